@@ -1,0 +1,4 @@
+//! Implementations of [`BlockDevice`](crate::device::BlockDevice).
+
+pub mod memory;
+pub mod sync;

@@ -1,0 +1,12 @@
+//! Block devices, I/O engines and the shared buffer cache.
+//!
+//! This crate moves bytes and keeps them; it does not know what they mean. Whoever reads through it says how the
+//! bytes are to be verified.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`device`] | the [`BlockDevice`](device::BlockDevice) trait and its errors |
+//! | [`engine`] | implementations: files and block devices, memory |
+
+pub mod device;
+pub mod engine;

@@ -1,0 +1,68 @@
+//! The four families of error: operation, I/O, corruption, unsupported.
+
+use thiserror::Error;
+use uxfs_block::device::DeviceError;
+use uxfs_format::{fault::Corruption, features::Unsupported};
+
+/// What an operation on a file system can fail with.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operation is not possible on this object: what errno says in Linux.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// The device failed.
+    #[error(transparent)]
+    Io(#[from] DeviceError),
+    /// The image is damaged. Boxed: the rare case must not widen every result.
+    #[error(transparent)]
+    Corrupt(Box<Corruption>),
+    /// The image is of a kind, or the file uses a feature, that uxfs recognises and does not support.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+}
+
+impl From<Corruption> for Error {
+    fn from(corruption: Corruption) -> Self {
+        Self::Corrupt(Box::new(corruption))
+    }
+}
+
+/// What the caller asked for does not go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// ENOENT.
+    #[error("no such file or directory")]
+    NotFound,
+    /// ENOTDIR.
+    #[error("not a directory")]
+    NotADirectory,
+    /// EISDIR.
+    #[error("is a directory")]
+    IsADirectory,
+    /// ELOOP.
+    #[error("too many levels of symbolic links")]
+    TooManySymlinks,
+    /// ENAMETOOLONG.
+    #[error("name is longer than 255 bytes")]
+    NameTooLong,
+    /// ENODATA.
+    #[error("no such attribute")]
+    NoSuchAttribute,
+    /// EINVAL.
+    #[error("not possible on this kind of file")]
+    WrongFileType,
+    /// ESTALE or EINVAL: the number names no inode in use.
+    #[error("no such inode")]
+    NoSuchInode,
+    /// The file system was made without what the operation needs.
+    #[error("the file system has no parent pointers")]
+    NoParentPointers,
+    /// The log holds changes that have not been replayed.
+    #[error("the log is dirty: it holds changes that are not in place yet")]
+    DirtyLog,
+}
+
+/// Result of an operation on a file system.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,13 @@
+//! An XFS V5 file system as an object: [`FileSystem`](filesystem::FileSystem), usable from many threads.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`error`] | the four families of error |
+//! | [`mount`] | from a device to a file system |
+//! | [`filesystem`] | the file system object; verified reads of metadata |
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod error;
+pub mod filesystem;
+pub mod mount;

@@ -1,0 +1,161 @@
+//! Field tables: every on-disk structure says, as data, where each of its fields lies and how people write it.
+//!
+//! A table is made by the same [`on_disk!`](crate::on_disk) declaration that makes the type, so that the two
+//! cannot drift apart. `uxfs inspect` prints from it and the field fuzzer damages by it.
+
+/// How a field's value is written for people. The names and forms are those of `xfs_db print`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldFormat {
+    /// Unsigned decimal.
+    Decimal,
+    /// Two's complement decimal.
+    SignedDecimal,
+    /// `0x…`, zero as `0`.
+    Hexadecimal,
+    /// `0…`.
+    Octal,
+    /// Unsigned decimal; all ones is `null`.
+    DecimalOrNull,
+    /// 16 bytes as 8-4-4-4-12.
+    Uuid,
+    /// Bytes as a quoted string with octal escapes.
+    Text,
+    /// Bytes as hexadecimal digits.
+    Bytes,
+    /// Little-endian CRC32C, followed by whether it is right.
+    Checksum,
+    /// Inode format code with its name: `2 (extents)`.
+    InodeFormat,
+    /// Seconds since 1970 as a date; the raw value is a signed 32-bit number.
+    TimestampSeconds,
+    /// Filler. Not printed, but fuzzed.
+    Padding,
+}
+
+/// One field, or an array of equal fields, of an on-disk structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Name as `xfs_db` prints it.
+    pub name: &'static str,
+    /// First bit, counted from the structure's first byte, most significant bit first.
+    pub bit_offset: u32,
+    /// Bits in one element.
+    pub bit_length: u32,
+    /// Elements: 1 for a plain field.
+    pub count: u32,
+    /// How the value is written.
+    pub format: FieldFormat,
+}
+
+/// A fixed-size on-disk structure with its field table.
+pub trait OnDisk:
+    Sized
+    + zerocopy::FromBytes
+    + zerocopy::IntoBytes
+    + zerocopy::KnownLayout
+    + zerocopy::Immutable
+    + zerocopy::Unaligned
+{
+    /// The structure's size.
+    const SIZE_BYTES: usize = size_of::<Self>();
+    /// Every field in disk order, gaps included as padding.
+    const FIELDS: &'static [Field];
+
+    /// The structure at the start of `bytes`, or `None` where they are too short.
+    #[inline]
+    fn prefix_of(bytes: &[u8]) -> Option<&Self> {
+        Self::ref_from_prefix(bytes).ok().map(|(structure, _)| structure)
+    }
+
+    /// Like [`prefix_of`](Self::prefix_of), to change it.
+    #[inline]
+    fn prefix_of_mut(bytes: &mut [u8]) -> Option<&mut Self> {
+        Self::mut_from_prefix(bytes).ok().map(|(structure, _)| structure)
+    }
+}
+
+/// A byte offset or size as the number of bits, for field tables.
+///
+/// # Panics
+/// At compile time only: structures are far smaller than 512 MiB.
+#[allow(clippy::as_conversions, clippy::arithmetic_side_effects)]
+pub const fn bits(bytes: usize) -> u32 {
+    (bytes * 8) as u32
+}
+
+/// Declares an on-disk structure and its field table at once.
+///
+/// Each field is `name: Type => "xfs_db name" Format,` or, for an array type `[T; N]`,
+/// `name: [T; N] => "xfs_db name" Format * N,`.
+///
+/// ```
+/// use uxfs_format::{field_table::OnDisk, on_disk};
+/// use zerocopy::big_endian::{U16, U32};
+/// on_disk! {
+///     /// An example.
+///     pub struct Example {
+///         /// What it is.
+///         pub magic: U32 => "magic" Hexadecimal,
+///         /// Two numbers.
+///         pub pair: [U16; 2] => "pair" Decimal * 2,
+///     }
+/// }
+/// assert_eq!(Example::SIZE_BYTES, 8);
+/// assert_eq!(Example::FIELDS[1].bit_offset, 32);
+/// assert_eq!(Example::FIELDS[1].bit_length, 16);
+/// ```
+#[macro_export]
+macro_rules! on_disk {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $(
+                $(#[$field_meta:meta])*
+                pub $field:ident : $type:ty => $db_name:literal $format:ident $(* $count:literal)?,
+            )*
+        }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq,
+            ::zerocopy::FromBytes, ::zerocopy::IntoBytes, ::zerocopy::KnownLayout,
+            ::zerocopy::Immutable, ::zerocopy::Unaligned,
+        )]
+        #[repr(C)]
+        pub struct $name {
+            $( $(#[$field_meta])* pub $field: $type, )*
+        }
+
+        impl $crate::field_table::OnDisk for $name {
+            #[allow(clippy::arithmetic_side_effects)]
+            const FIELDS: &'static [$crate::field_table::Field] = &[$(
+                {
+                    const COUNT: u32 = 1 $( * $count )?;
+                    $crate::field_table::Field {
+                        name: $db_name,
+                        bit_offset: $crate::field_table::bits(::std::mem::offset_of!($name, $field)),
+                        bit_length: $crate::field_table::bits(size_of::<$type>()) / COUNT,
+                        count: COUNT,
+                        format: $crate::field_table::FieldFormat::$format,
+                    }
+                },
+            )*];
+        }
+    )*};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::superblock::Superblock;
+
+    #[test]
+    fn tables_cover_their_structure_without_gap_or_overlap() {
+        let mut next_bit = 0;
+        for field in Superblock::FIELDS {
+            assert_eq!(field.bit_offset, next_bit, "{}", field.name);
+            next_bit += field.bit_length * field.count;
+        }
+        assert_eq!(next_bit, bits(Superblock::SIZE_BYTES));
+    }
+}

@@ -1,0 +1,44 @@
+//! XFS V5: bytes and their meaning.
+//!
+//! Every on-disk structure is one `#[repr(C)]` type with big-endian fields, declared together with its field
+//! table by [`on_disk!`](crate::field_table). A structure has three kinds of function and they stay apart:
+//!
+//! * **parse** looks at bytes only: is there room, which variant is it;
+//! * **verify** looks at this one block: magic, checksum, owner fields, counts against what the block can hold.
+//!   It runs after every read and before every write;
+//! * cross-checks against *other* blocks live in the layers above.
+//!
+//! Nothing here does I/O, keeps time or starts threads. No input can make it panic: arithmetic on values from
+//! disk is checked, and slices are taken with `get`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`units`] | newtypes for every kind of number |
+//! | [`geometry`] | sizes and address conversions of one file system |
+//! | [`features`] | feature bits, and the one function that judges them |
+//! | [`checksum`] | CRC32C as XFS applies it |
+//! | [`fault`] | what can be wrong with a structure, and where |
+//! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
+//! | [`superblock`] | the superblock |
+//! | [`verify`] | from a kind of structure to its verifier |
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, clippy::as_conversions))]
+
+pub mod checksum;
+pub mod convert;
+pub mod fault;
+pub mod features;
+pub mod field_table;
+pub mod geometry;
+mod layout_checks;
+pub mod superblock;
+pub mod units;
+pub mod verify;

@@ -1,0 +1,2 @@
+//! The one door for developer commands: `cargo xtask --help`.
+fn main() {}
