@@ -1,0 +1,144 @@
+//! From an error to a message for people and an exit code for programs.
+
+use std::{io, process::ExitCode};
+
+use serde_json::json;
+use uxfs_core::error::Error;
+
+/// What the exit code of `uxfs` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Success = 0,
+    /// The operation failed.
+    Failed = 1,
+    /// The command line was wrong.
+    Usage = 2,
+    /// The image is damaged.
+    Corruption = 3,
+    /// The image needs a feature that uxfs does not have.
+    Unsupported = 4,
+}
+
+/// Why a command ended before its work was done.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    message: String,
+    is_quiet: bool,
+}
+
+/// Result of a command.
+pub type Outcome = Result<Exit, Failure>;
+
+impl Failure {
+    /// The command line asks for something impossible.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into(), is_quiet: false }
+    }
+
+    /// The operation failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, message: message.into(), is_quiet: false }
+    }
+
+    /// Says what was being done, or to what.
+    #[must_use]
+    pub fn about(mut self, subject: impl std::fmt::Display) -> Self {
+        self.message = format!("{subject}: {}", self.message);
+        self
+    }
+
+    /// Prints the message, unless the reader of our output has gone, and gives the exit code.
+    pub fn report(&self, json: bool) -> ExitCode {
+        if self.is_quiet {
+            return ExitCode::SUCCESS;
+        }
+        if json {
+            eprintln!("{}", json!({"error": {"message": self.message, "exit_code": self.exit as u8}}));
+        } else {
+            eprintln!("uxfs: {}", self.message);
+        }
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+/// The exit code that an error of the core stands for.
+pub fn exit_of(error: &Error) -> Exit {
+    match error {
+        Error::Corrupt(_) => Exit::Corruption,
+        Error::Unsupported(_) => Exit::Unsupported,
+        _ => Exit::Failed,
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { exit: exit_of(&error), message: error.to_string(), is_quiet: false }
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Errors of our own output. A closed pipe ends the command quietly: the reader has all it wanted.
+    fn from(error: io::Error) -> Self {
+        Self {
+            exit: Exit::Failed,
+            message: format!("cannot write output: {error}"),
+            is_quiet: error.kind() == io::ErrorKind::BrokenPipe,
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+/// Adds the subject to an error on its way up.
+pub trait About<T> {
+    /// Names what the failed operation was about: a path, an inode, an image.
+    fn about(self, subject: impl std::fmt::Display) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<Failure>> About<T> for Result<T, E> {
+    fn about(self, subject: impl std::fmt::Display) -> Result<T, Failure> {
+        self.map_err(|error| error.into().about(subject))
+    }
+}
+
+/// What went wrong with single objects while the rest of the work went on: each is told at once, and the worst
+/// decides the exit code.
+#[derive(Debug, Default)]
+pub struct Complaints {
+    worst: Option<Exit>,
+}
+
+impl Complaints {
+    /// Tells one on standard error.
+    pub fn add(&mut self, subject: impl std::fmt::Display, error: &Error) {
+        eprintln!("uxfs: {subject}: {error}");
+        self.raise(exit_of(error));
+    }
+
+    /// Makes the exit code at least as bad as `exit`.
+    pub fn raise(&mut self, exit: Exit) {
+        // Corruption outranks the others: it is what the caller must act on.
+        let rank = |exit: Exit| match exit {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Unsupported => 2,
+            Exit::Usage => 3,
+            Exit::Corruption => 4,
+        };
+        if self.worst.is_none_or(|worst| rank(worst) < rank(exit)) {
+            self.worst = Some(exit);
+        }
+    }
+
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        self.worst.unwrap_or(Exit::Success)
+    }
+}

@@ -1,0 +1,36 @@
+//! Which image a command works on, and how it is opened.
+
+use std::{path::PathBuf, sync::Arc};
+
+use uxfs_block::engine::sync::SyncDevice;
+use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
+
+use crate::{
+    failure::{About, Failure},
+    text::parse_size,
+};
+
+/// The image and the options that every command on an image has.
+#[derive(Debug, clap::Args)]
+pub struct ImageArguments {
+    /// Image file or block device
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// Where the file system begins in IMAGE, in bytes or with K, M, G, T (a partition)
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_size)]
+    pub offset: u64,
+    /// Read on although the log holds changes that are not in place yet
+    #[arg(long)]
+    pub ignore_log: bool,
+}
+
+impl ImageArguments {
+    /// Opens the image for reading and mounts the file system in it.
+    pub fn open(&self) -> Result<FileSystem, Failure> {
+        let device = SyncDevice::open_read_only(&self.image, self.offset)
+            .map_err(uxfs_core::error::Error::from)
+            .about(self.image.display())?;
+        let options = MountOptions { ignore_dirty_log: self.ignore_log };
+        FileSystem::mount(Arc::new(device), &options).about(self.image.display())
+    }
+}

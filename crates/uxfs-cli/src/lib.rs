@@ -1,0 +1,66 @@
+//! The `uxfs` command: arguments, output, progress. What XFS is, the crates below know.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`commands`] | one file per command: its arguments and what it prints |
+//! | [`image`] | the arguments that say which image and how to open it |
+//! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals |
+//! | [`failure`] | from an error to a message and an exit code |
+//! | [`progress`] | a bar on a terminal, nothing elsewhere |
+//! | [`text`] | modes, times, sizes and names as people read them |
+#![forbid(unsafe_code)]
+
+pub mod commands;
+pub mod failure;
+pub mod image;
+pub mod output;
+pub mod progress;
+pub mod text;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{CommandFactory, Parser};
+
+use crate::{
+    commands::{Command, Context},
+    failure::Exit,
+};
+
+/// XFS without the kernel: make, fill, read, change, check and repair XFS V5 images from user space, without root.
+#[derive(Debug, Parser)]
+#[command(
+    name = "uxfs",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
+                  4 unsupported feature.\nExample: uxfs ls -l disk.img /etc"
+)]
+pub struct Arguments {
+    /// Print one documented JSON document (or one per line for lists) instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The whole command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Parses the command line, runs it and gives the exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version come this way too; a closed pipe is no failure of theirs.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });
+        }
+    };
+    let context = Context { json: arguments.json };
+    match arguments.command.run(&context) {
+        Ok(exit) => ExitCode::from(exit as u8),
+        Err(failure) => failure.report(arguments.json),
+    }
+}

@@ -1,0 +1,87 @@
+//! Standard output.
+
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+use serde::Serialize;
+
+/// Buffered standard output that knows whether a person is looking.
+#[derive(Debug)]
+pub struct Output {
+    writer: BufWriter<StdoutLock<'static>>,
+    is_terminal: bool,
+}
+
+impl Output {
+    /// Locks standard output for this command.
+    pub fn new() -> Self {
+        let stdout = io::stdout();
+        let is_terminal = stdout.is_terminal();
+        Self { writer: BufWriter::with_capacity(256 << 10, stdout.lock()), is_terminal }
+    }
+
+    /// Writes a name or path. On a terminal, bytes that could steer it are escaped: images come from strangers.
+    pub fn name(&mut self, name: &[u8]) -> io::Result<()> {
+        if !self.is_terminal || name.iter().all(|byte| (b' '..0x7f).contains(byte)) {
+            return self.writer.write_all(name);
+        }
+        crate::text::write_escaped(&mut self.writer, name)
+    }
+
+    /// Writes one JSON document on a line of its own.
+    pub fn json(&mut self, document: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.writer, document)?;
+        self.writer.write_all(b"\n")
+    }
+
+    /// Ends the output. Must be called: an error of the last write is only seen here.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// A name or path in JSON: a string, and the bytes in hexadecimal where they are not UTF-8.
+#[derive(Debug, Clone, Serialize)]
+pub struct JsonName {
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+}
+
+impl JsonName {
+    /// Takes the bytes as they are on disk.
+    pub fn new(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self { text: text.to_owned(), hex: None },
+            Err(_) => Self {
+                text: String::from_utf8_lossy(bytes).into_owned(),
+                hex: Some(crate::text::hexadecimal(bytes)),
+            },
+        }
+    }
+
+    /// `text`, for fields named `<name>`.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// `hex`, for fields named `<name>_hex`; only where the bytes are not UTF-8.
+    pub fn hex(&self) -> Option<&str> {
+        self.hex.as_deref()
+    }
+}

@@ -1,0 +1,40 @@
+//! A progress bar on a terminal, nothing in a pipe or a log.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Progress of one piece of long work. Cheap to update from many threads.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A bar for `total` things (`unit` in the plural), or a counter where the total is not known. Hidden unless
+    /// standard error is a terminal, and for the first half second of short work.
+    pub fn new(unit: &'static str, total: Option<u64>) -> Self {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr_with_hz(5));
+        let template = if total.is_some() {
+            format!("{{wide_bar}} {{human_pos}}/{{human_len}} {unit} {{per_sec}} {{eta}}")
+        } else {
+            format!("{{spinner}} {{human_pos}} {unit} {{per_sec}}")
+        };
+        if let Ok(style) = ProgressStyle::with_template(&template) {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Self { bar }
+    }
+
+    /// Counts `count` more.
+    pub fn add(&self, count: u64) {
+        self.bar.inc(count);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
