@@ -16,6 +16,12 @@ pub enum FieldFormat {
     Octal,
     /// Unsigned decimal; all ones is `null`.
     DecimalOrNull,
+    /// Unsigned decimal; all ones is left out (the AGI's buckets of unlinked inodes).
+    DecimalUnlessNull,
+    /// Unsigned decimal; all ones is `null`, zero is left out (block numbers that may be absent).
+    DecimalOrNullUnlessZero,
+    /// `0x…`; zero is left out (the bests of a free index).
+    HexadecimalUnlessZero,
     /// 16 bytes as 8-4-4-4-12.
     Uuid,
     /// Bytes as a quoted string with octal escapes.
@@ -28,7 +34,12 @@ pub enum FieldFormat {
     InodeFormat,
     /// Seconds since 1970 as a date; the raw value is a signed 32-bit number.
     TimestampSeconds,
-    /// Filler. Not printed, but fuzzed.
+    /// Eight bytes of an inode's time, printed as `.sec` and `.nsec`. What they hold depends on the inode's
+    /// bigtime flag.
+    Timestamp,
+    /// A quota record's timer of four bytes. What it holds depends on the bigtime bit of the record's type.
+    QuotaTimer,
+    /// Filler, and words whose bits are printed one by one. Not printed, but fuzzed.
     Padding,
 }
 
