@@ -56,7 +56,21 @@ pub struct Field {
     pub count: u32,
     /// How the value is written.
     pub format: FieldFormat,
+    /// Whether the least significant byte comes first: the contents of the log, and nothing else but checksums
+    /// (whose [`FieldFormat`] says so already).
+    pub little_endian: bool,
 }
+
+/// Field types whose least significant byte comes first. [`on_disk!`](crate::on_disk) wants it of every field that is
+/// marked `little`, so that a mark cannot contradict its type.
+pub trait LittleEndian {}
+
+impl LittleEndian for zerocopy::little_endian::U16 {}
+impl LittleEndian for zerocopy::little_endian::U32 {}
+impl LittleEndian for zerocopy::little_endian::U64 {}
+impl LittleEndian for zerocopy::little_endian::I32 {}
+impl LittleEndian for zerocopy::little_endian::I64 {}
+impl<T: LittleEndian, const N: usize> LittleEndian for [T; N] {}
 
 /// A fixed-size on-disk structure with its field table.
 pub trait OnDisk:
@@ -97,7 +111,8 @@ pub const fn bits(bytes: usize) -> u32 {
 /// Declares an on-disk structure and its field table at once.
 ///
 /// Each field is `name: Type => "xfs_db name" Format,` or, for an array type `[T; N]`,
-/// `name: [T; N] => "xfs_db name" Format * N,`.
+/// `name: [T; N] => "xfs_db name" Format * N,`. A field whose type is little-endian says so behind its format:
+/// `name: U32 => "name" Decimal little,`.
 ///
 /// ```
 /// use uxfs_format::{field_table::OnDisk, on_disk};
@@ -117,12 +132,19 @@ pub const fn bits(bytes: usize) -> u32 {
 /// ```
 #[macro_export]
 macro_rules! on_disk {
+    (@little $type:ty) => { false };
+    (@little $type:ty, little) => {{
+        const fn is_little_endian<T: $crate::field_table::LittleEndian>() -> bool {
+            true
+        }
+        is_little_endian::<$type>()
+    }};
     ($(
         $(#[$meta:meta])*
         pub struct $name:ident {
             $(
                 $(#[$field_meta:meta])*
-                pub $field:ident : $type:ty => $db_name:literal $format:ident $(* $count:literal)?,
+                pub $field:ident : $type:ty => $db_name:literal $format:ident $($order:ident)? $(* $count:literal)?,
             )*
         }
     )*) => {$(
@@ -148,6 +170,7 @@ macro_rules! on_disk {
                         bit_length: $crate::field_table::bits(size_of::<$type>()) / COUNT,
                         count: COUNT,
                         format: $crate::field_table::FieldFormat::$format,
+                        little_endian: $crate::on_disk!(@little $type $(, $order)?),
                     }
                 },
             )*];
