@@ -1,2 +1,29 @@
 //! The one door for developer commands: `cargo xtask --help`.
-fn main() {}
+
+mod bench;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Developer commands of uxfs.
+#[derive(Debug, Parser)]
+enum Arguments {
+    /// Make the images that benchmarks read (needs root)
+    BenchImages {
+        /// Where they are kept
+        #[arg(long, default_value = "/dev/shm/uxfs-bench")]
+        directory: PathBuf,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse() {
+        Arguments::BenchImages { directory } => {
+            println!("{}", bench::fixtures::inodes_image(&directory, 2_000_000)?.display());
+            println!("{}", bench::fixtures::tree_image(&directory, 150_000, 5 << 30)?.display());
+            Ok(())
+        }
+    }
+}

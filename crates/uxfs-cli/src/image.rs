@@ -1,11 +1,12 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::engine::sync::SyncDevice;
 use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
 
 use crate::{
+    compressed,
     failure::{About, Failure},
     text::parse_size,
 };
@@ -13,7 +14,7 @@ use crate::{
 /// The image and the options that every command on an image has.
 #[derive(Debug, clap::Args)]
 pub struct ImageArguments {
-    /// Image file or block device
+    /// Image file (also compressed with zstd) or block device
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     /// Where the file system begins in IMAGE, in bytes or with K, M, G, T (a partition)
@@ -27,7 +28,14 @@ pub struct ImageArguments {
 impl ImageArguments {
     /// Opens the image for reading and mounts the file system in it.
     pub fn open(&self) -> Result<FileSystem, Failure> {
-        let device = SyncDevice::open_read_only(&self.image, self.offset)
+        let unpacked = compressed::unpack(&self.image)
+            .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
+        // The unpacked file has no name; its descriptor has one while it is open.
+        let path = match &unpacked {
+            Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+            None => self.image.clone(),
+        };
+        let device = SyncDevice::open_read_only(&path, self.offset)
             .map_err(uxfs_core::error::Error::from)
             .about(self.image.display())?;
         let options = MountOptions { ignore_dirty_log: self.ignore_log };

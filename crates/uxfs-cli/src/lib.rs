@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`commands`] | one file per command: its arguments and what it prints |
+//! | [`compressed`] | images compressed with zstd |
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals |
 //! | [`failure`] | from an error to a message and an exit code |
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod commands;
+pub mod compressed;
 pub mod failure;
 pub mod image;
 pub mod output;

@@ -1,0 +1,160 @@
+//! Images that benchmarks read, made by mkfs.xfs and the kernel. Kept between runs: making them takes a minute.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use anyhow::{Context, Result, ensure};
+
+/// A loop mount that is undone when dropped, also on failure.
+#[derive(Debug)]
+pub struct LoopMount {
+    directory: PathBuf,
+}
+
+impl LoopMount {
+    /// Mounts `image` on a new directory beside it.
+    pub fn new(image: &Path, options: &str) -> Result<Self> {
+        let directory = image.with_extension("mount");
+        fs::create_dir_all(&directory)?;
+        run(Command::new("mount").args(["-o", options]).arg(image).arg(&directory))?;
+        Ok(Self { directory })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for LoopMount {
+    fn drop(&mut self) {
+        // A busy mount cannot be left behind: the next run would mount a changed image twice.
+        let status = Command::new("umount").arg(&self.directory).status();
+        if !status.is_ok_and(|status| status.success()) {
+            eprintln!("bench: cannot unmount {}", self.directory.display());
+        }
+    }
+}
+
+/// Runs a command that must succeed.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed: {status}");
+    Ok(())
+}
+
+/// An image with `count` empty files in directories of 1,000. Made once.
+pub fn inodes_image(directory: &Path, count: u32) -> Result<PathBuf> {
+    make(directory, &format!("inodes-{count}"), 16 << 30, |root| {
+        in_two_threads(|thread| {
+            for directory in (thread..count.div_ceil(1000)).step_by(2) {
+                let path = root.join(format!("d{directory:05}"));
+                fs::create_dir(&path)?;
+                for file in 0..1000.min(count - directory * 1000) {
+                    fs::File::create(path.join(format!("file-{file:04}")))?;
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+/// An image with a tree of about `count` files and `bytes` bytes of contents that do not compress: many small files,
+/// a few large ones, as in an operating system image. Made once.
+pub fn tree_image(directory: &Path, count: u32, bytes: u64) -> Result<PathBuf> {
+    make(directory, &format!("tree-{count}-{}m", bytes >> 20), bytes * 2 + (1 << 30), |root| {
+        in_two_threads(|thread| {
+            let mut random = Random::new(u64::from(thread) + 1);
+            let mut contents = vec![0; 64 << 20];
+            random.fill(&mut contents);
+            let average = bytes / u64::from(count);
+            for directory in (thread..count.div_ceil(50)).step_by(2) {
+                let path =
+                    root.join(format!("a{:02}/b{:02}/c{directory:05}", directory % 16, directory % 64));
+                fs::create_dir_all(&path)?;
+                for file in 0..50.min(count - directory * 50) {
+                    let size = size_of_file(&mut random, average);
+                    let start = random.below(contents.len() as u64 - size) as usize;
+                    let file = fs::File::create(path.join(format!("some-file-name-{file:03}.dat")))?;
+                    file.write_all_at(&contents[start..start + size as usize], 0)?;
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Nine of ten files are a fifth of the average, the tenth holds the rest.
+fn size_of_file(random: &mut Random, average: u64) -> u64 {
+    let small = average / 5;
+    match random.below(10) {
+        0 => random.below(2 * (average * 10 - 9 * small)),
+        _ => random.below(2 * small),
+    }
+}
+
+fn in_two_threads(work: impl Fn(u32) -> Result<()> + Sync) -> Result<()> {
+    thread::scope(|scope| {
+        let other = scope.spawn(|| work(1));
+        work(0)?;
+        other.join().map_err(|_| anyhow::anyhow!("a thread that fills the image panicked"))?
+    })
+}
+
+fn make(
+    directory: &Path,
+    name: &str,
+    size_bytes: u64,
+    fill: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    fs::create_dir_all(directory)?;
+    let image = directory.join(format!("{name}.img"));
+    let complete = directory.join(format!("{name}.complete"));
+    if complete.exists() {
+        return Ok(image);
+    }
+    eprintln!("bench: making {} (once)", image.display());
+    fs::File::create(&image)?.set_len(size_bytes)?;
+    run(Command::new("mkfs.xfs").args(["-q", "-f", "-m", "rmapbt=1", "-n", "parent=1"]).arg(&image))?;
+    let mount = LoopMount::new(&image, "loop")?;
+    fill(mount.path())?;
+    drop(mount);
+    fs::File::create(&complete)?.write_all(b"made by xtask bench\n")?;
+    Ok(image)
+}
+
+/// A small generator (splitmix64): equal images on every machine, and no dependency.
+struct Random {
+    state: u64,
+}
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.next() % bound }
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let random = self.next().to_le_bytes();
+            chunk.copy_from_slice(&random[..chunk.len()]);
+        }
+    }
+}
