@@ -9,6 +9,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::{
+    inode::{InodeFault, symlink::SymlinkFault},
     superblock::SuperblockFault,
     units::{AgBlock, AgNumber, FileBlock, InodeNumber, Lsn, Sector, Uuid},
 };
@@ -91,6 +92,12 @@ pub enum Fault {
     /// Superblock.
     #[error(transparent)]
     Superblock(#[from] SuperblockFault),
+    /// Inode.
+    #[error(transparent)]
+    Inode(#[from] InodeFault),
+    /// Symbolic link.
+    #[error(transparent)]
+    Symlink(#[from] SymlinkFault),
 }
 
 /// Which structure is meant, in words for people.

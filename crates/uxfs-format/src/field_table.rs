@@ -32,6 +32,8 @@ pub enum FieldFormat {
     Checksum,
     /// Inode format code with its name: `2 (extents)`.
     InodeFormat,
+    /// Type of a metadata file with its name: `1 (dir)`.
+    MetadataType,
     /// Seconds since 1970 as a date; the raw value is a signed 32-bit number.
     TimestampSeconds,
     /// Eight bytes of an inode's time, printed as `.sec` and `.nsec`. What they hold depends on the inode's

@@ -60,6 +60,12 @@ pub struct Geometry {
     pub directory_block_log: u32,
     /// Alignment of inode chunks in blocks.
     pub inode_alignment_blocks: u32,
+    /// Blocks in the realtime section, 0 for none.
+    pub realtime_blocks: u64,
+    /// Blocks in a realtime extent.
+    pub realtime_extent_size_blocks: u32,
+    /// Realtime extents in a realtime group.
+    pub realtime_group_extents: u32,
     /// First block of the internal log, or `None` for an external one.
     pub log_start: Option<FsBlock>,
     /// Blocks in the log.
@@ -94,6 +100,9 @@ impl Geometry {
             directory_block_size_bytes: block_size_bytes.wrapping_shl(directory_block_log),
             directory_block_log,
             inode_alignment_blocks: superblock.inode_alignment_blocks.get(),
+            realtime_blocks: superblock.realtime_blocks.get(),
+            realtime_extent_size_blocks: superblock.realtime_extent_size_blocks.get(),
+            realtime_group_extents: superblock.realtime_group_extents.get(),
             log_start: (log_start != 0).then(|| FsBlock::new(log_start)),
             log_blocks: superblock.log_blocks.get(),
             root_inode: InodeNumber::new(superblock.root_inode.get()),
@@ -287,6 +296,36 @@ impl Geometry {
             block: AgBlock::new(block),
             offset_bytes: index.wrapping_shl(self.inode_log),
         })
+    }
+
+    /// Whether `inode` may be the number of an inode in `group`: behind the headers, before the end.
+    #[inline]
+    pub fn group_may_hold_inode(&self, group: AgNumber, inode: AgInode) -> bool {
+        self.inode_place(self.inode_number(group, inode)).is_some_and(|place| place.group == group)
+    }
+
+    /// Blocks of an inode cluster, the buffer in which Linux reads, writes and logs inodes: 16 inodes of 512 bytes
+    /// where chunks are aligned well enough, 8 KiB otherwise, and at least one block.
+    #[doc(alias = "XFS_INODE_BIG_CLUSTER_SIZE")]
+    #[inline]
+    pub fn inode_cluster_blocks(&self) -> u32 {
+        // 8192 bytes for each 256 bytes of inode size; both are powers of two.
+        let large = self.inode_size_bytes.wrapping_shl(5).wrapping_shr(self.block_log);
+        let small = 8192u32.wrapping_shr(self.block_log);
+        if self.inode_alignment_blocks >= large { large.max(1) } else { small.max(1) }
+    }
+
+    /// First block and length in blocks of the inode cluster that holds `block` of `group`, or `None` where it does
+    /// not lie within the group. Chunks, and with them clusters, are aligned.
+    pub fn inode_cluster_of(&self, group: AgNumber, block: AgBlock) -> Option<(AgBlock, u32)> {
+        let length_blocks = self.inode_cluster_blocks();
+        let first = if self.inode_alignment_blocks >= length_blocks {
+            block.get() & !length_blocks.wrapping_sub(1)
+        } else {
+            return (block.get() < self.group_length_blocks(group)?).then_some((block, 1));
+        };
+        let end = first.checked_add(length_blocks)?;
+        (end <= self.group_length_blocks(group)?).then_some((AgBlock::new(first), length_blocks))
     }
 
     /// Blocks that the four header sectors of a group take.

@@ -4,7 +4,7 @@
 
 use std::mem::offset_of;
 
-use crate::superblock::Superblock;
+use crate::{inode::InodeCore, inode::symlink::SymlinkHeader, superblock::Superblock};
 
 macro_rules! layout {
     ($type:ty, $size:literal $(, $field:ident @ $offset:literal)* $(,)?) => {
@@ -19,4 +19,16 @@ layout!(
     label @ 108, block_log @ 120, in_progress @ 126, inode_count @ 128, user_quota_inode @ 160,
     inode_alignment_blocks @ 180, directory_block_log @ 192, log_stripe_unit_bytes @ 196, features2 @ 200,
     checksum @ 224, lsn @ 240, metadata_uuid @ 248, metadata_directory_inode @ 264, realtime_start @ 288,
+);
+layout!(
+    InodeCore, 176, mode @ 2, version @ 4, format @ 5, metadata_type @ 6, uid @ 8, gid @ 12, link_count @ 16,
+    project_id_low @ 20, project_id_high @ 22, large_extent_count @ 24, access_time @ 32, modification_time @ 40,
+    change_time @ 48, size_bytes @ 56, blocks @ 64, extent_size_blocks @ 72, extent_count @ 76,
+    attribute_extent_count @ 80, fork_offset @ 82, attribute_format @ 83, dmapi_event_mask @ 84, dmapi_state @ 88,
+    flags @ 90, generation @ 92, next_unlinked @ 96, checksum @ 100, change_count @ 104, lsn @ 112, flags2 @ 120,
+    cow_extent_size_blocks @ 128, creation_time @ 144, number @ 152, uuid @ 160,
+);
+layout!(
+    SymlinkHeader, 56, offset_bytes @ 4, length_bytes @ 8, checksum @ 12, uuid @ 16, owner @ 32, sector @ 40,
+    lsn @ 48,
 );

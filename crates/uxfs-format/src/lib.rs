@@ -20,6 +20,7 @@
 //! | [`fault`] | what can be wrong with a structure, and where |
 //! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
 //! | [`superblock`] | the superblock |
+//! | [`inode`] | inodes: core, forks, times, symbolic links |
 //! | [`verify`] | from a kind of structure to its verifier |
 #![forbid(unsafe_code)]
 #![deny(
@@ -38,6 +39,7 @@ pub mod fault;
 pub mod features;
 pub mod field_table;
 pub mod geometry;
+pub mod inode;
 mod layout_checks;
 pub mod superblock;
 pub mod units;

@@ -6,6 +6,7 @@
 use crate::{
     fault::{Fault, Structure},
     geometry::Geometry,
+    inode,
     units::Sector,
 };
 
@@ -28,6 +29,9 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
         _ if bytes.is_empty() => {
             Err(crate::fault::HeaderFault::Truncated { length_bytes: 0, needed_bytes: 1 }.into())
         }
+        Structure::Inode => inode::verify::verify_inode_in_place(bytes, context),
+        Structure::InodeCluster => inode::verify_inode_cluster(bytes, context),
+        Structure::Symlink => inode::symlink::verify_symlink(bytes, context),
         _ => {
             let _ = context;
             Ok(())
