@@ -17,6 +17,7 @@ const fn field(name: &'static str, offset: usize, bit: u32, length: u32, format:
         bit_length: length,
         count: 1,
         format,
+        little_endian: matches!(format, FieldFormat::Checksum),
     }
 }
 
