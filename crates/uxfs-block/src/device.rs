@@ -51,6 +51,12 @@ impl DeviceError {
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, "outside the device");
         Self { operation, offset_bytes, length_bytes, source }
     }
+
+    /// A length that no buffer can have.
+    pub fn not_a_buffer(operation: DeviceOperation, offset_bytes: u64, length_bytes: u64) -> Self {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "not the length of a metadata buffer");
+        Self { operation, offset_bytes, length_bytes, source }
+    }
 }
 
 /// One piece of a batched read.

@@ -2,46 +2,95 @@
 
 use std::sync::Arc;
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{
+    cache::{
+        Buffer, BufferVerifier, Cache, CacheCounters, CacheOptions, Piece, ReadError,
+        pressure::default_budget_bytes,
+    },
+    device::BlockDevice,
+};
 use uxfs_format::{
     fault::{Corruption, Location, Structure},
     geometry::Geometry,
     superblock::Superblock,
-    units::Sector,
+    units::{SECTOR_SIZE_BYTES, Sector},
     verify::{self, VerifyContext},
 };
 
-use crate::{error::Result, mount::MountOptions};
+use crate::{
+    error::{Error, Result},
+    mount::MountOptions,
+};
 
 /// A mounted file system.
 #[derive(Debug)]
 pub struct FileSystem {
-    device: Arc<dyn BlockDevice>,
+    cache: Cache,
     geometry: Geometry,
     superblock: Superblock,
     options: MountOptions,
 }
 
-/// Verified metadata, one or several blocks of it.
+/// Verified metadata, one or several blocks of it: a handle of a buffer in the cache, which keeps it in memory.
 #[derive(Debug, Clone)]
 pub struct MetadataBuffer {
-    bytes: Arc<[u8]>,
-    sector: Sector,
+    buffer: Buffer,
 }
 
 impl MetadataBuffer {
     /// First sector of the (first piece of the) buffer.
     pub fn sector(&self) -> Sector {
-        self.sector
+        sector_of_byte(self.buffer.offset_bytes())
     }
 }
 
 impl std::ops::Deref for MetadataBuffer {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        &self.buffer
     }
+}
+
+/// Lets the cache verify metadata, and says where it is damaged.
+struct StructureVerifier<'a> {
+    structure: Structure,
+    geometry: &'a Geometry,
+}
+
+impl BufferVerifier for StructureVerifier<'_> {
+    type Error = Box<Corruption>;
+
+    #[inline]
+    fn kind(&self) -> u16 {
+        self.structure as u16
+    }
+
+    fn verify(&self, bytes: &[u8], offset_bytes: u64) -> std::result::Result<(), Box<Corruption>> {
+        let sector = sector_of_byte(offset_bytes);
+        let context = VerifyContext { geometry: self.geometry, sector };
+        verify::verify(self.structure, bytes, &context).map_err(|fault| {
+            Box::new(Corruption::new(self.structure, Location::at_sector(sector), fault))
+        })
+    }
+}
+
+impl From<ReadError<Box<Corruption>>> for Error {
+    fn from(error: ReadError<Box<Corruption>>) -> Self {
+        match error {
+            ReadError::Device(error) => Self::Io(error),
+            ReadError::Verify(corruption) => Self::Corrupt(corruption),
+        }
+    }
+}
+
+fn sector_of_byte(offset_bytes: u64) -> Sector {
+    Sector::new(offset_bytes / SECTOR_SIZE_BYTES)
+}
+
+fn piece((sector, length_bytes): (Sector, u32)) -> Piece {
+    Piece { offset_bytes: Geometry::byte_of_sector(sector), length_bytes }
 }
 
 impl FileSystem {
@@ -51,7 +100,9 @@ impl FileSystem {
         superblock: Superblock,
         options: MountOptions,
     ) -> Self {
-        Self { device, geometry, superblock, options }
+        let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
+        let cache = Cache::new(device, &CacheOptions::with_budget(budget));
+        Self { cache, geometry, superblock, options }
     }
 
     /// Sizes and address conversions.
@@ -66,7 +117,7 @@ impl FileSystem {
 
     /// The device below.
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
-        &self.device
+        self.cache.device()
     }
 
     /// How it was mounted.
@@ -84,7 +135,8 @@ impl FileSystem {
         sector: Sector,
         length_bytes: u32,
     ) -> Result<MetadataBuffer> {
-        self.read_metadata_pieces(structure, &[(sector, length_bytes)])
+        let pieces = [piece((sector, length_bytes))];
+        Ok(MetadataBuffer { buffer: self.cache.read(&pieces, &self.verifier(structure))? })
     }
 
     /// Reads metadata that lies in several pieces (a directory block over several extents) as one buffer.
@@ -96,18 +148,35 @@ impl FileSystem {
         structure: Structure,
         pieces: &[(Sector, u32)],
     ) -> Result<MetadataBuffer> {
-        let length: usize = pieces.iter().map(|(_, length_bytes)| *length_bytes as usize).sum();
-        let mut bytes = vec![0; length];
-        let mut rest = bytes.as_mut_slice();
-        for (sector, length_bytes) in pieces {
-            let (piece, after) = rest.split_at_mut(*length_bytes as usize);
-            self.device.read(Geometry::byte_of_sector(*sector), piece)?;
-            rest = after;
-        }
-        let sector = pieces.first().map_or(Sector::NULL, |(sector, _)| *sector);
-        let context = VerifyContext { geometry: &self.geometry, sector };
-        verify::verify(structure, &bytes, &context)
-            .map_err(|fault| Corruption::new(structure, Location::at_sector(sector), fault))?;
-        Ok(MetadataBuffer { bytes: bytes.into(), sector })
+        let pieces: Vec<Piece> = pieces.iter().copied().map(piece).collect();
+        Ok(MetadataBuffer { buffer: self.cache.read(&pieces, &self.verifier(structure))? })
+    }
+
+    /// Reads several pieces of metadata, those that are not in memory in as few submissions as possible. The results
+    /// are in the order of the requests.
+    pub fn read_metadata_many(&self, requests: &[(Structure, Sector, u32)]) -> Vec<Result<MetadataBuffer>> {
+        let pieces: Vec<[Piece; 1]> =
+            requests.iter().map(|(_, sector, length_bytes)| [piece((*sector, *length_bytes))]).collect();
+        let verifiers = requests.iter().map(|(structure, ..)| self.verifier(*structure));
+        let requests: Vec<(&[Piece], _)> = pieces.iter().map(<[Piece; 1]>::as_slice).zip(verifiers).collect();
+        let buffers = self.cache.read_many(&requests).into_iter();
+        buffers.map(|result| Ok(MetadataBuffer { buffer: result? })).collect()
+    }
+
+    /// Brings metadata into the cache that will be read soon. It is verified when it is read; errors are left for
+    /// then. Takes at most about a tenth of the cache's budget at once.
+    pub fn prefetch_metadata(&self, requests: &[(Structure, Sector, u32)]) {
+        let pieces: Vec<Piece> =
+            requests.iter().map(|(_, sector, length_bytes)| piece((*sector, *length_bytes))).collect();
+        self.cache.prefetch(pieces.iter().map(std::slice::from_ref));
+    }
+
+    /// What the cache has done so far.
+    pub fn cache_counters(&self) -> CacheCounters {
+        self.cache.counters()
+    }
+
+    fn verifier(&self, structure: Structure) -> StructureVerifier<'_> {
+        StructureVerifier { structure, geometry: &self.geometry }
     }
 }

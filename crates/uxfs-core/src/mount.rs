@@ -20,6 +20,8 @@ use crate::{
 pub struct MountOptions {
     /// Read on although the log holds changes that are not in place yet.
     pub ignore_dirty_log: bool,
+    /// Memory for cached metadata; `None` takes 256 MiB, or less where memory is scarce.
+    pub cache_budget_bytes: Option<u64>,
 }
 
 impl FileSystem {

@@ -1,0 +1,89 @@
+use super::*;
+
+fn address(buffer: &AlignedBuffer) -> usize {
+    buffer.as_ptr() as usize
+}
+
+/// Invariants 1 and 3: what one buffer is filled with shows in no other, and fresh memory is readable.
+#[test]
+fn buffers_do_not_overlap() {
+    let pool = BufferPool::new(1 << 16, 512);
+    let lengths = [1, 511, 512, 513, 4096, 5000, 16384, 65536, 65537, 200_000];
+    let mut buffers: Vec<AlignedBuffer> =
+        lengths.iter().cycle().take(40).map(|length| pool.allocate(*length).unwrap()).collect();
+    for (index, buffer) in buffers.iter_mut().enumerate() {
+        buffer.fill(index as u8);
+    }
+    for (index, buffer) in buffers.iter().enumerate() {
+        assert_eq!(buffer.len(), lengths[index % lengths.len()]);
+        assert!(buffer.iter().all(|byte| *byte == index as u8));
+    }
+}
+
+/// Invariant 4.
+#[test]
+fn slots_are_aligned_to_their_size() {
+    let pool = BufferPool::new(1 << 18, 512);
+    for length in [512, 1024, 4096, 16384, 65536] {
+        let buffers: Vec<_> = (0..5).map(|_| pool.allocate(length).unwrap()).collect();
+        assert!(buffers.iter().all(|buffer| address(buffer) % length.min(4096) == 0));
+    }
+    let direct = BufferPool::new(1 << 18, 4096);
+    let buffers: Vec<_> = (0..5).map(|_| direct.allocate(512).unwrap()).collect();
+    assert!(buffers.iter().all(|buffer| address(buffer) % 4096 == 0));
+    assert_eq!(direct.footprint_bytes(512), 4096);
+}
+
+/// Invariant 2, and that memory goes back to the system.
+#[test]
+fn free_chunks_are_unmapped() {
+    let pool = BufferPool::new(1 << 16, 512);
+    let buffers: Vec<_> = (0..160).map(|_| pool.allocate(4096).unwrap()).collect();
+    assert_eq!(pool.mapped_bytes(), 10 << 16);
+    let large = pool.allocate(100_000).unwrap();
+    assert_eq!(pool.mapped_bytes(), (10 << 16) + 25 * 4096);
+    drop(large);
+    let last = buffers.into_iter().next_back();
+    assert_eq!(pool.mapped_bytes(), 3 << 16, "one chunk in use and two spare");
+    drop(last);
+    pool.trim();
+    assert_eq!(pool.mapped_bytes(), 0);
+    let (buffer, pool) = (pool.allocate(512).unwrap(), drop(pool));
+    let () = pool;
+    assert_eq!(buffer.len(), 512, "a buffer outlives the pool's handle");
+}
+
+/// A free chunk serves any size of slot.
+#[test]
+fn chunks_change_their_slot_size() {
+    let pool = BufferPool::new(1 << 16, 512);
+    drop(pool.allocate(512).unwrap());
+    let mapped = pool.mapped_bytes();
+    let buffer = pool.allocate(65536).unwrap();
+    assert_eq!(pool.mapped_bytes(), mapped);
+    assert_eq!(buffer.len(), 65536);
+}
+
+#[test]
+fn threads_share_a_pool() {
+    let pool = BufferPool::new(1 << 16, 512);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let pool = pool.clone();
+            scope.spawn(move || {
+                let mut kept = std::collections::VecDeque::new();
+                let rounds = if cfg!(miri) { 60 } else { 3000 };
+                for round in 0..rounds {
+                    let mut buffer = pool.allocate(1 + (round * 769) % 20_000).unwrap();
+                    buffer.fill(thread);
+                    kept.push_back(buffer);
+                    if kept.len() > 20 {
+                        assert!(kept.pop_front().unwrap().iter().all(|byte| *byte == thread));
+                    }
+                }
+            });
+        }
+    });
+    pool.trim();
+    assert_eq!(pool.mapped_bytes(), 0);
+}

@@ -1,0 +1,214 @@
+//! From names to buffers: looking up, making room, reading what is missing.
+
+use std::sync::Arc;
+
+use super::{
+    Cache, Piece,
+    budget::{Charge, OVERHEAD_BYTES},
+    buffer::Buffer,
+    flight::Flight,
+    key::Key,
+    shard::{Claim, Lookup},
+};
+use crate::{
+    aligned_buffer::AlignedBuffer,
+    device::{DeviceError, DeviceOperation, ReadSegment},
+};
+
+/// Bytes read in one submission at most.
+const MAX_BATCH_BYTES: u64 = 8 << 20;
+
+/// A buffer to be read, and the place where its result goes.
+struct Miss<'a> {
+    request: usize,
+    key: Key<'a>,
+    claim: Claim<'a>,
+}
+
+/// A miss with memory to read into.
+struct Loading<'a> {
+    miss: Miss<'a>,
+    memory: AlignedBuffer,
+    charge: Charge,
+}
+
+type Loaded = (usize, Result<Buffer, DeviceError>);
+
+impl Cache {
+    pub(super) fn find_or_load(&self, pieces: &[Piece]) -> Result<Buffer, DeviceError> {
+        let key = Key::new(pieces, &self.hasher)?;
+        loop {
+            match self.shard(key.hash).look_up_or_claim(&key, false) {
+                Lookup::Hit(buffer) => return Ok(buffer),
+                Lookup::Claimed(claim) => return self.load(Miss { request: 0, key, claim }),
+                Lookup::InFlight(flight) => {
+                    // Where that read failed this thread tries itself, for an error of its own.
+                    if let Some(buffer) = flight.wait() {
+                        return Ok(buffer);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn find_or_load_many<'a>(
+        &'a self,
+        requests: impl Iterator<Item = &'a [Piece]>,
+    ) -> Vec<Result<Buffer, DeviceError>> {
+        let mut results = Vec::with_capacity(requests.size_hint().0);
+        let (mut misses, mut waits) = (Vec::new(), Vec::<(usize, &[Piece], Arc<Flight>)>::new());
+        for (request, pieces) in requests.enumerate() {
+            results.push(None);
+            match self.look_up_or_claim(pieces, false) {
+                Err(error) => results[request] = Some(Err(error)),
+                Ok((_, Lookup::Hit(buffer))) => results[request] = Some(Ok(buffer)),
+                Ok((_, Lookup::InFlight(flight))) => waits.push((request, pieces, flight)),
+                Ok((key, Lookup::Claimed(claim))) => misses.push(Miss { request, key, claim }),
+            }
+        }
+        self.load_batches(misses, |(request, result)| results[request] = Some(result));
+        // Only now: others may wait for what this thread had claimed.
+        for (request, pieces, flight) in waits {
+            results[request] = Some(flight.wait().map_or_else(|| self.find_or_load(pieces), Ok));
+        }
+        results.into_iter().flatten().collect()
+    }
+
+    /// Reads buffers that will be wanted soon. Errors are left for whoever wants them. Takes no more than fits into
+    /// probation, so that what is read first is not given up before it is used.
+    pub fn prefetch<'a>(&'a self, requests: impl IntoIterator<Item = &'a [Piece]>) {
+        let most = self.probation_target() * self.shards.len() as u64;
+        let (mut misses, mut bytes) = (Vec::new(), 0);
+        for pieces in requests {
+            let Ok((key, Lookup::Claimed(claim))) = self.look_up_or_claim(pieces, true) else { continue };
+            bytes += self.charge_bytes(&key);
+            if bytes > most && !misses.is_empty() {
+                break;
+            }
+            misses.push(Miss { request: 0, key, claim });
+        }
+        self.load_batches(misses, |(_, result)| self.counters.prefetched.add(result.is_ok().into()));
+    }
+
+    fn look_up_or_claim<'a>(
+        &'a self,
+        pieces: &'a [Piece],
+        is_prefetch: bool,
+    ) -> Result<(Key<'a>, Lookup<'a>), DeviceError> {
+        let key = Key::new(pieces, &self.hasher)?;
+        Ok((key, self.shard(key.hash).look_up_or_claim(&key, is_prefetch)))
+    }
+
+    fn load(&self, miss: Miss<'_>) -> Result<Buffer, DeviceError> {
+        let mut loading = self.prepare(miss)?;
+        let mut segments = Vec::with_capacity(loading.miss.key.pieces.len());
+        loading.add_segments(&mut segments);
+        self.counters.batches.add(1);
+        match segments.as_mut_slice() {
+            [segment] => self.device.read(segment.offset_bytes, segment.buffer)?,
+            segments => self.device.read_batch(segments)?,
+        }
+        Ok(self.publish(loading))
+    }
+
+    fn load_batches(&self, misses: Vec<Miss<'_>>, mut done: impl FnMut(Loaded)) {
+        let mut batch = Vec::with_capacity(misses.len());
+        let mut batch_bytes = 0;
+        for miss in misses {
+            let (request, length_bytes) = (miss.request, u64::from(miss.key.whole.length_bytes));
+            if batch_bytes + length_bytes > MAX_BATCH_BYTES {
+                self.load_batch(std::mem::take(&mut batch), &mut done);
+                batch_bytes = 0;
+            }
+            batch_bytes += length_bytes;
+            match self.prepare(miss) {
+                Ok(loading) => batch.push(loading),
+                Err(error) => done((request, Err(error))),
+            }
+        }
+        self.load_batch(batch, &mut done);
+    }
+
+    fn load_batch(&self, mut batch: Vec<Loading<'_>>, done: &mut impl FnMut(Loaded)) {
+        if batch.is_empty() {
+            return;
+        }
+        let mut segments = Vec::with_capacity(batch.len());
+        batch.iter_mut().for_each(|loading| loading.add_segments(&mut segments));
+        segments.sort_unstable_by_key(|segment| segment.offset_bytes);
+        self.counters.batches.add(1);
+        let outcome = self.device.read_batch(&mut segments);
+        for mut loading in batch {
+            let request = loading.miss.request;
+            // The batch says only that something failed; each buffer then finds out for itself.
+            let result = outcome.as_ref().map_or_else(|_| self.read_alone(&mut loading), |()| Ok(()));
+            done((request, result.map(|()| self.publish(loading))));
+        }
+    }
+
+    fn read_alone(&self, loading: &mut Loading<'_>) -> Result<(), DeviceError> {
+        let mut segments = Vec::with_capacity(loading.miss.key.pieces.len());
+        loading.add_segments(&mut segments);
+        self.counters.batches.add(1);
+        self.device.read_batch(&mut segments)
+    }
+
+    /// Checks the range and gets memory.
+    fn prepare<'a>(&self, miss: Miss<'a>) -> Result<Loading<'a>, DeviceError> {
+        let size_bytes = self.device.size_bytes();
+        for piece in miss.key.pieces {
+            let (offset_bytes, length_bytes) = (piece.offset_bytes, u64::from(piece.length_bytes));
+            if offset_bytes.checked_add(length_bytes).is_none_or(|end| end > size_bytes) {
+                return Err(DeviceError::outside(DeviceOperation::Read, offset_bytes, length_bytes));
+            }
+        }
+        let charge = self.make_room(self.charge_bytes(&miss.key), self.shard_index(miss.key.hash));
+        let Piece { offset_bytes, length_bytes } = miss.key.whole;
+        let memory = self.pool.allocate(length_bytes as usize).map_err(|source| DeviceError {
+            operation: DeviceOperation::Read,
+            offset_bytes,
+            length_bytes: length_bytes.into(),
+            source,
+        })?;
+        Ok(Loading { miss, memory, charge })
+    }
+
+    fn publish(&self, loading: Loading<'_>) -> Buffer {
+        let Loading { miss, memory, charge } = loading;
+        self.counters.bytes_read.add(memory.len() as u64);
+        let buffer = Buffer::new(memory, miss.key.whole.offset_bytes, charge);
+        miss.claim.land(&buffer, self.probation_target());
+        buffer
+    }
+
+    fn charge_bytes(&self, key: &Key<'_>) -> u64 {
+        self.pool.footprint_bytes(key.whole.length_bytes as usize) as u64 + OVERHEAD_BYTES
+    }
+
+    /// Takes `bytes` of the budget, giving up buffers until they fit: first of the shard that the new buffer belongs
+    /// to, then of all others. Where everything is pinned the budget is exceeded (invariant 1).
+    fn make_room(&self, bytes: u64, home: usize) -> Charge {
+        for distance in 0..self.shards.len() {
+            let shard = (home + distance) & (self.shards.len() - 1);
+            loop {
+                match self.budget.try_charge(bytes) {
+                    Ok(charge) => return charge,
+                    Err(excess_bytes) if self.evict_from(shard, excess_bytes) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+        self.budget.charge_over_limit(bytes)
+    }
+}
+
+impl Loading<'_> {
+    fn add_segments<'b>(&'b mut self, segments: &mut Vec<ReadSegment<'b>>) {
+        let mut rest = &mut *self.memory;
+        for piece in self.miss.key.pieces {
+            let (buffer, after) = rest.split_at_mut(piece.length_bytes as usize);
+            segments.push(ReadSegment { offset_bytes: piece.offset_bytes, buffer });
+            rest = after;
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The buffer cache that every tool shares.
+//!
+//! A buffer is a run of bytes of the device, or several runs read as one, named by where it begins and how long its
+//! runs are. Whoever looks one up says what the bytes are to be; they are verified once for each kind of thing, and
+//! the cache remembers.
+//!
+//! Invariants, cited by the tests:
+//! 1. **Budget.** Memory of all live buffers, in the cache or only held by a caller, never exceeds the budget,
+//!    except by buffers that callers hold: room is made before memory is taken.
+//! 2. **Pinned.** A buffer that a caller holds is never evicted, so one name never has two buffers in memory.
+//! 3. **One read.** While one thread reads a buffer, all others that want it wait for that read.
+//! 4. **Errors are not kept.** After a failed read, or one whose first verification failed, the next lookup asks the
+//!    device again.
+//! 5. **Verified once.** A verifier runs once for each kind and each read of a buffer, whoever looks it up.
+//! 6. **No lock is held** during I/O, verification, allocation of buffer memory, or while freeing it; no thread waits
+//!    for another's read while others wait for its own; no thread holds two shards' locks.
+//! 7. **Scans pass through.** Buffers used only once, or only in one burst, do not displace those used again later.
+//!
+//! A buffer region must always be asked for under one name: overlapping buffers are separate copies.
+//!
+//! # Shape for writing
+//! A buffer's bytes never change once they are published; that is why reading them takes no lock. A writer will
+//! take the buffer's name for itself (its lock in the order of `LockKey`), change a copy and publish it as the
+//! name's next version; where no reader holds the old one, the copy is the buffer itself, as with `Arc::make_mut`.
+//! Readers keep the version that they looked up, and write-back checksums and writes a version while the next one is
+//! being made. "Dirty" is a state of the name, not of the version: a dirty name is pinned (2) until it is home.
+
+pub mod buffer;
+mod budget;
+mod counters;
+mod eviction;
+mod flight;
+mod key;
+mod load;
+pub mod pressure;
+mod shard;
+
+use std::{fmt, sync::Arc};
+
+use thiserror::Error;
+
+pub use self::{
+    buffer::{Buffer, BufferVerifier, Unverified},
+    counters::CacheCounters,
+    key::Piece,
+};
+use self::{
+    budget::Budget,
+    counters::SharedCounters,
+    key::{Hasher, Key},
+    shard::Shard,
+};
+use crate::{
+    aligned_buffer::BufferPool,
+    device::{BlockDevice, DeviceError},
+};
+
+/// Longest buffer that is accepted: several times the longest of XFS's metadata.
+pub const MAX_BUFFER_BYTES: u64 = 1 << 20;
+
+/// How a cache is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Memory for buffers, with what it costs to keep each.
+    pub budget_bytes: u64,
+    /// Parts with a lock each; rounded up to a power of two. `None` chooses by the budget.
+    pub shards: Option<usize>,
+    /// Decides which shard a buffer falls into. `None` takes a random one, so that an image cannot be made to
+    /// crowd one place.
+    pub seed: Option<u64>,
+}
+
+impl CacheOptions {
+    /// With a budget, and all else chosen.
+    pub fn with_budget(budget_bytes: u64) -> Self {
+        Self { budget_bytes, shards: None, seed: None }
+    }
+}
+
+/// Why a buffer could not be had.
+#[derive(Debug, Error)]
+pub enum ReadError<E> {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The bytes are not what the caller's verifier wants.
+    #[error("{0}")]
+    Verify(E),
+}
+
+/// The cache of one device. Usable from many threads through `&Cache`.
+pub struct Cache {
+    device: Arc<dyn BlockDevice>,
+    pool: BufferPool,
+    budget: Arc<Budget>,
+    hasher: Hasher,
+    shards: Box<[Shard]>,
+    counters: SharedCounters,
+}
+
+impl Cache {
+    /// An empty cache in front of `device`.
+    pub fn new(device: Arc<dyn BlockDevice>, options: &CacheOptions) -> Self {
+        let shards = options.shards.unwrap_or_else(|| {
+            usize::try_from(options.budget_bytes >> 20).unwrap_or(usize::MAX).clamp(1, 64)
+        });
+        let shards = shards.clamp(1, 1024).next_power_of_two();
+        // A chunk is mapped at once: large ones need few page faults, but must stay a small part of the budget.
+        let chunk_bytes = usize::try_from(options.budget_bytes / 64).unwrap_or(usize::MAX).min(2 << 20);
+        Self {
+            pool: BufferPool::new(chunk_bytes, 512),
+            device,
+            budget: Arc::new(Budget::new(options.budget_bytes)),
+            hasher: Hasher::new(options.seed),
+            shards: (0..shards).map(|_| Shard::default()).collect(),
+            counters: SharedCounters::default(),
+        }
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        &self.device
+    }
+
+    /// The buffer made of `pieces` in this order, from memory or the device, verified by `verifier`.
+    ///
+    /// # Errors
+    /// The device failed, or the verifier did.
+    pub fn read<V: BufferVerifier>(
+        &self,
+        pieces: &[Piece],
+        verifier: &V,
+    ) -> Result<Buffer, ReadError<V::Error>> {
+        let buffer = self.find_or_load(pieces)?;
+        self.verified(buffer, pieces, verifier)
+    }
+
+    /// Several buffers, each with its verifier. All that are not in memory are read in as few submissions as their
+    /// number allows. The results are in the order of the requests.
+    pub fn read_many<V: BufferVerifier>(
+        &self,
+        requests: &[(&[Piece], V)],
+    ) -> Vec<Result<Buffer, ReadError<V::Error>>> {
+        let buffers = self.find_or_load_many(requests.iter().map(|(pieces, _)| *pieces));
+        let verify = |(buffer, (pieces, verifier)): (Result<Buffer, DeviceError>, &(&[Piece], V))| {
+            self.verified(buffer?, pieces, verifier)
+        };
+        buffers.into_iter().zip(requests).map(verify).collect()
+    }
+
+    /// Forgets the buffer made of `pieces`, if it is in memory; the next lookup reads it again. Callers that hold it
+    /// keep their bytes.
+    pub fn forget(&self, pieces: &[Piece]) {
+        let Ok(key) = Key::new(pieces, &self.hasher) else { return };
+        let forgotten = self.shard(key.hash).forget(&key);
+        drop(forgotten);
+    }
+
+    /// Forgets all buffers that no caller holds.
+    pub fn clear(&self) {
+        self.shrink_to(0);
+        self.pool.trim();
+    }
+
+    /// Changes the budget, and evicts at once what no longer fits.
+    pub fn set_budget(&self, budget_bytes: u64) {
+        self.budget.set_limit(budget_bytes);
+        self.shrink_to(budget_bytes);
+        self.pool.trim();
+    }
+
+    /// Evicts until at most `resident_bytes` are in use, or all that is left is held by callers. The budget stays.
+    pub fn shrink_to(&self, resident_bytes: u64) {
+        for shard in 0..self.shards.len() {
+            let Some(excess) = self.budget.used().checked_sub(resident_bytes).filter(|excess| *excess > 0)
+            else {
+                return;
+            };
+            let mut excess = excess;
+            while excess > 0 && self.evict_from(shard, excess) {
+                excess = self.budget.used().saturating_sub(resident_bytes);
+            }
+        }
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> CacheCounters {
+        let mut sum = self.counters.read();
+        for shard in &self.shards {
+            shard.add_counters(&mut sum);
+        }
+        sum.budget_bytes = self.budget.limit();
+        sum.resident_bytes = self.budget.used();
+        sum.peak_bytes = self.budget.peak();
+        sum.mapped_bytes = self.pool.mapped_bytes();
+        sum
+    }
+
+    fn shard_index(&self, hash: u64) -> usize {
+        // The table inside a shard takes its bits from both ends of the hash.
+        (hash >> 24) as usize & (self.shards.len() - 1)
+    }
+
+    fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[self.shard_index(hash)]
+    }
+
+    fn verified<V: BufferVerifier>(
+        &self,
+        buffer: Buffer,
+        pieces: &[Piece],
+        verifier: &V,
+    ) -> Result<Buffer, ReadError<V::Error>> {
+        match buffer.verify_once(verifier, &self.counters.verified) {
+            Ok(()) => Ok(buffer),
+            Err(error) => {
+                self.counters.verification_failures.add(1);
+                if !buffer.is_verified() {
+                    self.forget(pieces);
+                }
+                Err(ReadError::Verify(error))
+            }
+        }
+    }
+
+    /// Bytes of the budget that the probationary queue of one shard aims at.
+    fn probation_target(&self) -> u64 {
+        self.budget.limit() / self.shards.len() as u64 / eviction::PROBATION_SHARE
+    }
+
+    fn evict_from(&self, shard: usize, wanted_bytes: u64) -> bool {
+        let victims = self.shards[shard].evict(wanted_bytes, self.probation_target());
+        !victims.is_empty()
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("device", &self.device)
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;
