@@ -26,11 +26,11 @@ fn slots_are_aligned_to_their_size() {
     let pool = BufferPool::new(1 << 18, 512);
     for length in [512, 1024, 4096, 16384, 65536] {
         let buffers: Vec<_> = (0..5).map(|_| pool.allocate(length).unwrap()).collect();
-        assert!(buffers.iter().all(|buffer| address(buffer) % length.min(4096) == 0));
+        assert!(buffers.iter().all(|buffer| address(buffer).is_multiple_of(length.min(4096))));
     }
     let direct = BufferPool::new(1 << 18, 4096);
     let buffers: Vec<_> = (0..5).map(|_| direct.allocate(512).unwrap()).collect();
-    assert!(buffers.iter().all(|buffer| address(buffer) % 4096 == 0));
+    assert!(buffers.iter().all(|buffer| address(buffer).is_multiple_of(4096)));
     assert_eq!(direct.footprint_bytes(512), 4096);
 }
 

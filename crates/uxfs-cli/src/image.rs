@@ -38,7 +38,7 @@ impl ImageArguments {
         let device = SyncDevice::open_read_only(&path, self.offset)
             .map_err(uxfs_core::error::Error::from)
             .about(self.image.display())?;
-        let options = MountOptions { ignore_dirty_log: self.ignore_log };
+        let options = MountOptions { ignore_dirty_log: self.ignore_log, ..MountOptions::default() };
         FileSystem::mount(Arc::new(device), &options).about(self.image.display())
     }
 }

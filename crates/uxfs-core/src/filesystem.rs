@@ -70,9 +70,8 @@ impl BufferVerifier for StructureVerifier<'_> {
     fn verify(&self, bytes: &[u8], offset_bytes: u64) -> std::result::Result<(), Box<Corruption>> {
         let sector = sector_of_byte(offset_bytes);
         let context = VerifyContext { geometry: self.geometry, sector };
-        verify::verify(self.structure, bytes, &context).map_err(|fault| {
-            Box::new(Corruption::new(self.structure, Location::at_sector(sector), fault))
-        })
+        verify::verify(self.structure, bytes, &context)
+            .map_err(|fault| Box::new(Corruption::new(self.structure, Location::at_sector(sector), fault)))
     }
 }
 

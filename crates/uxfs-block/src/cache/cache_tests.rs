@@ -100,7 +100,9 @@ fn damaged_buffers_are_not_kept() {
 fn lengths_and_ranges_are_checked() {
     let cache = cache(8, 1 << 20);
     let sized = |length_bytes| Piece { offset_bytes: 0, length_bytes };
-    for pieces in [vec![], vec![sized(0)], vec![sized((1 << 20) + 1)], vec![sized(u32::MAX); 3], vec![piece(8)]] {
+    for pieces in
+        [vec![], vec![sized(0)], vec![sized((1 << 20) + 1)], vec![sized(u32::MAX); 3], vec![piece(8)]]
+    {
         assert!(matches!(cache.read(&pieces, &Unverified), Err(ReadError::Device(_))), "{pieces:?}");
     }
     let end = Piece { offset_bytes: u64::MAX - 1, length_bytes: 512 };

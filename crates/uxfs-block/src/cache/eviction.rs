@@ -215,7 +215,10 @@ impl Ghosts {
     }
 
     fn take(&mut self, hash: u64) -> bool {
-        self.known.find_entry(hash, |known| *known == hash).map(hashbrown::hash_table::OccupiedEntry::remove).is_ok()
+        self.known
+            .find_entry(hash, |known| *known == hash)
+            .map(hashbrown::hash_table::OccupiedEntry::remove)
+            .is_ok()
     }
 }
 

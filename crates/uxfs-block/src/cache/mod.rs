@@ -25,8 +25,8 @@
 //! Readers keep the version that they looked up, and write-back checksums and writes a version while the next one is
 //! being made. "Dirty" is a state of the name, not of the version: a dirty name is pinned (2) until it is home.
 
-pub mod buffer;
 mod budget;
+pub mod buffer;
 mod counters;
 mod eviction;
 mod flight;
@@ -39,16 +39,16 @@ use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
-pub use self::{
-    buffer::{Buffer, BufferVerifier, Unverified},
-    counters::CacheCounters,
-    key::Piece,
-};
 use self::{
     budget::Budget,
     counters::SharedCounters,
     key::{Hasher, Key},
     shard::Shard,
+};
+pub use self::{
+    buffer::{Buffer, BufferVerifier, Unverified},
+    counters::CacheCounters,
+    key::Piece,
 };
 use crate::{
     aligned_buffer::BufferPool,
