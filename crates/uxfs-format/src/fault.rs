@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::{
     inode::{InodeFault, symlink::SymlinkFault},
+    btree::{check::BtreeFault, extent_map::ExtentMapFault},
     superblock::SuperblockFault,
     units::{AgBlock, AgNumber, FileBlock, InodeNumber, Lsn, Sector, Uuid},
 };
@@ -98,6 +99,12 @@ pub enum Fault {
     /// Symbolic link.
     #[error(transparent)]
     Symlink(#[from] SymlinkFault),
+    /// Block of any btree.
+    #[error(transparent)]
+    Btree(#[from] BtreeFault),
+    /// Extent, or root of an extent map in an inode.
+    #[error(transparent)]
+    ExtentMap(#[from] ExtentMapFault),
 }
 
 /// Which structure is meant, in words for people.

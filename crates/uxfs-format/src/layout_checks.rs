@@ -4,7 +4,14 @@
 
 use std::mem::offset_of;
 
-use crate::{inode::InodeCore, inode::symlink::SymlinkHeader, superblock::Superblock};
+use crate::{
+    btree::{
+        block_header::{LongBlockHeader, ShortBlockHeader},
+        extent_map::{ExtentMapKey, ExtentRecord, RootHeader},
+    },
+    inode::{InodeCore, symlink::SymlinkHeader},
+    superblock::Superblock,
+};
 
 macro_rules! layout {
     ($type:ty, $size:literal $(, $field:ident @ $offset:literal)* $(,)?) => {
@@ -32,3 +39,15 @@ layout!(
     SymlinkHeader, 56, offset_bytes @ 4, length_bytes @ 8, checksum @ 12, uuid @ 16, owner @ 32, sector @ 40,
     lsn @ 48,
 );
+
+layout!(
+    ShortBlockHeader, 56, level @ 4, record_count @ 6, left_sibling @ 8, right_sibling @ 12, sector @ 16, lsn @ 24,
+    uuid @ 32, owner @ 48, checksum @ 52,
+);
+layout!(
+    LongBlockHeader, 72, level @ 4, record_count @ 6, left_sibling @ 8, right_sibling @ 16, sector @ 24, lsn @ 32,
+    uuid @ 40, owner @ 56, checksum @ 64, padding @ 68,
+);
+layout!(ExtentRecord, 16);
+layout!(ExtentMapKey, 8);
+layout!(RootHeader, 4, record_count @ 2);

@@ -21,6 +21,7 @@
 //! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
 //! | [`superblock`] | the superblock |
 //! | [`inode`] | inodes: core, forks, times, symbolic links |
+//! | [`btree`] | blocks and records of all btrees |
 //! | [`verify`] | from a kind of structure to its verifier |
 #![forbid(unsafe_code)]
 #![deny(
@@ -33,6 +34,7 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, clippy::as_conversions))]
 
+pub mod btree;
 pub mod checksum;
 pub mod convert;
 pub mod fault;

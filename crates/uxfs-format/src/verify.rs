@@ -4,6 +4,7 @@
 //! compared by whoever followed a pointer to it, because a cached block may be reached a second way.
 
 use crate::{
+    btree::{self, extent_map::ExtentMap},
     fault::{Fault, Structure},
     geometry::Geometry,
     inode,
@@ -32,6 +33,7 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
         Structure::Inode => inode::verify::verify_inode_in_place(bytes, context),
         Structure::InodeCluster => inode::verify_inode_cluster(bytes, context),
         Structure::Symlink => inode::symlink::verify_symlink(bytes, context),
+        Structure::ExtentMap => btree::check::verify::<ExtentMap>(bytes, context),
         _ => {
             let _ = context;
             Ok(())

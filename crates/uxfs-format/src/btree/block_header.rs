@@ -1,0 +1,136 @@
+//! The headers of btree blocks: short with 32-bit siblings for the trees of a group, long with 64-bit siblings for
+//! the trees of an inode.
+
+use zerocopy::big_endian::{U16, U32, U64};
+
+use super::BlockPointer;
+use crate::{
+    checksum::Checksum,
+    field_table::OnDisk,
+    on_disk,
+    units::{Lsn, Sector, Uuid},
+};
+
+on_disk! {
+    /// Header of a block of a group's tree. The checksum covers the whole block.
+    #[doc(alias = "xfs_btree_block")]
+    #[doc(alias = "xfs_btree_block_shdr")]
+    pub struct ShortBlockHeader {
+        /// Kind of tree.
+        pub magic: U32 => "magic" Hexadecimal,
+        /// 0 for leaves.
+        pub level: U16 => "level" Decimal,
+        /// Records (leaf) or entries (node).
+        pub record_count: U16 => "numrecs" Decimal,
+        /// Previous block of the level.
+        pub left_sibling: U32 => "leftsib" DecimalOrNull,
+        /// Next block of the level.
+        pub right_sibling: U32 => "rightsib" DecimalOrNull,
+        /// 512-byte unit of the device at which the block lies.
+        pub sector: U64 => "bno" Decimal,
+        /// Log sequence number of the last write.
+        pub lsn: U64 => "lsn" Hexadecimal,
+        /// Metadata uuid.
+        pub uuid: Uuid => "uuid" Uuid,
+        /// Allocation group.
+        pub owner: U32 => "owner" Decimal,
+        /// CRC32C of the block.
+        pub checksum: Checksum => "crc" Checksum,
+    }
+
+    /// Header of a block of an inode's tree. The checksum covers the whole block.
+    #[doc(alias = "xfs_btree_block")]
+    #[doc(alias = "xfs_btree_block_lhdr")]
+    pub struct LongBlockHeader {
+        /// Kind of tree.
+        pub magic: U32 => "magic" Hexadecimal,
+        /// 0 for leaves.
+        pub level: U16 => "level" Decimal,
+        /// Records (leaf) or entries (node).
+        pub record_count: U16 => "numrecs" Decimal,
+        /// Previous block of the level.
+        pub left_sibling: U64 => "leftsib" DecimalOrNull,
+        /// Next block of the level.
+        pub right_sibling: U64 => "rightsib" DecimalOrNull,
+        /// 512-byte unit of the device at which the block lies.
+        pub sector: U64 => "bno" Decimal,
+        /// Log sequence number of the last write.
+        pub lsn: U64 => "lsn" Hexadecimal,
+        /// Metadata uuid.
+        pub uuid: Uuid => "uuid" Uuid,
+        /// Inode.
+        pub owner: U64 => "owner" Decimal,
+        /// CRC32C of the block.
+        pub checksum: Checksum => "crc" Checksum,
+        /// Zero.
+        pub padding: U32 => "pad" Padding,
+    }
+}
+
+/// What both headers hold.
+pub trait BlockHeader: OnDisk + Copy + std::fmt::Debug {
+    /// Siblings here and children in nodes.
+    type Pointer: BlockPointer;
+
+    /// Where the checksum lies in the block.
+    const CHECKSUM_OFFSET_BYTES: u32;
+
+    /// Kind of tree.
+    fn magic(&self) -> u32;
+    /// 0 for leaves.
+    fn level(&self) -> u16;
+    /// Records or entries, as the disk says: compare it with what the block can hold.
+    fn record_count(&self) -> u16;
+    /// Previous block of the level; null at the left edge.
+    fn left_sibling(&self) -> Self::Pointer;
+    /// Next block of the level; null at the right edge.
+    fn right_sibling(&self) -> Self::Pointer;
+    /// Where the block says that it lies.
+    fn sector(&self) -> Sector;
+    /// Log sequence number of the last write.
+    fn lsn(&self) -> Lsn;
+    /// Metadata uuid.
+    fn uuid(&self) -> Uuid;
+    /// Group or inode that the tree belongs to.
+    fn owner(&self) -> u64;
+}
+
+macro_rules! block_header {
+    ($header:ty, $pointer:ty, $checksum_offset:literal) => {
+        impl BlockHeader for $header {
+            type Pointer = $pointer;
+            const CHECKSUM_OFFSET_BYTES: u32 = $checksum_offset;
+
+            fn magic(&self) -> u32 {
+                self.magic.get()
+            }
+            fn level(&self) -> u16 {
+                self.level.get()
+            }
+            fn record_count(&self) -> u16 {
+                self.record_count.get()
+            }
+            fn left_sibling(&self) -> $pointer {
+                self.left_sibling
+            }
+            fn right_sibling(&self) -> $pointer {
+                self.right_sibling
+            }
+            fn sector(&self) -> Sector {
+                Sector::new(self.sector.get())
+            }
+            fn lsn(&self) -> Lsn {
+                Lsn::new(self.lsn.get())
+            }
+            fn uuid(&self) -> Uuid {
+                self.uuid
+            }
+            fn owner(&self) -> u64 {
+                self.owner.get().into()
+            }
+        }
+    };
+}
+
+block_header!(ShortBlockHeader, U32, 52);
+block_header!(LongBlockHeader, U64, 64);

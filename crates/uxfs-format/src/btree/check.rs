@@ -1,0 +1,208 @@
+//! Verifies one btree block alone, whatever its kind.
+//!
+//! Not checked here because it takes more than this block: the owner (whoever followed a pointer compares it), the
+//! fewest records (a root may have fewer), and keys against the children.
+
+use thiserror::Error;
+
+use super::{
+    BlockPointer, BtreeKind, block::BtreeBlock, block_header::BlockHeader, extent_map::ExtentMapFault,
+};
+use crate::{
+    checksum,
+    convert::{low_u32, to_u64},
+    fault::{Fault, HeaderFault},
+    units::AgNumber,
+    verify::VerifyContext,
+};
+
+/// What can be wrong with a btree block. One variant per check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BtreeFault {
+    /// Higher than any tree of this kind can be.
+    #[error("level is {level}, but such a tree has at most {max_levels} levels")]
+    Level {
+        /// `level`.
+        level: u16,
+        /// Most levels.
+        max_levels: u32,
+    },
+    /// More than fit in the block.
+    #[error("{count} records at level {level}, where at most {capacity} fit")]
+    TooManyRecords {
+        /// `numrecs`.
+        count: u16,
+        /// `level`.
+        level: u16,
+        /// Most that fit.
+        capacity: u32,
+    },
+    /// Only an empty tree's single leaf may be empty.
+    #[error("no records in a block at level {level} that is not the leaf of an empty tree")]
+    Empty {
+        /// `level`.
+        level: u16,
+    },
+    /// A sibling that cannot be: outside, among the headers, or the block itself.
+    #[error("{side} sibling {block} is not a block that can be one")]
+    Sibling {
+        /// "left" or "right".
+        side: &'static str,
+        /// `leftsib` or `rightsib`.
+        block: u64,
+    },
+    /// A child that cannot be.
+    #[error("pointer {index} leads to block {block}, which cannot be part of the tree")]
+    Pointer {
+        /// Counted from 1, as `xfs_db` does.
+        index: u32,
+        /// `ptrs[index]`.
+        block: u64,
+    },
+    /// A record before, or overlapping, the one to its left.
+    #[error("record {index} does not lie behind the record before it")]
+    RecordOrder {
+        /// Counted from 1.
+        index: u32,
+    },
+    /// A key not larger than the one to its left.
+    #[error("key {index} does not lie behind the key before it")]
+    KeyOrder {
+        /// Counted from 1.
+        index: u32,
+    },
+    /// A record that is wrong in itself.
+    #[error("record {index}: {fault}")]
+    Record {
+        /// Counted from 1.
+        index: u32,
+        /// What is wrong with it.
+        fault: RecordFault,
+    },
+}
+
+/// What can be wrong with one record, by kind of tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RecordFault {
+    /// An extent of a fork.
+    #[error(transparent)]
+    ExtentMap(#[from] ExtentMapFault),
+}
+
+/// Verifies `bytes` as one block of a tree of kind `K`.
+///
+/// # Errors
+/// The first check that fails.
+pub fn verify<K: BtreeKind>(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    let needed = context.geometry.block_size();
+    let Some(bytes) = bytes.get(..needed) else {
+        let fault =
+            HeaderFault::Truncated { length_bytes: to_u64(bytes.len()), needed_bytes: to_u64(needed) };
+        return Err(fault.into());
+    };
+    let block = BtreeBlock::<K>::parse(bytes)?;
+    verify_header(bytes, block.header(), K::MAGIC, context)?;
+    // Sectors that lie in no group (a block of a realtime section) make group-relative pointers impossible.
+    let place = context.geometry.block_of_sector(context.sector);
+    let group = place.map(|(group, ..)| group);
+    verify_shape(&block, group, context)?;
+    if block.is_leaf() {
+        verify_records(&block, group, context)?;
+    } else {
+        verify_node(&block, group, context)?;
+    }
+    Ok(())
+}
+
+fn verify_header<H: BlockHeader>(
+    bytes: &[u8],
+    header: &H,
+    magic: u32,
+    context: &VerifyContext<'_>,
+) -> Result<(), HeaderFault> {
+    if header.magic() != magic {
+        return Err(HeaderFault::BadMagic { found: header.magic(), expected: magic });
+    }
+    checksum::check(bytes, H::CHECKSUM_OFFSET_BYTES)?;
+    let expected = context.geometry.metadata_uuid;
+    if header.uuid() != expected {
+        return Err(HeaderFault::WrongUuid { found: header.uuid(), expected });
+    }
+    if header.sector() != context.sector {
+        return Err(HeaderFault::WrongSector { found: header.sector(), expected: context.sector });
+    }
+    Ok(())
+}
+
+fn verify_shape<K: BtreeKind>(
+    block: &BtreeBlock<'_, K>,
+    group: Option<AgNumber>,
+    context: &VerifyContext<'_>,
+) -> Result<(), BtreeFault> {
+    let (level, max_levels) = (block.level(), K::max_levels(context.geometry));
+    if u32::from(level) >= max_levels {
+        return Err(BtreeFault::Level { level, max_levels });
+    }
+    let (count, capacity) = (block.header().record_count(), block.capacity());
+    if u32::from(count) > capacity {
+        return Err(BtreeFault::TooManyRecords { count, level, capacity });
+    }
+    let (left, right) = (block.header().left_sibling(), block.header().right_sibling());
+    let is_alone = left.is_null() && right.is_null();
+    if count == 0 && !(level == 0 && is_alone) {
+        return Err(BtreeFault::Empty { level });
+    }
+    for (side, pointer) in [("left", left), ("right", right)] {
+        let is_self = pointer.sector(context.geometry, group) == Some(context.sector);
+        if !pointer.is_null() && (is_self || !pointer.is_possible(context.geometry, group)) {
+            return Err(BtreeFault::Sibling { side, block: pointer.raw() });
+        }
+    }
+    Ok(())
+}
+
+fn verify_records<K: BtreeKind>(
+    block: &BtreeBlock<'_, K>,
+    group: Option<AgNumber>,
+    context: &VerifyContext<'_>,
+) -> Result<(), BtreeFault> {
+    let mut previous: Option<&K::Record> = None;
+    for (index, record) in (1u32..).zip(block.records()) {
+        K::verify_record(record, context.geometry, group)
+            .map_err(|fault| BtreeFault::Record { index, fault })?;
+        if previous.is_some_and(|previous| !K::may_follow(previous, record)) {
+            return Err(BtreeFault::RecordOrder { index });
+        }
+        previous = Some(record);
+    }
+    Ok(())
+}
+
+fn verify_node<K: BtreeKind>(
+    block: &BtreeBlock<'_, K>,
+    group: Option<AgNumber>,
+    context: &VerifyContext<'_>,
+) -> Result<(), BtreeFault> {
+    verify_keys::<K>(block.keys())?;
+    for (index, pointer) in (1u32..).zip(block.pointers()) {
+        let is_self = pointer.sector(context.geometry, group) == Some(context.sector);
+        if is_self || !pointer.is_possible(context.geometry, group) {
+            return Err(BtreeFault::Pointer { index, block: pointer.raw() });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that keys ascend.
+pub(super) fn verify_keys<K: BtreeKind>(keys: &[K::Key]) -> Result<(), BtreeFault> {
+    for (index, pair) in keys.windows(2).enumerate() {
+        if let [previous, next] = pair
+            && !K::key_may_follow(previous, next)
+        {
+            return Err(BtreeFault::KeyOrder { index: low_u32(to_u64(index)).saturating_add(2) });
+        }
+    }
+    Ok(())
+}

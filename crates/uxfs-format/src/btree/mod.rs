@@ -1,0 +1,208 @@
+//! B+trees: one block format, seven kinds of tree.
+//!
+//! ```text
+//! leaf   │ header │ record 1 … record n │ unused              │
+//! node   │ header │ key 1 … key n │ unused │ pointer 1 … n │ unused │
+//!                                 ▲ pointers begin behind room for the *most* keys, not behind the last one
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`block_header`] | the short header (trees of a group) and the long one (trees of an inode) |
+//! | [`block`] | views of whole blocks, generic over the kind of tree |
+//! | [`check`] | the verifier of one block, generic over the kind of tree |
+//! | [`levels`] | how high each kind of tree may become |
+//! | [`extent_map`] | bmbt: extents of a fork, with the root inside the inode |
+//!
+//! A kind of tree is a type without values that implements [`BtreeKind`]: magic number, record, key, order.
+
+use std::fmt;
+
+use crate::{
+    fault::Structure,
+    field_table::OnDisk,
+    geometry::Geometry,
+    units::{AgBlock, AgNumber, FsBlock, Sector},
+};
+
+pub mod block;
+pub mod block_header;
+pub mod check;
+pub mod extent_map;
+#[cfg(test)]
+pub(crate) mod golden;
+pub mod levels;
+
+use block_header::BlockHeader;
+use check::RecordFault;
+
+/// One kind of tree: what its records and keys are, and how they are ordered.
+pub trait BtreeKind: 'static + Copy + fmt::Debug {
+    /// Header of its blocks, which also decides how wide pointers are.
+    type Header: BlockHeader;
+    /// What leaves hold.
+    type Record: OnDisk + Copy + fmt::Debug + PartialEq;
+    /// What nodes hold for each child. In trees of overlapping extents (reverse map) it is a pair of keys.
+    type Key: OnDisk + Copy + fmt::Debug + PartialEq;
+    /// A key in the form in which it is compared.
+    type Position: Ord + Copy + fmt::Debug;
+
+    /// First four bytes of every block.
+    const MAGIC: u32;
+    /// Its name in messages and in the verifier table.
+    const STRUCTURE: Structure;
+
+    /// Where a record stands in the order of the tree.
+    fn position_of_record(record: &Self::Record) -> Self::Position;
+
+    /// Where the first record below a key stands in the order of the tree.
+    fn position_of_key(key: &Self::Key) -> Self::Position;
+
+    /// The key of a node entry whose child holds this record alone.
+    fn key_of_record(record: &Self::Record) -> Self::Key;
+
+    /// Whether `next` may follow directly on `previous` in a leaf: in order, and without overlap where the kind
+    /// forbids it.
+    fn may_follow(previous: &Self::Record, next: &Self::Record) -> bool;
+
+    /// Whether `next` may follow directly on `previous` in a node.
+    fn key_may_follow(previous: &Self::Key, next: &Self::Key) -> bool {
+        Self::position_of_key(previous) < Self::position_of_key(next)
+    }
+
+    /// Checks one record against the bounds of the file system, and of `group` for the trees of a group.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    fn verify_record(
+        record: &Self::Record,
+        geometry: &Geometry,
+        group: Option<AgNumber>,
+    ) -> Result<(), RecordFault>;
+
+    /// Most levels that such a tree can have in this file system.
+    fn max_levels(geometry: &Geometry) -> u32;
+
+    /// Most records that fit in a leaf.
+    fn max_leaf_records(block_size_bytes: u32) -> u32 {
+        fitting(block_size_bytes, Self::Header::SIZE_BYTES, Self::Record::SIZE_BYTES)
+    }
+
+    /// Most entries that fit in a node.
+    fn max_node_entries(block_size_bytes: u32) -> u32 {
+        let pointer = size_of::<<Self::Header as BlockHeader>::Pointer>();
+        fitting(block_size_bytes, Self::Header::SIZE_BYTES, Self::Key::SIZE_BYTES.wrapping_add(pointer))
+    }
+
+    /// Most records or entries that fit in a block of `level`, 0 for leaves.
+    fn max_entries(block_size_bytes: u32, level: u16) -> u32 {
+        match level {
+            0 => Self::max_leaf_records(block_size_bytes),
+            _ => Self::max_node_entries(block_size_bytes),
+        }
+    }
+
+    /// Fewest records or entries in a block of `level` that is not the root.
+    fn min_entries(block_size_bytes: u32, level: u16) -> u32 {
+        Self::max_entries(block_size_bytes, level) >> 1
+    }
+}
+
+/// How many entries of a size fit behind a header.
+fn fitting(block_size_bytes: u32, header_bytes: usize, entry_bytes: usize) -> u32 {
+    let room = u64::from(block_size_bytes).saturating_sub(crate::convert::to_u64(header_bytes));
+    let count = room.checked_div(crate::convert::to_u64(entry_bytes)).unwrap_or(0);
+    crate::convert::low_u32(count)
+}
+
+/// A block number in a node or header, as it lies on disk.
+pub trait BlockPointer:
+    zerocopy::FromBytes
+    + zerocopy::IntoBytes
+    + zerocopy::KnownLayout
+    + zerocopy::Immutable
+    + zerocopy::Unaligned
+    + Copy
+    + PartialEq
+    + fmt::Debug
+{
+    /// What it addresses: blocks of one group or of the file system.
+    type Address: Copy + Eq + fmt::Debug + fmt::Display;
+
+    /// In host order. All ones means "none".
+    fn address(self) -> Self::Address;
+
+    /// From host order.
+    fn from_address(address: Self::Address) -> Self;
+
+    /// Widened, for messages.
+    fn raw(self) -> u64;
+
+    /// Whether it is the on-disk "none".
+    fn is_null(self) -> bool;
+
+    /// Whether the block exists and can hold metadata: not one of the group's headers. `group` is the one that
+    /// the pointer was read from.
+    fn is_possible(self, geometry: &Geometry, group: Option<AgNumber>) -> bool;
+
+    /// First sector of the block, if it exists.
+    fn sector(self, geometry: &Geometry, group: Option<AgNumber>) -> Option<Sector>;
+}
+
+impl BlockPointer for zerocopy::big_endian::U32 {
+    type Address = AgBlock;
+
+    fn address(self) -> AgBlock {
+        AgBlock::new(self.get())
+    }
+
+    fn from_address(address: AgBlock) -> Self {
+        Self::new(address.get())
+    }
+
+    fn raw(self) -> u64 {
+        self.get().into()
+    }
+
+    fn is_null(self) -> bool {
+        self.address().is_null()
+    }
+
+    fn is_possible(self, geometry: &Geometry, group: Option<AgNumber>) -> bool {
+        let length = group.and_then(|group| geometry.group_length_blocks(group)).unwrap_or(0);
+        (geometry.group_header_blocks()..length).contains(&self.get())
+    }
+
+    fn sector(self, geometry: &Geometry, group: Option<AgNumber>) -> Option<Sector> {
+        geometry.sector_of_group_block(group?, self.address())
+    }
+}
+
+impl BlockPointer for zerocopy::big_endian::U64 {
+    type Address = FsBlock;
+
+    fn address(self) -> FsBlock {
+        FsBlock::new(self.get())
+    }
+
+    fn from_address(address: FsBlock) -> Self {
+        Self::new(address.get())
+    }
+
+    fn raw(self) -> u64 {
+        self.get()
+    }
+
+    fn is_null(self) -> bool {
+        self.address().is_null()
+    }
+
+    fn is_possible(self, geometry: &Geometry, _: Option<AgNumber>) -> bool {
+        let place = geometry.split_fs_block(self.address());
+        place.is_some_and(|(_, block)| block.get() >= geometry.group_header_blocks())
+    }
+
+    fn sector(self, geometry: &Geometry, _: Option<AgNumber>) -> Option<Sector> {
+        geometry.sector_of_block(self.address())
+    }
+}
