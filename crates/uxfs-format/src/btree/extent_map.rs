@@ -7,7 +7,7 @@ use zerocopy::{
 };
 
 use super::{
-    BlockPointer, BtreeKind,
+    BlockPointer, BtreeKind, bit_field,
     block_header::LongBlockHeader,
     check::{self, BtreeFault, RecordFault},
     levels::{self, ForkRoom},
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     convert::{low_u32, to_u64, to_usize},
     fault::{Fault, HeaderFault, Structure},
-    field_table::{Field, FieldFormat, OnDisk},
+    field_table::{Field, FieldFormat::Decimal, OnDisk},
     geometry::Geometry,
     on_disk,
     units::{AgNumber, FileBlock, FsBlock},
@@ -60,15 +60,11 @@ pub struct ExtentRecord {
 
 impl OnDisk for ExtentRecord {
     const FIELDS: &'static [Field] = &[
-        packed("extentflag", 0, 1),
-        packed("startoff", 1, 54),
-        packed("startblock", 55, 52),
-        packed("blockcount", 107, 21),
+        bit_field("extentflag", 0, 1, Decimal),
+        bit_field("startoff", 1, 54, Decimal),
+        bit_field("startblock", 55, 52, Decimal),
+        bit_field("blockcount", 107, 21, Decimal),
     ];
-}
-
-const fn packed(name: &'static str, bit_offset: u32, bit_length: u32) -> Field {
-    Field { name, bit_offset, bit_length, count: 1, format: FieldFormat::Decimal }
 }
 
 /// One extent of a fork, unpacked.

@@ -20,7 +20,7 @@ use std::fmt;
 
 use crate::{
     fault::Structure,
-    field_table::OnDisk,
+    field_table::{Field, FieldFormat, OnDisk},
     geometry::Geometry,
     units::{AgBlock, AgNumber, FsBlock, Sector},
 };
@@ -106,6 +106,11 @@ pub trait BtreeKind: 'static + Copy + fmt::Debug {
     fn min_entries(block_size_bytes: u32, level: u16) -> u32 {
         Self::max_entries(block_size_bytes, level) >> 1
     }
+}
+
+/// A field of a bit-packed record, for its field table.
+const fn bit_field(name: &'static str, bit_offset: u32, bit_length: u32, format: FieldFormat) -> Field {
+    Field { name, bit_offset, bit_length, count: 1, format, little_endian: false }
 }
 
 /// How many entries of a size fit behind a header.
