@@ -9,8 +9,8 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::{
-    inode::{InodeFault, symlink::SymlinkFault},
     btree::{check::BtreeFault, extent_map::ExtentMapFault},
+    inode::{InodeFault, symlink::SymlinkFault},
     superblock::SuperblockFault,
     units::{AgBlock, AgNumber, FileBlock, InodeNumber, Lsn, Sector, Uuid},
 };
