@@ -5,9 +5,13 @@
 //! | [`error`] | the four families of error |
 //! | [`mount`] | from a device to a file system |
 //! | [`filesystem`] | the file system object; verified reads of metadata |
+//! | [`inode`] | inodes in memory |
+//! | [`extent_map`] | where the contents of a fork lie |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod error;
+pub mod extent_map;
 pub mod filesystem;
+pub mod inode;
 pub mod mount;

@@ -173,12 +173,39 @@ pub enum ExtentMapFault {
         /// Its length.
         length_blocks: u64,
     },
-    /// Extents out of order or overlapping.
-    #[error("extent {index} does not lie behind the extent before it")]
-    Order {
-        /// Counted from 0.
-        index: u64,
+    /// Over or before the extent before it.
+    #[error("extent at file block {file_block} does not lie behind the one before it, which ends at {end}")]
+    Overlap {
+        /// Start in the fork.
+        file_block: FileBlock,
+        /// End of the extent before it.
+        end: FileBlock,
     },
+    /// The inode counts another number.
+    #[error("there are {found} extents, but the inode counts {expected}")]
+    Count {
+        /// As read; where there are too many, those up to the leaf at which reading stopped.
+        found: u64,
+        /// As the inode says.
+        expected: u64,
+    },
+    /// Attributes are always written.
+    #[error("extent at file block {file_block} of the attribute fork is unwritten")]
+    UnwrittenAttribute {
+        /// Start in the fork.
+        file_block: FileBlock,
+    },
+    /// A child at another level than the one below its parent.
+    #[error("block is at level {found}, but its parent leads to level {expected}")]
+    ChildLevel {
+        /// On disk.
+        found: u16,
+        /// One less than the parent's.
+        expected: u16,
+    },
+    /// Nothing below a pointer.
+    #[error("block below the root is empty")]
+    EmptyChild,
     /// The root in the inode is a leaf or too high.
     #[error("root in the inode is at level {level}, not from 1 to {max_level}")]
     RootLevel {

@@ -1,0 +1,92 @@
+//! From a number to an inode.
+
+use std::sync::Arc;
+
+use uxfs_format::{
+    fault::{Corruption, Location, Structure},
+    geometry::{Geometry, InodePlace},
+    inode::verify_inode,
+    units::{InodeNumber, SECTOR_SIZE_BYTES, Sector},
+};
+
+use super::Inode;
+use crate::{
+    error::{Error, OperationError, Result},
+    filesystem::{FileSystem, MetadataBuffer},
+};
+
+/// Where an inode lies, in the terms of a read.
+struct Cluster {
+    sector: Sector,
+    length_bytes: u32,
+    /// Of the inode in the cluster.
+    offset_bytes: usize,
+}
+
+impl FileSystem {
+    /// Reads, verifies and decodes an inode in use.
+    ///
+    /// The number is taken on trust: one that lies in blocks which hold no inodes is reported as corruption of an
+    /// inode cluster. Numbers from outside are asked about first, in the inode index.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchInode`] for a number that names a free inode or none that can be; damage; the device.
+    pub fn inode(&self, number: InodeNumber) -> Result<Arc<Inode>> {
+        let (place, cluster) = self.inode_cluster(number)?;
+        let buffer = self.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        self.decode_inode(number, place, &buffer, cluster.offset_bytes)
+    }
+
+    /// The bytes of an inode as they lie on disk, read past the cache and not verified: for looking at damage.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchInode`] for a number that can name no inode; the device.
+    pub fn inode_bytes(&self, number: InodeNumber) -> Result<Box<[u8]>> {
+        let geometry = self.geometry();
+        let place = geometry.inode_place(number).ok_or(OperationError::NoSuchInode)?;
+        let sector =
+            geometry.sector_of_group_block(place.group, place.block).ok_or(OperationError::NoSuchInode)?;
+        let offset_bytes = Geometry::byte_of_sector(sector).saturating_add(place.offset_bytes.into());
+        let mut bytes = vec![0; geometry.inode_size()];
+        self.device().read(offset_bytes, &mut bytes)?;
+        Ok(bytes.into())
+    }
+
+    fn inode_cluster(&self, number: InodeNumber) -> Result<(InodePlace, Cluster)> {
+        let geometry = self.geometry();
+        let no_such = || Error::from(OperationError::NoSuchInode);
+        let place = geometry.inode_place(number).ok_or_else(no_such)?;
+        let (first, length_blocks) =
+            geometry.inode_cluster_of(place.group, place.block).ok_or_else(no_such)?;
+        let sector = geometry.sector_of_group_block(place.group, first).ok_or_else(no_such)?;
+        let blocks_before = place.block.checked_distance_from(first).ok_or_else(no_such)? as usize;
+        let cluster = Cluster {
+            sector,
+            length_bytes: length_blocks << geometry.block_log,
+            offset_bytes: (blocks_before << geometry.block_log) + place.offset_bytes as usize,
+        };
+        Ok((place, cluster))
+    }
+
+    fn decode_inode(
+        &self,
+        number: InodeNumber,
+        place: InodePlace,
+        buffer: &MetadataBuffer,
+        offset_bytes: usize,
+    ) -> Result<Arc<Inode>> {
+        let bytes = buffer.get(offset_bytes..).unwrap_or_default();
+        let core = verify_inode(bytes, number, self.geometry()).map_err(|fault| {
+            let sector = Sector::new(buffer.sector().get() + offset_bytes as u64 / SECTOR_SIZE_BYTES);
+            let location = Location {
+                sector: Some(sector),
+                group: Some(place.group),
+                group_block: Some(place.block),
+                ..Location::of_inode(number)
+            };
+            Corruption::new(Structure::Inode, location, fault)
+        })?;
+        let inode = Inode::decode(bytes, core, self.geometry()).ok_or(OperationError::NoSuchInode)?;
+        Ok(Arc::new(inode))
+    }
+}
