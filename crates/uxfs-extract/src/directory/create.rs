@@ -1,0 +1,99 @@
+//! Making names in a directory that is open.
+
+use std::{
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    fs::{
+        AtFlags, FileType, Mode, OFlags, linkat, makedev, mkdirat, mknodat, openat, statat, symlinkat,
+        unlinkat,
+    },
+    io::Errno,
+};
+
+use crate::entry::{Special, is_safe_component};
+
+/// A name in an open directory, checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    pub directory: BorrowedFd<'a>,
+    pub name: &'a [u8],
+}
+
+impl<'a> Place<'a> {
+    pub fn new(directory: BorrowedFd<'a>, name: &'a [u8]) -> io::Result<Self> {
+        if is_safe_component(name) {
+            Ok(Self { directory, name })
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file name"))
+        }
+    }
+
+    /// Makes the directory. `false` says that there was one, which is kept.
+    pub fn make_directory(self, overwrite: bool) -> io::Result<bool> {
+        let made = || mkdirat(self.directory, self.name, Mode::RWXU);
+        match made() {
+            Err(Errno::EXIST) if self.is_directory()? => Ok(false),
+            Err(Errno::EXIST) if overwrite => {
+                self.unlink()?;
+                made()?;
+                Ok(true)
+            }
+            result => Ok(result.map(|()| true)?),
+        }
+    }
+
+    /// Makes an empty file and opens it for writing.
+    pub fn make_file(self, overwrite: bool) -> io::Result<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.make(overwrite, || openat(self.directory, self.name, flags, Mode::RUSR | Mode::WUSR))
+    }
+
+    /// Makes a symbolic link.
+    pub fn make_symlink(self, target: &[u8], overwrite: bool) -> io::Result<()> {
+        self.make(overwrite, || symlinkat(target, self.directory, self.name))
+    }
+
+    /// Makes a device, fifo or socket.
+    pub fn make_special(self, special: Special, overwrite: bool) -> io::Result<()> {
+        let (file_type, device) = match special {
+            Special::CharacterDevice(device) => {
+                (FileType::CharacterDevice, makedev(device.major, device.minor))
+            }
+            Special::BlockDevice(device) => (FileType::BlockDevice, makedev(device.major, device.minor)),
+            Special::Fifo => (FileType::Fifo, 0),
+            Special::Socket => (FileType::Socket, 0),
+        };
+        let mode = Mode::RUSR | Mode::WUSR;
+        self.make(overwrite, || mknodat(self.directory, self.name, file_type, mode, device))
+    }
+
+    /// Gives the file at `target` a second name here. A symbolic link there is linked itself, not followed.
+    pub fn make_link(self, target: Place<'_>, overwrite: bool) -> io::Result<()> {
+        self.make(overwrite, || {
+            linkat(target.directory, target.name, self.directory, self.name, AtFlags::empty())
+        })
+    }
+
+    fn make<T>(self, overwrite: bool, make: impl Fn() -> Result<T, Errno>) -> io::Result<T> {
+        match make() {
+            Err(Errno::EXIST) if overwrite => {
+                self.unlink()?;
+                Ok(make()?)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Removes the name. A directory stays, and with it what it holds.
+    fn unlink(self) -> io::Result<()> {
+        Ok(unlinkat(self.directory, self.name, AtFlags::empty())?)
+    }
+
+    fn is_directory(self) -> io::Result<bool> {
+        let stat = statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
+}

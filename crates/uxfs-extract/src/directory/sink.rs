@@ -1,0 +1,383 @@
+//! Carries out the steps.
+
+use std::{
+    collections::HashSet,
+    fs, io,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+use rustix::{
+    fs::{Dir, Mode, OFlags, ftruncate, open},
+    io::{Errno, pwrite},
+};
+
+use super::{
+    create::Place,
+    encoder::{DirectoryEncoder, OwnedEntry, Record, Step},
+    levels::Levels,
+    restore::{Handle, Wanted, has_default_acl, restore},
+};
+use crate::{
+    chunk::{Buffer, Chunk},
+    entry::{Attribute, Metadata, Special, last_component},
+    report::{Aspect, Counts, Observer, Problem, Severity},
+    sink::{Sink, SinkError},
+};
+
+/// How to write into a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DirectoryOptions {
+    /// Replace existing files. Existing directories are kept in any case, and filled.
+    pub overwrite: bool,
+}
+
+/// A directory that waits for its contents.
+#[derive(Debug)]
+struct Pending {
+    metadata: Metadata,
+    attributes: Vec<Attribute>,
+    /// Length of the path above, for messages.
+    parent_path_bytes: usize,
+    /// The place of extraction keeps its own owner, mode and times when it held something before.
+    is_ours: bool,
+    /// What is made in here inherits a list that was here before.
+    gives_acl: bool,
+    /// So did the directory itself.
+    inherited_acl: bool,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    descriptor: OwnedFd,
+    entry: OwnedEntry,
+}
+
+/// Writes files below a directory.
+#[derive(Debug)]
+pub struct DirectorySink {
+    options: DirectoryOptions,
+    levels: Levels<Pending>,
+    /// Path of the current directory, for messages.
+    path: Vec<u8>,
+    /// The place of extraction was made by us or was empty.
+    is_fresh: bool,
+    root_gives_acl: bool,
+    /// Depth below a directory that could not be made; 0 outside of such.
+    skipped_depth: u64,
+    file: Option<OpenFile>,
+    /// Files with several names that were not made: nothing may be linked to what lies in their place.
+    failed: HashSet<u64>,
+    counts: Counts,
+}
+
+impl DirectorySink {
+    /// Opens the directory at `path`, or makes it where it is missing.
+    ///
+    /// # Errors
+    /// It cannot be made or opened.
+    pub fn create(path: &Path, options: DirectoryOptions) -> Result<Self, SinkError> {
+        Self::open(path, options).map_err(|source| SinkError { path: path_bytes(path), source })
+    }
+
+    fn open(path: &Path, options: DirectoryOptions) -> io::Result<Self> {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let root = open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut is_fresh = true;
+        for name in Dir::read_from(&root)? {
+            is_fresh &= matches!(name?.file_name().to_bytes(), b"." | b"..");
+        }
+        let root_gives_acl = has_default_acl(root.as_fd());
+        Ok(Self {
+            options,
+            levels: Levels::new(root),
+            path: Vec::new(),
+            is_fresh,
+            root_gives_acl,
+            skipped_depth: 0,
+            file: None,
+            failed: HashSet::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    fn gives_acl(&self) -> bool {
+        self.levels.pending().map_or(self.root_gives_acl, |pending| pending.gives_acl)
+    }
+
+    /// Carries out one step. Errors are those that concern this one file; the caller sorts out the fatal ones.
+    fn step(&mut self, step: &Step, bytes: &Buffer, observer: &mut dyn Observer) -> Result<(), SinkError> {
+        if self.skip(step) {
+            return Ok(());
+        }
+        match step {
+            Step::BeginDirectory(entry) => {
+                let result = self.begin_directory(entry);
+                self.skipped_depth = u64::from(result.is_err());
+                self.settle(entry, Aspect::Directory, result, observer)
+            }
+            Step::EndDirectory => {
+                self.end_directory(observer).map_err(|source| SinkError { path: self.path.clone(), source })
+            }
+            Step::BeginFile { entry, size_bytes } => {
+                let result = self.begin_file(entry, *size_bytes);
+                self.settle(entry, Aspect::Existence, result, observer)
+            }
+            Step::Data { offset_bytes, span } => {
+                self.write_data(*offset_bytes, bytes.span(span.clone()), observer)
+            }
+            Step::EndFile => {
+                self.end_file(observer);
+                Ok(())
+            }
+            Step::Symlink { entry, target } => {
+                let result = self.make_symlink(entry, target, observer);
+                self.settle(entry, Aspect::Existence, result, observer)
+            }
+            Step::HardLink { entry, target, is_device } => {
+                let result = self.make_link(entry, target);
+                let aspect = if *is_device { Aspect::Device } else { Aspect::HardLink };
+                self.settle(entry, aspect, result, observer)
+            }
+            Step::Special { entry, special } => {
+                let result = self.make_special(entry, *special, observer);
+                let is_device = matches!(special, Special::CharacterDevice(_) | Special::BlockDevice(_));
+                let aspect = if is_device { Aspect::Device } else { Aspect::Existence };
+                self.settle(entry, aspect, result, observer)
+            }
+        }
+    }
+
+    /// Passes over what lies below a directory that could not be made.
+    fn skip(&mut self, step: &Step) -> bool {
+        if self.skipped_depth == 0 {
+            return false;
+        }
+        match step {
+            Step::BeginDirectory(_) => self.skipped_depth += 1,
+            Step::EndDirectory => self.skipped_depth -= 1,
+            Step::BeginFile { entry, .. } | Step::Symlink { entry, .. } | Step::Special { entry, .. } => {
+                self.remember_failed(entry);
+            }
+            Step::Data { .. } | Step::EndFile | Step::HardLink { .. } => {}
+        }
+        true
+    }
+
+    fn remember_failed(&mut self, entry: &OwnedEntry) {
+        if entry.metadata.link_count > 1 {
+            self.failed.insert(entry.metadata.inode);
+        }
+    }
+
+    /// Tells what went wrong with one file; ends the work where all others would meet the same.
+    fn settle(
+        &mut self,
+        entry: &OwnedEntry,
+        aspect: Aspect,
+        result: io::Result<()>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), SinkError> {
+        let Err(source) = result else { return Ok(()) };
+        if is_fatal(&source) {
+            return Err(SinkError { path: entry.path.clone(), source });
+        }
+        self.remember_failed(entry);
+        // Devices are for root to make. Everything else that is missing is a loss.
+        let is_for_root = aspect == Aspect::Device
+            && matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound);
+        let severity = if is_for_root { Severity::NotRestored } else { Severity::Failed };
+        observer.problem(Problem::new(&entry.path, severity, aspect, source));
+        Ok(())
+    }
+
+    fn place<'a>(&'a self, entry: &'a OwnedEntry) -> io::Result<Place<'a>> {
+        Place::new(self.levels.current(), last_component(&entry.path))
+    }
+
+    fn begin_directory(&mut self, entry: &OwnedEntry) -> io::Result<()> {
+        let is_root = entry.path.is_empty();
+        let is_made = if is_root {
+            self.is_fresh
+        } else {
+            self.place(entry)?.make_directory(self.options.overwrite)?
+        };
+        let inherited_acl = is_made && !is_root && self.gives_acl();
+        let mut pending = Pending {
+            metadata: entry.metadata,
+            attributes: entry.attributes.clone(),
+            parent_path_bytes: self.path.len(),
+            is_ours: !is_root || self.is_fresh,
+            gives_acl: inherited_acl,
+            inherited_acl,
+        };
+        if is_root {
+            pending.gives_acl = self.root_gives_acl;
+            pending.inherited_acl = self.root_gives_acl && self.is_fresh;
+            self.levels.enter_root(pending)?;
+        } else {
+            self.levels.enter(last_component(&entry.path), pending)?;
+            if !is_made {
+                let gives_acl = has_default_acl(self.levels.current());
+                self.levels.pending_mut().into_iter().for_each(|pending| pending.gives_acl = gives_acl);
+            }
+        }
+        self.path.clone_from(&entry.path);
+        self.counts.directories += 1;
+        Ok(())
+    }
+
+    fn end_directory(&mut self, observer: &mut dyn Observer) -> io::Result<()> {
+        if let Some((descriptor, pending)) = self.levels.leave()? {
+            if pending.is_ours {
+                let wanted = Wanted {
+                    path: &self.path,
+                    metadata: &pending.metadata,
+                    attributes: &pending.attributes,
+                    is_directory: true,
+                    inherited_acl: pending.inherited_acl,
+                };
+                restore(&Handle::Open(descriptor.as_fd()), &wanted, observer);
+            }
+            self.path.truncate(pending.parent_path_bytes);
+        }
+        Ok(())
+    }
+
+    fn begin_file(&mut self, entry: &OwnedEntry, size_bytes: u64) -> io::Result<()> {
+        self.file = None;
+        let descriptor = self.place(entry)?.make_file(self.options.overwrite)?;
+        // Now, so that what is not written later is a hole.
+        if size_bytes > 0 {
+            ftruncate(&descriptor, size_bytes)?;
+        }
+        self.file = Some(OpenFile { descriptor, entry: entry.clone() });
+        Ok(())
+    }
+
+    fn write_data(
+        &mut self,
+        offset_bytes: u64,
+        bytes: &[u8],
+        observer: &mut dyn Observer,
+    ) -> Result<(), SinkError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let result = write_all_at(&file.descriptor, bytes, offset_bytes);
+        if result.is_ok() {
+            return Ok(());
+        }
+        let entry = file.entry.clone();
+        self.file = None;
+        self.settle(&entry, Aspect::Contents, result, observer)
+    }
+
+    fn end_file(&mut self, observer: &mut dyn Observer) {
+        if let Some(file) = self.file.take() {
+            restore(&Handle::Open(file.descriptor.as_fd()), &self.wanted(&file.entry), observer);
+            self.counts.files += 1;
+        }
+    }
+
+    fn wanted<'a>(&self, entry: &'a OwnedEntry) -> Wanted<'a> {
+        Wanted {
+            path: &entry.path,
+            metadata: &entry.metadata,
+            attributes: &entry.attributes,
+            is_directory: false,
+            inherited_acl: self.gives_acl(),
+        }
+    }
+
+    fn make_symlink(
+        &mut self,
+        entry: &OwnedEntry,
+        target: &[u8],
+        observer: &mut dyn Observer,
+    ) -> io::Result<()> {
+        let place = self.place(entry)?;
+        place.make_symlink(target, self.options.overwrite)?;
+        restore(&Handle::named(place, true)?, &self.wanted(entry), observer);
+        self.counts.symlinks += 1;
+        Ok(())
+    }
+
+    fn make_special(
+        &mut self,
+        entry: &OwnedEntry,
+        special: Special,
+        observer: &mut dyn Observer,
+    ) -> io::Result<()> {
+        let place = self.place(entry)?;
+        place.make_special(special, self.options.overwrite)?;
+        restore(&Handle::named(place, false)?, &self.wanted(entry), observer);
+        self.counts.specials += 1;
+        Ok(())
+    }
+
+    fn make_link(&mut self, entry: &OwnedEntry, target: &[u8]) -> io::Result<()> {
+        if self.failed.contains(&entry.metadata.inode) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "its first name could not be made"));
+        }
+        let directory = self.levels.open_parent_of(target)?;
+        let target = Place::new(directory.as_fd(), last_component(target))?;
+        self.place(entry)?.make_link(target, self.options.overwrite)?;
+        self.counts.hard_links += 1;
+        Ok(())
+    }
+}
+
+/// Whether every other file would fail in the same way.
+fn is_fatal(error: &io::Error) -> bool {
+    let fatal =
+        [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::IO, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| fatal.contains(&errno))
+}
+
+fn write_all_at(descriptor: &OwnedFd, bytes: &[u8], offset_bytes: u64) -> io::Result<()> {
+    let (mut rest, mut offset) = (bytes, offset_bytes);
+    while !rest.is_empty() {
+        let written = match pwrite(descriptor, rest, offset) {
+            Err(Errno::INTR) => continue,
+            result => result?,
+        };
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        rest = rest.get(written..).unwrap_or_default();
+        offset += written as u64;
+    }
+    Ok(())
+}
+
+fn path_bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_encoded_bytes().to_vec()
+}
+
+impl Sink for DirectorySink {
+    type Record = Record;
+    type Encoder = DirectoryEncoder;
+
+    fn encoder(&self) -> DirectoryEncoder {
+        DirectoryEncoder
+    }
+
+    fn write(&mut self, chunk: &Chunk<Record>, observer: &mut dyn Observer) -> Result<(), SinkError> {
+        self.counts = chunk.counts;
+        for Record(step) in &chunk.records {
+            self.step(step, &chunk.bytes, observer)?;
+        }
+        observer.progress(&self.counts);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut dyn Observer) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "sink_tests.rs"]
+mod tests;
