@@ -132,7 +132,7 @@ fn both_tars_fill_the_holes() {
 #[test]
 fn numbers_and_attributes_are_records() {
     let attributes = [
-        Attribute { name: b"user.a=b%c".to_vec(), value: b"1\n\02".to_vec() },
+        Attribute { name: b"user.a=b%c".to_vec(), value: b"1\n\x002".to_vec() },
         Attribute { name: b"security.selinux".to_vec(), value: b"u:r:t:s0\0".to_vec() },
     ];
     let mut archive = Archive::new();
