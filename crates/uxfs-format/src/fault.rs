@@ -9,8 +9,17 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::{
+    attribute::{
+        leaf::AttributeLeafFault, parent_pointer::ParentPointerFault, remote::RemoteValueFault,
+        shortform::AttributeShortformFault,
+    },
     btree::{check::BtreeFault, extent_map::ExtentMapFault},
+    directory::{
+        block::DirectoryBlockFault, data::DirectoryDataFault, free_index::FreeIndexFault,
+        leaf::DirectoryLeafFault, shortform::DirectoryShortformFault,
+    },
     inode::{InodeFault, symlink::SymlinkFault},
+    name_tree::node::NodeFault,
     superblock::SuperblockFault,
     units::{AgBlock, AgNumber, FileBlock, InodeNumber, Lsn, Sector, Uuid},
 };
@@ -105,6 +114,36 @@ pub enum Fault {
     /// Extent, or root of an extent map in an inode.
     #[error(transparent)]
     ExtentMap(#[from] ExtentMapFault),
+    /// Interior block of a directory's or of attributes' name tree.
+    #[error(transparent)]
+    Node(#[from] NodeFault),
+    /// Shortform directory.
+    #[error(transparent)]
+    DirectoryShortform(#[from] DirectoryShortformFault),
+    /// Records of a directory's data block.
+    #[error(transparent)]
+    DirectoryData(#[from] DirectoryDataFault),
+    /// Index of a single-block directory.
+    #[error(transparent)]
+    DirectoryBlock(#[from] DirectoryBlockFault),
+    /// Directory leaf.
+    #[error(transparent)]
+    DirectoryLeaf(#[from] DirectoryLeafFault),
+    /// Free index of a directory.
+    #[error(transparent)]
+    FreeIndex(#[from] FreeIndexFault),
+    /// Shortform attributes.
+    #[error(transparent)]
+    AttributeShortform(#[from] AttributeShortformFault),
+    /// Attribute leaf.
+    #[error(transparent)]
+    AttributeLeaf(#[from] AttributeLeafFault),
+    /// Remote attribute value.
+    #[error(transparent)]
+    RemoteValue(#[from] RemoteValueFault),
+    /// Parent pointer.
+    #[error(transparent)]
+    ParentPointer(#[from] ParentPointerFault),
 }
 
 /// Which structure is meant, in words for people.

@@ -74,6 +74,30 @@ impl LittleEndian for zerocopy::little_endian::I32 {}
 impl LittleEndian for zerocopy::little_endian::I64 {}
 impl<T: LittleEndian, const N: usize> LittleEndian for [T; N] {}
 
+impl Field {
+    /// A plain field of whole bytes, big-endian, for tables written by hand (structures within structures).
+    pub const fn bytes(
+        name: &'static str,
+        offset_bytes: usize,
+        size_bytes: usize,
+        format: FieldFormat,
+    ) -> Self {
+        Self {
+            name,
+            bit_offset: bits(offset_bytes),
+            bit_length: bits(size_bytes),
+            count: 1,
+            format,
+            little_endian: false,
+        }
+    }
+
+    /// A plain field of some bits of a flags byte, for tables written by hand.
+    pub const fn bits(name: &'static str, bit_offset: u32, bit_length: u32, format: FieldFormat) -> Self {
+        Self { name, bit_offset, bit_length, count: 1, format, little_endian: false }
+    }
+}
+
 /// A fixed-size on-disk structure with its field table.
 pub trait OnDisk:
     Sized

@@ -5,11 +5,16 @@
 use std::mem::offset_of;
 
 use crate::{
+    attribute::{
+        leaf as attribute_leaf, parent_pointer::ParentRecord, remote, shortform as attribute_shortform,
+    },
     btree::{
         block_header::{LongBlockHeader, ShortBlockHeader},
         extent_map::{ExtentMapKey, ExtentRecord, RootHeader},
     },
+    directory::{block, data, free_index, header::DirectoryBlockHeader, leaf as directory_leaf, shortform},
     inode::{InodeCore, symlink::SymlinkHeader},
+    name_tree::{header::BlockHeader, node},
     superblock::Superblock,
 };
 
@@ -51,3 +56,32 @@ layout!(
 layout!(ExtentRecord, 16);
 layout!(ExtentMapKey, 8);
 layout!(RootHeader, 4, record_count @ 2);
+layout!(BlockHeader, 56, backward @ 4, magic @ 8, checksum @ 12, sector @ 16, lsn @ 24, uuid @ 32, owner @ 48);
+layout!(node::NodeHeader, 64, count @ 56, level @ 58);
+layout!(node::NodeEntry, 8, child @ 4);
+
+layout!(DirectoryBlockHeader, 48, checksum @ 4, sector @ 8, lsn @ 16, uuid @ 24, owner @ 40);
+layout!(data::DataHeader, 64, best_free @ 48);
+layout!(data::BestFree, 4, length_bytes @ 2);
+layout!(data::EntryHead, 9, name_length @ 8);
+layout!(data::FreeHead, 4, length_bytes @ 2);
+layout!(block::BlockTail, 8, stale @ 4);
+layout!(directory_leaf::LeafHeader, 64, count @ 56, stale @ 58);
+layout!(directory_leaf::LeafEntry, 8, address @ 4);
+layout!(directory_leaf::LeafTail, 4);
+layout!(free_index::FreeIndexHeader, 64, first_data_block @ 48, valid @ 52, used @ 56);
+layout!(shortform::ShortformHeader, 6, large_count @ 1, parent @ 2);
+layout!(shortform::ShortformLargeHeader, 10, large_count @ 1, parent @ 2);
+layout!(shortform::ShortformEntryHead, 3, data_offset @ 1);
+
+layout!(attribute_shortform::ShortformHeader, 4, count @ 2);
+layout!(attribute_shortform::ShortformEntryHead, 3, value_length @ 1, flags @ 2);
+layout!(attribute_leaf::LeafHeader, 80, count @ 56, used_bytes @ 58, first_used @ 60, has_holes @ 62, free_map @ 64);
+layout!(attribute_leaf::LeafEntry, 8, name_offset @ 4, flags @ 6);
+layout!(attribute_leaf::LocalHead, 3, name_length @ 2);
+layout!(attribute_leaf::RemoteHead, 9, value_length @ 4, name_length @ 8);
+layout!(
+    remote::RemoteHeader, 56, offset_bytes @ 4, length_bytes @ 8, checksum @ 12, uuid @ 16, owner @ 32, sector @ 40,
+    lsn @ 48,
+);
+layout!(ParentRecord, 12, generation @ 8);

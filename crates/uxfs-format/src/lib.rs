@@ -22,6 +22,9 @@
 //! | [`superblock`] | the superblock |
 //! | [`inode`] | inodes: core, forks, times, symbolic links |
 //! | [`btree`] | blocks and records of all btrees |
+//! | [`name_tree`] | the tree of name hashes below directories and attributes |
+//! | [`directory`] | directories in every form, name hashes |
+//! | [`attribute`] | extended attributes in every form, parent pointers |
 //! | [`verify`] | from a kind of structure to its verifier |
 #![forbid(unsafe_code)]
 #![deny(
@@ -34,15 +37,18 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, clippy::as_conversions))]
 
+pub mod attribute;
 pub mod btree;
 pub mod checksum;
 pub mod convert;
+pub mod directory;
 pub mod fault;
 pub mod features;
 pub mod field_table;
 pub mod geometry;
 pub mod inode;
 mod layout_checks;
+pub mod name_tree;
 pub mod superblock;
 pub mod units;
 pub mod verify;

@@ -4,10 +4,17 @@
 //! compared by whoever followed a pointer to it, because a cached block may be reached a second way.
 
 use crate::{
+    attribute::{self, parent_pointer::ParentRecord, remote::RemoteBlock},
     btree::{self, extent_map::ExtentMap},
+    directory::{self, block::SingleBlock, data::DataBlock, free_index::FreeIndexBlock, leaf},
     fault::{Fault, Structure},
     geometry::Geometry,
     inode,
+    name_tree::{
+        TreeKind,
+        header::magic_of,
+        node::{self, NodeBlock},
+    },
     units::Sector,
 };
 
@@ -34,9 +41,28 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
         Structure::InodeCluster => inode::verify_inode_cluster(bytes, context),
         Structure::Symlink => inode::symlink::verify_symlink(bytes, context),
         Structure::ExtentMap => btree::check::verify::<ExtentMap>(bytes, context),
-        _ => {
-            let _ = context;
-            Ok(())
-        }
+        Structure::DirectoryShortform => directory::shortform::Shortform::verify(bytes, context.geometry),
+        Structure::DirectoryBlock => SingleBlock::verify(bytes, context),
+        Structure::DirectoryData => DataBlock::verify(bytes, context),
+        Structure::DirectoryAnyData => directory::verify_any_data(bytes, context),
+        Structure::DirectoryLeaf => leaf::LeafBlock::verify_single(bytes, context),
+        Structure::DirectoryLeafNode => leaf::LeafBlock::verify_node(bytes, context),
+        Structure::DirectoryNode => NodeBlock::verify(bytes, TreeKind::Directory, context),
+        Structure::DirectoryAnyIndex => match magic_of(bytes) {
+            Some(node::MAGIC) => NodeBlock::verify(bytes, TreeKind::Directory, context),
+            Some(leaf::SINGLE_MAGIC) => leaf::LeafBlock::verify_single(bytes, context),
+            _ => leaf::LeafBlock::verify_node(bytes, context),
+        },
+        Structure::DirectoryFreeIndex => FreeIndexBlock::verify(bytes, context),
+        Structure::AttributeShortform => attribute::shortform::Shortform::verify(bytes),
+        Structure::AttributeLeaf => attribute::leaf::LeafBlock::verify(bytes, context),
+        Structure::AttributeNode => NodeBlock::verify(bytes, TreeKind::Attribute, context),
+        Structure::AttributeAnyIndex => match magic_of(bytes) {
+            Some(node::MAGIC) => NodeBlock::verify(bytes, TreeKind::Attribute, context),
+            _ => attribute::leaf::LeafBlock::verify(bytes, context),
+        },
+        Structure::AttributeRemoteValue => RemoteBlock::verify(bytes, context),
+        Structure::ParentPointer => ParentRecord::verify(bytes, context.geometry),
+        _ => Ok(()),
     }
 }

@@ -1,0 +1,355 @@
+//! Directories inside their inode: a parent and a packed list of entries, without "." and "..".
+//!
+//! Inode numbers take 4 bytes each, or all 8 as soon as one of them (the parent's included) needs it.
+
+use thiserror::Error;
+use zerocopy::{
+    FromBytes,
+    big_endian::{U16, U32, U64},
+};
+
+use super::{DataPointer, EntryFormat, file_type::FileType, is_plausible_inode, is_valid_name, length_of};
+use crate::{
+    convert::{to_u64, to_usize},
+    fault::Fault,
+    field_table::OnDisk,
+    geometry::Geometry,
+    name_tree::header::too_short,
+    on_disk,
+    units::InodeNumber,
+};
+
+/// The largest inode number that fits 4 bytes.
+#[doc(alias = "XFS_DIR2_MAX_SHORT_INUM")]
+pub const MAX_SHORT_INODE: u64 = 0xffff_ffff;
+/// What index entry and tail of the directory take once it is a block.
+const INDEX_ENTRY_BYTES: u32 = 8;
+
+on_disk! {
+    /// Fixed part where all inode numbers fit 4 bytes.
+    #[doc(alias = "xfs_dir2_sf_hdr")]
+    pub struct ShortformHeader {
+        /// Entries.
+        pub count: u8 => "count" Decimal,
+        /// Inode numbers, the parent's included, that need 8 bytes: 0 here.
+        pub large_count: u8 => "i8count" Decimal,
+        /// The directory above.
+        pub parent: U32 => "parent.i4" Decimal,
+    }
+    /// Fixed part where some inode number needs 8 bytes.
+    pub struct ShortformLargeHeader {
+        /// Entries.
+        pub count: u8 => "count" Decimal,
+        /// Inode numbers, the parent's included, that need 8 bytes: not 0 here.
+        pub large_count: u8 => "i8count" Decimal,
+        /// The directory above.
+        pub parent: U64 => "parent.i8" Decimal,
+    }
+    /// The fixed start of an entry. Name, file type and inode number (4 or 8 bytes) follow without padding.
+    #[doc(alias = "xfs_dir2_sf_entry")]
+    pub struct ShortformEntryHead {
+        /// Bytes in the name.
+        pub name_length: u8 => "namelen" Decimal,
+        /// Where the entry would lie in a single-block directory.
+        pub data_offset: U16 => "offset" Hexadecimal,
+    }
+}
+
+/// What can be wrong with a directory inside its inode. One variant per check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DirectoryShortformFault {
+    /// An entry runs past the end.
+    #[error("entry {index} at byte {offset_bytes} runs past the end at {end_bytes}")]
+    EntryPastEnd {
+        /// Which entry.
+        index: u32,
+        /// Where it lies.
+        offset_bytes: u32,
+        /// Size of the directory.
+        end_bytes: u32,
+    },
+    /// Bytes after the last entry.
+    #[error("{count} entries end at byte {walked_bytes}, the directory at {end_bytes}")]
+    TrailingBytes {
+        /// On disk.
+        count: u8,
+        /// End of the last entry.
+        walked_bytes: u32,
+        /// Size of the directory.
+        end_bytes: u32,
+    },
+    /// An empty name.
+    #[error("entry {index} has no name")]
+    NameLength {
+        /// Which entry.
+        index: u32,
+    },
+    /// A slash or a zero byte.
+    #[error("name of entry {index} has a slash or a zero byte")]
+    NameCharacter {
+        /// Which entry.
+        index: u32,
+    },
+    /// A file type that is not.
+    #[error("entry {index} has the unknown file type {value}")]
+    FileType {
+        /// Which entry.
+        index: u32,
+        /// On disk.
+        value: u8,
+    },
+    /// No inode can have this number.
+    #[error("entry {index} has the inode number {inode}, which none can have")]
+    InodeNumber {
+        /// Which entry.
+        index: u32,
+        /// On disk.
+        inode: InodeNumber,
+    },
+    /// No inode can have this number.
+    #[error("the directory above has the inode number {inode}, which none can have")]
+    Parent {
+        /// On disk.
+        inode: InodeNumber,
+    },
+    /// Places in the later block must rise and leave room for each entry.
+    #[error("entry {index} has the place {found:#x} where it can be {least:#x} at the earliest")]
+    DataOffset {
+        /// Which entry.
+        index: u32,
+        /// On disk.
+        found: u16,
+        /// First possible.
+        least: u32,
+    },
+    /// As a block, the entries would not fit.
+    #[error("as a block the entries would end at {needed_bytes:#x}, beyond a directory block")]
+    BlockOverflow {
+        /// What they need.
+        needed_bytes: u32,
+    },
+    /// Large inode numbers miscounted.
+    #[error("{count} inode numbers are said to need 8 bytes, {found} do")]
+    LargeCount {
+        /// On disk.
+        count: u8,
+        /// Counted.
+        found: u32,
+    },
+}
+
+/// One entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortformEntry<'a> {
+    /// Where it lies in the fork.
+    pub offset_bytes: u32,
+    /// Where it would lie in a single-block directory; makes the cookie.
+    pub data_offset: u16,
+    /// Its name.
+    pub name: &'a [u8],
+    /// The raw file type; 0 where the file system keeps none.
+    pub raw_file_type: u8,
+    /// The inode.
+    pub inode: InodeNumber,
+}
+
+impl ShortformEntry<'_> {
+    /// What the inode is.
+    pub fn file_type(&self) -> FileType {
+        FileType::from_raw(self.raw_file_type).unwrap_or_default()
+    }
+
+    /// The cookie of `readdir`: the same as it will be in a block.
+    pub fn pointer(&self) -> DataPointer {
+        DataPointer::new(u32::from(self.data_offset).wrapping_shr(super::DATA_ALIGN_LOG))
+    }
+}
+
+/// A directory inside its inode.
+#[derive(Debug, Clone, Copy)]
+pub struct Shortform<'a> {
+    /// Entries, as the header says.
+    pub count: u8,
+    /// Large inode numbers, as the header says.
+    pub large_count: u8,
+    /// The directory above.
+    pub parent: InodeNumber,
+    bytes: &'a [u8],
+    header_bytes: u32,
+    format: EntryFormat,
+}
+
+impl<'a> Shortform<'a> {
+    /// Bytes only; `bytes` is exactly as long as the inode says the directory is.
+    ///
+    /// # Errors
+    /// Shorter than the header.
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+        let short = |needed: usize| too_short(bytes, to_u64(needed));
+        let header = ShortformHeader::prefix_of(bytes).ok_or_else(|| short(ShortformHeader::SIZE_BYTES))?;
+        let (parent, header_bytes) = if header.large_count == 0 {
+            (header.parent.get().into(), ShortformHeader::SIZE_BYTES)
+        } else {
+            let large = ShortformLargeHeader::prefix_of(bytes)
+                .ok_or_else(|| short(ShortformLargeHeader::SIZE_BYTES))?;
+            (large.parent.get(), ShortformLargeHeader::SIZE_BYTES)
+        };
+        Ok(Self {
+            count: header.count,
+            large_count: header.large_count,
+            parent: InodeNumber::new(parent),
+            bytes,
+            header_bytes: crate::convert::low_u32(to_u64(header_bytes)),
+            format: EntryFormat::of(geometry),
+        })
+    }
+
+    /// Verifies a directory inside its inode.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn verify(bytes: &[u8], geometry: &Geometry) -> Result<(), Fault> {
+        let directory = Shortform::parse(bytes, geometry)?;
+        directory.verify_entries(geometry).map_err(Fault::from)
+    }
+
+    fn verify_entries(&self, geometry: &Geometry) -> Result<(), DirectoryShortformFault> {
+        if !is_plausible_inode(geometry, self.parent) {
+            return Err(DirectoryShortformFault::Parent { inode: self.parent });
+        }
+        let mut large = u32::from(self.parent.get() > MAX_SHORT_INODE);
+        let mut least = self.format.first_offset_bytes();
+        let mut entries = self.entries();
+        for (index, entry) in (0u32..).zip(entries.by_ref()) {
+            let entry = entry?;
+            verify_entry(index, &entry, geometry)?;
+            if u32::from(entry.data_offset) < least {
+                return Err(DirectoryShortformFault::DataOffset { index, found: entry.data_offset, least });
+            }
+            large = large.saturating_add((entry.inode.get() > MAX_SHORT_INODE).into());
+            let name_length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
+            least = u32::from(entry.data_offset).saturating_add(self.format.entry_size_bytes(name_length));
+        }
+        let end_bytes = length_of(self.bytes);
+        if entries.next_bytes != end_bytes {
+            let walked_bytes = entries.next_bytes;
+            return Err(DirectoryShortformFault::TrailingBytes {
+                count: self.count,
+                walked_bytes,
+                end_bytes,
+            });
+        }
+        if large != u32::from(self.large_count) {
+            return Err(DirectoryShortformFault::LargeCount { count: self.large_count, found: large });
+        }
+        // Index entries of all, of "." and "..", and the tail.
+        let index_bytes = u32::from(self.count).saturating_add(3).saturating_mul(INDEX_ENTRY_BYTES);
+        let needed_bytes = least.saturating_add(index_bytes);
+        if needed_bytes > geometry.directory_block_size_bytes {
+            return Err(DirectoryShortformFault::BlockOverflow { needed_bytes });
+        }
+        Ok(())
+    }
+
+    /// The entries in order. Ends after the first error.
+    pub fn entries(&self) -> ShortformEntries<'a> {
+        ShortformEntries {
+            bytes: self.bytes,
+            format: self.format,
+            is_large: self.large_count != 0,
+            index: 0,
+            count: self.count.into(),
+            next_bytes: self.header_bytes,
+        }
+    }
+}
+
+fn verify_entry(
+    index: u32,
+    entry: &ShortformEntry<'_>,
+    geometry: &Geometry,
+) -> Result<(), DirectoryShortformFault> {
+    if entry.name.is_empty() {
+        return Err(DirectoryShortformFault::NameLength { index });
+    }
+    if !is_valid_name(entry.name) {
+        return Err(DirectoryShortformFault::NameCharacter { index });
+    }
+    if FileType::from_raw(entry.raw_file_type).is_none() {
+        return Err(DirectoryShortformFault::FileType { index, value: entry.raw_file_type });
+    }
+    if !is_plausible_inode(geometry, entry.inode) {
+        return Err(DirectoryShortformFault::InodeNumber { index, inode: entry.inode });
+    }
+    Ok(())
+}
+
+/// Iterator over the entries of a shortform directory.
+#[derive(Debug, Clone)]
+pub struct ShortformEntries<'a> {
+    bytes: &'a [u8],
+    format: EntryFormat,
+    is_large: bool,
+    index: u32,
+    count: u32,
+    next_bytes: u32,
+}
+
+impl<'a> ShortformEntries<'a> {
+    fn read(&self) -> Option<(ShortformEntry<'a>, u32)> {
+        let offset_bytes = self.next_bytes;
+        let rest = self.bytes.get(to_usize(offset_bytes)..)?;
+        let (head, rest) = ShortformEntryHead::ref_from_prefix(rest).ok()?;
+        let (name, rest) = rest.split_at_checked(head.name_length.into())?;
+        let (raw_file_type, rest) = if self.format.has_file_type { rest.split_first()? } else { (&0, rest) };
+        let inode_bytes: u32 = if self.is_large { 8 } else { 4 };
+        let inode = if self.is_large {
+            U64::ref_from_prefix(rest).ok()?.0.get()
+        } else {
+            U32::ref_from_prefix(rest).ok()?.0.get().into()
+        };
+        let entry = ShortformEntry {
+            offset_bytes,
+            data_offset: head.data_offset.get(),
+            name,
+            raw_file_type: *raw_file_type,
+            inode: InodeNumber::new(inode),
+        };
+        let length_bytes = 3u32
+            .wrapping_add(head.name_length.into())
+            .wrapping_add(self.format.has_file_type.into())
+            .wrapping_add(inode_bytes);
+        Some((entry, offset_bytes.saturating_add(length_bytes)))
+    }
+}
+
+impl<'a> Iterator for ShortformEntries<'a> {
+    type Item = Result<ShortformEntry<'a>, DirectoryShortformFault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.index >= self.count {
+            return None;
+        }
+        let index = self.index;
+        match self.read() {
+            Some((entry, next_bytes)) => {
+                self.index = index.saturating_add(1);
+                self.next_bytes = next_bytes;
+                Some(Ok(entry))
+            }
+            None => {
+                self.index = self.count;
+                Some(Err(DirectoryShortformFault::EntryPastEnd {
+                    index,
+                    offset_bytes: self.next_bytes,
+                    end_bytes: length_of(self.bytes),
+                }))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "shortform_tests.rs"]
+mod tests;

@@ -1,0 +1,67 @@
+//! The tree of name hashes that directories and attributes share ("da btree"): its block header and its interior
+//! nodes. The leaves differ and lie with their owners, [`directory`](crate::directory) and
+//! [`attribute`](crate::attribute).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`header`] | the header of nodes and leaves |
+//! | [`node`] | interior blocks |
+
+#[cfg(test)]
+pub(crate) mod golden;
+pub mod header;
+pub mod node;
+
+use crate::{geometry::Geometry, units::FileBlock};
+
+/// Levels above the leaves: a root may have at most this level.
+#[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
+pub const MAX_LEVEL: u16 = 5;
+
+/// Whose tree a block belongs to. Interior blocks look alike; their size and the room for children differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TreeKind {
+    /// Names of a directory: directory blocks in the leaf space.
+    Directory,
+    /// Attributes of an inode: file system blocks, the root is block 0.
+    Attribute,
+}
+
+impl TreeKind {
+    /// Bytes in a block of the tree.
+    #[inline]
+    pub const fn block_size_bytes(self, geometry: &Geometry) -> u32 {
+        match self {
+            Self::Directory => geometry.directory_block_size_bytes,
+            Self::Attribute => geometry.block_size_bytes,
+        }
+    }
+
+    /// Where the root lies.
+    #[inline]
+    pub fn root(self, geometry: &Geometry) -> FileBlock {
+        match self {
+            Self::Directory => geometry.directory_leaf_start(),
+            Self::Attribute => FileBlock::new(0),
+        }
+    }
+
+    /// Whether a block other than the root may lie at `block` of the fork.
+    pub fn may_hold(self, geometry: &Geometry, block: FileBlock) -> bool {
+        let root = self.root(geometry);
+        let Some(distance) = block.checked_distance_from(root) else { return false };
+        if distance == 0 {
+            return false;
+        }
+        match self {
+            Self::Directory => {
+                let mask = u64::from(geometry.blocks_per_directory_block()).wrapping_sub(1);
+                block < geometry.directory_free_start() && distance & mask == 0
+            }
+            Self::Attribute => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod name_tests;
