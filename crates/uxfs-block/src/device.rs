@@ -1,6 +1,6 @@
 //! What every block device offers, whatever lies behind it.
 
-use std::{fmt, io};
+use std::{fmt, io, ops::Range, sync::Arc};
 
 use thiserror::Error;
 
@@ -52,6 +52,13 @@ impl DeviceError {
         Self { operation, offset_bytes, length_bytes, source }
     }
 
+    /// A write to a device that was opened for reading.
+    pub fn read_only(operation: DeviceOperation, offset_bytes: u64, length_bytes: u64) -> Self {
+        let source =
+            io::Error::new(io::ErrorKind::PermissionDenied, "the device was opened for reading only");
+        Self { operation, offset_bytes, length_bytes, source }
+    }
+
     /// A length that no buffer can have.
     pub fn not_a_buffer(operation: DeviceOperation, offset_bytes: u64, length_bytes: u64) -> Self {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "not the length of a metadata buffer");
@@ -77,15 +84,116 @@ pub struct WriteSegment<'a> {
     pub bytes: &'a [u8],
 }
 
+/// A piece of a batch, read or written.
+pub trait Segment {
+    /// First byte on the device.
+    fn offset_bytes(&self) -> u64;
+    /// Its memory.
+    fn bytes(&self) -> &[u8];
+}
+
+impl Segment for ReadSegment<'_> {
+    fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.buffer
+    }
+}
+
+impl Segment for WriteSegment<'_> {
+    fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+}
+
+/// Most segments that one request of the system takes (`IOV_MAX`).
+pub const MAX_RUN_SEGMENTS: usize = 1024;
+
+/// Divides a batch into runs: neighbours in the batch that are neighbours on the device too, so that an engine makes
+/// one request of each.
+pub fn contiguous_runs<S: Segment>(segments: &[S]) -> impl Iterator<Item = Range<usize>> {
+    let mut begin = 0;
+    std::iter::from_fn(move || {
+        let mut end_bytes = segments.get(begin)?.offset_bytes();
+        let joins = |segment: &&S| {
+            let is_neighbour = segment.offset_bytes() == end_bytes;
+            end_bytes = end_bytes.saturating_add(segment.bytes().len() as u64);
+            is_neighbour
+        };
+        let count = segments[begin..].iter().take(MAX_RUN_SEGMENTS).take_while(joins).count();
+        let run = begin..begin + count;
+        begin = run.end;
+        Some(run)
+    })
+}
+
+/// Bytes of a batch or of a part of one.
+pub fn batch_bytes<S: Segment>(segments: &[S]) -> u64 {
+    segments.iter().map(|segment| segment.bytes().len() as u64).sum()
+}
+
+/// What requests must be multiples of. Engines take any read; where this is not 1, an unaligned one costs a copy, and
+/// an unaligned write is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alignment {
+    /// Of offsets and lengths on the device, in bytes.
+    pub offset_bytes: u32,
+    /// Of addresses in memory, in bytes.
+    pub memory_bytes: u32,
+}
+
+impl Alignment {
+    /// Anything goes.
+    pub const NONE: Self = Self { offset_bytes: 1, memory_bytes: 1 };
+}
+
+/// Tells whether two devices are the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Of a block device its own number, of a file that of the device on which it lies.
+    pub device: u64,
+    /// Inode number of a file; none for a block device.
+    pub inode: Option<u64>,
+    /// Where in it the device begins.
+    pub start_bytes: u64,
+}
+
 /// A device of fixed size, usable from many threads at once.
+///
+/// Every implementation, wrappers too, passes the suite in `engine/conformance_tests.rs`.
 pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Size in bytes.
     fn size_bytes(&self) -> u64;
 
+    /// What requests should be multiples of.
+    fn alignment(&self) -> Alignment {
+        Alignment::NONE
+    }
+
+    /// Whether every write fails.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    /// Which bytes of the system these are; none where they are nobody else's.
+    fn identity(&self) -> Option<Identity> {
+        None
+    }
+
+    /// The engine's name, for people.
+    fn engine(&self) -> &'static str;
+
     /// Fills `buffer` from `offset_bytes`.
     fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Fills all segments, in one submission where the engine can. Stops at the first error.
+    /// Fills all segments, in one submission where the engine can, each run of neighbours in one request. After an
+    /// error the contents of all segments are undefined.
     fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
         segments.iter_mut().try_for_each(|segment| self.read(segment.offset_bytes, segment.buffer))
     }
@@ -103,4 +211,50 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
 
     /// Says that a range is no longer needed; later reads of it may give anything.
     fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError>;
+}
+
+impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
+    fn size_bytes(&self) -> u64 {
+        (**self).size_bytes()
+    }
+
+    fn alignment(&self) -> Alignment {
+        (**self).alignment()
+    }
+
+    fn is_read_only(&self) -> bool {
+        (**self).is_read_only()
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        (**self).identity()
+    }
+
+    fn engine(&self) -> &'static str {
+        (**self).engine()
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        (**self).read(offset_bytes, buffer)
+    }
+
+    fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
+        (**self).read_batch(segments)
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        (**self).write(offset_bytes, bytes)
+    }
+
+    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+        (**self).write_batch(segments)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        (**self).flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
+        (**self).discard(offset_bytes, length_bytes)
+    }
 }

@@ -36,6 +36,10 @@ impl BlockDevice for MemoryDevice {
         self.bytes.read().len() as u64
     }
 
+    fn engine(&self) -> &'static str {
+        "memory"
+    }
+
     fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
         let range = self.range(DeviceOperation::Read, offset_bytes, buffer.len())?;
         buffer.copy_from_slice(&self.bytes.read()[range]);

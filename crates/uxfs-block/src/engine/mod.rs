@@ -1,4 +1,60 @@
 //! Implementations of [`BlockDevice`](crate::device::BlockDevice).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`sync`] | files and block devices, one system call for each run of neighbours |
+//! | [`uring`] | files and block devices, one system call for each batch |
+//! | [`memory`] | bytes in memory |
+//! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |
 
+pub mod counting;
 pub mod memory;
+mod open_file;
 pub mod sync;
+pub mod throttled;
+pub mod uring;
+
+use std::{path::Path, sync::Arc};
+
+use crate::device::{BlockDevice, DeviceError};
+
+/// How requests reach the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// io_uring where the system lets this process use it, otherwise [`Sync`](Self::Sync).
+    #[default]
+    Auto,
+    /// `preadv` and `pwritev`.
+    Sync,
+    /// io_uring, or an error.
+    Uring,
+}
+
+/// How a file or block device is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenOptions {
+    /// How requests reach the system.
+    pub engine: Engine,
+    /// Past the page cache (`O_DIRECT`). Opening fails where the file cannot.
+    pub direct: bool,
+    /// Where in the file the device begins: a partition.
+    pub start_bytes: u64,
+    /// For writing too.
+    pub writable: bool,
+}
+
+/// Opens a file or block device.
+///
+/// # Errors
+/// It cannot be opened in this way.
+pub fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    match options.engine {
+        Engine::Sync => Ok(Arc::new(sync::SyncDevice::open(path, options)?)),
+        Engine::Uring => Ok(Arc::new(uring::UringDevice::open(path, options)?)),
+        Engine::Auto if uring::is_permitted() => Ok(Arc::new(uring::UringDevice::open(path, options)?)),
+        Engine::Auto => Ok(Arc::new(sync::SyncDevice::open(path, options)?)),
+    }
+}
+
+#[cfg(test)]
+mod conformance_tests;

@@ -1,0 +1,133 @@
+//! An open file or block device: what the engines for them have in common.
+
+use std::{fs::File, io, os::fd::AsFd, path::Path};
+
+use rustix::fs::{self as system, AtFlags, FileType, Mode, OFlags, StatxFlags};
+
+use super::OpenOptions;
+use crate::device::{Alignment, DeviceError, DeviceOperation, Identity};
+
+/// Offsets and lengths of direct I/O where the system does not say: the largest sector of any disk in use.
+const DIRECT_ALIGNMENT_BYTES: u32 = 4096;
+
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub file: File,
+    pub start_bytes: u64,
+    pub size_bytes: u64,
+    pub alignment: Alignment,
+    pub identity: Identity,
+    pub is_read_only: bool,
+}
+
+impl OpenFile {
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, DeviceError> {
+        let start_bytes = options.start_bytes;
+        Self::try_open(path, options).map_err(|source| DeviceError {
+            operation: DeviceOperation::Open,
+            offset_bytes: start_bytes,
+            length_bytes: 0,
+            source,
+        })
+    }
+
+    fn try_open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
+        let access = if options.writable { OFlags::RDWR } else { OFlags::RDONLY };
+        let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
+        let file = match system::open(path, access | direct | OFlags::CLOEXEC, Mode::empty()) {
+            Err(rustix::io::Errno::INVAL) if options.direct => return Err(no_direct_io()),
+            result => File::from(result?),
+        };
+        let status = system::fstat(&file)?;
+        let file_type = FileType::from_raw_mode(status.st_mode);
+        let is_block_device = file_type == FileType::BlockDevice;
+        if !is_block_device && file_type != FileType::RegularFile {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
+        }
+        let alignment =
+            if options.direct { direct_alignment(&file, is_block_device)? } else { Alignment::NONE };
+        if !options.start_bytes.is_multiple_of(alignment.offset_bytes.into()) {
+            let message =
+                format!("direct I/O here must begin at a multiple of {} bytes", alignment.offset_bytes);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let identity = Identity {
+            device: if is_block_device { status.st_rdev } else { status.st_dev },
+            inode: (!is_block_device).then_some(status.st_ino),
+            start_bytes: options.start_bytes,
+        };
+        // Seeking to the end gives the size of block devices too, for which the status says 0.
+        let end_bytes = system::seek(&file, system::SeekFrom::End(0))?;
+        Ok(Self {
+            file,
+            start_bytes: options.start_bytes,
+            size_bytes: end_bytes.saturating_sub(options.start_bytes),
+            alignment,
+            identity,
+            is_read_only: !options.writable,
+        })
+    }
+
+    /// Checks that a range lies within the device, and says where it lies in the file.
+    pub fn position(
+        &self,
+        operation: DeviceOperation,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<u64, DeviceError> {
+        if self.is_read_only && operation != DeviceOperation::Read {
+            return Err(DeviceError::read_only(operation, offset_bytes, length_bytes));
+        }
+        match offset_bytes.checked_add(length_bytes) {
+            Some(end) if end <= self.size_bytes => Ok(self.start_bytes + offset_bytes),
+            _ => Err(DeviceError::outside(operation, offset_bytes, length_bytes)),
+        }
+    }
+
+    pub fn flush(&self) -> Result<(), DeviceError> {
+        self.file.sync_data().map_err(|source| DeviceError {
+            operation: DeviceOperation::Flush,
+            offset_bytes: 0,
+            length_bytes: self.size_bytes,
+            source,
+        })
+    }
+
+    pub fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
+        let operation = DeviceOperation::Discard;
+        let position = self.position(operation, offset_bytes, length_bytes)?;
+        if length_bytes == 0 {
+            return Ok(());
+        }
+        let flags = system::FallocateFlags::PUNCH_HOLE | system::FallocateFlags::KEEP_SIZE;
+        system::fallocate(&self.file, flags, position, length_bytes).map_err(|errno| DeviceError {
+            operation,
+            offset_bytes,
+            length_bytes,
+            source: errno.into(),
+        })
+    }
+}
+
+fn no_direct_io() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "direct I/O (O_DIRECT) is not possible here; open it without")
+}
+
+/// What the system wants of direct requests to `file`.
+fn direct_alignment(file: &File, is_block_device: bool) -> io::Result<Alignment> {
+    if is_block_device {
+        let sector_bytes = system::ioctl_blksszget(file)?.max(512);
+        return Ok(Alignment { offset_bytes: sector_bytes, memory_bytes: sector_bytes });
+    }
+    let status = system::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    match status {
+        Ok(status) if status.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
+            match (status.stx_dio_offset_align, status.stx_dio_mem_align) {
+                (0, _) | (_, 0) => Err(no_direct_io()),
+                (offset_bytes, memory_bytes) => Ok(Alignment { offset_bytes, memory_bytes }),
+            }
+        }
+        // Linux before 6.1.
+        _ => Ok(Alignment { offset_bytes: DIRECT_ALIGNMENT_BYTES, memory_bytes: DIRECT_ALIGNMENT_BYTES }),
+    }
+}
