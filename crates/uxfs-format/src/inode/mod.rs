@@ -23,6 +23,8 @@ pub mod fields;
 pub mod file_type;
 pub mod flags;
 pub mod fork;
+#[cfg(test)]
+pub(crate) mod golden;
 pub mod symlink;
 pub mod timestamp;
 pub mod verify;
