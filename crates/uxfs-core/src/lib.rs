@@ -7,11 +7,15 @@
 //! | [`filesystem`] | the file system object; verified reads of metadata |
 //! | [`inode`] | inodes in memory |
 //! | [`extent_map`] | where the contents of a fork lie |
+//! | [`file_data`] | the contents of regular files |
+//! | [`symlink`] | targets of symbolic links |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod error;
 pub mod extent_map;
+pub mod file_data;
 pub mod filesystem;
 pub mod inode;
 pub mod mount;
+pub mod symlink;

@@ -41,6 +41,16 @@ impl ExtentMap {
         self.records.iter().map(ExtentRecord::get)
     }
 
+    /// The extent at an index, from 0 in file order.
+    pub fn get(&self, index: usize) -> Option<Extent> {
+        self.records.get(index).map(ExtentRecord::get)
+    }
+
+    /// Index of the extent that holds `file_block`, or else of the next one behind it; [`len`](Self::len) if none.
+    pub fn index_at_or_after(&self, file_block: FileBlock) -> usize {
+        self.records.partition_point(|record| record.get().end() <= file_block)
+    }
+
     /// The extent that holds `file_block`, whole; `None` in a hole.
     pub fn lookup(&self, file_block: FileBlock) -> Option<Extent> {
         self.next_at_or_after(file_block).filter(|extent| extent.file_block <= file_block)
@@ -48,12 +58,12 @@ impl ExtentMap {
 
     /// The extent that holds `file_block`, or else the next one behind it.
     pub fn next_at_or_after(&self, file_block: FileBlock) -> Option<Extent> {
-        self.from(file_block).next()
+        self.get(self.index_at_or_after(file_block))
     }
 
     /// All extents that end behind `file_block`, in order: the one that holds it first.
     pub fn from(&self, file_block: FileBlock) -> impl DoubleEndedIterator<Item = Extent> + '_ {
-        let index = self.records.partition_point(|record| record.get().end() <= file_block);
+        let index = self.index_at_or_after(file_block);
         self.records.get(index..).unwrap_or_default().iter().map(ExtentRecord::get)
     }
 

@@ -10,6 +10,9 @@ use crate::{
     units::Sector,
 };
 
+/// What is damaged, in which inode, how, and what the verifier must say.
+type Case<'a> = (&'a str, &'a Golden, &'a [(usize, &'a [u8])], InodeFault);
+
 const CLUSTER: &[u8; 16384] = include_bytes!("../../testdata/inode/cluster.bin");
 
 /// What a patched inode of a file system without some feature gives.
@@ -83,7 +86,6 @@ fn identity_is_checked() {
 #[test]
 fn each_check_rejects_its_damage() {
     use InodeFault as F;
-    type Case<'a> = (&'a str, &'a Golden, &'a [(usize, &'a [u8])], F);
     let file = &golden::EXTENTS;
     let directory = &golden::DIRECTORY;
     let cases: &[Case<'_>] = &[
@@ -240,7 +242,7 @@ fn realtime_files_have_their_own_rules() {
 fn metadata_files_have_their_own_rules() {
     use InodeFault as F;
     let (root, btree) = (&golden::META_ROOT, &golden::META_BTREE);
-    let cases: &[(&str, &Golden, &[(usize, &[u8])], F)] = &[
+    let cases: &[Case<'_>] = &[
         ("type", root, &[(7, &[9])], F::MetadataType { metadata_type: 9 }),
         (
             "file type",
