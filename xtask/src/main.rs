@@ -1,6 +1,9 @@
 //! The one door for developer commands: `cargo xtask --help`.
 
 mod bench;
+mod golden_images;
+mod judges;
+mod process;
 
 use std::path::PathBuf;
 
@@ -9,7 +12,12 @@ use clap::Parser;
 
 /// Developer commands of uxfs.
 #[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
 enum Arguments {
+    /// Set up the outside judges: xfsprogs and what else the tests need
+    Judges(judges::Arguments),
+    /// List, make, check and unpack the golden images
+    GoldenImages(golden_images::Arguments),
     /// Make the images that benchmarks read (needs root)
     BenchImages {
         /// Where they are kept
@@ -20,6 +28,8 @@ enum Arguments {
 
 fn main() -> Result<()> {
     match Arguments::parse() {
+        Arguments::Judges(arguments) => judges::run(&arguments),
+        Arguments::GoldenImages(arguments) => golden_images::run(&arguments),
         Arguments::BenchImages { directory } => {
             println!("{}", bench::fixtures::inodes_image(&directory, 2_000_000)?.display());
             println!("{}", bench::fixtures::tree_image(&directory, 150_000, 5 << 30)?.display());

@@ -1,0 +1,119 @@
+//! The golden images of the repository: `tests/golden/<name>.img.zst` with `<name>.manifest.zst`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    judges::workspace_directory,
+    manifest::{Manifest, read_independent, to_hex},
+    sparse,
+};
+
+/// The image that an independent generator made, in a folder of its own.
+pub const INDEPENDENT: &str = "independent";
+const PACKED_SUFFIX: &str = ".img.zst";
+
+/// One golden image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoldenImage {
+    name: String,
+    packed: PathBuf,
+    manifest: PathBuf,
+}
+
+impl GoldenImage {
+    /// The image called `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(name: &str) -> Result<Self> {
+        let all = Self::all()?;
+        all.into_iter().find(|image| image.name == name).with_context(|| format!("no golden image {name}"))
+    }
+
+    /// Every golden image, by name, [`INDEPENDENT`] last.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn all() -> Result<Vec<Self>> {
+        let folder = golden_directory();
+        let files = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut all = Vec::new();
+        for file in files {
+            let packed = file?.path();
+            let file_name = packed.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some(name) = file_name.strip_suffix(PACKED_SUFFIX) {
+                let manifest = folder.join(format!("{name}.manifest.zst"));
+                all.push(Self { name: name.to_owned(), packed, manifest });
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        let independent = folder.join(INDEPENDENT).join("populated-xfs-1k.img.zst");
+        if independent.exists() {
+            let manifest = independent.with_file_name("populated-xfs-1k.manifest.zst");
+            all.push(Self { name: INDEPENDENT.to_owned(), packed: independent, manifest });
+        }
+        Ok(all)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The packed image.
+    pub fn packed(&self) -> &Path {
+        &self.packed
+    }
+
+    /// The image unpacked, sparse, in a cache under `target`: for reading only.
+    ///
+    /// # Errors
+    /// Unpacking fails.
+    pub fn unpacked(&self) -> Result<PathBuf> {
+        let bytes = fs::read(&self.packed)?;
+        let version = to_hex(&Sha256::digest(&bytes));
+        let cache = target_directory().join("golden");
+        fs::create_dir_all(&cache)?;
+        let image = cache.join(format!("{}-{}.img", self.name, version.get(..12).unwrap_or_default()));
+        if image.exists() {
+            return Ok(image);
+        }
+        // Several tests may want it at once: each unpacks, and a complete one is put in place.
+        let fresh = tempfile::Builder::new().prefix("unpacking-").tempfile_in(&cache)?.into_temp_path();
+        sparse::unpack(&self.packed, &fresh)?;
+        fresh.persist(&image)?;
+        Ok(image)
+    }
+
+    /// The image unpacked to `path`, to be written to.
+    ///
+    /// # Errors
+    /// Unpacking fails.
+    pub fn unpack_to(&self, path: &Path) -> Result<()> {
+        sparse::unpack(&self.packed, path)
+    }
+
+    /// What the image holds, in its judge's words.
+    ///
+    /// # Errors
+    /// Reading fails.
+    pub fn manifest(&self) -> Result<Manifest> {
+        if self.name == INDEPENDENT { read_independent(&self.manifest) } else { Manifest::read(&self.manifest) }
+    }
+}
+
+/// Where the golden images lie.
+pub fn golden_directory() -> PathBuf {
+    workspace_directory().join("tests/golden")
+}
+
+/// Where build products lie.
+fn target_directory() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_directory().join("target"), PathBuf::from)
+}

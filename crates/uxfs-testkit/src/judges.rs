@@ -1,0 +1,177 @@
+//! Finding the outside judges: xfsprogs and the kernel.
+//!
+//! A test names the judges that it needs with [`require!`](crate::require). Where one is missing the test fails if
+//! `UXFS_JUDGES=required`, and elsewhere says visibly that it was skipped; it never passes silently.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::OnceLock,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// Names the folder (holding `bin`) that `cargo xtask judges` filled.
+pub const DIRECTORY_VARIABLE: &str = "UXFS_JUDGES_DIR";
+/// `required` makes a missing judge a failure.
+pub const REQUIRED_VARIABLE: &str = "UXFS_JUDGES";
+/// A file to which each skipped judgement is appended, for `cargo xtask test` to count.
+pub const SKIPPED_VARIABLE: &str = "UXFS_SKIPPED_FILE";
+
+/// Somebody outside this project who says whether an image is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judge {
+    /// `xfs_db`
+    XfsDb,
+    /// `xfs_io`
+    XfsIo,
+    /// `xfs_repair`
+    XfsRepair,
+    /// `xfs_logprint`
+    XfsLogprint,
+    /// `mkfs.xfs`
+    Mkfs,
+    /// The kernel's XFS through a loop mount: needs root.
+    Kernel,
+}
+
+impl Judge {
+    /// Every judge.
+    pub const ALL: [Self; 6] =
+        [Self::XfsDb, Self::XfsIo, Self::XfsRepair, Self::XfsLogprint, Self::Mkfs, Self::Kernel];
+
+    /// The tool's name; the kernel's is `kernel`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::XfsDb => "xfs_db",
+            Self::XfsIo => "xfs_io",
+            Self::XfsRepair => "xfs_repair",
+            Self::XfsLogprint => "xfs_logprint",
+            Self::Mkfs => "mkfs.xfs",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    /// Whether it can be asked on this machine.
+    pub fn is_present(self) -> bool {
+        match self {
+            Self::Kernel => kernel_mounts_xfs(),
+            tool => tool.path().is_some(),
+        }
+    }
+
+    /// Where the tool lies: in the judges' own folder, else on `PATH`. `None` for the kernel.
+    pub fn path(self) -> Option<PathBuf> {
+        if self == Self::Kernel {
+            return None;
+        }
+        let own = judges_directory().join("bin").join(self.name());
+        if is_executable(&own) { Some(own) } else { find_on_path(self.name()) }
+    }
+
+    /// A command that runs the tool, or the bare name where it is missing (so that running it says so).
+    pub fn command(self) -> Command {
+        Command::new(self.path().unwrap_or_else(|| self.name().into()))
+    }
+}
+
+/// The folder that `cargo xtask judges` fills: `UXFS_JUDGES_DIR`, else `judges` in the workspace.
+pub fn judges_directory() -> PathBuf {
+    env::var_os(DIRECTORY_VARIABLE).map_or_else(|| workspace_directory().join("judges"), PathBuf::from)
+}
+
+/// The root of the workspace that this crate was built in.
+pub fn workspace_directory() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).unwrap_or(own).to_path_buf()
+}
+
+/// Whether a missing judge is a failure.
+pub fn are_required() -> bool {
+    env::var_os(REQUIRED_VARIABLE).is_some_and(|value| value == "required")
+}
+
+/// How often a test of this process was skipped.
+pub fn skipped_count() -> usize {
+    SKIPPED.load(Ordering::Relaxed)
+}
+
+static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether all of `judges` are there. Where not, fails or says so; see the module.
+///
+/// # Panics
+/// A judge is missing and judges are required.
+pub fn all_present(judges: &[Judge], test: &str) -> bool {
+    let missing: Vec<&str> = judges.iter().filter(|judge| !judge.is_present()).map(|j| j.name()).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    let missing = missing.join(", ");
+    assert!(!are_required(), "{test}: judge {missing} missing, and UXFS_JUDGES=required");
+    SKIPPED.fetch_add(1, Ordering::Relaxed);
+    let line = format!("SKIPPED: {test}: judge {missing} missing\n");
+    report_skipped(&line);
+    false
+}
+
+/// Past the test harness's capture: a skipped test must be seen.
+fn report_skipped(line: &str) {
+    use std::io::Write;
+    let mut places: Vec<PathBuf> = vec!["/dev/stderr".into()];
+    places.extend(env::var_os(SKIPPED_VARIABLE).map(PathBuf::from));
+    for place in places {
+        if let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(place) {
+            // A message that cannot be written leaves nothing better to do.
+            let _ = file.write_all(line.as_bytes());
+        }
+    }
+}
+
+/// Leaves the test where a judge is missing (fails it where judges are required).
+///
+/// ```
+/// use uxfs_testkit::{judges::Judge, require};
+/// # fn test() {
+/// require!(Judge::XfsDb, Judge::Kernel);
+/// // … both are there
+/// # }
+/// ```
+#[macro_export]
+macro_rules! require {
+    ($($judge:expr),+ $(,)?) => {
+        if !$crate::judges::all_present(&[$($judge),+], ::std::concat!(::std::module_path!(), ":", ::std::line!())) {
+            return;
+        }
+    };
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+fn find_on_path(name: &str) -> Option<PathBuf> {
+    let mut folders: Vec<PathBuf> = env::split_paths(&env::var_os("PATH")?).collect();
+    folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders.into_iter().map(|folder| folder.join(name)).find(|path| is_executable(path))
+}
+
+/// Root, a loop device to be had, and XFS in the kernel: asked once, by the list of file systems.
+fn kernel_mounts_xfs() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists() && kernel_has_xfs()
+    })
+}
+
+fn kernel_has_xfs() -> bool {
+    let listed = || fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.contains("\txfs\n"));
+    listed() || {
+        let mut load = Command::new("modprobe");
+        load.arg(OsStr::new("xfs")).stdout(Stdio::null()).stderr(Stdio::null());
+        load.status().is_ok() && listed()
+    }
+}

@@ -1,0 +1,26 @@
+//! What the tests of uxfs lean on: outside judges, golden images, and harnesses. A dev-dependency only.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`judges`] | finding xfsprogs and the kernel; what happens where one is missing |
+//! | [`mount`] | a loop mount that goes away again, whatever happens |
+//! | [`xfs_db`] | running `xfs_db` and reading what it prints |
+//! | [`golden`] | the golden images: list, unpack, manifest |
+//! | [`matrix`] | which golden images there are and how each is made |
+//! | [`populate`] | the recipe that fills them |
+//! | [`manifest`] | what a file system holds, path by path, in the kernel's words; differences between two |
+//! | [`sparse`] | copying and packing images without their holes |
+//! | [`limits`] | running a command with limits of time and memory |
+//! | [`seeds`] | the seed of a randomised test |
+#![forbid(unsafe_code)]
+
+pub mod golden;
+pub mod judges;
+pub mod limits;
+pub mod manifest;
+pub mod matrix;
+pub mod mount;
+pub mod populate;
+pub mod seeds;
+pub mod sparse;
+pub mod xfs_db;

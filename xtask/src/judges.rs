@@ -1,0 +1,213 @@
+//! `cargo xtask judges`: the newest packaged xfsprogs beside the system's own, without touching that.
+//!
+//! On Debian the packages come from the unstable suite of the mirror that this machine's apt already uses. They are unpacked to
+//! `judges/root` and run on their own C library through wrappers in `judges/bin`, so that an older host does not matter.
+//! Elsewhere whatever is on `PATH` is used.
+
+use std::{
+    collections::VecDeque,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+use uxfs_testkit::judges::{Judge, judges_directory};
+
+use crate::process;
+
+/// Packages whose commands the tests call, with one command of each.
+const HELPERS: [(&str, &str); 4] =
+    [("mount", "losetup"), ("kmod", "modprobe"), ("zstd", "zstd"), ("libarchive-tools", "bsdtar")];
+const APT_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Where to install; `judges` in the workspace where not given
+    #[arg(long = "dir")]
+    directory: Option<PathBuf>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let directory = arguments.directory.clone().unwrap_or_else(judges_directory);
+    set_up(&directory)?;
+    report(&directory);
+    Ok(())
+}
+
+/// Makes the judges ready in `directory`, as far as this machine allows.
+pub fn set_up(directory: &Path) -> Result<()> {
+    let is_debian = Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some();
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if is_debian && is_root {
+        install_helpers()?;
+    }
+    if version(&directory.join("bin/mkfs.xfs")).is_some() {
+        return Ok(());
+    }
+    if !is_debian {
+        println!("not Debian: the judges are whatever xfsprogs is on PATH (7.2 or newer is asked for)");
+        return Ok(());
+    }
+    if !is_root {
+        println!("not root: cannot download through apt; the judges are whatever xfsprogs is on PATH");
+        return Ok(());
+    }
+    install(directory).context("cannot install xfsprogs")
+}
+
+/// Prints who is there.
+pub fn report(directory: &Path) {
+    let own = version(&directory.join("bin/mkfs.xfs"));
+    let used = own.or_else(|| Judge::Mkfs.path().and_then(|path| version(&path)));
+    println!("xfsprogs: {}", used.as_deref().unwrap_or("missing"));
+    let list = |present: bool| {
+        let names: Vec<_> = Judge::ALL.iter().filter(|j| j.is_present() == present).map(|j| j.name()).collect();
+        names.join(", ")
+    };
+    println!("judges present: {}", list(true));
+    if Judge::ALL.iter().any(|judge| !judge.is_present()) {
+        println!("judges MISSING: {}", list(false));
+    }
+}
+
+fn version(mkfs: &Path) -> Option<String> {
+    let output = Command::new(mkfs).arg("-V").output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders.into_iter().map(|folder| folder.join(name)).find(|path| path.exists())
+}
+
+fn install_helpers() -> Result<()> {
+    let missing: Vec<&str> =
+        HELPERS.iter().filter(|(_, command)| on_path(command).is_none()).map(|(package, _)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("installing {}", missing.join(" "));
+    update_if_empty()?;
+    let mut install = Command::new("apt-get");
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    process::run(install.args(["-qq", "-y", "install", "--no-install-recommends"]).args(missing))
+}
+
+/// A bare machine has no package lists yet.
+fn update_if_empty() -> Result<()> {
+    if mirror()?.is_none() {
+        process::run(Command::new("apt-get").args(["-qq", "update"]))?;
+    }
+    Ok(())
+}
+
+/// The mirror that apt uses for Debian itself.
+fn mirror() -> Result<Option<String>> {
+    let listed = process::read(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(REPO_URI)",
+        "Origin: Debian",
+    ]))?;
+    let mut mirrors: Vec<&str> = listed.lines().filter(|line| !line.contains("security")).collect();
+    mirrors.sort_unstable();
+    Ok(mirrors.first().map(ToString::to_string))
+}
+
+fn install(directory: &Path) -> Result<()> {
+    println!("installing xfsprogs to {}", directory.display());
+    update_if_empty()?;
+    let mirror = mirror()?.context("apt knows no Debian mirror")?;
+    let work = tempfile::tempdir()?;
+    fs::set_permissions(work.path(), fs::Permissions::from_mode(0o755))?;
+    download(&mirror, work.path())?;
+    let root = directory.join("root");
+    fs::create_dir_all(&root)?;
+    let root = root.canonicalize()?;
+    for package in needed_packages(&work.path().join("debs"))? {
+        process::run(Command::new("dpkg").arg("-x").args([&package, &root]))?;
+    }
+    wrap_tools(&root, directory)?;
+    let version = version(&directory.join("bin/mkfs.xfs"));
+    ensure!(version.is_some(), "the installed mkfs.xfs does not run");
+    Ok(())
+}
+
+/// Downloads xfsprogs and all it depends on, with lists and state of its own: the host's apt stays as it is.
+fn download(mirror: &str, work: &Path) -> Result<()> {
+    for folder in ["lists/partial", "debs/partial"] {
+        fs::create_dir_all(work.join(folder))?;
+    }
+    let sources = work.join("sources.list");
+    fs::write(&sources, format!("deb [signed-by={APT_KEYS}] {mirror} sid main\n"))?;
+    let options = [
+        format!("Dir::Etc::sourcelist={}", sources.display()),
+        "Dir::Etc::sourceparts=/dev/null".to_owned(),
+        format!("Dir::State::Lists={}", work.join("lists").display()),
+        format!("Dir::Cache::archives={}", work.join("debs").display()),
+        "Dir::State::status=/dev/null".to_owned(),
+        "APT::Sandbox::User=root".to_owned(),
+    ];
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(["-qq", "-y"]);
+        for option in &options {
+            command.args(["-o", option]);
+        }
+        process::run(command.args(arguments).stdout(std::io::stderr()))
+    };
+    apt(&["update"])?;
+    apt(&["install", "--no-install-recommends", "--download-only", "xfsprogs"])
+}
+
+/// xfsprogs and the libraries below it: of all that was downloaded only what its dependencies reach, without the scripts' interpreters.
+fn needed_packages(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut by_name = std::collections::BTreeMap::new();
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some((package, _)) = name.split_once('_') {
+            by_name.insert(package.to_owned(), path);
+        }
+    }
+    let mut waiting = VecDeque::from(["xfsprogs".to_owned()]);
+    let mut needed = Vec::new();
+    while let Some(package) = waiting.pop_front() {
+        let is_wanted = package == "xfsprogs" || package.starts_with("lib");
+        let Some(path) = is_wanted.then(|| by_name.remove(&package)).flatten() else { continue };
+        let depends = process::read(Command::new("dpkg-deb").arg("-f").arg(&path).args(["Pre-Depends", "Depends"]))?;
+        let names = depends.split([',', '|', ':', '\n', ' ']).map(str::trim).filter(|word| !word.is_empty());
+        waiting.extend(names.map(str::to_owned));
+        needed.push(path);
+    }
+    Ok(needed)
+}
+
+/// A wrapper in `bin` for each binary, with the loader and the libraries of `root`; scripts find these on their own.
+fn wrap_tools(root: &Path, directory: &Path) -> Result<()> {
+    let libraries = root.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
+    let loader = fs::read_dir(&libraries)?
+        .filter_map(|file| file.ok().map(|file| file.path()))
+        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux")))
+        .context("the packages hold no loader")?;
+    let bin = directory.join("bin");
+    fs::create_dir_all(&bin)?;
+    for tool in fs::read_dir(root.join("usr/sbin"))? {
+        let tool = tool?.path();
+        let target = bin.join(tool.file_name().context("a tool without a name")?);
+        let contents = fs::read(&tool)?;
+        if contents.starts_with(b"\x7fELF") {
+            let [loader, libraries, tool] = [&loader, &libraries, &tool].map(|path| path.display());
+            let script = format!("#!/bin/sh\nexec '{loader}' --library-path '{libraries}' '{tool}' \"$@\"\n");
+            fs::write(&target, script)?;
+        } else {
+            fs::write(&target, contents)?;
+        }
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
