@@ -63,7 +63,8 @@ pub fn report(directory: &Path) {
     let used = own.or_else(|| Judge::Mkfs.path().and_then(|path| version(&path)));
     println!("xfsprogs: {}", used.as_deref().unwrap_or("missing"));
     let list = |present: bool| {
-        let names: Vec<_> = Judge::ALL.iter().filter(|j| j.is_present() == present).map(|j| j.name()).collect();
+        let names: Vec<_> =
+            Judge::ALL.iter().filter(|j| j.is_present() == present).map(|j| j.name()).collect();
         names.join(", ")
     };
     println!("judges present: {}", list(true));
@@ -85,8 +86,11 @@ fn on_path(name: &str) -> Option<PathBuf> {
 }
 
 fn install_helpers() -> Result<()> {
-    let missing: Vec<&str> =
-        HELPERS.iter().filter(|(_, command)| on_path(command).is_none()).map(|(package, _)| *package).collect();
+    let missing: Vec<&str> = HELPERS
+        .iter()
+        .filter(|(_, command)| on_path(command).is_none())
+        .map(|(package, _)| *package)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -179,7 +183,8 @@ fn needed_packages(folder: &Path) -> Result<Vec<PathBuf>> {
     while let Some(package) = waiting.pop_front() {
         let is_wanted = package == "xfsprogs" || package.starts_with("lib");
         let Some(path) = is_wanted.then(|| by_name.remove(&package)).flatten() else { continue };
-        let depends = process::read(Command::new("dpkg-deb").arg("-f").arg(&path).args(["Pre-Depends", "Depends"]))?;
+        let depends =
+            process::read(Command::new("dpkg-deb").arg("-f").arg(&path).args(["Pre-Depends", "Depends"]))?;
         let names = depends.split([',', '|', ':', '\n', ' ']).map(str::trim).filter(|word| !word.is_empty());
         waiting.extend(names.map(str::to_owned));
         needed.push(path);

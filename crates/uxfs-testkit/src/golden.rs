@@ -104,7 +104,11 @@ impl GoldenImage {
     /// # Errors
     /// Reading fails.
     pub fn manifest(&self) -> Result<Manifest> {
-        if self.name == INDEPENDENT { read_independent(&self.manifest) } else { Manifest::read(&self.manifest) }
+        if self.name == INDEPENDENT {
+            read_independent(&self.manifest)
+        } else {
+            Manifest::read(&self.manifest)
+        }
     }
 }
 

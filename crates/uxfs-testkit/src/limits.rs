@@ -80,7 +80,8 @@ pub fn run_limited(command: &mut Command, limits: &Limits) -> Result<Outcome> {
     let child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
     let pid = Pid::from_child(&child);
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    let space = Rlimit { current: Some(limits.address_space_bytes), maximum: Some(limits.address_space_bytes) };
+    let space =
+        Rlimit { current: Some(limits.address_space_bytes), maximum: Some(limits.address_space_bytes) };
     // Fails only where the child has already ended.
     let _ = prlimit(Some(pid), Resource::As, space);
     let timed_out = !ended_within(&handle, limits.time)?;

@@ -165,8 +165,10 @@ impl GoldenSpec {
 fn geometries() -> Vec<GoldenSpec> {
     vec![
         GoldenSpec::new("default", &["-L", "golden"]),
-        GoldenSpec::new("block-1k", &["-b", "size=1024"]).with_recipe(|recipe| recipe.block_size_bytes = 1024),
-        GoldenSpec::new("block-2k", &["-b", "size=2048"]).with_recipe(|recipe| recipe.block_size_bytes = 2048),
+        GoldenSpec::new("block-1k", &["-b", "size=1024"])
+            .with_recipe(|recipe| recipe.block_size_bytes = 1024),
+        GoldenSpec::new("block-2k", &["-b", "size=2048"])
+            .with_recipe(|recipe| recipe.block_size_bytes = 2048),
         GoldenSpec::new("block-64k", &["-b", "size=65536"]).with(|spec| {
             spec.size_bytes = 512 * MEBIBYTE;
             spec.recipe.block_size_bytes = 65536;
@@ -174,8 +176,10 @@ fn geometries() -> Vec<GoldenSpec> {
             spec.recipe.has_sparse_inodes = false;
         }),
         GoldenSpec::new("sector-4k", &["-s", "size=4096"]),
-        GoldenSpec::new("inode-1k", &["-i", "size=1024"]).with_recipe(|recipe| recipe.inode_size_bytes = 1024),
-        GoldenSpec::new("inode-2k", &["-i", "size=2048"]).with_recipe(|recipe| recipe.inode_size_bytes = 2048),
+        GoldenSpec::new("inode-1k", &["-i", "size=1024"])
+            .with_recipe(|recipe| recipe.inode_size_bytes = 1024),
+        GoldenSpec::new("inode-2k", &["-i", "size=2048"])
+            .with_recipe(|recipe| recipe.inode_size_bytes = 2048),
         GoldenSpec::new("directory-16k", &["-n", "size=16384"])
             .with_recipe(|recipe| recipe.directory_block_size_bytes = 16384),
         GoldenSpec::new("directory-64k", &["-n", "size=65536"])
@@ -228,7 +232,8 @@ fn features() -> Vec<GoldenSpec> {
             spec.filled_by = FilledBy::Mkfs;
             spec.recipe.is_plain_tree = true;
         }),
-        GoldenSpec::new("directory-levels", &["-n", "parent=0"]).with_recipe(|recipe| recipe.many_names = 130_000),
+        GoldenSpec::new("directory-levels", &["-n", "parent=0"])
+            .with_recipe(|recipe| recipe.many_names = 130_000),
     ]
 }
 

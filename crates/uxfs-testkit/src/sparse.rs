@@ -102,7 +102,8 @@ fn read_records(decoder: &mut impl Read, out: &File) -> Result<()> {
         let mut header = [0; 16];
         decoder.read_exact(&mut header)?;
         let (first, second) = header.split_at(8);
-        let (offset, length) = (u64::from_le_bytes(first.try_into()?), u64::from_le_bytes(second.try_into()?));
+        let (offset, length) =
+            (u64::from_le_bytes(first.try_into()?), u64::from_le_bytes(second.try_into()?));
         if length == 0 {
             return Ok(out.set_len(offset)?);
         }

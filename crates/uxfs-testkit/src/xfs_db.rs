@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn splits_names_from_values() {
-        let fields = parse_print("magicnum = 0x58414746\nrecs[1-2] = [a,b]\n1:[5,6]\n2:[7,8]\nuuid = x = y\n");
+        let fields =
+            parse_print("magicnum = 0x58414746\nrecs[1-2] = [a,b]\n1:[5,6]\n2:[7,8]\nuuid = x = y\n");
         let pairs: Vec<_> = fields.iter().map(|f| (f.name.as_str(), f.value.as_str())).collect();
         let expected =
             [("magicnum", "0x58414746"), ("recs[1-2]", "[a,b]\n1:[5,6]\n2:[7,8]"), ("uuid", "x = y")];

@@ -52,8 +52,10 @@ pub fn read_independent(path: &Path) -> Result<Manifest> {
         }
     }
     let mut seen = BTreeSet::new();
-    let mut entries: Vec<Entry> =
-        found.iter().map(|line| sections.entry(line).with_context(|| (*line).to_owned())).collect::<Result<_>>()?;
+    let mut entries: Vec<Entry> = found
+        .iter()
+        .map(|line| sections.entry(line).with_context(|| (*line).to_owned()))
+        .collect::<Result<_>>()?;
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     for entry in &mut entries {
         if !seen.insert(entry.inode) {

@@ -30,7 +30,8 @@ fn bytes_that_are_not_text_survive() {
 #[test]
 fn manifest_round_trip() {
     let header = Header { image: "i".into(), judge: "j".into(), made_by: "m".into() };
-    let entry = Entry { path: Bytes::from(&b"/"[..]), inode: Some(128), kind: FileKind::Directory, details: None };
+    let entry =
+        Entry { path: Bytes::from(&b"/"[..]), inode: Some(128), kind: FileKind::Directory, details: None };
     let manifest = Manifest { header, entries: vec![entry] };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.zst");

@@ -135,7 +135,8 @@ fn equal_hashes(place: &Place) -> Result<()> {
 }
 
 fn name_of_equal_hash(number: u32) -> Vec<u8> {
-    let group = |bit: u32| if number >> bit & 1 == 0 { *b"abcd" } else { [b'a', b'b' ^ 1, b'c' ^ 0x80, b'd'] };
+    let group =
+        |bit: u32| if number >> bit & 1 == 0 { *b"abcd" } else { [b'a', b'b' ^ 1, b'c' ^ 0x80, b'd'] };
     (0..10).flat_map(group).collect()
 }
 

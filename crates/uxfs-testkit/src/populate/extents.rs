@@ -169,7 +169,8 @@ fn comb(place: &Place) -> Result<()> {
 
 fn clone_range(from: &File, from_offset: u64, to: &File, to_offset: u64, length: u64) -> Result<()> {
     let (mut read_at, mut write_at) = (from_offset, to_offset);
-    let copied = copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), usize::try_from(length)?)?;
+    let copied =
+        copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), usize::try_from(length)?)?;
     ensure!(copied as u64 == length, "only {copied} of {length} bytes cloned");
     Ok(())
 }

@@ -101,7 +101,12 @@ fn flags_and_hints(place: &Place) -> Result<()> {
         place.file(format!("special/flags/{name}"))?;
         place.xfs_io(&command, &format!("special/flags/{name}"))?;
     }
-    place.write(&fs::File::options().write(true).open(place.path("special/flags/extent-size"))?, 80, 0, 100)?;
+    place.write(
+        &fs::File::options().write(true).open(place.path("special/flags/extent-size"))?,
+        80,
+        0,
+        100,
+    )?;
     if place.recipe.has_reflink {
         place.file("special/flags/cow-extent-size")?;
         place.xfs_io(&format!("cowextsize {}", 8 * block), "special/flags/cow-extent-size")?;
