@@ -9,6 +9,9 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::{
+    allocation_group::{
+        free_list::FreeListFault, free_space_header::FreeSpaceHeaderFault, inode_header::InodeHeaderFault,
+    },
     attribute::{
         leaf::AttributeLeafFault, parent_pointer::ParentPointerFault, remote::RemoteValueFault,
         shortform::AttributeShortformFault,
@@ -108,6 +111,15 @@ pub enum Fault {
     /// Symbolic link.
     #[error(transparent)]
     Symlink(#[from] SymlinkFault),
+    /// AGF.
+    #[error(transparent)]
+    FreeSpaceHeader(#[from] FreeSpaceHeaderFault),
+    /// AGI.
+    #[error(transparent)]
+    InodeHeader(#[from] InodeHeaderFault),
+    /// AGFL.
+    #[error(transparent)]
+    FreeList(#[from] FreeListFault),
     /// Block of any btree.
     #[error(transparent)]
     Btree(#[from] BtreeFault),

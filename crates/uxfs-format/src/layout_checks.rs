@@ -5,12 +5,21 @@
 use std::mem::offset_of;
 
 use crate::{
+    allocation_group::{
+        free_list::{FreeListHeader, FreeListSlot},
+        free_space_header::FreeSpaceHeader,
+        inode_header::InodeHeader,
+    },
     attribute::{
         leaf as attribute_leaf, parent_pointer::ParentRecord, remote, shortform as attribute_shortform,
     },
     btree::{
         block_header::{LongBlockHeader, ShortBlockHeader},
         extent_map::{ExtentMapKey, ExtentRecord, RootHeader},
+        free_space::FreeSpaceRecord,
+        inode_index::{FullInodeIndexRecord, InodeIndexKey, InodeIndexRecord},
+        reference_count::{ReferenceCountKey, ReferenceCountRecord},
+        reverse_map::{ReverseMapKey, ReverseMapRecord},
     },
     directory::{block, data, free_index, header::DirectoryBlockHeader, leaf as directory_leaf, shortform},
     inode::{InodeCore, symlink::SymlinkHeader},
@@ -85,3 +94,25 @@ layout!(
     lsn @ 48,
 );
 layout!(ParentRecord, 12, generation @ 8);
+
+layout!(
+    FreeSpaceHeader, 224, group @ 8, length_blocks @ 12, by_block_root @ 16, by_length_root @ 20,
+    reverse_map_root @ 24, by_block_levels @ 28, free_list_first @ 40, free_list_last @ 44, free_list_count @ 48,
+    free_blocks @ 52, longest_blocks @ 56, btree_blocks @ 60, uuid @ 64, reverse_map_blocks @ 80,
+    reference_count_blocks @ 84, reference_count_root @ 88, reference_count_levels @ 92, lsn @ 208, checksum @ 216,
+);
+layout!(
+    InodeHeader, 344, group @ 8, length_blocks @ 12, count @ 16, root @ 20, levels @ 24, free_count @ 28,
+    newest_inode @ 32, directory_inode @ 36, unlinked @ 40, uuid @ 296, checksum @ 312, lsn @ 320, free_root @ 328,
+    free_levels @ 332, blocks @ 336, free_blocks @ 340,
+);
+layout!(FreeListHeader, 36, group @ 4, uuid @ 8, lsn @ 24, checksum @ 32);
+layout!(FreeListSlot, 4);
+layout!(FreeSpaceRecord, 8, length_blocks @ 4);
+layout!(InodeIndexRecord, 16, hole_mask @ 4, count @ 6, free_count @ 7, free @ 8);
+layout!(FullInodeIndexRecord, 16, free_count @ 4, free @ 8);
+layout!(InodeIndexKey, 4);
+layout!(ReverseMapRecord, 24, length_blocks @ 4, owner @ 8, offset @ 16);
+layout!(ReverseMapKey, 40, low_owner @ 4, low_offset @ 12, high_start @ 20, high_owner @ 24, high_offset @ 32);
+layout!(ReferenceCountRecord, 12, length_blocks @ 4, count @ 8);
+layout!(ReferenceCountKey, 4);

@@ -21,6 +21,7 @@
 //! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
 //! | [`superblock`] | the superblock |
 //! | [`inode`] | inodes: core, forks, times, symbolic links |
+//! | [`allocation_group`] | headers of a group: AGF, AGI, AGFL |
 //! | [`btree`] | blocks and records of all btrees |
 //! | [`name_tree`] | the tree of name hashes below directories and attributes |
 //! | [`directory`] | directories in every form, name hashes |
@@ -37,6 +38,7 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, clippy::as_conversions))]
 
+pub mod allocation_group;
 pub mod attribute;
 pub mod btree;
 pub mod checksum;

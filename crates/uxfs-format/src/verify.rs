@@ -4,8 +4,16 @@
 //! compared by whoever followed a pointer to it, because a cached block may be reached a second way.
 
 use crate::{
+    allocation_group,
     attribute::{self, parent_pointer::ParentRecord, remote::RemoteBlock},
-    btree::{self, extent_map::ExtentMap},
+    btree::{
+        check::verify as verify_btree,
+        extent_map::ExtentMap,
+        free_space::{ByBlock, ByLength},
+        inode_index::{FreeInodeIndex, InodeIndex},
+        reference_count::ReferenceCount,
+        reverse_map::ReverseMap,
+    },
     directory::{self, block::SingleBlock, data::DataBlock, free_index::FreeIndexBlock, leaf},
     fault::{Fault, Structure},
     geometry::Geometry,
@@ -40,7 +48,6 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
         Structure::Inode => inode::verify::verify_inode_in_place(bytes, context),
         Structure::InodeCluster => inode::verify_inode_cluster(bytes, context),
         Structure::Symlink => inode::symlink::verify_symlink(bytes, context),
-        Structure::ExtentMap => btree::check::verify::<ExtentMap>(bytes, context),
         Structure::DirectoryShortform => directory::shortform::Shortform::verify(bytes, context.geometry),
         Structure::DirectoryBlock => SingleBlock::verify(bytes, context),
         Structure::DirectoryData => DataBlock::verify(bytes, context),
@@ -63,6 +70,16 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
         },
         Structure::AttributeRemoteValue => RemoteBlock::verify(bytes, context),
         Structure::ParentPointer => ParentRecord::verify(bytes, context.geometry),
+        Structure::FreeSpaceHeader => allocation_group::free_space_header::verify(bytes, context),
+        Structure::InodeHeader => allocation_group::inode_header::verify(bytes, context),
+        Structure::FreeList => allocation_group::free_list::verify(bytes, context),
+        Structure::FreeSpaceByBlock => verify_btree::<ByBlock>(bytes, context),
+        Structure::FreeSpaceByLength => verify_btree::<ByLength>(bytes, context),
+        Structure::InodeIndex => verify_btree::<InodeIndex>(bytes, context),
+        Structure::FreeInodeIndex => verify_btree::<FreeInodeIndex>(bytes, context),
+        Structure::ReverseMap => verify_btree::<ReverseMap>(bytes, context),
+        Structure::ReferenceCount => verify_btree::<ReferenceCount>(bytes, context),
+        Structure::ExtentMap => verify_btree::<ExtentMap>(bytes, context),
         _ => Ok(()),
     }
 }

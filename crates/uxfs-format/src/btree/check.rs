@@ -7,6 +7,8 @@ use thiserror::Error;
 
 use super::{
     BlockPointer, BtreeKind, block::BtreeBlock, block_header::BlockHeader, extent_map::ExtentMapFault,
+    free_space::FreeSpaceFault, inode_index::InodeIndexFault, reference_count::ReferenceCountFault,
+    reverse_map::ReverseMapFault,
 };
 use crate::{
     checksum,
@@ -86,6 +88,18 @@ pub enum BtreeFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RecordFault {
+    /// A free extent.
+    #[error(transparent)]
+    FreeSpace(#[from] FreeSpaceFault),
+    /// An inode chunk.
+    #[error(transparent)]
+    InodeIndex(#[from] InodeIndexFault),
+    /// An owned extent.
+    #[error(transparent)]
+    ReverseMap(#[from] ReverseMapFault),
+    /// A shared extent.
+    #[error(transparent)]
+    ReferenceCount(#[from] ReferenceCountFault),
     /// An extent of a fork.
     #[error(transparent)]
     ExtentMap(#[from] ExtentMapFault),

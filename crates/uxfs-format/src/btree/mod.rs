@@ -12,6 +12,10 @@
 //! | [`block`] | views of whole blocks, generic over the kind of tree |
 //! | [`check`] | the verifier of one block, generic over the kind of tree |
 //! | [`levels`] | how high each kind of tree may become |
+//! | [`free_space`] | bnobt, cntbt: free extents by block and by length |
+//! | [`inode_index`] | inobt, finobt: inode chunks |
+//! | [`reverse_map`] | rmapbt: owners of extents |
+//! | [`reference_count`] | refcountbt: shared extents |
 //! | [`extent_map`] | bmbt: extents of a fork, with the root inside the inode |
 //!
 //! A kind of tree is a type without values that implements [`BtreeKind`]: magic number, record, key, order.
@@ -29,12 +33,23 @@ pub mod block;
 pub mod block_header;
 pub mod check;
 pub mod extent_map;
+pub mod free_space;
 #[cfg(test)]
 pub(crate) mod golden;
+pub mod inode_index;
 pub mod levels;
+pub mod reference_count;
+pub mod reverse_map;
 
 use block_header::BlockHeader;
 use check::RecordFault;
+
+/// "MAPR", recognised but not read.
+#[doc(alias = "XFS_RTRMAP_CRC_MAGIC")]
+pub const REALTIME_REVERSE_MAP_MAGIC: u32 = 0x4d41_5052;
+/// "RCNT", recognised but not read.
+#[doc(alias = "XFS_RTREFC_CRC_MAGIC")]
+pub const REALTIME_REFERENCE_COUNT_MAGIC: u32 = 0x5243_4e54;
 
 /// One kind of tree: what its records and keys are, and how they are ordered.
 pub trait BtreeKind: 'static + Copy + fmt::Debug {
@@ -111,6 +126,32 @@ pub trait BtreeKind: 'static + Copy + fmt::Debug {
 /// A field of a bit-packed record, for its field table.
 const fn bit_field(name: &'static str, bit_offset: u32, bit_length: u32, format: FieldFormat) -> Field {
     Field { name, bit_offset, bit_length, count: 1, format, little_endian: false }
+}
+
+/// Whether `length_blocks` (at least 1) blocks from `start` lie within the group and behind its headers.
+fn is_group_extent(geometry: &Geometry, group: Option<AgNumber>, start: AgBlock, length_blocks: u32) -> bool {
+    let group_length = group.and_then(|group| geometry.group_length_blocks(group)).unwrap_or(0);
+    let end = start.get().checked_add(length_blocks);
+    length_blocks > 0
+        && start.get() >= geometry.group_header_blocks()
+        && end.is_some_and(|end| end <= group_length)
+}
+
+/// The name of the tree whose blocks begin with `magic`, realtime trees (whose roots lie in inodes of the metadata
+/// directory) included.
+pub fn name_of_magic(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        free_space::BY_BLOCK_MAGIC => Structure::FreeSpaceByBlock.name(),
+        free_space::BY_LENGTH_MAGIC => Structure::FreeSpaceByLength.name(),
+        inode_index::MAGIC => Structure::InodeIndex.name(),
+        inode_index::FREE_MAGIC => Structure::FreeInodeIndex.name(),
+        reverse_map::MAGIC => Structure::ReverseMap.name(),
+        reference_count::MAGIC => Structure::ReferenceCount.name(),
+        extent_map::MAGIC => Structure::ExtentMap.name(),
+        REALTIME_REVERSE_MAP_MAGIC => "realtime reverse mapping btree (rtrmapbt)",
+        REALTIME_REFERENCE_COUNT_MAGIC => "realtime reference count btree (rtrefcountbt)",
+        _ => return None,
+    })
 }
 
 /// How many entries of a size fit behind a header.

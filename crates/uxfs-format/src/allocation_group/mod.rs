@@ -1,0 +1,78 @@
+//! Headers of an allocation group: four sectors at its start.
+//!
+//! | sector | XFS name | module |
+//! |---|---|---|
+//! | 0 | superblock (a copy, but for group 0) | [`superblock`](crate::superblock) |
+//! | 1 | AGF | [`free_space_header`] |
+//! | 2 | AGI | [`inode_header`] |
+//! | 3 | AGFL | [`free_list`] |
+//!
+//! "Sector" is the sector size of the file system, which may be larger than 512 bytes and even than what a block of
+//! 1 KiB holds of them.
+
+use crate::{
+    checksum,
+    convert::{to_u64, to_usize},
+    fault::{Fault, HeaderFault},
+    field_table::OnDisk,
+    units::{AgBlock, AgNumber, Uuid},
+    verify::VerifyContext,
+};
+
+pub mod free_list;
+pub mod free_space_header;
+pub mod inode_header;
+
+/// Which group a header sector belongs to, and how long that group is. All from the place where it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    group: AgNumber,
+    length_blocks: u32,
+}
+
+/// What the three headers have in common, as found in one of them.
+struct Common {
+    magic: u32,
+    expected_magic: u32,
+    checksum_offset_bytes: u32,
+    uuid: Uuid,
+    group: u32,
+}
+
+/// The bytes of one header sector.
+fn sector_of<'a>(bytes: &'a [u8], context: &VerifyContext<'_>) -> Result<&'a [u8], HeaderFault> {
+    let needed = to_usize(context.geometry.sector_size_bytes);
+    let (length_bytes, needed_bytes) = (to_u64(bytes.len()), to_u64(needed));
+    bytes.get(..needed).ok_or(HeaderFault::Truncated { length_bytes, needed_bytes })
+}
+
+/// The structure at the start of a header sector.
+fn parse<T: OnDisk>(sector: &[u8]) -> Result<&T, HeaderFault> {
+    let (length_bytes, needed_bytes) = (to_u64(sector.len()), to_u64(T::SIZE_BYTES));
+    T::prefix_of(sector).ok_or(HeaderFault::Truncated { length_bytes, needed_bytes })
+}
+
+/// Checks what the three headers have in common, and gives the group that they were read from.
+fn verify_common(sector: &[u8], found: &Common, context: &VerifyContext<'_>) -> Result<Place, Fault> {
+    if found.magic != found.expected_magic {
+        return Err(HeaderFault::BadMagic { found: found.magic, expected: found.expected_magic }.into());
+    }
+    checksum::check(sector, found.checksum_offset_bytes).map_err(HeaderFault::from)?;
+    let expected = context.geometry.metadata_uuid;
+    if found.uuid != expected {
+        return Err(HeaderFault::WrongUuid { found: found.uuid, expected }.into());
+    }
+    // A sector outside the file system belongs to no group; such a read is refused before it happens.
+    let group = context.geometry.block_of_sector(context.sector).map_or(AgNumber::NULL, |(group, ..)| group);
+    if found.group != group.get() {
+        let (found, expected) = (found.group.into(), group.get().into());
+        return Err(HeaderFault::WrongOwner { found, expected }.into());
+    }
+    let length_blocks = context.geometry.group_length_blocks(group).unwrap_or(0);
+    Ok(Place { group, length_blocks })
+}
+
+/// Whether a block of the group can be anything but its headers.
+fn is_body_block(context: &VerifyContext<'_>, place: Place, block: AgBlock) -> bool {
+    (context.geometry.group_header_blocks()..place.length_blocks).contains(&block.get())
+}
