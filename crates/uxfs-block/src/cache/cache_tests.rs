@@ -16,7 +16,7 @@ fn numbered(blocks: u64) -> Arc<MemoryDevice> {
 }
 
 fn cache(blocks: u64, budget_bytes: u64) -> Cache {
-    let options = CacheOptions { budget_bytes, shards: Some(1), seed: Some(1) };
+    let options = CacheOptions { shards: Some(1), seed: Some(1), ..CacheOptions::with_budget(budget_bytes) };
     Cache::new(numbered(blocks), &options)
 }
 

@@ -12,11 +12,16 @@ use super::{
 };
 use crate::{
     aligned_buffer::AlignedBuffer,
-    device::{DeviceError, DeviceOperation, ReadSegment},
+    device::{DeviceError, DeviceOperation, ReadSegment, batch_bytes, contiguous_runs},
 };
 
 /// Bytes read in one submission at most.
 const MAX_BATCH_BYTES: u64 = 8 << 20;
+
+/// Gaps of a batch take at most one part in this many of the budget…
+const GAPS_SHARE: u64 = 16;
+/// … and at most this much.
+const MAX_GAPS_BYTES: u64 = 8 << 20;
 
 /// A buffer to be read, and the place where its result goes.
 struct Miss<'a> {
@@ -30,6 +35,12 @@ struct Loading<'a> {
     miss: Miss<'a>,
     memory: AlignedBuffer,
     charge: Charge,
+}
+
+/// Bytes between two wanted ranges.
+struct Gap {
+    offset_bytes: u64,
+    length_bytes: usize,
 }
 
 type Loaded = (usize, Result<Buffer, DeviceError>);
@@ -133,17 +144,58 @@ impl Cache {
         if batch.is_empty() {
             return;
         }
-        let mut segments = Vec::with_capacity(batch.len());
-        batch.iter_mut().for_each(|loading| loading.add_segments(&mut segments));
-        segments.sort_unstable_by_key(|segment| segment.offset_bytes);
-        self.counters.batches.add(1);
-        let outcome = self.device.read_batch(&mut segments);
+        let outcome = self.read_batch(&mut batch);
         for mut loading in batch {
             let request = loading.miss.request;
             // The batch says only that something failed; each buffer then finds out for itself.
             let result = outcome.as_ref().map_or_else(|_| self.read_alone(&mut loading), |()| Ok(()));
             done((request, result.map(|()| self.publish(loading))));
         }
+    }
+
+    fn read_batch(&self, batch: &mut [Loading<'_>]) -> Result<(), DeviceError> {
+        let buffers = batch.len();
+        let mut segments = Vec::with_capacity(buffers);
+        batch.iter_mut().for_each(|loading| loading.add_segments(&mut segments));
+        segments.sort_unstable_by_key(|segment| segment.offset_bytes);
+        let ranges = segments.iter().map(|segment| (segment.offset_bytes, segment.buffer.len() as u64));
+        let gap_limit_bytes = self.planner.lock().gap_limit_bytes(ranges);
+        let gaps = gaps_to_read(&segments, gap_limit_bytes, self.budget.limit() / GAPS_SHARE);
+        let gap_bytes = gaps.iter().map(|gap| gap.length_bytes as u64).sum();
+        // The bytes between are thrown away again, but while they are there they count.
+        let scratch =
+            (gap_bytes > 0).then(|| (self.make_room(gap_bytes, 0), self.pool.allocate(gap_bytes as usize)));
+        match scratch {
+            Some((_charge, Ok(mut scratch))) => {
+                let mut rest = &mut *scratch;
+                for gap in &gaps {
+                    let (buffer, after) = rest.split_at_mut(gap.length_bytes);
+                    segments.push(ReadSegment { offset_bytes: gap.offset_bytes, buffer });
+                    rest = after;
+                }
+                segments.sort_unstable_by_key(|segment| segment.offset_bytes);
+                self.submit(buffers, &mut segments, gap_bytes)
+            }
+            _ => self.submit(buffers, &mut segments, 0),
+        }
+    }
+
+    fn submit(
+        &self,
+        buffers: usize,
+        segments: &mut [ReadSegment<'_>],
+        gap_bytes: u64,
+    ) -> Result<(), DeviceError> {
+        self.counters.batches.add(1);
+        self.counters.gap_bytes_read.add(gap_bytes);
+        let (requests, bytes) = (contiguous_runs(segments).count() as u64, batch_bytes(segments));
+        let begin = self.clock.now();
+        let result = self.device.read_batch(segments);
+        let elapsed = self.clock.now().saturating_sub(begin);
+        if result.is_ok() {
+            self.planner.lock().observe(buffers, requests, bytes, gap_bytes, elapsed);
+        }
+        result
     }
 
     fn read_alone(&self, loading: &mut Loading<'_>) -> Result<(), DeviceError> {
@@ -211,4 +263,18 @@ impl Loading<'_> {
             rest = after;
         }
     }
+}
+
+/// The gaps of at most `limit_bytes` between segments in the order of their offsets, as many as `total_bytes` allow.
+fn gaps_to_read(segments: &[ReadSegment<'_>], limit_bytes: u64, total_bytes: u64) -> Vec<Gap> {
+    let (mut gaps, mut left_bytes) = (Vec::new(), total_bytes.min(MAX_GAPS_BYTES));
+    for pair in segments.windows(2) {
+        let end_bytes = pair[0].offset_bytes.saturating_add(pair[0].buffer.len() as u64);
+        let gap = pair[1].offset_bytes.saturating_sub(end_bytes);
+        if gap > 0 && gap <= limit_bytes.min(left_bytes) {
+            left_bytes -= gap;
+            gaps.push(Gap { offset_bytes: end_bytes, length_bytes: gap as usize });
+        }
+    }
+    gaps
 }

@@ -33,25 +33,30 @@ mod flight;
 mod key;
 mod load;
 pub mod pressure;
+mod readahead;
 mod shard;
 
 use std::{fmt, sync::Arc};
 
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use self::{
     budget::Budget,
     counters::SharedCounters,
     key::{Hasher, Key},
+    readahead::Planner,
     shard::Shard,
 };
 pub use self::{
     buffer::{Buffer, BufferVerifier, Unverified},
     counters::CacheCounters,
     key::Piece,
+    readahead::{DeviceCosts, ReadStrategy},
 };
 use crate::{
     aligned_buffer::BufferPool,
+    clock::{Clock, SystemClock},
     device::{BlockDevice, DeviceError},
 };
 
@@ -68,12 +73,14 @@ pub struct CacheOptions {
     /// Decides which shard a buffer falls into. `None` takes a random one, so that an image cannot be made to
     /// crowd one place.
     pub seed: Option<u64>,
+    /// How batches are read. `None` chooses by what the device shows.
+    pub strategy: Option<ReadStrategy>,
 }
 
 impl CacheOptions {
     /// With a budget, and all else chosen.
     pub fn with_budget(budget_bytes: u64) -> Self {
-        Self { budget_bytes, shards: None, seed: None }
+        Self { budget_bytes, shards: None, seed: None, strategy: None }
     }
 }
 
@@ -96,11 +103,18 @@ pub struct Cache {
     hasher: Hasher,
     shards: Box<[Shard]>,
     counters: SharedCounters,
+    planner: Mutex<Planner>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Cache {
     /// An empty cache in front of `device`.
     pub fn new(device: Arc<dyn BlockDevice>, options: &CacheOptions) -> Self {
+        Self::with_clock(device, options, Arc::new(SystemClock::default()))
+    }
+
+    /// As [`new`](Self::new), with the clock by which the device is measured.
+    pub fn with_clock(device: Arc<dyn BlockDevice>, options: &CacheOptions, clock: Arc<dyn Clock>) -> Self {
         let shards = options.shards.unwrap_or_else(|| {
             usize::try_from(options.budget_bytes >> 20).unwrap_or(usize::MAX).clamp(1, 64)
         });
@@ -114,6 +128,8 @@ impl Cache {
             hasher: Hasher::new(options.seed),
             shards: (0..shards).map(|_| Shard::default()).collect(),
             counters: SharedCounters::default(),
+            planner: Mutex::new(Planner::new(options.strategy)),
+            clock,
         }
     }
 
@@ -196,6 +212,11 @@ impl Cache {
         sum
     }
 
+    /// What requests and bytes cost on the device, once batches have shown it.
+    pub fn device_costs(&self) -> Option<DeviceCosts> {
+        self.planner.lock().costs()
+    }
+
     fn shard_index(&self, hash: u64) -> usize {
         // The table inside a shard takes its bits from both ends of the hash.
         (hash >> 24) as usize & (self.shards.len() - 1)
@@ -246,3 +267,7 @@ impl fmt::Debug for Cache {
 #[cfg(test)]
 #[path = "cache_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "cache_threads_tests.rs"]
+mod threads_tests;
