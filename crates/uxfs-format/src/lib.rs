@@ -17,6 +17,7 @@
 //! | [`geometry`] | sizes and address conversions of one file system |
 //! | [`features`] | feature bits, and the one function that judges them |
 //! | [`checksum`] | CRC32C as XFS applies it |
+//! | [`describe`] | any structure as a tree of fields, for `inspect` and the field fuzzer |
 //! | [`fault`] | what can be wrong with a structure, and where |
 //! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
 //! | [`superblock`] | the superblock |
@@ -43,6 +44,7 @@ pub mod attribute;
 pub mod btree;
 pub mod checksum;
 pub mod convert;
+pub mod describe;
 pub mod directory;
 pub mod fault;
 pub mod features;

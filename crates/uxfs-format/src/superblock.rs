@@ -41,15 +41,15 @@ on_disk! {
         /// Bytes in a block.
         pub block_size_bytes: U32 => "blocksize" Decimal,
         /// Blocks in the data section.
-        pub data_blocks: U64 => "dblocks" Decimal,
+        pub data_blocks: U64 => "dblocks" DecimalOrNull,
         /// Blocks in the realtime section.
-        pub realtime_blocks: U64 => "rblocks" Decimal,
+        pub realtime_blocks: U64 => "rblocks" DecimalOrNull,
         /// Realtime extents.
-        pub realtime_extents: U64 => "rextents" Decimal,
+        pub realtime_extents: U64 => "rextents" DecimalOrNull,
         /// User-visible uuid.
         pub uuid: Uuid => "uuid" Uuid,
         /// First block of an internal log (sparse block number), 0 for an external log.
-        pub log_start: U64 => "logstart" Decimal,
+        pub log_start: U64 => "logstart" DecimalOrNull,
         /// Root directory.
         pub root_inode: U64 => "rootino" DecimalOrNull,
         /// Realtime bitmap inode.
@@ -57,11 +57,11 @@ on_disk! {
         /// Realtime summary inode.
         pub realtime_summary_inode: U64 => "rsumino" DecimalOrNull,
         /// Blocks in a realtime extent.
-        pub realtime_extent_size_blocks: U32 => "rextsize" Decimal,
+        pub realtime_extent_size_blocks: U32 => "rextsize" DecimalOrNull,
         /// Blocks in an allocation group (the last may be shorter).
-        pub ag_blocks: U32 => "agblocks" Decimal,
+        pub ag_blocks: U32 => "agblocks" DecimalOrNull,
         /// Allocation groups.
-        pub ag_count: U32 => "agcount" Decimal,
+        pub ag_count: U32 => "agcount" DecimalOrNull,
         /// Blocks of the realtime bitmap.
         pub realtime_bitmap_blocks: U32 => "rbmblocks" Decimal,
         /// Blocks in the log.

@@ -35,7 +35,7 @@ on_disk! {
         /// [`MAGIC`].
         pub magic: U32 => "magicnum" Hexadecimal,
         /// Number of this group.
-        pub group: U32 => "seqno" Decimal,
+        pub group: U32 => "seqno" DecimalOrNull,
         /// Metadata uuid.
         pub uuid: Uuid => "uuid" Uuid,
         /// Log sequence number of the last write.

@@ -38,15 +38,15 @@ on_disk! {
         /// [`VERSION`].
         pub version: U32 => "versionnum" Decimal,
         /// Number of this group.
-        pub group: U32 => "seqno" Decimal,
+        pub group: U32 => "seqno" DecimalOrNull,
         /// Blocks in this group.
-        pub length_blocks: U32 => "length" Decimal,
+        pub length_blocks: U32 => "length" DecimalOrNull,
         /// Root of the free space tree by block.
-        pub by_block_root: U32 => "bnoroot" Decimal,
+        pub by_block_root: U32 => "bnoroot" DecimalOrNull,
         /// Root of the free space tree by length.
-        pub by_length_root: U32 => "cntroot" Decimal,
+        pub by_length_root: U32 => "cntroot" DecimalOrNull,
         /// Root of the reverse mapping tree.
-        pub reverse_map_root: U32 => "rmaproot" Decimal,
+        pub reverse_map_root: U32 => "rmaproot" DecimalOrNullUnlessZero,
         /// Levels of the free space tree by block, from 1.
         pub by_block_levels: U32 => "bnolevel" Decimal,
         /// Levels of the free space tree by length, from 1.
@@ -72,7 +72,7 @@ on_disk! {
         /// Blocks of the reference count tree, root included.
         pub reference_count_blocks: U32 => "refcntblocks" Decimal,
         /// Root of the reference count tree.
-        pub reference_count_root: U32 => "refcntroot" Decimal,
+        pub reference_count_root: U32 => "refcntroot" DecimalOrNullUnlessZero,
         /// Levels of the reference count tree, from 1.
         pub reference_count_levels: U32 => "refcntlevel" Decimal,
         /// Zero.

@@ -39,23 +39,23 @@ on_disk! {
         /// [`VERSION`].
         pub version: U32 => "versionnum" Decimal,
         /// Number of this group.
-        pub group: U32 => "seqno" Decimal,
+        pub group: U32 => "seqno" DecimalOrNull,
         /// Blocks in this group.
-        pub length_blocks: U32 => "length" Decimal,
+        pub length_blocks: U32 => "length" DecimalOrNull,
         /// Allocated inodes.
-        pub count: U32 => "count" Decimal,
+        pub count: U32 => "count" DecimalOrNull,
         /// Root of the inode tree.
-        pub root: U32 => "root" Decimal,
+        pub root: U32 => "root" DecimalOrNull,
         /// Levels of the inode tree, from 1.
         pub levels: U32 => "level" Decimal,
         /// Allocated inodes that are free.
-        pub free_count: U32 => "freecount" Decimal,
+        pub free_count: U32 => "freecount" DecimalOrNull,
         /// Chunk that was allocated last.
         pub newest_inode: U32 => "newino" DecimalOrNull,
         /// Not used.
         pub directory_inode: U32 => "dirino" DecimalOrNull,
         /// Heads of the lists of unlinked inodes that are still open.
-        pub unlinked: [U32; 64] => "unlinked" DecimalOrNull * 64,
+        pub unlinked: [U32; 64] => "unlinked" DecimalUnlessNull * 64,
         /// Metadata uuid.
         pub uuid: Uuid => "uuid" Uuid,
         /// CRC32C of the sector.
@@ -65,7 +65,7 @@ on_disk! {
         /// Log sequence number of the last write.
         pub lsn: U64 => "lsn" Hexadecimal,
         /// Root of the free inode tree.
-        pub free_root: U32 => "free_root" Decimal,
+        pub free_root: U32 => "free_root" DecimalOrNull,
         /// Levels of the free inode tree, from 1.
         pub free_levels: U32 => "free_level" Decimal,
         /// Blocks of the inode tree, root included.

@@ -27,13 +27,13 @@ on_disk! {
         /// Next block of the level.
         pub right_sibling: U32 => "rightsib" DecimalOrNull,
         /// 512-byte unit of the device at which the block lies.
-        pub sector: U64 => "bno" Decimal,
+        pub sector: U64 => "bno" DecimalOrNull,
         /// Log sequence number of the last write.
         pub lsn: U64 => "lsn" Hexadecimal,
         /// Metadata uuid.
         pub uuid: Uuid => "uuid" Uuid,
         /// Allocation group.
-        pub owner: U32 => "owner" Decimal,
+        pub owner: U32 => "owner" DecimalOrNull,
         /// CRC32C of the block.
         pub checksum: Checksum => "crc" Checksum,
     }
@@ -53,13 +53,13 @@ on_disk! {
         /// Next block of the level.
         pub right_sibling: U64 => "rightsib" DecimalOrNull,
         /// 512-byte unit of the device at which the block lies.
-        pub sector: U64 => "bno" Decimal,
+        pub sector: U64 => "bno" DecimalOrNull,
         /// Log sequence number of the last write.
         pub lsn: U64 => "lsn" Hexadecimal,
         /// Metadata uuid.
         pub uuid: Uuid => "uuid" Uuid,
         /// Inode.
-        pub owner: U64 => "owner" Decimal,
+        pub owner: U64 => "owner" DecimalOrNull,
         /// CRC32C of the block.
         pub checksum: Checksum => "crc" Checksum,
         /// Zero.
