@@ -56,6 +56,9 @@ pub enum OperationError {
     /// ESTALE or EINVAL: the number names no inode in use.
     #[error("no such inode")]
     NoSuchInode,
+    /// EINVAL: the number names no allocation group.
+    #[error("no such allocation group")]
+    NoSuchGroup,
     /// The file system was made without what the operation needs.
     #[error("the file system has no parent pointers")]
     NoParentPointers,

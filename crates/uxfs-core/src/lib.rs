@@ -5,6 +5,8 @@
 //! | [`error`] | the four families of error |
 //! | [`mount`] | from a device to a file system |
 //! | [`filesystem`] | the file system object; verified reads of metadata |
+//! | [`btree`] | reading any btree |
+//! | [`allocation_group`] | headers and trees of a group |
 //! | [`inode`] | inodes in memory |
 //! | [`extent_map`] | where the contents of a fork lie |
 //! | [`file_data`] | the contents of regular files |
@@ -12,6 +14,8 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod allocation_group;
+pub mod btree;
 pub mod error;
 pub mod extent_map;
 pub mod file_data;

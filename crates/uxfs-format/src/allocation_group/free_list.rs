@@ -64,6 +64,14 @@ pub enum FreeListFault {
         /// On disk.
         block: AgBlock,
     },
+    /// An active slot that names no usable block of this group.
+    #[error("active slot {slot} holds block {block}, outside the usable blocks of the group")]
+    ActiveBlock {
+        /// Counted from 0.
+        slot: u32,
+        /// On disk.
+        block: AgBlock,
+    },
 }
 
 /// Slots that a sector has room for.
@@ -104,18 +112,18 @@ impl<'a> FreeList<'a> {
         self.slots
     }
 
-    /// The blocks on the list, oldest first. Where the header's three numbers disagree, the list counts as empty,
+    /// The active slots with their blocks, oldest first. Where the header's three numbers disagree, the list counts as empty,
     /// as it does for the kernel.
-    pub fn active(&self, header: &FreeSpaceHeader) -> impl Iterator<Item = AgBlock> + use<'a> {
+    pub fn active(&self, header: &FreeSpaceHeader) -> impl Iterator<Item = (u32, AgBlock)> + use<'a> {
         let (first, last) = (header.free_list_first.get(), header.free_list_last.get());
         let (slots, count) = (low_u32(to_u64(self.slots.len())), header.free_list_count.get());
         let count = if is_consistent(first, last, count, slots) { count } else { 0 };
-        self.slots
-            .iter()
+        (0u32..)
+            .zip(self.slots)
             .cycle()
             .skip(to_usize(first))
             .take(to_usize(count))
-            .map(|slot| AgBlock::new(slot.block.get()))
+            .map(|(slot, entry)| (slot, AgBlock::new(entry.block.get())))
     }
 }
 

@@ -14,7 +14,7 @@ fn active(first: u32, last: u32, count: u32) -> Vec<u32> {
     header.free_list_first.set(first);
     header.free_list_last.set(last);
     header.free_list_count.set(count);
-    FreeList::parse(FREE_LIST.bytes).unwrap().active(&header).map(AgBlock::get).collect()
+    FreeList::parse(FREE_LIST.bytes).unwrap().active(&header).map(|(_, block)| block.get()).collect()
 }
 
 #[test]

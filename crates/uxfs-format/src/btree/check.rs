@@ -18,7 +18,7 @@ use crate::{
     verify::VerifyContext,
 };
 
-/// What can be wrong with a btree block. One variant per check.
+/// What can be wrong with a btree block, alone or beside the blocks that led to it. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BtreeFault {
@@ -73,6 +73,35 @@ pub enum BtreeFault {
     KeyOrder {
         /// Counted from 1.
         index: u32,
+    },
+    /// Not at the level at which a pointer led to it.
+    #[error("block is at level {found}, where the pointer to it says {expected}")]
+    WrongLevel {
+        /// `level`.
+        found: u16,
+        /// One less than the parent's, or as the header of the group says for a root.
+        expected: u16,
+    },
+    /// Siblings that do not name each other as their parents order them.
+    #[error(
+        "{side} sibling is block {found}, but the parents lead to block {expected} there (all ones: none)"
+    )]
+    WrongSibling {
+        /// "left" or "right".
+        side: &'static str,
+        /// `leftsib` or `rightsib`.
+        found: u64,
+        /// The block that a walk came from or goes to.
+        expected: u64,
+    },
+    /// A block whose contents begin before the key that leads to it, or before the block to its left ends.
+    #[error("contents begin before the key that leads here or before the block to the left ends")]
+    BlockOrder,
+    /// A walk that came by more blocks than there are.
+    #[error("the tree has more than {budget} blocks: it runs in circles")]
+    TooManyBlocks {
+        /// Blocks that there can be.
+        budget: u64,
     },
     /// A record that is wrong in itself.
     #[error("record {index}: {fault}")]

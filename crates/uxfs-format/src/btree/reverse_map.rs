@@ -386,11 +386,8 @@ impl BtreeKind for ReverseMap {
     }
 
     fn may_follow(previous: &ReverseMapRecord, next: &ReverseMapRecord) -> bool {
-        Self::position_of_record(previous) <= Self::position_of_record(next)
-    }
-
-    fn key_may_follow(previous: &ReverseMapKey, next: &ReverseMapKey) -> bool {
-        Self::position_of_key(previous) <= Self::position_of_key(next)
+        // Extents may overlap, but one owner maps a block to one place once.
+        Self::position_of_record(previous) < Self::position_of_record(next)
     }
 
     fn verify_record(

@@ -1,0 +1,36 @@
+//! Shared extents of a group.
+
+use uxfs_format::{
+    btree::reference_count::{ReferenceCount, SharedExtent},
+    units::{AgBlock, AgNumber},
+};
+
+use crate::{btree::Tree, error::Result, filesystem::FileSystem};
+
+impl FileSystem {
+    /// The tree of a group's shared extents; `None` where the file system has none.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchGroup`](crate::error::OperationError::NoSuchGroup); damage of the header; the device.
+    pub fn reference_counts(&self, group: AgNumber) -> Result<Option<Tree<'_, ReferenceCount>>> {
+        let header = self.free_space_header(group)?;
+        if !self.geometry().features.has_reflink() {
+            return Ok(None);
+        }
+        let root = AgBlock::new(header.reference_count_root.get());
+        Ok(Some(Tree::of_group(self, group, root, header.reference_count_levels.get())))
+    }
+
+    /// All shared extents of a group in order, behind them those set aside for a copy-on-write; none where the file
+    /// system has no such trees.
+    ///
+    /// # Errors
+    /// As [`reference_counts`](Self::reference_counts).
+    pub fn shared_extents(
+        &self,
+        group: AgNumber,
+    ) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'_>> {
+        let records = self.reference_counts(group)?.map(|tree| tree.records());
+        Ok(records.into_iter().flatten().map(|record| record.map(|record| record.get())))
+    }
+}
