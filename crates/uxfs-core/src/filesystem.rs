@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uxfs_block::{
     cache::{
         Buffer, BufferVerifier, Cache, CacheCounters, CacheOptions, Piece, ReadError,
-        pressure::default_budget_bytes,
+        pressure::{PressureWatch, default_budget_bytes},
     },
     device::BlockDevice,
 };
@@ -25,7 +25,7 @@ use crate::{
 /// A mounted file system.
 #[derive(Debug)]
 pub struct FileSystem {
-    cache: Cache,
+    cache: Arc<Cache>,
     geometry: Geometry,
     superblock: Superblock,
     options: MountOptions,
@@ -100,7 +100,7 @@ impl FileSystem {
         options: MountOptions,
     ) -> Self {
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
-        let cache = Cache::new(device, &CacheOptions::with_budget(budget));
+        let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
         Self { cache, geometry, superblock, options }
     }
 
@@ -173,6 +173,15 @@ impl FileSystem {
     /// What the cache has done so far.
     pub fn cache_counters(&self) -> CacheCounters {
         self.cache.counters()
+    }
+
+    /// Starts a thread that shrinks the cache while memory is scarce, and lets it grow again; it ends when the result is
+    /// dropped.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn watch_memory_pressure(&self) -> std::io::Result<PressureWatch> {
+        PressureWatch::start(Arc::clone(&self.cache))
     }
 
     fn verifier(&self, structure: Structure) -> StructureVerifier<'_> {

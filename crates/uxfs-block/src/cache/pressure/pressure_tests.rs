@@ -1,0 +1,90 @@
+use std::{
+    os::fd::BorrowedFd,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+};
+
+use super::{super::*, *};
+use crate::engine::memory::MemoryDevice;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn the_budget_shrinks_under_pressure_and_recovers() {
+    let mut governor = Governor::new(256 * MIB);
+    let at = Duration::from_secs;
+    assert_eq!(governor.step(at(1), false, None, 200 * MIB), None);
+    assert_eq!(governor.step(at(2), true, None, 200 * MIB), Some(150 * MIB), "a quarter of what is in use");
+    assert_eq!(governor.step(at(3), false, Some(60 * MIB), 150 * MIB), Some(112 * MIB + MIB / 2));
+    assert_eq!(governor.step(at(4), false, Some(0), 100 * MIB), Some(36 * MIB), "what is missing");
+    assert_eq!(governor.step(at(5), true, Some(0), 36 * MIB), Some(16 * MIB), "not below the floor");
+    assert_eq!(governor.step(at(6), true, Some(0), 16 * MIB), None);
+    assert_eq!(governor.step(at(15), false, None, 16 * MIB), None, "not calm for long enough");
+    assert_eq!(governor.step(at(16), false, Some(100 * MIB), 16 * MIB), None, "no room to grow");
+    for step in 1..8 {
+        assert_eq!(governor.step(at(16 + step * 10), false, None, 16 * MIB), Some((16 + 32 * step) * MIB));
+    }
+    assert_eq!(governor.step(at(1000), false, None, 16 * MIB), Some(256 * MIB));
+    assert_eq!(governor.step(at(2000), false, None, 16 * MIB), None);
+}
+
+/// A source that a test drives.
+struct Injected {
+    news: Arc<OwnedFd>,
+    has_stalled: Arc<AtomicBool>,
+    asked: Arc<AtomicU64>,
+}
+
+impl PressureSource for Injected {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.news.as_fd())
+    }
+
+    fn has_stalled(&mut self, has_news: bool, _: Duration) -> bool {
+        if has_news {
+            let mut count = [0; 8];
+            rustix::io::read(&*self.news, &mut count).unwrap();
+        }
+        self.asked.fetch_add(1, SeqCst);
+        has_news && self.has_stalled.swap(false, SeqCst)
+    }
+
+    fn headroom_bytes(&mut self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn a_watched_cache_shrinks_when_told() {
+    let device = Arc::new(MemoryDevice::new(vec![0; 4 << 20]));
+    let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(2 << 20)));
+    for block in 0..400 {
+        let piece = Piece { offset_bytes: block * 4096, length_bytes: 4096 };
+        cache.read(&[piece], &Unverified).unwrap();
+    }
+    let full = cache.counters().resident_bytes;
+    let news = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+    let (has_stalled, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+    let source = Injected { news: news.clone(), has_stalled, asked: asked.clone() };
+    let watch = PressureWatch::with_source(cache.clone(), source).unwrap();
+    rustix::io::write(&*news, &1_u64.to_ne_bytes()).unwrap();
+    while cache.counters().budget_bytes == 2 << 20 {
+        std::thread::yield_now();
+    }
+    // The budget is set before the buffers go.
+    while cache.counters().resident_bytes > full * 3 / 4 {
+        std::thread::yield_now();
+    }
+    drop(watch);
+    let calls = asked.load(SeqCst);
+    rustix::io::write(&*news, &1_u64.to_ne_bytes()).unwrap();
+    std::thread::yield_now();
+    assert_eq!(asked.load(SeqCst), calls, "stopped");
+    assert_eq!(Arc::strong_count(&cache), 1);
+}
+
+#[test]
+fn the_systems_source_can_be_watched() {
+    let device = Arc::new(MemoryDevice::new(vec![0; 4096]));
+    let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(1 << 20)));
+    drop(PressureWatch::start(cache).unwrap());
+}
