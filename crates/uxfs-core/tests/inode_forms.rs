@@ -202,7 +202,9 @@ fn random_access_and_sequential_reading_agree() {
             }
         }
         assert_eq!(whole.len() as u64, inode.size_bytes, "{path}");
-        for (offset, length) in [(0, 1), (1, 5000), (1023, 2), (9999, 33333), (1 << 20, 1 << 20), (0, 4 << 20)] {
+        for (offset, length) in
+            [(0, 1), (1, 5000), (1023, 2), (9999, 33333), (1 << 20, 1 << 20), (0, 4 << 20)]
+        {
             let mut buffer = vec![0xaa; length];
             let count = file_system.read_file(&inode, offset as u64, &mut buffer).unwrap();
             let expected = whole.get(offset..whole.len().min(offset + length)).unwrap_or_default();
