@@ -8,6 +8,7 @@
 //! | [`btree`] | reading any btree |
 //! | [`allocation_group`] | headers and trees of a group |
 //! | [`inode`] | inodes in memory |
+//! | [`inspect`] | structures as they lie on disk, damaged or not |
 //! | [`extent_map`] | where the contents of a fork lie |
 //! | [`file_data`] | the contents of regular files |
 //! | [`symlink`] | targets of symbolic links |
@@ -21,5 +22,6 @@ pub mod extent_map;
 pub mod file_data;
 pub mod filesystem;
 pub mod inode;
+pub mod inspect;
 pub mod mount;
 pub mod symlink;

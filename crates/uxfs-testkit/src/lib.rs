@@ -11,10 +11,15 @@
 //! | [`manifest`] | what a file system holds, path by path, in the kernel's words; differences between two |
 //! | [`sparse`] | copying and packing images without their holes |
 //! | [`limits`] | running a command with limits of time and memory |
+//! | [`structures`] | every metadata structure of a sound image |
+//! | [`inspect_diff`] | what `uxfs inspect` prints of each beside what `xfs_db` prints |
+//! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 
+pub mod field_fuzz;
 pub mod golden;
+pub mod inspect_diff;
 pub mod judges;
 pub mod limits;
 pub mod manifest;
@@ -23,4 +28,5 @@ pub mod mount;
 pub mod populate;
 pub mod seeds;
 pub mod sparse;
+pub mod structures;
 pub mod xfs_db;

@@ -38,7 +38,8 @@ impl XfsDb {
     /// `xfs_db` cannot be run or fails.
     pub fn run<S: AsRef<str>>(&self, commands: &[S]) -> Result<String> {
         let mut command = Judge::XfsDb.command();
-        command.args(["-r", "-f"]);
+        // It prints times as local times.
+        command.env("TZ", "UTC").args(["-r", "-f"]);
         for text in commands {
             command.args(["-c", text.as_ref()]);
         }

@@ -1,0 +1,129 @@
+//! Whatever lies at a place, by its magic number.
+
+use uxfs_format::{
+    allocation_group::{free_list, free_space_header, inode_header},
+    fault::{Location, Structure},
+    geometry::Geometry,
+    superblock,
+    units::{FsBlock, SECTOR_SIZE_BYTES, Sector},
+};
+
+use super::Found;
+use crate::{
+    error::{OperationError, Result},
+    filesystem::FileSystem,
+};
+
+/// First byte of the numbers of children in an interior block of a tree of names.
+const FIRST_CHILD_OFFSET: usize = 68;
+
+impl FileSystem {
+    /// What lies in a block of the file system: one structure, or several inodes, or the headers of a group.
+    ///
+    /// # Errors
+    /// There is no such block; nothing known lies in it; the device failed.
+    pub fn inspect_block(&self, block: FsBlock) -> Result<Vec<Found>> {
+        let geometry = self.geometry();
+        let sector = geometry.sector_of_block(block).ok_or(OperationError::NotFound)?;
+        self.inspect_bytes_at(sector, geometry.block_size_bytes)
+    }
+
+    /// What begins in a 512-byte sector of the device.
+    ///
+    /// # Errors
+    /// As [`inspect_block`](Self::inspect_block).
+    pub fn inspect_sector(&self, sector: Sector) -> Result<Vec<Found>> {
+        self.inspect_bytes_at(sector, self.geometry().sector_size_bytes)
+    }
+
+    fn inspect_bytes_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<Found>> {
+        let geometry = self.geometry();
+        let mut all = Vec::new();
+        // Group headers and inodes are smaller than blocks; everything else begins where its block does.
+        let step = geometry.sector_size_bytes.min(geometry.inode_size_bytes);
+        let mut offset = 0;
+        while offset < length_bytes {
+            let place = Sector::new(sector.get().saturating_add(u64::from(offset) / SECTOR_SIZE_BYTES));
+            let found = self.inspect_one_at(place)?;
+            let taken = found.as_ref().map_or(step, |found| u32::try_from(found.bytes.len()).unwrap_or(step));
+            all.extend(found);
+            offset = offset.saturating_add(taken.max(step));
+        }
+        if all.is_empty() { Err(OperationError::NotFound.into()) } else { Ok(all) }
+    }
+
+    /// The structure that begins at a sector, if a magic number there says so.
+    fn inspect_one_at(&self, sector: Sector) -> Result<Option<Found>> {
+        let geometry = self.geometry();
+        let mut head = vec![0; SECTOR_SIZE_BYTES as usize];
+        self.device().read(Geometry::byte_of_sector(sector), &mut head)?;
+        let Some(structure) = self.structure_by_magic(&head) else { return Ok(None) };
+        let place = geometry.block_of_sector(sector);
+        let location = Location {
+            group: place.map(|(group, ..)| group),
+            group_block: place.map(|(_, block, _)| block),
+            ..Location::at_sector(sector)
+        };
+        self.found(structure, location, &[(sector, self.size_of_structure(structure))]).map(Some)
+    }
+
+    fn size_of_structure(&self, structure: Structure) -> u32 {
+        let geometry = self.geometry();
+        match structure {
+            Structure::Superblock
+            | Structure::FreeSpaceHeader
+            | Structure::InodeHeader
+            | Structure::FreeList => geometry.sector_size_bytes,
+            Structure::Inode => geometry.inode_size_bytes,
+            Structure::DirectoryBlock
+            | Structure::DirectoryData
+            | Structure::DirectoryLeaf
+            | Structure::DirectoryLeafNode
+            | Structure::DirectoryNode
+            | Structure::DirectoryFreeIndex => geometry.directory_block_size_bytes,
+            _ => geometry.block_size_bytes,
+        }
+    }
+
+    /// What begins with these bytes. Interior blocks of directories and of attributes look alike; the numbers of
+    /// their children tell them apart.
+    pub(super) fn structure_by_magic(&self, bytes: &[u8]) -> Option<Structure> {
+        let four = u32::from_be_bytes(*bytes.first_chunk()?);
+        let by_four = match four {
+            superblock::MAGIC => Some(Structure::Superblock),
+            free_space_header::MAGIC => Some(Structure::FreeSpaceHeader),
+            inode_header::MAGIC => Some(Structure::InodeHeader),
+            free_list::MAGIC => Some(Structure::FreeList),
+            0x4142_3342 => Some(Structure::FreeSpaceByBlock),
+            0x4142_3343 => Some(Structure::FreeSpaceByLength),
+            0x4941_4233 => Some(Structure::InodeIndex),
+            0x4649_4233 => Some(Structure::FreeInodeIndex),
+            0x524d_4233 => Some(Structure::ReverseMap),
+            0x5233_4643 => Some(Structure::ReferenceCount),
+            0x424d_4133 => Some(Structure::ExtentMap),
+            0x5844_4233 => Some(Structure::DirectoryBlock),
+            0x5844_4433 => Some(Structure::DirectoryData),
+            0x5844_4633 => Some(Structure::DirectoryFreeIndex),
+            0x5841_524d => Some(Structure::AttributeRemoteValue),
+            0x5853_4c4d => Some(Structure::Symlink),
+            _ if four >> 16 == 0x494e => Some(Structure::Inode),
+            _ if four >> 16 == 0x4451 => Some(Structure::Quota),
+            _ => None,
+        };
+        by_four.or_else(|| self.tree_of_names_by_magic(bytes))
+    }
+
+    fn tree_of_names_by_magic(&self, bytes: &[u8]) -> Option<Structure> {
+        match u16::from_be_bytes(*bytes.get(8..)?.first_chunk()?) {
+            0x3df1 => Some(Structure::DirectoryLeaf),
+            0x3dff => Some(Structure::DirectoryLeafNode),
+            0x3bee => Some(Structure::AttributeLeaf),
+            0x3ebe => {
+                let child = u32::from_be_bytes(*bytes.get(FIRST_CHILD_OFFSET..)?.first_chunk()?);
+                let is_directory = u64::from(child) >= self.geometry().directory_leaf_start().get();
+                Some(if is_directory { Structure::DirectoryNode } else { Structure::AttributeNode })
+            }
+            _ => None,
+        }
+    }
+}

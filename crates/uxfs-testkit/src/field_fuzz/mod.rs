@@ -1,0 +1,11 @@
+//! The field fuzzer: every field of every structure of an image damaged in eight ways, the checksum sealed again.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`transform`] | the eight ways |
+//! | [`sparse_device`] | the image in memory, and damaged copies of it that cost next to nothing |
+//! | [`plan`] | which fields are damaged how |
+
+pub mod plan;
+pub mod sparse_device;
+pub mod transform;
