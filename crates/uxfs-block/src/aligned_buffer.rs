@@ -30,6 +30,9 @@ const SMALLEST_SLOT_BYTES: usize = 512;
 const CLASSES: usize = 8;
 /// Alignment of every mapping; larger slots are aligned no better.
 const PAGE_BYTES: usize = 4096;
+/// Mappings of a multiple of this ask for huge pages.
+#[cfg(not(miri))]
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Free chunks kept for the next size of slot that needs one.
 const SPARE_CHUNKS: usize = 2;
 
@@ -297,6 +300,11 @@ impl Mapping {
             )
         }?;
         let memory = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        if length_bytes.is_multiple_of(HUGE_PAGE_BYTES) {
+            // One page fault instead of 512. Where the system has no huge pages to give, small ones do.
+            // SAFETY: exactly the range just mapped; the advice does not change what it holds.
+            let _ = unsafe { rustix::mm::madvise(address, length_bytes, rustix::mm::Advice::LinuxHugepage) };
+        }
         Ok(Self { memory, length_bytes })
     }
 }

@@ -37,12 +37,6 @@ struct Loading<'a> {
     charge: Charge,
 }
 
-/// Bytes between two wanted ranges.
-struct Gap {
-    offset_bytes: u64,
-    length_bytes: usize,
-}
-
 type Loaded = (usize, Result<Buffer, DeviceError>);
 
 impl Cache {
@@ -161,23 +155,21 @@ impl Cache {
         let ranges = segments.iter().map(|segment| (segment.offset_bytes, segment.buffer.len() as u64));
         let gap_limit_bytes = self.planner.lock().gap_limit_bytes(ranges);
         let gaps = gaps_to_read(&segments, gap_limit_bytes, self.budget.limit() / GAPS_SHARE);
-        let gap_bytes = gaps.iter().map(|gap| gap.length_bytes as u64).sum();
-        // The bytes between are thrown away again, but while they are there they count.
-        let scratch =
-            (gap_bytes > 0).then(|| (self.make_room(gap_bytes, 0), self.pool.allocate(gap_bytes as usize)));
-        match scratch {
-            Some((_charge, Ok(mut scratch))) => {
-                let mut rest = &mut *scratch;
-                for gap in &gaps {
-                    let (buffer, after) = rest.split_at_mut(gap.length_bytes);
-                    segments.push(ReadSegment { offset_bytes: gap.offset_bytes, buffer });
-                    rest = after;
-                }
-                segments.sort_unstable_by_key(|segment| segment.offset_bytes);
-                self.submit(buffers, &mut segments, gap_bytes)
-            }
-            _ => self.submit(buffers, &mut segments, 0),
+        if gaps.is_empty() {
+            return self.submit(buffers, &mut segments, 0);
         }
+        // The bytes between are thrown away again, but while they are there they count. Slots of the pool have been
+        // used before, so that they cost no page faults.
+        let footprint = |gap: &Piece| self.pool.footprint_bytes(gap.length_bytes as usize) as u64;
+        let _charge = self.make_room(gaps.iter().map(footprint).sum(), 0);
+        let mut scratch: Vec<_> =
+            gaps.iter().map_while(|gap| self.pool.allocate(gap.length_bytes as usize).ok()).collect();
+        let gap_bytes = scratch.iter().map(|buffer| buffer.len() as u64).sum();
+        for (gap, buffer) in gaps.iter().zip(&mut scratch) {
+            segments.push(ReadSegment { offset_bytes: gap.offset_bytes, buffer });
+        }
+        segments.sort_unstable_by_key(|segment| segment.offset_bytes);
+        self.submit(buffers, &mut segments, gap_bytes)
     }
 
     fn submit(
@@ -266,14 +258,15 @@ impl Loading<'_> {
 }
 
 /// The gaps of at most `limit_bytes` between segments in the order of their offsets, as many as `total_bytes` allow.
-fn gaps_to_read(segments: &[ReadSegment<'_>], limit_bytes: u64, total_bytes: u64) -> Vec<Gap> {
+fn gaps_to_read(segments: &[ReadSegment<'_>], limit_bytes: u64, total_bytes: u64) -> Vec<Piece> {
     let (mut gaps, mut left_bytes) = (Vec::new(), total_bytes.min(MAX_GAPS_BYTES));
     for pair in segments.windows(2) {
         let end_bytes = pair[0].offset_bytes.saturating_add(pair[0].buffer.len() as u64);
         let gap = pair[1].offset_bytes.saturating_sub(end_bytes);
+        let Ok(length_bytes) = u32::try_from(gap) else { continue };
         if gap > 0 && gap <= limit_bytes.min(left_bytes) {
             left_bytes -= gap;
-            gaps.push(Gap { offset_bytes: end_bytes, length_bytes: gap as usize });
+            gaps.push(Piece { offset_bytes: end_bytes, length_bytes });
         }
     }
     gaps

@@ -21,6 +21,13 @@ const DECAY: f64 = 0.98;
 /// Reading the other way to learn reads at most this many times the bytes wanted, or makes this many times the
 /// requests needed.
 const MAX_TRIAL_WASTE: u64 = 8;
+/// So many batches are read in turn in either way before what they took is believed: the first ones may have met a cold
+/// device, or memory that was not there yet.
+const FIRST_TRIALS: u64 = 4;
+/// One in this many batches is read in either way where both take about the same.
+const TRIAL_INTERVAL: u64 = 16;
+/// "About the same" is up to this many times as long.
+const CLOSE_RATIO: f64 = 3.0;
 /// Share of independence below which two kinds of batches count as one.
 const MIN_INDEPENDENCE: f64 = 0.05;
 
@@ -103,6 +110,8 @@ pub(super) struct Planner {
     forced: Option<ReadStrategy>,
     fit: Fit,
     costs: Option<DeviceCosts>,
+    /// Batches that could have been read in either way.
+    batches: u64,
     /// How the batch before was read.
     last: Option<ReadStrategy>,
 }
@@ -145,9 +154,20 @@ impl Shape {
         self.through_requests <= self.exact_requests / 2
             && self.gap_bytes <= self.wanted_bytes.saturating_mul(MAX_TRIAL_WASTE)
     }
+
+    /// Whether both ways take about the same.
+    fn is_close(&self, costs: &DeviceCosts) -> bool {
+        let time = |requests: u64, bytes: u64| {
+            requests as f64 * costs.request_seconds + bytes as f64 * costs.byte_seconds
+        };
+        let exact = time(self.exact_requests, self.wanted_bytes);
+        let through = time(self.through_requests, self.wanted_bytes.saturating_add(self.gap_bytes));
+        exact <= through * CLOSE_RATIO && through <= exact * CLOSE_RATIO
+    }
 }
 
 impl Planner {
+    /// A planner for a new device; one that is `forced` measures for nothing.
     pub fn new(forced: Option<ReadStrategy>) -> Self {
         Self { forced, ..Self::default() }
     }
@@ -164,11 +184,21 @@ impl Planner {
             Some(ReadStrategy::Through) => return MAX_GAP_BYTES,
             None => {}
         }
-        if self.fit.costs().is_none() && shape.is_worth_a_trial() {
+        let limit = self.costs.map_or(0, |costs| costs.break_even_bytes().min(MAX_GAP_BYTES));
+        if !shape.is_worth_a_trial() {
+            return limit;
+        }
+        self.batches += 1;
+        if self.batches <= FIRST_TRIALS || self.fit.costs().is_none() {
             // Twice the same way would teach nothing.
             return if self.last == Some(ReadStrategy::Exact) { MAX_GAP_BYTES } else { 0 };
         }
-        self.costs.map_or(0, |costs| costs.break_even_bytes().min(MAX_GAP_BYTES))
+        if self.batches.is_multiple_of(TRIAL_INTERVAL)
+            && self.costs.is_some_and(|costs| shape.is_close(&costs))
+        {
+            return if self.batches.is_multiple_of(2 * TRIAL_INTERVAL) { MAX_GAP_BYTES } else { 0 };
+        }
+        limit
     }
 
     /// What a batch of so many buffers took, with the bytes read through.
