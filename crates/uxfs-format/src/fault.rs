@@ -22,7 +22,7 @@ use crate::{
         leaf::DirectoryLeafFault, shortform::DirectoryShortformFault,
     },
     inode::{InodeFault, symlink::SymlinkFault},
-    name_tree::node::NodeFault,
+    name_tree::{fault::NameTreeFault, node::NodeFault},
     superblock::SuperblockFault,
     units::{AgBlock, AgNumber, FileBlock, InodeNumber, Lsn, Sector, Uuid},
 };
@@ -129,6 +129,9 @@ pub enum Fault {
     /// Interior block of a directory's or of attributes' name tree.
     #[error(transparent)]
     Node(#[from] NodeFault),
+    /// Between the blocks of a directory or of attributes.
+    #[error(transparent)]
+    NameTree(#[from] NameTreeFault),
     /// Shortform directory.
     #[error(transparent)]
     DirectoryShortform(#[from] DirectoryShortformFault),

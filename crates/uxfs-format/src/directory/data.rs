@@ -10,8 +10,10 @@ use zerocopy::{
 };
 
 use super::{
-    DATA_HEADER_BYTES, EntryFormat, file_type::FileType, header::DirectoryBlockHeader, is_plausible_inode,
-    is_valid_name, length_of, slice_at,
+    DATA_HEADER_BYTES, EntryFormat,
+    file_type::{FileType, is_known_code},
+    header::DirectoryBlockHeader,
+    is_plausible_inode, is_valid_name, length_of, slice_at,
 };
 use crate::{
     convert::{to_u64, to_usize},
@@ -195,16 +197,16 @@ pub struct DataEntry<'a> {
     pub inode: InodeNumber,
     /// Its name there.
     pub name: &'a [u8],
-    /// The raw file type; 0 where the file system keeps none.
-    pub raw_file_type: u8,
+    /// The code of its file type; 0 where the file system keeps none.
+    pub file_type_code: u8,
     /// The tag at its end: a right one repeats `offset_bytes`.
     pub tag: u16,
 }
 
 impl DataEntry<'_> {
-    /// What the inode is.
-    pub fn file_type(&self) -> FileType {
-        FileType::from_raw(self.raw_file_type).unwrap_or_default()
+    /// What the inode is, if the entry says so.
+    pub fn file_type(&self) -> Option<FileType> {
+        FileType::from_directory_code(self.file_type_code)
     }
 }
 
@@ -254,10 +256,10 @@ pub fn record_at(
     }
     let name_length = usize::from(head.name_length);
     let (name, rest) = rest.split_at_checked(name_length).ok_or_else(|| past_end(length_bytes))?;
-    let raw_file_type = if format.has_file_type { rest.first().copied().unwrap_or(0) } else { 0 };
+    let file_type_code = if format.has_file_type { rest.first().copied().unwrap_or(0) } else { 0 };
     let tag = tag_at(room, length_bytes).ok_or_else(|| past_end(length_bytes))?;
     let inode = InodeNumber::new(head.inode.get());
-    let entry = DataEntry { offset_bytes, inode, name, raw_file_type, tag };
+    let entry = DataEntry { offset_bytes, inode, name, file_type_code, tag };
     Ok((DataRecord::Entry(entry), offset_bytes.saturating_add(length_bytes)))
 }
 
@@ -418,8 +420,8 @@ fn verify_entry(entry: &DataEntry<'_>, geometry: &Geometry) -> Result<(), Direct
     if !is_valid_name(entry.name) {
         return Err(DirectoryDataFault::NameCharacter { offset_bytes });
     }
-    if FileType::from_raw(entry.raw_file_type).is_none() {
-        return Err(DirectoryDataFault::FileType { offset_bytes, value: entry.raw_file_type });
+    if !is_known_code(entry.file_type_code) {
+        return Err(DirectoryDataFault::FileType { offset_bytes, value: entry.file_type_code });
     }
     if !is_plausible_inode(geometry, entry.inode) {
         return Err(DirectoryDataFault::InodeNumber { offset_bytes, inode: entry.inode });

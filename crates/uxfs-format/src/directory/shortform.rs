@@ -8,7 +8,11 @@ use zerocopy::{
     big_endian::{U16, U32, U64},
 };
 
-use super::{DataPointer, EntryFormat, file_type::FileType, is_plausible_inode, is_valid_name, length_of};
+use super::{
+    DataPointer, EntryFormat,
+    file_type::{FileType, is_known_code},
+    is_plausible_inode, is_valid_name, length_of,
+};
 use crate::{
     convert::{to_u64, to_usize},
     fault::Fault,
@@ -148,16 +152,16 @@ pub struct ShortformEntry<'a> {
     pub data_offset: u16,
     /// Its name.
     pub name: &'a [u8],
-    /// The raw file type; 0 where the file system keeps none.
-    pub raw_file_type: u8,
+    /// The code of its file type; 0 where the file system keeps none.
+    pub file_type_code: u8,
     /// The inode.
     pub inode: InodeNumber,
 }
 
 impl ShortformEntry<'_> {
-    /// What the inode is.
-    pub fn file_type(&self) -> FileType {
-        FileType::from_raw(self.raw_file_type).unwrap_or_default()
+    /// What the inode is, if the entry says so.
+    pub fn file_type(&self) -> Option<FileType> {
+        FileType::from_directory_code(self.file_type_code)
     }
 
     /// The cookie of `readdir`: the same as it will be in a block.
@@ -254,15 +258,27 @@ impl<'a> Shortform<'a> {
 
     /// The entries in order. Ends after the first error.
     pub fn entries(&self) -> ShortformEntries<'a> {
+        self.entries_from(ShortformPosition { index: 0, offset_bytes: self.header_bytes })
+    }
+
+    /// The entries from a place that [`ShortformEntries::position`] gave.
+    pub fn entries_from(&self, position: ShortformPosition) -> ShortformEntries<'a> {
         ShortformEntries {
             bytes: self.bytes,
             format: self.format,
             is_large: self.large_count != 0,
-            index: 0,
+            index: position.index,
             count: self.count.into(),
-            next_bytes: self.header_bytes,
+            next_bytes: position.offset_bytes,
         }
     }
+}
+
+/// A place between two entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortformPosition {
+    index: u32,
+    offset_bytes: u32,
 }
 
 fn verify_entry(
@@ -276,8 +292,8 @@ fn verify_entry(
     if !is_valid_name(entry.name) {
         return Err(DirectoryShortformFault::NameCharacter { index });
     }
-    if FileType::from_raw(entry.raw_file_type).is_none() {
-        return Err(DirectoryShortformFault::FileType { index, value: entry.raw_file_type });
+    if !is_known_code(entry.file_type_code) {
+        return Err(DirectoryShortformFault::FileType { index, value: entry.file_type_code });
     }
     if !is_plausible_inode(geometry, entry.inode) {
         return Err(DirectoryShortformFault::InodeNumber { index, inode: entry.inode });
@@ -297,12 +313,17 @@ pub struct ShortformEntries<'a> {
 }
 
 impl<'a> ShortformEntries<'a> {
+    /// Where the next entry begins.
+    pub fn position(&self) -> ShortformPosition {
+        ShortformPosition { index: self.index, offset_bytes: self.next_bytes }
+    }
+
     fn read(&self) -> Option<(ShortformEntry<'a>, u32)> {
         let offset_bytes = self.next_bytes;
         let rest = self.bytes.get(to_usize(offset_bytes)..)?;
         let (head, rest) = ShortformEntryHead::ref_from_prefix(rest).ok()?;
         let (name, rest) = rest.split_at_checked(head.name_length.into())?;
-        let (raw_file_type, rest) = if self.format.has_file_type { rest.split_first()? } else { (&0, rest) };
+        let (file_type_code, rest) = if self.format.has_file_type { rest.split_first()? } else { (&0, rest) };
         let inode_bytes: u32 = if self.is_large { 8 } else { 4 };
         let inode = if self.is_large {
             U64::ref_from_prefix(rest).ok()?.0.get()
@@ -313,7 +334,7 @@ impl<'a> ShortformEntries<'a> {
             offset_bytes,
             data_offset: head.data_offset.get(),
             name,
-            raw_file_type: *raw_file_type,
+            file_type_code: *file_type_code,
             inode: InodeNumber::new(inode),
         };
         let length_bytes = 3u32

@@ -6,7 +6,9 @@
 //! |---|---|
 //! | [`header`] | the header of nodes and leaves |
 //! | [`node`] | interior blocks |
+//! | [`fault`] | what can be wrong between blocks |
 
+pub mod fault;
 #[cfg(test)]
 pub(crate) mod golden;
 pub mod header;
