@@ -50,6 +50,12 @@ pub enum OperationError {
     /// ENODATA.
     #[error("no such attribute")]
     NoSuchAttribute,
+    /// EOPNOTSUPP.
+    #[error("no such kind of attribute (user., trusted., security. and system.posix_acl_… there are)")]
+    UnknownNamespace,
+    /// E2BIG.
+    #[error("more attributes than can be listed")]
+    TooManyAttributes,
     /// EINVAL.
     #[error("not possible on this kind of file")]
     WrongFileType,

@@ -12,11 +12,17 @@
 //! | [`extent_map`] | where the contents of a fork lie |
 //! | [`file_data`] | the contents of regular files |
 //! | [`symlink`] | targets of symbolic links |
+//! | [`directory`] | finding names and reading all of them |
+//! | [`attribute`] | extended attributes, access control lists |
+//! | [`parent_pointer`] | from an inode to its names and paths |
+//! | [`operations`] | from a path to an inode |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod allocation_group;
+pub mod attribute;
 pub mod btree;
+pub mod directory;
 pub mod error;
 pub mod extent_map;
 pub mod file_data;
@@ -24,4 +30,7 @@ pub mod filesystem;
 pub mod inode;
 pub mod inspect;
 pub mod mount;
+mod name_tree;
+pub mod operations;
+pub mod parent_pointer;
 pub mod symlink;

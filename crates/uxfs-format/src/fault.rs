@@ -13,8 +13,8 @@ use crate::{
         free_list::FreeListFault, free_space_header::FreeSpaceHeaderFault, inode_header::InodeHeaderFault,
     },
     attribute::{
-        leaf::AttributeLeafFault, parent_pointer::ParentPointerFault, remote::RemoteValueFault,
-        shortform::AttributeShortformFault,
+        leaf::AttributeLeafFault, parent_pointer::ParentPointerFault, posix_acl::AclFault,
+        remote::RemoteValueFault, shortform::AttributeShortformFault,
     },
     btree::{check::BtreeFault, extent_map::ExtentMapFault},
     directory::{
@@ -156,6 +156,9 @@ pub enum Fault {
     /// Remote attribute value.
     #[error(transparent)]
     RemoteValue(#[from] RemoteValueFault),
+    /// Access control list.
+    #[error(transparent)]
+    Acl(#[from] AclFault),
     /// Parent pointer.
     #[error(transparent)]
     ParentPointer(#[from] ParentPointerFault),
@@ -221,6 +224,8 @@ pub enum Structure {
     AttributeRemoteValue,
     /// One parent pointer attribute.
     ParentPointer,
+    /// A POSIX access control list.
+    AccessControlList,
     /// Block of a long symbolic link (XSLM).
     Symlink,
     /// Symbolic link inside its inode.
@@ -269,6 +274,7 @@ impl Structure {
             Self::AttributeAnyIndex => "attribute index block",
             Self::AttributeRemoteValue => "remote attribute value block",
             Self::ParentPointer => "parent pointer",
+            Self::AccessControlList => "access control list",
             Self::Symlink => "remote symbolic link block",
             Self::SymlinkLocal => "symbolic link",
             Self::Quota => "quota record",

@@ -11,7 +11,8 @@ use crate::{
         inode_header::InodeHeader,
     },
     attribute::{
-        leaf as attribute_leaf, parent_pointer::ParentRecord, remote, shortform as attribute_shortform,
+        leaf as attribute_leaf, parent_pointer::ParentRecord, posix_acl, remote,
+        shortform as attribute_shortform,
     },
     btree::{
         block_header::{LongBlockHeader, ShortBlockHeader},
@@ -116,3 +117,5 @@ layout!(ReverseMapRecord, 24, length_blocks @ 4, owner @ 8, offset @ 16);
 layout!(ReverseMapKey, 40, low_owner @ 4, low_offset @ 12, high_start @ 20, high_owner @ 24, high_offset @ 32);
 layout!(ReferenceCountRecord, 12, length_blocks @ 4, count @ 8);
 layout!(ReferenceCountKey, 4);
+layout!(posix_acl::AclHeader, 4);
+layout!(posix_acl::AclEntryRecord, 12, id @ 4, permissions @ 8);

@@ -69,6 +69,9 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
             _ => attribute::leaf::LeafBlock::verify(bytes, context),
         },
         Structure::AttributeRemoteValue => RemoteBlock::verify(bytes, context),
+        Structure::AccessControlList => {
+            attribute::posix_acl::PosixAcl::decode(bytes).map(drop).map_err(Fault::from)
+        }
         Structure::ParentPointer => ParentRecord::verify(bytes, context.geometry),
         Structure::FreeSpaceHeader => allocation_group::free_space_header::verify(bytes, context),
         Structure::InodeHeader => allocation_group::inode_header::verify(bytes, context),

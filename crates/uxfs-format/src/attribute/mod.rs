@@ -9,11 +9,13 @@
 //! | [`shortform`] | the form inside the inode |
 //! | [`leaf`] | leaf blocks |
 //! | [`remote`] | blocks of large values |
+//! | [`posix_acl`] | access control lists |
 //! | [`parent_pointer`] | the attributes that name an inode's parents |
 
 pub mod flags;
 pub mod leaf;
 pub mod parent_pointer;
+pub mod posix_acl;
 pub mod remote;
 pub mod shortform;
 

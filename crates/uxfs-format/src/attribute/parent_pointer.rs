@@ -43,11 +43,30 @@ pub enum ParentPointerFault {
         /// On disk.
         inode: InodeNumber,
     },
-    /// Values lie beside their names and are never half made.
-    #[error("a parent pointer with the attribute flags {flags:#04x}")]
-    Flags {
-        /// On disk.
-        flags: u8,
+    /// Every inode but the root directory has a name, or is on the list of unlinked inodes.
+    #[error("the inode has no parent pointers")]
+    None,
+    /// No directory with this number is in use.
+    #[error("inode {inode} is no directory in use")]
+    NoParent {
+        /// The number.
+        inode: InodeNumber,
+    },
+    /// Meant an earlier directory with this number.
+    #[error("directory {inode} has generation {expected}, not {found}")]
+    Generation {
+        /// The directory.
+        inode: InodeNumber,
+        /// In the parent pointer.
+        found: u32,
+        /// In the directory.
+        expected: u32,
+    },
+    /// A directory lies below itself.
+    #[error("directory {inode} lies below itself")]
+    Circle {
+        /// The directory.
+        inode: InodeNumber,
     },
 }
 

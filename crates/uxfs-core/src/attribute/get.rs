@@ -1,0 +1,97 @@
+//! One attribute by name, by the hash of the name.
+
+use std::borrow::Cow;
+
+use uxfs_format::{
+    attribute::{MAX_NAME_BYTES, leaf::LeafBlock},
+    directory::name_hash,
+    inode::Fork,
+    units::FileBlock,
+};
+
+use super::{Attribute, AttributeValue, Namespace, blocks_of, shortform_corruption};
+use crate::{
+    error::{OperationError, Result},
+    filesystem::{FileSystem, MetadataBuffer},
+    inode::{ForkView, Inode},
+    name_tree::{
+        ForkBlocks,
+        leaf_walk::{LeafWalk, Start},
+    },
+};
+
+impl FileSystem {
+    /// The value of one attribute, or `None` where there is none of this name. Parent pointers, which a name alone
+    /// does not identify, are read with [`parent_pointers`](Self::parent_pointers).
+    ///
+    /// # Errors
+    /// [`OperationError::NameTooLong`]; damage; the device.
+    pub fn attribute(&self, inode: &Inode, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        if name.len() > MAX_NAME_BYTES {
+            return Err(OperationError::NameTooLong.into());
+        }
+        match inode.fork(Fork::Attribute) {
+            ForkView::Local(bytes) => find_shortform(inode, bytes, namespace, name),
+            ForkView::Extents | ForkView::Btree => {
+                self.find_in_blocks(inode, &blocks_of(self, inode)?, namespace, name)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn find_in_blocks(
+        &self,
+        inode: &Inode,
+        blocks: &ForkBlocks<'_>,
+        namespace: Namespace,
+        name: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let hash = name_hash::hash(name);
+        let root = blocks.read_tree_block(FileBlock::new(0))?;
+        let Some(mut walk) = LeafWalk::descend(blocks, root, Start::Hash(hash))? else { return Ok(None) };
+        loop {
+            let (found, last_hash) = find_in_leaf(blocks, &walk.leaf, walk.block, hash, namespace, name)?;
+            if let Some(value) = found {
+                return self.attribute_value(inode, &value).map(Cow::into_owned).map(Some);
+            }
+            // Equal hashes may go on in the next leaf.
+            if last_hash.is_some_and(|last| last > hash) || !walk.next(last_hash)? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn find_shortform(inode: &Inode, bytes: &[u8], namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
+    use uxfs_format::attribute::shortform::Shortform;
+    let corrupt = |fault| shortform_corruption(inode, fault);
+    Shortform::verify(bytes).map_err(corrupt)?;
+    for attribute in Shortform::parse(bytes).map_err(corrupt)?.attributes() {
+        let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
+        if attribute.flags.namespace() == Some(namespace) && attribute.name == name {
+            return Ok(Some(attribute.value.to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+/// Looks at all attributes of a leaf with this hash. Gives the value, and the leaf's last hash.
+fn find_in_leaf<'a>(
+    blocks: &ForkBlocks<'_>,
+    buffer: &'a MetadataBuffer,
+    place: FileBlock,
+    hash: u32,
+    namespace: Namespace,
+    name: &[u8],
+) -> Result<(Option<AttributeValue<'a>>, Option<u32>)> {
+    let corrupt = |fault| blocks.corruption(blocks.index_structure(), place, Some(buffer.sector()), fault);
+    let leaf = LeafBlock::parse(buffer, blocks.geometry()).map_err(corrupt)?;
+    for attribute in leaf.attributes_of(hash) {
+        let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
+        let Some(attribute) = Attribute::of_leaf(attribute) else { continue };
+        if attribute.namespace == namespace && attribute.name == name {
+            return Ok((Some(attribute.value), leaf.last_hash()));
+        }
+    }
+    Ok((None, leaf.last_hash()))
+}
