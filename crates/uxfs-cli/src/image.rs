@@ -1,8 +1,8 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{os::fd::AsRawFd, path::PathBuf, sync::Arc};
+use std::{os::fd::AsRawFd, path::PathBuf};
 
-use uxfs_block::engine::sync::SyncDevice;
+use uxfs_block::engine::OpenOptions;
 use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
 
 use crate::{
@@ -35,10 +35,11 @@ impl ImageArguments {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             None => self.image.clone(),
         };
-        let device = SyncDevice::open_read_only(&path, self.offset)
+        let options = OpenOptions { start_bytes: self.offset, ..OpenOptions::default() };
+        let device = uxfs_block::engine::open(&path, &options)
             .map_err(uxfs_core::error::Error::from)
             .about(self.image.display())?;
         let options = MountOptions { ignore_dirty_log: self.ignore_log, ..MountOptions::default() };
-        FileSystem::mount(Arc::new(device), &options).about(self.image.display())
+        FileSystem::mount(device, &options).about(self.image.display())
     }
 }

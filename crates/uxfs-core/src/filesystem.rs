@@ -147,6 +147,9 @@ impl FileSystem {
         structure: Structure,
         pieces: &[(Sector, u32)],
     ) -> Result<MetadataBuffer> {
+        if let [(sector, length_bytes)] = pieces {
+            return self.read_metadata(structure, *sector, *length_bytes);
+        }
         let pieces: Vec<Piece> = pieces.iter().copied().map(piece).collect();
         Ok(MetadataBuffer { buffer: self.cache.read(&pieces, &self.verifier(structure))? })
     }

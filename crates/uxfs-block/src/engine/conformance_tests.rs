@@ -406,3 +406,13 @@ fn throttling_takes_the_modelled_time() {
     assert_eq!(time_of(by_latency, &apart), Duration::from_millis(3));
     assert_eq!(time_of(by_requests, &[(0, 512), (512, 512)]), Duration::from_millis(10), "one run");
 }
+
+/// The choice is by what the file can do, and what can be chosen works (`automatic` above).
+#[test]
+fn the_automatic_engine_suits_the_file() {
+    let subject = automatic(&pattern());
+    let path = subject.file.as_ref().unwrap().path();
+    let file = super::open_file::OpenFile::open(path, &OpenOptions::default()).unwrap();
+    let is_uring = uring::is_permitted() && file.answers_without_waiting();
+    assert_eq!(subject.device.engine(), if is_uring { "io_uring" } else { "sync" });
+}

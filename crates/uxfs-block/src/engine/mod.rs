@@ -21,7 +21,9 @@ use crate::device::{BlockDevice, DeviceError};
 /// How requests reach the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Engine {
-    /// io_uring where the system lets this process use it, otherwise [`Sync`](Self::Sync).
+    /// io_uring where the system lets this process use it and the file answers without waiting what the page cache
+    /// holds; otherwise [`Sync`](Self::Sync). Where a file cannot answer so (tmpfs) io_uring hands each request to a
+    /// thread of the kernel, which costs more than a system call.
     #[default]
     Auto,
     /// `preadv` and `pwritev`.
@@ -51,8 +53,14 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>, 
     match options.engine {
         Engine::Sync => Ok(Arc::new(sync::SyncDevice::open(path, options)?)),
         Engine::Uring => Ok(Arc::new(uring::UringDevice::open(path, options)?)),
-        Engine::Auto if uring::is_permitted() => Ok(Arc::new(uring::UringDevice::open(path, options)?)),
-        Engine::Auto => Ok(Arc::new(sync::SyncDevice::open(path, options)?)),
+        Engine::Auto => {
+            let file = open_file::OpenFile::open(path, options)?;
+            if uring::is_permitted() && file.answers_without_waiting() {
+                Ok(Arc::new(uring::UringDevice::on(file)?))
+            } else {
+                Ok(Arc::new(sync::SyncDevice::on(file)))
+            }
+        }
     }
 }
 

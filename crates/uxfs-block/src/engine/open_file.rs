@@ -84,6 +84,14 @@ impl OpenFile {
         }
     }
 
+    /// Whether reads can be asked to fail rather than wait: what io_uring needs to serve them at once.
+    pub fn answers_without_waiting(&self) -> bool {
+        let mut byte = [0];
+        let flags = rustix::io::ReadWriteFlags::NOWAIT;
+        let result = rustix::io::preadv2(&self.file, &mut [io::IoSliceMut::new(&mut byte)], 0, flags);
+        !matches!(result, Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS))
+    }
+
     pub fn flush(&self) -> Result<(), DeviceError> {
         self.file.sync_data().map_err(|source| DeviceError {
             operation: DeviceOperation::Flush,

@@ -28,7 +28,11 @@ impl SyncDevice {
     /// # Errors
     /// It cannot be opened in this way.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, DeviceError> {
-        Ok(Self { open: OpenFile::open(path, options)? })
+        Ok(Self::on(OpenFile::open(path, options)?))
+    }
+
+    pub(super) fn on(open: OpenFile) -> Self {
+        Self { open }
     }
 
     /// Opens `path` for reading only; byte 0 of the device is byte `start_bytes` of the file.

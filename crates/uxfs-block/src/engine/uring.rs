@@ -60,10 +60,13 @@ impl UringDevice {
     /// # Errors
     /// It cannot be opened in this way, or the system does not let this process use io_uring.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, DeviceError> {
-        let open = OpenFile::open(path, options)?;
+        Self::on(OpenFile::open(path, options)?)
+    }
+
+    pub(super) fn on(open: OpenFile) -> Result<Self, DeviceError> {
         let ring = new_ring().map_err(|source| DeviceError {
             operation: DeviceOperation::Open,
-            offset_bytes: options.start_bytes,
+            offset_bytes: open.start_bytes,
             length_bytes: 0,
             source,
         })?;
