@@ -7,8 +7,10 @@
 //! |---|---|
 //! | here | the decoded inode |
 //! | `read` | from a number to an inode |
+//! | [`scan`] | every inode in use, from many threads |
 
 mod read;
+pub mod scan;
 
 use std::sync::{Arc, OnceLock};
 

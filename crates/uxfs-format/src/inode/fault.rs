@@ -17,6 +17,8 @@ pub enum InodeFault {
     OldLinkCount { value: u16 },
     #[error("size {size_bytes:#x} is negative")]
     NegativeSize { size_bytes: u64 },
+    #[error("inode is free, but the inode index says that it is in use")]
+    FreeThoughIndexed,
     #[error("mode {mode:#o} has no file type")]
     Mode { mode: u16 },
     #[error("a directory or symbolic link (mode {mode:#o}) with {link_count} links has size 0")]

@@ -1,0 +1,106 @@
+//! What the threads of a scan share: groups that nobody has begun, and batches of chunks that nobody works on.
+
+use std::collections::VecDeque;
+
+use parking_lot::{Condvar, Mutex};
+use uxfs_format::units::AgNumber;
+
+use super::batch::Batch;
+
+/// Batches that wait at most. Who makes more works on them.
+const WAITING_BATCHES: usize = 32;
+
+/// The next thing to do.
+pub(super) enum Task {
+    /// Read and verify these chunks.
+    Batch(Batch),
+    /// Walk the index of this group; say [`Queue::group_is_done`] then.
+    Group(AgNumber),
+}
+
+/// Work of one scan.
+pub(super) struct Queue {
+    shared: Mutex<Shared>,
+    /// Something was added, or the last group was done.
+    changed: Condvar,
+}
+
+struct Shared {
+    groups: VecDeque<AgNumber>,
+    batches: VecDeque<Batch>,
+    /// Groups being walked: they may still give batches.
+    walking: usize,
+    is_stopped: bool,
+}
+
+impl Queue {
+    pub(super) fn new(groups: impl Iterator<Item = AgNumber>) -> Self {
+        let shared =
+            Shared { groups: groups.collect(), batches: VecDeque::new(), walking: 0, is_stopped: false };
+        Self { shared: Mutex::new(shared), changed: Condvar::new() }
+    }
+
+    /// Waits for something to do; `None` when there will be nothing more.
+    pub(super) fn next_task(&self) -> Option<Task> {
+        let mut shared = self.shared.lock();
+        loop {
+            if shared.is_stopped {
+                return None;
+            }
+            // Batches first: their memory is freed, and groups can wait.
+            if let Some(batch) = shared.batches.pop_front() {
+                return Some(Task::Batch(batch));
+            }
+            if let Some(group) = shared.groups.pop_front() {
+                shared.walking += 1;
+                return Some(Task::Group(group));
+            }
+            if shared.walking == 0 {
+                return None;
+            }
+            self.changed.wait(&mut shared);
+        }
+    }
+
+    /// Leaves a batch to whoever is idle, or gives it back where too many wait.
+    pub(super) fn offer(&self, batch: Batch) -> Option<Batch> {
+        let mut shared = self.shared.lock();
+        if shared.batches.len() >= WAITING_BATCHES {
+            return Some(batch);
+        }
+        shared.batches.push_back(batch);
+        drop(shared);
+        self.changed.notify_one();
+        None
+    }
+
+    pub(super) fn group_is_done(&self) {
+        let mut shared = self.shared.lock();
+        shared.walking -= 1;
+        if shared.walking == 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.shared.lock().is_stopped
+    }
+
+    pub(super) fn stop(&self) {
+        self.shared.lock().is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Stops the scan if the thread that holds this unwinds.
+    pub(super) fn stop_on_panic(&self) -> impl Drop + '_ {
+        struct Guard<'a>(&'a Queue);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                if std::thread::panicking() {
+                    self.0.stop();
+                }
+            }
+        }
+        Guard(self)
+    }
+}
