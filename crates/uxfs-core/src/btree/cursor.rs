@@ -12,7 +12,7 @@ use crate::error::Result;
 #[derive(Debug, Clone)]
 pub struct Cursor<'fs, K: BtreeKind> {
     tree: Tree<'fs, K>,
-    path: Path<K>,
+    pub(super) path: Path<K>,
 }
 
 impl<'fs, K: BtreeKind> Cursor<'fs, K> {

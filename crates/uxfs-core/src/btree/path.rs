@@ -52,7 +52,7 @@ impl Direction {
 #[derive(Debug, Clone)]
 pub(super) struct Path<K: BtreeKind> {
     steps: Vec<Step<K>>,
-    blocks_left: u64,
+    pub blocks_left: u64,
     pub reads_ahead: bool,
 }
 
