@@ -16,6 +16,8 @@ use crate::{
 
 /// The image that an independent generator made, in a folder of its own.
 pub const INDEPENDENT: &str = "independent";
+/// The image whose log holds changes that are not in place: not among [`GoldenImage::all`].
+pub const DIRTY_LOG: &str = "dirty-log";
 const PACKED_SUFFIX: &str = ".img.zst";
 
 /// One golden image.
@@ -32,11 +34,18 @@ impl GoldenImage {
     /// # Errors
     /// There is none.
     pub fn named(name: &str) -> Result<Self> {
-        let all = Self::all()?;
+        let mut all = Self::all()?;
+        all.push(Self::dirty_log());
         all.into_iter().find(|image| image.name == name).with_context(|| format!("no golden image {name}"))
     }
 
-    /// Every golden image, by name, [`INDEPENDENT`] last.
+    /// The image that needs log recovery, with the manifest of what the kernel's recovery makes of it.
+    pub fn dirty_log() -> Self {
+        let at = |suffix: &str| golden_directory().join(format!("{DIRTY_LOG}{suffix}"));
+        Self { name: DIRTY_LOG.to_owned(), packed: at(PACKED_SUFFIX), manifest: at(".manifest.zst") }
+    }
+
+    /// Every golden image with a clean log, by name, [`INDEPENDENT`] last.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -47,7 +56,7 @@ impl GoldenImage {
         for file in files {
             let packed = file?.path();
             let file_name = packed.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if let Some(name) = file_name.strip_suffix(PACKED_SUFFIX) {
+            if let Some(name) = file_name.strip_suffix(PACKED_SUFFIX).filter(|name| *name != DIRTY_LOG) {
                 let manifest = folder.join(format!("{name}.manifest.zst"));
                 all.push(Self { name: name.to_owned(), packed, manifest });
             }

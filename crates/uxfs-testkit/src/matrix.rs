@@ -15,13 +15,16 @@ use crate::{
     judges::Judge,
     manifest::{self, Header, Manifest},
     mount::{Access, LoopMount, kernel_release},
-    populate::Recipe,
+    golden::DIRTY_LOG,
+    populate::{self, Recipe},
     sparse,
 };
 
 /// No golden image may be larger when packed.
 pub const PACKED_LIMIT_BYTES: u64 = 1 << 20;
 const MEBIBYTE: u64 = 1 << 20;
+/// With a cycle that no metadata has reached.
+const FORMAT_LOG: &str = "logformat -c 100";
 
 /// Who fills an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,8 @@ enum FilledBy {
     Kernel,
     /// `mkfs.xfs -p`, from a tree: where the kernel cannot mount the image.
     Mkfs,
+    /// The kernel, cut off with changes in the log that are not in place; the manifest tells what recovery makes of it.
+    KernelCutOff,
 }
 
 /// How one golden image is made.
@@ -75,6 +80,10 @@ impl GoldenSpec {
     pub fn all() -> Vec<Self> {
         let mut all = geometries();
         all.extend(features());
+        all.push(GoldenSpec::new(DIRTY_LOG, &[]).with(|spec| {
+            spec.filled_by = FilledBy::KernelCutOff;
+            spec.size_bytes = 64 * MEBIBYTE;
+        }));
         all
     }
 
@@ -89,8 +98,11 @@ impl GoldenSpec {
         let manifest = match self.filled_by {
             FilledBy::Kernel => self.fill_by_kernel(&image)?,
             FilledBy::Mkfs => self.fill_by_mkfs(&image)?,
+            FilledBy::KernelCutOff => self.fill_and_cut_off(&image)?,
         };
-        check(&image)?;
+        if self.filled_by != FilledBy::KernelCutOff {
+            check(&image)?;
+        }
         let packed = folder.join(format!("{}.img.zst", self.name));
         sparse::pack(&image, &packed)?;
         let size = fs::metadata(&packed)?.len();
@@ -106,6 +118,21 @@ impl GoldenSpec {
         self.finish(image)?;
         let mount = LoopMount::new(image, Access::ReadOnly)?;
         manifest::from_mount(mount.path(), self.header(&format!("Linux {} mount", kernel_release())))
+    }
+
+    fn fill_and_cut_off(&self, image: &Path) -> Result<Manifest> {
+        self.mkfs(image, &[])?;
+        let mount = LoopMount::new(image, Access::ReadWrite)?;
+        populate::changes(mount.path())?;
+        let cut = ["-x", "-c", "shutdown -f"];
+        run(Judge::XfsIo.command().args(cut).arg(mount.path()))?;
+        mount.unmount()?;
+        let recovered = image.with_extension("recovered");
+        fs::copy(image, &recovered)?;
+        LoopMount::new(&recovered, Access::ReadWrite)?.unmount()?;
+        check(&recovered)?;
+        let mount = LoopMount::new(&recovered, Access::ReadOnly)?;
+        manifest::from_mount(mount.path(), self.header(&format!("Linux {} recovery", kernel_release())))
     }
 
     /// The manifest is that of the tree, without what is not the tree's to say.
@@ -154,7 +181,7 @@ impl GoldenSpec {
     fn finish(&self, image: &Path) -> Result<()> {
         let mut command = Judge::XfsDb.command();
         command.arg("-x");
-        for text in self.finishing.iter().chain(&["logformat -c 2"]) {
+        for text in self.finishing.iter().chain(&[FORMAT_LOG]) {
             command.args(["-c", text]);
         }
         run(command.arg(image))

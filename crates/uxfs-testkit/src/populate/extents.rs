@@ -122,8 +122,8 @@ fn intertwined(place: &Place) -> Result<()> {
     let files = [place.file("extents/warp")?, place.file("extents/weft")?];
     for number in 0..120 {
         for (index, file) in (60..).zip(&files) {
+            preallocate(file, FallocateFlags::empty(), number * block, block)?;
             place.write(file, index, number * block, block)?;
-            file.sync_data()?;
         }
     }
     Ok(())

@@ -10,9 +10,11 @@
 //! | `attributes` | shortform, leaf, node, remote and fragmented attributes, ACLs |
 //! | `extents` | holes, unwritten and fragmented extents, reflinks |
 //! | `special` | symlinks, devices, owners, modes, times, flags and hints |
+//! | `changes` | a short history of every kind of change, for an image that needs log recovery |
 //! | `sparse_inodes` | inode chunks that are only partly there |
 
 mod attributes;
+mod changes;
 mod content;
 mod directories;
 mod extents;
@@ -31,6 +33,7 @@ use rustix::fs::syncfs;
 
 use crate::judges::Judge;
 
+pub use changes::changes;
 pub use content::pattern;
 
 /// What the recipe must know of the file system.
