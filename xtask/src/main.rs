@@ -4,6 +4,8 @@ mod bench;
 mod golden_images;
 mod judges;
 mod process;
+mod test;
+mod tidy;
 
 use std::path::PathBuf;
 
@@ -14,6 +16,10 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 enum Arguments {
+    /// Set up what the tests need and run them all
+    Test(test::Arguments),
+    /// Check the repository's policy: sizes, banned words, licences
+    Tidy,
     /// Set up the outside judges: xfsprogs and what else the tests need
     Judges(judges::Arguments),
     /// List, make, check and unpack the golden images
@@ -28,6 +34,8 @@ enum Arguments {
 
 fn main() -> Result<()> {
     match Arguments::parse() {
+        Arguments::Test(arguments) => test::run(&arguments),
+        Arguments::Tidy => tidy::run(),
         Arguments::Judges(arguments) => judges::run(&arguments),
         Arguments::GoldenImages(arguments) => golden_images::run(&arguments),
         Arguments::BenchImages { directory } => {

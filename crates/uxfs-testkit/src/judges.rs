@@ -18,8 +18,10 @@ use std::{
 pub const DIRECTORY_VARIABLE: &str = "UXFS_JUDGES_DIR";
 /// `required` makes a missing judge a failure.
 pub const REQUIRED_VARIABLE: &str = "UXFS_JUDGES";
-/// A file to which each skipped judgement is appended, for `cargo xtask test` to count.
-pub const SKIPPED_VARIABLE: &str = "UXFS_SKIPPED_FILE";
+/// A file to which each judgement, given or skipped, is appended, for `cargo xtask test` to tell.
+pub const REPORT_VARIABLE: &str = "UXFS_JUDGES_REPORT";
+/// How the line of a skipped judgement begins.
+pub const SKIPPED_WORD: &str = "SKIPPED";
 
 /// Somebody outside this project who says whether an image is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,21 +115,29 @@ pub fn all_present(judges: &[Judge], test: &str) -> bool {
     let missing = missing.join(", ");
     assert!(!are_required(), "{test}: judge {missing} missing, and UXFS_JUDGES=required");
     SKIPPED.fetch_add(1, Ordering::Relaxed);
-    let line = format!("SKIPPED: {test}: judge {missing} missing\n");
-    report_skipped(&line);
+    let line = format!("{SKIPPED_WORD}: {test}: judge {missing} missing\n");
+    // Past the test harness's capture: a skipped test must be seen.
+    append("/dev/stderr".as_ref(), &line);
+    report(&line);
     false
 }
 
-/// Past the test harness's capture: a skipped test must be seen.
-fn report_skipped(line: &str) {
+/// Tells `cargo xtask test` what was judged, and by whom: `judged("xfs_db", "default: 812 inodes")`.
+pub fn judged(judge: &str, what: &str) {
+    report(&format!("{judge}: {what}\n"));
+}
+
+fn report(line: &str) {
+    if let Some(path) = env::var_os(REPORT_VARIABLE) {
+        append(path.as_ref(), line);
+    }
+}
+
+fn append(path: &Path, line: &str) {
     use std::io::Write;
-    let mut places: Vec<PathBuf> = vec!["/dev/stderr".into()];
-    places.extend(env::var_os(SKIPPED_VARIABLE).map(PathBuf::from));
-    for place in places {
-        if let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(place) {
-            // A message that cannot be written leaves nothing better to do.
-            let _ = file.write_all(line.as_bytes());
-        }
+    if let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(path) {
+        // A message that cannot be written leaves nothing better to do.
+        let _ = file.write_all(line.as_bytes());
     }
 }
 

@@ -12,10 +12,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
+    golden::DIRTY_LOG,
     judges::Judge,
     manifest::{self, Header, Manifest},
     mount::{Access, LoopMount, kernel_release},
-    golden::DIRTY_LOG,
     populate::{self, Recipe},
     sparse,
 };

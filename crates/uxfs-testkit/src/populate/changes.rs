@@ -7,7 +7,9 @@ use std::{
 };
 
 use anyhow::Result;
-use rustix::fs::{FallocateFlags, XattrFlags, fallocate, ftruncate, ioctl_ficlone, lsetxattr, removexattr, syncfs};
+use rustix::fs::{
+    FallocateFlags, XattrFlags, fallocate, ftruncate, ioctl_ficlone, lsetxattr, removexattr, syncfs,
+};
 
 use super::pattern;
 
