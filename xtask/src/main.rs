@@ -7,7 +7,7 @@ mod process;
 mod test;
 mod tidy;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::Parser;
@@ -32,8 +32,18 @@ enum Arguments {
     },
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse() {
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    match arguments {
         Arguments::Test(arguments) => test::run(&arguments),
         Arguments::Tidy => tidy::run(),
         Arguments::Judges(arguments) => judges::run(&arguments),
