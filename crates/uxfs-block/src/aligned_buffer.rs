@@ -2,7 +2,12 @@
 //!
 //! One `malloc` per buffer grows the heap page by page, and every thread of a process then meets on the lock of its
 //! address space; freed buffers between live ones never go back to the system. A [`BufferPool`] maps memory a chunk
-//! at a time, gives each chunk to one size of slot, and unmaps a chunk as soon as all its slots are free.
+//! at a time, cuts it in halves until a piece fits, joins free halves again, and unmaps a chunk as soon as it is whole.
+//! So sizes share all chunks: what large buffers leave serves small ones and, where neighbours are free, the other way
+//! round. Of the free pieces the one at the lowest place is taken first, so that the last chunks empty.
+//!
+//! Chunks are kept in a few stripes with a lock each. A thread takes from its own stripe, then from the others, and
+//! only then is a chunk mapped.
 //!
 //! Invariants of the pool, cited by the tests:
 //! 1. A slot belongs to one [`AlignedBuffer`] at a time.
@@ -12,29 +17,34 @@
 #![allow(unsafe_code)]
 
 use std::{
+    cell::Cell,
     collections::BTreeSet,
     fmt, io,
     ops::{Deref, DerefMut},
     ptr::NonNull,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use parking_lot::Mutex;
 
-/// Smallest slot.
+/// Smallest slot; a slot of order `n` has this many bytes times 2 to the power of `n`.
 const SMALLEST_SLOT_BYTES: usize = 512;
-/// Slots of 512 bytes, 1 KiB … 64 KiB; larger buffers get a mapping of their own.
-const CLASSES: usize = 8;
+/// Largest slot, where chunks are large enough; what is longer gets a mapping of its own.
+const LARGEST_SLOT_BYTES: usize = 256 << 10;
+/// Bounds of a chunk.
+const CHUNK_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=32 << 20;
 /// Alignment of every mapping; larger slots are aligned no better.
 const PAGE_BYTES: usize = 4096;
 /// Mappings of a multiple of this ask for huge pages.
 #[cfg(not(miri))]
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// Free chunks kept for the next size of slot that needs one.
+/// Free chunks kept for whoever needs one next.
 const SPARE_CHUNKS: usize = 2;
+/// Stripes at most: each may hold a chunk that is nearly empty.
+const MAX_STRIPES: usize = 4;
 
 /// Where aligned buffers come from. Cheap to clone; all clones share their memory.
 #[derive(Clone)]
@@ -51,41 +61,46 @@ pub struct AlignedBuffer {
 }
 
 enum Home {
-    Slot { class: usize, chunk: usize, slot: u16 },
+    Slot { stripe: usize, slot: Slot },
     Mapping(Mapping),
+}
+
+/// Half of a half of … a chunk.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Units of the smallest size before it, counting all chunks of its stripe.
+    place: usize,
+    order: usize,
 }
 
 struct Shared {
     chunk_bytes: usize,
-    smallest_class: usize,
-    classes: [Mutex<Class>; CLASSES],
+    smallest_order: usize,
+    stripes: Box<[Mutex<Stripe>]>,
     spare: Mutex<Vec<Mapping>>,
     mapped_bytes: AtomicU64,
 }
 
-#[derive(Default)]
-struct Class {
-    chunks: Vec<Option<Chunk>>,
+struct Stripe {
+    chunks: Vec<Option<Mapping>>,
     vacant: Vec<usize>,
-    /// Chunks with a free slot. The first is used first, so that the later ones empty and can be unmapped.
-    partial: BTreeSet<usize>,
-}
-
-struct Chunk {
-    memory: Mapping,
-    free: Vec<u16>,
+    chunk_order: usize,
+    /// Places of free slots, by order. Two free halves of one slot are never both here.
+    free: Vec<BTreeSet<usize>>,
 }
 
 impl BufferPool {
-    /// A pool that maps `chunk_bytes` at a time (at least 64 KiB, rounded up to a power of two) and aligns every
-    /// buffer to `alignment_bytes` (rounded up to a power of two, at most 4096).
+    /// A pool that maps `chunk_bytes` at a time (rounded up to a power of two between 64 KiB and 32 MiB) and aligns
+    /// every buffer to `alignment_bytes` (rounded up to a power of two, at most 4096).
     pub fn new(chunk_bytes: usize, alignment_bytes: usize) -> Self {
-        let largest_slot = slot_bytes(CLASSES - 1);
         let smallest_slot = alignment_bytes.clamp(SMALLEST_SLOT_BYTES, PAGE_BYTES).next_power_of_two();
+        let chunk_bytes = chunk_bytes.clamp(*CHUNK_BYTES.start(), *CHUNK_BYTES.end()).next_power_of_two();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let stripes = threads.min(MAX_STRIPES).next_power_of_two();
         let shared = Shared {
-            chunk_bytes: chunk_bytes.clamp(largest_slot, 1 << 24).next_power_of_two(),
-            smallest_class: class_of(smallest_slot),
-            classes: Default::default(),
+            chunk_bytes,
+            smallest_order: order_of(smallest_slot),
+            stripes: (0..stripes).map(|_| Mutex::new(Stripe::new(order_of(chunk_bytes)))).collect(),
             spare: Mutex::default(),
             mapped_bytes: AtomicU64::new(0),
         };
@@ -97,22 +112,39 @@ impl BufferPool {
     /// # Errors
     /// The system has no more memory for this process.
     pub fn allocate(&self, length_bytes: usize) -> io::Result<AlignedBuffer> {
-        let (memory, home) = if length_bytes > slot_bytes(CLASSES - 1) {
-            let mapping = self.shared.map(length_bytes.next_multiple_of(PAGE_BYTES))?;
-            (mapping.memory, Home::Mapping(mapping))
-        } else {
-            self.shared.take_slot(class_of(length_bytes).max(self.shared.smallest_class))?
-        };
-        Ok(AlignedBuffer { memory, length_bytes, home, pool: Arc::clone(&self.shared) })
+        self.allocate_within(length_bytes, u64::MAX)?.ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Bytes that a buffer of `length_bytes` takes of a chunk.
+    /// As [`allocate`](Self::allocate), but gives none where more than `mapped_bytes` would have to be mapped.
+    ///
+    /// # Errors
+    /// The system has no more memory for this process.
+    pub fn allocate_within(
+        &self,
+        length_bytes: usize,
+        mapped_bytes: u64,
+    ) -> io::Result<Option<AlignedBuffer>> {
+        let found = match self.shared.slot_order(length_bytes) {
+            Some(order) => self.shared.take_slot(order, mapped_bytes)?,
+            None if self.shared.may_map(length_bytes, mapped_bytes) => {
+                let mapping = self.shared.map(length_bytes.next_multiple_of(PAGE_BYTES))?;
+                Some((mapping.memory, Home::Mapping(mapping)))
+            }
+            None => None,
+        };
+        let pool = &self.shared;
+        Ok(found.map(|(memory, home)| AlignedBuffer { memory, length_bytes, home, pool: Arc::clone(pool) }))
+    }
+
+    /// Bytes that a buffer of `length_bytes` takes.
     pub fn footprint_bytes(&self, length_bytes: usize) -> usize {
-        if length_bytes > slot_bytes(CLASSES - 1) {
-            length_bytes.next_multiple_of(PAGE_BYTES)
-        } else {
-            slot_bytes(class_of(length_bytes).max(self.shared.smallest_class))
-        }
+        let whole_pages = || length_bytes.next_multiple_of(PAGE_BYTES);
+        self.shared.slot_order(length_bytes).map_or_else(whole_pages, slot_bytes)
+    }
+
+    /// Bytes mapped at a time.
+    pub fn chunk_bytes(&self) -> usize {
+        self.shared.chunk_bytes
     }
 
     /// Bytes mapped now, in use or not.
@@ -133,56 +165,72 @@ impl fmt::Debug for BufferPool {
     }
 }
 
-const fn slot_bytes(class: usize) -> usize {
-    SMALLEST_SLOT_BYTES << class
+const fn slot_bytes(order: usize) -> usize {
+    SMALLEST_SLOT_BYTES << order
 }
 
-fn class_of(length_bytes: usize) -> usize {
-    let slots = length_bytes.div_ceil(SMALLEST_SLOT_BYTES).max(1);
-    slots.next_power_of_two().trailing_zeros() as usize
+/// Order of the smallest slot that has `length_bytes`.
+fn order_of(length_bytes: usize) -> usize {
+    let units = length_bytes.div_ceil(SMALLEST_SLOT_BYTES).max(1);
+    units.next_power_of_two().trailing_zeros() as usize
+}
+
+/// Threads are spread over the stripes in the order in which they first ask.
+fn stripe_of_this_thread() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static STRIPE: Cell<Option<usize>> = const { Cell::new(None) });
+    STRIPE.with(|stripe| {
+        stripe.get().unwrap_or_else(|| {
+            let next = THREADS.fetch_add(1, Ordering::Relaxed);
+            stripe.set(Some(next));
+            next
+        })
+    })
 }
 
 impl Shared {
-    fn take_slot(&self, class_index: usize) -> io::Result<(NonNull<u8>, Home)> {
-        let mut class = self.classes[class_index].lock();
-        let index = match class.partial.first() {
-            Some(index) => *index,
-            // The mapping is made inside the class's lock: whoever waits for it needs the same chunk.
-            None => class.add(Chunk::new(self.spare_or_new_chunk()?, slot_bytes(class_index))),
-        };
-        let chunk = class.chunks[index].as_mut().expect("a partial chunk exists");
-        let slot = chunk.free.pop().expect("a partial chunk has a free slot");
-        // SAFETY: `slot` is one of the slots into which the chunk was divided, so the offset lies in its mapping.
-        let memory = unsafe { chunk.memory.memory.add(usize::from(slot) * slot_bytes(class_index)) };
-        if chunk.free.is_empty() {
-            class.partial.remove(&index);
-        }
-        Ok((memory, Home::Slot { class: class_index, chunk: index, slot }))
+    /// None where the length is for a mapping of its own.
+    fn slot_order(&self, length_bytes: usize) -> Option<usize> {
+        let fits = length_bytes <= LARGEST_SLOT_BYTES.min(self.chunk_bytes);
+        fits.then(|| order_of(length_bytes).max(self.smallest_order))
     }
 
-    fn give_slot_back(&self, class_index: usize, index: usize, slot: u16) {
-        let mut class = self.classes[class_index].lock();
-        let chunk = class.chunks[index].as_mut().expect("a chunk stays while a slot is in use");
-        chunk.free.push(slot);
-        let is_free = chunk.free.len() == self.chunk_bytes / slot_bytes(class_index);
-        class.partial.insert(index);
-        if !is_free {
-            return;
+    fn may_map(&self, length_bytes: usize, mapped_bytes: u64) -> bool {
+        let mapped = self.mapped_bytes.load(Ordering::Relaxed);
+        mapped.saturating_add(length_bytes as u64) <= mapped_bytes
+    }
+
+    fn take_slot(&self, order: usize, mapped_bytes: u64) -> io::Result<Option<(NonNull<u8>, Home)>> {
+        let (own, mask) = (stripe_of_this_thread(), self.stripes.len() - 1);
+        for distance in 0..self.stripes.len() {
+            let index = (own + distance) & mask;
+            let mut stripe = self.stripes[index].lock();
+            if let Some(slot) = stripe.take(order) {
+                return Ok(Some((stripe.memory(slot), Home::Slot { stripe: index, slot })));
+            }
         }
-        let chunk = class.remove(index);
-        drop(class);
+        let spare = self.spare.lock().pop();
+        let chunk = match spare {
+            Some(chunk) => chunk,
+            None if self.may_map(self.chunk_bytes, mapped_bytes) => self.map(self.chunk_bytes)?,
+            None => return Ok(None),
+        };
+        let index = own & mask;
+        let mut stripe = self.stripes[index].lock();
+        stripe.add(chunk);
+        let slot = stripe.take(order).expect("a whole chunk has a slot of every order");
+        Ok(Some((stripe.memory(slot), Home::Slot { stripe: index, slot })))
+    }
+
+    fn give_back(&self, stripe: usize, slot: Slot) {
+        let Some(chunk) = self.stripes[stripe].lock().give_back(slot) else { return };
         let mut spare = self.spare.lock();
         if spare.len() < SPARE_CHUNKS {
-            spare.push(chunk.memory);
+            spare.push(chunk);
         } else {
             drop(spare);
-            self.unmap(vec![chunk.memory]);
+            self.unmap(vec![chunk]);
         }
-    }
-
-    fn spare_or_new_chunk(&self) -> io::Result<Mapping> {
-        let spare = self.spare.lock().pop();
-        spare.map_or_else(|| self.map(self.chunk_bytes), Ok)
     }
 
     fn map(&self, length_bytes: usize) -> io::Result<Mapping> {
@@ -193,32 +241,58 @@ impl Shared {
 
     fn unmap(&self, mappings: Vec<Mapping>) {
         let length: usize = mappings.iter().map(|mapping| mapping.length_bytes).sum();
+        drop(mappings);
         self.mapped_bytes.fetch_sub(length as u64, Ordering::Relaxed);
     }
 }
 
-impl Class {
-    fn add(&mut self, chunk: Chunk) -> usize {
+impl Stripe {
+    fn new(chunk_order: usize) -> Self {
+        let free = vec![BTreeSet::new(); chunk_order + 1];
+        Self { chunks: Vec::new(), vacant: Vec::new(), chunk_order, free }
+    }
+
+    fn add(&mut self, chunk: Mapping) {
         let index = self.vacant.pop().unwrap_or(self.chunks.len());
         if index == self.chunks.len() {
             self.chunks.push(None);
         }
         self.chunks[index] = Some(chunk);
-        self.partial.insert(index);
-        index
+        self.free[self.chunk_order].insert(index << self.chunk_order);
     }
 
-    fn remove(&mut self, index: usize) -> Chunk {
-        self.partial.remove(&index);
+    /// Takes the first free slot of the smallest order that is enough, and gives back the halves that are not needed.
+    fn take(&mut self, order: usize) -> Option<Slot> {
+        let mut larger = (order..=self.chunk_order).find(|order| !self.free[*order].is_empty())?;
+        let place = self.free[larger].pop_first()?;
+        while larger > order {
+            larger -= 1;
+            self.free[larger].insert(place + (1 << larger));
+        }
+        Some(Slot { place, order })
+    }
+
+    /// Joins a slot with its free neighbours; gives the chunk if that makes it whole.
+    fn give_back(&mut self, slot: Slot) -> Option<Mapping> {
+        let Slot { mut place, mut order } = slot;
+        while order < self.chunk_order && self.free[order].remove(&(place ^ (1 << order))) {
+            place &= !(1 << order);
+            order += 1;
+        }
+        if order < self.chunk_order {
+            self.free[order].insert(place);
+            return None;
+        }
+        let index = place >> self.chunk_order;
         self.vacant.push(index);
-        self.chunks[index].take().expect("a chunk is removed once")
+        self.chunks[index].take()
     }
-}
 
-impl Chunk {
-    fn new(memory: Mapping, slot_bytes: usize) -> Self {
-        let slots = u16::try_from(memory.length_bytes / slot_bytes).unwrap_or(u16::MAX);
-        Self { memory, free: (0..slots).rev().collect() }
+    fn memory(&self, slot: Slot) -> NonNull<u8> {
+        let chunk = self.chunks[slot.place >> self.chunk_order].as_ref().expect("its slots are in use");
+        let offset = (slot.place & ((1 << self.chunk_order) - 1)) * SMALLEST_SLOT_BYTES;
+        // SAFETY: a chunk has 2^chunk_order units, and the place within it counts units before the slot.
+        unsafe { chunk.memory.add(offset) }
     }
 }
 
@@ -237,7 +311,7 @@ impl AlignedBuffer {
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         match &self.home {
-            Home::Slot { class, chunk, slot } => self.pool.give_slot_back(*class, *chunk, *slot),
+            Home::Slot { stripe, slot } => self.pool.give_back(*stripe, *slot),
             Home::Mapping(mapping) => {
                 self.pool.mapped_bytes.fetch_sub(mapping.length_bytes as u64, Ordering::Relaxed);
             }

@@ -48,20 +48,39 @@ fn free_chunks_are_unmapped() {
     drop(last);
     pool.trim();
     assert_eq!(pool.mapped_bytes(), 0);
-    let (buffer, pool) = (pool.allocate(512).unwrap(), drop(pool));
-    let () = pool;
+    let buffer = pool.allocate(512).unwrap();
+    drop(pool);
     assert_eq!(buffer.len(), 512, "a buffer outlives the pool's handle");
 }
 
-/// A free chunk serves any size of slot.
+/// What is free serves any size.
 #[test]
-fn chunks_change_their_slot_size() {
+fn sizes_share_chunks() {
     let pool = BufferPool::new(1 << 16, 512);
-    drop(pool.allocate(512).unwrap());
-    let mapped = pool.mapped_bytes();
-    let buffer = pool.allocate(65536).unwrap();
-    assert_eq!(pool.mapped_bytes(), mapped);
-    assert_eq!(buffer.len(), 65536);
+    let large: Vec<_> = (0..8).map(|_| pool.allocate(16384).unwrap()).collect();
+    assert_eq!(pool.mapped_bytes(), 2 << 16);
+    let kept: Vec<_> = large.into_iter().step_by(2).collect();
+    let small: Vec<_> = (0..128).map(|_| pool.allocate(512).unwrap()).collect();
+    assert_eq!(pool.mapped_bytes(), 2 << 16, "between the large ones");
+    drop(small);
+    let large: Vec<_> = (0..4).map(|_| pool.allocate(16384).unwrap()).collect();
+    assert_eq!(pool.mapped_bytes(), 2 << 16, "joined again");
+    drop((kept, large));
+    let whole = pool.allocate(65536).unwrap();
+    assert_eq!((whole.len(), pool.mapped_bytes()), (65536, 2 << 16));
+}
+
+#[test]
+fn mapping_can_be_limited() {
+    let pool = BufferPool::new(1 << 16, 512);
+    assert!(pool.allocate_within(100_000, 1 << 16).unwrap().is_none());
+    let first = pool.allocate_within(40_000, 1 << 16).unwrap();
+    assert!(
+        first.is_some() && pool.allocate_within(4096, 1 << 16).unwrap().is_none(),
+        "it has a whole chunk"
+    );
+    drop(first);
+    assert!(pool.allocate_within(4096, 0).unwrap().is_some(), "a spare chunk is mapped already");
 }
 
 #[test]

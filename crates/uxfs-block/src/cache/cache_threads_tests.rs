@@ -184,6 +184,31 @@ fn the_budget_holds_with_threads() {
     assert_eq!(counters.hits + counters.joined + counters.misses, 16_000);
 }
 
+/// Invariant 8: pieces of memory that no buffer fits into do not add up.
+#[test]
+fn mapped_memory_stays_near_the_budget() {
+    let budget = 4 << 20;
+    let cache = cache(Gated::new(16_384, true), budget, 4);
+    let read = |first: u64, blocks: u32| {
+        let piece = Piece { length_bytes: blocks * BLOCK, ..piece(first) };
+        cache.read(&[piece], &Unverified).unwrap()
+    };
+    let mut most_mapped = 0;
+    for (blocks, first) in [(4, 0), (1, 4096), (16, 0), (2, 8192), (1, 0), (16, 8192)] {
+        for step in 0..4096 / u64::from(blocks) {
+            read(first + step * u64::from(blocks), blocks);
+            // Every tenth is used again and stays, so that what is free lies scattered.
+            if step % 10 == 0 && step > 200 {
+                read(first + (step - 200) * u64::from(blocks), blocks);
+            }
+            most_mapped = most_mapped.max(cache.counters().mapped_bytes);
+        }
+    }
+    let chunk_bytes = 64 << 10;
+    assert!(most_mapped <= budget + budget / 8 + 6 * chunk_bytes, "{most_mapped}");
+    assert!(cache.counters().peak_bytes <= budget);
+}
+
 struct Counting<'a>(&'a AtomicU64);
 
 impl BufferVerifier for Counting<'_> {

@@ -1,6 +1,6 @@
 //! From names to buffers: looking up, making room, reading what is missing.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use super::{
     Cache, Piece,
@@ -22,6 +22,13 @@ const MAX_BATCH_BYTES: u64 = 8 << 20;
 const GAPS_SHARE: u64 = 16;
 /// … and at most this much.
 const MAX_GAPS_BYTES: u64 = 8 << 20;
+
+/// Memory is mapped beyond the budget by one part in this many of it…
+const MAPPED_SLACK_SHARE: u64 = 8;
+/// … and this many chunks: one for each stripe that is not full, and spare ones.
+const MAPPED_SLACK_CHUNKS: u64 = 6;
+/// How often some buffers are given up so that free pieces of memory join.
+const JOINING_ROUNDS: usize = 32;
 
 /// A buffer to be read, and the place where its result goes.
 struct Miss<'a> {
@@ -206,9 +213,10 @@ impl Cache {
                 return Err(DeviceError::outside(DeviceOperation::Read, offset_bytes, length_bytes));
             }
         }
-        let charge = self.make_room(self.charge_bytes(&miss.key), self.shard_index(miss.key.hash));
+        let home = self.shard_index(miss.key.hash);
+        let charge = self.make_room(self.charge_bytes(&miss.key), home);
         let Piece { offset_bytes, length_bytes } = miss.key.whole;
-        let memory = self.pool.allocate(length_bytes as usize).map_err(|source| DeviceError {
+        let memory = self.allocate(length_bytes as usize, home).map_err(|source| DeviceError {
             operation: DeviceOperation::Read,
             offset_bytes,
             length_bytes: length_bytes.into(),
@@ -223,6 +231,24 @@ impl Cache {
         let buffer = Buffer::new(memory, miss.key.whole.offset_bytes, charge);
         miss.claim.land(&buffer, self.probation_target());
         buffer
+    }
+
+    /// Memory for a buffer. The budget leaves room for it, but not always in one piece: where more would be mapped than
+    /// the budget and some slack, buffers are given up until pieces join, within reason.
+    fn allocate(&self, length_bytes: usize, home: usize) -> io::Result<AlignedBuffer> {
+        let limit = self.budget.limit();
+        let most_mapped =
+            limit + limit / MAPPED_SLACK_SHARE + MAPPED_SLACK_CHUNKS * self.pool.chunk_bytes() as u64;
+        for round in 0..JOINING_ROUNDS {
+            if let Some(memory) = self.pool.allocate_within(length_bytes, most_mapped)? {
+                return Ok(memory);
+            }
+            let shard = (home + round) & (self.shards.len() - 1);
+            if !self.evict_from(shard, u64::MAX) {
+                break;
+            }
+        }
+        self.pool.allocate(length_bytes)
     }
 
     fn charge_bytes(&self, key: &Key<'_>) -> u64 {

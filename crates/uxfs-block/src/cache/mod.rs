@@ -15,6 +15,8 @@
 //! 6. **No lock is held** during I/O, verification, allocation of buffer memory, or while freeing it; no thread waits
 //!    for another's read while others wait for its own; no thread holds two shards' locks.
 //! 7. **Scans pass through.** Buffers used only once, or only in one burst, do not displace those used again later.
+//! 8. **Mapped.** Memory mapped for buffers stays within an eighth and a few chunks of the budget, except by what
+//!    callers hold.
 //!
 //! A buffer region must always be asked for under one name: overlapping buffers are separate copies.
 //!
