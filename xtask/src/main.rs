@@ -3,11 +3,12 @@
 mod bench;
 mod golden_images;
 mod judges;
+mod manual;
 mod process;
 mod test;
 mod tidy;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
@@ -24,12 +25,11 @@ enum Arguments {
     Judges(judges::Arguments),
     /// List, make, check and unpack the golden images
     GoldenImages(golden_images::Arguments),
-    /// Make the images that benchmarks read (needs root)
-    BenchImages {
-        /// Where they are kept
-        #[arg(long, default_value = "/dev/shm/uxfs-bench")]
-        directory: PathBuf,
-    },
+    /// Measure uxfs beside its rivals in the same run (needs root)
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// Write man pages and shell completions
+    Manual(manual::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -48,10 +48,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::Tidy => tidy::run(),
         Arguments::Judges(arguments) => judges::run(&arguments),
         Arguments::GoldenImages(arguments) => golden_images::run(&arguments),
-        Arguments::BenchImages { directory } => {
-            println!("{}", bench::fixtures::inodes_image(&directory, 2_000_000)?.display());
-            println!("{}", bench::fixtures::tree_image(&directory, 150_000, 5 << 30)?.display());
-            Ok(())
-        }
+        Arguments::Bench(benchmark) => bench::run(&benchmark),
+        Arguments::Manual(arguments) => manual::run(&arguments),
     }
 }

@@ -4,19 +4,25 @@
 //! |---|---|
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`compressed`] | images compressed with zstd |
+//! | [`document`] | JSON documents that several commands share |
 //! | [`image`] | the arguments that say which image and how to open it |
+//! | [`listing`] | the entries of a directory as commands list them |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals |
 //! | [`failure`] | from an error to a message and an exit code |
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
+//! | [`target`] | a path or an inode number on the command line |
 //! | [`text`] | modes, times, sizes and names as people read them |
 #![forbid(unsafe_code)]
 
 pub mod commands;
 pub mod compressed;
+pub mod document;
 pub mod failure;
 pub mod image;
+pub mod listing;
 pub mod output;
 pub mod progress;
+pub mod target;
 pub mod text;
 
 use std::{ffi::OsString, process::ExitCode};

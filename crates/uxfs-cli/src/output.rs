@@ -1,22 +1,22 @@
 //! Standard output.
 
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use serde::Serialize;
 
 /// Buffered standard output that knows whether a person is looking.
 #[derive(Debug)]
 pub struct Output {
-    writer: BufWriter<StdoutLock<'static>>,
+    writer: BufWriter<Stdout>,
     is_terminal: bool,
 }
 
 impl Output {
-    /// Locks standard output for this command.
+    /// Takes standard output for this command.
     pub fn new() -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
-        Self { writer: BufWriter::with_capacity(256 << 10, stdout.lock()), is_terminal }
+        Self { writer: BufWriter::with_capacity(256 << 10, stdout), is_terminal }
     }
 
     /// Writes a name or path. On a terminal, bytes that could steer it are escaped: images come from strangers.

@@ -37,6 +37,14 @@ pub fn write_escaped(writer: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// As [`write_escaped`] writes them.
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut text = Vec::with_capacity(bytes.len());
+    // Writing to memory cannot fail, and what is written is valid UTF-8.
+    let _ = write_escaped(&mut text, bytes);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Bytes as hexadecimal digits.
 pub fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -5,49 +5,16 @@ use std::{
     io::Write,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    process::Command,
     thread,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
+use uxfs_testkit::{
+    judges::Judge,
+    mount::{Access, LoopMount},
+};
 
-/// A loop mount that is undone when dropped, also on failure.
-#[derive(Debug)]
-pub struct LoopMount {
-    directory: PathBuf,
-}
-
-impl LoopMount {
-    /// Mounts `image` on a new directory beside it.
-    pub fn new(image: &Path, options: &str) -> Result<Self> {
-        let directory = image.with_extension("mount");
-        fs::create_dir_all(&directory)?;
-        run(Command::new("mount").args(["-o", options]).arg(image).arg(&directory))?;
-        Ok(Self { directory })
-    }
-
-    /// Where it is mounted.
-    pub fn path(&self) -> &Path {
-        &self.directory
-    }
-}
-
-impl Drop for LoopMount {
-    fn drop(&mut self) {
-        // A busy mount cannot be left behind: the next run would mount a changed image twice.
-        let status = Command::new("umount").arg(&self.directory).status();
-        if !status.is_ok_and(|status| status.success()) {
-            eprintln!("bench: cannot unmount {}", self.directory.display());
-        }
-    }
-}
-
-/// Runs a command that must succeed.
-pub fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(status.success(), "{command:?} failed: {status}");
-    Ok(())
-}
+use crate::process::run;
 
 /// An image with `count` empty files in directories of 1,000. Made once.
 pub fn inodes_image(directory: &Path, count: u32) -> Result<PathBuf> {
@@ -121,10 +88,10 @@ fn make(
     }
     eprintln!("bench: making {} (once)", image.display());
     fs::File::create(&image)?.set_len(size_bytes)?;
-    run(Command::new("mkfs.xfs").args(["-q", "-f", "-m", "rmapbt=1", "-n", "parent=1"]).arg(&image))?;
-    let mount = LoopMount::new(&image, "loop")?;
+    run(Judge::Mkfs.command().args(["-q", "-f", "-m", "rmapbt=1", "-n", "parent=1"]).arg(&image))?;
+    let mount = LoopMount::new(&image, Access::ReadWrite)?;
     fill(mount.path())?;
-    drop(mount);
+    mount.unmount()?;
     fs::File::create(&complete)?.write_all(b"made by xtask bench\n")?;
     Ok(image)
 }

@@ -1,6 +1,15 @@
 //! One file per command: its arguments, its help with an example, and what it prints.
 
+pub mod cat;
+pub mod freespace;
 pub mod info;
+pub mod inodes;
+pub mod ls;
+pub mod map;
+pub mod parents;
+pub mod stat;
+pub mod tree;
+pub mod xattr;
 
 use crate::failure::Outcome;
 
@@ -16,6 +25,24 @@ pub struct Context {
 pub enum Command {
     /// Show sizes, features and counters of a file system
     Info(info::Arguments),
+    /// List directories
+    Ls(ls::Arguments),
+    /// Draw a directory tree
+    Tree(tree::Arguments),
+    /// Show everything an inode says of itself
+    Stat(stat::Arguments),
+    /// Write the contents of files to standard output
+    Cat(cat::Arguments),
+    /// Show extended attributes and ACLs
+    Xattr(xattr::Arguments),
+    /// Show where the contents of a file lie
+    Map(map::Arguments),
+    /// List or count every inode, each read and verified
+    Inodes(inodes::Arguments),
+    /// Show every path of an inode, from parent pointers alone
+    Parents(parents::Arguments),
+    /// Show free extents by length
+    Freespace(freespace::Arguments),
 }
 
 impl Command {
@@ -23,6 +50,15 @@ impl Command {
     pub fn run(&self, context: &Context) -> Outcome {
         match self {
             Self::Info(arguments) => info::run(arguments, context),
+            Self::Ls(arguments) => ls::run(arguments, context),
+            Self::Tree(arguments) => tree::run(arguments, context),
+            Self::Stat(arguments) => stat::run(arguments, context),
+            Self::Cat(arguments) => cat::run(arguments, context),
+            Self::Xattr(arguments) => xattr::run(arguments, context),
+            Self::Map(arguments) => map::run(arguments, context),
+            Self::Inodes(arguments) => inodes::run(arguments, context),
+            Self::Parents(arguments) => parents::run(arguments, context),
+            Self::Freespace(arguments) => freespace::run(arguments, context),
         }
     }
 }

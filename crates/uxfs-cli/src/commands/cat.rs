@@ -1,0 +1,69 @@
+//! `uxfs cat`: the contents of files.
+
+use std::{ffi::OsString, io::Write};
+
+use uxfs_core::{
+    error::{Error, OperationError},
+    file_data::reader::FilePiece,
+    filesystem::FileSystem,
+    inode::{FileType, Inode},
+};
+
+use crate::{
+    commands::Context,
+    failure::{About, Complaints, Failure, Outcome},
+    image::ImageArguments,
+    output::Output,
+    target::Target,
+};
+
+/// Arguments of `uxfs cat`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs cat disk.img /etc/os-release\nHoles come out as zeros.")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Paths in the image, or inode numbers
+    #[arg(value_name = "PATH", required = true)]
+    targets: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    if context.json {
+        return Err(Failure::usage("cat writes the file's bytes and has no JSON form"));
+    }
+    let filesystem = arguments.image.open()?;
+    let mut output = Output::new();
+    let mut complaints = Complaints::default();
+    for argument in &arguments.targets {
+        let target = Target::parse(argument);
+        match target.find(&filesystem, true) {
+            Ok(inode) => copy(&filesystem, &inode, &mut output).about(&target)?,
+            Err(error) => complaints.add(&target, &error),
+        }
+    }
+    output.finish()?;
+    Ok(complaints.exit())
+}
+
+fn copy(filesystem: &FileSystem, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
+    if inode.file_type == FileType::Directory {
+        return Err(Error::from(OperationError::IsADirectory).into());
+    }
+    let zeros = [0; 64 << 10];
+    let mut reader = filesystem.file_reader(inode)?;
+    while let Some(piece) = reader.next_piece()? {
+        match piece {
+            FilePiece::Data { bytes, .. } => output.write_all(bytes)?,
+            FilePiece::Hole { mut length_bytes, .. } => {
+                while length_bytes > 0 {
+                    let length = length_bytes.min(zeros.len() as u64);
+                    output.write_all(&zeros[..length as usize])?;
+                    length_bytes -= length;
+                }
+            }
+        }
+    }
+    Ok(())
+}

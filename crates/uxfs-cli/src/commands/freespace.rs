@@ -1,0 +1,89 @@
+//! `uxfs freespace`: free extents by length.
+
+use std::io::Write;
+
+use serde_json::json;
+use uxfs_core::allocation_group::free_space::FreeSpaceHistogram;
+use uxfs_format::units::AgNumber;
+
+use crate::{
+    commands::Context,
+    failure::{Complaints, Failure, Outcome},
+    image::ImageArguments,
+    output::Output,
+    progress::Progress,
+};
+
+/// Arguments of `uxfs freespace`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs freespace disk.img\n\
+    Counts the free extents of each allocation group by length, in powers of two of a block. Each block of a group's \
+    free list counts as an extent.")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Only this allocation group
+    #[arg(short = 'a', long, value_name = "GROUP")]
+    group: Option<u32>,
+    /// A line for each group before the histogram
+    #[arg(short, long)]
+    groups: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let filesystem = arguments.image.open()?;
+    let count = filesystem.geometry().ag_count;
+    let groups = match arguments.group {
+        Some(group) if group >= count => {
+            return Err(Failure::usage(format!("there is no group {group}: the image has {count}")));
+        }
+        Some(group) => group..group + 1,
+        None => 0..count,
+    };
+    let mut output = Output::new();
+    let mut complaints = Complaints::default();
+    let mut all = FreeSpaceHistogram::default();
+    let progress = Progress::new("groups", Some(groups.len() as u64));
+    for group in groups {
+        let mut one = FreeSpaceHistogram::default();
+        if let Err(error) = filesystem.add_free_space(AgNumber::new(group), &mut one) {
+            complaints.add(format_args!("group {group}"), &error);
+        }
+        if arguments.groups && !context.json {
+            let total = one.total();
+            writeln!(output, "group {group:>6} {:>12} extents {:>14} blocks", total.extents, total.blocks)?;
+        }
+        all.merge(&one);
+        progress.add(1);
+    }
+    drop(progress);
+    if context.json {
+        let total = all.total();
+        let buckets: Vec<_> = all
+            .buckets()
+            .map(|(from, bucket)| {
+                json!({"from_blocks": from, "to_blocks": u64::from(from) * 2 - 1,
+                       "extents": bucket.extents, "blocks": bucket.blocks})
+            })
+            .collect();
+        output.json(&json!({"extents": total.extents, "blocks": total.blocks, "histogram": buckets}))?;
+    } else {
+        print(&all, &mut output)?;
+    }
+    output.finish()?;
+    Ok(complaints.exit())
+}
+
+fn print(histogram: &FreeSpaceHistogram, output: &mut Output) -> Result<(), Failure> {
+    let total = histogram.total();
+    writeln!(output, "{:>10} {:>10} {:>12} {:>14} {:>7}", "from", "to", "extents", "blocks", "share")?;
+    for (from, bucket) in histogram.buckets() {
+        let share = 100.0 * bucket.blocks as f64 / total.blocks.max(1) as f64;
+        let to = u64::from(from) * 2 - 1;
+        writeln!(output, "{from:>10} {to:>10} {:>12} {:>14} {share:>6.2}%", bucket.extents, bucket.blocks)?;
+    }
+    let average = total.blocks as f64 / total.extents.max(1) as f64;
+    writeln!(output, "{} free extents, {} blocks, {average:.1} on average", total.extents, total.blocks)?;
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! `uxfs map`: where a file's contents lie.
+
+use std::{ffi::OsString, io::Write};
+
+use serde_json::json;
+use uxfs_core::inode::{Fork, ForkView};
+
+use crate::{
+    commands::Context,
+    failure::{About, Exit, Outcome},
+    image::ImageArguments,
+    output::Output,
+    target::Target,
+};
+
+/// Arguments of `uxfs map`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs map disk.img /var/lib/db.dat\n\
+    Columns are in blocks of the file system; the group and the block in it are those of the first block.")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Path in the image, or inode number
+    #[arg(value_name = "PATH")]
+    target: OsString,
+    /// Show the attribute fork instead of the data
+    #[arg(short, long)]
+    attributes: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let filesystem = arguments.image.open()?;
+    let target = Target::parse(&arguments.target);
+    let inode = target.find(&filesystem, true).about(&target)?;
+    let fork = if arguments.attributes { Fork::Attribute } else { Fork::Data };
+    let view = inode.fork(fork);
+    let mut output = Output::new();
+    if !matches!(view, ForkView::Extents | ForkView::Btree) {
+        let form = match view {
+            ForkView::Missing => "missing",
+            ForkView::Local(_) => "in the inode",
+            ForkView::Device(_) => "a device number",
+            _ => "empty",
+        };
+        if !context.json {
+            writeln!(output, "{target}: no extents ({form})")?;
+        }
+        output.finish()?;
+        return Ok(Exit::Success);
+    }
+    let map = filesystem.extent_map(&inode, fork).about(&target)?;
+    if !context.json {
+        writeln!(
+            output,
+            "{:>8} {:>14} {:>10} {:>8} {:>12} {:>16}  state",
+            "extent", "file block", "blocks", "group", "group block", "block"
+        )?;
+    }
+    for (index, extent) in map.iter().enumerate() {
+        let place = filesystem.geometry().split_fs_block(extent.start);
+        let (group, block) =
+            place.map_or((None, None), |(group, block)| (Some(group.get()), Some(block.get())));
+        if context.json {
+            output.json(&json!({
+                "file_block": extent.file_block.get(),
+                "length_blocks": extent.length_blocks,
+                "block": extent.start.get(),
+                "group": group,
+                "group_block": block,
+                "unwritten": extent.is_unwritten,
+            }))?;
+            continue;
+        }
+        let text = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        writeln!(
+            output,
+            "{index:>8} {:>14} {:>10} {:>8} {:>12} {:>16}  {}",
+            extent.file_block,
+            extent.length_blocks,
+            text(group),
+            text(block),
+            extent.start,
+            if extent.is_unwritten { "unwritten" } else { "written" }
+        )?;
+    }
+    output.finish()?;
+    Ok(Exit::Success)
+}

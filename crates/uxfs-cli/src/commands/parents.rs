@@ -1,0 +1,67 @@
+//! `uxfs parents`: every path of an inode, from parent pointers alone.
+
+use std::{ffi::OsString, io::Write};
+
+use serde_json::json;
+use uxfs_core::parent_pointer::paths::PathLimits;
+
+use crate::{
+    commands::Context,
+    failure::{About, Complaints, Exit, Outcome},
+    image::ImageArguments,
+    output::{JsonName, Output},
+    target::Target,
+};
+
+/// Arguments of `uxfs parents`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs parents disk.img 131\n\
+    No directory is read: the paths come from what the inode and the directories above it know of their own names.")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Path in the image, or inode number
+    #[arg(value_name = "PATH|INODE")]
+    target: OsString,
+    /// Stop after so many paths
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let filesystem = arguments.image.open()?;
+    let target = Target::parse(&arguments.target);
+    let inode = target.find(&filesystem, false).about(&target)?;
+    let mut limits = PathLimits::default();
+    if let Some(paths) = arguments.limit {
+        limits.paths = paths;
+    }
+    let found = filesystem.paths_of(&inode, &limits).about(&target)?;
+    let mut output = Output::new();
+    for path in &found.paths {
+        if context.json {
+            let path = JsonName::new(path);
+            let mut document = json!({"path": path.text(), "inode": inode.number.get()});
+            if let Some(hex) = path.hex() {
+                document["path_hex"] = hex.into();
+            }
+            output.json(&document)?;
+        } else {
+            output.name(path)?;
+            output.write_all(b"\n")?;
+        }
+    }
+    output.finish()?;
+    let mut complaints = Complaints::default();
+    for problem in found.problems {
+        complaints.add(&target, &problem.into());
+    }
+    if !found.is_complete {
+        eprintln!("uxfs: {target}: there may be more paths than these {}", found.paths.len());
+        if arguments.limit.is_none() {
+            complaints.raise(Exit::Failed);
+        }
+    }
+    Ok(complaints.exit())
+}

@@ -1,0 +1,101 @@
+//! `uxfs stat`: everything that an inode says of itself.
+
+use std::{ffi::OsString, io::Write};
+
+use uxfs_core::inode::{FileType, Fork, ForkFormat, Inode, Timestamp};
+
+use crate::{
+    commands::Context,
+    document::{JsonInode, flag_names, format_name, type_name},
+    failure::{About, Complaints, Failure, Outcome},
+    image::ImageArguments,
+    output::Output,
+    target::Target,
+    text,
+};
+
+/// Arguments of `uxfs stat`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs stat disk.img /etc/passwd")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Paths in the image, or inode numbers
+    #[arg(value_name = "PATH", required = true)]
+    targets: Vec<OsString>,
+    /// Follow a symbolic link at the end of the path
+    #[arg(short = 'L', long)]
+    dereference: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let filesystem = arguments.image.open()?;
+    let mut output = Output::new();
+    let mut complaints = Complaints::default();
+    for argument in &arguments.targets {
+        let target = Target::parse(argument);
+        match target.find(&filesystem, arguments.dereference) {
+            Ok(inode) if context.json => output.json(&JsonInode::new(&inode))?,
+            Ok(inode) => {
+                let link = match inode.file_type {
+                    FileType::SymbolicLink => Some(filesystem.read_symlink(&inode).about(&target)?),
+                    _ => None,
+                };
+                print(&target, &inode, link.as_deref(), &mut output)?;
+            }
+            Err(error) => complaints.add(&target, &error),
+        }
+    }
+    output.finish()?;
+    Ok(complaints.exit())
+}
+
+fn print(target: &Target, inode: &Inode, link: Option<&[u8]>, output: &mut Output) -> Result<(), Failure> {
+    let mode = text::mode_string(inode.mode);
+    write!(output, "  File: {target}")?;
+    if let Some(link) = link {
+        write!(output, " -> {}", text::escaped(link))?;
+    }
+    writeln!(
+        output,
+        "\n  Size: {:<15} Blocks: {:<10} {}",
+        inode.size_bytes,
+        inode.blocks,
+        type_name(inode.file_type).replace('_', " ")
+    )?;
+    write!(output, " Inode: {:<15} Links: {:<11} Gen: {}", inode.number, inode.link_count, inode.generation)?;
+    if matches!(inode.file_type, FileType::CharacterDevice | FileType::BlockDevice) {
+        let device = inode.device_number();
+        write!(output, "   Device: {},{}", device.major, device.minor)?;
+    }
+    writeln!(
+        output,
+        "\n  Mode: ({:04o}/{})   Uid: {}   Gid: {}   Project: {}",
+        inode.permissions(),
+        String::from_utf8_lossy(&mode),
+        inode.uid,
+        inode.gid,
+        inode.project_id
+    )?;
+    for (name, time) in [
+        ("Access", inode.access_time),
+        ("Modify", inode.modification_time),
+        ("Change", inode.change_time),
+        (" Birth", inode.creation_time),
+    ] {
+        let Timestamp { seconds, nanoseconds } = time;
+        writeln!(output, "{name}: {}", text::full_time(seconds, nanoseconds))?;
+    }
+    let format = |fork| inode.fork_format(fork).map_or("none", |format: ForkFormat| format_name(format));
+    writeln!(
+        output,
+        "  Data: {}, {} extents   Attributes: {}, {} extents",
+        format(Fork::Data),
+        inode.extent_count(Fork::Data),
+        format(Fork::Attribute),
+        inode.extent_count(Fork::Attribute)
+    )?;
+    writeln!(output, " Flags: {}", flag_names(inode).join(" "))?;
+    Ok(())
+}

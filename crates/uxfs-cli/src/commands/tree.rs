@@ -1,0 +1,203 @@
+//! `uxfs tree`: a directory tree, drawn.
+
+use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt, sync::Arc};
+
+use serde_json::json;
+use uxfs_core::{
+    filesystem::FileSystem,
+    inode::{FileType, Inode},
+};
+
+use crate::{
+    commands::Context,
+    document::type_name,
+    failure::{About, Complaints, Exit, Failure, Outcome},
+    image::ImageArguments,
+    listing::{InodeSet, Listed, Listing, ListingOptions},
+    output::{JsonName, Output},
+    target::Target,
+    text,
+};
+
+/// Deepest level that is drawn: a line of it begins with four times as many columns.
+const DEPTH_MAX: usize = 1000;
+
+/// Arguments of `uxfs tree`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs tree -L 2 disk.img /etc")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Path in the image, or inode number
+    #[arg(value_name = "PATH", default_value = "/")]
+    target: OsString,
+    /// Show directories only
+    #[arg(short, long)]
+    directories: bool,
+    /// Go at most so many levels down
+    #[arg(short = 'L', long, value_name = "LEVELS", default_value_t = DEPTH_MAX)]
+    level: usize,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let filesystem = arguments.image.open()?;
+    let target = Target::parse(&arguments.target);
+    let root = target.find(&filesystem, true).about(&target)?;
+    let mut drawing = Drawing {
+        filesystem: &filesystem,
+        arguments,
+        json: context.json,
+        output: Output::new(),
+        complaints: Complaints::default(),
+        visited: InodeSet::default(),
+        directories: 0,
+        files: 0,
+    };
+    drawing.draw(arguments.target.as_bytes(), &root)?;
+    if !context.json {
+        let (directories, files) = (drawing.directories, drawing.files);
+        writeln!(drawing.output, "\n{directories} directories, {files} files")?;
+    }
+    drawing.output.finish()?;
+    Ok(drawing.complaints.exit())
+}
+
+struct Drawing<'a> {
+    filesystem: &'a FileSystem,
+    arguments: &'a Arguments,
+    json: bool,
+    output: Output,
+    complaints: Complaints,
+    /// Directories drawn: on a damaged image one could hold itself.
+    visited: InodeSet,
+    directories: u64,
+    files: u64,
+}
+
+/// A directory being drawn. One entry is looked ahead: the last has another sign.
+struct Level<'a> {
+    listing: Listing<'a>,
+    next: Option<(Vec<u8>, Listed)>,
+}
+
+impl<'a> Drawing<'a> {
+    fn draw(&mut self, name: &[u8], root: &Arc<Inode>) -> Result<(), Failure> {
+        if self.json {
+            self.print_json(0, name, Listed { inode: root.number, file_type: Some(root.file_type) })?;
+        } else {
+            self.output.name(name)?;
+            self.output.write_all(b"\n")?;
+        }
+        let mut levels = Vec::new();
+        if root.file_type == FileType::Directory {
+            levels.extend(self.open(name, root));
+        }
+        while let Some(level) = levels.last_mut() {
+            let Some((name, listed)) = level.next.take() else {
+                levels.pop();
+                continue;
+            };
+            level.next = self.look_ahead(&mut level.listing);
+            if self.json {
+                self.print_json(levels.len(), &name, listed)?;
+            } else {
+                self.print_line(&levels, &name)?;
+            }
+            let inode = self.directory(&name, listed);
+            match inode {
+                Some(inode) => {
+                    self.directories += 1;
+                    if levels.len() < self.arguments.level.min(DEPTH_MAX) {
+                        levels.extend(self.open(&name, &inode));
+                    }
+                }
+                None => self.files += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, name: &[u8], inode: &Arc<Inode>) -> Option<Level<'a>> {
+        if !self.visited.insert(inode.number) {
+            let name = text::escaped(name);
+            eprintln!("uxfs: {name}: directory inode {} was reached a second time", inode.number);
+            self.complaints.raise(Exit::Corruption);
+            return None;
+        }
+        match Listing::new(self.filesystem, inode, ListingOptions::default()) {
+            Ok(mut listing) => {
+                let next = self.look_ahead(&mut listing);
+                Some(Level { listing, next })
+            }
+            Err(error) => {
+                self.complaints.add(text::escaped(name), &error);
+                None
+            }
+        }
+    }
+
+    fn look_ahead(&mut self, listing: &mut Listing<'a>) -> Option<(Vec<u8>, Listed)> {
+        let mut name = Vec::new();
+        loop {
+            match listing.next(&mut name) {
+                Ok(Some(listed)) => {
+                    if self.arguments.directories && self.directory(&name, listed).is_none() {
+                        continue;
+                    }
+                    return Some((name, listed));
+                }
+                Ok(None) => return None,
+                Err(error) => {
+                    self.complaints.add(text::escaped(&name), &error);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The inode of an entry, if it is a directory.
+    fn directory(&mut self, name: &[u8], listed: Listed) -> Option<Arc<Inode>> {
+        if listed.file_type.is_some_and(|file_type| file_type != FileType::Directory) {
+            return None;
+        }
+        match self.filesystem.inode(listed.inode) {
+            Ok(inode) => (inode.file_type == FileType::Directory).then_some(inode),
+            Err(error) => {
+                self.complaints.add(text::escaped(name), &error);
+                None
+            }
+        }
+    }
+
+    fn print_line(&mut self, levels: &[Level<'_>], name: &[u8]) -> Result<(), Failure> {
+        for (depth, level) in levels.iter().enumerate() {
+            let is_own = depth + 1 == levels.len();
+            let sign = match (is_own, level.next.is_some()) {
+                (true, true) => "├── ",
+                (true, false) => "└── ",
+                (false, true) => "│   ",
+                (false, false) => "    ",
+            };
+            self.output.write_all(sign.as_bytes())?;
+        }
+        self.output.name(name)?;
+        self.output.write_all(b"\n")?;
+        Ok(())
+    }
+
+    fn print_json(&mut self, depth: usize, name: &[u8], listed: Listed) -> Result<(), Failure> {
+        let name = JsonName::new(name);
+        let mut document = json!({
+            "depth": depth,
+            "name": name.text(),
+            "inode": listed.inode.get(),
+            "type": listed.file_type.map(type_name),
+        });
+        if let Some(hex) = name.hex() {
+            document["name_hex"] = hex.into();
+        }
+        self.output.json(&document)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! `uxfs xattr`: extended attributes and ACLs.
+
+use std::{ffi::OsString, io::Write, ops::ControlFlow, os::unix::ffi::OsStrExt};
+
+use serde_json::json;
+use uxfs_core::{attribute::xattr::XattrView, error::Error, filesystem::FileSystem, inode::Inode};
+
+use crate::{
+    commands::Context,
+    failure::{About, Exit, Failure, Outcome},
+    image::ImageArguments,
+    output::{JsonName, Output},
+    target::Target,
+    text,
+};
+
+/// Arguments of `uxfs xattr`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs xattr disk.img /usr/bin/ping\n\
+    Values that are not plain text are shown in hexadecimal, ACLs also as getfacl writes them.")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Path in the image, or inode number
+    #[arg(value_name = "PATH")]
+    target: OsString,
+    /// Write the bare value of this attribute, such as user.comment
+    #[arg(short, long)]
+    name: Option<OsString>,
+    /// Follow a symbolic link at the end of the path
+    #[arg(short = 'L', long)]
+    dereference: bool,
+    /// Show all that Linux lists to root: ACLs also under their trusted. names
+    #[arg(short, long)]
+    all: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let filesystem = arguments.image.open()?;
+    let target = Target::parse(&arguments.target);
+    let inode = target.find(&filesystem, arguments.dereference).about(&target)?;
+    let mut output = Output::new();
+    if let Some(name) = &arguments.name {
+        let value = filesystem.xattr(&inode, name.as_bytes()).about(&target)?;
+        output.write_all(&value)?;
+        output.finish()?;
+        return Ok(Exit::Success);
+    }
+    let view = if arguments.all { XattrView::Root } else { XattrView::Copy };
+    list(&filesystem, &inode, view, context.json, &mut output).map_err(|failure| failure.about(&target))?;
+    if !context.json {
+        print_acls(&filesystem, &inode, &mut output).map_err(|failure| failure.about(&target))?;
+    }
+    output.finish()?;
+    Ok(Exit::Success)
+}
+
+fn list(
+    filesystem: &FileSystem,
+    inode: &Inode,
+    view: XattrView,
+    json: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    // An error of our own output must end the visit, and be told as such.
+    let mut failed = None;
+    filesystem.visit_xattrs(inode, view, |name, value| -> Result<_, Error> {
+        let written = if json { print_json(name, value, output) } else { print_text(name, value, output) };
+        if let Err(failure) = written {
+            failed = Some(failure);
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+fn print_json(name: &[u8], value: &[u8], output: &mut Output) -> Result<(), Failure> {
+    let name = JsonName::new(name);
+    let mut document = json!({"name": name.text(), "value_hex": text::hexadecimal(value)});
+    if let Some(hex) = name.hex() {
+        document["name_hex"] = hex.into();
+    }
+    if let Ok(text) = std::str::from_utf8(value) {
+        document["value"] = text.into();
+    }
+    output.json(&document)?;
+    Ok(())
+}
+
+fn print_text(name: &[u8], value: &[u8], output: &mut Output) -> Result<(), Failure> {
+    output.write_all(text::escaped(name).as_bytes())?;
+    let is_text = std::str::from_utf8(value).is_ok_and(|value| !value.chars().any(char::is_control));
+    if is_text {
+        output.write_all(b"=\"")?;
+        output.write_all(value)?;
+        output.write_all(b"\"\n")?;
+    } else {
+        writeln!(output, "=0x{}", text::hexadecimal(value))?;
+    }
+    Ok(())
+}
+
+fn print_acls(filesystem: &FileSystem, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
+    for (name, acl) in
+        [("access", filesystem.access_acl(inode)?), ("default", filesystem.default_acl(inode)?)]
+    {
+        if let Some(acl) = acl {
+            writeln!(output, "# {name} ACL")?;
+            writeln!(output, "{acl}")?;
+        }
+    }
+    Ok(())
+}

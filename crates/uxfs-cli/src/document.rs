@@ -1,0 +1,121 @@
+//! JSON documents that several commands share. `docs/json.md` describes them; change both together.
+
+use serde::Serialize;
+use uxfs_core::inode::{DeviceNumber, FileType, Fork, ForkFormat, Inode, InodeFlags, InodeFlags2, Timestamp};
+
+/// A time: seconds since 1970 and nanoseconds of that second.
+#[derive(Debug, Serialize)]
+pub struct JsonTime {
+    seconds: i64,
+    nanoseconds: u32,
+}
+
+impl From<Timestamp> for JsonTime {
+    fn from(time: Timestamp) -> Self {
+        Self { seconds: time.seconds, nanoseconds: time.nanoseconds }
+    }
+}
+
+/// A device number.
+#[derive(Debug, Serialize)]
+pub struct JsonDevice {
+    major: u32,
+    minor: u32,
+}
+
+/// Everything an inode says of itself.
+#[derive(Debug, Serialize)]
+pub struct JsonInode {
+    inode: u64,
+    generation: u32,
+    r#type: &'static str,
+    mode: String,
+    link_count: u32,
+    uid: u32,
+    gid: u32,
+    project_id: u32,
+    size_bytes: u64,
+    allocated_blocks: u64,
+    access_time: JsonTime,
+    modification_time: JsonTime,
+    change_time: JsonTime,
+    creation_time: JsonTime,
+    flags: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<JsonDevice>,
+    data_format: &'static str,
+    data_extents: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attribute_format: Option<&'static str>,
+    attribute_extents: u64,
+    change_count: u64,
+    extent_size_blocks: u32,
+    cow_extent_size_blocks: u32,
+}
+
+impl JsonInode {
+    /// Takes what the inode says.
+    pub fn new(inode: &Inode) -> Self {
+        let device =
+            matches!(inode.file_type, FileType::CharacterDevice | FileType::BlockDevice).then(|| {
+                let DeviceNumber { major, minor } = inode.device_number();
+                JsonDevice { major, minor }
+            });
+        Self {
+            inode: inode.number.get(),
+            generation: inode.generation,
+            r#type: type_name(inode.file_type),
+            mode: format!("{:04o}", inode.permissions()),
+            link_count: inode.link_count,
+            uid: inode.uid,
+            gid: inode.gid,
+            project_id: inode.project_id,
+            size_bytes: inode.size_bytes,
+            allocated_blocks: inode.blocks,
+            access_time: inode.access_time.into(),
+            modification_time: inode.modification_time.into(),
+            change_time: inode.change_time.into(),
+            creation_time: inode.creation_time.into(),
+            flags: flag_names(inode),
+            device,
+            data_format: inode.fork_format(Fork::Data).map_or("missing", format_name),
+            data_extents: inode.extent_count(Fork::Data),
+            attribute_format: inode.fork_format(Fork::Attribute).map(format_name),
+            attribute_extents: inode.extent_count(Fork::Attribute),
+            change_count: inode.change_count,
+            extent_size_blocks: inode.extent_size_blocks,
+            cow_extent_size_blocks: inode.cow_extent_size_blocks,
+        }
+    }
+}
+
+/// A file type in words.
+pub fn type_name(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::Regular => "regular",
+        FileType::Directory => "directory",
+        FileType::SymbolicLink => "symlink",
+        FileType::CharacterDevice => "character_device",
+        FileType::BlockDevice => "block_device",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+    }
+}
+
+/// A fork's format in words, as xfs_db has them.
+pub fn format_name(format: ForkFormat) -> &'static str {
+    match format {
+        ForkFormat::Device => "dev",
+        ForkFormat::Local => "local",
+        ForkFormat::Extents => "extents",
+        ForkFormat::Btree => "btree",
+        ForkFormat::MetadataBtree => "meta_btree",
+    }
+}
+
+/// The names of all flags that are set, in lower case.
+pub fn flag_names(inode: &Inode) -> Vec<String> {
+    let first = inode.flags.iter_names().map(|(name, _): (&str, InodeFlags)| name);
+    let second = inode.flags2.iter_names().map(|(name, _): (&str, InodeFlags2)| name);
+    first.chain(second).map(str::to_ascii_lowercase).collect()
+}

@@ -1,0 +1,46 @@
+//! Which file a command is about: a path in the image, or an inode number.
+
+use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, sync::Arc};
+
+use uxfs_core::{error::Result, filesystem::FileSystem, inode::Inode};
+use uxfs_format::units::InodeNumber;
+
+use crate::text;
+
+/// What the user named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A path from the root of the image, with or without a slash in front.
+    Path(Vec<u8>),
+    /// An inode number.
+    Inode(InodeNumber),
+}
+
+impl Target {
+    /// All digits are an inode number (a file of such a name is reached as `/123`), everything else is a path.
+    pub fn parse(argument: &OsString) -> Self {
+        let bytes = argument.as_bytes();
+        let number = argument.to_str().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        match number.and_then(|text| text.parse().ok()) {
+            Some(number) => Self::Inode(InodeNumber::new(number)),
+            None => Self::Path(bytes.to_vec()),
+        }
+    }
+
+    /// Finds the inode. The last symbolic link of a path is followed only if `follow_last` says so.
+    pub fn find(&self, filesystem: &FileSystem, follow_last: bool) -> Result<Arc<Inode>> {
+        match self {
+            Self::Inode(number) => filesystem.inode(*number),
+            Self::Path(path) => filesystem.resolve(path, follow_last),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inode(number) => write!(f, "inode {number}"),
+            Self::Path(path) => f.write_str(&text::escaped(path)),
+        }
+    }
+}
