@@ -129,5 +129,8 @@ mod tests {
         assert_eq!(ParentRecord::parse(&[0; 11]), Err(ParentPointerFault::Length { length_bytes: 11 }));
         assert_eq!(ParentRecord::parse(&[0; 13]), Err(ParentPointerFault::Length { length_bytes: 13 }));
         assert_eq!(ParentRecord::SIZE_BYTES, 12);
+        let geometry = crate::name_tree::golden::geometry();
+        let fault = ParentPointerFault::InodeNumber { inode: InodeNumber::new(0) };
+        assert_eq!(ParentRecord::verify(&[0; 12], &geometry), Err(fault.into()));
     }
 }

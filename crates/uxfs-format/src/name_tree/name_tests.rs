@@ -95,6 +95,26 @@ fn a_block_of_either_kind_is_recognised_by_its_magic() {
     }
 }
 
+#[test]
+fn field_tables_cover_their_structure_without_gap_or_overlap() {
+    use crate::field_table::{Field, OnDisk, bits};
+    fn check<T: OnDisk>() {
+        let mut next = 0;
+        for Field { name, bit_offset, bit_length, count, .. } in T::FIELDS {
+            assert_eq!(*bit_offset, next, "{name}");
+            next += bit_length * count;
+        }
+        assert_eq!(next, bits(T::SIZE_BYTES));
+    }
+    check::<super::node::NodeHeader>();
+    check::<directory::data::DataHeader>();
+    check::<directory::leaf::LeafHeader>();
+    check::<directory::free_index::FreeIndexHeader>();
+    check::<attribute::shortform::ShortformEntryHead>();
+    check::<attribute::leaf::LeafHeader>();
+    check::<attribute::leaf::LeafEntry>();
+}
+
 /// Uses every view and iterator on bytes that no verifier has seen.
 fn walk_views(bytes: &[u8]) {
     let geometry = geometry();
