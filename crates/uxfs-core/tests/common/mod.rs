@@ -22,11 +22,12 @@ pub fn inode_forms() -> Arc<Vec<u8>> {
 pub struct PatchedDevice {
     image: Arc<Vec<u8>>,
     patches: Mutex<Vec<(usize, Vec<u8>)>>,
+    bad_byte: Mutex<Option<usize>>,
 }
 
 impl PatchedDevice {
     pub fn new(image: Arc<Vec<u8>>) -> Self {
-        Self { image, patches: Mutex::default() }
+        Self { image, patches: Mutex::default(), bad_byte: Mutex::default() }
     }
 
     /// Lets `change` change the bytes at `offset`, and seals them again.
@@ -36,6 +37,11 @@ impl PatchedDevice {
         change(&mut bytes);
         assert!(checksum::seal(&mut bytes, checksum_offset));
         self.patches.lock().unwrap().push((offset, bytes));
+    }
+
+    /// Lets every read of this byte fail.
+    pub fn fail_at(&self, offset: usize) {
+        *self.bad_byte.lock().unwrap() = Some(offset);
     }
 
     pub fn mount(self) -> FileSystem {
@@ -61,6 +67,9 @@ impl BlockDevice for PatchedDevice {
         let (start, length) = (offset_bytes as usize, buffer.len());
         let outside = || DeviceError::outside(DeviceOperation::Read, offset_bytes, length as u64);
         let bytes = self.image.get(start..start.saturating_add(length)).ok_or_else(outside)?;
+        if self.bad_byte.lock().unwrap().is_some_and(|bad| (start..start + length).contains(&bad)) {
+            return Err(outside());
+        }
         buffer.copy_from_slice(bytes);
         for (offset, patch) in self.patches.lock().unwrap().iter() {
             let (from, to) = (start.max(*offset), (start + length).min(offset + patch.len()));
