@@ -180,6 +180,14 @@ fn inodes_in_use_are_those_that_bulkstat_gives() {
         let result = file_system.inode(InodeNumber::new(number));
         assert!(matches!(result, Err(Error::Operation(OperationError::NoSuchInode))), "{number}");
     }
+    // Blocks of other things, and free inodes.
+    for number in [0, 2, 63, 20_000, 1 << 40, 79] {
+        let result = file_system.inode_from_outside(InodeNumber::new(number));
+        assert!(matches!(result, Err(Error::Operation(OperationError::NoSuchInode))), "{number}");
+    }
+    assert!(matches!(file_system.inode(InodeNumber::new(63)), Err(Error::Corrupt(_))));
+    assert_eq!(file_system.inode_from_outside(InodeNumber::new(64)).unwrap().number.get(), 64);
+    file_system.prefetch_inodes([0, 64, 65, 29504, u64::MAX].map(InodeNumber::new));
 }
 
 #[test]

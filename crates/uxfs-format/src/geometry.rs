@@ -372,6 +372,26 @@ mod tests {
     }
 
     #[test]
+    fn inode_clusters_are_as_the_kernel_reads_them() {
+        let mut geometry = geometry();
+        let cluster = |geometry: &Geometry, block| {
+            let (first, length) = geometry.inode_cluster_of(AgNumber::new(0), AgBlock::new(block))?;
+            Some((first.get(), length))
+        };
+        // 32 inodes of 512 bytes: xfs_db reads inode 131 as block 128 of the device, 32 sectors.
+        assert_eq!(cluster(&geometry, 16), Some((16, 4)));
+        assert_eq!(cluster(&geometry, 23), Some((20, 4)));
+        assert_eq!(cluster(&geometry, 32767), Some((32764, 4)));
+        assert_eq!(cluster(&geometry, 32768), None);
+        // Where chunks are not aligned, the block alone.
+        geometry.inode_alignment_blocks = 0;
+        assert_eq!(cluster(&geometry, 23), Some((23, 1)));
+        assert!(geometry.group_may_hold_inode(AgNumber::new(0), AgInode::new(131)));
+        assert!(!geometry.group_may_hold_inode(AgNumber::new(0), AgInode::new(7)));
+        assert!(!geometry.group_may_hold_inode(AgNumber::new(0), AgInode::NULL));
+    }
+
+    #[test]
     fn numbers_outside_the_file_system_are_none() {
         let geometry = geometry();
         assert_eq!(geometry.split_fs_block(FsBlock::new(4 << 15)), None);

@@ -37,6 +37,29 @@ impl FileSystem {
         self.decode_inode(number, place, &buffer, cluster.offset_bytes)
     }
 
+    /// As [`inode`](Self::inode) for a number from outside (a command line, a file handle): asks the inode index first,
+    /// so that nothing is taken for an inode which is none.
+    ///
+    /// # Errors
+    /// As there; damage of the inode index.
+    pub fn inode_from_outside(&self, number: InodeNumber) -> Result<Arc<Inode>> {
+        if !self.is_inode_allocated(number)? {
+            return Err(OperationError::NoSuchInode.into());
+        }
+        self.inode(number)
+    }
+
+    /// Brings inodes into the cache that will be read soon, those of a directory for instance. Numbers that can name
+    /// no inode are left out; errors are left for the read.
+    pub fn prefetch_inodes(&self, numbers: impl IntoIterator<Item = InodeNumber>) {
+        let clusters = numbers.into_iter().filter_map(|number| Some(self.inode_cluster(number).ok()?.1));
+        let mut requests: Vec<_> =
+            clusters.map(|cluster| (Structure::InodeCluster, cluster.sector, cluster.length_bytes)).collect();
+        requests.sort_unstable_by_key(|(_, sector, _)| *sector);
+        requests.dedup();
+        self.prefetch_metadata(&requests);
+    }
+
     /// The bytes of an inode as they lie on disk, read past the cache and not verified: for looking at damage.
     ///
     /// # Errors
