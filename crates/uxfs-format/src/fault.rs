@@ -23,6 +23,8 @@ use crate::{
     },
     inode::{InodeFault, symlink::SymlinkFault},
     name_tree::{fault::NameTreeFault, node::NodeFault},
+    quota::QuotaFault,
+    realtime::group_superblock::RealtimeSuperblockFault,
     superblock::SuperblockFault,
     units::{AgBlock, AgNumber, FileBlock, InodeNumber, Lsn, Sector, Uuid},
 };
@@ -162,6 +164,12 @@ pub enum Fault {
     /// Parent pointer.
     #[error(transparent)]
     ParentPointer(#[from] ParentPointerFault),
+    /// Quota record.
+    #[error(transparent)]
+    Quota(#[from] QuotaFault),
+    /// Superblock of the realtime section.
+    #[error(transparent)]
+    RealtimeSuperblock(#[from] RealtimeSuperblockFault),
 }
 
 /// Which structure is meant, in words for people.
@@ -234,6 +242,12 @@ pub enum Structure {
     Quota,
     /// Block of disk quota records.
     QuotaBlock,
+    /// Bitmap block of a realtime group.
+    RealtimeBitmap,
+    /// Summary block of a realtime group.
+    RealtimeSummary,
+    /// Superblock of the realtime section.
+    RealtimeSuperblock,
     /// The log as a whole.
     Log,
     /// One log record.
@@ -279,6 +293,9 @@ impl Structure {
             Self::SymlinkLocal => "symbolic link",
             Self::Quota => "quota record",
             Self::QuotaBlock => "quota block",
+            Self::RealtimeBitmap => "realtime bitmap block",
+            Self::RealtimeSummary => "realtime summary block",
+            Self::RealtimeSuperblock => "realtime superblock",
             Self::Log => "log",
             Self::LogRecord => "log record",
             Self::LogItem => "log item",

@@ -25,6 +25,11 @@ use crate::{
     directory::{block, data, free_index, header::DirectoryBlockHeader, leaf as directory_leaf, shortform},
     inode::{InodeCore, symlink::SymlinkHeader},
     name_tree::{header::BlockHeader, node},
+    quota::QuotaRecord,
+    realtime::{
+        block::{BitmapWord, RealtimeBlockHeader, SummaryWord},
+        group_superblock::RealtimeSuperblock,
+    },
     superblock::Superblock,
 };
 
@@ -119,3 +124,12 @@ layout!(ReferenceCountRecord, 12, length_blocks @ 4, count @ 8);
 layout!(ReferenceCountKey, 4);
 layout!(posix_acl::AclHeader, 4);
 layout!(posix_acl::AclEntryRecord, 12, id @ 4, permissions @ 8);
+
+layout!(
+    QuotaRecord, 136, id @ 4, block_hard_limit @ 8, blocks @ 40, inode_timer @ 56, block_timer @ 60,
+    realtime_hard_limit @ 72, realtime_timer @ 96, checksum @ 108, lsn @ 112, uuid @ 120,
+);
+layout!(RealtimeBlockHeader, 48, checksum @ 4, owner @ 8, sector @ 16, lsn @ 24, uuid @ 32);
+layout!(BitmapWord, 4);
+layout!(SummaryWord, 4);
+layout!(RealtimeSuperblock, 56, checksum @ 4, padding @ 8, label @ 12, uuid @ 24, metadata_uuid @ 40);

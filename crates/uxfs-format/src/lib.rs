@@ -27,6 +27,8 @@
 //! | [`name_tree`] | the tree of name hashes below directories and attributes |
 //! | [`directory`] | directories in every form, name hashes |
 //! | [`attribute`] | extended attributes in every form, parent pointers |
+//! | [`quota`] | disk quota records |
+//! | [`realtime`] | the realtime section: recognised, not read |
 //! | [`verify`] | from a kind of structure to its verifier |
 #![forbid(unsafe_code)]
 #![deny(
@@ -53,6 +55,8 @@ pub mod geometry;
 pub mod inode;
 mod layout_checks;
 pub mod name_tree;
+pub mod quota;
+pub mod realtime;
 pub mod superblock;
 pub mod units;
 pub mod verify;

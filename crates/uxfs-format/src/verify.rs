@@ -23,6 +23,7 @@ use crate::{
         header::magic_of,
         node::{self, NodeBlock},
     },
+    quota, realtime,
     units::Sector,
 };
 
@@ -73,6 +74,11 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
             attribute::posix_acl::PosixAcl::decode(bytes).map(drop).map_err(Fault::from)
         }
         Structure::ParentPointer => ParentRecord::verify(bytes, context.geometry),
+        Structure::Quota => quota::verify_record(bytes, context),
+        Structure::QuotaBlock => quota::verify_block(bytes, context),
+        Structure::RealtimeBitmap => realtime::block::verify(bytes, realtime::block::BITMAP_MAGIC, context),
+        Structure::RealtimeSummary => realtime::block::verify(bytes, realtime::block::SUMMARY_MAGIC, context),
+        Structure::RealtimeSuperblock => realtime::group_superblock::verify(bytes, context),
         Structure::FreeSpaceHeader => allocation_group::free_space_header::verify(bytes, context),
         Structure::InodeHeader => allocation_group::inode_header::verify(bytes, context),
         Structure::FreeList => allocation_group::free_list::verify(bytes, context),
