@@ -2,14 +2,14 @@
 
 /// Bytes of a file that hold data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DataRange {
+pub struct FileRange {
     /// First byte in the file.
     pub offset_bytes: u64,
     /// How many.
     pub length_bytes: u64,
 }
 
-impl DataRange {
+impl FileRange {
     /// The byte behind the last.
     pub fn end_bytes(&self) -> u64 {
         self.offset_bytes.saturating_add(self.length_bytes)
@@ -24,7 +24,7 @@ pub const MAX_RANGES: usize = 1 << 16;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileLayout {
     size_bytes: u64,
-    ranges: Vec<DataRange>,
+    ranges: Vec<FileRange>,
 }
 
 impl FileLayout {
@@ -41,8 +41,8 @@ impl FileLayout {
 
     /// Adds a range of data behind the earlier ones. What lies beyond the size, or before the end of the last range, is
     /// left out; a hole shorter than `smallest_hole_bytes` in between becomes data.
-    pub fn push(&mut self, range: DataRange, smallest_hole_bytes: u64) {
-        let covered = self.ranges.last().map_or(0, DataRange::end_bytes);
+    pub fn push(&mut self, range: FileRange, smallest_hole_bytes: u64) {
+        let covered = self.ranges.last().map_or(0, FileRange::end_bytes);
         let start = range.offset_bytes.max(covered);
         let end = range.end_bytes().min(self.size_bytes);
         if start >= end {
@@ -52,7 +52,7 @@ impl FileLayout {
             Some(last) if start == covered || start.saturating_sub(covered) < smallest_hole_bytes => {
                 last.length_bytes = end.saturating_sub(last.offset_bytes);
             }
-            _ => self.ranges.push(DataRange { offset_bytes: start, length_bytes: end.saturating_sub(start) }),
+            _ => self.ranges.push(FileRange { offset_bytes: start, length_bytes: end.saturating_sub(start) }),
         }
     }
 
@@ -62,7 +62,7 @@ impl FileLayout {
     }
 
     /// The data ranges.
-    pub fn ranges(&self) -> &[DataRange] {
+    pub fn ranges(&self) -> &[FileRange] {
         &self.ranges
     }
 
@@ -121,8 +121,8 @@ impl Default for HoleHistogram {
 mod tests {
     use super::*;
 
-    fn range(offset_bytes: u64, length_bytes: u64) -> DataRange {
-        DataRange { offset_bytes, length_bytes }
+    fn range(offset_bytes: u64, length_bytes: u64) -> FileRange {
+        FileRange { offset_bytes, length_bytes }
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | [`tar`] | the archive |
 //! | [`directory`] | the directory, which nothing ever leaves |
 //! | [`report`] | counts and problems |
+//! | [`walk`] | from the tree to the sink |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -23,3 +24,4 @@ pub mod layout;
 pub mod report;
 pub mod sink;
 pub mod tar;
+pub mod walk;

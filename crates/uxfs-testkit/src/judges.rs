@@ -1,4 +1,4 @@
-//! Finding the outside judges: xfsprogs and the kernel.
+//! Finding the outside judges: xfsprogs, the tars and the kernel.
 //!
 //! A test names the judges that it needs with [`require!`](crate::require). Where one is missing the test fails if
 //! `UXFS_JUDGES=required`, and elsewhere says visibly that it was skipped; it never passes silently.
@@ -36,14 +36,26 @@ pub enum Judge {
     XfsLogprint,
     /// `mkfs.xfs`
     Mkfs,
+    /// GNU tar
+    GnuTar,
+    /// bsdtar of libarchive
+    BsdTar,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 6] =
-        [Self::XfsDb, Self::XfsIo, Self::XfsRepair, Self::XfsLogprint, Self::Mkfs, Self::Kernel];
+    pub const ALL: [Self; 8] = [
+        Self::XfsDb,
+        Self::XfsIo,
+        Self::XfsRepair,
+        Self::XfsLogprint,
+        Self::Mkfs,
+        Self::GnuTar,
+        Self::BsdTar,
+        Self::Kernel,
+    ];
 
     /// The tool's name; the kernel's is `kernel`.
     pub fn name(self) -> &'static str {
@@ -53,6 +65,8 @@ impl Judge {
             Self::XfsRepair => "xfs_repair",
             Self::XfsLogprint => "xfs_logprint",
             Self::Mkfs => "mkfs.xfs",
+            Self::GnuTar => "tar",
+            Self::BsdTar => "bsdtar",
             Self::Kernel => "kernel",
         }
     }

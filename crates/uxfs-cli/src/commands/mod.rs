@@ -2,6 +2,7 @@
 
 pub mod cat;
 pub mod freespace;
+pub mod extract;
 pub mod info;
 pub mod inodes;
 pub mod ls;
@@ -43,6 +44,8 @@ pub enum Command {
     Parents(parents::Arguments),
     /// Show free extents by length
     Freespace(freespace::Arguments),
+    /// Copy files out, to a directory or an archive
+    Extract(extract::Arguments),
 }
 
 impl Command {
@@ -59,6 +62,7 @@ impl Command {
             Self::Inodes(arguments) => inodes::run(arguments, context),
             Self::Parents(arguments) => parents::run(arguments, context),
             Self::Freespace(arguments) => freespace::run(arguments, context),
+            Self::Extract(arguments) => extract::run(arguments, context),
         }
     }
 }

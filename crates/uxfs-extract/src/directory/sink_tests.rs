@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     entry::{Body, Entry, Timestamp},
-    layout::{DataRange, FileLayout},
+    layout::{FileLayout, FileRange},
     report::Collector,
     sink::Encoder,
 };
@@ -49,7 +49,7 @@ impl Extraction {
 
     fn file(&mut self, path: &str, data: &[u8]) {
         let mut layout = FileLayout::new(data.len() as u64);
-        layout.push(DataRange { offset_bytes: 0, length_bytes: data.len() as u64 }, 0);
+        layout.push(FileRange { offset_bytes: 0, length_bytes: data.len() as u64 }, 0);
         self.add(path, Body::File(&layout));
         let span = self.chunk.bytes.append(data);
         DirectoryEncoder.data(0, span, &mut self.chunk);
@@ -170,7 +170,7 @@ fn everything_is_restored() {
     extraction.add("", Body::Directory);
     extraction.metadata = metadata;
     let mut layout = FileLayout::new(1 << 20);
-    layout.push(DataRange { offset_bytes: 512 << 10, length_bytes: 4096 }, 0);
+    layout.push(FileRange { offset_bytes: 512 << 10, length_bytes: 4096 }, 0);
     extraction.add("sparse", Body::File(&layout));
     let span = extraction.chunk.bytes.append(&[b'd'; 4096]);
     DirectoryEncoder.data(512 << 10, span, &mut extraction.chunk);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::*;
-use crate::{entry::Timestamp, layout::DataRange, report::Collector, sink::Sink, tar::stream::TarSink};
+use crate::{entry::Timestamp, layout::FileRange, report::Collector, sink::Sink, tar::stream::TarSink};
 
 fn metadata() -> Metadata {
     Metadata {
@@ -104,7 +104,7 @@ fn both_tars_list_every_kind() {
 
 fn full(length: u64) -> FileLayout {
     let mut layout = FileLayout::new(length);
-    layout.push(DataRange { offset_bytes: 0, length_bytes: length }, 0);
+    layout.push(FileRange { offset_bytes: 0, length_bytes: length }, 0);
     layout
 }
 
@@ -112,8 +112,8 @@ fn full(length: u64) -> FileLayout {
 fn both_tars_fill_the_holes() {
     let size = 100_000;
     let mut layout = FileLayout::new(size);
-    layout.push(DataRange { offset_bytes: 8192, length_bytes: 4096 }, 0);
-    layout.push(DataRange { offset_bytes: 65_536, length_bytes: 4096 }, 0);
+    layout.push(FileRange { offset_bytes: 8192, length_bytes: 4096 }, 0);
+    layout.push(FileRange { offset_bytes: 65_536, length_bytes: 4096 }, 0);
     let mut archive = Archive::new();
     archive.add(b"sparse", &[], Body::File(&layout), &[b'd'; 8192]);
     archive.add(b"empty", &[], Body::File(&FileLayout::new(1 << 40)), &[]);

@@ -1,0 +1,238 @@
+//! `uxfs extract`: files out of an image, to a directory or a pax archive.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, IsTerminal},
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use uxfs_core::filesystem::FileSystem;
+use uxfs_extract::{
+    directory::{DirectoryOptions, DirectorySink},
+    report::{Aspect, Counts, Observer, Problem, Severity},
+    sink::{Sink, SinkError},
+    tar::stream::TarSink,
+    walk::{ExtractOptions, Start, extract},
+};
+
+use crate::{
+    commands::Context,
+    failure::{About, Complaints, Exit, Failure, Outcome},
+    image::ImageArguments,
+    output::{JsonName, Output},
+    progress::Progress,
+    text::write_escaped,
+};
+
+/// Problems that the JSON document lists; of more it gives the number.
+const LISTED_PROBLEMS_MAX: usize = 10_000;
+
+/// Arguments of `uxfs extract`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "PATH comes out under its last name; / and DIR/. come out as their contents.\n\
+                  DIR is made if it is missing. Nothing is ever written outside of it, and existing files stay unless \
+                  --overwrite is given.\nOwners, devices and trusted attributes need root; what could not be restored is \
+                  counted, and listed with --json.\n\
+                  Examples: uxfs extract disk.img /etc --to rescued\n          \
+                  uxfs extract disk.img --tar - | tar tv")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// File or directory in the image
+    #[arg(value_name = "PATH", default_value = "/")]
+    path: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    /// Replace existing files (directories are kept and filled)
+    #[arg(long, requires = "to")]
+    overwrite: bool,
+    /// Threads that read and encode [default: one for each processor, up to 16]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
+}
+
+/// Where to.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Target {
+    /// Write files below this directory
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Write a pax archive to this file, or to standard output for -
+    #[arg(long, value_name = "FILE")]
+    tar: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let filesystem = arguments.image.open()?;
+    let start = find_start(&filesystem, &arguments.path)?;
+    let mut options = ExtractOptions::default();
+    if let Some(threads) = arguments.threads {
+        options.workers = threads.into();
+    }
+    let mut tally = Tally::new(context.json);
+    let mut is_stdout_taken = false;
+    if let Some(directory) = &arguments.target.to {
+        let sink = DirectorySink::create(directory, DirectoryOptions { overwrite: arguments.overwrite });
+        carry_out(&filesystem, &start, &options, sink?, &mut tally)?;
+    } else if let Some(file) = &arguments.target.tar {
+        is_stdout_taken = file == Path::new("-");
+        let sink = TarSink::new(open_archive(file)?);
+        carry_out(&filesystem, &start, &options, sink, &mut tally)?;
+    }
+    tally.finish(is_stdout_taken)
+}
+
+fn carry_out(
+    filesystem: &FileSystem,
+    start: &Start,
+    options: &ExtractOptions,
+    mut sink: impl Sink,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    Ok(extract(filesystem, start, options, &mut sink, tally)?)
+}
+
+impl From<SinkError> for Failure {
+    fn from(error: SinkError) -> Self {
+        match error.source.kind() {
+            io::ErrorKind::BrokenPipe => error.source.into(),
+            _ => Self::failed(error.to_string()),
+        }
+    }
+}
+
+/// Opens the archive without a buffer between: chunks are large.
+fn open_archive(path: &Path) -> Result<File, Failure> {
+    if path != Path::new("-") {
+        return File::create(path).map_err(|error| Failure::failed(error.to_string()).about(path.display()));
+    }
+    let stdout = io::stdout();
+    if stdout.is_terminal() {
+        return Err(Failure::usage("an archive would fill the terminal; redirect it or name a file"));
+    }
+    Ok(File::from(stdout.as_fd().try_clone_to_owned()?))
+}
+
+/// What PATH means: `/`, `DIR/.` and `DIR/..` their contents, anything else a file or directory under its last name.
+fn find_start(filesystem: &FileSystem, path: &Path) -> Result<Start, Failure> {
+    let bytes = path.as_os_str().as_bytes();
+    let inode = filesystem.resolve(bytes, false).about(path.display())?.number;
+    let last = bytes.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty());
+    let name = last.filter(|name| !matches!(*name, b"." | b"..")).map(<[u8]>::to_vec);
+    Ok(Start { inode, name })
+}
+
+/// Counts, tells and remembers.
+struct Tally {
+    json: bool,
+    progress: Progress,
+    counts: Counts,
+    complaints: Complaints,
+    listed: Vec<Value>,
+    problem_count: u64,
+    /// What was not restored, with an example each.
+    not_restored: BTreeMap<(Severity, Aspect), (u64, Problem)>,
+}
+
+impl Tally {
+    fn new(json: bool) -> Self {
+        Self {
+            json,
+            progress: Progress::new("files", None),
+            counts: Counts::default(),
+            complaints: Complaints::default(),
+            listed: Vec::new(),
+            problem_count: 0,
+            not_restored: BTreeMap::new(),
+        }
+    }
+
+    /// Prints the summary or the document.
+    fn finish(self, is_stdout_taken: bool) -> Outcome {
+        drop(self.progress);
+        if self.json {
+            let document = json!({
+                "directories": self.counts.directories,
+                "files": self.counts.files,
+                "symlinks": self.counts.symlinks,
+                "hard_links": self.counts.hard_links,
+                "special_files": self.counts.specials,
+                "data_bytes": self.counts.data_bytes,
+                "problem_count": self.problem_count,
+                "problems": self.listed,
+            });
+            if is_stdout_taken {
+                eprintln!("{document}");
+            } else {
+                let mut output = Output::new();
+                output.json(&document)?;
+                output.finish()?;
+            }
+            return Ok(self.complaints.exit());
+        }
+        for ((severity, aspect), (count, example)) in &self.not_restored {
+            let verb = if *severity == Severity::LeftOut { "left out" } else { "not restored" };
+            eprintln!("uxfs: {aspect} {verb}: {count} (first: {})", describe(example));
+        }
+        Ok(self.complaints.exit())
+    }
+}
+
+impl Observer for Tally {
+    fn progress(&mut self, part: &Counts) {
+        self.counts.add(part);
+        self.progress.add(part.entries());
+    }
+
+    fn problem(&mut self, problem: Problem) {
+        self.problem_count += 1;
+        if self.json && self.listed.len() < LISTED_PROBLEMS_MAX {
+            self.listed.push(document(&problem));
+        }
+        self.complaints.raise(match problem.severity {
+            Severity::NotRestored | Severity::LeftOut => Exit::Success,
+            Severity::Failed => Exit::Failed,
+            Severity::Unsupported => Exit::Unsupported,
+            Severity::Damaged => Exit::Corruption,
+        });
+        match problem.severity {
+            Severity::NotRestored | Severity::LeftOut => {
+                let key = (problem.severity, problem.aspect);
+                self.not_restored.entry(key).or_insert((0, problem)).0 += 1;
+            }
+            _ if self.json => {}
+            _ => eprintln!("uxfs: {}", describe(&problem)),
+        }
+    }
+}
+
+fn describe(problem: &Problem) -> String {
+    let mut text = Vec::new();
+    let path: &[u8] = if problem.path.is_empty() { b"." } else { &problem.path };
+    // Writing to memory cannot fail.
+    let _ = write_escaped(&mut text, path);
+    format!("{}: {}: {}", String::from_utf8_lossy(&text), problem.aspect, problem.reason)
+}
+
+fn document(problem: &Problem) -> Value {
+    let path = JsonName::new(&problem.path);
+    let severity = match problem.severity {
+        Severity::NotRestored => "not_restored",
+        Severity::LeftOut => "left_out",
+        Severity::Unsupported => "unsupported",
+        Severity::Failed => "failed",
+        Severity::Damaged => "damaged",
+    };
+    json!({
+        "path": path.text(),
+        "path_hex": path.hex(),
+        "severity": severity,
+        "aspect": problem.aspect.name(),
+        "reason": problem.reason,
+    })
+}

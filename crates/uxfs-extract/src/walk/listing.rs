@@ -1,0 +1,117 @@
+//! The entries of one directory, some ahead of the walk, so that their inodes can be read together.
+
+use std::{collections::VecDeque, ops::Range, sync::Arc};
+
+use uxfs_core::{
+    directory::read::DirectoryReader,
+    error::{Error, Result},
+    filesystem::FileSystem,
+    inode::Inode,
+};
+use uxfs_format::{
+    fault::Structure,
+    units::{FileBlock, InodeNumber, Sector},
+};
+
+/// Entries that are looked at together.
+const WINDOW_ENTRIES: usize = 256;
+
+/// Where the listing of a directory stands.
+pub struct Listing<'a> {
+    filesystem: &'a FileSystem,
+    inode: Arc<Inode>,
+    /// `None` at the end.
+    reader: Option<DirectoryReader<'a>>,
+    /// Damage met behind the entries at hand.
+    error: Option<Error>,
+    /// Where reading went on after damage; never back.
+    resumed_at: Option<FileBlock>,
+    names: Vec<u8>,
+    entries: VecDeque<(InodeNumber, Range<usize>)>,
+}
+
+impl<'a> Listing<'a> {
+    /// A listing that has not begun.
+    pub fn new(filesystem: &'a FileSystem, inode: Arc<Inode>) -> Self {
+        let opened = filesystem.open_directory(&inode, 0);
+        let (reader, error) = match opened {
+            Ok(reader) => (Some(reader), None),
+            Err(error) => (None, Some(error)),
+        };
+        let (names, entries) = (Vec::new(), VecDeque::new());
+        Self { filesystem, inode, reader, error, resumed_at: None, names, entries }
+    }
+
+    /// Puts the next name into `name` and gives its inode; `None` at the end. After an error come the entries of the
+    /// directory's later blocks.
+    pub fn next(&mut self, name: &mut Vec<u8>) -> Option<Result<InodeNumber>> {
+        loop {
+            if let Some((inode, range)) = self.entries.pop_front() {
+                name.clear();
+                name.extend_from_slice(self.names.get(range).unwrap_or_default());
+                return Some(Ok(inode));
+            }
+            if let Some(error) = self.error.take() {
+                self.resume_behind(&error);
+                return Some(Err(error));
+            }
+            self.reader.as_ref()?;
+            self.fill();
+        }
+    }
+
+    fn fill(&mut self) {
+        self.names.clear();
+        while self.entries.len() < WINDOW_ENTRIES
+            && let Some(reader) = &mut self.reader
+        {
+            match reader.next_entry() {
+                Ok(Some(entry)) if matches!(entry.name, b"." | b"..") => {}
+                Ok(Some(entry)) => {
+                    let start = self.names.len();
+                    self.names.extend_from_slice(entry.name);
+                    self.entries.push_back((entry.inode, start..self.names.len()));
+                }
+                Ok(None) => self.reader = None,
+                Err(error) => {
+                    self.reader = None;
+                    self.error = Some(error);
+                }
+            }
+        }
+        self.prefetch_inodes();
+    }
+
+    /// Goes on with the directory block behind the damaged one.
+    fn resume_behind(&mut self, error: &Error) {
+        let Error::Corrupt(corruption) = error else { return };
+        let Some(block) = corruption.location.file_block else { return };
+        let geometry = self.filesystem.geometry();
+        let per_block = u64::from(geometry.blocks_per_directory_block());
+        let next = FileBlock::new((block.get() / per_block).saturating_add(1).saturating_mul(per_block));
+        if next >= geometry.directory_leaf_start() || self.resumed_at.is_some_and(|last| next <= last) {
+            return;
+        }
+        self.resumed_at = Some(next);
+        let cookie = (next.get() << geometry.block_log) >> 3;
+        self.reader = self.filesystem.open_directory(&self.inode, cookie).ok();
+    }
+
+    fn prefetch_inodes(&self) {
+        let clusters = self.entries.iter().filter_map(|(inode, _)| self.cluster(*inode));
+        let mut clusters: Vec<(Structure, Sector, u32)> = clusters.collect();
+        clusters.sort_unstable_by_key(|(_, sector, _)| *sector);
+        clusters.dedup_by_key(|(_, sector, _)| *sector);
+        if clusters.len() > 1 {
+            self.filesystem.prefetch_metadata(&clusters);
+        }
+    }
+
+    fn cluster(&self, inode: InodeNumber) -> Option<(Structure, Sector, u32)> {
+        let geometry = self.filesystem.geometry();
+        let place = geometry.inode_place(inode)?;
+        let (first, length_blocks) = geometry.inode_cluster_of(place.group, place.block)?;
+        let sector = geometry.sector_of_group_block(place.group, first)?;
+        Some((Structure::InodeCluster, sector, length_blocks << geometry.block_log))
+    }
+}

@@ -1,0 +1,290 @@
+//! The walk: depth first, in directory order, never twice into one directory.
+
+use std::sync::Arc;
+
+use uxfs_core::{
+    filesystem::FileSystem,
+    inode::{FileType, Inode},
+};
+use uxfs_format::{features::Unsupported, units::InodeNumber};
+
+use super::{
+    Start,
+    batch::{Task, Work},
+    links::{FirstNames, InodeSet, PathId, PathTable},
+    listing::Listing,
+    pipeline::{Pipeline, Slot},
+    problem,
+    worker::fill_layout,
+};
+use crate::{
+    chunk::CHUNK_BYTES,
+    entry::is_safe_component,
+    layout::{FileLayout, FileRange},
+    report::{Aspect, Problem, Severity},
+};
+
+/// Files up to this size are one task; larger ones are cut up.
+const WHOLE_FILE_BYTES: u64 = 256 << 10;
+/// What an entry takes in a chunk beside its data and paths, about.
+const ENTRY_BYTES: usize = 2048;
+/// Longest path. A tree can be deeper than any path that the kernel takes; an image can ask for more than memory holds.
+const MAX_PATH_BYTES: usize = 64 << 10;
+
+/// A directory on the way from the start to where the walk is.
+struct Level<'a> {
+    listing: Listing<'a>,
+    /// Length of the path above it.
+    above_bytes: usize,
+    /// Its path, once a file with several names was found in it.
+    path: Option<PathId>,
+}
+
+/// Walks the tree.
+pub struct Scout<'a, R> {
+    filesystem: &'a FileSystem,
+    pipeline: &'a Pipeline<R>,
+    slot: Option<Slot<R>>,
+    /// What the slot's chunk will hold, about.
+    planned_bytes: usize,
+    levels: Vec<Level<'a>>,
+    path: Vec<u8>,
+    name: Vec<u8>,
+    target: Vec<u8>,
+    directories: InodeSet,
+    paths: PathTable,
+    first_names: FirstNames,
+}
+
+/// The work was stopped.
+struct Stopped;
+
+type Step = std::result::Result<(), Stopped>;
+
+impl<'a, R> Scout<'a, R> {
+    /// A walk that has not begun.
+    pub fn new(filesystem: &'a FileSystem, pipeline: &'a Pipeline<R>) -> Self {
+        Self {
+            filesystem,
+            pipeline,
+            slot: None,
+            planned_bytes: 0,
+            levels: Vec::new(),
+            path: Vec::new(),
+            name: Vec::new(),
+            target: Vec::new(),
+            directories: InodeSet::default(),
+            paths: PathTable::default(),
+            first_names: FirstNames::default(),
+        }
+    }
+
+    /// Walks until the end, or until the work is stopped.
+    pub fn run(mut self, start: &Start) {
+        if self.walk(start).and_then(|()| self.submit()).is_ok() {
+            self.pipeline.complete();
+        }
+    }
+
+    fn walk(&mut self, start: &Start) -> Step {
+        match &start.name {
+            Some(name) => self.visit(name, start.inode)?,
+            None => match self.filesystem.inode(start.inode) {
+                Ok(inode) => self.begin_directory(inode, 0)?,
+                Err(error) => self.tell(problem(b"", Aspect::Existence, &error))?,
+            },
+        }
+        while let Some(level) = self.levels.last_mut() {
+            let mut name = std::mem::take(&mut self.name);
+            let next = level.listing.next(&mut name);
+            match next {
+                Some(Ok(inode)) => self.visit(&name, inode)?,
+                Some(Err(error)) => self.tell(problem(&self.path, Aspect::Directory, &error))?,
+                None => self.end_directory()?,
+            }
+            self.name = name;
+        }
+        Ok(())
+    }
+
+    /// Goes to one entry of the current directory.
+    fn visit(&mut self, name: &[u8], number: InodeNumber) -> Step {
+        let above_bytes = self.path.len();
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(name);
+        let is_entered = self.visit_path(name, number, above_bytes)?;
+        if !is_entered {
+            self.path.truncate(above_bytes);
+        }
+        Ok(())
+    }
+
+    /// Says whether the path now leads into a directory.
+    fn visit_path(
+        &mut self,
+        name: &[u8],
+        number: InodeNumber,
+        above_bytes: usize,
+    ) -> std::result::Result<bool, Stopped> {
+        if !is_safe_component(name) {
+            return self.leave_out(Severity::Damaged, "no file can have this name");
+        }
+        if self.path.len() > MAX_PATH_BYTES {
+            return self.leave_out(Severity::Failed, "the path is too long");
+        }
+        let inode = match self.filesystem.inode(number) {
+            Ok(inode) => inode,
+            Err(error) => {
+                self.tell(problem(&self.path, Aspect::Existence, &error))?;
+                return Ok(false);
+            }
+        };
+        if inode.file_type == FileType::Directory {
+            if !self.directories.insert(number.get()) {
+                return self.leave_out(Severity::Damaged, "this directory has another name already");
+            }
+            self.begin_directory(inode, above_bytes)?;
+            return Ok(true);
+        }
+        self.visit_file(name, inode)?;
+        Ok(false)
+    }
+
+    fn leave_out(&mut self, severity: Severity, reason: &str) -> std::result::Result<bool, Stopped> {
+        let problem = Problem::new(&self.path, severity, Aspect::Existence, reason);
+        self.tell(problem)?;
+        Ok(false)
+    }
+
+    fn begin_directory(&mut self, inode: Arc<Inode>, above_bytes: usize) -> Step {
+        self.directories.insert(inode.number.get());
+        let listing = Listing::new(self.filesystem, Arc::clone(&inode));
+        self.levels.push(Level { listing, above_bytes, path: None });
+        self.add(Work::Entry(inode), 0)
+    }
+
+    fn end_directory(&mut self) -> Step {
+        self.add(Work::EndDirectory, 0)?;
+        if let Some(level) = self.levels.pop() {
+            self.path.truncate(level.above_bytes);
+        }
+        Ok(())
+    }
+
+    fn visit_file(&mut self, name: &[u8], inode: Arc<Inode>) -> Step {
+        if inode.is_realtime() {
+            let error = Unsupported::RealtimeData.into();
+            return self.tell(problem(&self.path, Aspect::Contents, &error));
+        }
+        if inode.link_count > 1 {
+            if let Some(first) = self.first_names.seen(inode.number.get()) {
+                return self.add_hard_link(inode, first);
+            }
+            self.remember(name, &inode);
+        }
+        if inode.file_type == FileType::Regular && inode.size_bytes > WHOLE_FILE_BYTES {
+            return self.add_large_file(inode);
+        }
+        let data_bytes = if inode.file_type == FileType::Regular { inode.size_bytes as usize } else { 0 };
+        self.add(Work::Entry(inode), data_bytes)
+    }
+
+    fn remember(&mut self, name: &[u8], inode: &Inode) {
+        let above = self.keep_directory_path(name.len());
+        if let Some(path) = self.paths.add(above, name) {
+            self.first_names.remember(inode.number.get(), inode.link_count, path);
+        }
+    }
+
+    /// Keeps the path of the current directory, that is without the last `name_bytes`; parts of it may be kept already.
+    fn keep_directory_path(&mut self, name_bytes: usize) -> Option<PathId> {
+        let kept = self.levels.iter().rposition(|level| level.path.is_some());
+        let mut above = kept.and_then(|index| self.levels.get(index)).and_then(|level| level.path);
+        for index in kept.map_or(0, |index| index + 1)..self.levels.len() {
+            let below = self.levels.get(index + 1).map(|level| level.above_bytes);
+            let end = below.unwrap_or(self.path.len().saturating_sub(name_bytes));
+            let Some(level) = self.levels.get_mut(index) else { break };
+            let component = self.path.get(level.above_bytes..end).unwrap_or_default();
+            let component = component.strip_prefix(b"/").unwrap_or(component);
+            let component = component.strip_suffix(b"/").unwrap_or(component);
+            // The start may be a directory without a name.
+            if !component.is_empty() {
+                above = self.paths.add(above, component);
+                level.path = above;
+            }
+        }
+        above
+    }
+
+    fn add_hard_link(&mut self, inode: Arc<Inode>, first: PathId) -> Step {
+        self.paths.path(first, &mut self.target);
+        self.make_room(ENTRY_BYTES + self.target.len() + self.path.len())?;
+        if let Some(slot) = &mut self.slot {
+            let target = slot.batch.add_path(&self.target);
+            self.planned_bytes += self.target.len();
+            return self.add(Work::HardLink(inode, target), 0);
+        }
+        Ok(())
+    }
+
+    fn add_large_file(&mut self, inode: Arc<Inode>) -> Step {
+        let mut layout = FileLayout::default();
+        if let Err(error) = fill_layout(&mut layout, self.filesystem, &inode) {
+            self.tell(problem(&self.path, Aspect::Contents, &error))?;
+        }
+        let layout = Arc::new(layout);
+        self.add(Work::BeginFile(Arc::clone(&inode), Arc::clone(&layout)), 0)?;
+        for range in layout.ranges() {
+            let mut rest = *range;
+            while rest.length_bytes > 0 {
+                let length_bytes = rest.length_bytes.min(CHUNK_BYTES as u64);
+                let piece = FileRange { length_bytes, ..rest };
+                self.add(Work::Data(Arc::clone(&inode), piece), length_bytes as usize)?;
+                rest.offset_bytes += length_bytes;
+                rest.length_bytes -= length_bytes;
+            }
+        }
+        self.add(Work::EndFile(layout.data_bytes()), 0)
+    }
+
+    /// Adds a task about the current path.
+    fn add(&mut self, work: Work, data_bytes: usize) -> Step {
+        let head_bytes = if matches!(work, Work::Data(..)) { 64 } else { ENTRY_BYTES };
+        let bytes = data_bytes + head_bytes + self.path.len();
+        if !matches!(work, Work::HardLink(..)) {
+            self.make_room(bytes)?;
+        }
+        if let Some(slot) = &mut self.slot {
+            let path = slot.batch.add_path(&self.path);
+            slot.batch.tasks.push(Task { path, work });
+            self.planned_bytes += bytes;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, problem: Problem) -> Step {
+        self.make_room(ENTRY_BYTES)?;
+        self.planned_bytes += ENTRY_BYTES;
+        self.slot.iter_mut().for_each(|slot| slot.chunk.problems.push(problem.clone()));
+        Ok(())
+    }
+
+    /// Sees to it that there is a slot with room for that much, or an empty one.
+    fn make_room(&mut self, bytes: usize) -> Step {
+        if self.planned_bytes > 0 && self.planned_bytes + bytes > CHUNK_BYTES {
+            self.submit()?;
+        }
+        if self.slot.is_none() {
+            self.slot = Some(self.pipeline.take_free().ok_or(Stopped)?);
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Step {
+        self.planned_bytes = 0;
+        self.slot.take().into_iter().for_each(|slot| self.pipeline.submit(slot));
+        Ok(())
+    }
+}
