@@ -1,8 +1,8 @@
 //! One file per command: its arguments, its help with an example, and what it prints.
 
 pub mod cat;
-pub mod freespace;
 pub mod extract;
+pub mod freespace;
 pub mod info;
 pub mod inodes;
 pub mod ls;
