@@ -1,10 +1,11 @@
 //! The file system object. Everything is reached through `&FileSystem`, from as many threads as the caller has.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use uxfs_block::{
     cache::{
         Buffer, BufferVerifier, Cache, CacheCounters, CacheOptions, Piece, ReadError,
+        prefetcher::Prefetcher,
         pressure::{PressureWatch, default_budget_bytes},
     },
     device::BlockDevice,
@@ -22,10 +23,15 @@ use crate::{
     mount::MountOptions,
 };
 
+/// Threads that read ahead on a slow device: one waits for a batch while another prepares the next.
+const PREFETCH_THREADS: usize = 2;
+
 /// A mounted file system.
 #[derive(Debug)]
 pub struct FileSystem {
     cache: Arc<Cache>,
+    /// Started when the device turns out to be slow; none where no thread could be started.
+    prefetcher: OnceLock<Option<Prefetcher>>,
     geometry: Geometry,
     superblock: Superblock,
     options: MountOptions,
@@ -101,7 +107,7 @@ impl FileSystem {
     ) -> Self {
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
-        Self { cache, geometry, superblock, options }
+        Self { cache, prefetcher: OnceLock::new(), geometry, superblock, options }
     }
 
     /// Sizes and address conversions.
@@ -166,11 +172,23 @@ impl FileSystem {
     }
 
     /// Brings metadata into the cache that will be read soon. It is verified when it is read; errors are left for
-    /// then. Takes at most about a tenth of the cache's budget at once.
+    /// then. Takes at most about a tenth of the cache's budget at once. Where the device is slow another thread reads it:
+    /// ask for what comes after the next thing, not for the next.
     pub fn prefetch_metadata(&self, requests: &[(Structure, Sector, u32)]) {
         let pieces: Vec<Piece> =
             requests.iter().map(|(_, sector, length_bytes)| piece((*sector, *length_bytes))).collect();
-        self.cache.prefetch(pieces.iter().map(std::slice::from_ref));
+        if self.cache.is_device_slow()
+            && let Some(prefetcher) = self.prefetcher()
+        {
+            prefetcher.request(pieces);
+        } else {
+            self.cache.prefetch(pieces.iter().map(std::slice::from_ref));
+        }
+    }
+
+    fn prefetcher(&self) -> Option<&Prefetcher> {
+        let start = || Prefetcher::start(Arc::clone(&self.cache), PREFETCH_THREADS).ok();
+        self.prefetcher.get_or_init(start).as_ref()
     }
 
     /// What the cache has done so far.

@@ -375,6 +375,38 @@ fn one_bad_buffer_does_not_spoil_a_batch() {
     assert_eq!(are_good, [true, true, true, true, false, true, true, true]);
 }
 
+#[test]
+fn a_background_thread_reads_ahead() {
+    let device = Gated::new(512, true);
+    let cache = Arc::new(cache(device, 1 << 20, 4));
+    let prefetcher = prefetcher::Prefetcher::start(cache.clone(), 2).unwrap();
+    for window in 0..4 {
+        prefetcher.request((window * 8..window * 8 + 8).map(piece).collect());
+    }
+    while cache.counters().prefetched < 32 {
+        std::thread::yield_now();
+    }
+    for block in 0..32 {
+        assert_eq!(u64::from(cache.read(&[piece(block)], &Unverified).unwrap()[0]), block);
+    }
+    assert_eq!(cache.counters().misses, 0);
+    drop(prefetcher);
+    assert_eq!(Arc::strong_count(&cache), 1);
+}
+
+/// Invariants 1 and 2 of the prefetcher, with a device that does not answer for a while.
+#[test]
+fn asking_to_read_ahead_does_not_wait() {
+    let device = Gated::new(512, false);
+    let cache = Arc::new(cache(device.clone(), 1 << 20, 4));
+    let prefetcher = prefetcher::Prefetcher::start(cache.clone(), 1).unwrap();
+    (0..100).for_each(|window| prefetcher.request(vec![piece(window)]));
+    device.open();
+    assert_eq!(cache.read(&[piece(99)], &Unverified).unwrap()[0], 99);
+    drop(prefetcher);
+    assert!(cache.counters().prefetched <= 34);
+}
+
 /// Any order of lookups, batches, prefetches and forgetting gives the device's bytes within the budget.
 mod model {
     use proptest::prelude::*;

@@ -34,6 +34,7 @@ mod eviction;
 mod flight;
 mod key;
 mod load;
+pub mod prefetcher;
 pub mod pressure;
 mod readahead;
 mod shard;
@@ -217,6 +218,11 @@ impl Cache {
     /// What requests and bytes cost on the device, once batches have shown it.
     pub fn device_costs(&self) -> Option<DeviceCosts> {
         self.planner.lock().costs()
+    }
+
+    /// Whether the device is slow enough, by what batches have taken, for another thread to be worth waking for them.
+    pub fn is_device_slow(&self) -> bool {
+        self.planner.lock().is_device_slow()
     }
 
     fn shard_index(&self, hash: u64) -> usize {

@@ -28,6 +28,11 @@ const FIRST_TRIALS: u64 = 4;
 const TRIAL_INTERVAL: u64 = 16;
 /// "About the same" is up to this many times as long.
 const CLOSE_RATIO: f64 = 3.0;
+/// Weight of a new batch in the average time of a buffer.
+const RECENT: f64 = 0.25;
+/// Where a buffer of a batch takes longer, the thread that wants it had better do something else meanwhile: several
+/// times what handing work to another thread costs.
+const SLOW_BUFFER_SECONDS: f64 = 30e-6;
 /// Share of independence below which two kinds of batches count as one.
 const MIN_INDEPENDENCE: f64 = 0.05;
 
@@ -114,6 +119,8 @@ pub(super) struct Planner {
     batches: u64,
     /// How the batch before was read.
     last: Option<ReadStrategy>,
+    /// Time for each buffer of the last batches.
+    buffer_seconds: f64,
 }
 
 /// What a batch of wanted ranges looks like, in the order of their offsets.
@@ -207,8 +214,14 @@ impl Planner {
             return;
         }
         self.last = Some(if gap_bytes > 0 { ReadStrategy::Through } else { ReadStrategy::Exact });
+        let seconds = elapsed.as_secs_f64() / buffers as f64;
+        self.buffer_seconds += (seconds - self.buffer_seconds) * RECENT;
         self.fit.observe(requests, bytes, elapsed);
         self.costs = self.fit.costs().or(self.costs);
+    }
+
+    pub fn is_device_slow(&self) -> bool {
+        self.buffer_seconds > SLOW_BUFFER_SECONDS
     }
 
     pub fn costs(&self) -> Option<DeviceCosts> {

@@ -145,3 +145,13 @@ fn small_or_scattered_batches_are_read_exactly() {
     assert_eq!(planner.gap_limit_bytes((0..100).map(|index| (index << 20, 4096))), 0, "gaps too wide");
     assert_eq!(planner.gap_limit_bytes((0..100).map(|index| (index << 13, 4096))), MAX_GAP_BYTES);
 }
+
+#[test]
+fn slow_devices_are_told_from_fast_ones() {
+    let mut planner = Planner::new(None);
+    assert!(!planner.is_device_slow());
+    (0..20).for_each(|_| planner.observe(100, 100, 409_600, 0, Duration::from_micros(500)));
+    assert!(!planner.is_device_slow(), "5 us a buffer");
+    (0..20).for_each(|_| planner.observe(100, 100, 409_600, 0, Duration::from_millis(20)));
+    assert!(planner.is_device_slow(), "200 us a buffer");
+}
