@@ -22,6 +22,10 @@ use crate::{
         leaf::DirectoryLeafFault, shortform::DirectoryShortformFault,
     },
     inode::{InodeFault, symlink::SymlinkFault},
+    log::{
+        LogFault, item::LogItemFault, operation::LogOperationFault, record::LogRecordFault,
+        transaction::TransactionFault,
+    },
     name_tree::{fault::NameTreeFault, node::NodeFault},
     quota::QuotaFault,
     realtime::group_superblock::RealtimeSuperblockFault,
@@ -107,6 +111,21 @@ pub enum Fault {
     /// Superblock.
     #[error(transparent)]
     Superblock(#[from] SuperblockFault),
+    /// The log as a whole.
+    #[error(transparent)]
+    Log(#[from] LogFault),
+    /// A log record.
+    #[error(transparent)]
+    LogRecord(#[from] LogRecordFault),
+    /// An operation in a log record.
+    #[error(transparent)]
+    LogOperation(#[from] LogOperationFault),
+    /// The assembly of a logged transaction.
+    #[error(transparent)]
+    Transaction(#[from] TransactionFault),
+    /// A log item.
+    #[error(transparent)]
+    LogItem(#[from] LogItemFault),
     /// Inode.
     #[error(transparent)]
     Inode(#[from] InodeFault),

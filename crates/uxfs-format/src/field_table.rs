@@ -65,7 +65,10 @@ pub struct Field {
 
 /// Field types whose least significant byte comes first. [`on_disk!`](crate::on_disk) wants it of every field that is
 /// marked `little`, so that a mark cannot contradict its type.
-pub trait LittleEndian {}
+pub trait LittleEndian {
+    /// True.
+    const LITTLE_ENDIAN: bool = true;
+}
 
 impl LittleEndian for zerocopy::little_endian::U16 {}
 impl LittleEndian for zerocopy::little_endian::U32 {}
@@ -159,12 +162,9 @@ pub const fn bits(bytes: usize) -> u32 {
 #[macro_export]
 macro_rules! on_disk {
     (@little $type:ty) => { false };
-    (@little $type:ty, little) => {{
-        const fn is_little_endian<T: $crate::field_table::LittleEndian>() -> bool {
-            true
-        }
-        is_little_endian::<$type>()
-    }};
+    (@little $type:ty, little) => {
+        <$type as $crate::field_table::LittleEndian>::LITTLE_ENDIAN
+    };
     ($(
         $(#[$meta:meta])*
         pub struct $name:ident {

@@ -24,6 +24,7 @@ use crate::{
     },
     directory::{block, data, free_index, header::DirectoryBlockHeader, leaf as directory_leaf, shortform},
     inode::{InodeCore, symlink::SymlinkHeader},
+    log,
     name_tree::{header::BlockHeader, node},
     quota::QuotaRecord,
     realtime::{
@@ -133,3 +134,32 @@ layout!(RealtimeBlockHeader, 48, checksum @ 4, owner @ 8, sector @ 16, lsn @ 24,
 layout!(BitmapWord, 4);
 layout!(SummaryWord, 4);
 layout!(RealtimeSuperblock, 56, checksum @ 4, padding @ 8, label @ 12, uuid @ 24, metadata_uuid @ 40);
+
+layout!(
+    log::record::RecordHeader, 512, cycle @ 4, length_bytes @ 12, lsn @ 16, tail_lsn @ 24, checksum @ 32,
+    operation_count @ 40, cycle_data @ 44, format @ 300, uuid @ 304, buffer_size_bytes @ 320,
+);
+layout!(log::record::ExtensionHeader, 512, cycle_data @ 4, padding @ 260);
+layout!(log::operation::OperationHeader, 12, length_bytes @ 4, client @ 8, flags @ 9);
+layout!(log::operation::UnmountRecord, 8);
+layout!(log::transaction::TransactionHeader, 16, region_count @ 12);
+layout!(log::item::ItemHeader, 4);
+layout!(log::intent::IntentHeader, 16, extent_count @ 4, id @ 8);
+layout!(log::intent::DoneHeader, 16, intent_id @ 8);
+layout!(log::intent::MapExtent, 32, length_blocks @ 24, flags @ 28);
+layout!(log::intent::PhysicalExtent, 16, flags @ 12);
+layout!(log::free_extent::FreedExtent, 16);
+layout!(log::free_extent::PackedFreedExtent, 12);
+layout!(log::attribute::AttributeFormat, 40, id @ 8, inode @ 16, operation @ 24, name_bytes @ 28, filter @ 36);
+layout!(log::exchange::ExchangeIntent, 88, first_inode @ 16, first_generation @ 32, flags @ 64, second_size_bytes @ 80);
+layout!(log::inode_create_item::InodeCreateItem, 28, group @ 4, generation @ 24);
+layout!(log::quota_item::QuotaFormat, 24, buffer_sector @ 8, offset_bytes @ 20);
+layout!(log::quota_item::QuotaOffItem, 20);
+layout!(log::buffer_item::BufferFormat, 20, length_sectors @ 6, sector @ 8, map_words @ 16);
+layout!(log::inode_item::InodeFormat, 56, inode @ 16, device @ 24, buffer_sector @ 40, buffer_offset_bytes @ 52);
+layout!(log::inode_item::PackedInodeFormat, 52, inode @ 12, device @ 20, buffer_sector @ 36);
+layout!(
+    log::inode_item::LoggedInodeCore, 176, link_count @ 16, large_data_extents @ 24, access_time @ 32, size_bytes @ 56,
+    data_extents @ 76, fork_offset @ 82, flags @ 90, next_unlinked @ 96, change_count @ 104, flags2 @ 120,
+    creation_time @ 144, inode @ 152, uuid @ 160,
+);

@@ -20,6 +20,7 @@
 //! | [`describe`] | any structure as a tree of fields, for `inspect` and the field fuzzer |
 //! | [`fault`] | what can be wrong with a structure, and where |
 //! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
+//! | [`log`] | log records, operations, transactions and items |
 //! | [`superblock`] | the superblock |
 //! | [`inode`] | inodes: core, forks, times, symbolic links |
 //! | [`allocation_group`] | headers of a group: AGF, AGI, AGFL |
@@ -54,6 +55,7 @@ pub mod field_table;
 pub mod geometry;
 pub mod inode;
 mod layout_checks;
+pub mod log;
 pub mod name_tree;
 pub mod quota;
 pub mod realtime;
