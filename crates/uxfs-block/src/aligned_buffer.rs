@@ -152,10 +152,12 @@ impl BufferPool {
         self.shared.mapped_bytes.load(Ordering::Relaxed)
     }
 
-    /// Unmaps the free chunks that are kept for later.
+    /// Gives back what is free: unmaps the chunks that are kept for later, and lets the system have the free pages of
+    /// all others. They stay mapped, and are zeroes when they are used again.
     pub fn trim(&self) {
         let spare = std::mem::take(&mut *self.shared.spare.lock());
         self.shared.unmap(spare);
+        self.shared.stripes.iter().for_each(|stripe| stripe.lock().release_free_pages());
     }
 }
 
@@ -287,6 +289,23 @@ impl Stripe {
         self.vacant.push(index);
         self.chunks[index].take()
     }
+
+    #[cfg(not(miri))]
+    fn release_free_pages(&self) {
+        for order in order_of(PAGE_BYTES)..self.chunk_order {
+            for place in &self.free[order] {
+                let memory = self.memory(Slot { place: *place, order }).as_ptr().cast();
+                // SAFETY: whole pages of a mapping that is private and anonymous, in a slot that is free: nobody has
+                // a reference to them, and while this stripe is locked nobody gets one. Refused, nothing changes.
+                let _ = unsafe {
+                    rustix::mm::madvise(memory, slot_bytes(order), rustix::mm::Advice::LinuxDontNeed)
+                };
+            }
+        }
+    }
+
+    #[cfg(miri)]
+    fn release_free_pages(&self) {}
 
     fn memory(&self, slot: Slot) -> NonNull<u8> {
         let chunk = self.chunks[slot.place >> self.chunk_order].as_ref().expect("its slots are in use");

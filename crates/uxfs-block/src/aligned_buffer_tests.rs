@@ -70,6 +70,20 @@ fn sizes_share_chunks() {
     assert_eq!((whole.len(), pool.mapped_bytes()), (65536, 2 << 16));
 }
 
+/// Invariants 1 and 3 while free pages go back to the system.
+#[test]
+fn trimming_leaves_buffers_in_use_alone() {
+    let pool = BufferPool::new(1 << 18, 512);
+    let mut buffers: Vec<_> = (0..200).map(|index| pool.allocate(512 << (index % 5)).unwrap()).collect();
+    buffers.iter_mut().for_each(|buffer| buffer.fill(7));
+    let kept: Vec<_> = buffers.into_iter().step_by(3).collect();
+    pool.trim();
+    assert!(kept.iter().all(|buffer| buffer.iter().all(|byte| *byte == 7)));
+    let again: Vec<_> = (0..100).map(|_| pool.allocate(4096).unwrap()).collect();
+    assert!(again.iter().flat_map(|buffer| buffer.iter()).all(|byte| [0, 7].contains(byte)));
+    assert!(kept.iter().all(|buffer| buffer.iter().all(|byte| *byte == 7)));
+}
+
 #[test]
 fn mapping_can_be_limited() {
     let pool = BufferPool::new(1 << 16, 512);
