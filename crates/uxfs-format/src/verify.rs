@@ -49,6 +49,7 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
         Structure::Inode => inode::verify::verify_inode_in_place(bytes, context),
         Structure::InodeCluster => inode::verify_inode_cluster(bytes, context),
         Structure::Symlink => inode::symlink::verify_symlink(bytes, context),
+        Structure::SymlinkLocal => Ok(inode::symlink::verify_target(bytes)?),
         Structure::DirectoryShortform => directory::shortform::Shortform::verify(bytes, context.geometry),
         Structure::DirectoryBlock => SingleBlock::verify(bytes, context),
         Structure::DirectoryData => DataBlock::verify(bytes, context),

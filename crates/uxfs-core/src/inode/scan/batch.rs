@@ -15,8 +15,8 @@ use uxfs_format::{
 use super::{ScanEvent, ScannedInode, Visit, Worker};
 use crate::error::Result;
 
-/// Bytes of inodes in a batch: small enough to stay in a processor's cache between reading and verifying.
-const BATCH_BYTES: u64 = 256 << 10;
+/// Bytes of inodes in a batch: one large read, yet small enough to stay in a processor's cache until it is verified.
+const BATCH_BYTES: u64 = 1 << 20;
 
 /// Chunks of one group, in order.
 #[derive(Debug)]
