@@ -204,13 +204,15 @@ impl InodeChunk {
         Ok(())
     }
 
-    /// Chunks begin where the superblock's alignment says. Only inodes that exist must lie within the group: kernels
+    /// Chunks begin where the superblock's alignment says, unless it is less than a cluster: the kernel ignores such a
+    /// one when it allocates. Only inodes that exist must lie within the group: kernels
     /// before 6.13 let the holes of a sparse chunk reach over the end of a short last group.
     fn verify_place(&self, geometry: &Geometry, group: Option<AgNumber>) -> Result<(), InodeIndexFault> {
         let start = self.start;
         let block = |inode: AgInode| AgBlock::new(inode.get().wrapping_shr(geometry.inodes_per_block_log));
         let unit = INODES_PER_CHUNK.min(geometry.inodes_per_block());
-        let alignment = geometry.inode_alignment_blocks.max(1);
+        let alignment = geometry.inode_alignment_blocks;
+        let alignment = if alignment >= geometry.inode_cluster_blocks() { alignment } else { 1 };
         let is_aligned =
             start.get().checked_rem(unit) == Some(0) && block(start).get().checked_rem(alignment) == Some(0);
         if !is_aligned {

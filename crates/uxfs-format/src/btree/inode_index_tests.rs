@@ -83,6 +83,19 @@ fn each_check_of_a_record_rejects_its_damage() {
 }
 
 #[test]
+fn chunks_are_aligned_where_the_kernel_aligns_them() {
+    let mut geometry = golden::geometry();
+    let group = Some(AgNumber::new(0));
+    let unaligned = chunk(66, 0, 64, 0, 0);
+    let fault = F::Alignment { start: AgInode::new(66) };
+    assert_eq!(unaligned.verify(&geometry, group), Err(fault));
+    geometry.inode_alignment_blocks = 7; // Clusters of 8 KiB are 8 blocks.
+    assert_eq!(unaligned.verify(&geometry, group), Ok(()));
+    let start = AgInode::new(65);
+    assert_eq!(chunk(65, 0, 64, 0, 0).verify(&geometry, group), Err(F::Alignment { start }), "half a block");
+}
+
+#[test]
 fn holes_may_reach_over_the_end_of_a_group() {
     let mut geometry = golden::geometry();
     geometry.data_blocks -= 16;
