@@ -2,14 +2,16 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs::File,
     io::{self, IsTerminal},
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
+use rustix::pipe::fcntl_setpipe_size;
 use serde_json::{Value, json};
-use uxfs_core::filesystem::FileSystem;
+use uxfs_core::{filesystem::FileSystem, inode::FileType};
 use uxfs_extract::{
     directory::{DirectoryOptions, DirectorySink},
     report::{Aspect, Counts, Observer, Problem, Severity},
@@ -24,11 +26,15 @@ use crate::{
     image::ImageArguments,
     output::{JsonName, Output},
     progress::Progress,
+    target::Target,
     text::write_escaped,
 };
 
 /// Problems that the JSON document lists; of more it gives the number.
 const LISTED_PROBLEMS_MAX: usize = 10_000;
+
+/// Room asked for in a pipe: what anybody may have.
+const PIPE_BYTES: usize = 1 << 20;
 
 /// Arguments of `uxfs extract`.
 #[derive(Debug, clap::Args)]
@@ -41,11 +47,11 @@ const LISTED_PROBLEMS_MAX: usize = 10_000;
 pub struct Arguments {
     #[command(flatten)]
     image: ImageArguments,
-    /// File or directory in the image
+    /// File or directory in the image, or an inode number
     #[arg(value_name = "PATH", default_value = "/")]
-    path: PathBuf,
+    path: OsString,
     #[command(flatten)]
-    target: Target,
+    place: Place,
     /// Replace existing files (directories are kept and filled)
     #[arg(long, requires = "to")]
     overwrite: bool,
@@ -57,7 +63,7 @@ pub struct Arguments {
 /// Where to.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Target {
+struct Place {
     /// Write files below this directory
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
@@ -76,13 +82,13 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     }
     let mut tally = Tally::new(context.json);
     let mut is_stdout_taken = false;
-    if let Some(directory) = &arguments.target.to {
+    if let Some(directory) = &arguments.place.to {
         let sink = DirectorySink::create(directory, DirectoryOptions { overwrite: arguments.overwrite });
         carry_out(&filesystem, &start, &options, sink?, &mut tally)?;
-    } else if let Some(file) = &arguments.target.tar {
+    } else if let Some(file) = &arguments.place.tar {
         is_stdout_taken = file == Path::new("-");
         let sink = TarSink::new(open_archive(file)?);
-        carry_out(&filesystem, &start, &options, sink, &mut tally)?;
+        carry_out(&filesystem, &start, &options, sink, &mut tally).about(file.display())?;
     }
     tally.finish(is_stdout_taken)
 }
@@ -115,16 +121,24 @@ fn open_archive(path: &Path) -> Result<File, Failure> {
     if stdout.is_terminal() {
         return Err(Failure::usage("an archive would fill the terminal; redirect it or name a file"));
     }
-    Ok(File::from(stdout.as_fd().try_clone_to_owned()?))
+    let archive = stdout.as_fd().try_clone_to_owned()?;
+    // A reader that keeps up saves switches between the two. No pipe, or none so large, is no harm.
+    let _ = fcntl_setpipe_size(&archive, PIPE_BYTES);
+    Ok(File::from(archive))
 }
 
-/// What PATH means: `/`, `DIR/.` and `DIR/..` their contents, anything else a file or directory under its last name.
-fn find_start(filesystem: &FileSystem, path: &Path) -> Result<Start, Failure> {
-    let bytes = path.as_os_str().as_bytes();
-    let inode = filesystem.resolve(bytes, false).about(path.display())?.number;
-    let last = bytes.rsplit(|byte| *byte == b'/').find(|name| !name.is_empty());
-    let name = last.filter(|name| !matches!(*name, b"." | b"..")).map(<[u8]>::to_vec);
-    Ok(Start { inode, name })
+/// What PATH means: `/`, `DIR/.` and `DIR/..` their contents, anything else a file or directory under its last name. An
+/// inode has no name: a file gets its number, a directory comes out as its contents.
+fn find_start(filesystem: &FileSystem, path: &OsString) -> Result<Start, Failure> {
+    let target = Target::parse(path);
+    let inode = target.find(filesystem, false).about(&target)?;
+    let mut names = path.as_bytes().rsplit(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    let is_directory = inode.file_type == FileType::Directory;
+    let name = match target {
+        Target::Inode(_) if is_directory => None,
+        _ => names.next().filter(|name| !matches!(*name, b"." | b"..")).map(<[u8]>::to_vec),
+    };
+    Ok(Start { inode: inode.number, name })
 }
 
 /// Counts, tells and remembers.

@@ -16,6 +16,9 @@ use uxfs_format::{
 /// Entries that are looked at together.
 const WINDOW_ENTRIES: usize = 256;
 
+/// Where the entry for the directory above lies, behind that for the directory itself.
+const DOT_DOT_COOKIE: u64 = 10;
+
 /// Where the listing of a directory stands.
 pub struct Listing<'a> {
     filesystem: &'a FileSystem,
@@ -66,7 +69,8 @@ impl<'a> Listing<'a> {
             && let Some(reader) = &mut self.reader
         {
             match reader.next_entry() {
-                Ok(Some(entry)) if matches!(entry.name, b"." | b"..") => {}
+                // Such names further on are damage, which the walk tells.
+                Ok(Some(entry)) if entry.cookie <= DOT_DOT_COOKIE && matches!(entry.name, b"." | b"..") => {}
                 Ok(Some(entry)) => {
                     let start = self.names.len();
                     self.names.extend_from_slice(entry.name);
