@@ -1,10 +1,6 @@
 //! `cargo xtask golden-images`: make and check the images that every reading test leans on.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{fs, path::PathBuf, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 use uxfs_testkit::{
@@ -31,6 +27,11 @@ enum Command {
         #[arg(long)]
         directory: Option<PathBuf>,
     },
+    /// Write manifests anew (all, or those named) for the images there are
+    Describe {
+        /// Which; all that the kernel filled where none is named
+        names: Vec<String>,
+    },
     /// Ask the kernel and xfs_repair whether the images still are what their manifests say
     Check {
         /// Which; all where none is named
@@ -50,25 +51,27 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.command {
         Command::Make { names, directory } => {
-            make(names, &directory.clone().unwrap_or_else(golden_directory))
+            let folder = directory.clone().unwrap_or_else(golden_directory);
+            for_each_spec(names, |spec| spec.make(&folder))
         }
+        Command::Describe { names } => for_each_spec(names, |spec| spec.describe(&golden_directory())),
         Command::Check { names } => check(names),
         Command::List => list(),
         Command::Unpack { name, image } => GoldenImage::named(name)?.unpack_to(image),
     }
 }
 
-fn make(names: &[String], directory: &Path) -> Result<()> {
+fn for_each_spec(names: &[String], work: impl Fn(&GoldenSpec) -> Result<()>) -> Result<()> {
     require_judges()?;
-    fs::create_dir_all(directory)?;
+    fs::create_dir_all(golden_directory())?;
     let all = GoldenSpec::all();
     for name in names {
         ensure!(all.iter().any(|spec| spec.name == name), "there is no golden image {name}");
     }
     for spec in all.iter().filter(|spec| names.is_empty() || names.iter().any(|name| name == spec.name)) {
         let started = Instant::now();
-        spec.make(directory).with_context(|| spec.name)?;
-        println!("made {} in {:.1} s", spec.name, started.elapsed().as_secs_f64());
+        work(spec).with_context(|| spec.name)?;
+        println!("{}: done in {:.1} s", spec.name, started.elapsed().as_secs_f64());
     }
     Ok(())
 }

@@ -14,6 +14,7 @@
 //! | [`structures`] | every metadata structure of a sound image |
 //! | [`inspect_diff`] | what `uxfs inspect` prints of each beside what `xfs_db` prints |
 //! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
+//! | [`walk`] | what the library under test says of an image, in the form of a manifest |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 
@@ -29,4 +30,5 @@ pub mod populate;
 pub mod seeds;
 pub mod sparse;
 pub mod structures;
+pub mod walk;
 pub mod xfs_db;

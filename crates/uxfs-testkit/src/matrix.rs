@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use crate::{
     golden::DIRTY_LOG,
     judges::Judge,
-    manifest::{self, Header, Manifest},
+    manifest::{self, FileKind, Header, Manifest},
     mount::{Access, LoopMount, kernel_release},
     populate::{self, Recipe},
     sparse,
@@ -110,14 +110,33 @@ impl GoldenSpec {
         manifest.write(&folder.join(format!("{}.manifest.zst", self.name)))
     }
 
+    /// Writes the manifest anew for the image that is in `folder` already.
+    ///
+    /// # Errors
+    /// The kernel does not mount it.
+    pub fn describe(&self, folder: &Path) -> Result<()> {
+        if self.filled_by != FilledBy::Kernel {
+            // Only their making tells what they hold.
+            return Ok(());
+        }
+        let work = tempfile::tempdir()?;
+        let image = work.path().join("image");
+        sparse::unpack(&folder.join(format!("{}.img.zst", self.name)), &image)?;
+        self.kernel_manifest(&image)?.write(&folder.join(format!("{}.manifest.zst", self.name)))
+    }
+
+    fn kernel_manifest(&self, image: &Path) -> Result<Manifest> {
+        let mount = LoopMount::new(image, Access::ReadOnly)?;
+        manifest::from_mount(mount.path(), self.header(&format!("Linux {} mount", kernel_release())))
+    }
+
     fn fill_by_kernel(&self, image: &Path) -> Result<Manifest> {
         self.mkfs(image, &[])?;
         let mount = LoopMount::new(image, Access::ReadWrite)?;
         self.recipe.populate(mount.path())?;
         mount.unmount()?;
         self.finish(image)?;
-        let mount = LoopMount::new(image, Access::ReadOnly)?;
-        manifest::from_mount(mount.path(), self.header(&format!("Linux {} mount", kernel_release())))
+        self.kernel_manifest(image)
     }
 
     fn fill_and_cut_off(&self, image: &Path) -> Result<Manifest> {
@@ -154,6 +173,15 @@ impl GoldenSpec {
                 details.change_time = None;
                 details.birth_time = None;
                 details.entries = None;
+                if entry.kind == FileKind::Directory {
+                    // Made anew, without the gaps of the tree.
+                    details.size_bytes = None;
+                }
+                if entry.path.0 == b"/" {
+                    // The root is mkfs.xfs's own.
+                    details.modification_time = None;
+                    details.attributes = None;
+                }
             }
         }
         Ok(manifest)

@@ -122,7 +122,7 @@ impl Sections {
             mode: u16::from_str_radix(mode, 8)?,
             user_id: user.parse()?,
             group_id: group.parse()?,
-            size_bytes: size.parse()?,
+            size_bytes: Some(size.parse()?),
             link_count: Some(links.parse()?),
             sectors: Some(sectors.parse()?),
             device: self.devices.get(*path).copied(),

@@ -150,7 +150,7 @@ fn details(found: Found, facts: Option<Facts>) -> Result<Details> {
         mode: status.stx_mode & 0o7777,
         user_id: status.stx_uid,
         group_id: status.stx_gid,
-        size_bytes: status.stx_size,
+        size_bytes: Some(status.stx_size),
         link_count: Some(status.stx_nlink),
         sectors: Some(status.stx_blocks),
         device: is_device.then_some((status.stx_rdev_major, status.stx_rdev_minor)),

@@ -164,7 +164,7 @@ pub struct DirectoryEntry {
     pub inode: u64,
     /// What kind the entry says that is.
     pub kind: FileKind,
-    /// `d_off`: where reading goes on after this entry.
+    /// `d_off`: where reading goes on after this entry. Not compared for the last one.
     pub next_cookie: u64,
 }
 
@@ -200,7 +200,8 @@ pub struct Details {
     /// Group.
     pub group_id: u32,
     /// Size.
-    pub size_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
     /// Names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_count: Option<u32>,

@@ -75,7 +75,7 @@ fn sections(text: &str, is_bmap: bool) -> Result<BTreeMap<usize, Vec<Extent>>> {
     let mut found: BTreeMap<usize, Vec<Extent>> = BTreeMap::new();
     let mut current = None;
     for line in text.lines() {
-        if !line.starts_with(' ') {
+        if !line.starts_with(' ') && !line.contains('[') {
             let (number, _) = line.split_once(':').with_context(|| format!("not a heading: {line}"))?;
             current = Some(number.parse()?);
         } else if let Some(extent) = parse_extent(line, is_bmap)? {
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn reads_fiemap() {
         let text = "0:\n EXT: FILE-OFFSET      BLOCK-RANGE      TOTAL FLAGS\n   0: [0..127]:        hole               128\n   \
-                    1: [128..135]:      120..127             8 0x2000\n1:\n   0: [256..271]:      104..119            16 0x801\n";
+                    1: [128..135]:      120..127             8 0x2000\n1:\n1000: [256..271]:      104..119            16 0x801\n";
         let found = sections(text, false).unwrap();
         let written = Extent { offset_bytes: 65536, disk_bytes: 61440, length_bytes: 4096, unwritten: false };
         let unwritten =

@@ -16,6 +16,10 @@ pub(super) fn populate(place: &Place) -> Result<()> {
     remote(place)?;
     fragmented(place)?;
     names(place)?;
+    if place.recipe.is_plain_tree {
+        // `mkfs.xfs -p` would keep an ACL as `user.system.…`.
+        return Ok(());
+    }
     access_control(place)
 }
 
@@ -39,7 +43,10 @@ fn new_file(place: &Place, name: &str) -> Result<std::path::PathBuf> {
 fn shortform(place: &Place) -> Result<()> {
     let file = new_file(place, "shortform")?;
     set(&file, "user.name", b"value")?;
-    set(&file, "user.empty", b"")?;
+    if !place.recipe.is_plain_tree {
+        // `mkfs.xfs -p` would leave it out.
+        set(&file, "user.empty", b"")?;
+    }
     set(&file, "trusted.name", b"another value")?;
     set(&file, "security.name", b"\0binary\xff")?;
     let directory = place.directory("attributes/directory")?;
