@@ -65,7 +65,7 @@ fn describe(root: &Path) -> Result<Manifest> {
             details.entries = None;
             // Of the file system's making, not the copy's.
             if entry.kind == FileKind::Directory {
-                details.size_bytes = 0;
+                details.size_bytes = None;
             }
         }
     }
