@@ -1,8 +1,8 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{os::fd::AsRawFd, path::PathBuf};
+use std::{os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
-use uxfs_block::engine::OpenOptions;
+use uxfs_block::{device::BlockDevice, engine::OpenOptions};
 use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
 
 use crate::{
@@ -28,6 +28,16 @@ pub struct ImageArguments {
 impl ImageArguments {
     /// Opens the image for reading and mounts the file system in it.
     pub fn open(&self) -> Result<FileSystem, Failure> {
+        self.mount(self.device()?, self.ignore_log)
+    }
+
+    /// Mounts what [`device`](Self::device) gave, whatever the state of its log.
+    pub fn mount_ignoring_log(&self, device: Arc<dyn BlockDevice>) -> Result<FileSystem, Failure> {
+        self.mount(device, true)
+    }
+
+    /// Opens the image for reading.
+    pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         let unpacked = compressed::unpack(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
         // The unpacked file has no name; its descriptor has one while it is open.
@@ -36,10 +46,13 @@ impl ImageArguments {
             None => self.image.clone(),
         };
         let options = OpenOptions { start_bytes: self.offset, ..OpenOptions::default() };
-        let device = uxfs_block::engine::open(&path, &options)
+        uxfs_block::engine::open(&path, &options)
             .map_err(uxfs_core::error::Error::from)
-            .about(self.image.display())?;
-        let options = MountOptions { ignore_dirty_log: self.ignore_log, ..MountOptions::default() };
+            .about(self.image.display())
+    }
+
+    fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<FileSystem, Failure> {
+        let options = MountOptions { ignore_dirty_log, ..MountOptions::default() };
         FileSystem::mount(device, &options).about(self.image.display())
     }
 }

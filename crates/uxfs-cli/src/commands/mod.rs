@@ -5,6 +5,7 @@ pub mod extract;
 pub mod freespace;
 pub mod info;
 pub mod inodes;
+pub mod inspect;
 pub mod ls;
 pub mod map;
 pub mod parents;
@@ -46,6 +47,8 @@ pub enum Command {
     Freespace(freespace::Arguments),
     /// Copy files out, to a directory or an archive
     Extract(extract::Arguments),
+    /// Show any structure field by field, damaged or not
+    Inspect(inspect::Arguments),
 }
 
 impl Command {
@@ -63,6 +66,7 @@ impl Command {
             Self::Parents(arguments) => parents::run(arguments, context),
             Self::Freespace(arguments) => freespace::run(arguments, context),
             Self::Extract(arguments) => extract::run(arguments, context),
+            Self::Inspect(arguments) => inspect::run(arguments, context),
         }
     }
 }

@@ -32,6 +32,9 @@ impl FileSystem {
             return Err(crate::error::Error::from(OperationError::NotADirectory).into());
         }
         if !matches!(inode.fork(fork), ForkView::Extents | ForkView::Btree) {
+            if !wanted.is_empty() {
+                return Err(crate::error::Error::from(OperationError::NotFound).into());
+            }
             return show(self.inspect_inode(number)?);
         }
         let step = if is_directory { self.geometry().blocks_per_directory_block() } else { 1 };

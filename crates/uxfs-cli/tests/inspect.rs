@@ -1,0 +1,87 @@
+//! `uxfs inspect` through the binary: sound and damaged structures, exit codes.
+
+use std::{
+    fs::OpenOptions,
+    os::unix::fs::FileExt,
+    path::Path,
+    process::{Command, Output},
+};
+
+use uxfs_testkit::golden::GoldenImage;
+
+fn inspect(image: &Path, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    command.arg("inspect").arg(image).args(words.split_whitespace()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn sound_structures_are_shown_and_nothing_is_said_against_them() {
+    let image = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    let objects = [
+        "sb 0",
+        "sb 1",
+        "agf 0",
+        "agi 1",
+        "agfl 0",
+        "btree bno 0",
+        "btree cnt 0",
+        "btree ino 0",
+        "btree fino 0",
+        "btree rmap 0",
+        "btree refc 0",
+        "inode 64",
+        "dir /",
+        "attr /",
+        "block 1",
+        "sector 0",
+        "sector 1",
+    ];
+    for object in objects {
+        let output = inspect(&image, object);
+        assert_eq!(text(&output.stderr), "", "{object}");
+        assert_eq!(output.status.code(), Some(0), "{object}");
+        assert!(text(&output.stdout).contains("crc = 0x"), "{object}");
+        assert!(!text(&output.stdout).contains("(bad)"), "{object}");
+    }
+    let output = inspect(&image, "dir / 0 --json");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["problem"], serde_json::Value::Null);
+    assert!(document["fields"].is_object());
+}
+
+#[test]
+fn damaged_structures_are_shown_all_the_same_with_exit_code_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::named("block-1k").unwrap().unpack_to(&image).unwrap();
+    let file = OpenOptions::new().write(true).open(&image).unwrap();
+    // Free blocks of the AGF of group 0, and a count of the superblock of group 0 that makes it unmountable.
+    file.write_all_at(&[0xff; 4], 512 + 52).unwrap();
+    let output = inspect(&image, "agf 0");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stdout).contains("freeblks = 4294967295\n"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains(" (bad)\n"));
+    assert!(text(&output.stderr).contains("checksum"), "{}", text(&output.stderr));
+    file.write_all_at(&[0xff; 4], 88).unwrap();
+    let output = inspect(&image, "sb 0");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stdout).contains("agcount = null\n"), "{}", text(&output.stdout));
+    assert_eq!(inspect(&image, "agf 1").status.code(), Some(3), "cannot be mounted");
+}
+
+#[test]
+fn what_is_not_there_and_what_makes_no_sense_differ_in_exit_code() {
+    let image = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    for object in
+        ["agf 99", "inode 1", "btree bno 0 4294967295", "block 99999999999", "dir /nothing", "dir / 5"]
+    {
+        assert_eq!(inspect(&image, object).status.code(), Some(1), "{object}");
+    }
+    for object in ["agx 0", "agf", "agf zero", "btree bno", "inode 64 65"] {
+        assert_eq!(inspect(&image, object).status.code(), Some(2), "{object}");
+    }
+}
