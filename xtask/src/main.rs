@@ -1,6 +1,7 @@
 //! The one door for developer commands: `cargo xtask --help`.
 
 mod bench;
+mod field_fuzz;
 mod golden_images;
 mod judges;
 mod manual;
@@ -28,6 +29,8 @@ enum Arguments {
     /// Measure uxfs beside its rivals in the same run (needs root)
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Damage every field of every structure in eight ways and read: nothing may panic, hang or take much memory
+    FieldFuzz(field_fuzz::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
 }
@@ -49,6 +52,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::Judges(arguments) => judges::run(&arguments),
         Arguments::GoldenImages(arguments) => golden_images::run(&arguments),
         Arguments::Bench(benchmark) => bench::run(&benchmark),
+        Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
     }
 }

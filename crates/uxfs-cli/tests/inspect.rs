@@ -11,11 +11,11 @@ use uxfs_testkit::golden::GoldenImage;
 
 fn inspect(image: &Path, words: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
-    command.arg("inspect").arg(image).args(words.split_whitespace()).output().unwrap()
+    command.arg("inspect").arg(image).args(words.split_whitespace()).output().expect("uxfs runs")
 }
 
 fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    std::str::from_utf8(bytes).expect("output is text")
 }
 
 #[test]

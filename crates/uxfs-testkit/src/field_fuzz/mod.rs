@@ -5,7 +5,9 @@
 //! | [`transform`] | the eight ways |
 //! | [`sparse_device`] | the image in memory, and damaged copies of it that cost next to nothing |
 //! | [`plan`] | which fields are damaged how |
+//! | [`reading`] | everything that the reading commands ask of a damaged image |
 
 pub mod plan;
+pub mod reading;
 pub mod sparse_device;
 pub mod transform;

@@ -1,0 +1,108 @@
+//! A sample of cases through the real `uxfs`, with the promise's limits: 10 seconds, 256 MiB.
+
+use std::{fs::OpenOptions, os::unix::fs::FileExt, path::Path, process::Command, sync::Arc};
+
+use anyhow::Result;
+use uxfs_format::{
+    fault::Structure,
+    field_table::OnDisk,
+    inode::{FileType, InodeCore},
+};
+use uxfs_testkit::{
+    field_fuzz::{plan::Damage, sparse_device::DamagedImage},
+    limits::{Limits, run_limited},
+    sparse,
+    structures::Owner,
+};
+
+use super::{Arguments, Work, image_path, report::Report, target_directory};
+
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// Runs every reading command over the damaged images of the first cases.
+pub fn run(work: &Work, arguments: &Arguments, report: &mut Report<'_>) -> Result<()> {
+    if arguments.binary_cases == 0 {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
+    let image = folder.path().join("image");
+    sparse::pack(&image_path(&arguments.image)?, &folder.path().join("packed"))?;
+    sparse::unpack(&folder.path().join("packed"), &image)?;
+    let file = OpenOptions::new().write(true).open(&image)?;
+    let sound = DamagedImage::sound(Arc::clone(&work.base));
+    let step = (work.cases.len() / arguments.binary_cases).max(1);
+    for (index, case) in work.cases.iter().enumerate().step_by(step) {
+        let damage = work.plan.damage(&sound, case)?;
+        if !damage.is_changed {
+            continue;
+        }
+        write_pieces(&file, &damage.instance.pieces, &damage.bytes)?;
+        for command in commands(&image, &damage) {
+            let outcome = run_limited(&mut shell(&command), &Limits::default())?;
+            report.add_commands(1);
+            if let Some(why) = outcome.escape(MEMORY_BYTES) {
+                report.escape(index, format!("{command}: {why}"));
+            }
+        }
+        write_pieces(&file, &damage.instance.pieces, &damage.instance.read(&sound)?)?;
+    }
+    Ok(())
+}
+
+fn write_pieces(file: &std::fs::File, pieces: &[(u64, u32)], bytes: &[u8]) -> Result<()> {
+    let mut rest = bytes;
+    for (offset, length) in pieces {
+        let (piece, after) = rest.split_at(*length as usize);
+        file.write_all_at(piece, *offset)?;
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Output is cut: a damaged size may make a sparse file of any length.
+fn shell(command: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("{command} | head -c 67108864 > /dev/null"));
+    shell
+}
+
+fn commands(image: &Path, damage: &Damage<'_>) -> Vec<String> {
+    let program = target_directory().join("checked/uxfs");
+    let uxfs =
+        |words: &str, rest: &str| format!("'{}' {words} '{}' {rest}", program.display(), image.display());
+    let mut commands = vec![
+        uxfs("info", ""),
+        uxfs("ls -lR", ""),
+        uxfs("tree", ""),
+        uxfs("freespace", ""),
+        uxfs("inodes --count", ""),
+        uxfs("inodes", ""),
+        uxfs("extract", "--tar -"),
+    ];
+    match damage.instance.owner {
+        Owner::Group(group) => {
+            for header in ["sb", "agf", "agi", "agfl"] {
+                commands.push(uxfs("inspect", &format!("{header} {group}")));
+            }
+            for tree in ["bno", "cnt", "ino", "fino", "rmap", "refc"] {
+                commands.push(uxfs("inspect", &format!("btree {tree} {group}")));
+            }
+        }
+        Owner::Inode(inode) => {
+            for command in ["stat", "xattr", "map", "parents", "cat"] {
+                commands.push(uxfs(command, &inode.to_string()));
+            }
+            commands.push(uxfs("inspect", &format!("inode {inode}")));
+            commands.push(uxfs("inspect", &format!("attr {inode}")));
+            if is_directory(damage) {
+                commands.push(uxfs("inspect", &format!("dir {inode}")));
+            }
+        }
+    }
+    commands
+}
+
+fn is_directory(damage: &Damage<'_>) -> bool {
+    damage.instance.structure != Structure::Inode
+        || InodeCore::prefix_of(&damage.bytes).and_then(InodeCore::file_type) == Some(FileType::Directory)
+}

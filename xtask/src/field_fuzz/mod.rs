@@ -1,0 +1,118 @@
+//! `cargo xtask field-fuzz`: every field of every structure of an image damaged in eight ways, the checksum sealed
+//! again, and everything that reads run over it. Damage may only ever be an error: no panic, no hang, bounded memory.
+//!
+//! The work is done by processes that can be killed and that run in little memory; the first one supervises.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `supervisor` | starts workers, watches the clock, restarts them behind a case that killed one |
+//! | `worker` | runs cases and tells of each |
+//! | `binary` | a sample of cases through the real `uxfs` |
+//! | `report` | counts, the table, reproducers |
+
+mod binary;
+mod report;
+mod supervisor;
+mod worker;
+
+use std::{env, path::PathBuf, process::Command, sync::Arc};
+
+use anyhow::{Context, Result, bail, ensure};
+use uxfs_testkit::{
+    field_fuzz::{
+        plan::{Case, Plan},
+        sparse_device::{DamagedImage, SparseImage},
+    },
+    golden::GoldenImage,
+    judges::workspace_directory,
+};
+
+/// Damage every field of every structure in eight ways and read
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    /// How many damaged fields
+    #[arg(long, default_value_t = 100_000)]
+    cases: usize,
+    /// Which: the same number gives the same cases
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Worker processes; the number of processors unless given
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Name of a golden image, or a path
+    #[arg(long, default_value = "block-1k")]
+    image: String,
+    /// One case in this many reads the whole image, the others only what the damaged structure belongs to
+    #[arg(long, default_value_t = 32)]
+    whole: usize,
+    /// Cases that also go through the uxfs command
+    #[arg(long, default_value_t = 40)]
+    binary_cases: usize,
+    /// Run only the case of this index, in this process
+    #[arg(long)]
+    only: Option<usize>,
+    #[arg(long, hide = true)]
+    is_optimised: bool,
+    /// Worker `K` of `jobs`, from this case on
+    #[arg(long, hide = true, value_name = "K:FROM")]
+    worker: Option<String>,
+}
+
+/// The image, what is in it and what is done to it.
+struct Work {
+    base: Arc<SparseImage>,
+    plan: Plan,
+    cases: Vec<Case>,
+}
+
+impl Work {
+    fn new(arguments: &Arguments) -> Result<Self> {
+        let base = SparseImage::load(&image_path(&arguments.image)?)?;
+        let plan = Plan::new(&DamagedImage::sound(Arc::clone(&base)))?;
+        let cases = plan.cases(arguments.cases, arguments.seed);
+        Ok(Self { base, plan, cases })
+    }
+}
+
+/// Runs the fuzzer.
+///
+/// # Errors
+/// The image cannot be read, a worker cannot be started, or a case escaped.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(worker) = &arguments.worker {
+        let (index, from) = worker.split_once(':').context("K:FROM")?;
+        return worker::run(arguments, index.parse()?, from.parse()?);
+    }
+    if !arguments.is_optimised {
+        return run_optimised();
+    }
+    if let Some(index) = arguments.only {
+        return worker::run_one(arguments, index);
+    }
+    supervisor::run(arguments)
+}
+
+/// Builds this program and `uxfs` with optimisation and all checks, and runs itself.
+fn run_optimised() -> Result<()> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--profile", "checked", "--package", "xtask", "--package", "uxfs-cli"])
+        .current_dir(workspace_directory())
+        .status()?;
+    ensure!(status.success(), "cannot build");
+    let program = target_directory().join("checked/xtask");
+    let status = Command::new(program).args(env::args_os().skip(1)).arg("--is-optimised").status()?;
+    if status.success() { Ok(()) } else { bail!("the field fuzz failed") }
+}
+
+fn target_directory() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_directory().join("target"), PathBuf::from)
+}
+
+/// A golden image by name, else a path.
+fn image_path(name: &str) -> Result<PathBuf> {
+    match GoldenImage::named(name) {
+        Ok(image) => image.unpacked(),
+        Err(_) => Ok(PathBuf::from(name)),
+    }
+}

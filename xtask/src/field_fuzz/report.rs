@@ -1,0 +1,109 @@
+//! Counts, the table, reproducers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Result;
+use uxfs_testkit::field_fuzz::sparse_device::DamagedImage;
+
+use super::{Arguments, Work, target_directory, worker::UNCHANGED};
+
+/// What happened.
+pub struct Report<'a> {
+    work: &'a Work,
+    arguments: &'a Arguments,
+    /// Cases by structure and outcome.
+    counts: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    escapes: Vec<(usize, String)>,
+    commands: u64,
+}
+
+impl<'a> Report<'a> {
+    pub fn new(work: &'a Work, arguments: &'a Arguments) -> Self {
+        Self { work, arguments, counts: BTreeMap::new(), escapes: Vec::new(), commands: 0 }
+    }
+
+    fn structure_of(&self, case: usize) -> &'static str {
+        self.work.plan.instances[self.work.cases[case].instance as usize].structure.name()
+    }
+
+    /// A case ended as it may.
+    pub fn outcome(&mut self, case: usize, outcome: &str) {
+        let counts = self.counts.entry(self.structure_of(case)).or_default();
+        *counts.entry(outcome.to_owned()).or_default() += 1;
+    }
+
+    /// A case escaped: it panicked, hung, or took too much.
+    pub fn escape(&mut self, case: usize, why: String) {
+        eprintln!("ESCAPED: case {case}: {why}");
+        self.outcome(case, "ESCAPED");
+        self.escapes.push((case, why));
+    }
+
+    /// So many commands were run through the binary.
+    pub fn add_commands(&mut self, count: u64) {
+        self.commands += count;
+    }
+
+    pub fn escapes(&self) -> usize {
+        self.escapes.len()
+    }
+
+    /// The table: a line for each kind of structure, a column for each kind of outcome.
+    pub fn print(&self, elapsed: Duration) {
+        let mut outcomes: BTreeSet<&str> =
+            self.counts.values().flatten().map(|(key, _)| key.as_str()).collect();
+        let rest: Vec<&str> = ["accepted", "operation", "unsupported", "io", UNCHANGED, "ESCAPED"]
+            .into_iter()
+            .filter(|word| outcomes.remove(word))
+            .collect();
+        let mut total = BTreeMap::new();
+        println!("\n{:<44} {:>7}  outcomes", "structure", "cases");
+        for (structure, counts) in &self.counts {
+            let parts = outcomes.iter().chain(&rest).filter_map(|word| {
+                let count = counts.get(*word)?;
+                *total.entry(*word).or_insert(0) += count;
+                Some(format!("{word} {count}"))
+            });
+            let parts: Vec<String> = parts.collect();
+            println!("{structure:<44} {:>7}  {}", counts.values().sum::<u64>(), parts.join(", "));
+        }
+        let parts: Vec<String> = total.iter().map(|(word, count)| format!("{word} {count}")).collect();
+        let cases: u64 = total.values().sum();
+        println!("{:<44} {cases:>7}  {}", "all", parts.join(", "));
+        println!(
+            "\n{} commands through uxfs; {} escapes; {:.1} s",
+            self.commands,
+            self.escapes.len(),
+            elapsed.as_secs_f64()
+        );
+    }
+
+    /// Writes how to run each escaped case again.
+    pub fn write_reproducers(&self) -> Result<()> {
+        let folder = target_directory().join("field-fuzz");
+        for (case, why) in &self.escapes {
+            fs::create_dir_all(&folder)?;
+            let device = DamagedImage::sound(Arc::clone(&self.work.base));
+            let damage = self.work.plan.damage(&device, &self.work.cases[*case])?;
+            let Arguments { image, cases, seed, whole, .. } = self.arguments;
+            let text = format!(
+                "{why}\n{} of {:?}, field {}, {}\npieces {:?}\n\ncargo xtask field-fuzz --image {image} --cases {cases} \
+                 --seed {seed} --whole {whole} --only {case}\n",
+                damage.instance.structure.name(),
+                damage.instance.owner,
+                damage.field,
+                self.work.cases[*case].transform.name(),
+                damage.instance.pieces,
+            );
+            let path = folder.join(format!("{image}-{seed}-{case}.txt", image = image.replace('/', "_")));
+            fs::write(&path, &text)?;
+            println!("\n{}:\n{text}", path.display());
+        }
+        Ok(())
+    }
+}
