@@ -86,6 +86,3 @@ fn blocks_of<'fs>(file_system: &'fs FileSystem, inode: &Inode) -> Result<ForkBlo
 fn shortform_corruption(inode: &Inode, fault: impl Into<uxfs_format::fault::Fault>) -> Error {
     Corruption::new(Structure::AttributeShortform, Location::of_inode(inode.number), fault).into()
 }
-
-#[cfg(test)]
-mod tests;

@@ -92,6 +92,3 @@ fn shortform_corruption(inode: &Inode, fault: impl Into<uxfs_format::fault::Faul
 fn cookie_of(pointer: DataPointer) -> u64 {
     pointer.get().into()
 }
-
-#[cfg(test)]
-mod tests;

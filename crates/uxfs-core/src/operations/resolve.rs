@@ -135,6 +135,3 @@ fn first_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
     path.split_at_checked(end)
 }
-
-#[cfg(test)]
-mod tests;

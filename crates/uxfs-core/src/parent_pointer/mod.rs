@@ -100,6 +100,3 @@ pub struct OwnedParentPointer {
     /// The name.
     pub name: Box<[u8]>,
 }
-
-#[cfg(test)]
-mod tests;

@@ -17,6 +17,16 @@ pub fn inode_forms() -> Arc<Vec<u8>> {
     Arc::clone(IMAGE.get_or_init(unpack))
 }
 
+/// `testdata/names/image.zst`, unpacked once.
+pub fn names() -> Arc<Vec<u8>> {
+    static IMAGE: OnceLock<Arc<Vec<u8>>> = OnceLock::new();
+    let unpack = || {
+        let packed = include_bytes!("../../testdata/names/image.zst");
+        Arc::new(zstd::decode_all(packed.as_slice()).unwrap())
+    };
+    Arc::clone(IMAGE.get_or_init(unpack))
+}
+
 /// Bytes in memory, some of them changed.
 #[derive(Debug)]
 pub struct PatchedDevice {
