@@ -43,7 +43,7 @@ for index in range(1300):
     os.link(path(b"base"), path(b"node", b"an_even_longer_name_%06d" % index))
 for index in range(400, 800):  # whole data blocks go: holes
     os.unlink(path(b"node", b"an_even_longer_name_%06d" % index))
-for name in colliding(700):
+for name in colliding(1020):
     os.link(path(b"base"), path(b"collide", name))
 for name in (b"x" * 255, b"\xff\xfe\x80", b"new\nline", "ünï".encode(), b" ", b"...", b"a" * 254 + b"\xc3"):
     touch(b"odd", name)

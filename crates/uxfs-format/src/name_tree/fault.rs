@@ -69,12 +69,6 @@ pub enum NameTreeFault {
         /// In the inode.
         size_bytes: u64,
     },
-    /// An index entry leads to no entry.
-    #[error("the index leads to {address:#x}, where no entry begins")]
-    IndexedEntry {
-        /// On disk.
-        address: u32,
-    },
     /// An entry leads to an inode that is not in use.
     #[error("an entry leads to inode {inode}, which is not in use")]
     UnusedInode {
