@@ -2,7 +2,10 @@
 
 use std::{os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
-use uxfs_block::{device::BlockDevice, engine::OpenOptions};
+use uxfs_block::{
+    device::BlockDevice,
+    engine::{Engine, OpenOptions},
+};
 use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
 
 use crate::{
@@ -23,6 +26,37 @@ pub struct ImageArguments {
     /// Read on although the log holds changes that are not in place yet
     #[arg(long)]
     pub ignore_log: bool,
+    /// Memory for cached metadata, in bytes or with K, M, G [default: 256M, or less where memory is scarce]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, help_heading = "Input and output")]
+    pub cache_size: Option<u64>,
+    /// How requests reach the system
+    #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
+    pub engine: EngineArgument,
+    /// Read past the page cache (O_DIRECT)
+    #[arg(long, help_heading = "Input and output")]
+    pub direct: bool,
+}
+
+/// The I/O engines by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum EngineArgument {
+    /// io_uring where it is to be had and pays, otherwise sync
+    #[default]
+    Auto,
+    /// preadv
+    Sync,
+    /// io_uring, or an error
+    Uring,
+}
+
+impl From<EngineArgument> for Engine {
+    fn from(argument: EngineArgument) -> Self {
+        match argument {
+            EngineArgument::Auto => Self::Auto,
+            EngineArgument::Sync => Self::Sync,
+            EngineArgument::Uring => Self::Uring,
+        }
+    }
 }
 
 impl ImageArguments {
@@ -45,14 +79,19 @@ impl ImageArguments {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             None => self.image.clone(),
         };
-        let options = OpenOptions { start_bytes: self.offset, ..OpenOptions::default() };
+        let options = OpenOptions {
+            engine: self.engine.into(),
+            direct: self.direct,
+            start_bytes: self.offset,
+            ..OpenOptions::default()
+        };
         uxfs_block::engine::open(&path, &options)
             .map_err(uxfs_core::error::Error::from)
             .about(self.image.display())
     }
 
     fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<FileSystem, Failure> {
-        let options = MountOptions { ignore_dirty_log, ..MountOptions::default() };
+        let options = MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size };
         FileSystem::mount(device, &options).about(self.image.display())
     }
 }

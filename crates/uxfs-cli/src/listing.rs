@@ -13,6 +13,8 @@ use uxfs_format::units::InodeNumber;
 
 /// Directories with more entries than this are listed in their own order.
 pub const SORTED_ENTRIES_MAX: usize = 50_000;
+/// Entries whose inodes are read ahead together.
+pub const PREFETCHED_ENTRIES: usize = 512;
 /// Longest path that is descended into. The kernel's own limit is 4,096; an image can hold deeper trees.
 pub const PATH_BYTES_MAX: usize = 64 << 10;
 
@@ -82,6 +84,14 @@ impl<'fs> Listing<'fs> {
                 }
                 Ok(None)
             }
+        }
+    }
+
+    /// Brings the inodes of the entries that come next into the cache, where the listing knows them already.
+    pub fn prefetch_inodes(&self) {
+        if let Order::Sorted { entries, next, .. } = &self.order {
+            let coming = entries.iter().skip(*next).take(PREFETCHED_ENTRIES);
+            self.filesystem.prefetch_inodes(coming.map(|(_, listed)| listed.inode));
         }
     }
 

@@ -30,7 +30,8 @@ impl Target {
     /// Finds the inode. The last symbolic link of a path is followed only if `follow_last` says so.
     pub fn find(&self, filesystem: &FileSystem, follow_last: bool) -> Result<Arc<Inode>> {
         match self {
-            Self::Inode(number) => filesystem.inode(*number),
+            // From outside: the inode index is asked before anything is read at the place that the number names.
+            Self::Inode(number) => filesystem.inode_from_outside(*number),
             Self::Path(path) => filesystem.resolve(path, follow_last),
         }
     }

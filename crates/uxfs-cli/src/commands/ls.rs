@@ -13,7 +13,7 @@ use crate::{
     document::{JsonInode, type_name},
     failure::{About, Complaints, Exit, Failure, Outcome},
     image::ImageArguments,
-    listing::{InodeSet, Listed, Listing, ListingOptions, PATH_BYTES_MAX},
+    listing::{InodeSet, Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
     output::{JsonName, Output},
     target::Target,
     text::{self, Moment},
@@ -197,7 +197,10 @@ impl<'a> Lister<'a> {
             }
         };
         let (mut name, mut entry_path) = (Vec::new(), path.to_vec());
-        loop {
+        for index in 0usize.. {
+            if self.arguments.long && index.is_multiple_of(PREFETCHED_ENTRIES) {
+                listing.prefetch_inodes();
+            }
             match listing.next(&mut name) {
                 Ok(Some(listed)) => {
                     entry_path.truncate(path.len());
