@@ -17,7 +17,7 @@ use crate::{
     directory::{self, block::SingleBlock, data::DataBlock, free_index::FreeIndexBlock, leaf},
     fault::{Fault, Structure},
     geometry::Geometry,
-    inode,
+    inode, log,
     name_tree::{
         TreeKind,
         header::magic_of,
@@ -90,6 +90,7 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
         Structure::ReverseMap => verify_btree::<ReverseMap>(bytes, context),
         Structure::ReferenceCount => verify_btree::<ReferenceCount>(bytes, context),
         Structure::ExtentMap => verify_btree::<ExtentMap>(bytes, context),
+        Structure::LogRecord => log::record::verify(bytes, context),
         _ => Ok(()),
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     log::LOG_BLOCK_SIZE_BYTES,
     on_disk,
     units::{Lsn, Uuid},
+    verify::VerifyContext,
 };
 
 /// Starts every record header. Never a cycle number.
@@ -313,6 +314,29 @@ impl PrefixWord for U32 {
     #[inline]
     fn prefix_of_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
         <Self as zerocopy::FromBytes>::read_from_prefix(bytes).ok()
+    }
+}
+
+/// Verifies a record of an internal log as it lies there: its header, and its checksum where `bytes` hold all of it.
+///
+/// # Errors
+/// The first check that fails.
+pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    let geometry = context.geometry;
+    let start = geometry.log_start.and_then(|start| geometry.sector_of_block(start));
+    let block = start.and_then(|start| context.sector.checked_distance_from(start));
+    let block = block.and_then(|block| u32::try_from(block).ok()).unwrap_or(u32::MAX);
+    let log_blocks = geometry.log_blocks.saturating_mul(geometry.sectors_per_block());
+    let header = RecordHeader::parse(bytes)?;
+    header.verify(&RecordPlace { block, log_blocks, uuid: geometry.uuid })?;
+    let headers = to_usize(header.header_blocks().saturating_mul(LOG_BLOCK_SIZE_BYTES));
+    let end = headers.saturating_add(to_usize(header.length_bytes.get()));
+    match (bytes.get(..headers), bytes.get(headers..end)) {
+        (Some(headers), Some(payload)) => match checksum_state(headers, payload) {
+            ChecksumState::Wrong(mismatch) => Err(HeaderFault::from(mismatch).into()),
+            ChecksumState::Right | ChecksumState::Absent => Ok(()),
+        },
+        _ => Ok(()),
     }
 }
 

@@ -110,6 +110,29 @@ fn each_check_rejects_its_damage() {
 }
 
 #[test]
+fn a_record_is_verified_where_it_lies() {
+    use crate::units::Sector;
+    let geometry =
+        Geometry::new(Superblock::prefix_of(include_bytes!("../../testdata/log/superblock.bin")).unwrap());
+    let start = geometry.sector_of_block(geometry.log_start.unwrap()).unwrap();
+    let verify_at = |bytes: &[u8], block: u64| {
+        let sector = Sector::new(start.get() + block);
+        crate::verify::verify(
+            crate::fault::Structure::LogRecord,
+            bytes,
+            &VerifyContext { geometry: &geometry, sector },
+        )
+    };
+    assert_eq!(verify_at(RECORD, 194), Ok(()));
+    assert_eq!(verify_at(&RECORD[..512], 194), Ok(()), "the header alone");
+    let misdirected = LogRecordFault::WrongBlock { found: 194, expected: 193 };
+    assert_eq!(verify_at(RECORD, 193), Err(misdirected.into()));
+    let mut bytes = *RECORD;
+    bytes[1000] ^= 1;
+    assert!(matches!(verify_at(&bytes, 194), Err(Fault::Header(HeaderFault::BadChecksum { .. }))));
+}
+
+#[test]
 fn fillers_are_told_from_records() {
     let mut bytes = *RECORD;
     assert!(!RecordHeader::parse(&bytes).unwrap().is_filler());
