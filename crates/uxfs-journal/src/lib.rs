@@ -1,3 +1,24 @@
-//! The journal of an XFS V5 file system.
+//! The journal of an XFS V5 file system: the log as a ring of blocks, its head and tail, its records and transactions.
+//!
+//! Reading only: nothing here changes the device. Replay will be one more
+//! [`TransactionSink`](recovery::transactions::TransactionSink), beside the [listing](listing).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`error`] | what reading a log can fail with |
+//! | [`area`] | the log as a ring of 512-byte blocks |
+//! | [`recovery`] | head and tail, records in order, transactions put together |
+//! | [`listing`] | what the log holds, for people |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod area;
+pub mod error;
+pub mod listing;
+pub mod recovery;
+#[cfg(test)]
+mod testing;
+
+pub use recovery::find_head_tail::{LogState, examine};
+#[cfg(test)]
+mod hostile_tests;

@@ -1,0 +1,329 @@
+//! What the log holds, record by record, as data: names and field tables, no formatting.
+//!
+//! Memory is bounded by one record and the items that are incomplete. Damage is told and passed over: the listing
+//! goes on with the next record, and transactions that lost a part are dropped.
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    fault::Fault,
+    field_table::Field,
+    geometry::Geometry,
+    log::{
+        item::{ItemType, LogItem, LogItemFault},
+        operation::{OperationHeader, OperationKind},
+        record::{ChecksumState, RecordHeader},
+        transaction::TransactionHeader,
+    },
+    units::{Lsn, Sector},
+};
+
+use crate::{
+    area::LogArea,
+    error::{JournalError, Result},
+    recovery::{
+        find_head_tail::{LogState, examine_area},
+        read_records::{Record, RecordError, RecordReader},
+        search,
+        transactions::{TransactionAssembler, TransactionInfo, TransactionSink},
+    },
+};
+
+/// Where the log lies and what state it is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSummary {
+    /// First 512-byte unit of the log on the device.
+    pub start: Sector,
+    /// Blocks of 512 bytes in the log.
+    pub blocks: u32,
+    /// Head, tail, and whether the log must be replayed.
+    pub state: LogState,
+}
+
+/// Where the log of the file system on `device` lies and what state it is in.
+///
+/// # Errors
+/// As [`examine`](crate::examine).
+pub fn summary(device: &dyn BlockDevice, geometry: &Geometry) -> Result<LogSummary> {
+    let area = LogArea::new(device, geometry)?;
+    Ok(LogSummary { start: area.start(), blocks: area.blocks(), state: examine_area(&area)? })
+}
+
+/// Which records to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListingRange {
+    /// Those that replay would read: none for a clean log.
+    Active,
+    /// All that can still be read, oldest first, whether or not they matter.
+    Everything,
+}
+
+/// One operation of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedOperation {
+    /// First byte of its header in the payload.
+    pub offset_bytes: u32,
+    /// What it means.
+    pub kind: OperationKind,
+    /// Its header; the table names its fields.
+    pub header: OperationHeader,
+}
+
+/// One structure, array element or stretch of raw bytes in an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedPart {
+    /// What it is.
+    pub name: &'static str,
+    /// Its fields; none where it is raw bytes.
+    pub fields: &'static [Field],
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// One item, listed with the record that completes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedItem {
+    /// Its transaction.
+    pub transaction: TransactionInfo,
+    /// Its kind, if known.
+    pub kind: Option<ItemType>,
+    /// Regions.
+    pub regions: u32,
+    /// Its contents; raw regions where they could not be decoded.
+    pub parts: Vec<LoggedPart>,
+    /// Why they could not be decoded.
+    pub fault: Option<LogItemFault>,
+}
+
+impl LoggedItem {
+    /// The name that `xfs_logprint` uses.
+    pub fn name(&self) -> &'static str {
+        self.kind.map_or("unknown", ItemType::name)
+    }
+}
+
+/// What happened to a transaction in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionEvent {
+    /// Its header was read.
+    Begin(TransactionInfo, TransactionHeader),
+    /// It is complete.
+    Commit(TransactionInfo),
+    /// The log was closed.
+    Unmount,
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedRecord {
+    /// Block of the log at which it begins.
+    pub block: u32,
+    /// Cycle and block, as the header says.
+    pub lsn: Lsn,
+    /// From where to replay when this record is the newest.
+    pub tail_lsn: Lsn,
+    /// Cycle in which it was written.
+    pub cycle: u32,
+    /// Blocks that it takes, headers included.
+    pub blocks: u32,
+    /// Bytes of payload.
+    pub length_bytes: u32,
+    /// Its header; the table names its fields.
+    pub header: RecordHeader,
+    /// What its checksum says. Where it is wrong, nothing below is decoded.
+    pub checksum: ChecksumState,
+    /// Its operations, up to the first fault.
+    pub operations: Vec<LoggedOperation>,
+    /// Items that it completes.
+    pub items: Vec<LoggedItem>,
+    /// Transactions that begin and end in it.
+    pub events: Vec<TransactionEvent>,
+    /// What is wrong with it.
+    pub faults: Vec<Fault>,
+}
+
+impl LoggedRecord {
+    fn new(record: &Record<'_>) -> Self {
+        let header = record.header;
+        Self {
+            block: record.block,
+            lsn: header.lsn(),
+            tail_lsn: header.tail_lsn(),
+            cycle: header.cycle.get(),
+            blocks: header.blocks(),
+            length_bytes: header.length_bytes.get(),
+            header,
+            checksum: record.checksum,
+            operations: Vec::new(),
+            items: Vec::new(),
+            events: Vec::new(),
+            faults: record.checksum_fault(false).into_iter().collect(),
+        }
+    }
+}
+
+impl TransactionSink for LoggedRecord {
+    fn begin(&mut self, transaction: &TransactionInfo, header: &TransactionHeader) {
+        self.events.push(TransactionEvent::Begin(*transaction, *header));
+    }
+
+    fn item(&mut self, transaction: &TransactionInfo, regions: &[&[u8]]) {
+        self.items.push(logged_item(*transaction, regions));
+    }
+
+    fn commit(&mut self, transaction: &TransactionInfo) {
+        self.events.push(TransactionEvent::Commit(*transaction));
+    }
+
+    fn unmount(&mut self) {
+        self.events.push(TransactionEvent::Unmount);
+    }
+}
+
+fn logged_item(transaction: TransactionInfo, regions: &[&[u8]]) -> LoggedItem {
+    let (kind, parts, fault) = match LogItem::decode(regions) {
+        Ok(item) => {
+            let parts = item.parts().into_iter().map(|part| LoggedPart {
+                name: part.name,
+                fields: part.fields,
+                bytes: part.bytes.to_vec(),
+            });
+            (Some(item.item_type()), parts.collect(), None)
+        }
+        Err(fault) => {
+            let raw = |bytes: &&[u8]| LoggedPart { name: "region", fields: &[], bytes: bytes.to_vec() };
+            (ItemType::of_region(regions), regions.iter().map(raw).collect(), Some(fault))
+        }
+    };
+    LoggedItem { transaction, kind, regions: regions.len() as u32, parts, fault }
+}
+
+/// The records of a log, decoded one at a time.
+#[derive(Debug)]
+pub struct Listing<'a> {
+    reader: RecordReader<'a>,
+    assembler: TransactionAssembler,
+    range: ListingRange,
+    failed: bool,
+}
+
+/// Lists the log of the file system on `device`.
+///
+/// # Errors
+/// The log is external, or the device failed; for [`ListingRange::Active`] also where head and tail cannot be found.
+pub fn log_listing<'a>(
+    device: &'a dyn BlockDevice,
+    geometry: &Geometry,
+    range: ListingRange,
+) -> Result<Listing<'a>> {
+    Listing::new(LogArea::new(device, geometry)?, range)
+}
+
+impl<'a> Listing<'a> {
+    /// Lists a log that is known by its place.
+    ///
+    /// # Errors
+    /// As [`log_listing`].
+    pub fn new(area: LogArea<'a>, range: ListingRange) -> Result<Self> {
+        let state = examine_area(&area);
+        let reader = match (range, state) {
+            (ListingRange::Active, Ok(state)) => {
+                let block = |lsn: Option<Lsn>| lsn.map_or(0, Lsn::block);
+                RecordReader::new(area, block(state.tail()), block(state.head()))
+            }
+            // Behind the head lies the oldest of what was not overwritten yet.
+            (ListingRange::Everything, Ok(state)) => {
+                RecordReader::whole_ring(area, state.head().map_or(0, Lsn::block))
+            }
+            (ListingRange::Everything, Err(JournalError::Corrupt(_))) => RecordReader::whole_ring(area, 0),
+            (_, Err(error)) => return Err(error),
+        };
+        Ok(Self { reader, assembler: TransactionAssembler::new(), range, failed: false })
+    }
+
+    /// Passes over blocks that no record begins at.
+    fn skip_to_header(&mut self) -> Result<()> {
+        while self.reader.room() > 0 {
+            let (from, room) = (self.reader.next_block(), self.reader.room());
+            let Some(found) = search::next_header(self.reader.area(), from, room)? else {
+                self.reader.skip(room);
+                return Ok(());
+            };
+            self.reader.skip(self.reader.area().distance(from, found.block));
+            if !found.header.is_filler() {
+                return Ok(());
+            }
+            self.reader.skip(1);
+        }
+        Ok(())
+    }
+
+    fn next_record(&mut self) -> Option<Result<LoggedRecord>> {
+        if self.range == ListingRange::Everything
+            && let Err(error) = self.skip_to_header()
+        {
+            return Some(Err(error));
+        }
+        let (area, block) = (*self.reader.area(), self.reader.next_block());
+        let error = match self.reader.read()? {
+            Ok(record) => return Some(Ok(list(&record, &mut self.assembler))),
+            Err(error) => error,
+        };
+        if let RecordError::Fault(_) = error {
+            self.assembler.clear();
+            self.reader.skip(1);
+            if let Err(error) = self.skip_to_header() {
+                return Some(Err(error));
+            }
+        }
+        Some(Err(error.at(&area, block)))
+    }
+}
+
+impl Iterator for Listing<'_> {
+    type Item = Result<LoggedRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.next_record();
+        // A device that fails once may fail for every block.
+        self.failed = matches!(next, Some(Err(JournalError::Io(_))));
+        next
+    }
+}
+
+fn list(record: &Record<'_>, assembler: &mut TransactionAssembler) -> LoggedRecord {
+    let mut listed = LoggedRecord::new(record);
+    if !listed.faults.is_empty() {
+        assembler.clear();
+        return listed;
+    }
+    let readable = record.header.verify_format();
+    for operation in record.operations() {
+        let operation = match operation {
+            Ok(operation) => operation,
+            Err(fault) => {
+                listed.faults.push(fault.into());
+                assembler.clear();
+                break;
+            }
+        };
+        listed.operations.push(LoggedOperation {
+            offset_bytes: operation.offset_bytes,
+            kind: operation.kind,
+            header: *operation.header,
+        });
+        if readable.is_ok()
+            && let Err(fault) = assembler.operation(&operation, listed.lsn, &mut listed)
+        {
+            listed.faults.push(fault.into());
+        }
+    }
+    listed.faults.extend(readable.err().map(Fault::from));
+    listed
+}
+
+#[cfg(test)]
+#[path = "listing_tests.rs"]
+mod tests;
