@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 use uxfs_block::device::DeviceError;
-use uxfs_format::{fault::Corruption, features::Unsupported};
+use uxfs_format::{fault::Corruption, features::Unsupported, units::Lsn};
+use uxfs_journal::error::JournalError;
 
 /// What an operation on a file system can fail with.
 #[derive(Debug, Error)]
@@ -25,6 +26,16 @@ pub enum Error {
 impl From<Corruption> for Error {
     fn from(corruption: Corruption) -> Self {
         Self::Corrupt(Box::new(corruption))
+    }
+}
+
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Io(error) => Self::Io(error),
+            JournalError::Corrupt(corruption) => Self::Corrupt(corruption),
+            JournalError::Unsupported(unsupported) => Self::Unsupported(unsupported),
+        }
     }
 }
 
@@ -69,8 +80,18 @@ pub enum OperationError {
     #[error("the file system has no parent pointers")]
     NoParentPointers,
     /// The log holds changes that have not been replayed.
-    #[error("the log is dirty: it holds changes that are not in place yet")]
-    DirtyLog,
+    #[error(
+        "the log is dirty: {records} records from {tail} to {head} hold changes that are not in place yet; \
+         mount the image once with Linux to replay them, or read on without them (--ignore-log)"
+    )]
+    DirtyLog {
+        /// Records to be replayed.
+        records: u32,
+        /// Where they begin.
+        tail: Lsn,
+        /// Where they end.
+        head: Lsn,
+    },
 }
 
 /// Result of an operation on a file system.

@@ -17,6 +17,7 @@ use uxfs_format::{
     units::{SECTOR_SIZE_BYTES, Sector},
     verify::{self, VerifyContext},
 };
+use uxfs_journal::LogState;
 
 use crate::{
     error::{Error, Result},
@@ -34,6 +35,7 @@ pub struct FileSystem {
     prefetcher: OnceLock<Option<Prefetcher>>,
     geometry: Geometry,
     superblock: Superblock,
+    log_state: Option<LogState>,
     options: MountOptions,
 }
 
@@ -103,11 +105,12 @@ impl FileSystem {
         device: Arc<dyn BlockDevice>,
         geometry: Geometry,
         superblock: Superblock,
+        log_state: Option<LogState>,
         options: MountOptions,
     ) -> Self {
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
-        Self { cache, prefetcher: OnceLock::new(), geometry, superblock, options }
+        Self { cache, prefetcher: OnceLock::new(), geometry, superblock, log_state, options }
     }
 
     /// Sizes and address conversions.
@@ -123,6 +126,11 @@ impl FileSystem {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         self.cache.device()
+    }
+
+    /// What the log said at mount: never that it is dirty. `None` where it was ignored.
+    pub fn log_state(&self) -> Option<&LogState> {
+        self.log_state.as_ref()
     }
 
     /// How it was mounted.

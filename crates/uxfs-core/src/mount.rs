@@ -1,4 +1,4 @@
-//! From a device to a [`FileSystem`]: read and judge the superblock.
+//! From a device to a [`FileSystem`]: read and judge the superblock, see whether the log was closed in good order.
 
 use std::sync::Arc;
 
@@ -9,26 +9,28 @@ use uxfs_format::{
     superblock::{Copy, MAX_SECTOR_SIZE_BYTES, Superblock, SuperblockError, SuperblockFault},
     units::Sector,
 };
+use uxfs_journal::recovery::find_head_tail::{DirtyLog, LogState};
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, OperationError, Result},
     filesystem::FileSystem,
 };
 
 /// How to mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MountOptions {
-    /// Read on although the log holds changes that are not in place yet.
+    /// Read on whatever the log holds: changes that are not in place yet, nonsense, or nothing because it is external.
     pub ignore_dirty_log: bool,
     /// Memory for cached metadata; `None` takes 256 MiB, or less where memory is scarce.
     pub cache_budget_bytes: Option<u64>,
 }
 
 impl FileSystem {
-    /// Reads and verifies the superblock of `device`.
+    /// Reads and verifies the superblock of `device`, and examines its log unless that is to be ignored.
     ///
     /// # Errors
-    /// Not an XFS V5 file system, a damaged one, one with unknown features, or a device error.
+    /// Not an XFS V5 file system, a damaged one, one with unknown features, or a device error; a log that is dirty,
+    /// damaged or external, unless it is to be ignored.
     pub fn mount(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
         let superblock = read_superblock(device.as_ref())?;
         let geometry = Geometry::new(&superblock);
@@ -37,7 +39,27 @@ impl FileSystem {
             let fault = SuperblockFault::DeviceTooShort { needed_bytes, length_bytes };
             return Err(Error::from(superblock_corruption(fault)));
         }
-        Ok(Self::new(device, geometry, superblock, *options))
+        let log_state = examine_log(device.as_ref(), &geometry, options)?;
+        Ok(Self::new(device, geometry, superblock, log_state, *options))
+    }
+}
+
+/// What the log says, or `None` where nobody wants to know. A dirty log is an error: what lies on the device is then
+/// not what users of the file system last saw.
+fn examine_log(
+    device: &dyn BlockDevice,
+    geometry: &Geometry,
+    options: &MountOptions,
+) -> Result<Option<LogState>> {
+    if options.ignore_dirty_log {
+        return Ok(None);
+    }
+    match uxfs_journal::examine(device, geometry)? {
+        LogState::Dirty(log) => {
+            let DirtyLog { records, tail, head, .. } = log;
+            Err(OperationError::DirtyLog { records, tail, head }.into())
+        }
+        state => Ok(Some(state)),
     }
 }
 
