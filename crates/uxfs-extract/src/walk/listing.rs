@@ -8,10 +8,7 @@ use uxfs_core::{
     filesystem::FileSystem,
     inode::Inode,
 };
-use uxfs_format::{
-    fault::Structure,
-    units::{FileBlock, InodeNumber, Sector},
-};
+use uxfs_format::units::{FileBlock, InodeNumber};
 
 /// Entries that are looked at together.
 const WINDOW_ENTRIES: usize = 256;
@@ -83,7 +80,7 @@ impl<'a> Listing<'a> {
                 }
             }
         }
-        self.prefetch_inodes();
+        self.filesystem.prefetch_inodes(self.entries.iter().map(|(inode, _)| *inode));
     }
 
     /// Goes on with the directory block behind the damaged one.
@@ -99,23 +96,5 @@ impl<'a> Listing<'a> {
         self.resumed_at = Some(next);
         let cookie = (next.get() << geometry.block_log) >> 3;
         self.reader = self.filesystem.open_directory(&self.inode, cookie).ok();
-    }
-
-    fn prefetch_inodes(&self) {
-        let clusters = self.entries.iter().filter_map(|(inode, _)| self.cluster(*inode));
-        let mut clusters: Vec<(Structure, Sector, u32)> = clusters.collect();
-        clusters.sort_unstable_by_key(|(_, sector, _)| *sector);
-        clusters.dedup_by_key(|(_, sector, _)| *sector);
-        if clusters.len() > 1 {
-            self.filesystem.prefetch_metadata(&clusters);
-        }
-    }
-
-    fn cluster(&self, inode: InodeNumber) -> Option<(Structure, Sector, u32)> {
-        let geometry = self.filesystem.geometry();
-        let place = geometry.inode_place(inode)?;
-        let (first, length_blocks) = geometry.inode_cluster_of(place.group, place.block)?;
-        let sector = geometry.sector_of_group_block(place.group, first)?;
-        Some((Structure::InodeCluster, sector, length_blocks << geometry.block_log))
     }
 }

@@ -44,12 +44,12 @@ pub struct Pipeline<R> {
 }
 
 impl<R> Pipeline<R> {
-    /// With slots enough for that many workers: one in work and one waiting for each, one for the scout and one for the
+    /// With slots enough for that many workers: one in work for each, some that wait, one for the scout and one for the
     /// sink.
     pub fn new(workers: usize) -> Self {
         let slot = |_| Slot { sequence: 0, batch: Batch::default(), chunk: Chunk::new() };
         let state = State {
-            free: (0..2 * workers + 2).map(slot).collect(),
+            free: (0..workers + workers.min(8) + 2).map(slot).collect(),
             waiting: VecDeque::new(),
             done: BTreeMap::new(),
             submitted: 0,
