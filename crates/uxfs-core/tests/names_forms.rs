@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use common::{PatchedDevice, names};
+use common::{PatchedDevice, case_folded, names};
 use uxfs_core::{
     attribute::{Namespace, xattr::XattrView},
     directory::DirectoryEntry,
@@ -326,4 +326,35 @@ fn paths_that_lead_nowhere_say_why_as_linux_does() {
         }
     }
     assert!(file_system.resolve(b"/links/step_39", true).is_ok(), "40 links are allowed");
+}
+
+#[test]
+fn case_is_disregarded_where_the_file_system_says_so() {
+    let file_system = PatchedDevice::new(case_folded()).mount();
+    let mut count = 0;
+    walk(&file_system, |_, inode| {
+        if inode.file_type != FileType::Directory {
+            let found = file_system.paths_of(inode, &PathLimits::default()).unwrap();
+            assert!(found.is_complete && found.problems.is_empty() && !found.paths.is_empty());
+            return;
+        }
+        let mut reader = file_system.open_directory(inode, 0).unwrap();
+        while let Some(entry) = reader.next_entry().unwrap() {
+            let lower: Vec<u8> =
+                entry.name.iter().map(|byte| directory::name_hash::fold_case(*byte)).collect();
+            let exact = file_system.lookup(inode, entry.name).unwrap().unwrap();
+            assert_eq!((exact.inode, exact.cookie, exact.stored_name), (entry.inode, entry.cookie, None));
+            for other in [lower, entry.name.to_ascii_uppercase()] {
+                let found = file_system.lookup(inode, &other).unwrap().unwrap();
+                assert_eq!(found.inode, entry.inode);
+                assert_eq!(found.stored_name.as_deref(), (other != entry.name).then_some(entry.name));
+            }
+            count += 1;
+        }
+    });
+    assert!(count > 400, "otherwise this test isn't testing anything");
+    let short = file_system.resolve(b"/SHORT", false).unwrap();
+    // Multiplication sign and sharp s lie between the letters and have no other case.
+    assert!(file_system.lookup(&short, b"\xe4\xf6\xfc\xd7\xdf.TXT").unwrap().is_some());
+    assert!(file_system.lookup(&short, b"\xe4\xf6\xfc\xf7\xdf.TXT").unwrap().is_none());
 }

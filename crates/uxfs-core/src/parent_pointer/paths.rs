@@ -2,9 +2,13 @@
 //!
 //! The way leads up: from an inode by each of its names to the directory, and on from there. A healthy directory has
 //! one name, so only the first step branches. A damaged image may branch at every step or lead in a circle; a step
-//! budget, a depth limit and the numbers on the way bound all of it.
+//! budget, a depth limit and the numbers on the way bound all of it. Each directory is read once, however many names
+//! lead through it.
 
-use std::collections::HashSet;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use uxfs_format::{
     attribute::parent_pointer::ParentPointerFault,
@@ -38,6 +42,8 @@ impl Default for PathLimits {
     }
 }
 
+/// Most names of a directory that are followed: a healthy one has one.
+const MAX_DIRECTORY_NAMES: usize = 4;
 /// Most problems that are kept.
 const MAX_PROBLEMS: usize = 64;
 
@@ -70,6 +76,7 @@ impl FileSystem {
             found: InodePaths { is_complete: true, ..InodePaths::default() },
             frames: Vec::new(),
             on_the_way: HashSet::new(),
+            directories: HashMap::new(),
             suffix: Vec::new(),
             steps: 0,
             bytes: 0,
@@ -78,17 +85,28 @@ impl FileSystem {
             search.found.paths.push(b"/".to_vec());
             return Ok(search.found);
         }
-        search.enter(inode)?;
+        let (pointers, complete) = self.parent_pointers(inode, limits.paths.saturating_add(1))?;
+        search.found.is_complete &= complete;
+        search.enter(inode.number, pointers.into());
         search.run()?;
         search.found.paths.sort_unstable();
         Ok(search.found)
     }
 }
 
-/// An inode on the way up, and the names of it that are still to be followed.
+/// What is known of a directory: its generation and its own names.
+#[derive(Clone)]
+struct Directory {
+    generation: u32,
+    names: Arc<[OwnedParentPointer]>,
+    is_complete: bool,
+}
+
+/// An inode on the way up, and which of its names comes next.
 struct Frame {
     inode: InodeNumber,
-    rest: std::vec::IntoIter<OwnedParentPointer>,
+    names: Arc<[OwnedParentPointer]>,
+    next: usize,
     /// Length of the path's end below this inode.
     suffix_length: usize,
 }
@@ -99,6 +117,8 @@ struct Search<'a> {
     found: InodePaths,
     frames: Vec<Frame>,
     on_the_way: HashSet<InodeNumber>,
+    /// Directories that were read; `None` for numbers that are none.
+    directories: HashMap<InodeNumber, Option<Directory>>,
     /// The end of the path below the current inode, backwards, so that names can be put before it.
     suffix: Vec<u8>,
     steps: u64,
@@ -109,12 +129,13 @@ impl Search<'_> {
     fn run(&mut self) -> Result<()> {
         while let Some(frame) = self.frames.last_mut() {
             self.suffix.truncate(frame.suffix_length);
-            let inode = frame.inode;
-            let Some(pointer) = frame.rest.next() else {
+            let (inode, names) = (frame.inode, Arc::clone(&frame.names));
+            let Some(pointer) = names.get(frame.next) else {
                 self.on_the_way.remove(&inode);
                 self.frames.pop();
                 continue;
             };
+            frame.next += 1;
             self.steps += 1;
             let is_full = self.found.paths.len() >= self.limits.paths || self.bytes >= self.limits.bytes;
             if is_full || self.steps > self.limits.steps {
@@ -123,82 +144,80 @@ impl Search<'_> {
             }
             self.suffix.extend(pointer.name.iter().rev());
             self.suffix.push(b'/');
-            self.follow(inode, &pointer)?;
+            self.follow(inode, pointer)?;
         }
         Ok(())
     }
 
     /// Goes up by one name.
     fn follow(&mut self, child: InodeNumber, pointer: &OwnedParentPointer) -> Result<()> {
-        let parent = match self.parent_of(pointer)? {
-            Ok(parent) => parent,
-            Err(fault) => {
-                self.problem(child, fault);
-                return Ok(());
-            }
+        let number = pointer.parent;
+        let Some(directory) = self.directory(number)? else {
+            self.problem(child, ParentPointerFault::NoParent { inode: number });
+            return Ok(());
         };
-        if parent.number == self.file_system.geometry().root_inode {
+        if directory.generation != pointer.generation {
+            let (found, expected) = (pointer.generation, directory.generation);
+            self.problem(child, ParentPointerFault::Generation { inode: number, found, expected });
+            return Ok(());
+        }
+        if number == self.file_system.geometry().root_inode {
             self.bytes += self.suffix.len();
             self.found.paths.push(self.suffix.iter().rev().copied().collect());
             return Ok(());
         }
-        if self.on_the_way.contains(&parent.number) {
-            self.problem(child, ParentPointerFault::Circle { inode: parent.number });
+        if self.on_the_way.contains(&number) {
+            self.problem(child, ParentPointerFault::Circle { inode: number });
             return Ok(());
         }
         if self.frames.len() >= self.limits.depth {
             self.found.is_complete = false;
             return Ok(());
         }
-        match self.enter(&parent) {
-            // Damage of a directory on the way ends this way only.
-            Err(Error::Corrupt(corruption)) => {
-                self.keep(*corruption);
-                Ok(())
-            }
-            other => other,
+        self.found.is_complete &= directory.is_complete;
+        // Damage has been told already.
+        if directory.is_complete || !directory.names.is_empty() {
+            self.enter(number, directory.names);
         }
-    }
-
-    /// Puts an inode on the way and collects its names.
-    fn enter(&mut self, inode: &Inode) -> Result<()> {
-        let most = self.limits.paths.saturating_add(1);
-        let (pointers, complete) = self.file_system.parent_pointers(inode, most)?;
-        self.found.is_complete &= complete;
-        if pointers.is_empty() {
-            self.problem(inode.number, ParentPointerFault::None);
-            return Ok(());
-        }
-        self.on_the_way.insert(inode.number);
-        self.frames.push(Frame {
-            inode: inode.number,
-            rest: pointers.into_iter(),
-            suffix_length: self.suffix.len(),
-        });
         Ok(())
     }
 
-    /// The directory that a parent pointer means, or why it is none.
-    fn parent_of(
-        &mut self,
-        pointer: &OwnedParentPointer,
-    ) -> Result<std::result::Result<std::sync::Arc<Inode>, ParentPointerFault>> {
-        let number = pointer.parent;
-        let parent = match self.file_system.inode(number) {
-            Ok(parent) => parent,
-            Err(Error::Operation(_) | Error::Corrupt(_)) => {
-                return Ok(Err(ParentPointerFault::NoParent { inode: number }));
-            }
+    /// Puts an inode on the way.
+    fn enter(&mut self, inode: InodeNumber, names: Arc<[OwnedParentPointer]>) {
+        if names.is_empty() {
+            self.problem(inode, ParentPointerFault::None);
+            return;
+        }
+        self.on_the_way.insert(inode);
+        self.frames.push(Frame { inode, names, next: 0, suffix_length: self.suffix.len() });
+    }
+
+    /// What is known of a directory; `None` where the number is not that of a directory in use.
+    fn directory(&mut self, number: InodeNumber) -> Result<Option<Directory>> {
+        if let Some(known) = self.directories.get(&number) {
+            return Ok(known.clone());
+        }
+        let inode = match self.file_system.inode(number) {
+            Ok(inode) => Some(inode).filter(|inode| inode.file_type == FileType::Directory),
+            Err(Error::Operation(_) | Error::Corrupt(_)) => None,
             Err(error) => return Err(error),
         };
-        if parent.file_type != FileType::Directory {
-            return Ok(Err(ParentPointerFault::NoParent { inode: number }));
+        let directory = inode.map(|inode| self.read_directory_names(&inode)).transpose()?;
+        self.directories.insert(number, directory.clone());
+        Ok(directory)
+    }
+
+    fn read_directory_names(&mut self, inode: &Inode) -> Result<Directory> {
+        let generation = inode.generation;
+        match self.file_system.parent_pointers(inode, MAX_DIRECTORY_NAMES) {
+            Ok((names, is_complete)) => Ok(Directory { generation, names: names.into(), is_complete }),
+            // Damage of a directory on the way ends this way only.
+            Err(Error::Corrupt(corruption)) => {
+                self.keep(*corruption);
+                Ok(Directory { generation, names: Arc::default(), is_complete: false })
+            }
+            Err(error) => Err(error),
         }
-        if parent.generation != pointer.generation {
-            let (found, expected) = (pointer.generation, parent.generation);
-            return Ok(Err(ParentPointerFault::Generation { inode: number, found, expected }));
-        }
-        Ok(Ok(parent))
     }
 
     fn problem(&mut self, inode: InodeNumber, fault: ParentPointerFault) {

@@ -27,6 +27,12 @@ pub fn names() -> Arc<Vec<u8>> {
     Arc::clone(IMAGE.get_or_init(unpack))
 }
 
+/// `testdata/names/case_folded.zst`.
+pub fn case_folded() -> Arc<Vec<u8>> {
+    let packed = include_bytes!("../../testdata/names/case_folded.zst");
+    Arc::new(zstd::decode_all(packed.as_slice()).unwrap())
+}
+
 /// Bytes in memory, some of them changed.
 #[derive(Debug)]
 pub struct PatchedDevice {
