@@ -1,6 +1,7 @@
 //! The one door for developer commands: `cargo xtask --help`.
 
 mod bench;
+mod diff_walk;
 mod field_fuzz;
 mod golden_images;
 mod judges;
@@ -26,6 +27,8 @@ enum Arguments {
     Judges(judges::Arguments),
     /// List, make, check and unpack the golden images
     GoldenImages(golden_images::Arguments),
+    /// Compare everything that an image holds with what the kernel here says of it (needs root)
+    DiffWalk(diff_walk::Arguments),
     /// Measure uxfs beside its rivals in the same run (needs root)
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -51,6 +54,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::Tidy => tidy::run(),
         Arguments::Judges(arguments) => judges::run(&arguments),
         Arguments::GoldenImages(arguments) => golden_images::run(&arguments),
+        Arguments::DiffWalk(arguments) => diff_walk::run(&arguments),
         Arguments::Bench(benchmark) => bench::run(&benchmark),
         Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),

@@ -115,22 +115,27 @@ fn log_stripe_unit_bytes(filesystem: &FileSystem) -> u32 {
     }
 }
 
+/// What continues a line of the layout.
+const SECOND: &str = "         =                      ";
+
 /// Prints the layout that users of xfs_info know, then label, uuid and counters.
 fn print(filesystem: &FileSystem, name: &str, output: &mut Output) -> Result<(), Failure> {
-    let superblock = filesystem.superblock();
-    let geometry = filesystem.geometry();
     let switches = switches(filesystem);
     let on = |name: &str| u8::from(switches.iter().any(|(switch, on)| *switch == name && *on));
-    let extent_size =
-        u64::from(superblock.realtime_extent_size_blocks.get()) * u64::from(geometry.block_size_bytes);
-    let is_zoned = superblock.feature_words().incompatible.contains(Incompatible::ZONED);
-    let log = if geometry.log_start.is_some() { "internal log" } else { "external" };
-    let realtime = match (superblock.realtime_blocks.get(), superblock.realtime_start.get()) {
-        (0, _) => "none",
-        (_, 0) => "external",
-        _ => "internal",
-    };
-    let second = "         =                      ";
+    print_metadata(filesystem, name, on, output)?;
+    print_data(filesystem, on, output)?;
+    print_log(filesystem, on, output)?;
+    print_realtime(filesystem, output)?;
+    print_identity(filesystem, output)
+}
+
+fn print_metadata(
+    filesystem: &FileSystem,
+    name: &str,
+    on: impl Fn(&str) -> u8,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let geometry = filesystem.geometry();
     let inode_size = geometry.inode_size_bytes;
     let (ag_count, ag_blocks) = (geometry.ag_count, geometry.ag_blocks);
     let sector = geometry.sector_size_bytes;
@@ -138,10 +143,10 @@ fn print(filesystem: &FileSystem, name: &str, output: &mut Output) -> Result<(),
         output,
         "meta-data={name:<22} isize={inode_size:<6} agcount={ag_count}, agsize={ag_blocks} blks"
     )?;
-    writeln!(output, "{second} sectsz={sector:<5} attr=2, projid32bit={}", on("projid32bit"))?;
+    writeln!(output, "{SECOND} sectsz={sector:<5} attr=2, projid32bit={}", on("projid32bit"))?;
     writeln!(
         output,
-        "{second} crc={:<8} finobt={}, sparse={}, rmapbt={}",
+        "{SECOND} crc={:<8} finobt={}, sparse={}, rmapbt={}",
         on("crc"),
         on("finobt"),
         on("sparse"),
@@ -149,13 +154,18 @@ fn print(filesystem: &FileSystem, name: &str, output: &mut Output) -> Result<(),
     )?;
     writeln!(
         output,
-        "{second} reflink={:<4} bigtime={} inobtcount={} nrext64={}",
+        "{SECOND} reflink={:<4} bigtime={} inobtcount={} nrext64={}",
         on("reflink"),
         on("bigtime"),
         on("inobtcount"),
         on("nrext64")
     )?;
-    writeln!(output, "{second} exchange={:<3} metadir={}", on("exchange"), on("metadir"))?;
+    writeln!(output, "{SECOND} exchange={:<3} metadir={}", on("exchange"), on("metadir"))?;
+    Ok(())
+}
+
+fn print_data(filesystem: &FileSystem, on: impl Fn(&str) -> u8, output: &mut Output) -> Result<(), Failure> {
+    let (superblock, geometry) = (filesystem.superblock(), filesystem.geometry());
     writeln!(
         output,
         "data     =                       bsize={:<6} blocks={}, imaxpct={}",
@@ -163,7 +173,7 @@ fn print(filesystem: &FileSystem, name: &str, output: &mut Output) -> Result<(),
     )?;
     writeln!(
         output,
-        "{second} sunit={:<6} swidth={} blks",
+        "{SECOND} sunit={:<6} swidth={} blks",
         superblock.stripe_unit_blocks, superblock.stripe_width_blocks
     )?;
     writeln!(
@@ -174,6 +184,12 @@ fn print(filesystem: &FileSystem, name: &str, output: &mut Output) -> Result<(),
         on("ftype"),
         on("parent")
     )?;
+    Ok(())
+}
+
+fn print_log(filesystem: &FileSystem, on: impl Fn(&str) -> u8, output: &mut Output) -> Result<(), Failure> {
+    let geometry = filesystem.geometry();
+    let log = if geometry.log_start.is_some() { "internal log" } else { "external" };
     writeln!(
         output,
         "log      ={log:<22} bsize={:<6} blocks={}, version=2",
@@ -181,11 +197,24 @@ fn print(filesystem: &FileSystem, name: &str, output: &mut Output) -> Result<(),
     )?;
     writeln!(
         output,
-        "{second} sectsz={:<5} sunit={} blks, lazy-count={}",
+        "{SECOND} sectsz={:<5} sunit={} blks, lazy-count={}",
         log_sector_size_bytes(filesystem),
         log_stripe_unit_bytes(filesystem) / geometry.block_size_bytes,
         on("lazy-count")
     )?;
+    Ok(())
+}
+
+fn print_realtime(filesystem: &FileSystem, output: &mut Output) -> Result<(), Failure> {
+    let (superblock, geometry) = (filesystem.superblock(), filesystem.geometry());
+    let extent_size =
+        u64::from(superblock.realtime_extent_size_blocks.get()) * u64::from(geometry.block_size_bytes);
+    let is_zoned = superblock.feature_words().incompatible.contains(Incompatible::ZONED);
+    let realtime = match (superblock.realtime_blocks.get(), superblock.realtime_start.get()) {
+        (0, _) => "none",
+        (_, 0) => "external",
+        _ => "internal",
+    };
     writeln!(
         output,
         "realtime ={realtime:<22} extsz={extent_size:<6} blocks={}, rtextents={}",
@@ -193,16 +222,21 @@ fn print(filesystem: &FileSystem, name: &str, output: &mut Output) -> Result<(),
     )?;
     writeln!(
         output,
-        "{second} rgcount={:<4} rgsize={} extents",
+        "{SECOND} rgcount={:<4} rgsize={} extents",
         superblock.realtime_group_count, superblock.realtime_group_extents
     )?;
     writeln!(
         output,
-        "{second} zoned={:<6} start={} reserved={}",
+        "{SECOND} zoned={:<6} start={} reserved={}",
         u8::from(is_zoned),
         superblock.realtime_start,
         superblock.realtime_reserved
     )?;
+    Ok(())
+}
+
+fn print_identity(filesystem: &FileSystem, output: &mut Output) -> Result<(), Failure> {
+    let superblock = filesystem.superblock();
     write!(output, "label    =")?;
     output.name(superblock.label())?;
     writeln!(output)?;
