@@ -9,13 +9,14 @@ use uxfs_core::{
     file_data::reader::FilePiece,
     filesystem::FileSystem,
     inode::{FileType, Fork, Inode},
+    inspect::Found,
     mount::MountOptions,
     parent_pointer::paths::PathLimits,
 };
 use uxfs_format::{
     describe::{describe, leaves, text},
     fault::Structure,
-    units::{AgNumber, InodeNumber},
+    units::{AgNumber, FsBlock, InodeNumber},
 };
 
 use super::plan::Damage;
@@ -123,11 +124,42 @@ impl Reader<'_> {
         let mut print = String::new();
         let _ = text::write(&description, &damage.bytes, &mut print);
         let _ = leaves::leaves(&description);
-        if structure == Structure::Inode
-            && let Owner::Inode(number) = damage.instance.owner
+        let filesystem = self.filesystem;
+        match damage.instance.owner {
+            Owner::Group(group) => {
+                let group = AgNumber::new(group);
+                let header = matches!(
+                    structure,
+                    Structure::Superblock
+                        | Structure::FreeSpaceHeader
+                        | Structure::InodeHeader
+                        | Structure::FreeList
+                );
+                let found = if header {
+                    filesystem.inspect_header(structure, group)
+                } else {
+                    filesystem.inspect_tree_block(structure, group, None)
+                };
+                self.found(found);
+            }
+            Owner::Inode(number) => {
+                let found = filesystem.inspect_inode(InodeNumber::new(number));
+                self.found(found);
+            }
+        }
+        if let Some(block) = damage.instance.fs_block
+            && let Some(all) = self.note(filesystem.inspect_block(FsBlock::new(block)))
         {
-            let found = self.filesystem.inspect_inode(InodeNumber::new(number));
-            self.note(found);
+            all.into_iter().for_each(|found| self.found(Ok(found)));
+        }
+    }
+
+    /// Notes what the verifier says against a structure.
+    fn found(&mut self, found: Result<Found>) {
+        if let Some(found) = self.note(found)
+            && let Some(problem) = found.problem
+        {
+            self.note::<()>(Err(problem));
         }
     }
 
@@ -234,8 +266,11 @@ impl Reader<'_> {
         for name in &names {
             self.note(filesystem.lookup(inode, name));
         }
-        let forks = filesystem.inspect_fork::<Error>(inode.number, Fork::Data, &[], |_| Ok(()));
-        self.note(forks);
+        let shown = filesystem.inspect_fork(inode.number, Fork::Data, &[], |found| {
+            self.found(Ok(found));
+            Ok::<(), Error>(())
+        });
+        self.note(shown);
         numbers
     }
 
