@@ -1,7 +1,7 @@
 //! The journal of an XFS V5 file system: the log as a ring of blocks, its head and tail, its records and transactions.
 //!
 //! Reading only: nothing here changes the device. Replay will be one more
-//! [`TransactionSink`](recovery::transactions::TransactionSink), beside the [listing](listing).
+//! [`TransactionSink`](recovery::transactions::TransactionSink), beside the [`listing`].
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Implementations of [`BlockDevice`](crate::device::BlockDevice).
+//! Implementations of [`BlockDevice`].
 //!
 //! | module | holds |
 //! |---|---|

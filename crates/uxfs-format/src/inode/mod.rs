@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`core`](self::core) | the 176-byte core and what its fields mean together |
+//! | [`core`](mod@self::core) | the 176-byte core and what its fields mean together |
 //! | [`flags`] | the two words of flags |
 //! | [`file_type`] | mode bits, file types, device numbers |
 //! | [`timestamp`] | the two encodings of time |
