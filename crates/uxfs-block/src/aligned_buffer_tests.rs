@@ -9,6 +9,8 @@ fn address(buffer: &AlignedBuffer) -> usize {
 fn buffers_do_not_overlap() {
     let pool = BufferPool::new(1 << 16, 512);
     let lengths = [1, 511, 512, 513, 4096, 5000, 16384, 65536, 65537, 200_000];
+    // Miri takes its time over each byte.
+    let lengths = if cfg!(miri) { &lengths[..4] } else { &lengths[..] };
     let mut buffers: Vec<AlignedBuffer> =
         lengths.iter().cycle().take(40).map(|length| pool.allocate(*length).unwrap()).collect();
     for (index, buffer) in buffers.iter_mut().enumerate() {
@@ -74,12 +76,14 @@ fn sizes_share_chunks() {
 #[test]
 fn trimming_leaves_buffers_in_use_alone() {
     let pool = BufferPool::new(1 << 18, 512);
-    let mut buffers: Vec<_> = (0..200).map(|index| pool.allocate(512 << (index % 5)).unwrap()).collect();
+    let mut buffers: Vec<_> = (0..if cfg!(miri) { 15 } else { 200 })
+        .map(|index| pool.allocate(512 << (index % 5)).unwrap())
+        .collect();
     buffers.iter_mut().for_each(|buffer| buffer.fill(7));
     let kept: Vec<_> = buffers.into_iter().step_by(3).collect();
     pool.trim();
     assert!(kept.iter().all(|buffer| buffer.iter().all(|byte| *byte == 7)));
-    let again: Vec<_> = (0..100).map(|_| pool.allocate(4096).unwrap()).collect();
+    let again: Vec<_> = (0..if cfg!(miri) { 3 } else { 100 }).map(|_| pool.allocate(4096).unwrap()).collect();
     assert!(again.iter().flat_map(|buffer| buffer.iter()).all(|byte| [0, 7].contains(byte)));
     assert!(kept.iter().all(|buffer| buffer.iter().all(|byte| *byte == 7)));
 }
@@ -105,9 +109,9 @@ fn threads_share_a_pool() {
             let pool = pool.clone();
             scope.spawn(move || {
                 let mut kept = std::collections::VecDeque::new();
-                let rounds = if cfg!(miri) { 60 } else { 3000 };
+                let (rounds, largest) = if cfg!(miri) { (60, 1500) } else { (3000, 20_000) };
                 for round in 0..rounds {
-                    let mut buffer = pool.allocate(1 + (round * 769) % 20_000).unwrap();
+                    let mut buffer = pool.allocate(1 + (round * 769) % largest).unwrap();
                     buffer.fill(thread);
                     kept.push_back(buffer);
                     if kept.len() > 20 {
