@@ -219,13 +219,27 @@ impl Shared {
         };
         let index = own & mask;
         let mut stripe = self.stripes[index].lock();
-        stripe.add(chunk);
-        let slot = stripe.take(order).expect("a whole chunk has a slot of every order");
-        Ok(Some((stripe.memory(slot), Home::Slot { stripe: index, slot })))
+        // Meanwhile another thread may have given something back: a chunk is never added beside what would do.
+        let (slot, surplus) = match stripe.take(order) {
+            Some(slot) => (slot, Some(chunk)),
+            None => (stripe.take_from_new(chunk, order), None),
+        };
+        let found = (stripe.memory(slot), Home::Slot { stripe: index, slot });
+        drop(stripe);
+        if let Some(chunk) = surplus {
+            self.keep_or_unmap(chunk);
+        }
+        Ok(Some(found))
     }
 
     fn give_back(&self, stripe: usize, slot: Slot) {
-        let Some(chunk) = self.stripes[stripe].lock().give_back(slot) else { return };
+        let whole = self.stripes[stripe].lock().give_back(slot);
+        if let Some(chunk) = whole {
+            self.keep_or_unmap(chunk);
+        }
+    }
+
+    fn keep_or_unmap(&self, chunk: Mapping) {
         let mut spare = self.spare.lock();
         if spare.len() < SPARE_CHUNKS {
             spare.push(chunk);
@@ -254,24 +268,29 @@ impl Stripe {
         Self { chunks: Vec::new(), vacant: Vec::new(), chunk_order, free }
     }
 
-    fn add(&mut self, chunk: Mapping) {
+    fn take_from_new(&mut self, chunk: Mapping, order: usize) -> Slot {
         let index = self.vacant.pop().unwrap_or(self.chunks.len());
         if index == self.chunks.len() {
             self.chunks.push(None);
         }
         self.chunks[index] = Some(chunk);
-        self.free[self.chunk_order].insert(index << self.chunk_order);
+        self.split(index << self.chunk_order, self.chunk_order, order)
     }
 
-    /// Takes the first free slot of the smallest order that is enough, and gives back the halves that are not needed.
+    /// Takes the first free slot of the smallest order that is enough.
     fn take(&mut self, order: usize) -> Option<Slot> {
-        let mut larger = (order..=self.chunk_order).find(|order| !self.free[*order].is_empty())?;
+        let larger = (order..=self.chunk_order).find(|order| !self.free[*order].is_empty())?;
         let place = self.free[larger].pop_first()?;
+        Some(self.split(place, larger, order))
+    }
+
+    /// Cuts a slot down to `order`; the halves that are not needed are free.
+    fn split(&mut self, place: usize, mut larger: usize, order: usize) -> Slot {
         while larger > order {
             larger -= 1;
             self.free[larger].insert(place + (1 << larger));
         }
-        Some(Slot { place, order })
+        Slot { place, order }
     }
 
     /// Joins a slot with its free neighbours; gives the chunk if that makes it whole.
