@@ -176,6 +176,25 @@ fn blocks_of_another_inode_are_refused() {
 }
 
 #[test]
+fn reading_goes_on_behind_a_damaged_block() {
+    let patient = Patient::new();
+    let all = read_all(&patient.healthy, "node").unwrap();
+    let file_system = patient.data("node", 4, |bytes| bytes[40] ^= 1).mount();
+    let inode = file_system.resolve(b"node", false).unwrap();
+    let mut reader = file_system.open_directory(&inode, 0).unwrap();
+    let (mut entries, mut errors) = (0, 0);
+    loop {
+        match reader.next_entry() {
+            Ok(Some(_)) => entries += 1,
+            Ok(None) => break,
+            Err(_) => errors += 1,
+        }
+    }
+    assert_eq!(errors, 1);
+    assert!(entries < all && entries > all - 200, "{entries} of {all}");
+}
+
+#[test]
 fn blocks_that_are_not_there_are_named() {
     let patient = Patient::new();
     let far = patient.leaf_start() + 4000;

@@ -15,6 +15,7 @@ use uxfs_format::{
     },
     fault::Structure,
     inode::Fork,
+    name_tree::fault::NameTreeFault,
     units::{FileBlock, InodeNumber},
 };
 
@@ -117,7 +118,7 @@ impl DirectoryReader<'_> {
         &self.inode
     }
 
-    /// The next entry, or `None` behind the last. After an error nothing more comes.
+    /// The next entry, or `None` behind the last. After an error reading can go on: behind the damaged block.
     ///
     /// # Errors
     /// Damage; the device.
@@ -249,11 +250,14 @@ impl<'fs> BlockWalk<'fs> {
                 continue;
             }
             let (offset, end) = (current.next_offset_bytes, current.end_bytes);
-            let (record, next_offset) =
-                record_at(&current.buffer, offset, end, self.format).map_err(|fault| {
-                    let sector = Some(current.buffer.sector());
-                    self.blocks.corruption(self.structure, current.block, sector, fault)
-                })?;
+            let (record, next_offset) = match record_at(&current.buffer, offset, end, self.format) {
+                Ok(record) => record,
+                Err(fault) => {
+                    let (block, sector) = (current.block, current.buffer.sector());
+                    self.current = None;
+                    return Err(self.blocks.corruption(self.structure, block, Some(sector), fault));
+                }
+            };
             current.next_offset_bytes = next_offset;
             let DataRecord::Entry(entry) = record else { continue };
             // Inode number and name length come before the name.
@@ -280,11 +284,14 @@ impl<'fs> BlockWalk<'fs> {
         if block >= leaf_start {
             return Ok(false);
         }
-        let most = self.blocks.most_blocks();
-        self.remaining_blocks = self.remaining_blocks.checked_sub(per_block).ok_or_else(|| {
-            let fault = uxfs_format::name_tree::fault::NameTreeFault::TooManyBlocks { most };
-            self.blocks.corruption(self.structure, block, None, fault)
-        })?;
+        // Set before anything can fail, so that a second try finds the next block.
+        self.next = FileBlock::new(block.get() + per_block);
+        let Some(remaining_blocks) = self.remaining_blocks.checked_sub(per_block) else {
+            self.next = leaf_start;
+            let fault = NameTreeFault::TooManyBlocks { most: self.blocks.most_blocks() };
+            return Err(self.blocks.corruption(self.structure, block, None, fault));
+        };
+        self.remaining_blocks = remaining_blocks;
         self.prefetch(block);
         let buffer = self.blocks.read_directory_block(self.structure, block)?;
         let end_bytes = match self.structure {
@@ -293,7 +300,6 @@ impl<'fs> BlockWalk<'fs> {
                 .data_end_bytes(),
             _ => geometry.directory_block_size_bytes,
         };
-        self.next = FileBlock::new(block.get() + per_block);
         let next_offset_bytes = uxfs_format::directory::DATA_HEADER_BYTES;
         let base_bytes = block.get() << geometry.block_log;
         self.current = Some(Current { buffer, block, base_bytes, next_offset_bytes, end_bytes });

@@ -85,3 +85,13 @@ fn free_regions_side_by_side_are_rejected() {
     // The first region is the longest in the header, so the list is met first; make it agree.
     assert_eq!(result, Err(DirectoryDataFault::AdjacentFree { offset_bytes: 0xb0 }.into()));
 }
+
+#[test]
+fn entries_without_a_file_type_are_a_byte_shorter() {
+    let (with, without) = (EntryFormat { has_file_type: true }, EntryFormat { has_file_type: false });
+    assert_eq!((with.entry_size_bytes(5), without.entry_size_bytes(5)), (24, 16));
+    assert_eq!((with.first_offset_bytes(), without.first_offset_bytes()), (0x60, 0x60));
+    let entry = [0, 0, 0, 0, 0, 0, 0, 9, 5, b'a', b'b', b'c', b'd', b'e', 0, 0];
+    let entry = entry_at(&entry, 0, 16, without).unwrap();
+    assert_eq!((entry.name, entry.inode.get(), entry.file_type()), (&b"abcde"[..], 9, None));
+}
