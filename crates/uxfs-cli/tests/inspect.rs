@@ -54,6 +54,22 @@ fn sound_structures_are_shown_and_nothing_is_said_against_them() {
 }
 
 #[test]
+fn the_log_is_shown_record_by_record() {
+    let image = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    let output = inspect(&image, "log");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    assert!(text(&output.stdout).contains(": clean\n"), "{}", text(&output.stdout));
+    let output = inspect(&image, "log all");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    assert!(text(&output.stdout).ends_with("# unmount\n"));
+    let output = inspect(&image, "log all --json");
+    let documents = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap());
+    let documents: Vec<serde_json::Value> = documents.collect();
+    assert_eq!(documents[0]["state"], "clean");
+    assert_eq!(documents.last().unwrap()["transactions"][0]["event"], "unmount");
+}
+
+#[test]
 fn damaged_structures_are_shown_all_the_same_with_exit_code_3() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");

@@ -121,6 +121,12 @@ pub trait OnDisk:
         Self::ref_from_prefix(bytes).ok().map(|(structure, _)| structure)
     }
 
+    /// The structure as it lies on disk.
+    #[inline]
+    fn disk_bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+
     /// Like [`prefix_of`](Self::prefix_of), to change it.
     #[inline]
     fn prefix_of_mut(bytes: &mut [u8]) -> Option<&mut Self> {

@@ -66,7 +66,7 @@ fn reseal(dump: &Dump, block: u32) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn noise_anywhere(changes in proptest::collection::vec((any::<u64>(), any::<[u8; 8]>()), 1..200)) {

@@ -170,6 +170,11 @@ pub fn describe(structure: Structure, bytes: &[u8], geometry: &Geometry) -> Desc
     Description { nodes }
 }
 
+/// Describes `bytes` by a field table alone: for structures without variable parts.
+pub fn describe_fields(fields: &[Field], bytes: &[u8]) -> Description {
+    Description { nodes: fields.iter().filter_map(|field| table_field(bytes, 0, field)).collect() }
+}
+
 impl Node {
     /// One value.
     fn field(

@@ -29,6 +29,11 @@ pub fn new(found: &Found, description: &Description) -> Json {
     })
 }
 
+/// The fields of one structure alone.
+pub fn fields(description: &Description, bytes: &[u8]) -> Json {
+    nodes(&description.nodes, bytes)
+}
+
 fn nodes(nodes: &[Node], bytes: &[u8]) -> Json {
     let mut object = Json::Object(Map::new());
     for node in nodes {

@@ -5,6 +5,7 @@
 //! | here | the arguments, and showing one structure after the other |
 //! | `object` | what the user asks for |
 //! | `document` | the JSON form |
+//! | `log` | the log, record by record |
 
 use std::{ffi::OsString, io::Write};
 
@@ -31,6 +32,7 @@ use crate::{
 };
 
 mod document;
+mod log;
 mod object;
 
 /// Arguments of `uxfs inspect`.
@@ -43,7 +45,8 @@ mod object;
     dir PATH|INODE [BLOCK...]                           blocks of a directory: all, or by number in the file\n  \
     attr PATH|INODE [BLOCK...]                          blocks of attributes, likewise\n  \
     block BLOCK                                         block of the file system, by its magic number\n  \
-    sector SECTOR                                       512-byte sector of the image, likewise\n\n\
+    sector SECTOR                                       512-byte sector of the image, likewise\n  \
+    log [all]                                           the log: its state and what is to be replayed, or all records\n\n\
     Names and values are written as xfs_db writes them, times in UTC. A damaged structure is shown all the same; \
     what is wrong with it goes to standard error, and the exit code is 3.\n\
     Example: uxfs inspect disk.img btree bno 0")]
@@ -116,6 +119,7 @@ impl<'a> Shown<'a> {
                 let show = |found: Found| self.show(&found, geometry);
                 filesystem.inspect_fork(number, *fork, blocks, show).about(target)
             }
+            Object::Log(range) => log::show(self, filesystem, *range),
             Object::Block(block) => {
                 let all = filesystem.inspect_block(*block).about(format_args!("block {block}"))?;
                 all.iter().try_for_each(|found| self.show(found, geometry))

@@ -7,6 +7,7 @@ use uxfs_format::{
     fault::Structure,
     units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber, Sector},
 };
+use uxfs_journal::listing::ListingRange;
 
 use crate::target::Target;
 
@@ -27,6 +28,8 @@ pub enum Object {
     Block(FsBlock),
     /// Whatever lies in a sector.
     Sector(Sector),
+    /// The log: its state and records.
+    Log(ListingRange),
 }
 
 impl Object {
@@ -48,8 +51,13 @@ impl Object {
             "attr" => words.fork(Fork::Attribute)?,
             "block" => Self::Block(FsBlock::new(words.number("a block number")?)),
             "sector" => Self::Sector(Sector::new(words.number("a sector number")?)),
+            "log" => match words.rest.next().map(|word| word.to_string_lossy()).as_deref() {
+                None => Self::Log(ListingRange::Active),
+                Some("all") => Self::Log(ListingRange::Everything),
+                Some(other) => return Err(format!("`{other}` is no part of the log; there is `all`")),
+            },
             other => {
-                let known = "sb, agf, agi, agfl, inode, btree, dir, attr, block and sector";
+                let known = "sb, agf, agi, agfl, inode, btree, dir, attr, block, sector and log";
                 return Err(format!("`{other}` is no object that can be shown; there are {known}"));
             }
         };
@@ -141,6 +149,8 @@ mod tests {
     #[test]
     fn objects_are_understood() {
         let group = AgNumber::new(1);
+        assert_eq!(parse("log"), Ok(Object::Log(ListingRange::Active)));
+        assert_eq!(parse("log all"), Ok(Object::Log(ListingRange::Everything)));
         assert_eq!(parse("agf 1"), Ok(Object::Header(Structure::FreeSpaceHeader, group)));
         assert_eq!(parse("inode 0x80"), Ok(Object::Inode(InodeNumber::new(128))));
         let tree = Object::Tree(Structure::ReverseMap, group, Some(AgBlock::new(7)));
@@ -154,7 +164,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_the_reason() {
-        for words in ["", "agf", "agf x", "agf 1 2", "agf 4294967296", "btree abc 1", "what 1", "dir / x"] {
+        for words in
+            ["", "agf", "agf x", "agf 1 2", "agf 4294967296", "btree abc 1", "what 1", "dir / x", "log 1"]
+        {
             assert!(parse(words).is_err(), "{words}");
         }
     }
