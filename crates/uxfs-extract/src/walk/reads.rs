@@ -71,29 +71,43 @@ pub fn execute(
         return;
     }
     for (read, segment) in reads.iter().zip(&mut segments) {
-        if let Some((lost_bytes, reason)) = salvage(device, segment) {
+        if let Some(lost) = salvage(device, segment) {
+            let first = read.file_offset_bytes.saturating_add(lost.first_bytes);
             let reason = format!(
-                "{lost_bytes} bytes from byte {} on replaced by zeros: {reason}",
-                read.file_offset_bytes
+                "{} bytes replaced by zeros, the first at byte {first}: {}",
+                lost.count_bytes, lost.reason
             );
             damaged(read, Problem::new(b"", Severity::Failed, Aspect::Contents, reason));
         }
     }
 }
 
-/// Reads what can be read, a small piece at a time; says how many bytes could not, and why.
-fn salvage(device: &dyn BlockDevice, segment: &mut ReadSegment<'_>) -> Option<(usize, String)> {
+/// What could not be read of a segment.
+struct Lost {
+    count_bytes: usize,
+    /// Where the first of them is.
+    first_bytes: u64,
+    reason: String,
+}
+
+/// Reads what can be read, a small piece at a time.
+fn salvage(device: &dyn BlockDevice, segment: &mut ReadSegment<'_>) -> Option<Lost> {
     if device.read(segment.offset_bytes, segment.buffer).is_ok() {
         return None;
     }
-    let mut lost = None;
+    let mut lost: Option<Lost> = None;
     for (index, piece) in segment.buffer.chunks_mut(SALVAGE_BYTES).enumerate() {
-        let offset = segment.offset_bytes.saturating_add((index * SALVAGE_BYTES) as u64);
-        if let Err(error) = device.read(offset, piece) {
+        let first_bytes = (index * SALVAGE_BYTES) as u64;
+        if let Err(error) = device.read(segment.offset_bytes.saturating_add(first_bytes), piece) {
             piece.fill(0);
-            let (bytes, _) = lost.get_or_insert((0, error.to_string()));
-            *bytes += piece.len();
+            let lost =
+                lost.get_or_insert_with(|| Lost { count_bytes: 0, first_bytes, reason: error.to_string() });
+            lost.count_bytes += piece.len();
         }
     }
     lost
 }
+
+#[cfg(test)]
+#[path = "reads_tests.rs"]
+mod tests;
