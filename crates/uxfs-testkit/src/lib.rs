@@ -5,6 +5,7 @@
 //! | [`judges`] | finding xfsprogs and the kernel; what happens where one is missing |
 //! | [`mount`] | a loop mount that goes away again, whatever happens |
 //! | [`xfs_db`] | running `xfs_db` and reading what it prints |
+//! | [`fuzz`] | what the coverage-guided fuzz targets run |
 //! | [`golden`] | the golden images: list, unpack, manifest |
 //! | [`matrix`] | which golden images there are and how each is made |
 //! | [`populate`] | the recipe that fills them |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod field_fuzz;
+pub mod fuzz;
 pub mod golden;
 pub mod inspect_diff;
 pub mod judges;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     describe::{
@@ -90,6 +90,17 @@ impl Plan {
         }
         cases.truncate(count);
         cases
+    }
+
+    /// Like [`damage`](Self::damage) for a case from anywhere: any field number names some field.
+    ///
+    /// # Errors
+    /// The device fails, or there is no such structure.
+    pub fn damage_any(&self, device: &dyn BlockDevice, case: &Case) -> Result<Damage<'_>> {
+        let instance = self.instances.get(case.instance as usize).context("no such structure")?;
+        let count = fields(instance.structure, &instance.read(device)?, &self.geometry).len() as u32;
+        let leaf = case.leaf.checked_rem(count).context("a structure without fields")?;
+        self.damage(device, &Case { leaf, ..*case })
     }
 
     /// The damaged structure of a case: its bytes, sealed again, and the field.

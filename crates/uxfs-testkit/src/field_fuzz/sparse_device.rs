@@ -72,14 +72,19 @@ impl DamagedImage {
 
     /// The base with `bytes` over `pieces` (offset and length), in order.
     pub fn new(base: Arc<SparseImage>, pieces: &[(u64, u32)], bytes: &[u8]) -> Self {
+        Self::sound(base).with(pieces, bytes)
+    }
+
+    /// This image with `bytes` over `pieces`, over all earlier ones.
+    #[must_use]
+    pub fn with(mut self, pieces: &[(u64, u32)], bytes: &[u8]) -> Self {
         let mut rest = bytes;
-        let mut patches = Vec::new();
         for (offset, length) in pieces {
             let (piece, after) = rest.split_at(*length as usize);
-            patches.push((*offset, piece.to_vec()));
+            self.patches.push((*offset, piece.to_vec()));
             rest = after;
         }
-        Self { base, patches }
+        self
     }
 }
 

@@ -1,0 +1,67 @@
+//! Kept crashes stay fixed, and a slice of what the fuzzers run is run by every test.
+
+use std::{fs, path::Path};
+
+use uxfs_testkit::{
+    field_fuzz::sparse_device::{DamagedImage, SparseImage},
+    fuzz::TARGETS,
+    golden::GoldenImage,
+    judges::workspace_directory,
+    seeds::Seed,
+    structures,
+};
+
+/// Mutants of each seed in this test. `cargo xtask fuzz` runs millions.
+const MUTANTS: u64 = 40;
+/// Seeds of one kind of structure.
+const SEEDS_MAX: usize = 6;
+
+#[test]
+fn kept_crashes_stay_fixed() {
+    let mut count = 0;
+    for target in TARGETS {
+        let folder = workspace_directory().join("fuzz/artifacts").join(target.name);
+        for input in inputs(&folder) {
+            (target.run)(&input);
+            count += 1;
+        }
+    }
+    println!("{count} kept crashes replayed");
+}
+
+fn inputs(folder: &Path) -> Vec<Vec<u8>> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect()
+}
+
+#[test]
+fn mutants_of_sound_blocks_never_panic() {
+    let seed = Seed::from_environment("mutants_of_sound_blocks_never_panic", 1);
+    let mut random = seed.random();
+    let path = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    let device = DamagedImage::sound(SparseImage::load(&path).unwrap());
+    let (_, instances) = structures::list(&device).unwrap();
+    let (mut runs, mut kinds) = (0u64, std::collections::HashMap::new());
+    for instance in &instances {
+        let seen = kinds.entry(instance.structure).or_insert(0);
+        *seen += 1;
+        if *seen > SEEDS_MAX {
+            continue;
+        }
+        let bytes = instance.read(&device).unwrap();
+        for target in TARGETS {
+            let Some(input) = target.seed(instance, &bytes) else { continue };
+            for _ in 0..MUTANTS {
+                let mut mutant = input.clone();
+                for _ in 0..=random.below(4) {
+                    let at = random.below(mutant.len() as u64) as usize;
+                    mutant[at] = random.next_u64() as u8;
+                }
+                (target.run)(&mutant);
+                runs += 1;
+            }
+        }
+    }
+    println!("{runs} mutants of {} kinds of structure", kinds.len());
+    assert!(runs > 1000, "otherwise this test isn't testing anything");
+}
