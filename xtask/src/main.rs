@@ -3,6 +3,7 @@
 mod bench;
 mod diff_walk;
 mod field_fuzz;
+mod fuzz;
 mod golden_images;
 mod judges;
 mod manual;
@@ -34,6 +35,8 @@ enum Arguments {
     Bench(bench::Bench),
     /// Damage every field of every structure in eight ways and read: nothing may panic, hang or take much memory
     FieldFuzz(field_fuzz::Arguments),
+    /// Coverage-guided fuzzing of every parser and of whole images
+    Fuzz(fuzz::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
 }
@@ -57,6 +60,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::DiffWalk(arguments) => diff_walk::run(&arguments),
         Arguments::Bench(benchmark) => bench::run(&benchmark),
         Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
+        Arguments::Fuzz(arguments) => fuzz::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
     }
 }

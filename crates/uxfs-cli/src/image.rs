@@ -1,8 +1,9 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{os::fd::AsRawFd, path::PathBuf, sync::Arc};
+use std::{ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
+    cache::pressure::PressureWatch,
     device::BlockDevice,
     engine::{Engine, OpenOptions},
 };
@@ -61,12 +62,12 @@ impl From<EngineArgument> for Engine {
 
 impl ImageArguments {
     /// Opens the image for reading and mounts the file system in it.
-    pub fn open(&self) -> Result<FileSystem, Failure> {
+    pub fn open(&self) -> Result<MountedImage, Failure> {
         self.mount(self.device()?, self.ignore_log)
     }
 
     /// Mounts what [`device`](Self::device) gave, whatever the state of its log.
-    pub fn mount_ignoring_log(&self, device: Arc<dyn BlockDevice>) -> Result<FileSystem, Failure> {
+    pub fn mount_ignoring_log(&self, device: Arc<dyn BlockDevice>) -> Result<MountedImage, Failure> {
         self.mount(device, true)
     }
 
@@ -90,8 +91,27 @@ impl ImageArguments {
             .about(self.image.display())
     }
 
-    fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<FileSystem, Failure> {
+    fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<MountedImage, Failure> {
         let options = MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size };
-        FileSystem::mount(device, &options).about(self.image.display())
+        let filesystem = FileSystem::mount(device, &options).about(self.image.display())?;
+        // Without the watch the cache merely keeps to its budget.
+        let watch = filesystem.watch_memory_pressure().ok();
+        Ok(MountedImage { _watch: watch, filesystem })
+    }
+}
+
+/// A mounted file system whose cache shrinks while memory is scarce.
+#[derive(Debug)]
+pub struct MountedImage {
+    // Dropped first: it works on the file system's cache.
+    _watch: Option<PressureWatch>,
+    filesystem: FileSystem,
+}
+
+impl Deref for MountedImage {
+    type Target = FileSystem;
+
+    fn deref(&self) -> &FileSystem {
+        &self.filesystem
     }
 }

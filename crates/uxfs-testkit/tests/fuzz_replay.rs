@@ -31,7 +31,8 @@ fn kept_crashes_stay_fixed() {
 
 fn inputs(folder: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    entries.map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect()
+    let read = |entry: fs::DirEntry| fs::read(entry.path()).expect("a kept crash is readable");
+    entries.map(|entry| read(entry.expect("the folder is readable"))).collect()
 }
 
 #[test]

@@ -1,0 +1,163 @@
+//! `cargo xtask fuzz`: coverage-guided fuzzing of every parser and of whole images, from seeds taken from golden images.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use anyhow::{Context, Result, ensure};
+use uxfs_testkit::{
+    field_fuzz::sparse_device::{DamagedImage, SparseImage},
+    fuzz::{TARGETS, Target},
+    golden::GoldenImage,
+    judges::workspace_directory,
+    structures,
+};
+
+use crate::process;
+
+/// Seeds of one kind of structure and target.
+const SEEDS_MAX: u32 = 60;
+/// A hang, as the promise counts it.
+const TIMEOUT_SECONDS: u32 = 10;
+
+/// Fuzz every parser and whole images (needs a nightly toolchain and cargo-fuzz)
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Seconds for each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// Only this target; may be given several times
+    #[arg(long)]
+    target: Vec<String>,
+    /// Fuzzers at once; the number of processors unless given
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+/// Builds the targets, gives them seeds, runs them and prints how often each ran.
+///
+/// # Errors
+/// Something cannot be built or run, or an input escaped; it is kept in `fuzz/artifacts`.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let workspace = workspace_directory();
+    let fuzz = workspace.join("fuzz");
+    process::run(
+        Command::new("cargo")
+            .current_dir(&fuzz)
+            // The parsers hold no unsafe code, so that a sanitizer would only cost speed.
+            .args(["+nightly", "fuzz", "build", "--sanitizer", "none", "-O"]),
+    )
+    .context("cargo-fuzz and a nightly toolchain are needed: cargo install cargo-fuzz")?;
+    let targets: Vec<Target> = TARGETS
+        .into_iter()
+        .filter(|target| {
+            arguments.target.is_empty() || arguments.target.iter().any(|name| name == target.name)
+        })
+        .collect();
+    seeds(&targets, &fuzz.join("corpus"))?;
+    let jobs = arguments.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let (mut total, mut escaped) = (0, Vec::new());
+    for group in targets.chunks(jobs.max(1)) {
+        let outcomes = thread::scope(|scope| {
+            let runs: Vec<_> = group
+                .iter()
+                .map(|target| scope.spawn(|| run_target(target, &workspace, arguments.seconds)))
+                .collect();
+            runs.into_iter()
+                .map(|run| run.join().expect("a fuzzer's thread does not panic"))
+                .collect::<Vec<_>>()
+        });
+        for (target, outcome) in group.iter().zip(outcomes) {
+            let (executions, is_clean) = outcome?;
+            println!(
+                "{:<18} {executions:>14} executions{}",
+                target.name,
+                if is_clean { "" } else { "  ESCAPED" }
+            );
+            total += executions;
+            escaped.extend((!is_clean).then_some(target.name));
+        }
+    }
+    println!("{:<18} {total:>14} executions", "all");
+    ensure!(escaped.is_empty(), "inputs escaped and are kept in fuzz/artifacts: {}", escaped.join(", "));
+    Ok(())
+}
+
+/// Runs one fuzzer; gives its executions and whether it came through.
+fn run_target(target: &Target, workspace: &Path, seconds: u32) -> Result<(u64, bool)> {
+    let fuzz = workspace.join("fuzz");
+    let artifacts = fuzz.join("artifacts").join(target.name);
+    fs::create_dir_all(&artifacts)?;
+    let binary = fuzz.join("target").join(host_triple()?).join("release").join(target.name);
+    let output = Command::new(&binary)
+        .current_dir(workspace)
+        .arg(fuzz.join("corpus").join(target.name))
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-timeout={TIMEOUT_SECONDS}"))
+        .arg(format!("-max_len={}", target.input_bytes_max))
+        .args(["-rss_limit_mb=512", "-print_final_stats=1"])
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .output()
+        .with_context(|| format!("cannot run {}", binary.display()))?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    let executions = words
+        .lines()
+        .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"))
+        .and_then(|count| count.trim().parse().ok())
+        .unwrap_or(0);
+    if !output.status.success() {
+        let tail: Vec<&str> = words.lines().rev().take(30).collect();
+        tail.iter().rev().for_each(|line| eprintln!("{line}"));
+    }
+    Ok((executions, output.status.success()))
+}
+
+fn host_triple() -> Result<String> {
+    let words = process::read(Command::new("rustc").arg("-vV"))?;
+    let host = words.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
+    Ok(host.to_owned())
+}
+
+/// Sound blocks of a golden image and real logs, as first inputs.
+fn seeds(targets: &[Target], corpus: &Path) -> Result<()> {
+    let image = GoldenImage::named("block-1k")?.unpacked()?;
+    let device = DamagedImage::sound(SparseImage::load(&image)?);
+    let (_, instances) = structures::list(&device)?;
+    for target in targets {
+        let folder = corpus.join(target.name);
+        fs::create_dir_all(&folder)?;
+        let mut seen = HashMap::new();
+        for instance in &instances {
+            let count = seen.entry(instance.structure).or_insert(0);
+            if *count == SEEDS_MAX {
+                continue;
+            }
+            if let Some(input) = target.seed(instance, &instance.read(&device)?) {
+                *count += 1;
+                fs::write(folder.join(format!("seed-{:?}-{count}", instance.structure)), input)?;
+            }
+        }
+    }
+    if targets.iter().any(|target| target.name == "log") {
+        log_seeds(&corpus.join("log"))?;
+    }
+    Ok(())
+}
+
+/// The beginnings of logs that the kernel wrote.
+fn log_seeds(folder: &Path) -> Result<()> {
+    let dumps: PathBuf = workspace_directory().join("crates/uxfs-journal/testdata");
+    for entry in fs::read_dir(dumps)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "zst") {
+            let mut log = zstd::decode_all(fs::File::open(&path)?)?;
+            log.truncate(64 << 10);
+            fs::write(folder.join(path.file_stem().context("a name")?), log)?;
+        }
+    }
+    Ok(())
+}
