@@ -3,7 +3,9 @@
 use uxfs_format::{
     allocation_group::{free_list, free_space_header, inode_header},
     fault::{Location, Structure},
+    field_table::OnDisk,
     geometry::Geometry,
+    quota::QuotaRecord,
     superblock,
     units::{FsBlock, SECTOR_SIZE_BYTES, Sector},
 };
@@ -38,7 +40,10 @@ impl FileSystem {
 
     fn inspect_bytes_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<Found>> {
         let geometry = self.geometry();
-        let mut all = Vec::new();
+        let mut all = self.quota_records_at(sector, length_bytes)?;
+        if !all.is_empty() {
+            return Ok(all);
+        }
         // Group headers and inodes are smaller than blocks; everything else begins where its block does.
         let step = geometry.sector_size_bytes.min(geometry.inode_size_bytes);
         let mut offset = 0;
@@ -50,6 +55,23 @@ impl FileSystem {
             offset = offset.saturating_add(taken.max(step));
         }
         if all.is_empty() { Err(OperationError::NotFound.into()) } else { Ok(all) }
+    }
+
+    /// The records of a block of quota records, which lie closer than sectors. None where it is none.
+    fn quota_records_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<Found>> {
+        let mut bytes = vec![0; length_bytes as usize];
+        self.device().read(Geometry::byte_of_sector(sector), &mut bytes)?;
+        let structure = Structure::Quota;
+        if self.structure_by_magic(&bytes) != Some(structure) {
+            return Ok(Vec::new());
+        }
+        let records = (0..).zip(bytes.chunks_exact(QuotaRecord::SIZE_BYTES)).map(|(index, record)| {
+            let offset_bytes = Some(index * QuotaRecord::SIZE_BYTES as u32);
+            let location = Location { offset_bytes, ..Location::at_sector(sector) };
+            let problem = self.problem(structure, record, location);
+            Found { structure, location, bytes: record.to_vec(), problem }
+        });
+        Ok(records.collect())
     }
 
     /// The structure that begins at a sector, if a magic number there says so.

@@ -36,6 +36,7 @@ mod group;
 mod inode;
 pub mod leaves;
 mod name_tree;
+mod quota;
 mod superblock;
 pub mod text;
 pub mod value;
@@ -154,6 +155,7 @@ pub fn describe(structure: Structure, bytes: &[u8], geometry: &Geometry) -> Desc
         Structure::ExtentMap => btree::block_nodes::<ExtentMap>(bytes, btree::Layouts::usual::<ExtentMap>()),
         Structure::Inode => inode::nodes(bytes, geometry),
         Structure::Symlink => inode::symlink_nodes(bytes),
+        Structure::Quota => quota::nodes(bytes),
         Structure::DirectoryBlock => directory::block_nodes(bytes, geometry),
         Structure::DirectoryData => directory::data_nodes(bytes, geometry),
         Structure::DirectoryLeaf => directory::leaf_nodes(bytes, true),
