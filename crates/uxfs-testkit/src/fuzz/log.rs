@@ -2,7 +2,7 @@
 
 use uxfs_block::engine::memory::MemoryDevice;
 use uxfs_format::{
-    log::record::{MAGIC, RecordHeader, seal},
+    log::record::{MAGIC, MAX_RECORD_BLOCKS, RecordHeader, seal},
     units::{Sector, Uuid},
 };
 use uxfs_journal::{
@@ -12,8 +12,8 @@ use uxfs_journal::{
 };
 
 const BLOCK: usize = 512;
-/// Blocks of the smallest log that is looked at.
-const MIN_BLOCKS: usize = 16;
+/// Blocks of the smallest log that is looked at; shorter ones are refused at once.
+const MIN_BLOCKS: usize = MAX_RECORD_BLOCKS as usize;
 
 /// Runs one input.
 ///
