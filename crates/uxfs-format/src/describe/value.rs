@@ -5,8 +5,9 @@ use std::fmt;
 use super::{Format, Place};
 use crate::{
     checksum,
-    convert::{long_to_usize, to_u64, to_usize},
+    convert::{long_to_usize, low_u16, to_u64, to_usize},
     field_table::{Field, FieldFormat},
+    inode::fields::metadata_type_name,
     units::Uuid,
 };
 
@@ -220,6 +221,10 @@ fn write_number(f: &mut fmt::Formatter<'_>, number: u64, format: FieldFormat) ->
         }
         FieldFormat::Octal if number != 0 => write!(f, "0{number:o}"),
         FieldFormat::InodeFormat => match INODE_FORMATS.get(long_to_usize(number)) {
+            Some(name) => write!(f, "{number} ({name})"),
+            None => write!(f, "{number}"),
+        },
+        FieldFormat::MetadataType => match metadata_type_name(low_u16(number)) {
             Some(name) => write!(f, "{number} ({name})"),
             None => write!(f, "{number}"),
         },
