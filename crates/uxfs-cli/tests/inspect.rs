@@ -47,7 +47,7 @@ fn sound_structures_are_shown_and_nothing_is_said_against_them() {
         assert!(text(&output.stdout).contains("crc = 0x"), "{object}");
         assert!(!text(&output.stdout).contains("(bad)"), "{object}");
     }
-    let output = inspect(&image, "dir / 0 --json");
+    let output = inspect(&image, "dir /directories/leaf 0 --json");
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["problem"], serde_json::Value::Null);
     assert!(document["fields"].is_object());
