@@ -20,7 +20,12 @@ fn every_structure_of_the_golden_images_reads_as_xfs_db_reads_it() {
         let path = image.unpacked().unwrap();
         let device = SyncDevice::open_read_only(&path, 0).unwrap();
         let report = inspect_diff::compare(&device, &path, STEP).unwrap();
-        println!("{}: {} values of {} structures", image.name(), report.values(), report.structures());
+        let (values, structures) = (report.values(), report.structures());
+        println!("{}: {values} values of {structures} structures", image.name());
+        judges::judged(
+            "xfs_db",
+            &format!("inspect of {}: {values} values of {structures} structures", image.name()),
+        );
         if report.difference_count > 0 {
             let name = image.name();
             failures.push(format!(
