@@ -24,6 +24,8 @@ use crate::structures::Owner;
 
 /// Contents read of one file: damage may make a sparse file of any size, whose zeros prove nothing.
 const FILE_BYTES: u64 = 4 << 20;
+/// Names of one directory that are looked up.
+const LOOKUPS: usize = 2000;
 /// Cache of a mount: small, so that it is no hiding place for memory.
 const CACHE_BYTES: u64 = 16 << 20;
 
@@ -258,7 +260,9 @@ impl Reader<'_> {
             if entry.name != b"." && entry.name != b".." {
                 numbers.push(entry.inode);
             }
-            names.push(entry.name.to_vec());
+            if names.len() < LOOKUPS {
+                names.push(entry.name.to_vec());
+            }
             ControlFlow::Continue(())
         });
         self.note(read);
