@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let work = tempfile::tempdir()?;
     let report = work.path().join("report");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
-    cargo.args(["test", "--workspace"]).args(&arguments.cargo);
+    cargo.args(["test", "--workspace", "--no-fail-fast"]).args(&arguments.cargo);
     cargo.current_dir(kit::workspace_directory());
     cargo.env(kit::DIRECTORY_VARIABLE, &directory).env(kit::REPORT_VARIABLE, &report);
     cargo.env("PATH", path_with(&directory.join("bin"))?);
