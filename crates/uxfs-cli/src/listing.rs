@@ -1,7 +1,7 @@
 //! The entries of a directory as commands list them: sorted by name where the directory is of a usual size, in the
 //! directory's own order where it is so large that sorting would need its names in memory.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use uxfs_core::{
     directory::read::DirectoryReader,
@@ -138,21 +138,4 @@ fn sort<'fs>(
     }
     entries.sort_unstable_by(|(one, _), (other, _)| names.get(one.clone()).cmp(&names.get(other.clone())));
     Ok(Order::Sorted { names, entries, next: 0, damage })
-}
-
-/// A set of inode numbers that is small where they lie close together, as directories do.
-#[derive(Debug, Default)]
-pub struct InodeSet {
-    chunks: HashMap<u64, u64>,
-}
-
-impl InodeSet {
-    /// Adds a number and says whether it was new.
-    pub fn insert(&mut self, inode: InodeNumber) -> bool {
-        let bit = 1 << (inode.get() % 64);
-        let chunk = self.chunks.entry(inode.get() / 64).or_default();
-        let is_new = *chunk & bit == 0;
-        *chunk |= bit;
-        is_new
-    }
 }

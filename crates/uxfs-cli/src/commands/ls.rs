@@ -5,7 +5,7 @@ use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt, sync::Arc};
 use serde::Serialize;
 use uxfs_core::{
     filesystem::FileSystem,
-    inode::{FileType, Inode},
+    inode::{FileType, Inode, set::InodeSet},
 };
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     document::{JsonInode, type_name},
     failure::{About, Complaints, Exit, Failure, Outcome},
     image::ImageArguments,
-    listing::{InodeSet, Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
+    listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
     output::{JsonName, Output},
     target::Target,
     text::{self, Moment},

@@ -5,7 +5,7 @@ use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt, sync::Arc};
 use serde_json::json;
 use uxfs_core::{
     filesystem::FileSystem,
-    inode::{FileType, Inode},
+    inode::{FileType, Inode, set::InodeSet},
 };
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     document::type_name,
     failure::{About, Complaints, Exit, Failure, Outcome},
     image::ImageArguments,
-    listing::{InodeSet, Listed, Listing, ListingOptions},
+    listing::{Listed, Listing, ListingOptions},
     output::{JsonName, Output},
     target::Target,
     text,

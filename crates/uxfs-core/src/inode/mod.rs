@@ -8,9 +8,11 @@
 //! | here | the decoded inode |
 //! | `read` | from a number to an inode |
 //! | [`scan`] | every inode in use, from many threads |
+//! | [`set`] | sets of inode numbers |
 
 mod read;
 pub mod scan;
+pub mod set;
 
 use std::sync::{Arc, OnceLock};
 

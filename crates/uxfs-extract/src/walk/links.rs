@@ -1,23 +1,6 @@
-//! What a walk must remember: the first names of files that have several, and the directories already seen.
+//! The first names of files that have several: what a walk must remember of them.
 
 use std::collections::HashMap;
-
-/// Inode numbers, 64 neighbours to a word, as XFS allocates them.
-#[derive(Debug, Default)]
-pub struct InodeSet {
-    words: HashMap<u64, u64>,
-}
-
-impl InodeSet {
-    /// Adds a number; `false` where it was there before.
-    pub fn insert(&mut self, inode: u64) -> bool {
-        let word = self.words.entry(inode >> 6).or_default();
-        let bit = 1 << (inode & 63);
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        is_new
-    }
-}
 
 /// A path, kept as a name below another path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,13 +78,6 @@ impl FirstNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sets_of_inodes() {
-        let mut set = InodeSet::default();
-        assert!(set.insert(128) && set.insert(129) && set.insert(u64::MAX));
-        assert!(!set.insert(128) && !set.insert(u64::MAX));
-    }
 
     #[test]
     fn paths_come_back_whole() {

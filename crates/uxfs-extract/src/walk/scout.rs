@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use uxfs_core::{
     filesystem::FileSystem,
-    inode::{FileType, Inode},
+    inode::{FileType, Inode, set::InodeSet},
 };
 use uxfs_format::{features::Unsupported, units::InodeNumber};
 
 use super::{
     Start,
     batch::{Task, Work},
-    links::{FirstNames, InodeSet, PathId, PathTable},
+    links::{FirstNames, PathId, PathTable},
     listing::Listing,
     pipeline::{Pipeline, Slot},
     problem,
@@ -142,7 +142,7 @@ impl<'a, R> Scout<'a, R> {
             }
         };
         if inode.file_type == FileType::Directory {
-            if !self.directories.insert(number.get()) {
+            if !self.directories.insert(number) {
                 return self.leave_out(Severity::Damaged, "this directory has another name already");
             }
             self.begin_directory(inode, above_bytes)?;
@@ -159,7 +159,7 @@ impl<'a, R> Scout<'a, R> {
     }
 
     fn begin_directory(&mut self, inode: Arc<Inode>, above_bytes: usize) -> Step {
-        self.directories.insert(inode.number.get());
+        self.directories.insert(inode.number);
         let listing = Listing::new(self.filesystem, Arc::clone(&inode));
         self.levels.push(Level { listing, above_bytes, path: None });
         self.add(Work::Entry(inode), 0)

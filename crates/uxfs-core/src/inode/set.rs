@@ -1,0 +1,38 @@
+//! Sets of inode numbers, small where the numbers lie close together, as XFS allocates them. Walks remember in one
+//! which directories they have seen: on a damaged image a directory could hold itself, or be reached in millions of
+//! ways.
+
+use std::collections::HashMap;
+
+use uxfs_format::units::InodeNumber;
+
+/// Inode numbers, 64 neighbours to a word.
+#[derive(Debug, Default)]
+pub struct InodeSet {
+    words: HashMap<u64, u64>,
+}
+
+impl InodeSet {
+    /// Adds a number; `false` where it was there before.
+    pub fn insert(&mut self, inode: InodeNumber) -> bool {
+        let word = self.words.entry(inode.get() >> 6).or_default();
+        let bit = 1 << (inode.get() & 63);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_new_once() {
+        let mut set = InodeSet::default();
+        for number in [128, 129, u64::MAX] {
+            assert!(set.insert(InodeNumber::new(number)));
+        }
+        assert!(!set.insert(InodeNumber::new(128)) && !set.insert(InodeNumber::NULL));
+    }
+}
