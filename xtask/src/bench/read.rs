@@ -18,6 +18,11 @@ use super::{
 };
 use crate::process;
 
+/// Cache of the memory runs.
+const CACHE_MEBIBYTES: u64 = 16;
+/// What a command may take beside its cache.
+const ALLOWANCE_MEBIBYTES: u64 = 64;
+
 /// Arguments of `cargo xtask bench read`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -60,6 +65,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         },
     )?;
     archive.report("uxfs extract --tar -", "mount + tar cf - | cat", 1.5);
+    memory(&uxfs, &inodes, &tree)
+}
+
+/// Resident memory with a small cache: the budget and 64 MiB at most, whatever the image's size.
+fn memory(uxfs: &Path, inodes: &Path, tree: &Path) -> Result<()> {
+    let cases: [(&str, &[&str], &Path); 4] = [
+        ("inodes --count", &["inodes", "--count"], inodes),
+        ("ls -lR, 2 M files", &["ls", "-lR"], inodes),
+        ("ls -lR", &["ls", "-lR"], tree),
+        ("extract --tar -", &["extract", "--tar", "-"], tree),
+    ];
+    for (name, arguments, image) in cases {
+        let run = measure(Command::new(uxfs).args(arguments).args(["--cache-size", "16M"]).arg(image))?;
+        let (peak, limit) = (run.peak_memory_bytes >> 20, CACHE_MEBIBYTES + ALLOWANCE_MEBIBYTES);
+        let verdict = if peak <= limit { "reached" } else { "MISSED" };
+        println!(
+            "{name:<28} {peak:>5} MiB resident with a cache of {CACHE_MEBIBYTES} MiB, target {limit} {verdict}"
+        );
+    }
     Ok(())
 }
 
