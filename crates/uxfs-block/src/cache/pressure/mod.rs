@@ -38,8 +38,15 @@ const RESERVE_BYTES: u64 = 64 << 20;
 
 /// Whoever says that memory is scarce.
 pub trait PressureSource: Send {
-    /// Becomes ready (`POLLPRI`, `POLLIN`) when there may be news; without one it is asked every second.
+    /// Becomes ready, as [`readiness`](Self::readiness) says, when there may be news; without one it is asked every
+    /// second.
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
+
+    /// What the descriptor tells its news by. A pressure file of the kernel does so by `POLLPRI` alone: it can always be
+    /// read, and who waits for that never sleeps.
+    fn readiness(&self) -> PollFlags {
+        PollFlags::PRI
+    }
 
     /// Whether programs have waited for memory since the last time, `elapsed` ago. `has_news` says that the descriptor
     /// became ready.
@@ -54,6 +61,14 @@ pub trait PressureSource: Send {
 struct SystemSource {
     system: System,
     stall: StallSource,
+}
+
+impl SystemSource {
+    fn open() -> Self {
+        let system = System::default();
+        let stall = StallSource::open(&system.stall_files());
+        Self { system, stall }
+    }
 }
 
 impl PressureSource for SystemSource {
@@ -126,9 +141,7 @@ impl PressureWatch {
     /// # Errors
     /// The thread could not be started.
     pub fn start(cache: Arc<Cache>) -> io::Result<Self> {
-        let system = System::default();
-        let stall = StallSource::open(&system.stall_files());
-        Self::with_source(cache, SystemSource { system, stall })
+        Self::with_source(cache, SystemSource::open())
     }
 
     /// Watches another source.
@@ -184,10 +197,10 @@ fn wait(source: &impl PressureSource, stop: &OwnedFd) -> Option<bool> {
     let interval = Timespec { tv_sec: INTERVAL.as_secs() as i64, tv_nsec: 0 };
     let mut waited = vec![PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN)];
     if let Some(descriptor) = source.descriptor() {
-        waited.push(PollFd::from_borrowed_fd(descriptor, PollFlags::PRI | PollFlags::IN));
+        waited.push(PollFd::from_borrowed_fd(descriptor, source.readiness()));
     }
     let mut has_news = poll(&mut waited, Some(&interval)).is_ok()
-        && waited.get(1).is_some_and(|news| news.revents().intersects(PollFlags::PRI | PollFlags::IN));
+        && waited.get(1).is_some_and(|news| news.revents().intersects(source.readiness()));
     if waited.get(1).is_some_and(|news| news.revents().contains(PollFlags::ERR)) {
         // Its control group is gone: this descriptor will be ready for ever.
         has_news = false;

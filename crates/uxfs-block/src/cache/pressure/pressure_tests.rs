@@ -39,6 +39,10 @@ impl PressureSource for Injected {
         Some(self.news.as_fd())
     }
 
+    fn readiness(&self) -> PollFlags {
+        PollFlags::IN
+    }
+
     fn has_stalled(&mut self, has_news: bool, _: Duration) -> bool {
         if has_news {
             let mut count = [0; 8];
@@ -80,6 +84,46 @@ fn a_watched_cache_shrinks_when_told() {
     std::thread::yield_now();
     assert_eq!(asked.load(SeqCst), calls, "stopped");
     assert_eq!(Arc::strong_count(&cache), 1);
+}
+
+/// The system's source, counted.
+struct Counted {
+    source: SystemSource,
+    asked: Arc<AtomicU64>,
+}
+
+impl PressureSource for Counted {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.source.descriptor()
+    }
+
+    fn readiness(&self) -> PollFlags {
+        self.source.readiness()
+    }
+
+    fn has_stalled(&mut self, has_news: bool, elapsed: Duration) -> bool {
+        self.asked.fetch_add(1, SeqCst);
+        self.source.has_stalled(has_news, elapsed)
+    }
+
+    fn headroom_bytes(&mut self) -> Option<u64> {
+        self.source.headroom_bytes()
+    }
+}
+
+/// A pressure file can always be read. Waiting for that kept the watch awake all the time, and each turn counted as
+/// a stall.
+#[test]
+fn the_systems_source_lets_the_watch_sleep() {
+    let device = Arc::new(MemoryDevice::new(vec![0; 4096]));
+    let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(1 << 20)));
+    let asked = Arc::new(AtomicU64::new(0));
+    let source = Counted { source: SystemSource::open(), asked: asked.clone() };
+    let watch = PressureWatch::with_source(cache, source).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(watch);
+    // One turn a second, and one for a trigger that fires meanwhile; awake it would be thousands.
+    assert!(asked.load(SeqCst) <= 10, "{} turns in 300 ms", asked.load(SeqCst));
 }
 
 #[test]
