@@ -7,7 +7,8 @@ use uxfs_block::{
     device::BlockDevice,
     engine::{Engine, OpenOptions},
 };
-use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
+use uxfs_core::{error::Error, filesystem::FileSystem, mount::MountOptions};
+use uxfs_format::fault::{Fault, HeaderFault, Structure};
 
 use crate::{
     compressed,
@@ -93,10 +94,26 @@ impl ImageArguments {
 
     fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<MountedImage, Failure> {
         let options = MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size };
-        let filesystem = FileSystem::mount(device, &options).about(self.image.display())?;
+        let filesystem =
+            FileSystem::mount(device, &options).map_err(no_file_system).about(self.image.display())?;
         // Without the watch the cache merely keeps to its budget.
         let watch = filesystem.watch_memory_pressure().ok();
         Ok(MountedImage { _watch: watch, filesystem })
+    }
+}
+
+/// Says of a file without any superblock what it most likely is.
+fn no_file_system(error: Error) -> Failure {
+    let fault = match &error {
+        Error::Corrupt(corruption) if corruption.structure == Structure::Superblock => corruption.fault,
+        _ => return error.into(),
+    };
+    match fault {
+        Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => Failure::failed(
+            "not an XFS file system, or its first sector is lost (if it lies in a partition, say with --offset \
+             where that begins)",
+        ),
+        _ => error.into(),
     }
 }
 
