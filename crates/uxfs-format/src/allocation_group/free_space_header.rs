@@ -3,10 +3,9 @@
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
-use super::{Common, Place, is_body_block, parse, sector_of, verify_common};
+use super::{Common, Place, TreeRootFault, parse, sector_of, verify_common, verify_tree};
 use crate::{
     btree::{
-        BtreeKind,
         free_space::{ByBlock, ByLength},
         reference_count::ReferenceCount,
         reverse_map::ReverseMap,
@@ -14,7 +13,7 @@ use crate::{
     checksum::Checksum,
     fault::{Fault, HeaderFault, Structure},
     on_disk,
-    units::{AgBlock, Uuid},
+    units::Uuid,
     verify::VerifyContext,
 };
 
@@ -104,24 +103,9 @@ pub enum FreeSpaceHeaderFault {
         /// From the superblock.
         expected_blocks: u32,
     },
-    /// A root outside the group or among its headers.
-    #[error("root of the {} lies at block {block}, outside the usable blocks of the group", tree.name())]
-    Root {
-        /// Which tree.
-        tree: Structure,
-        /// On disk.
-        block: AgBlock,
-    },
-    /// No levels, or more than such a tree can have.
-    #[error("{} has {levels} levels, not from 1 to {max_levels}", tree.name())]
-    Levels {
-        /// Which tree.
-        tree: Structure,
-        /// On disk.
-        levels: u32,
-        /// The most possible.
-        max_levels: u32,
-    },
+    /// Where one of the group's btrees begins.
+    #[error(transparent)]
+    Tree(#[from] TreeRootFault),
     /// Slots that the free list does not have.
     #[error("free list slots {first} to {last} ({count} in use) do not lie within {slots} slots")]
     FreeListSlots {
@@ -222,23 +206,6 @@ impl FreeSpaceHeader {
         }
         Ok(())
     }
-}
-
-fn verify_tree<K: BtreeKind>(
-    root: U32,
-    levels: U32,
-    place: Place,
-    context: &VerifyContext<'_>,
-) -> Result<(), FreeSpaceHeaderFault> {
-    let (tree, levels, max_levels) = (K::STRUCTURE, levels.get(), K::max_levels(context.geometry));
-    let block = AgBlock::new(root.get());
-    if !is_body_block(context, place, block) {
-        return Err(FreeSpaceHeaderFault::Root { tree, block });
-    }
-    if !(1..=max_levels).contains(&levels) {
-        return Err(FreeSpaceHeaderFault::Levels { tree, levels, max_levels });
-    }
-    Ok(())
 }
 
 /// Verifies `bytes` as a free space header.

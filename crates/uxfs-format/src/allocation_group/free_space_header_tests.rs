@@ -1,5 +1,5 @@
 use super::{FreeSpaceHeaderFault as F, *};
-use crate::btree::golden::FREE_SPACE_HEADER;
+use crate::{btree::golden::FREE_SPACE_HEADER, units::AgBlock};
 
 fn patched(offset: usize, value: u32) -> Result<(), Fault> {
     let structure = Structure::FreeSpaceHeader;
@@ -44,11 +44,18 @@ fn each_check_rejects_its_damage() {
         (88, 92, S::ReferenceCount, 4),
     ] {
         let block = AgBlock::new(1);
-        assert_eq!(patched(root, 1), Err(F::Root { tree, block }.into()), "a header block");
+        assert_eq!(
+            patched(root, 1),
+            Err(F::Tree(TreeRootFault::Block { tree, block }).into()),
+            "a header block"
+        );
         let block = AgBlock::new(153_600);
-        assert_eq!(patched(root, 153_600), Err(F::Root { tree, block }.into()));
-        assert_eq!(patched(levels, 0), Err(F::Levels { tree, levels: 0, max_levels }.into()));
-        let too_high = F::Levels { tree, levels: max_levels + 1, max_levels };
+        assert_eq!(patched(root, 153_600), Err(F::Tree(TreeRootFault::Block { tree, block }).into()));
+        assert_eq!(
+            patched(levels, 0),
+            Err(F::Tree(TreeRootFault::Levels { tree, levels: 0, max_levels }).into())
+        );
+        let too_high = F::Tree(TreeRootFault::Levels { tree, levels: max_levels + 1, max_levels });
         assert_eq!(patched(levels, max_levels + 1), Err(too_high.into()));
     }
     for (offset, tree) in [(60, S::FreeSpaceByBlock), (80, S::ReverseMap), (84, S::ReferenceCount)] {

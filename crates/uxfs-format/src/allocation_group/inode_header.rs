@@ -3,12 +3,9 @@
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
-use super::{Common, Place, is_body_block, parse, sector_of, verify_common};
+use super::{Common, Place, TreeRootFault, is_body_block, parse, sector_of, verify_common, verify_tree};
 use crate::{
-    btree::{
-        BtreeKind,
-        inode_index::{FreeInodeIndex, InodeIndex},
-    },
+    btree::inode_index::{FreeInodeIndex, InodeIndex},
     checksum::Checksum,
     convert::{low_u32, to_u64},
     fault::{Fault, HeaderFault, Structure},
@@ -93,24 +90,9 @@ pub enum InodeHeaderFault {
         /// From the superblock.
         expected_blocks: u32,
     },
-    /// A root outside the group or among its headers.
-    #[error("root of the {} lies at block {block}, outside the usable blocks of the group", tree.name())]
-    Root {
-        /// Which tree.
-        tree: Structure,
-        /// On disk.
-        block: AgBlock,
-    },
-    /// No levels, or more than such a tree can have.
-    #[error("{} has {levels} levels, not from 1 to {max_levels}", tree.name())]
-    Levels {
-        /// Which tree.
-        tree: Structure,
-        /// On disk.
-        levels: u32,
-        /// The most possible.
-        max_levels: u32,
-    },
+    /// Where one of the group's btrees begins.
+    #[error(transparent)]
+    Tree(#[from] TreeRootFault),
     /// More inodes than the group has room for.
     #[error("{count} inodes in a group that can hold {capacity}")]
     Count {
@@ -208,23 +190,6 @@ impl InodeHeader {
         }
         Ok(())
     }
-}
-
-fn verify_tree<K: BtreeKind>(
-    root: U32,
-    levels: U32,
-    place: Place,
-    context: &VerifyContext<'_>,
-) -> Result<(), InodeHeaderFault> {
-    let (tree, levels, max_levels) = (K::STRUCTURE, levels.get(), K::max_levels(context.geometry));
-    let block = AgBlock::new(root.get());
-    if !is_body_block(context, place, block) {
-        return Err(InodeHeaderFault::Root { tree, block });
-    }
-    if !(1..=max_levels).contains(&levels) {
-        return Err(InodeHeaderFault::Levels { tree, levels, max_levels });
-    }
-    Ok(())
 }
 
 /// Verifies `bytes` as an inode header.

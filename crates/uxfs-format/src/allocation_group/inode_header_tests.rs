@@ -25,9 +25,12 @@ fn each_check_rejects_its_damage() {
     use Structure as S;
     for (root, levels, tree, max_levels) in [(20, 24, S::InodeIndex, 3), (328, 332, S::FreeInodeIndex, 3)] {
         let block = AgBlock::new(0);
-        assert_eq!(patched(root, 0), Err(F::Root { tree, block }.into()));
-        assert_eq!(patched(levels, 0), Err(F::Levels { tree, levels: 0, max_levels }.into()));
-        let too_high = F::Levels { tree, levels: max_levels + 1, max_levels };
+        assert_eq!(patched(root, 0), Err(F::Tree(TreeRootFault::Block { tree, block }).into()));
+        assert_eq!(
+            patched(levels, 0),
+            Err(F::Tree(TreeRootFault::Levels { tree, levels: 0, max_levels }).into())
+        );
+        let too_high = F::Tree(TreeRootFault::Levels { tree, levels: max_levels + 1, max_levels });
         assert_eq!(patched(levels, max_levels + 1), Err(too_high.into()));
     }
     for (offset, tree) in [(336, S::InodeIndex), (340, S::FreeInodeIndex)] {

@@ -10,10 +10,14 @@
 //! "Sector" is the sector size of the file system, which may be larger than 512 bytes and even than what a block of
 //! 1 KiB holds of them.
 
+use thiserror::Error;
+use zerocopy::big_endian::U32;
+
 use crate::{
+    btree::BtreeKind,
     checksum,
     convert::{to_u64, to_usize},
-    fault::{Fault, HeaderFault},
+    fault::{Fault, HeaderFault, Structure},
     field_table::OnDisk,
     units::{AgBlock, AgNumber, Uuid},
     verify::VerifyContext,
@@ -22,6 +26,29 @@ use crate::{
 pub mod free_list;
 pub mod free_space_header;
 pub mod inode_header;
+
+/// What can be wrong with a header's note of where a btree of the group begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum TreeRootFault {
+    /// The root lies outside the group, or in its headers.
+    #[error("root of the {} lies at block {block}, outside the usable blocks of the group", tree.name())]
+    Block {
+        /// Which tree.
+        tree: Structure,
+        /// On disk.
+        block: AgBlock,
+    },
+    /// No levels, or more than such a tree can have.
+    #[error("{} has {levels} levels, not from 1 to {max_levels}", tree.name())]
+    Levels {
+        /// Which tree.
+        tree: Structure,
+        /// On disk.
+        levels: u32,
+        /// The most possible.
+        max_levels: u32,
+    },
+}
 
 /// Which group a header sector belongs to, and how long that group is. All from the place where it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,4 +102,22 @@ fn verify_common(sector: &[u8], found: &Common, context: &VerifyContext<'_>) -> 
 /// Whether a block of the group can be anything but its headers.
 fn is_body_block(context: &VerifyContext<'_>, place: Place, block: AgBlock) -> bool {
     (context.geometry.group_header_blocks()..place.length_blocks).contains(&block.get())
+}
+
+/// Checks where a header says that a btree of its group begins, and how high it is.
+fn verify_tree<K: BtreeKind>(
+    root: U32,
+    levels: U32,
+    place: Place,
+    context: &VerifyContext<'_>,
+) -> Result<(), TreeRootFault> {
+    let (tree, levels, max_levels) = (K::STRUCTURE, levels.get(), K::max_levels(context.geometry));
+    let block = AgBlock::new(root.get());
+    if !is_body_block(context, place, block) {
+        return Err(TreeRootFault::Block { tree, block });
+    }
+    if !(1..=max_levels).contains(&levels) {
+        return Err(TreeRootFault::Levels { tree, levels, max_levels });
+    }
+    Ok(())
 }
