@@ -28,6 +28,10 @@ pub trait BufferVerifier {
     /// # Errors
     /// They are not of this kind.
     fn verify(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), Self::Error>;
+
+    /// Stamps the checksum of bytes that have changed in memory, so that they can be judged like those from the
+    /// device.
+    fn seal(&self, _bytes: &mut [u8]) {}
 }
 
 /// Takes any bytes: for whoever judges them elsewhere.
@@ -104,6 +108,30 @@ impl Buffer {
     /// Whether any verifier has accepted the bytes.
     pub(super) fn is_verified(&self) -> bool {
         self.contents.verified.load(Ordering::Acquire) != 0
+    }
+
+    /// The bytes, to be changed by their only holder.
+    pub(super) fn unshared_bytes(&mut self) -> &mut [u8] {
+        let contents =
+            Arc::get_mut(&mut self.contents).expect("no one else holds a buffer that is locked for edits");
+        &mut contents.bytes
+    }
+
+    /// The verifiers of this kind accept the bytes, those of no other.
+    pub(super) fn set_verified(&self, kind: u16) {
+        let bit = 1_u64.checked_shl(kind.into()).unwrap_or(0);
+        self.contents.verified.store(bit, Ordering::Release);
+    }
+
+    /// Whether a verifier of this kind has accepted the bytes.
+    pub(super) fn is_verified_as<V: BufferVerifier>(&self, verifier: &V) -> bool {
+        let bit = 1_u64.checked_shl(verifier.kind().into()).unwrap_or(0);
+        self.contents.verified.load(Ordering::Acquire) & bit != 0
+    }
+
+    /// Takes over whose verifiers accepted the bytes that these are a copy of.
+    pub(super) fn copy_verified(&self, original: &Self) {
+        self.contents.verified.store(original.contents.verified.load(Ordering::Acquire), Ordering::Release);
     }
 
     /// Whether anyone but the one who asks holds it. Only under the lock of its shard does the answer last.

@@ -6,6 +6,7 @@ use super::{
     Cache, Piece,
     budget::{Charge, OVERHEAD_BYTES},
     buffer::Buffer,
+    edit::Dirty,
     flight::Flight,
     key::Key,
     shard::{Claim, Lookup},
@@ -44,19 +45,30 @@ struct Loading<'a> {
     charge: Charge,
 }
 
+/// What a name leads to.
+pub(super) enum Found {
+    /// A buffer like the device.
+    Clean(Buffer),
+    /// One that has been changed.
+    Dirty(Arc<Dirty>),
+}
+
 type Loaded = (usize, Result<Buffer, DeviceError>);
 
 impl Cache {
-    pub(super) fn find_or_load(&self, pieces: &[Piece]) -> Result<Buffer, DeviceError> {
+    pub(super) fn find_or_load(&self, pieces: &[Piece]) -> Result<Found, DeviceError> {
         let key = Key::new(pieces, &self.hasher)?;
         loop {
             match self.shard(key.hash).look_up_or_claim(&key, false) {
-                Lookup::Hit(buffer) => return Ok(buffer),
-                Lookup::Claimed(claim) => return self.load(Miss { request: 0, key, claim }),
+                Lookup::Hit(buffer) => return Ok(Found::Clean(buffer)),
+                Lookup::Dirty(dirty) => return Ok(Found::Dirty(dirty)),
+                Lookup::Claimed(claim) => {
+                    return self.load(Miss { request: 0, key, claim }).map(Found::Clean);
+                }
                 Lookup::InFlight(flight) => {
                     // Where that read failed this thread tries itself, for an error of its own.
                     if let Some(buffer) = flight.wait() {
-                        return Ok(buffer);
+                        return Ok(Found::Clean(buffer));
                     }
                 }
             }
@@ -66,22 +78,24 @@ impl Cache {
     pub(super) fn find_or_load_many<'a>(
         &'a self,
         requests: impl Iterator<Item = &'a [Piece]>,
-    ) -> Vec<Result<Buffer, DeviceError>> {
+    ) -> Vec<Result<Found, DeviceError>> {
         let mut results = Vec::with_capacity(requests.size_hint().0);
         let (mut misses, mut waits) = (Vec::new(), Vec::<(usize, &[Piece], Arc<Flight>)>::new());
         for (request, pieces) in requests.enumerate() {
             results.push(None);
             match self.look_up_or_claim(pieces, false) {
                 Err(error) => results[request] = Some(Err(error)),
-                Ok((_, Lookup::Hit(buffer))) => results[request] = Some(Ok(buffer)),
+                Ok((_, Lookup::Hit(buffer))) => results[request] = Some(Ok(Found::Clean(buffer))),
+                Ok((_, Lookup::Dirty(dirty))) => results[request] = Some(Ok(Found::Dirty(dirty))),
                 Ok((_, Lookup::InFlight(flight))) => waits.push((request, pieces, flight)),
                 Ok((key, Lookup::Claimed(claim))) => misses.push(Miss { request, key, claim }),
             }
         }
-        self.load_batches(misses, |(request, result)| results[request] = Some(result));
+        self.load_batches(misses, |(request, result)| results[request] = Some(result.map(Found::Clean)));
         // Only now: others may wait for what this thread had claimed.
         for (request, pieces, flight) in waits {
-            results[request] = Some(flight.wait().map_or_else(|| self.find_or_load(pieces), Ok));
+            let found = flight.wait().map(Found::Clean);
+            results[request] = Some(found.map_or_else(|| self.find_or_load(pieces), Ok));
         }
         results.into_iter().flatten().collect()
     }
@@ -223,6 +237,24 @@ impl Cache {
             source,
         })?;
         Ok(Loading { miss, memory, charge })
+    }
+
+    /// A buffer of its own for `key`, in no table, holding anything.
+    pub(super) fn memory_for(
+        &self,
+        key: &Key<'_>,
+        operation: DeviceOperation,
+    ) -> Result<Buffer, DeviceError> {
+        let home = self.shard_index(key.hash);
+        let charge = self.make_room(self.charge_bytes(key), home);
+        let Piece { offset_bytes, length_bytes } = key.whole;
+        let memory = self.allocate(length_bytes as usize, home).map_err(|source| DeviceError {
+            operation,
+            offset_bytes,
+            length_bytes: length_bytes.into(),
+            source,
+        })?;
+        Ok(Buffer::new(memory, offset_bytes, charge))
     }
 
     fn publish(&self, loading: Loading<'_>) -> Buffer {

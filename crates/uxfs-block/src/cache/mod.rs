@@ -20,16 +20,16 @@
 //!
 //! A buffer region must always be asked for under one name: overlapping buffers are separate copies.
 //!
-//! # Shape for writing
-//! A buffer's bytes never change once they are published; that is why reading them takes no lock. A writer will
-//! take the buffer's name for itself (its lock in the order of `LockKey`), change a copy and publish it as the
-//! name's next version; where no reader holds the old one, the copy is the buffer itself, as with `Arc::make_mut`.
-//! Readers keep the version that they looked up, and write-back checksums and writes a version while the next one is
-//! being made. "Dirty" is a state of the name, not of the version: a dirty name is pinned (2) until it is home.
+//! # Writing
+//! A buffer's bytes never change once they are published; that is why reading them takes no lock. Whoever changes a
+//! buffer takes its name for itself ([`Cache::edit`]) and changes bytes that no one else holds: the buffer's own, or
+//! a copy where a reader or a write under way still has them. [`edit`] has the rules, [`write_back`] brings changes
+//! home.
 
 mod budget;
 pub mod buffer;
 mod counters;
+pub mod edit;
 mod eviction;
 mod flight;
 mod key;
@@ -38,12 +38,17 @@ pub mod prefetcher;
 pub mod pressure;
 mod readahead;
 mod shard;
+pub mod write_back;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use parking_lot::Mutex;
 use thiserror::Error;
 
+use self::load::Found;
 use self::{
     budget::Budget,
     counters::SharedCounters,
@@ -54,8 +59,10 @@ use self::{
 pub use self::{
     buffer::{Buffer, BufferVerifier, Unverified},
     counters::CacheCounters,
+    edit::{BufferSealer, EditBuffer},
     key::Piece,
     readahead::{DeviceCosts, ReadStrategy},
+    write_back::WriteBack,
 };
 use crate::{
     aligned_buffer::BufferPool,
@@ -106,6 +113,10 @@ pub struct Cache {
     hasher: Hasher,
     shards: Box<[Shard]>,
     counters: SharedCounters,
+    /// Charged for dirty buffers.
+    dirty_bytes: AtomicU64,
+    /// Counts changes of buffers: the clock by which cold ones are told.
+    changes: AtomicU64,
     planner: Mutex<Planner>,
     clock: Arc<dyn Clock>,
 }
@@ -131,6 +142,8 @@ impl Cache {
             hasher: Hasher::new(options.seed),
             shards: (0..shards).map(|_| Shard::default()).collect(),
             counters: SharedCounters::default(),
+            dirty_bytes: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             planner: Mutex::new(Planner::new(options.strategy)),
             clock,
         }
@@ -150,8 +163,16 @@ impl Cache {
         pieces: &[Piece],
         verifier: &V,
     ) -> Result<Buffer, ReadError<V::Error>> {
-        let buffer = self.find_or_load(pieces)?;
-        self.verified(buffer, pieces, verifier)
+        loop {
+            match self.find_or_load(pieces)? {
+                Found::Clean(buffer) => return self.verified(buffer, pieces, verifier),
+                Found::Dirty(dirty) => {
+                    if let Some(buffer) = self.snapshot(&dirty, verifier)? {
+                        return Ok(buffer);
+                    }
+                }
+            }
+        }
     }
 
     /// Several buffers, each with its verifier. All that are not in memory are read in as few submissions as their
@@ -161,8 +182,13 @@ impl Cache {
         requests: &[(&[Piece], V)],
     ) -> Vec<Result<Buffer, ReadError<V::Error>>> {
         let buffers = self.find_or_load_many(requests.iter().map(|(pieces, _)| *pieces));
-        let verify = |(buffer, (pieces, verifier)): (Result<Buffer, DeviceError>, &(&[Piece], V))| {
-            self.verified(buffer?, pieces, verifier)
+        let verify = |(found, (pieces, verifier)): (Result<Found, DeviceError>, &(&[Piece], V))| match found?
+        {
+            Found::Clean(buffer) => self.verified(buffer, pieces, verifier),
+            Found::Dirty(dirty) => match self.snapshot(&dirty, verifier)? {
+                Some(buffer) => Ok(buffer),
+                None => self.read(pieces, verifier),
+            },
         };
         buffers.into_iter().zip(requests).map(verify).collect()
     }
@@ -275,6 +301,10 @@ impl fmt::Debug for Cache {
 #[cfg(test)]
 #[path = "cache_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "edit_tests.rs"]
+mod edit_tests;
 
 #[cfg(test)]
 #[path = "cache_threads_tests.rs"]

@@ -1,6 +1,9 @@
 //! One part of the table: names, buffers and reads under way, behind one lock.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use hashbrown::HashTable;
 use parking_lot::Mutex;
@@ -8,10 +11,12 @@ use parking_lot::Mutex;
 use super::{
     buffer::Buffer,
     counters::CacheCounters,
+    edit::{Dirty, DirtyState},
     eviction::Policy,
     flight::Flight,
-    key::{Key, OwnedKey},
+    key::{Key, OwnedKey, Piece},
 };
+use uxfs_format::edit::DirtyMap;
 
 /// Buffers given up in one go: they are freed after the lock is released.
 const VICTIMS: usize = 16;
@@ -28,6 +33,8 @@ struct State {
     entries: Vec<Option<Entry>>,
     vacant: Vec<u32>,
     policy: Policy,
+    /// Entries that are dirty, in no order.
+    dirty: Vec<u32>,
     counts: Counts,
 }
 
@@ -54,11 +61,26 @@ struct Entry {
 enum Value {
     InFlight(Arc<Flight>),
     Resident(Buffer),
+    Dirty {
+        dirty: Arc<Dirty>,
+        /// Index into `State::dirty`.
+        position: usize,
+    },
+}
+
+/// What a lookup for a change finds.
+pub(super) enum EditLookup {
+    Dirty(Arc<Dirty>),
+    /// Another thread reads it.
+    InFlight(Arc<Flight>),
+    Absent,
 }
 
 /// What a lookup finds.
 pub(super) enum Lookup<'cache> {
     Hit(Buffer),
+    /// It has been changed.
+    Dirty(Arc<Dirty>),
     /// Another thread reads it.
     InFlight(Arc<Flight>),
     /// This thread is to read it.
@@ -84,7 +106,8 @@ impl Shard {
         if let Some(found) = state.look_up(key, is_prefetch) {
             return found;
         }
-        let index = state.add(owned, Arc::clone(&flight), is_prefetch);
+        state.counts.misses += u64::from(!is_prefetch);
+        let index = state.add(owned, Value::InFlight(Arc::clone(&flight)), is_prefetch);
         Lookup::Claimed(Claim { shard: self, index, flight, has_landed: false })
     }
 
@@ -93,12 +116,95 @@ impl Shard {
         let mut state = self.state.lock();
         let index = state.find(key)?;
         match &state.entry(index).value {
-            Value::InFlight(_) => None,
+            Value::InFlight(_) | Value::Dirty { .. } => None,
             Value::Resident(_) => {
                 state.policy.remove(index);
                 state.remove(index)
             }
         }
+    }
+
+    /// Makes a resident buffer dirty, so that it stays while it is changed.
+    pub fn look_up_for_edit(&self, key: &Key<'_>, dirty_bytes: &AtomicU64) -> EditLookup {
+        let mut state = self.state.lock();
+        let Some(index) = state.find(key) else { return EditLookup::Absent };
+        match &state.entry(index).value {
+            Value::Dirty { dirty, .. } => EditLookup::Dirty(Arc::clone(dirty)),
+            Value::InFlight(flight) => EditLookup::InFlight(Arc::clone(flight)),
+            Value::Resident(buffer) => {
+                let buffer = buffer.clone();
+                state.policy.remove(index);
+                EditLookup::Dirty(state.set_dirty(index, buffer, key.pieces, dirty_bytes))
+            }
+        }
+    }
+
+    /// Puts a new buffer into the table as a changed one, unless its name is in use.
+    pub fn insert_dirty(
+        &self,
+        key: &Key<'_>,
+        pieces: &[Piece],
+        buffer: Buffer,
+        dirty_bytes: &AtomicU64,
+    ) -> EditLookup {
+        let mut state = self.state.lock();
+        if let Some(index) = state.find(key) {
+            return match &state.entry(index).value {
+                Value::InFlight(flight) => EditLookup::InFlight(Arc::clone(flight)),
+                Value::Dirty { .. } | Value::Resident(_) => EditLookup::Absent,
+            };
+        }
+        let index = state.add(key.owned(), Value::Resident(buffer.clone()), false);
+        EditLookup::Dirty(state.set_dirty(index, buffer, pieces, dirty_bytes))
+    }
+
+    pub fn find_dirty(&self, key: &Key<'_>) -> Option<Arc<Dirty>> {
+        let state = self.state.lock();
+        match &state.entry(state.find(key)?).value {
+            Value::Dirty { dirty, .. } => Some(Arc::clone(dirty)),
+            _ => None,
+        }
+    }
+
+    /// Takes a changed buffer out of the table, if it is that one still.
+    pub fn remove_dirty(&self, key: &Key<'_>, expected: &Arc<Dirty>, dirty_bytes: &AtomicU64) {
+        let mut state = self.state.lock();
+        if let Some(index) = state.find_this_dirty(key, expected) {
+            state.unlist_dirty(index, dirty_bytes);
+            state.remove(index);
+        }
+    }
+
+    /// Puts a buffer that has been written home into the queues. False where somebody waits to change it.
+    pub fn make_clean(
+        &self,
+        key: &Key<'_>,
+        expected: &Arc<Dirty>,
+        buffer: &Buffer,
+        probation_target: u64,
+        dirty_bytes: &AtomicU64,
+    ) -> bool {
+        let mut state = self.state.lock();
+        let Some(index) = state.find_this_dirty(key, expected) else { return false };
+        // The table's handle and that of the caller.
+        if Arc::strong_count(expected) > 2 {
+            return false;
+        }
+        state.unlist_dirty(index, dirty_bytes);
+        let entry = state.entries[index as usize].as_mut().expect("the table names entries in use");
+        entry.value = Value::Resident(buffer.clone());
+        let hash = entry.key.hash;
+        state.policy.insert(index, hash, buffer.charged_bytes(), probation_target);
+        true
+    }
+
+    pub fn collect_dirty(&self, all: &mut Vec<Arc<Dirty>>) {
+        let state = self.state.lock();
+        let dirty = state.dirty.iter().filter_map(|index| match &state.entry(*index).value {
+            Value::Dirty { dirty, .. } => Some(Arc::clone(dirty)),
+            _ => None,
+        });
+        all.extend(dirty);
     }
 
     /// Gives up buffers of `wanted_bytes` together, or a few where that is many. They are freed by whoever drops
@@ -136,6 +242,51 @@ impl State {
         self.table.find(key.hash, matches).copied()
     }
 
+    fn find_this_dirty(&self, key: &Key<'_>, expected: &Arc<Dirty>) -> Option<u32> {
+        let index = self.find(key)?;
+        match &self.entry(index).value {
+            Value::Dirty { dirty, .. } if Arc::ptr_eq(dirty, expected) => Some(index),
+            _ => None,
+        }
+    }
+
+    fn set_dirty(
+        &mut self,
+        index: u32,
+        buffer: Buffer,
+        pieces: &[Piece],
+        dirty_bytes: &AtomicU64,
+    ) -> Arc<Dirty> {
+        dirty_bytes.fetch_add(buffer.charged_bytes(), Relaxed);
+        let state =
+            DirtyState { buffer, changes: DirtyMap::clean(), version: 0, is_dirty: false, is_gone: false };
+        let dirty = Arc::new(Dirty {
+            charged_bytes: state.buffer.charged_bytes(),
+            state: Arc::new(Mutex::new(state)),
+            pieces: pieces.into(),
+            changed_at: AtomicU64::new(0),
+        });
+        let position = self.dirty.len();
+        self.dirty.push(index);
+        let entry = self.entries[index as usize].as_mut().expect("the caller found it");
+        entry.value = Value::Dirty { dirty: Arc::clone(&dirty), position };
+        dirty
+    }
+
+    /// Takes an entry out of the list of dirty ones.
+    fn unlist_dirty(&mut self, index: u32, dirty_bytes: &AtomicU64) {
+        let Value::Dirty { dirty, position } = &self.entry(index).value else { return };
+        let position = *position;
+        dirty_bytes.fetch_sub(dirty.charged_bytes, Relaxed);
+        self.dirty.swap_remove(position);
+        if let Some(moved) = self.dirty.get(position) {
+            let entry = self.entries[*moved as usize].as_mut().expect("dirty entries are in use");
+            if let Value::Dirty { position: of_moved, .. } = &mut entry.value {
+                *of_moved = position;
+            }
+        }
+    }
+
     fn entry(&self, index: u32) -> &Entry {
         self.entries[index as usize].as_ref().expect("the table names entries in use")
     }
@@ -156,19 +307,19 @@ impl State {
                 self.counts.hits += 1;
                 self.policy.touch(index);
             }
+            Lookup::Dirty(_) => self.counts.hits += 1,
             _ => self.counts.joined += 1,
         }
         Some(found)
     }
 
-    fn add(&mut self, key: OwnedKey, flight: Arc<Flight>, is_prefetched: bool) -> u32 {
-        self.counts.misses += u64::from(!is_prefetched);
+    fn add(&mut self, key: OwnedKey, value: Value, is_prefetched: bool) -> u32 {
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.entries.push(None);
             u32::try_from(self.entries.len() - 1).expect("memory for 2^32 entries is far beyond any budget")
         });
         let (hash, entries) = (key.hash, &mut self.entries);
-        entries[index as usize] = Some(Entry { key, value: Value::InFlight(flight), is_prefetched });
+        entries[index as usize] = Some(Entry { key, value, is_prefetched });
         let hash_of = |index: &u32| entries[*index as usize].as_ref().map_or(0, |entry| entry.key.hash);
         self.table.insert_unique(hash, index, hash_of);
         index
@@ -182,7 +333,7 @@ impl State {
         }
         self.vacant.push(index);
         match entry.value {
-            Value::InFlight(_) => None,
+            Value::InFlight(_) | Value::Dirty { .. } => None,
             Value::Resident(buffer) => {
                 self.counts.prefetch_wasted += u64::from(entry.is_prefetched);
                 Some(buffer)
@@ -207,6 +358,7 @@ impl Value {
         match self {
             Self::InFlight(flight) => Lookup::InFlight(Arc::clone(flight)),
             Self::Resident(buffer) => Lookup::Hit(buffer.clone()),
+            Self::Dirty { dirty, .. } => Lookup::Dirty(Arc::clone(dirty)),
         }
     }
 }

@@ -1,0 +1,251 @@
+//! Buffers that differ from the device.
+//!
+//! A buffer that somebody changes leaves the queues of the cache and stays in its shard as *dirty* until it has been
+//! written home or is invalidated. Its bytes are behind a lock of their own. Readers who look it up get the bytes as
+//! they are at that moment and keep them; where such a reader still holds them when the next change begins, the writer
+//! goes on in a copy.
+//!
+//! Invariants, beside those of the cache, cited by the tests:
+//! 9. **Dirty stays.** A changed buffer is never evicted, and leaves the dirty state only when a write of its very
+//!    last version has succeeded, or by [`Cache::invalidate`].
+//! 10. **One writer.** At most one [`EditBuffer`] of a name exists; whoever holds several took them in an order that
+//!     all others keep (the callers' objects have locks of their own, see `LockKey` in the core).
+//! 11. **Stable while written.** Write-back sends a version that no one changes any more; a change that comes
+//!     meanwhile makes a new version and the buffer stays dirty.
+//! 12. **Sealed when written.** What goes to the device has passed through [`BufferSealer::seal`].
+
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use uxfs_format::edit::{DirtyMap, Edit};
+
+use super::{Buffer, BufferVerifier, Cache, Piece, ReadError, key::Key, shard::EditLookup};
+use crate::device::{DeviceError, DeviceOperation};
+
+/// Prepares changed bytes for the device, and judges them a last time.
+pub trait BufferSealer {
+    /// What is wrong with them.
+    type Error;
+
+    /// Stamps checksums and whatever else changes when bytes are written.
+    ///
+    /// # Errors
+    /// They must not be written.
+    fn seal(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<(), Self::Error>;
+}
+
+/// A changed buffer as the shard keeps it.
+#[derive(Debug)]
+pub(super) struct Dirty {
+    pub state: Arc<Mutex<DirtyState>>,
+    pub pieces: Box<[Piece]>,
+    /// Of the budget, when it was made.
+    pub charged_bytes: u64,
+    /// When it was changed last, by the cache's count of changes.
+    pub changed_at: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(super) struct DirtyState {
+    pub buffer: Buffer,
+    /// What has changed since somebody asked last ([`EditBuffer::take_changes`]).
+    pub changes: DirtyMap,
+    /// Counts changes, so that write-back sees whether it wrote the last version.
+    pub version: u64,
+    /// Whether it differs from the device.
+    pub is_dirty: bool,
+    /// No longer in the table: written home or invalidated. Look the name up again.
+    pub is_gone: bool,
+}
+
+/// A buffer that its holder alone may change.
+pub struct EditBuffer {
+    guard: ArcMutexGuard<RawMutex, DirtyState>,
+    dirty: Arc<Dirty>,
+}
+
+impl EditBuffer {
+    /// Where its first byte lies on the device.
+    pub fn offset_bytes(&self) -> u64 {
+        self.guard.buffer.offset_bytes()
+    }
+
+    /// Begins a change. From now on the buffer is dirty.
+    #[inline]
+    pub fn edit(&mut self) -> Edit<'_> {
+        let state = &mut *self.guard;
+        if !state.is_dirty {
+            state.is_dirty = true;
+        }
+        state.version += 1;
+        Edit::new(state.buffer.unshared_bytes(), &mut state.changes)
+    }
+
+    /// What has been changed since the last call.
+    pub fn take_changes(&mut self) -> DirtyMap {
+        std::mem::take(&mut self.guard.changes)
+    }
+
+    /// Says that the bytes have become another kind of thing, for [`BufferVerifier`]s: those of `kind` accept them
+    /// unseen, all others look again.
+    pub fn set_kind(&mut self, kind: u16) {
+        self.guard.buffer.set_verified(kind);
+    }
+}
+
+impl Deref for EditBuffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.guard.buffer
+    }
+}
+
+impl fmt::Debug for EditBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EditBuffer")
+            .field("offset_bytes", &self.offset_bytes())
+            .field("length_bytes", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cache {
+    /// The buffer made of `pieces`, to be changed: from memory or the device, verified. Waits while another thread
+    /// changes it.
+    ///
+    /// # Errors
+    /// The device failed, or the verifier did.
+    pub fn edit<V: BufferVerifier>(
+        &self,
+        pieces: &[Piece],
+        verifier: &V,
+    ) -> Result<EditBuffer, ReadError<V::Error>> {
+        let key = Key::new(pieces, &self.hasher)?;
+        loop {
+            match self.shard(key.hash).look_up_for_edit(&key, &self.dirty_bytes) {
+                EditLookup::Dirty(dirty) => {
+                    if let Some(mut buffer) = self.lock(dirty)? {
+                        self.verify_dirty(&mut buffer.guard, verifier)?;
+                        return Ok(buffer);
+                    }
+                }
+                EditLookup::InFlight(flight) => drop(flight.wait()),
+                EditLookup::Absent => drop(self.read(pieces, verifier)?),
+            }
+        }
+    }
+
+    /// A buffer of `pieces` that begins as zeros of `kind`, whatever the device holds there.
+    ///
+    /// # Errors
+    /// No such place on the device; no memory.
+    pub fn create(&self, pieces: &[Piece], kind: u16) -> Result<EditBuffer, DeviceError> {
+        let key = Key::new(pieces, &self.hasher)?;
+        let size_bytes = self.device.size_bytes();
+        for piece in pieces {
+            let (offset_bytes, length_bytes) = (piece.offset_bytes, u64::from(piece.length_bytes));
+            if offset_bytes.checked_add(length_bytes).is_none_or(|end| end > size_bytes) {
+                return Err(DeviceError::outside(DeviceOperation::Write, offset_bytes, length_bytes));
+            }
+        }
+        self.invalidate(pieces);
+        loop {
+            let mut buffer = self.memory_for(&key, DeviceOperation::Write)?;
+            buffer.unshared_bytes().fill(0);
+            buffer.set_verified(kind);
+            match self.shard(key.hash).insert_dirty(&key, pieces, buffer, &self.dirty_bytes) {
+                EditLookup::Dirty(dirty) => {
+                    if let Some(mut buffer) = self.lock(dirty)? {
+                        buffer.guard.is_dirty = true;
+                        return Ok(buffer);
+                    }
+                }
+                EditLookup::InFlight(flight) => drop(flight.wait()),
+                EditLookup::Absent => {}
+            }
+            self.invalidate(pieces);
+        }
+    }
+
+    /// Forgets the buffer of `pieces`, changed or not: what lay there has been freed and must not be written any
+    /// more. Waits while another thread changes it.
+    pub fn invalidate(&self, pieces: &[Piece]) {
+        let Ok(key) = Key::new(pieces, &self.hasher) else { return };
+        let shard = self.shard(key.hash);
+        drop(shard.forget(&key));
+        if let Some(dirty) = shard.find_dirty(&key) {
+            // In the order "buffer, then shard", as everywhere.
+            let mut state = dirty.state.lock();
+            state.is_gone = true;
+            shard.remove_dirty(&key, &dirty, &self.dirty_bytes);
+        }
+    }
+
+    /// Bytes of buffers that differ from the device, or may.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes.load(Relaxed)
+    }
+
+    /// Locks a changed buffer and makes its bytes the holder's own. `None` where it has left the table meanwhile.
+    fn lock(&self, dirty: Arc<Dirty>) -> Result<Option<EditBuffer>, DeviceError> {
+        let mut guard = Mutex::lock_arc(&dirty.state);
+        if guard.is_gone {
+            return Ok(None);
+        }
+        if guard.buffer.is_pinned() {
+            // A reader or a write under way holds these bytes: go on in a copy.
+            guard.buffer = self.copy_of(&guard.buffer, &dirty.pieces)?;
+        }
+        dirty.changed_at.store(self.changes.fetch_add(1, Relaxed), Relaxed);
+        Ok(Some(EditBuffer { guard, dirty }))
+    }
+
+    pub(super) fn copy_of(&self, buffer: &Buffer, pieces: &[Piece]) -> Result<Buffer, DeviceError> {
+        let key = Key::new(pieces, &self.hasher)?;
+        let mut copy = self.memory_for(&key, DeviceOperation::Write)?;
+        copy.unshared_bytes().copy_from_slice(buffer);
+        copy.copy_verified(buffer);
+        Ok(copy)
+    }
+
+    /// Whoever takes the bytes for another kind than they were made as has them judged, with a checksum that is
+    /// right for that moment.
+    fn verify_dirty<V: BufferVerifier>(
+        &self,
+        state: &mut DirtyState,
+        verifier: &V,
+    ) -> Result<(), ReadError<V::Error>> {
+        if !state.buffer.is_verified_as(verifier) {
+            verifier.seal(state.buffer.unshared_bytes());
+        }
+        state.buffer.verify_once(verifier, &self.counters.verified).map_err(ReadError::Verify)
+    }
+
+    /// The bytes of a changed buffer as they are now, judged by `verifier`. `None` where it has left the table.
+    pub(super) fn snapshot<V: BufferVerifier>(
+        &self,
+        dirty: &Dirty,
+        verifier: &V,
+    ) -> Result<Option<Buffer>, ReadError<V::Error>> {
+        let mut state = dirty.state.lock();
+        if state.is_gone {
+            return Ok(None);
+        }
+        if !state.buffer.is_verified_as(verifier) {
+            if state.buffer.is_pinned() {
+                state.buffer = self.copy_of(&state.buffer, &dirty.pieces)?;
+            }
+            self.verify_dirty(&mut state, verifier)?;
+        }
+        Ok(Some(state.buffer.clone()))
+    }
+}

@@ -1,0 +1,221 @@
+//! Changing bytes while remembering which.
+//!
+//! Every change of a metadata buffer goes through an [`Edit`]: the bytes, and a bit for each run of 128 bytes that was
+//! touched. That is the grain in which XFS logs buffers, so the journal writes exactly the marked runs. Who needs no
+//! record (an image that nothing can see before it is finished) throws the bits away.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::convert::{to_u64, to_usize};
+
+/// Bytes that one bit of a [`DirtyMap`] stands for: what a log item can tell apart.
+#[doc(alias = "XFS_BLF_CHUNK")]
+pub const DIRTY_RUN_BYTES: u32 = 128;
+
+const RUN_SHIFT: u32 = 7;
+const WORDS: usize = 8;
+
+/// Which runs of a buffer of up to 64 KiB have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DirtyMap {
+    words: [u64; WORDS],
+}
+
+impl DirtyMap {
+    /// Nothing has changed.
+    pub const fn clean() -> Self {
+        Self { words: [0; WORDS] }
+    }
+
+    /// Marks all runs that `length_bytes` bytes from `offset_bytes` touch. What lies behind 64 KiB is not marked.
+    #[inline]
+    pub fn mark(&mut self, offset_bytes: u32, length_bytes: u32) {
+        if length_bytes == 0 {
+            return;
+        }
+        let first = offset_bytes.wrapping_shr(RUN_SHIFT);
+        let last = offset_bytes.saturating_add(length_bytes.wrapping_sub(1)).wrapping_shr(RUN_SHIFT);
+        for run in first..=last.min(511) {
+            if let Some(word) = self.words.get_mut(to_usize(run >> 6)) {
+                *word |= 1_u64.wrapping_shl(run);
+            }
+        }
+    }
+
+    /// Whether nothing has changed.
+    pub fn is_clean(&self) -> bool {
+        self.words == [0; WORDS]
+    }
+
+    /// Adds what another map marks.
+    pub fn merge(&mut self, other: &Self) {
+        for (word, more) in self.words.iter_mut().zip(other.words) {
+            *word |= more;
+        }
+    }
+
+    /// Whether a run is marked.
+    pub fn is_dirty(&self, run: u32) -> bool {
+        self.words.get(to_usize(run >> 6)).is_some_and(|word| word & 1_u64.wrapping_shl(run) != 0)
+    }
+
+    /// Marked runs that touch each other, as offset and length in bytes.
+    pub fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut run = 0_u32;
+        std::iter::from_fn(move || {
+            while run < 512 && !self.is_dirty(run) {
+                run = run.saturating_add(1);
+            }
+            let first = run;
+            while run < 512 && self.is_dirty(run) {
+                run = run.saturating_add(1);
+            }
+            let length = run.saturating_sub(first);
+            (length > 0).then(|| (first.wrapping_shl(RUN_SHIFT), length.wrapping_shl(RUN_SHIFT)))
+        })
+    }
+}
+
+/// Bytes that may be changed, and the record of which were.
+///
+/// Accesses outside the bytes do nothing and give nothing: whoever computes offsets from what is on disk has
+/// compared them with the length before, and a mistake must not become a panic.
+#[derive(Debug)]
+pub struct Edit<'a> {
+    bytes: &'a mut [u8],
+    dirty: &'a mut DirtyMap,
+}
+
+impl<'a> Edit<'a> {
+    /// Edits `bytes`, marking changes in `dirty`.
+    #[inline]
+    pub fn new(bytes: &'a mut [u8], dirty: &'a mut DirtyMap) -> Self {
+        Self { bytes, dirty }
+    }
+
+    /// The same edit for a shorter time.
+    #[inline]
+    pub fn reborrow(&mut self) -> Edit<'_> {
+        Edit { bytes: self.bytes, dirty: self.dirty }
+    }
+
+    /// The bytes as they are now.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// A range to be changed, marked as changed. Empty where it does not lie within the bytes.
+    #[inline]
+    pub fn range(&mut self, offset_bytes: usize, length_bytes: usize) -> &mut [u8] {
+        let end = offset_bytes.saturating_add(length_bytes);
+        match self.bytes.get_mut(offset_bytes..end) {
+            Some(range) => {
+                self.dirty.mark(offset(offset_bytes), offset(length_bytes));
+                range
+            }
+            None => &mut [],
+        }
+    }
+
+    /// Everything, marked as changed.
+    pub fn all(&mut self) -> &mut [u8] {
+        self.range(0, self.bytes.len())
+    }
+
+    /// Puts `bytes` at `offset_bytes`. Does nothing where they do not fit.
+    #[inline]
+    pub fn put(&mut self, offset_bytes: usize, bytes: &[u8]) {
+        let range = self.range(offset_bytes, bytes.len());
+        if range.len() == bytes.len() {
+            range.copy_from_slice(bytes);
+        }
+    }
+
+    /// Puts a structure at `offset_bytes`.
+    #[inline]
+    pub fn put_value<T: IntoBytes + Immutable>(&mut self, offset_bytes: usize, value: &T) {
+        self.put(offset_bytes, value.as_bytes());
+    }
+
+    /// A structure at `offset_bytes` to be changed, marked as changed whole.
+    #[inline]
+    pub fn value<T: FromBytes + IntoBytes + KnownLayout>(&mut self, offset_bytes: usize) -> Option<&mut T> {
+        T::mut_from_bytes(self.range(offset_bytes, size_of::<T>())).ok()
+    }
+
+    /// Moves `length_bytes` bytes within the buffer; the target is marked. The ranges may overlap.
+    #[inline]
+    pub fn copy_within(&mut self, from_bytes: usize, to_bytes: usize, length_bytes: usize) {
+        let (end, target_end) = (from_bytes.checked_add(length_bytes), to_bytes.checked_add(length_bytes));
+        let fits = |end: Option<usize>| end.is_some_and(|end| end <= self.bytes.len());
+        if let Some(end) = end
+            && fits(Some(end))
+            && fits(target_end)
+        {
+            self.bytes.copy_within(from_bytes..end, to_bytes);
+            self.dirty.mark(offset(to_bytes), offset(length_bytes));
+        }
+    }
+
+    /// Fills a range with zeros.
+    pub fn clear(&mut self, offset_bytes: usize, length_bytes: usize) {
+        self.range(offset_bytes, length_bytes).fill(0);
+    }
+}
+
+#[inline]
+fn offset(bytes: usize) -> u32 {
+    u32::try_from(to_u64(bytes)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_mark_the_runs_they_touch() {
+        let mut bytes = vec![0; 4096];
+        let mut dirty = DirtyMap::clean();
+        let mut edit = Edit::new(&mut bytes, &mut dirty);
+        edit.put(126, &[1, 2, 3, 4]);
+        edit.copy_within(0, 1024, 256);
+        edit.range(4000, 0);
+        assert_eq!(dirty.ranges().collect::<Vec<_>>(), [(0, 256), (1024, 256)]);
+        assert_eq!(bytes[1024 + 126..1024 + 130], [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn edits_outside_the_bytes_change_nothing() {
+        let mut bytes = vec![7; 512];
+        let mut dirty = DirtyMap::clean();
+        let mut edit = Edit::new(&mut bytes, &mut dirty);
+        edit.put(510, &[1, 2, 3, 4]);
+        edit.copy_within(500, 0, 100);
+        edit.copy_within(usize::MAX, 0, 8);
+        assert!(edit.range(usize::MAX, 2).is_empty());
+        assert!(edit.value::<crate::inode::InodeCore>(400).is_none());
+        assert!(dirty.is_clean());
+        assert_eq!(bytes, [7; 512]);
+    }
+
+    #[test]
+    fn the_last_run_of_a_64_kib_buffer_is_marked_and_nothing_behind() {
+        let mut dirty = DirtyMap::clean();
+        dirty.mark(65535, 1);
+        dirty.mark(65536, 128);
+        assert_eq!(dirty.ranges().collect::<Vec<_>>(), [(65408, 128)]);
+    }
+}

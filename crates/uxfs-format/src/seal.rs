@@ -1,0 +1,122 @@
+//! Making changed metadata fit to be written: log sequence number and checksum.
+//!
+//! Bytes say by their magic number what they are, so that a block which has turned from one kind into another needs
+//! no bookkeeping.
+
+use crate::{
+    allocation_group::{free_list, free_space_header, inode_header},
+    attribute::remote,
+    btree, checksum,
+    convert::to_usize,
+    directory,
+    fault::Structure,
+    geometry::Geometry,
+    inode,
+    name_tree::header::magic_of,
+    name_tree::node,
+    superblock,
+    units::Lsn,
+};
+
+/// Where structures of one kind keep checksum and log sequence number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamps {
+    checksum_offset_bytes: u32,
+    lsn_offset_bytes: u32,
+}
+
+const fn stamps(checksum_offset_bytes: u32, lsn_offset_bytes: u32) -> Stamps {
+    Stamps { checksum_offset_bytes, lsn_offset_bytes }
+}
+
+/// First byte of the number of the first child in an interior block of a tree of names.
+const FIRST_CHILD_OFFSET_BYTES: usize = 68;
+
+/// What the bytes are, by their magic number; inode clusters are recognised by their first inode.
+pub fn structure_of(bytes: &[u8], geometry: &Geometry) -> Option<Structure> {
+    let four = u32::from_be_bytes(*bytes.first_chunk()?);
+    let structure = match four {
+        superblock::MAGIC => Structure::Superblock,
+        free_space_header::MAGIC => Structure::FreeSpaceHeader,
+        inode_header::MAGIC => Structure::InodeHeader,
+        free_list::MAGIC => Structure::FreeList,
+        btree::free_space::BY_BLOCK_MAGIC => Structure::FreeSpaceByBlock,
+        btree::free_space::BY_LENGTH_MAGIC => Structure::FreeSpaceByLength,
+        btree::inode_index::MAGIC => Structure::InodeIndex,
+        btree::inode_index::FREE_MAGIC => Structure::FreeInodeIndex,
+        btree::reverse_map::MAGIC => Structure::ReverseMap,
+        btree::reference_count::MAGIC => Structure::ReferenceCount,
+        btree::extent_map::MAGIC => Structure::ExtentMap,
+        directory::block::MAGIC => Structure::DirectoryBlock,
+        directory::data::MAGIC => Structure::DirectoryData,
+        directory::free_index::MAGIC => Structure::DirectoryFreeIndex,
+        remote::MAGIC => Structure::AttributeRemoteValue,
+        inode::symlink::MAGIC => Structure::Symlink,
+        _ if four >> 16 == u32::from(inode::core::MAGIC) => Structure::InodeCluster,
+        _ => return tree_of_names(bytes, geometry),
+    };
+    Some(structure)
+}
+
+fn tree_of_names(bytes: &[u8], geometry: &Geometry) -> Option<Structure> {
+    Some(match magic_of(bytes)? {
+        directory::leaf::SINGLE_MAGIC => Structure::DirectoryLeaf,
+        directory::leaf::NODE_MAGIC => Structure::DirectoryLeafNode,
+        crate::attribute::leaf::MAGIC => Structure::AttributeLeaf,
+        node::MAGIC => {
+            let child = u32::from_be_bytes(*bytes.get(FIRST_CHILD_OFFSET_BYTES..)?.first_chunk()?);
+            let is_directory = u64::from(child) >= geometry.directory_leaf_start().get();
+            if is_directory { Structure::DirectoryNode } else { Structure::AttributeNode }
+        }
+        _ => return None,
+    })
+}
+
+fn stamps_of(structure: Structure) -> Option<Stamps> {
+    Some(match structure {
+        Structure::Superblock => stamps(224, 240),
+        Structure::FreeSpaceHeader => stamps(216, 208),
+        Structure::InodeHeader => stamps(312, 320),
+        Structure::FreeList => stamps(32, 24),
+        Structure::FreeSpaceByBlock
+        | Structure::FreeSpaceByLength
+        | Structure::InodeIndex
+        | Structure::FreeInodeIndex
+        | Structure::ReverseMap
+        | Structure::ReferenceCount => stamps(52, 16),
+        Structure::ExtentMap => stamps(64, 24),
+        Structure::DirectoryBlock | Structure::DirectoryData | Structure::DirectoryFreeIndex => stamps(4, 16),
+        Structure::DirectoryLeaf
+        | Structure::DirectoryLeafNode
+        | Structure::DirectoryNode
+        | Structure::AttributeLeaf
+        | Structure::AttributeNode => stamps(12, 24),
+        Structure::AttributeRemoteValue | Structure::Symlink => stamps(12, 48),
+        Structure::Inode => stamps(100, 112),
+        _ => return None,
+    })
+}
+
+/// Stamps `lsn` (where there is one) and the checksum into changed metadata; every inode of a cluster, every block of a
+/// remote value. Gives what the bytes are, or `None` where no magic number says so.
+pub fn seal(bytes: &mut [u8], lsn: Option<Lsn>, geometry: &Geometry) -> Option<Structure> {
+    let structure = structure_of(bytes, geometry)?;
+    let (part_bytes, part) = match structure {
+        Structure::InodeCluster => (geometry.inode_size(), Structure::Inode),
+        Structure::AttributeRemoteValue => (geometry.block_size(), structure),
+        _ => (bytes.len(), structure),
+    };
+    let stamps = stamps_of(part)?;
+    // Remote values are not logged and always carry the same number, which whoever made them has put there.
+    let lsn = lsn.filter(|_| structure != Structure::AttributeRemoteValue);
+    for part in bytes.chunks_exact_mut(part_bytes.max(1)) {
+        if let Some(lsn) = lsn {
+            let offset = to_usize(stamps.lsn_offset_bytes);
+            if let Some(field) = part.get_mut(offset..).and_then(<[u8]>::first_chunk_mut) {
+                *field = lsn.get().to_be_bytes();
+            }
+        }
+        checksum::seal(part, stamps.checksum_offset_bytes);
+    }
+    Some(structure)
+}
