@@ -79,6 +79,30 @@ pub enum OperationError {
     /// The file system was made without what the operation needs.
     #[error("the file system has no parent pointers")]
     NoParentPointers,
+    /// EROFS: not mounted for changes.
+    #[error("the file system is not mounted for changes")]
+    ReadOnly,
+    /// ENOSPC.
+    #[error("no space left on the file system")]
+    NoSpace,
+    /// EEXIST.
+    #[error("file exists")]
+    Exists,
+    /// ENOTEMPTY.
+    #[error("directory is not empty")]
+    NotEmpty,
+    /// EMLINK.
+    #[error("too many links")]
+    TooManyLinks,
+    /// EFBIG.
+    #[error("file too large")]
+    FileTooLarge,
+    /// EINVAL: a name with a slash or a zero byte, an empty one, or `.` and `..` where they may not be.
+    #[error("not a possible name")]
+    InvalidName,
+    /// E2BIG or ERANGE: longer than 64 KiB.
+    #[error("attribute value is longer than 65536 bytes")]
+    ValueTooLong,
     /// The log holds changes that have not been replayed.
     #[error(
         "the log is dirty: {records} records from {tail} to {head} hold changes that are not in place yet; \

@@ -15,6 +15,7 @@
 //! | [`directory`] | finding names and reading all of them |
 //! | [`attribute`] | extended attributes, access control lists |
 //! | [`parent_pointer`] | from an inode to its names and paths |
+//! | [`transaction`] | changing all of this |
 //! | [`operations`] | from a path to an inode |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -34,3 +35,4 @@ mod name_tree;
 pub mod operations;
 pub mod parent_pointer;
 pub mod symlink;
+pub mod transaction;

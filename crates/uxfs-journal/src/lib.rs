@@ -1,6 +1,6 @@
 //! The journal of an XFS V5 file system: the log as a ring of blocks, its head and tail, its records and transactions.
 //!
-//! Reading only: nothing here changes the device. Replay will be one more
+//! Reading logs changes nothing on the device. Replay will be one more
 //! [`TransactionSink`](recovery::transactions::TransactionSink), beside the [`listing`].
 //!
 //! | module | holds |
@@ -8,6 +8,8 @@
 //! | [`error`] | what reading a log can fail with |
 //! | [`area`] | the log as a ring of 512-byte blocks |
 //! | [`recovery`] | head and tail, records in order, transactions put together |
+//! | [`metadata`] | how the buffer cache judges and seals metadata |
+//! | [`transaction`] | the buffers that a transaction changes |
 //! | [`listing`] | what the log holds, for people |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -15,9 +17,11 @@
 pub mod area;
 pub mod error;
 pub mod listing;
+pub mod metadata;
 pub mod recovery;
 #[cfg(test)]
 mod testing;
+pub mod transaction;
 
 pub use recovery::find_head_tail::{LogState, examine};
 #[cfg(test)]

@@ -77,6 +77,11 @@ impl EditBuffer {
         self.guard.buffer.offset_bytes()
     }
 
+    /// The runs of the device that it is made of.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.dirty.pieces
+    }
+
     /// Begins a change. From now on the buffer is dirty.
     #[inline]
     pub fn edit(&mut self) -> Edit<'_> {

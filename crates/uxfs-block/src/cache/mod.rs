@@ -214,6 +214,11 @@ impl Cache {
         self.pool.trim();
     }
 
+    /// The budget.
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget.limit()
+    }
+
     /// Evicts until at most `resident_bytes` are in use, or all that is left is held by callers. The budget stays.
     pub fn shrink_to(&self, resident_bytes: u64) {
         for shard in 0..self.shards.len() {

@@ -68,7 +68,7 @@ impl FileSystem {
         Ok(GroupHeaders { free_space, inodes, free_list })
     }
 
-    fn free_list_of(&self, group: AgNumber, header: &FreeSpaceHeader) -> Result<Vec<AgBlock>> {
+    pub(crate) fn free_list_of(&self, group: AgNumber, header: &FreeSpaceHeader) -> Result<Vec<AgBlock>> {
         let buffer = self.read_group_header(group, 3, Structure::FreeList)?;
         let damaged = |fault: Fault| damaged(group, Structure::FreeList, &buffer, fault);
         let list = FreeList::parse(&buffer).map_err(|fault: HeaderFault| damaged(fault.into()))?;
@@ -84,7 +84,12 @@ impl FileSystem {
         Ok(blocks)
     }
 
-    fn read_group_header(&self, group: AgNumber, index: u32, structure: Structure) -> Result<MetadataBuffer> {
+    pub(crate) fn read_group_header(
+        &self,
+        group: AgNumber,
+        index: u32,
+        structure: Structure,
+    ) -> Result<MetadataBuffer> {
         let sector = self.geometry().sector_of_group_header(group, index);
         let sector = sector.ok_or(OperationError::NoSuchGroup)?;
         self.read_metadata(structure, sector, self.geometry().sector_size_bytes)

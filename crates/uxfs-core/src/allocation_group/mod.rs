@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`headers`] | the verified headers of a group, and the blocks on its free list |
+//! | [`state`] | the headers in memory while the file system is changed |
 //! | [`free_space`] | free extents and their histogram |
 //! | [`inode_index`] | inode chunks; which inodes exist and are in use |
 //! | [`reverse_map`] | who owns what |
@@ -13,6 +14,7 @@ pub mod headers;
 pub mod inode_index;
 pub mod reference_count;
 pub mod reverse_map;
+pub mod state;
 
 #[cfg(test)]
 mod tests;

@@ -16,11 +16,11 @@ use crate::{
 };
 
 /// Where an inode lies, in the terms of a read.
-struct Cluster {
-    sector: Sector,
-    length_bytes: u32,
+pub(super) struct Cluster {
+    pub sector: Sector,
+    pub length_bytes: u32,
     /// Of the inode in the cluster.
-    offset_bytes: usize,
+    pub offset_bytes: usize,
 }
 
 impl FileSystem {
@@ -75,7 +75,7 @@ impl FileSystem {
         Ok(bytes.into())
     }
 
-    fn inode_cluster(&self, number: InodeNumber) -> Result<(InodePlace, Cluster)> {
+    pub(super) fn inode_cluster(&self, number: InodeNumber) -> Result<(InodePlace, Cluster)> {
         let geometry = self.geometry();
         let no_such = || Error::from(OperationError::NoSuchInode);
         let place = geometry.inode_place(number).ok_or_else(no_such)?;

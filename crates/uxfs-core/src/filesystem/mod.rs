@@ -1,24 +1,29 @@
 //! The file system object. Everything is reached through `&FileSystem`, from as many threads as the caller has.
 
+mod writing;
+
 use std::sync::{Arc, OnceLock};
 
 use uxfs_block::{
     cache::{
-        Buffer, BufferVerifier, Cache, CacheCounters, CacheOptions, Piece, ReadError,
+        Buffer, Cache, CacheCounters, CacheOptions, Piece, ReadError,
         prefetcher::Prefetcher,
         pressure::{PressureWatch, default_budget_bytes},
     },
     device::BlockDevice,
 };
 use uxfs_format::{
-    fault::{Corruption, Location, Structure},
+    fault::{Corruption, Structure},
     geometry::Geometry,
     superblock::Superblock,
-    units::{SECTOR_SIZE_BYTES, Sector},
-    verify::{self, VerifyContext},
+    units::Sector,
 };
-use uxfs_journal::LogState;
+use uxfs_journal::{
+    LogState,
+    metadata::{StructureVerifier, piece, sector_of_byte},
+};
 
+use self::writing::Writing;
 use crate::{
     error::{Error, Result},
     mount::MountOptions,
@@ -37,6 +42,8 @@ pub struct FileSystem {
     superblock: Superblock,
     log_state: Option<LogState>,
     options: MountOptions,
+    /// What changing takes; none for a file system mounted for reading.
+    writing: Option<Writing>,
 }
 
 /// Verified metadata, one or several blocks of it: a handle of a buffer in the cache, which keeps it in memory.
@@ -61,28 +68,6 @@ impl std::ops::Deref for MetadataBuffer {
     }
 }
 
-/// Lets the cache verify metadata, and says where it is damaged.
-struct StructureVerifier<'a> {
-    structure: Structure,
-    geometry: &'a Geometry,
-}
-
-impl BufferVerifier for StructureVerifier<'_> {
-    type Error = Box<Corruption>;
-
-    #[inline]
-    fn kind(&self) -> u16 {
-        self.structure as u16
-    }
-
-    fn verify(&self, bytes: &[u8], offset_bytes: u64) -> std::result::Result<(), Box<Corruption>> {
-        let sector = sector_of_byte(offset_bytes);
-        let context = VerifyContext { geometry: self.geometry, sector };
-        verify::verify(self.structure, bytes, &context)
-            .map_err(|fault| Box::new(Corruption::new(self.structure, Location::at_sector(sector), fault)))
-    }
-}
-
 impl From<ReadError<Box<Corruption>>> for Error {
     fn from(error: ReadError<Box<Corruption>>) -> Self {
         match error {
@@ -90,14 +75,6 @@ impl From<ReadError<Box<Corruption>>> for Error {
             ReadError::Verify(corruption) => Self::Corrupt(corruption),
         }
     }
-}
-
-fn sector_of_byte(offset_bytes: u64) -> Sector {
-    Sector::new(offset_bytes / SECTOR_SIZE_BYTES)
-}
-
-fn piece((sector, length_bytes): (Sector, u32)) -> Piece {
-    Piece { offset_bytes: Geometry::byte_of_sector(sector), length_bytes }
 }
 
 impl FileSystem {
@@ -110,7 +87,8 @@ impl FileSystem {
     ) -> Self {
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
-        Self { cache, prefetcher: OnceLock::new(), geometry, superblock, log_state, options }
+        let prefetcher = OnceLock::new();
+        Self { cache, prefetcher, geometry, superblock, log_state, options, writing: None }
     }
 
     /// Sizes and address conversions.
@@ -126,6 +104,10 @@ impl FileSystem {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         self.cache.device()
+    }
+
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// What the log said at mount: never that it is dirty. `None` where it was ignored.

@@ -1,0 +1,148 @@
+//! The headers of a group in memory, while the file system is mounted for changes.
+//!
+//! Trees and counts change far more often than headers need to be written; the headers live here, and their sectors
+//! are brought up to date when a logged transaction commits or when the file system is closed.
+
+use uxfs_format::{
+    allocation_group::{
+        free_list::{FreeList, HEADER_SIZE_BYTES},
+        free_space_header::FreeSpaceHeader,
+        inode_header::InodeHeader,
+    },
+    fault::Structure,
+    units::AgNumber,
+};
+use uxfs_journal::transaction::TransactionBuffers;
+use zerocopy::big_endian::U32;
+
+use crate::{
+    error::{OperationError, Result},
+    filesystem::FileSystem,
+};
+
+/// One group, behind its lock.
+#[doc(alias = "xfs_perag")]
+#[derive(Debug)]
+pub struct GroupState {
+    group: AgNumber,
+    headers: Option<Box<Headers>>,
+}
+
+/// What is read from the group's header sectors.
+#[derive(Debug)]
+pub struct Headers {
+    /// AGF.
+    pub free_space: FreeSpaceHeader,
+    /// AGI.
+    pub inodes: InodeHeader,
+    /// AGFL: all slots of the ring. Which are active the AGF says.
+    pub free_list: Vec<U32>,
+    /// Whether AGF or AGFL differ from their sectors.
+    pub is_free_space_dirty: bool,
+    /// Whether the AGI differs from its sector.
+    pub is_inodes_dirty: bool,
+}
+
+impl GroupState {
+    /// Of a group whose headers have not been read.
+    pub fn new(group: AgNumber) -> Self {
+        Self { group, headers: None }
+    }
+
+    /// Which group it is.
+    pub fn group(&self) -> AgNumber {
+        self.group
+    }
+
+    /// Whether the headers have been read.
+    pub fn is_loaded(&self) -> bool {
+        self.headers.is_some()
+    }
+
+    /// Reads the headers.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn load(&mut self, file_system: &FileSystem) -> Result<()> {
+        let free_space = file_system.free_space_header(self.group)?;
+        let inodes = file_system.inode_header(self.group)?;
+        // Verifies that the active slots name usable blocks.
+        file_system.free_list_of(self.group, &free_space)?;
+        let buffer = file_system.read_group_header(self.group, 3, Structure::FreeList)?;
+        let slots = FreeList::parse(&buffer).map(|list| list.slots().to_vec()).unwrap_or_default();
+        self.headers = Some(Box::new(Headers {
+            free_space,
+            inodes,
+            free_list: slots.into_iter().map(|slot| slot.block).collect(),
+            is_free_space_dirty: false,
+            is_inodes_dirty: false,
+        }));
+        Ok(())
+    }
+
+    /// The headers; a transaction loads them before it hands the group out.
+    ///
+    /// # Errors
+    /// They have not been read.
+    pub fn headers(&self) -> Result<&Headers> {
+        self.headers.as_deref().ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// The AGF, to be changed.
+    ///
+    /// # Errors
+    /// The headers have not been read.
+    pub fn free_space_mut(&mut self) -> Result<&mut FreeSpaceHeader> {
+        let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
+        headers.is_free_space_dirty = true;
+        Ok(&mut headers.free_space)
+    }
+
+    /// The AGI, to be changed.
+    ///
+    /// # Errors
+    /// The headers have not been read.
+    pub fn inodes_mut(&mut self) -> Result<&mut InodeHeader> {
+        let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
+        headers.is_inodes_dirty = true;
+        Ok(&mut headers.inodes)
+    }
+
+    /// The AGFL's slots and the AGF that says which are active, to be changed.
+    ///
+    /// # Errors
+    /// The headers have not been read.
+    pub fn free_list_mut(&mut self) -> Result<(&mut [U32], &mut FreeSpaceHeader)> {
+        let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
+        headers.is_free_space_dirty = true;
+        Ok((&mut headers.free_list, &mut headers.free_space))
+    }
+
+    /// Brings the group's header sectors up to date.
+    ///
+    /// # Errors
+    /// The device; damage found when a sector is read again.
+    pub fn store(&mut self, buffers: &mut TransactionBuffers<'_>) -> Result<()> {
+        let Some(headers) = self.headers.as_deref_mut() else { return Ok(()) };
+        let geometry = buffers.geometry();
+        let length_bytes = geometry.sector_size_bytes;
+        let sector =
+            |index| geometry.sector_of_group_header(self.group, index).ok_or(OperationError::NoSuchGroup);
+        if headers.is_free_space_dirty {
+            let mut buffer = buffers.edit(Structure::FreeSpaceHeader, sector(1)?, length_bytes)?;
+            buffer.edit().put_value(0, &headers.free_space);
+            let mut buffer = buffers.edit(Structure::FreeList, sector(3)?, length_bytes)?;
+            let mut edit = buffer.edit();
+            for (index, slot) in headers.free_list.iter().enumerate() {
+                edit.put_value(HEADER_SIZE_BYTES as usize + index * 4, slot);
+            }
+            headers.is_free_space_dirty = false;
+        }
+        if headers.is_inodes_dirty {
+            let mut buffer = buffers.edit(Structure::InodeHeader, sector(2)?, length_bytes)?;
+            buffer.edit().put_value(0, &headers.inodes);
+            headers.is_inodes_dirty = false;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! What a file system mounted for changes has beside one that is only read.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering::Relaxed},
+};
+
+use parking_lot::Mutex;
+use uxfs_block::{cache::WriteBack, device::BlockDevice};
+use uxfs_format::{fault::Structure, units::AgNumber, units::Sector};
+use uxfs_journal::{
+    metadata::StructureSealer,
+    transaction::{Mode, TransactionBuffers},
+};
+use zerocopy::big_endian::U64;
+
+use super::FileSystem;
+use crate::{
+    allocation_group::state::GroupState,
+    error::{OperationError, Result},
+    mount::MountOptions,
+    transaction::CounterChanges,
+};
+
+/// Groups, counters, and how changes become durable.
+#[derive(Debug)]
+pub(super) struct Writing {
+    mode: Mode,
+    groups: Box<[Arc<Mutex<GroupState>>]>,
+    counters: Counters,
+}
+
+/// The superblock's counters as they are now.
+#[derive(Debug, Default)]
+struct Counters {
+    inodes: AtomicI64,
+    free_inodes: AtomicI64,
+    free_blocks: AtomicI64,
+}
+
+impl FileSystem {
+    /// Mounts for changes in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).
+    ///
+    /// # Errors
+    /// As for [`mount`](Self::mount); the device is read-only; features that uxfs cannot write.
+    pub fn mount_bulk(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
+        if device.is_read_only() {
+            return Err(OperationError::ReadOnly.into());
+        }
+        let mut file_system = Self::mount(device, options)?;
+        let groups = file_system.geometry.groups();
+        let groups = groups.map(|group| Arc::new(Mutex::new(GroupState::new(group)))).collect();
+        let superblock = &file_system.superblock;
+        let counters = Counters {
+            inodes: AtomicI64::new(superblock.inode_count.get().cast_signed()),
+            free_inodes: AtomicI64::new(superblock.free_inodes.get().cast_signed()),
+            free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
+        };
+        file_system.writing = Some(Writing { mode: Mode::Bulk, groups, counters });
+        Ok(file_system)
+    }
+
+    /// How changes become durable; `None` where there can be none.
+    pub fn mode(&self) -> Option<Mode> {
+        self.writing.as_ref().map(|writing| writing.mode)
+    }
+
+    /// Free blocks as the superblock's counter has them now.
+    pub fn free_blocks(&self) -> u64 {
+        let counter = self.writing.as_ref().map(|writing| writing.counters.free_blocks.load(Relaxed));
+        counter.map_or(self.superblock.free_data_blocks.get(), |blocks| u64::try_from(blocks).unwrap_or(0))
+    }
+
+    pub(crate) fn group_state(&self, group: AgNumber) -> Result<&Arc<Mutex<GroupState>>> {
+        let writing = self.writing.as_ref().ok_or(OperationError::ReadOnly)?;
+        let state = usize::try_from(group.get()).ok().and_then(|index| writing.groups.get(index));
+        state.ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    pub(crate) fn apply_counters(&self, changes: CounterChanges) {
+        let Some(writing) = &self.writing else { return };
+        let counters = &writing.counters;
+        let add = |counter: &AtomicI64, change: i64| {
+            if change != 0 {
+                counter.fetch_add(change, Relaxed);
+            }
+        };
+        add(&counters.inodes, changes.inodes);
+        add(&counters.free_inodes, changes.free_inodes);
+        add(&counters.free_blocks, changes.free_blocks);
+    }
+
+    /// Writes cold buffers home where changed ones take half of the cache's budget.
+    pub(crate) fn write_back_if_crowded(&self) -> Result<()> {
+        if self.cache.dirty_bytes() > self.cache.budget_bytes() / 2 {
+            let sealer = StructureSealer { geometry: &self.geometry, lsn: None };
+            self.cache.write_back(WriteBack::Cold, &sealer)?;
+        }
+        Ok(())
+    }
+
+    /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
+    /// counters, each behind a flush.
+    ///
+    /// # Errors
+    /// The device failed; bytes that must not be written. The image is then unfinished.
+    pub fn close(&self) -> Result<()> {
+        let Some(writing) = &self.writing else { return Ok(()) };
+        let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode);
+        for group in &writing.groups {
+            group.lock().store(&mut buffers)?;
+        }
+        let sealer = StructureSealer { geometry: &self.geometry, lsn: None };
+        self.cache.write_back(WriteBack::All, &sealer)?;
+        self.device().flush()?;
+        let counters = &writing.counters;
+        let value = |counter: &AtomicI64| U64::new(counter.load(Relaxed).max(0).cast_unsigned());
+        let mut superblock = self.superblock;
+        superblock.inode_count = value(&counters.inodes);
+        superblock.free_inodes = value(&counters.free_inodes);
+        superblock.free_data_blocks = value(&counters.free_blocks);
+        let length_bytes = self.geometry.sector_size_bytes;
+        let mut buffer = buffers.edit(Structure::Superblock, Sector::new(0), length_bytes)?;
+        buffer.edit().put_value(0, &superblock);
+        drop(buffer);
+        self.cache.write_back(WriteBack::All, &sealer)?;
+        Ok(self.device().flush()?)
+    }
+}

@@ -1,0 +1,128 @@
+//! Changing a file system.
+//!
+//! An operation opens a [`Transaction`], changes what it must through it, and commits. The same code runs in bulk mode
+//! (making and filling images: nothing is logged) and in logged mode.
+//!
+//! ```text
+//! operation ──▶ Transaction ──▶ groups: headers and trees of an allocation group, locked until the commit
+//!                    │      └──▶ buffers: metadata to be changed, each change marking its range
+//!                    └────────▶ deferred: work that must come after what the operation did itself, in order
+//! ```
+//!
+//! Invariants:
+//! 1. A group's headers and trees are changed only by the transaction that holds the group's lock.
+//! 2. Groups are locked in ascending order by whoever locks more than one; a later transaction step that needs a lower
+//!    one goes through deferred work, which runs after the locks were given back.
+//! 3. An inode is changed only by who holds its [`EditInode`](crate::inode::edit::EditInode); it becomes visible to
+//!    others by [`Transaction::store_inode`].
+//! 4. After an error the file system object is not to be changed any more: what was done so far has no way back. In
+//!    bulk mode the image is then abandoned, and says itself that it is unfinished.
+
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use uxfs_format::units::AgNumber;
+use uxfs_journal::transaction::TransactionBuffers;
+
+use crate::{
+    allocation_group::state::GroupState,
+    error::{OperationError, Result},
+    filesystem::FileSystem,
+};
+
+/// Changes of superblock counters that a transaction has made so far.
+#[doc(alias = "xfs_trans_mod_sb")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CounterChanges {
+    /// Inodes that exist, in use or free.
+    pub inodes: i64,
+    /// Inodes that are free.
+    pub free_inodes: i64,
+    /// Free blocks.
+    pub free_blocks: i64,
+}
+
+/// Changes that belong together.
+#[doc(alias = "xfs_trans")]
+pub struct Transaction<'fs> {
+    file_system: &'fs FileSystem,
+    buffers: TransactionBuffers<'fs>,
+    /// Groups whose locks it holds, few.
+    groups: Vec<ArcMutexGuard<RawMutex, GroupState>>,
+    counters: CounterChanges,
+}
+
+/// A group that a transaction holds, with what is needed to change it.
+#[derive(Debug)]
+pub struct GroupEdit<'t, 'fs> {
+    /// The file system.
+    pub file_system: &'fs FileSystem,
+    /// Headers of the group in memory.
+    pub state: &'t mut GroupState,
+    /// For the blocks of its trees.
+    pub buffers: &'t mut TransactionBuffers<'fs>,
+    /// For the superblock's counters.
+    pub counters: &'t mut CounterChanges,
+}
+
+impl<'fs> Transaction<'fs> {
+    /// Begins with nothing changed.
+    ///
+    /// # Errors
+    /// The file system is not mounted for changes.
+    pub fn begin(file_system: &'fs FileSystem) -> Result<Self> {
+        let mode = file_system.mode().ok_or(OperationError::ReadOnly)?;
+        let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode);
+        Ok(Self { file_system, buffers, groups: Vec::new(), counters: CounterChanges::default() })
+    }
+
+    /// The file system.
+    pub fn file_system(&self) -> &'fs FileSystem {
+        self.file_system
+    }
+
+    /// The buffers it changes.
+    pub fn buffers(&mut self) -> &mut TransactionBuffers<'fs> {
+        &mut self.buffers
+    }
+
+    /// Locks a group unless that has been done, reads its headers if nobody has, and gives what changing it takes.
+    ///
+    /// # Errors
+    /// No such group; damage; the device.
+    pub fn group(&mut self, group: AgNumber) -> Result<GroupEdit<'_, 'fs>> {
+        let position = match self.groups.iter().position(|state| state.group() == group) {
+            Some(position) => position,
+            None => {
+                let state = self.file_system.group_state(group)?;
+                self.groups.push(Mutex::lock_arc(state));
+                self.groups.len() - 1
+            }
+        };
+        let Self { file_system, buffers, groups, counters } = self;
+        let state = groups.get_mut(position).ok_or(OperationError::NoSuchGroup)?;
+        if !state.is_loaded() {
+            state.load(file_system)?;
+        }
+        Ok(GroupEdit { file_system, state, buffers, counters })
+    }
+
+    /// Ends one step: runs deferred work, puts counters where they belong, gives the groups back. What is left of the
+    /// transaction can be used for the next step or operation.
+    ///
+    /// # Errors
+    /// Damage; the device; no space.
+    pub fn commit(&mut self) -> Result<()> {
+        self.groups.clear();
+        self.file_system.apply_counters(std::mem::take(&mut self.counters));
+        self.file_system.write_back_if_crowded()
+    }
+}
+
+impl std::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let groups: Vec<AgNumber> = self.groups.iter().map(|state| state.group()).collect();
+        f.debug_struct("Transaction")
+            .field("groups", &groups)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}

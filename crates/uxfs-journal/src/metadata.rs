@@ -1,0 +1,100 @@
+//! What the buffer cache is told about XFS: how to judge a buffer, and how to make a changed one fit to be written.
+
+use uxfs_block::{
+    cache::{BufferSealer, BufferVerifier, Piece},
+    device::DeviceError,
+};
+use uxfs_format::{
+    fault::{Corruption, HeaderFault, Location, Structure},
+    geometry::Geometry,
+    seal::seal,
+    units::{Lsn, SECTOR_SIZE_BYTES, Sector},
+    verify::{self, VerifyContext},
+};
+
+use crate::error::JournalError;
+
+/// Lets the cache verify metadata, and says where it is damaged.
+#[derive(Debug, Clone, Copy)]
+pub struct StructureVerifier<'a> {
+    /// What the bytes are to be.
+    pub structure: Structure,
+    /// Of which file system.
+    pub geometry: &'a Geometry,
+}
+
+impl BufferVerifier for StructureVerifier<'_> {
+    type Error = Box<Corruption>;
+
+    #[inline]
+    fn kind(&self) -> u16 {
+        self.structure as u16
+    }
+
+    fn verify(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), Box<Corruption>> {
+        verify_at(self.structure, bytes, offset_bytes, self.geometry)
+    }
+
+    fn seal(&self, bytes: &mut [u8]) {
+        seal(bytes, None, self.geometry);
+    }
+}
+
+/// Stamps log sequence number and checksum into changed metadata, and judges it a last time before it is written.
+#[derive(Debug, Clone, Copy)]
+pub struct StructureSealer<'a> {
+    /// Of which file system.
+    pub geometry: &'a Geometry,
+    /// The number that says which checkpoint the bytes are from; `None` leaves what is there.
+    pub lsn: Option<Lsn>,
+}
+
+impl BufferSealer for StructureSealer<'_> {
+    type Error = Box<Corruption>;
+
+    fn seal(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<(), Box<Corruption>> {
+        match seal(bytes, self.lsn, self.geometry) {
+            Some(structure) => verify_at(structure, bytes, offset_bytes, self.geometry),
+            None => {
+                let found = bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                let location = Location::at_sector(sector_of_byte(offset_bytes));
+                let fault = HeaderFault::BadMagic { found, expected: 0 };
+                Err(Box::new(Corruption::new(Structure::Superblock, location, fault)))
+            }
+        }
+    }
+}
+
+fn verify_at(
+    structure: Structure,
+    bytes: &[u8],
+    offset_bytes: u64,
+    geometry: &Geometry,
+) -> Result<(), Box<Corruption>> {
+    let sector = sector_of_byte(offset_bytes);
+    let context = VerifyContext { geometry, sector };
+    verify::verify(structure, bytes, &context)
+        .map_err(|fault| Box::new(Corruption::new(structure, Location::at_sector(sector), fault)))
+}
+
+impl From<uxfs_block::cache::ReadError<Box<Corruption>>> for JournalError {
+    fn from(error: uxfs_block::cache::ReadError<Box<Corruption>>) -> Self {
+        match error {
+            uxfs_block::cache::ReadError::Device(error) => Self::Io(error),
+            uxfs_block::cache::ReadError::Verify(corruption) => Self::Corrupt(corruption),
+        }
+    }
+}
+
+/// The sector that a byte of the device lies in.
+pub fn sector_of_byte(offset_bytes: u64) -> Sector {
+    Sector::new(offset_bytes / SECTOR_SIZE_BYTES)
+}
+
+/// A run of bytes as the cache names it.
+pub fn piece((sector, length_bytes): (Sector, u32)) -> Piece {
+    Piece { offset_bytes: Geometry::byte_of_sector(sector), length_bytes }
+}
+
+/// The result of what can only fail because of the device.
+pub type DeviceResult<T> = Result<T, DeviceError>;
