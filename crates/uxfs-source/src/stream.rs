@@ -1,0 +1,58 @@
+//! Sources that tell one file after the other, in an order of their own.
+
+use crate::{
+    entry::{Kind, Metadata},
+    error::{Problem, SourceError},
+};
+
+/// Longest path that a stream gives.
+pub const MAX_PATH_BYTES: usize = 4096;
+
+/// One file of a stream.
+#[derive(Debug, Clone)]
+pub struct StreamEntry {
+    /// Below the root: components joined by single slashes, none of them empty, `.` or `..`; empty for the root itself.
+    /// Components longer than a name may be are the consumer's to refuse.
+    pub path: Box<[u8]>,
+    /// Owner, mode, times, attributes.
+    pub metadata: Metadata,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a stream tells.
+#[derive(Debug, Clone)]
+pub enum StreamItem {
+    /// A file. A later one of the same path replaces an earlier one, as when an archive is unpacked; a directory keeps
+    /// its entries.
+    Entry(StreamEntry),
+    /// The file or tree of this path, from an earlier layer, is gone.
+    Whiteout(Box<[u8]>),
+    /// What earlier layers put into this directory is gone.
+    Opaque(Box<[u8]>),
+}
+
+/// A stream of files. Parents need not come before their entries, and some may not come at all.
+pub trait StreamSource {
+    /// The next item, or `None` at the end. Content of the last one that was not read is passed over.
+    ///
+    /// # Errors
+    /// Damage and I/O. After an error there is nothing more.
+    fn next_item(&mut self) -> Result<Option<StreamItem>, SourceError>;
+
+    /// Reads on in the data of the last entry, if its content is [`Content::Stream`](crate::content::Content::Stream):
+    /// the bytes of its ranges one after the other, without the holes. 0 at the end.
+    ///
+    /// # Errors
+    /// Damage and I/O.
+    fn read_data(&mut self, buffer: &mut [u8]) -> Result<usize, SourceError>;
+
+    /// Begins again, where the stream can: not where it is a pipe.
+    ///
+    /// # Errors
+    /// [`SourceError::CannotRestart`], or the beginning can no longer be read.
+    fn restart(&mut self) -> Result<(), SourceError>;
+
+    /// What was found since the last call that the source went on without.
+    fn take_problems(&mut self) -> Vec<Problem>;
+}
