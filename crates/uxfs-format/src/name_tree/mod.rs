@@ -5,14 +5,20 @@
 //! | module | holds |
 //! |---|---|
 //! | [`header`] | the header of nodes and leaves |
+//! | [`header_edit`] | making blocks; their neighbours |
 //! | [`node`] | interior blocks |
+//! | [`node_edit`] | changing interior blocks |
+//! | [`entry_array`] | entries of 8 bytes behind a header, as nodes and leaves of directories have them |
 //! | [`fault`] | what can be wrong between blocks |
 
+pub mod entry_array;
 pub mod fault;
 #[cfg(test)]
 pub(crate) mod golden;
 pub mod header;
+pub mod header_edit;
 pub mod node;
+pub mod node_edit;
 
 use crate::{geometry::Geometry, units::FileBlock};
 
