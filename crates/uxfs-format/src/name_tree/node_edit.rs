@@ -11,12 +11,7 @@ use super::{
     header_edit::BlockIdentity,
     node::{MAGIC, NodeBlock, NodeHeader},
 };
-use crate::{
-    convert::low_u32,
-    edit::Edit,
-    fault::Fault,
-    units::FileBlock,
-};
+use crate::{convert::low_u32, edit::Edit, fault::Fault, units::FileBlock};
 
 /// A block with fewer entries than this share of a hundred is joined with a neighbour.
 #[doc(alias = "magicpct")]
