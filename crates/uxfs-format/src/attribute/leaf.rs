@@ -324,6 +324,20 @@ impl<'a> LeafBlock<'a> {
         Ok(Self { header, entries, block })
     }
 
+    /// The leaf in a whole block that has been verified before.
+    #[inline]
+    pub fn of_block(block: &'a [u8]) -> Option<Self> {
+        let (header, rest) = LeafHeader::ref_from_prefix(block).ok()?;
+        let (entries, _) = <[LeafEntry]>::ref_from_prefix_with_elems(rest, header.count.get().into()).ok()?;
+        Some(Self { header, entries, block })
+    }
+
+    /// The attribute at `index`.
+    #[inline]
+    pub fn attribute(&self, index: u32) -> Option<LeafAttribute<'a>> {
+        self.attribute_of(index, self.entries.get(to_usize(index))?).ok()
+    }
+
     /// Verifies a leaf.
     ///
     /// # Errors

@@ -6,18 +6,20 @@
 //! | module | holds |
 //! |---|---|
 //! | [`flags`] | namespaces and flags |
-//! | [`shortform`] | the form inside the inode |
-//! | [`leaf`] | leaf blocks |
+//! | [`shortform`], [`shortform_edit`] | the form inside the inode, and changing it |
+//! | [`leaf`], [`leaf_edit`] | leaf blocks, and changing them |
 //! | [`remote`] | blocks of large values |
 //! | [`posix_acl`] | access control lists |
 //! | [`parent_pointer`] | the attributes that name an inode's parents |
 
 pub mod flags;
 pub mod leaf;
+pub mod leaf_edit;
 pub mod parent_pointer;
 pub mod posix_acl;
 pub mod remote;
 pub mod shortform;
+pub mod shortform_edit;
 
 use crate::directory;
 use flags::AttributeFlags;

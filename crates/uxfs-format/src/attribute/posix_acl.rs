@@ -53,7 +53,9 @@ on_disk! {
 }
 
 /// One entry in the form that Linux shows. Little-endian.
-#[derive(zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::Unaligned)]
+#[derive(
+    zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable, zerocopy::Unaligned,
+)]
 #[repr(C)]
 struct XattrEntry {
     tag: little_endian::U16,
@@ -88,6 +90,35 @@ pub enum AclFault {
         index: u32,
         /// On disk.
         permissions: u16,
+    },
+    /// Not the version that Linux knows, or not a number of whole entries.
+    #[error("an ACL of {length_bytes} bytes and version {version} is not in the form that Linux has")]
+    Form {
+        /// Of the value.
+        length_bytes: u64,
+        /// As given.
+        version: u32,
+    },
+    /// An entry for a user or group that has no number.
+    #[error("ACL entry {index} is for a user or group without a number")]
+    Id {
+        /// Which entry.
+        index: u32,
+    },
+    /// Owner, users, group, groups, mask, others: in this order, and owner, group and others exactly once.
+    #[error("ACL entry {index} does not belong there")]
+    Order {
+        /// Which entry; the number of entries where one is missing at the end.
+        index: u32,
+    },
+    /// Users or groups, but no mask.
+    #[error("an ACL that names users or groups needs a mask")]
+    NoMask,
+    /// More than can be stored.
+    #[error("an ACL of {count} entries, more than {MAX_ENTRIES}")]
+    TooMany {
+        /// How many.
+        count: u64,
     },
 }
 
@@ -196,6 +227,92 @@ impl PosixAcl {
             value.extend_from_slice(shown.as_bytes());
         }
         value
+    }
+}
+
+impl PosixAcl {
+    /// Decodes the form that Linux shows, as `setxattr` is given it.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    #[doc(alias = "posix_acl_from_xattr")]
+    pub fn from_xattr(value: &[u8]) -> Result<Self, AclFault> {
+        let length_bytes = to_u64(value.len());
+        let version = value.first_chunk().map_or(0, |version| u32::from_le_bytes(*version));
+        let form = AclFault::Form { length_bytes, version };
+        let (version, rest) = little_endian::U32::ref_from_prefix(value).map_err(|_| form)?;
+        let shown = <[XattrEntry]>::ref_from_bytes(rest).map_err(|_| form)?;
+        if version.get() != XATTR_VERSION {
+            return Err(form);
+        }
+        let entries = (0u32..).zip(shown).map(|(index, entry)| {
+            let (tag, permissions) = (entry.tag.get().into(), entry.permissions.get());
+            let tag = AclTag::decode(tag, entry.id.get()).ok_or(AclFault::Tag { index, tag })?;
+            if permissions > 7 {
+                return Err(AclFault::Permissions { index, permissions });
+            }
+            Ok(AclEntry { tag, permissions })
+        });
+        Ok(Self { entries: entries.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether Linux lets it be set.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    #[doc(alias = "posix_acl_valid")]
+    pub fn verify_rules(&self) -> Result<(), AclFault> {
+        let count = to_u64(self.entries.len());
+        if count > MAX_ENTRIES.into() {
+            return Err(AclFault::TooMany { count });
+        }
+        // Where the last entry stands in the order: 0 owner, 1 users, 2 group, 3 groups, 4 mask, 5 others.
+        let (mut last, mut needs_mask) = (None::<u8>, false);
+        for (index, entry) in (0u32..).zip(&self.entries) {
+            let (place, follows): (u8, &[Option<u8>]) = match entry.tag {
+                AclTag::UserObject => (0, &[None]),
+                AclTag::User(_) => (1, &[Some(0), Some(1)]),
+                AclTag::GroupObject => (2, &[Some(0), Some(1)]),
+                AclTag::Group(_) => (3, &[Some(2), Some(3)]),
+                AclTag::Mask => (4, &[Some(2), Some(3)]),
+                AclTag::Other => (5, &[Some(2), Some(3), Some(4)]),
+            };
+            if !follows.contains(&last) {
+                return Err(AclFault::Order { index });
+            }
+            if let AclTag::User(id) | AclTag::Group(id) = entry.tag {
+                needs_mask = true;
+                if id == NO_ID {
+                    return Err(AclFault::Id { index });
+                }
+            }
+            if place == 5 && needs_mask && last != Some(4) {
+                return Err(AclFault::NoMask);
+            }
+            last = Some(place);
+        }
+        if last == Some(5) { Ok(()) } else { Err(AclFault::Order { index: low_u32(count) }) }
+    }
+
+    /// The permission bits of a file with this access ACL, and whether they say all that it does (then Linux stores no
+    /// ACL).
+    #[doc(alias = "posix_acl_equiv_mode")]
+    pub fn mode_bits(&self) -> (u16, bool) {
+        let (mut mode, mut mask, mut says_all) = (0_u16, None, true);
+        for entry in &self.entries {
+            match entry.tag {
+                AclTag::UserObject => mode |= entry.permissions.wrapping_shl(6),
+                AclTag::GroupObject => mode |= entry.permissions.wrapping_shl(3),
+                AclTag::Other => mode |= entry.permissions,
+                AclTag::User(_) | AclTag::Group(_) => says_all = false,
+                AclTag::Mask => {
+                    mask = Some(entry.permissions);
+                    says_all = false;
+                }
+            }
+        }
+        let mode = mask.map_or(mode, |mask| mode & !0o070 | mask.wrapping_shl(3));
+        (mode & 0o777, says_all)
     }
 }
 

@@ -6,10 +6,11 @@
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
-use super::MAX_VALUE_BYTES;
+use super::{MAX_VALUE_BYTES, leaf_edit::BlockPlace};
 use crate::{
     checksum::{self, Checksum},
-    convert::{to_u64, to_usize},
+    convert::{low_u32, to_u64, to_usize},
+    edit::Edit,
     fault::{Fault, HeaderFault},
     field_table::OnDisk,
     geometry::Geometry,
@@ -167,6 +168,26 @@ impl<'a> RemoteBlock<'a> {
         }
         Ok(())
     }
+}
+
+/// Writes one block of a value into a block of any bytes: its header, its part of the value, and zeros behind.
+/// `offset_bytes` is where the part begins in the value.
+pub fn write_block(mut edit: Edit<'_>, place: &BlockPlace, offset_bytes: u32, part: &[u8]) {
+    let header = RemoteHeader {
+        magic: U32::new(MAGIC),
+        offset_bytes: U32::new(offset_bytes),
+        length_bytes: U32::new(low_u32(to_u64(part.len()))),
+        checksum: Checksum::default(),
+        uuid: place.uuid,
+        owner: U64::new(place.owner.get()),
+        sector: U64::new(place.sector.get()),
+        // Not logged: no log record is ever older or newer than it.
+        lsn: U64::new(u64::MAX),
+    };
+    edit.put_value(0, &header);
+    edit.put(to_usize(HEADER_BYTES), part);
+    let end = part.len().saturating_add(to_usize(HEADER_BYTES));
+    edit.clear(end, edit.len().saturating_sub(end));
 }
 
 fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {

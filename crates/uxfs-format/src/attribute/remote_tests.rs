@@ -62,3 +62,23 @@ fn a_later_block_is_verified_with_its_own_sector() {
     swapped.bytes.copy_within(2048..3072, 1024);
     assert!(matches!(swapped.verify_unsealed(), Err(Fault::Header(HeaderFault::WrongSector { .. }))));
 }
+
+#[test]
+fn a_value_is_written_as_the_kernel_wrote_it() {
+    let (golden, geometry) = (golden(AttributeRemoteValue), geometry());
+    let value: Vec<u8> = (0..2560u32).map(|index| index as u8).collect();
+    let mut written = vec![0xff; 3 * 1024];
+    let first = RemoteBlock::parse(&golden.bytes, &geometry).unwrap().header.sector.get();
+    let mut place = BlockPlace {
+        owner: InodeNumber::new(0x47),
+        sector: crate::units::Sector::new(first),
+        uuid: geometry.metadata_uuid,
+    };
+    for (block, (index, part)) in written.chunks_mut(1024).zip((0u32..).zip(value.chunks(968))) {
+        let mut dirty = crate::edit::DirtyMap::clean();
+        place.sector = crate::units::Sector::new(first + u64::from(index) * 2);
+        write_block(Edit::new(block, &mut dirty), &place, index * 968, part);
+        checksum::seal(block, CHECKSUM_OFFSET_BYTES);
+    }
+    assert_eq!(written, golden.bytes);
+}

@@ -8,8 +8,10 @@ use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
 use crate::{
+    attribute::leaf_edit::BlockPlace,
     checksum::{self, Checksum},
-    convert::{to_u64, to_usize},
+    convert::{low_u32, to_u64, to_usize},
+    edit::Edit,
     fault::{Fault, HeaderFault},
     field_table::OnDisk,
     geometry::Geometry,
@@ -180,6 +182,28 @@ pub fn piece_of(
         let room_bytes = to_u64(room.len());
         SymlinkFault::PieceTooLong { length_bytes: expected, room_bytes }.into()
     })
+}
+
+/// Writes one piece of a target into the bytes of its extent: header, piece, and zeros behind. Gives how many bytes of
+/// `rest`, which begins at byte `offset_bytes` of the target, the extent holds.
+pub fn write_piece(mut edit: Edit<'_>, place: &BlockPlace, offset_bytes: u32, rest: &[u8]) -> usize {
+    let room_bytes = edit.len().saturating_sub(SymlinkHeader::SIZE_BYTES);
+    let piece = rest.get(..room_bytes).unwrap_or(rest);
+    let header = SymlinkHeader {
+        magic: U32::new(MAGIC),
+        offset_bytes: U32::new(offset_bytes),
+        length_bytes: U32::new(low_u32(to_u64(piece.len()))),
+        checksum: Checksum::default(),
+        uuid: place.uuid,
+        owner: U64::new(place.owner.get()),
+        sector: U64::new(place.sector.get()),
+        lsn: U64::ZERO,
+    };
+    edit.put_value(0, &header);
+    edit.put(SymlinkHeader::SIZE_BYTES, piece);
+    let end = piece.len().saturating_add(SymlinkHeader::SIZE_BYTES);
+    edit.clear(end, edit.len().saturating_sub(end));
+    piece.len()
 }
 
 /// Checks a whole target: its length, and that no byte is zero.

@@ -91,3 +91,22 @@ proptest! {
         let _ = patched(&patches);
     }
 }
+
+#[test]
+fn pieces_are_written_as_the_kernel_wrote_them() {
+    let cases = [
+        (&BLOCK[..], BLOCK_SECTOR, &golden::LONG_SYMLINK, vec![b'x'; 900]),
+        (&BLOCKS[..], BLOCKS_SECTOR, &golden::OLD_SYMLINK, vec![b'y'; 1023]),
+    ];
+    for (golden, sector, inode, target) in cases {
+        let (mut written, mut dirty) = (vec![0xff; golden.len()], crate::edit::DirtyMap::clean());
+        let uuid = inode.geometry().metadata_uuid;
+        let place = BlockPlace { owner: inode.number(), sector: Sector::new(sector), uuid };
+        let length = write_piece(Edit::new(&mut written, &mut dirty), &place, 0, &target);
+        assert_eq!(length, target.len());
+        // Log sequence number and checksum are stamped when it goes home.
+        written[48..56].copy_from_slice(&golden[48..56]);
+        checksum::seal(&mut written, CHECKSUM_OFFSET_BYTES);
+        assert_eq!(written[..56 + length], golden[..56 + length]);
+    }
+}
