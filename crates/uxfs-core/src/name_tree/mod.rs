@@ -4,6 +4,7 @@
 //! block, whether levels fall and hashes rise, whether neighbours agree, and that no walk visits more blocks than
 //! there are.
 
+pub(crate) mod edit;
 pub(crate) mod leaf_walk;
 
 use std::sync::Arc;

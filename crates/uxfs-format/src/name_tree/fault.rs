@@ -43,6 +43,14 @@ pub enum NameTreeFault {
         /// Where the reader came from.
         expected: FileBlock,
     },
+    /// The block beside another by the nodes above is not the one that it points at.
+    #[error("the neighbour is said to be {expected}, the nodes above lead to {found}")]
+    Neighbour {
+        /// By the nodes.
+        found: FileBlock,
+        /// On disk.
+        expected: FileBlock,
+    },
     /// Hashes rise from leaf to leaf.
     #[error("the leaf begins with hash {hash:#x}, smaller than {last:#x} at the end of the one before")]
     LeafOrder {

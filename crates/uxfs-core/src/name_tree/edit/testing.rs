@@ -1,0 +1,170 @@
+//! A fork in memory: every block that changes is verified, nobody holds a block twice, and what was freed is gone.
+
+use std::{cell::RefCell, collections::BTreeMap, collections::BTreeSet, ops::Deref, rc::Rc};
+
+use uxfs_format::{
+    btree::extent_map::Extent,
+    edit::{DirtyMap, Edit},
+    fault::Structure,
+    geometry::Geometry,
+    name_tree::TreeKind,
+    seal::seal,
+    units::{FileBlock, FsBlock, InodeNumber, Sector},
+    verify::{VerifyContext, verify},
+};
+
+use super::{BlockBuffer, ForkStore};
+use crate::error::Result;
+
+/// The inode that all blocks belong to.
+pub(crate) const OWNER: InodeNumber = InodeNumber::new(131);
+
+#[derive(Debug, Default)]
+struct Blocks {
+    /// `None` while somebody holds the block.
+    bytes: BTreeMap<u64, Option<Vec<u8>>>,
+    changed: BTreeSet<u64>,
+}
+
+/// A fork in memory.
+#[derive(Debug)]
+pub(crate) struct MemoryFork<'fs> {
+    geometry: &'fs Geometry,
+    kind: TreeKind,
+    blocks: Rc<RefCell<Blocks>>,
+    extents: Vec<Extent>,
+}
+
+/// A block of it.
+#[derive(Debug)]
+pub(crate) struct MemoryBuffer {
+    blocks: Rc<RefCell<Blocks>>,
+    place: u64,
+    sector: Sector,
+    bytes: Vec<u8>,
+    dirty: DirtyMap,
+    is_changed: bool,
+}
+
+impl Drop for MemoryBuffer {
+    fn drop(&mut self) {
+        let mut blocks = self.blocks.borrow_mut();
+        blocks.bytes.insert(self.place, Some(std::mem::take(&mut self.bytes)));
+        if self.is_changed {
+            blocks.changed.insert(self.place);
+        }
+    }
+}
+
+impl Deref for MemoryBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl BlockBuffer for MemoryBuffer {
+    fn edit(&mut self) -> Edit<'_> {
+        self.is_changed = true;
+        Edit::new(&mut self.bytes, &mut self.dirty)
+    }
+
+    fn sector(&self) -> Sector {
+        self.sector
+    }
+}
+
+impl<'fs> MemoryFork<'fs> {
+    pub(crate) fn new(geometry: &'fs Geometry, kind: TreeKind) -> Self {
+        Self { geometry, kind, blocks: Rc::default(), extents: Vec::new() }
+    }
+
+    fn sector_of(&self, place: u64) -> Sector {
+        Sector::new(place * u64::from(self.geometry.sectors_per_block()))
+    }
+
+    fn buffer(&self, place: u64, bytes: Vec<u8>) -> MemoryBuffer {
+        let blocks = Rc::clone(&self.blocks);
+        let sector = self.sector_of(place);
+        MemoryBuffer { blocks, place, sector, bytes, dirty: DirtyMap::clean(), is_changed: false }
+    }
+
+    /// Blocks that exist.
+    pub(crate) fn places(&self) -> Vec<FileBlock> {
+        self.blocks.borrow().bytes.keys().copied().map(FileBlock::new).collect()
+    }
+
+    /// A copy of a block.
+    pub(crate) fn bytes(&self, block: FileBlock) -> Vec<u8> {
+        self.blocks.borrow().bytes[&block.get()].clone().expect("nobody holds the block")
+    }
+
+    /// Verifies the blocks that have changed since the last time.
+    pub(crate) fn verify_changed(&self) {
+        let mut blocks = self.blocks.borrow_mut();
+        for place in std::mem::take(&mut blocks.changed) {
+            let Some(bytes) = blocks.bytes.get_mut(&place) else { continue };
+            let bytes = bytes.as_mut().expect("nobody holds the block");
+            let structure = seal(bytes, None, self.geometry).expect("a magic number");
+            let context = VerifyContext { geometry: self.geometry, sector: self.sector_of(place) };
+            verify(structure, bytes, &context).unwrap_or_else(|fault| panic!("block {place}: {fault}"));
+        }
+    }
+
+    fn rebuild_extents(&mut self) {
+        let length_blocks = self.blocks_per_block();
+        let extent = |place: &u64| Extent {
+            file_block: FileBlock::new(*place),
+            start: FsBlock::new(*place),
+            length_blocks,
+            is_unwritten: false,
+        };
+        self.extents = self.blocks.borrow().bytes.keys().map(extent).collect();
+    }
+}
+
+impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
+    type Buffer = MemoryBuffer;
+
+    fn geometry(&self) -> &'fs Geometry {
+        self.geometry
+    }
+
+    fn kind(&self) -> TreeKind {
+        self.kind
+    }
+
+    fn owner(&self) -> InodeNumber {
+        OWNER
+    }
+
+    fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    fn edit(&mut self, _: Structure, block: FileBlock) -> Result<MemoryBuffer> {
+        let mut blocks = self.blocks.borrow_mut();
+        let slot = blocks.bytes.get_mut(&block.get()).unwrap_or_else(|| panic!("no block {block}"));
+        let bytes = slot.take().unwrap_or_else(|| panic!("somebody holds block {block}"));
+        drop(blocks);
+        Ok(self.buffer(block.get(), bytes))
+    }
+
+    fn create(&mut self, _: Structure, block: FileBlock) -> Result<MemoryBuffer> {
+        let length = self.kind.block_size_bytes(self.geometry) as usize;
+        let old = self.blocks.borrow_mut().bytes.insert(block.get(), None);
+        assert!(old.is_none(), "block {block} exists");
+        self.rebuild_extents();
+        Ok(self.buffer(block.get(), vec![0; length]))
+    }
+
+    fn free(&mut self, block: FileBlock) -> Result<()> {
+        let bytes = self.blocks.borrow_mut().bytes.remove(&block.get());
+        assert!(bytes.expect("the block exists").is_some(), "somebody holds block {block}");
+        self.rebuild_extents();
+        Ok(())
+    }
+
+    fn convert(&mut self, _: &mut MemoryBuffer, _: Structure) {}
+}
