@@ -160,4 +160,3 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         Ok(())
     }
 }
-
