@@ -39,11 +39,14 @@ pub fn for_records<K: BtreeKind>(geometry: &Geometry, records: u64) -> u32 {
     levels
 }
 
-/// Levels of the highest tree that can be built from `blocks` blocks, each node filled to the minimum.
+/// Levels of the highest tree that `blocks` blocks have room for, each node filled to the minimum; the root, which may
+/// be emptier, to two entries.
+#[doc(alias = "xfs_btree_space_to_height")]
 pub fn for_blocks<K: BtreeKind>(geometry: &Geometry, blocks: u64) -> u32 {
     let min_node = u64::from(K::min_entries(geometry.block_size_bytes, 1)).max(2);
-    let (mut left, mut level_blocks, mut levels) = (blocks, 1u64, 0u32);
-    while left > 0 {
+    let Some(mut left) = blocks.checked_sub(1) else { return 0 };
+    let (mut level_blocks, mut levels) = (2u64, 1u32);
+    while level_blocks < left {
         left = left.saturating_sub(level_blocks);
         level_blocks = level_blocks.saturating_mul(min_node);
         levels = levels.saturating_add(1);

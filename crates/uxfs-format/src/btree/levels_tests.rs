@@ -49,7 +49,17 @@ fn the_highest_trees_of_the_smallest_blocks_fit_the_bound_for_cursors() {
 #[test]
 fn trees_of_blocks_grow_by_a_level_when_the_one_below_is_full() {
     let geometry = geometry(65536, 16);
-    // Nodes hold at least 45 entries at 4 KiB.
+    // Nodes hold at least 45 entries at 4 KiB, the root at least two.
     let levels = |blocks| for_blocks::<ReverseMap>(&geometry, blocks);
-    assert_eq!((levels(0), levels(1), levels(2), levels(46), levels(47)), (0, 1, 2, 2, 3));
+    assert_eq!((levels(0), levels(1), levels(3), levels(4)), (0, 1, 1, 2));
+    assert_eq!((levels(93), levels(94)), (2, 3));
+}
+
+#[test]
+fn heights_with_blocks_of_1_kib() {
+    // mkfs.xfs 7.2 computes the log that atomic writes of 64 MiB need, 204932 blocks, from these two.
+    let mut geometry = geometry(262_144, 18);
+    geometry.block_size_bytes = 1024;
+    assert_eq!(ByBlock::max_levels(&geometry), 4);
+    assert_eq!(ReverseMap::max_levels(&geometry), 6);
 }

@@ -1,0 +1,14 @@
+//! Making XFS file systems.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`options`] | what the user asked for: mkfs.xfs's sub-options, sizes, configuration files |
+//! | [`layout`] | from options and a device to every number of the superblock |
+//! | [`log_size`] | the smallest log that Linux accepts |
+//! | [`summary`] | the layout in the words that users of mkfs.xfs know |
+#![forbid(unsafe_code)]
+
+pub mod layout;
+pub mod log_size;
+pub mod options;
+pub mod summary;
