@@ -1,4 +1,5 @@
 //! Layouts beside what mkfs.xfs says for the same options and sizes: every line of its summary, and every refusal.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
