@@ -93,7 +93,8 @@ impl ImageArguments {
     }
 
     fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<MountedImage, Failure> {
-        let options = MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size };
+        let options =
+            MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };
         let filesystem =
             FileSystem::mount(device, &options).map_err(no_file_system).about(self.image.display())?;
         // Without the watch the cache merely keeps to its budget.

@@ -97,6 +97,12 @@ pub enum OperationError {
     /// EFBIG.
     #[error("file too large")]
     FileTooLarge,
+    /// EINVAL: 14 bits of major and 18 bits of minor number.
+    #[error("device number too large")]
+    DeviceNumberTooLarge,
+    /// The contents of a fork were not moved out of the inode in time.
+    #[error("the contents of a fork do not fit the inode")]
+    ForkTooLarge,
     /// EINVAL: a name with a slash or a zero byte, an empty one, or `.` and `..` where they may not be.
     #[error("not a possible name")]
     InvalidName,

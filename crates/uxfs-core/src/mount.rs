@@ -6,6 +6,7 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     fault::{Corruption, Fault, Location, Structure},
     geometry::Geometry,
+    inode::Timestamp,
     superblock::{Copy, MAX_SECTOR_SIZE_BYTES, Superblock, SuperblockError, SuperblockFault},
     units::Sector,
 };
@@ -23,6 +24,35 @@ pub struct MountOptions {
     pub ignore_dirty_log: bool,
     /// Memory for cached metadata; `None` takes 256 MiB, or less where memory is scarce.
     pub cache_budget_bytes: Option<u64>,
+    /// What new inodes get as their generation.
+    pub generations: Generations,
+    /// What time it is for changes that do not bring their own.
+    pub clock: Clock,
+}
+
+/// Where the generations of new inodes come from. They tell apart the successive files that have one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Generations {
+    /// Unpredictable, as file handles want them.
+    #[default]
+    Random,
+    /// Always the same: images that are to be reproduced.
+    Fixed(u32),
+}
+
+impl Generations {
+    /// What `mkfs.xfs` takes where its `DETERMINISTIC_SEED` is set.
+    pub const REPRODUCIBLE: Self = Self::Fixed(0x5345_4544);
+}
+
+/// What time it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Clock {
+    /// The system's.
+    #[default]
+    System,
+    /// Always the same: images that are to be reproduced.
+    Fixed(Timestamp),
 }
 
 impl FileSystem {

@@ -10,7 +10,7 @@ use uxfs_block::device::{BlockDevice, DeviceError};
 use uxfs_core::{
     error::{Error, OperationError},
     filesystem::FileSystem,
-    mount::MountOptions,
+    mount::{Clock, Generations, MountOptions},
 };
 use uxfs_format::{
     checksum,
@@ -90,7 +90,12 @@ impl BlockDevice for Image {
     }
 }
 
-const IGNORE: MountOptions = MountOptions { ignore_dirty_log: true, cache_budget_bytes: Some(1 << 20) };
+const IGNORE: MountOptions = MountOptions {
+    ignore_dirty_log: true,
+    cache_budget_bytes: Some(1 << 20),
+    generations: Generations::Random,
+    clock: Clock::System,
+};
 const HEED: MountOptions = MountOptions { ignore_dirty_log: false, ..IGNORE };
 
 #[test]

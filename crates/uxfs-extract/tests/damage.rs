@@ -44,7 +44,11 @@ fn damage_fields_of(name: &str, count: usize) -> Result<()> {
     let base = SparseImage::load(&GoldenImage::named(name)?.unpacked()?)?;
     let sound = DamagedImage::sound(Arc::clone(&base));
     let plan = Plan::new(&sound)?;
-    let options = MountOptions { ignore_dirty_log: true, cache_budget_bytes: Some(16 << 20) };
+    let options = MountOptions {
+        ignore_dirty_log: true,
+        cache_budget_bytes: Some(16 << 20),
+        ..MountOptions::default()
+    };
     let (mut mounted, mut told) = (0, 0);
     for case in plan.cases(count, seed.random().next_u64()) {
         let damage = plan.damage(&sound, &case)?;

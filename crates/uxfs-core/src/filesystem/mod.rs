@@ -1,5 +1,6 @@
 //! The file system object. Everything is reached through `&FileSystem`, from as many threads as the caller has.
 
+mod sources;
 mod writing;
 
 use std::sync::{Arc, OnceLock};

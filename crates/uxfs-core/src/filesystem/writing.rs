@@ -14,7 +14,7 @@ use uxfs_journal::{
 };
 use zerocopy::big_endian::U64;
 
-use super::FileSystem;
+use super::{FileSystem, sources::RandomNumbers};
 use crate::{
     allocation_group::state::GroupState,
     error::{OperationError, Result},
@@ -28,6 +28,7 @@ pub(super) struct Writing {
     mode: Mode,
     groups: Box<[Arc<Mutex<GroupState>>]>,
     counters: Counters,
+    pub(super) random: RandomNumbers,
 }
 
 /// The superblock's counters as they are now.
@@ -56,7 +57,8 @@ impl FileSystem {
             free_inodes: AtomicI64::new(superblock.free_inodes.get().cast_signed()),
             free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
         };
-        file_system.writing = Some(Writing { mode: Mode::Bulk, groups, counters });
+        file_system.writing =
+            Some(Writing { mode: Mode::Bulk, groups, counters, random: RandomNumbers::new() });
         Ok(file_system)
     }
 
@@ -69,6 +71,12 @@ impl FileSystem {
     pub fn free_blocks(&self) -> u64 {
         let counter = self.writing.as_ref().map(|writing| writing.counters.free_blocks.load(Relaxed));
         counter.map_or(self.superblock.free_data_blocks.get(), |blocks| u64::try_from(blocks).unwrap_or(0))
+    }
+
+    /// Inodes that exist, in use or free, as the superblock's counter has them now.
+    pub fn inode_count(&self) -> u64 {
+        let counter = self.writing.as_ref().map(|writing| writing.counters.inodes.load(Relaxed));
+        counter.map_or(self.superblock.inode_count.get(), |count| u64::try_from(count).unwrap_or(0))
     }
 
     pub(crate) fn group_state(&self, group: AgNumber) -> Result<&Arc<Mutex<GroupState>>> {

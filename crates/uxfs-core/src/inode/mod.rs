@@ -8,9 +8,11 @@
 //! | here | the decoded inode |
 //! | `read` | from a number to an inode |
 //! | [`edit`] | an inode that is being changed |
+//! | [`create`] | new inodes |
 //! | [`scan`] | every inode in use, from many threads |
 //! | [`set`] | sets of inode numbers |
 
+pub mod create;
 pub mod edit;
 mod read;
 pub mod scan;

@@ -9,6 +9,8 @@ const NANOSECONDS: u64 = 1_000_000_000;
 /// Seconds from the big encoding's zero, 1901-12-13 20:45:52, to 1970.
 #[doc(alias = "XFS_BIGTIME_EPOCH_OFFSET")]
 const BIG_EPOCH_SECONDS: i64 = 1 << 31;
+/// 2486-07-02 20:20:24.
+const BIG_LAST_SECOND: i64 = 16_299_260_424;
 
 /// A point in time, in universal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -71,6 +73,20 @@ impl DiskTimestamp {
         };
         Some(Self(U64::new(raw)))
     }
+
+    /// Encodes the nearest time that the encoding can hold, as Linux does.
+    #[doc(alias = "timestamp_truncate")]
+    pub fn encode_clamped(time: Timestamp, big_time: bool) -> Self {
+        let (first, last) = if big_time {
+            // The kernel keeps to whole seconds, of which the last is not complete.
+            (BIG_EPOCH_SECONDS.wrapping_neg(), BIG_LAST_SECOND)
+        } else {
+            (i32::MIN.into(), i32::MAX.into())
+        };
+        let nanoseconds = if time.seconds >= last || time.seconds < first { 0 } else { time.nanoseconds };
+        let nearest = Timestamp { seconds: time.seconds.clamp(first, last), nanoseconds };
+        Self::encode(nearest, big_time).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +112,22 @@ mod tests {
         assert_eq!(DiskTimestamp::encode(at(1 << 31, 0), false), None);
         assert_eq!(DiskTimestamp::encode(at(-(1 << 31) - 1, 0), true), None);
         assert_eq!(DiskTimestamp::encode(at(0, 1_000_000_000), true), None);
+    }
+
+    #[test]
+    fn times_out_of_range_become_the_nearest_that_is_in_it() {
+        for (big_time, first, last) in
+            [(false, i64::from(i32::MIN), i64::from(i32::MAX)), (true, -(1 << 31), 16_299_260_424)]
+        {
+            let clamped = |seconds| {
+                let time = Timestamp { seconds, nanoseconds: 999_999_999 };
+                DiskTimestamp::encode_clamped(time, big_time).decode(big_time)
+            };
+            assert_eq!(clamped(i64::MIN), Timestamp { seconds: first, nanoseconds: 0 });
+            assert_eq!(clamped(i64::MAX), Timestamp { seconds: last, nanoseconds: 0 });
+            assert_eq!(clamped(first), Timestamp { seconds: first, nanoseconds: 999_999_999 });
+            assert_eq!(clamped(last - 1), Timestamp { seconds: last - 1, nanoseconds: 999_999_999 });
+        }
     }
 
     #[test]

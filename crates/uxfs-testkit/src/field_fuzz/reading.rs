@@ -86,7 +86,11 @@ struct Reader<'a> {
 
 /// Mounts `device` and reads, and looks at the damaged structure as `inspect` does.
 pub fn read(device: Arc<dyn BlockDevice>, damage: &Damage<'_>, extent: Extent) -> Outcome {
-    let options = MountOptions { cache_budget_bytes: Some(CACHE_BYTES), ignore_dirty_log: true };
+    let options = MountOptions {
+        cache_budget_bytes: Some(CACHE_BYTES),
+        ignore_dirty_log: true,
+        ..MountOptions::default()
+    };
     let filesystem = match FileSystem::mount(device, &options) {
         Ok(filesystem) => filesystem,
         Err(error) => return Outcome::of(&error),

@@ -3,6 +3,8 @@
 //! A chunk is 64 inodes. With sparse chunks, each bit of the hole mask that is set says that four of them do not
 //! exist; the free mask has their bits set too, but the counts leave them out.
 
+mod chunk;
+
 use thiserror::Error;
 use zerocopy::big_endian::{U16, U32, U64};
 
@@ -114,6 +116,18 @@ pub enum InodeIndexFault {
     /// A chunk without a free inode in the tree of those that have one.
     #[error("chunk of inodes from {start} of the group has no free inode")]
     NoneFree {
+        /// First inode.
+        start: AgInode,
+    },
+    /// The group's header counts free inodes that no chunk has.
+    #[error("the group counts {free_count} free inodes, but no chunk has one")]
+    NoneFreeInGroup {
+        /// As the header says.
+        free_count: u32,
+    },
+    /// Free space was found in the place of a chunk.
+    #[error("inodes of the chunk from {start} of the group lie in blocks that were free")]
+    Overlap {
         /// First inode.
         start: AgInode,
     },
@@ -306,5 +320,5 @@ inode_index! {
 }
 
 #[cfg(test)]
-#[path = "inode_index_tests.rs"]
+#[path = "mod_tests.rs"]
 mod tests;

@@ -1,0 +1,56 @@
+//! What changes take from outside the image: time and chance, both replaceable so that images can be reproduced.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use uxfs_format::inode::Timestamp;
+
+use super::FileSystem;
+use crate::mount::{Clock, Generations};
+
+/// The state of the source of random generations.
+#[derive(Debug)]
+pub(super) struct RandomNumbers {
+    state: AtomicU64,
+}
+
+impl RandomNumbers {
+    pub fn new() -> Self {
+        Self { state: AtomicU64::new(RandomState::new().hash_one(0_u8)) }
+    }
+
+    /// The next number: a counter, mixed until no bit says anything about another (SplitMix64).
+    fn next(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut word = self.state.fetch_add(STEP, Relaxed).wrapping_add(STEP);
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+}
+
+impl FileSystem {
+    /// What time it is for changes that do not bring their own.
+    pub fn now(&self) -> Timestamp {
+        match self.options.clock {
+            Clock::Fixed(time) => time,
+            Clock::System => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+                Timestamp { seconds, nanoseconds: since.subsec_nanos() }
+            }
+        }
+    }
+
+    /// The generation of a new inode.
+    pub fn new_generation(&self) -> u32 {
+        match (self.options.generations, &self.writing) {
+            (Generations::Fixed(generation), _) => generation,
+            (Generations::Random, Some(writing)) => (writing.random.next() >> 32) as u32,
+            (Generations::Random, None) => 0,
+        }
+    }
+}

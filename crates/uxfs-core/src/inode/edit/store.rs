@@ -1,0 +1,133 @@
+//! From an inode taken apart to the disk.
+
+use std::mem::offset_of;
+
+use uxfs_format::{
+    btree::extent_map::{ExtentMapRoot, ExtentRecord},
+    checksum,
+    fault::Structure,
+    geometry::{Geometry, INODE_CORE_SIZE_BYTES},
+    inode::{Fork, InodeCore, core::CHECKSUM_OFFSET_BYTES},
+};
+use zerocopy::IntoBytes;
+
+use super::{EditExtents, EditFork, EditInode, ExtentRoot};
+use crate::{
+    error::{OperationError, Result},
+    transaction::Transaction,
+};
+
+/// Where an inode says which is the next one without a name.
+const NEXT_UNLINKED_OFFSET_BYTES: usize = offset_of!(InodeCore, next_unlinked);
+
+const TOO_LONG: OperationError = OperationError::ForkTooLarge;
+
+impl Transaction<'_> {
+    /// Writes an inode into the buffer of its cluster; from then on others see it as it is now.
+    ///
+    /// # Errors
+    /// Contents that do not fit the fork; damage of the cluster; the device.
+    pub fn store_inode(&mut self, inode: &mut EditInode) -> Result<()> {
+        inode.update_core();
+        let cluster = self.file_system().inode_cluster(inode.number)?.1;
+        let geometry = self.file_system().geometry();
+        let mut buffer =
+            self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let mut edit = buffer.edit();
+        inode.encode(edit.range(cluster.offset_bytes, geometry.inode_size()), geometry)
+    }
+}
+
+impl EditInode {
+    /// Puts the inode into the bytes that it has on disk, sealed. The name of the next inode without a name stays what
+    /// it was: who links such inodes writes it, and nobody else.
+    fn encode(&self, bytes: &mut [u8], geometry: &Geometry) -> Result<()> {
+        let (core, literal) = bytes.split_at_mut_checked(INODE_CORE_SIZE_BYTES as usize).ok_or(TOO_LONG)?;
+        let next_unlinked = next_unlinked_of(core).map(|field| *field);
+        core.copy_from_slice(self.core.as_bytes());
+        if let (Some(next), Some(field)) = (next_unlinked, next_unlinked_of(core)) {
+            *field = next;
+        }
+        let split = self.fork_room_bytes(Fork::Data, geometry) as usize;
+        let (data, attribute) = literal.split_at_mut_checked(split).ok_or(TOO_LONG)?;
+        self.data.encode(data)?;
+        match &self.attribute {
+            Some(fork) => fork.encode(attribute)?,
+            None => attribute.fill(0),
+        }
+        // Whoever reads the inode from memory before it is written compares the checksum too.
+        checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
+        Ok(())
+    }
+
+    /// As it would lie on disk, for tests.
+    #[cfg(test)]
+    pub(crate) fn encoded(&mut self, geometry: &Geometry) -> Result<Vec<u8>> {
+        self.update_core();
+        let mut bytes = vec![0; geometry.inode_size()];
+        self.encode(&mut bytes, geometry)?;
+        Ok(bytes)
+    }
+}
+
+/// The field of an inode that names the next one without a name.
+fn next_unlinked_of(inode: &mut [u8]) -> Option<&mut [u8; 4]> {
+    inode.get_mut(NEXT_UNLINKED_OFFSET_BYTES..)?.first_chunk_mut()
+}
+
+impl EditFork {
+    /// Writes the fork into its room in the inode; what it does not take is zero.
+    fn encode(&self, room: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Device(number) => {
+                let (word, rest) = room.split_first_chunk_mut().ok_or(TOO_LONG)?;
+                *word = number.to_be_bytes();
+                rest.fill(0);
+            }
+            Self::Local(bytes) => {
+                let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
+                target.copy_from_slice(bytes);
+                rest.fill(0);
+            }
+            Self::Extents(EditExtents { root: Some(root), .. }) => root.encode(room)?,
+            Self::Extents(extents) => extents.encode(room)?,
+        }
+        Ok(())
+    }
+}
+
+impl EditExtents {
+    /// Packed records.
+    fn encode(&self, room: &mut [u8]) -> Result<()> {
+        room.fill(0);
+        let mut slots = room.chunks_exact_mut(size_of::<ExtentRecord>());
+        for extent in &self.extents {
+            let record = ExtentRecord::new(extent).ok_or(TOO_LONG)?;
+            slots.next().ok_or(TOO_LONG)?.copy_from_slice(record.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+impl ExtentRoot {
+    /// As it lies in the inode: the pointers behind room for all keys that the fork could hold.
+    fn encode(&self, room: &mut [u8]) -> Result<()> {
+        room.fill(0);
+        let capacity = ExtentMapRoot::capacity(room.len()) as usize;
+        if self.keys.len() > capacity || self.keys.len() != self.pointers.len() {
+            return Err(TOO_LONG.into());
+        }
+        let (level, rest) = room.split_first_chunk_mut().ok_or(TOO_LONG)?;
+        *level = self.level.to_be_bytes();
+        let (count, rest) = rest.split_first_chunk_mut().ok_or(TOO_LONG)?;
+        *count = u16::try_from(self.keys.len()).map_err(|_| TOO_LONG)?.to_be_bytes();
+        let (keys, pointers) = rest.split_at_mut_checked(capacity * 8).ok_or(TOO_LONG)?;
+        for (slot, key) in keys.chunks_exact_mut(8).zip(&self.keys) {
+            slot.copy_from_slice(&key.to_be_bytes());
+        }
+        for (slot, pointer) in pointers.chunks_exact_mut(8).zip(&self.pointers) {
+            slot.copy_from_slice(&pointer.get().to_be_bytes());
+        }
+        Ok(())
+    }
+}
