@@ -104,10 +104,39 @@ impl Metadata {
         }
     }
 
+    /// Gives the mode the permissions that the access ACL has, as the kernel does when an ACL is set: the group's bits are
+    /// the mask. Some archives (bsdtar's) and manifests say something else.
+    pub fn follow_acl(&mut self) {
+        if let Some(permissions) = self.attribute(ACL_ACCESS).and_then(acl_permissions) {
+            self.mode = (self.mode & 0o7000) | permissions;
+        }
+    }
+
     /// Takes away the attribute of this name.
     pub fn remove_attribute(&mut self, name: &[u8]) {
         self.attributes.retain(|attribute| &*attribute.name != name);
     }
+}
+
+/// Permissions of owner, mask or group, and others in the value of an access ACL; `None` where it is none.
+fn acl_permissions(value: &[u8]) -> Option<u16> {
+    let (version, entries) = value.split_first_chunk::<4>()?;
+    if u32::from_le_bytes(*version) != 2 {
+        return None;
+    }
+    let (mut owner, mut group, mut mask, mut other) = (None, None, None, None);
+    for entry in entries.chunks_exact(8) {
+        let (tag, rest) = entry.split_first_chunk::<2>()?;
+        let bits = Some(u16::from_le_bytes(*rest.first_chunk::<2>()?) & 7);
+        match u16::from_le_bytes(*tag) {
+            0x01 => owner = bits,
+            0x04 => group = bits,
+            0x10 => mask = bits,
+            0x20 => other = bits,
+            _ => {}
+        }
+    }
+    Some(owner? << 6 | mask.or(group)? << 3 | other?)
 }
 
 /// Major and minor number of a device.

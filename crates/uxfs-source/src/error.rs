@@ -81,6 +81,9 @@ pub enum Reason {
         /// Why.
         failure: Failure,
     },
+    /// Something that the archive says cannot be kept.
+    #[error("{0}")]
+    Lost(String),
     /// Something the archive or manifest says of the path has no meaning here and was passed over.
     #[error("{0}")]
     Ignored(String),

@@ -11,6 +11,10 @@
 //! | [`content`] | where its bytes are |
 //! | [`tree`], [`stream`] | what sources do |
 //! | [`directory`] | a directory of the host |
+//! | [`tar`] | archives |
+//! | [`packing`] | packed streams |
+//! | [`host_names`] | users and groups of the host |
+//! | [`path`] | paths that may say anything |
 //! | [`error`] | errors and problems |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -18,5 +22,9 @@ pub mod content;
 pub mod directory;
 pub mod entry;
 pub mod error;
+mod host_names;
+pub mod packing;
+mod path;
 pub mod stream;
+pub mod tar;
 pub mod tree;

@@ -3,6 +3,7 @@
 use crate::{
     entry::{Kind, Metadata},
     error::{Problem, SourceError},
+    tree::Reading,
 };
 
 /// Longest path that a stream gives.
@@ -47,11 +48,12 @@ pub trait StreamSource {
     /// Damage and I/O.
     fn read_data(&mut self, buffer: &mut [u8]) -> Result<usize, SourceError>;
 
-    /// Begins again, where the stream can: not where it is a pipe.
+    /// Begins again, where the stream can: not where it is a pipe. For [`Reading::Metadata`] no content can be read from the
+    /// stream.
     ///
     /// # Errors
     /// [`SourceError::CannotRestart`], or the beginning can no longer be read.
-    fn restart(&mut self) -> Result<(), SourceError>;
+    fn restart(&mut self, reading: Reading) -> Result<(), SourceError>;
 
     /// What was found since the last call that the source went on without.
     fn take_problems(&mut self) -> Vec<Problem>;

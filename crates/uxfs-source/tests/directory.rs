@@ -2,17 +2,19 @@
 
 // Helpers of tests are tests.
 #![allow(clippy::unwrap_used)]
+mod common;
+
 use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::Write,
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
 
-use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev, mknodat};
-use tempfile::TempDir;
+use common::{bytes_of, every_kind, folder};
+use rustix::fs::Mode;
 use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource},
@@ -21,38 +23,12 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 
-/// Disks are slow.
-fn folder() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { TempDir::new_in(memory).unwrap() } else { TempDir::new().unwrap() }
-}
-
 fn options(threads: usize) -> DirectoryOptions {
     DirectoryOptions { threads, ..DirectoryOptions::default() }
 }
 
 fn open(path: &Path, options: DirectoryOptions) -> DirectorySource {
     DirectorySource::open(path, options, Reading::Everything).unwrap()
-}
-
-fn bytes_of(size_bytes: u64, content: &Content) -> Vec<u8> {
-    match content {
-        Content::Hole => vec![0; size_bytes as usize],
-        Content::Inline(bytes) => bytes.to_vec(),
-        Content::File(file) => {
-            let file = file.open().unwrap();
-            let mut bytes = vec![1; size_bytes as usize];
-            assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 0);
-            let mut covered = vec![0; size_bytes as usize];
-            for range in file.data_ranges().unwrap() {
-                let range = range.offset_bytes as usize..(range.offset_bytes + range.length_bytes) as usize;
-                covered[range.clone()].copy_from_slice(&bytes[range]);
-            }
-            assert!(covered == bytes, "data beside the ranges");
-            bytes
-        }
-        Content::Stream(_) => panic!("a stream in a tree"),
-    }
 }
 
 fn describe(metadata: &Metadata, kind: &Kind) -> String {
@@ -96,54 +72,6 @@ fn tell(source: &mut dyn TreeSource) -> Vec<String> {
     }
     assert!(source.next_batch().unwrap().is_none());
     lines
-}
-
-fn set_attribute(path: &Path, name: &str, value: &[u8]) {
-    lsetxattr(path, name, value, XattrFlags::empty()).unwrap();
-}
-
-fn sparse_file(path: &Path, size: u64, data: &[(u64, usize)]) {
-    let file = File::create(path).unwrap();
-    file.set_len(size).unwrap();
-    for (offset, length) in data {
-        file.write_all_at(&vec![b'd'; *length], *offset).unwrap();
-    }
-}
-
-/// One of everything. As root with devices and owners.
-fn every_kind(root: &Path) {
-    fs::create_dir(root.join("directory")).unwrap();
-    fs::create_dir(root.join("directory/empty")).unwrap();
-    fs::write(root.join("directory/inside"), b"inside").unwrap();
-    fs::write(root.join("empty"), b"").unwrap();
-    fs::write(root.join("small"), b"small").unwrap();
-    fs::write(root.join("limit"), vec![7; 64 << 10]).unwrap();
-    fs::write(root.join("large"), (0..300_000_u32).map(|i| (i / 7) as u8).collect::<Vec<_>>()).unwrap();
-    sparse_file(&root.join("sparse"), 10 << 20, &[(1 << 20, 5000), (9 << 20, 100)]);
-    sparse_file(&root.join("sparse-small"), 40 << 10, &[(16 << 10, 100)]);
-    sparse_file(&root.join("hole"), 1 << 40, &[]);
-    sparse_file(&root.join("hole-small"), 5000, &[]);
-    symlink("../any/where", root.join("link")).unwrap();
-    symlink("x".repeat(4095), root.join("link-long")).unwrap();
-    fs::hard_link(root.join("small"), root.join("directory/small-too")).unwrap();
-    fs::write(root.join(std::ffi::OsString::from("ümläut \u{1}\n")), b"name").unwrap();
-    mknodat(CWD, root.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    let _ = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
-    fs::set_permissions(root.join("small"), fs::Permissions::from_mode(0o6751)).unwrap();
-    fs::set_permissions(root.join("directory"), fs::Permissions::from_mode(0o1770)).unwrap();
-    set_attribute(&root.join("small"), "user.b", b"two");
-    set_attribute(&root.join("small"), "user.a", b"");
-    set_attribute(&root.join("large"), "user.large", &[b'v'; 4000]);
-    set_attribute(&root.join("directory"), "user.directory", b"yes");
-    if rustix::process::geteuid().is_root() {
-        set_attribute(&root.join("link"), "trusted.on-a-link", b"\0\x01");
-        let device = |kind, number| {
-            mknodat(CWD, root.join(format!("{kind:?}")), kind, Mode::from_raw_mode(0o640), number).unwrap();
-        };
-        device(FileType::CharacterDevice, makedev(10, 200));
-        device(FileType::BlockDevice, makedev(259, 70_000));
-        std::os::unix::fs::lchown(root.join("link"), Some(4_000_000_000), Some(70_000)).unwrap();
-    }
 }
 
 #[test]

@@ -7,8 +7,11 @@ const FUNCTION_LIMIT_LINES: usize = 70;
 /// Files that may be longer, with the reason. Kept empty if at all possible.
 const LONGER_FILES: [&str; 0] = [];
 /// The only files that may hold unsafe code.
-const UNSAFE_FILES: [&str; 2] =
-    ["crates/uxfs-block/src/engine/uring.rs", "crates/uxfs-block/src/aligned_buffer.rs"];
+const UNSAFE_FILES: [&str; 3] = [
+    "crates/uxfs-block/src/engine/uring.rs",
+    "crates/uxfs-block/src/aligned_buffer.rs",
+    "crates/uxfs-source/src/directory/own_working_directory.rs",
+];
 
 /// Words that no source file may hold. Each is written in two pieces, so that this file may be checked too.
 const BANNED_IN_SOURCES: [(&str, &str, &str); 7] = [
@@ -41,7 +44,7 @@ pub fn check(name: &str, text: &str, complaints: &mut Vec<String>) {
     }
     if !UNSAFE_FILES.contains(&name) {
         for word in ["unsafe {", "unsafe fn", "unsafe impl", "allow(unsafe_code"] {
-            complain_of_word(name, text, word, "unsafe code has its two files", complaints);
+            complain_of_word(name, text, word, "unsafe code has its own files", complaints);
         }
     }
     if !is_test(name) {

@@ -6,8 +6,6 @@
 //! kernels. Where a container forbids that, the path through `/proc` serves.
 //!
 //! A file system that has no attributes at all says so once, and is not asked again.
-// One call that rustix holds for unsafe for the sake of flags that are not used here.
-#![allow(unsafe_code)]
 
 use std::{
     ffi::CStr,
@@ -19,9 +17,9 @@ use std::{
 use rustix::{
     fs::{fgetxattr, flistxattr, lgetxattr, llistxattr},
     io::Errno,
-    thread::{UnshareFlags, unshare_unsafe},
 };
 
+use super::own_working_directory;
 use crate::{
     entry::Attribute,
     error::{Failure, Reason, Shown, SourceError},
@@ -68,9 +66,7 @@ pub(crate) enum Subject<'a> {
 impl AttributeReader {
     /// For the calling thread, which gets a working directory of its own.
     pub(crate) fn new() -> Result<Self, SourceError> {
-        // SAFETY: only the working directory and umask leave the process; descriptors stay shared.
-        let unshared = unsafe { unshare_unsafe(UnshareFlags::FS) };
-        let way = match unshared {
+        let way = match own_working_directory::take() {
             Ok(()) => Way::WorkingDirectory,
             Err(_) if Path::new("/proc/self/fd").is_dir() => Way::Proc,
             Err(_) => return Err(SourceError::NoWayToAttributes),

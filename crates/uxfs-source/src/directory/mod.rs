@@ -8,6 +8,7 @@
 //! | [`handle`] | directories and files, opened when needed |
 //! | [`names`] | the names of one directory |
 //! | [`attributes`] | extended attributes |
+//! | [`own_working_directory`] | what makes them cheap to read |
 //! | [`reader`] | from names to entries |
 //! | [`schedule`] | what is read when |
 //!
@@ -25,6 +26,7 @@
 mod attributes;
 mod handle;
 mod names;
+mod own_working_directory;
 mod reader;
 mod schedule;
 

@@ -1,0 +1,204 @@
+//! Bytes of an archive in order, from a file that can be skipped through or from a stream.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::AsFd,
+    sync::Arc,
+};
+
+use super::header::{BLOCK_BYTES, Block};
+use crate::{
+    content::read_full,
+    error::{ArchiveFault, Shown, SourceError},
+};
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+enum Origin {
+    /// Not packed, and as long as it says.
+    File {
+        file: Arc<File>,
+        length_bytes: u64,
+    },
+    Stream(Box<dyn Read + Send>),
+}
+
+/// An archive that is being read.
+pub(super) struct Input {
+    name: Shown,
+    origin: Origin,
+    buffer: Box<[u8]>,
+    at: usize,
+    filled: usize,
+    /// Of `at`, in the archive.
+    position: u64,
+}
+
+impl Input {
+    pub(super) fn of_file(name: Shown, file: Arc<File>, length_bytes: u64) -> Self {
+        Self::new(name, Origin::File { file, length_bytes })
+    }
+
+    pub(super) fn of_stream(name: Shown, stream: Box<dyn Read + Send>) -> Self {
+        Self::new(name, Origin::Stream(stream))
+    }
+
+    fn new(name: Shown, origin: Origin) -> Self {
+        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        Self { name, origin, buffer, at: 0, filled: 0, position: 0 }
+    }
+
+    /// The archive, where its data can be read from it later.
+    pub(super) fn file(&self) -> Option<&Arc<File>> {
+        match &self.origin {
+            Origin::File { file, .. } => Some(file),
+            Origin::Stream(_) => None,
+        }
+    }
+
+    pub(super) fn name(&self) -> &Shown {
+        &self.name
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(super) fn fault(&self, fault: ArchiveFault) -> SourceError {
+        SourceError::Archive { archive: self.name.clone(), offset: self.position, fault }
+    }
+
+    fn truncated(&self, within: &'static str) -> SourceError {
+        self.fault(ArchiveFault::Truncated { within })
+    }
+
+    /// What is in the buffer; nothing at the end of the archive.
+    fn filled(&mut self) -> Result<&[u8], SourceError> {
+        if self.at == self.filled {
+            self.at = 0;
+            self.filled = self.fill()?;
+        }
+        Ok(self.buffer.get(self.at..self.filled).unwrap_or_default())
+    }
+
+    fn fill(&mut self) -> Result<usize, SourceError> {
+        let read = match &mut self.origin {
+            Origin::File { file, .. } => {
+                read_full(file.as_fd(), &mut self.buffer, self.position).map_err(io::Error::from)
+            }
+            Origin::Stream(stream) => loop {
+                match stream.read(&mut self.buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    result => break result,
+                }
+            },
+        };
+        read.map_err(|error| match error.raw_os_error() {
+            // Those of the unpackers have no number.
+            None => self.fault(ArchiveFault::Compression(error.to_string())),
+            Some(_) => SourceError::Io { path: self.name.clone(), action: "read", source: error },
+        })
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.position += bytes as u64;
+    }
+
+    /// Reads what there is, at most the buffer's length; 0 at the end.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, SourceError> {
+        let filled = self.filled()?;
+        let length = filled.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..length), filled.get(..length)) {
+            to.copy_from_slice(from);
+        }
+        self.consume(length);
+        Ok(length)
+    }
+
+    pub(super) fn read_exact(
+        &mut self,
+        mut buffer: &mut [u8],
+        within: &'static str,
+    ) -> Result<(), SourceError> {
+        while !buffer.is_empty() {
+            let read = self.read(buffer)?;
+            if read == 0 {
+                return Err(self.truncated(within));
+            }
+            buffer = buffer.get_mut(read..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The next block, or `None` where the archive ends before it.
+    pub(super) fn block(&mut self) -> Result<Option<Block>, SourceError> {
+        if self.filled()?.is_empty() {
+            return Ok(None);
+        }
+        let mut block = [0; BLOCK_BYTES];
+        self.read_exact(&mut block, "a header")?;
+        Ok(Some(block))
+    }
+
+    /// `length` bytes, which the caller has compared with a limit.
+    pub(super) fn bytes(&mut self, length: usize, within: &'static str) -> Result<Vec<u8>, SourceError> {
+        // Memory grows with what is really there.
+        let mut bytes = Vec::with_capacity(length.min(BUFFER_BYTES));
+        while bytes.len() < length {
+            let wanted = length - bytes.len();
+            let filled = self.filled()?;
+            let part = filled.get(..wanted.min(filled.len())).unwrap_or_default();
+            if part.is_empty() {
+                return Err(self.truncated(within));
+            }
+            bytes.extend_from_slice(part);
+            let length = part.len();
+            self.consume(length);
+        }
+        Ok(bytes)
+    }
+
+    /// Whether so many bytes follow, as far as that is known.
+    pub(super) fn expect(&self, bytes: u64, within: &'static str) -> Result<(), SourceError> {
+        match &self.origin {
+            Origin::File { length_bytes, .. } if bytes > length_bytes.saturating_sub(self.position) => {
+                Err(self.truncated(within))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn skip(&mut self, bytes: u64, within: &'static str) -> Result<(), SourceError> {
+        let mut left = bytes;
+        while left > 0 {
+            let buffered = self.filled - self.at;
+            if buffered == 0 && matches!(self.origin, Origin::File { .. }) {
+                self.expect(left, within)?;
+                self.position += left;
+                return Ok(());
+            }
+            let part = usize::try_from(left).unwrap_or(usize::MAX).min(self.filled()?.len());
+            if part == 0 {
+                return Err(self.truncated(within));
+            }
+            self.consume(part);
+            left -= part as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads a stream to its end, so that whoever writes it can finish, but not for ever.
+    pub(super) fn drain(&mut self) {
+        const MOST_BYTES: u64 = 16 << 20;
+        let end = self.position + MOST_BYTES;
+        while matches!(self.origin, Origin::Stream(_)) && self.position < end {
+            match self.filled().map(<[u8]>::len) {
+                Ok(length @ 1..) => self.consume(length),
+                // The archive is complete: what is wrong behind it changes nothing.
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! tar archives, packed or not, from files and pipes.
+//!
+//! | what | from |
+//! |---|---|
+//! | dialects | before POSIX, POSIX, pax, GNU, star |
+//! | long names and targets | pax records; GNU `L` and `K` |
+//! | times | pax records, in nanoseconds; GNU and star headers |
+//! | owners | numbers only: the names are those of another machine, and the file system that is made keeps numbers |
+//! | numbers that do not fit | pax records; binary fields |
+//! | extended attributes | `SCHILY.xattr.*`, `LIBARCHIVE.xattr.*` (which holds where both are there), `RHT.security.selinux` |
+//! | ACLs | `SCHILY.acl.access`, `SCHILY.acl.default`; a name without a number is looked for among the owners of the archive's members, then on the host |
+//! | holes | old GNU, GNU 0.0, 0.1 and 1.0 |
+//! | packed with | gzip, zstd, xz |
+//! | layers | whiteouts of OCI images, where asked for |
+//!
+//! A thread unpacks and parses, ahead within bounds. Content of an archive that is a plain file stays there: it is read, by
+//! any thread, when it is wanted. Whatever an archive holds can only produce an error; one that ends without its two zero
+//! blocks is complete all the same, as others see it, if it ends between members.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`header`] | the 512-byte header |
+//! | [`pax`] | extended headers |
+//! | [`sparse`] | maps of holes |
+//! | [`acl`] | access control lists from text |
+//! | [`input`] | bytes in order |
+//! | [`parser`] | members |
+//! | [`source`] | the thread, and what it gives |
+
+mod acl;
+mod header;
+mod input;
+mod parser;
+pub(crate) mod pax;
+mod source;
+mod sparse;
+
+pub use source::TarSource;
+
+/// How an archive is read.
+#[derive(Debug, Clone)]
+pub struct TarOptions {
+    /// Files up to this size come with their content.
+    pub inline_limit_bytes: u64,
+    /// Whether names that begin with `.wh.` say what is gone: in layers of container images.
+    pub whiteouts: bool,
+}
+
+impl Default for TarOptions {
+    fn default() -> Self {
+        Self { inline_limit_bytes: 64 << 10, whiteouts: false }
+    }
+}
