@@ -4,6 +4,8 @@ use crate::error::ArchiveFault;
 
 /// Everything in an archive comes in blocks of this size.
 pub(super) const BLOCK_BYTES: usize = 512;
+/// Offsets and lengths.
+type Pairs = Vec<(u64, u64)>;
 /// One block.
 pub(super) type Block = [u8; BLOCK_BYTES];
 
@@ -136,19 +138,19 @@ impl<'a> Header<'a> {
     }
 
     /// The map of an old GNU sparse file: ranges, whether more blocks follow, and the file's size.
-    pub(super) fn gnu_sparse(&self) -> Result<(Vec<(u64, u64)>, bool, u64), ArchiveFault> {
+    pub(super) fn gnu_sparse(&self) -> Result<(Pairs, bool, u64), ArchiveFault> {
         let ranges = sparse_ranges(self.field(386, 96))?;
         Ok((ranges, self.field(482, 1) != b"\0", size(self.field(483, 12))?))
     }
 }
 
 /// More of the map of an old GNU sparse file, and whether still more follows.
-pub(super) fn gnu_sparse_extension(block: &Block) -> Result<(Vec<(u64, u64)>, bool), ArchiveFault> {
+pub(super) fn gnu_sparse_extension(block: &Block) -> Result<(Pairs, bool), ArchiveFault> {
     let (ranges, rest) = block.split_at(504);
     Ok((sparse_ranges(ranges)?, rest.first() != Some(&0)))
 }
 
-fn sparse_ranges(bytes: &[u8]) -> Result<Vec<(u64, u64)>, ArchiveFault> {
+fn sparse_ranges(bytes: &[u8]) -> Result<Pairs, ArchiveFault> {
     let used = bytes.chunks_exact(24).take_while(|range| range.first() != Some(&0));
     used.map(|range| {
         let (offset, length) = range.split_at(12);

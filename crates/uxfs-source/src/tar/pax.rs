@@ -153,7 +153,7 @@ impl SparseRecords {
             b"size" | b"realsize" => self.real_size_bytes = Some(number()?),
             b"offset" | b"numbytes" => {
                 // In turns, beginning with an offset.
-                if (self.numbers.len() % 2 == 0) != (word == b"offset") {
+                if self.numbers.len().is_multiple_of(2) != (word == b"offset") {
                     return Err(ArchiveFault::Record);
                 }
                 self.numbers.push(number()?);
