@@ -14,15 +14,25 @@
 //! | [`header`] | the header of data and free index blocks |
 //! | [`name_hash`] | the hash of names, and comparing them |
 //! | [`file_type`] | the file type kept in entries |
+//! | [`shortform_edit`], [`data_edit`], [`block_edit`], [`leaf_edit`], [`free_index_edit`] | changing each of them |
+//! | `index_edit` | what leaves and single blocks share when they are changed |
 
 pub mod block;
+pub mod block_edit;
 pub mod data;
+pub mod data_edit;
+#[cfg(test)]
+mod edit_testing;
 pub mod file_type;
 pub mod free_index;
+pub mod free_index_edit;
 pub mod header;
+mod index_edit;
 pub mod leaf;
+pub mod leaf_edit;
 pub mod name_hash;
 pub mod shortform;
+pub mod shortform_edit;
 
 use std::fmt;
 
