@@ -8,7 +8,10 @@ use zerocopy::big_endian::{U16, U32, U64};
 
 use super::{
     DATA_HEADER_BYTES, EntryFormat,
-    data::{BestFree, DataHeader, DataRecord, DataRecords, DirectoryDataFault, EntryHead, FREE_TAG, FreeHead, entry_at},
+    data::{
+        BestFree, DataHeader, DataRecord, DataRecords, DirectoryDataFault, EntryHead, FREE_TAG, FreeHead,
+        entry_at,
+    },
     header::DirectoryBlockHeader,
     length_of, slice_at,
 };
@@ -175,10 +178,8 @@ impl<'a> DataEdit<'a> {
     /// Puts entries at the given places, in order, into a block that has none; what lies between is free.
     pub(super) fn lay_out<'n>(&mut self, entries: impl Iterator<Item = (u32, NewEntry<'n>)>) {
         let mut next = DATA_HEADER_BYTES;
-        let between = |from: u32, to: u32| FreeRegion {
-            offset_bytes: from,
-            length_bytes: to.saturating_sub(from),
-        };
+        let between =
+            |from: u32, to: u32| FreeRegion { offset_bytes: from, length_bytes: to.saturating_sub(from) };
         for (offset_bytes, entry) in entries {
             self.put_free(between(next, offset_bytes));
             next = offset_bytes.saturating_add(self.put_entry(offset_bytes, &entry));

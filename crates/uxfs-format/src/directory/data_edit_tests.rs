@@ -73,9 +73,7 @@ fn change(log: u32, steps: Vec<(bool, u32)>) -> Result<(), TestCaseError> {
         prop_assert_eq!(block.verify(), Ok(Structure::DirectoryData));
         let data = DataBlock::parse(&block.bytes, &geometry).unwrap();
         let entries = data.records().filter_map(|record| match record.unwrap() {
-            DataRecord::Entry(entry) => {
-                Some((entry.offset_bytes, (entry.name.to_vec(), entry.inode.get())))
-            }
+            DataRecord::Entry(entry) => Some((entry.offset_bytes, (entry.name.to_vec(), entry.inode.get()))),
             DataRecord::Free { .. } => None,
         });
         prop_assert_eq!(entries.collect::<BTreeMap<_, _>>(), model.clone());

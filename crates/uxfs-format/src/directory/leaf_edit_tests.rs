@@ -94,7 +94,10 @@ fn a_leaf_splits_and_joins_without_its_removed_entries() {
     assert_eq!(leaf.insert(3, DataPointer::new(9)), Inserted::Full);
     (0..100).for_each(|index| leaf.remove(index));
     leaf.split_off(&mut LeafEdit::new(right.edit()));
-    assert_eq!((left.verify(), right.verify()), (Ok(Structure::DirectoryLeafNode), Ok(Structure::DirectoryLeafNode)));
+    assert_eq!(
+        (left.verify(), right.verify()),
+        (Ok(Structure::DirectoryLeafNode), Ok(Structure::DirectoryLeafNode))
+    );
     assert_eq!((fill(&left.bytes), fill(&right.bytes)), ((202, 504), (202, 504)));
     assert_eq!((last_hash(&left.bytes), last_hash(&right.bytes)), (Some(301), Some(503)));
     let mut front = node_leaf();
