@@ -266,11 +266,6 @@ impl<'a> DataEdit<'a> {
         self.free_before(self.end_bytes)
     }
 
-    /// Where the records end.
-    pub(super) fn end_bytes(&self) -> u32 {
-        self.end_bytes
-    }
-
     /// Takes `length_bytes` off the end of the last record, which is free and long enough.
     pub(super) fn give_up_end(&mut self, length_bytes: u32) {
         let last = self.last_free().unwrap_or_default();
