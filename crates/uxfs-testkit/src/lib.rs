@@ -32,5 +32,6 @@ pub mod populate;
 pub mod seeds;
 pub mod sparse;
 pub mod structures;
+pub mod verdict;
 pub mod walk;
 pub mod xfs_db;
