@@ -20,29 +20,16 @@ use super::{
     },
 };
 use crate::{
-    checksum::Checksum,
     convert::{low_u8, low_u16, low_u32, to_u64, to_usize},
     edit::Edit,
     field_table::OnDisk,
-    name_tree::header::BlockHeader,
-    units::{FileBlock, InodeNumber, Sector, Uuid},
+    name_tree::{entry_array::Place, header::BlockHeader, header_edit::BlockIdentity},
 };
 
 const HEADER_BYTES: u32 = 80;
 const ENTRY_BYTES: u32 = 8;
 /// Where what changes with every name begins: count, used bytes, first name, holes, free map.
 const SUMMARY_OFFSET_BYTES: usize = 56;
-
-/// What a new block says about where it belongs.
-#[derive(Debug, Clone, Copy)]
-pub struct BlockPlace {
-    /// The inode whose fork it is part of.
-    pub owner: InodeNumber,
-    /// Its first sector.
-    pub sector: Sector,
-    /// The file system's metadata uuid.
-    pub uuid: Uuid,
-}
 
 /// An attribute to be put into a leaf.
 #[derive(Debug, Clone, Copy)]
@@ -134,18 +121,8 @@ impl<'a> LeafEdit<'a> {
     }
 
     /// Makes a block of zeros an empty leaf without neighbours.
-    pub fn format(mut edit: Edit<'a>, place: &BlockPlace) -> Self {
-        let info = BlockHeader {
-            forward: U32::ZERO,
-            backward: U32::ZERO,
-            magic: U16::new(leaf::MAGIC),
-            padding: U16::ZERO,
-            checksum: Checksum::default(),
-            sector: place.sector.get().into(),
-            lsn: 0.into(),
-            uuid: place.uuid,
-            owner: place.owner.get().into(),
-        };
+    pub fn init(mut edit: Edit<'a>, identity: &BlockIdentity) -> Self {
+        let info = BlockHeader::new(leaf::MAGIC, identity);
         edit.put_value(0, &info);
         let mut leaf = Self { edit };
         let first_used = leaf.size_bytes();
@@ -236,19 +213,24 @@ impl<'a> LeafEdit<'a> {
     }
 
     fn entry(&self, index: u32) -> Option<LeafEntry> {
-        let bytes = self.edit.bytes().get(to_usize(entries_end(index))..)?;
-        LeafEntry::read_from_prefix(bytes).ok().map(|(entry, _)| entry)
+        entry_at(self.edit.bytes(), index)
     }
 
     /// Bytes that an entry's name and value take.
     fn stored_bytes(&self, entry: &LeafEntry) -> u32 {
-        let at = self.edit.bytes().get(usize::from(entry.name_offset.get())..).unwrap_or_default();
-        stored_bytes_at(entry, at)
+        stored_bytes_in(self.edit.bytes(), entry)
     }
 
     /// The attribute at `index`.
     pub fn attribute(&self, index: u32) -> Option<LeafAttribute<'_>> {
         self.view()?.attribute(index)
+    }
+
+    /// Bytes that entries and names take, and how many they could.
+    pub fn fill_bytes(leaf: &LeafBlock<'_>, block_size_bytes: u32) -> (u32, u32) {
+        let entries = u32::from(leaf.header.count.get()).saturating_mul(ENTRY_BYTES);
+        let used = entries.saturating_add(leaf.header.used_bytes.get().into());
+        (used, block_size_bytes.saturating_sub(HEADER_BYTES))
     }
 
     /// Whether an attribute with `whole_bytes` (entry included) fits.
@@ -406,7 +388,7 @@ impl<'a> LeafEdit<'a> {
             let size = self.entry(index).map_or(0, |entry| self.stored_bytes(&entry));
             moved_bytes = moved_bytes.saturating_add(size);
         }
-        target.take_entries(self, first..end, moved_bytes, target_index);
+        target.take_entries(self.edit.bytes(), first..end, moved_bytes, target_index);
         let behind = entries_end(end);
         let rest = entries_end(summary.count).saturating_sub(behind);
         self.edit.copy_within(to_usize(behind), to_usize(entries_end(first)), to_usize(rest));
@@ -416,14 +398,20 @@ impl<'a> LeafEdit<'a> {
         self.store(&summary);
     }
 
+    /// Puts all entries of another leaf, for which there is room, before those of this one or behind them. The other is
+    /// given up.
+    pub fn take_all(&mut self, other: &[u8], place: Place) {
+        let Some(leaf) = LeafBlock::of_block(other) else { return };
+        let index = match place {
+            Place::Front => 0,
+            Place::Back => self.count(),
+        };
+        let count = leaf.header.count.get().into();
+        self.take_entries(other, 0..count, leaf.header.used_bytes.get().into(), index);
+    }
+
     /// The receiving half of [`move_to`](Self::move_to).
-    fn take_entries(
-        &mut self,
-        source: &LeafEdit<'_>,
-        range: std::ops::Range<u32>,
-        moved_bytes: u32,
-        index: u32,
-    ) {
+    fn take_entries(&mut self, source: &[u8], range: std::ops::Range<u32>, moved_bytes: u32, index: u32) {
         let mut summary = self.summary();
         let length = range.end.saturating_sub(range.start);
         let gap = summary.first_used.saturating_sub(entries_end(summary.count));
@@ -432,10 +420,10 @@ impl<'a> LeafEdit<'a> {
         }
         self.open_entries(&summary, index, length);
         for (place, from) in (index..).zip(range) {
-            let Some(mut entry) = source.entry(from) else { break };
+            let Some(mut entry) = entry_at(source, from) else { break };
             let offset = usize::from(entry.name_offset.get());
-            let size = source.stored_bytes(&entry);
-            let name = source.edit.bytes().get(offset..offset.saturating_add(to_usize(size)));
+            let size = stored_bytes_in(source, &entry);
+            let name = source.get(offset..offset.saturating_add(to_usize(size)));
             summary.first_used = summary.first_used.saturating_sub(size);
             self.edit.put(to_usize(summary.first_used), name.unwrap_or_default());
             entry.name_offset = U16::new(low_u16(summary.first_used.into()));
@@ -478,12 +466,6 @@ impl<'a> LeafEdit<'a> {
     fn whole_bytes_of(&self, index: u32) -> u32 {
         let size = self.entry(index).map_or(0, |entry| self.stored_bytes(&entry));
         size.saturating_add(ENTRY_BYTES)
-    }
-
-    /// Sets the neighbours.
-    pub fn set_neighbours(&mut self, forward: Option<FileBlock>, backward: Option<FileBlock>) {
-        let number = |block: Option<FileBlock>| U32::new(block.map_or(0, |block| low_u32(block.get())));
-        self.edit.put_value(0, &[number(forward), number(backward)]);
     }
 }
 
@@ -529,6 +511,15 @@ struct SummaryFields {
 /// Where the entries end when there are `count`.
 const fn entries_end(count: u32) -> u32 {
     HEADER_BYTES.saturating_add(count.saturating_mul(ENTRY_BYTES))
+}
+
+fn entry_at(block: &[u8], index: u32) -> Option<LeafEntry> {
+    let bytes = block.get(to_usize(entries_end(index))..)?;
+    LeafEntry::read_from_prefix(bytes).ok().map(|(entry, _)| entry)
+}
+
+fn stored_bytes_in(block: &[u8], entry: &LeafEntry) -> u32 {
+    stored_bytes_at(entry, block.get(usize::from(entry.name_offset.get())..).unwrap_or_default())
 }
 
 /// Bytes of the name and value that begin `at`.

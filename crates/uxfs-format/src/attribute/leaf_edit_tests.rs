@@ -8,7 +8,12 @@ use proptest::{
 
 use super::*;
 use crate::{
-    checksum, directory::name_hash, edit::DirtyMap, geometry::Geometry, name_tree::golden, units::Sector,
+    checksum,
+    directory::name_hash,
+    edit::DirtyMap,
+    geometry::Geometry,
+    name_tree::golden,
+    units::{FileBlock, InodeNumber, Sector},
     verify::VerifyContext,
 };
 
@@ -30,12 +35,12 @@ impl Block {
     fn new(geometry: &Geometry) -> Self {
         let (bytes, dirty) = (vec![0; geometry.block_size()], DirtyMap::clean());
         let mut block = Self { bytes, dirty, geometry: geometry.clone() };
-        let place = BlockPlace {
+        let place = BlockIdentity {
             owner: InodeNumber::new(132),
             sector: Sector::new(SECTOR),
             uuid: geometry.metadata_uuid,
         };
-        LeafEdit::format(Edit::new(&mut block.bytes, &mut block.dirty), &place);
+        LeafEdit::init(Edit::new(&mut block.bytes, &mut block.dirty), &place);
         block
     }
 
@@ -251,9 +256,7 @@ proptest! {
                 apply(&mut left, &mut model, operation);
             }
         }
-        let (count, target) = (right.edit().count(), left.edit().count());
-        right.edit().move_to(0, count, &mut left.edit(), target);
-        right.check(&Model::new());
+        left.edit().take_all(&right.bytes, Place::Back);
         for (hash, attributes) in right_model {
             model.entry(hash).or_default().extend(attributes);
         }

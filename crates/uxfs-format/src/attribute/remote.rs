@@ -6,7 +6,7 @@
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
-use super::{MAX_VALUE_BYTES, leaf_edit::BlockPlace};
+use super::MAX_VALUE_BYTES;
 use crate::{
     checksum::{self, Checksum},
     convert::{low_u32, to_u64, to_usize},
@@ -14,7 +14,10 @@ use crate::{
     fault::{Fault, HeaderFault},
     field_table::OnDisk,
     geometry::Geometry,
-    name_tree::header::{too_short, verify_identity, whole_block},
+    name_tree::{
+        header::{too_short, verify_identity, whole_block},
+        header_edit::BlockIdentity,
+    },
     on_disk,
     units::{InodeNumber, Uuid},
     verify::VerifyContext,
@@ -172,15 +175,15 @@ impl<'a> RemoteBlock<'a> {
 
 /// Writes one block of a value into a block of any bytes: its header, its part of the value, and zeros behind.
 /// `offset_bytes` is where the part begins in the value.
-pub fn write_block(mut edit: Edit<'_>, place: &BlockPlace, offset_bytes: u32, part: &[u8]) {
+pub fn write_block(mut edit: Edit<'_>, identity: &BlockIdentity, offset_bytes: u32, part: &[u8]) {
     let header = RemoteHeader {
         magic: U32::new(MAGIC),
         offset_bytes: U32::new(offset_bytes),
         length_bytes: U32::new(low_u32(to_u64(part.len()))),
         checksum: Checksum::default(),
-        uuid: place.uuid,
-        owner: U64::new(place.owner.get()),
-        sector: U64::new(place.sector.get()),
+        uuid: identity.uuid,
+        owner: U64::new(identity.owner.get()),
+        sector: U64::new(identity.sector.get()),
         // Not logged: no log record is ever older or newer than it.
         lsn: U64::new(u64::MAX),
     };

@@ -69,7 +69,7 @@ fn a_value_is_written_as_the_kernel_wrote_it() {
     let value: Vec<u8> = (0..2560u32).map(|index| index as u8).collect();
     let mut written = vec![0xff; 3 * 1024];
     let first = RemoteBlock::parse(&golden.bytes, &geometry).unwrap().header.sector.get();
-    let mut place = BlockPlace {
+    let mut place = BlockIdentity {
         owner: InodeNumber::new(0x47),
         sector: crate::units::Sector::new(first),
         uuid: geometry.metadata_uuid,

@@ -8,13 +8,13 @@ use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
 use crate::{
-    attribute::leaf_edit::BlockPlace,
     checksum::{self, Checksum},
     convert::{low_u32, to_u64, to_usize},
     edit::Edit,
     fault::{Fault, HeaderFault},
     field_table::OnDisk,
     geometry::Geometry,
+    name_tree::header_edit::BlockIdentity,
     on_disk,
     units::{InodeNumber, Uuid},
     verify::VerifyContext,
@@ -186,7 +186,7 @@ pub fn piece_of(
 
 /// Writes one piece of a target into the bytes of its extent: header, piece, and zeros behind. Gives how many bytes of
 /// `rest`, which begins at byte `offset_bytes` of the target, the extent holds.
-pub fn write_piece(mut edit: Edit<'_>, place: &BlockPlace, offset_bytes: u32, rest: &[u8]) -> usize {
+pub fn write_piece(mut edit: Edit<'_>, identity: &BlockIdentity, offset_bytes: u32, rest: &[u8]) -> usize {
     let room_bytes = edit.len().saturating_sub(SymlinkHeader::SIZE_BYTES);
     let piece = rest.get(..room_bytes).unwrap_or(rest);
     let header = SymlinkHeader {
@@ -194,9 +194,9 @@ pub fn write_piece(mut edit: Edit<'_>, place: &BlockPlace, offset_bytes: u32, re
         offset_bytes: U32::new(offset_bytes),
         length_bytes: U32::new(low_u32(to_u64(piece.len()))),
         checksum: Checksum::default(),
-        uuid: place.uuid,
-        owner: U64::new(place.owner.get()),
-        sector: U64::new(place.sector.get()),
+        uuid: identity.uuid,
+        owner: U64::new(identity.owner.get()),
+        sector: U64::new(identity.sector.get()),
         lsn: U64::ZERO,
     };
     edit.put_value(0, &header);

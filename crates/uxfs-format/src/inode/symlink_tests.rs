@@ -101,7 +101,7 @@ fn pieces_are_written_as_the_kernel_wrote_them() {
     for (golden, sector, inode, target) in cases {
         let (mut written, mut dirty) = (vec![0xff; golden.len()], crate::edit::DirtyMap::clean());
         let uuid = inode.geometry().metadata_uuid;
-        let place = BlockPlace { owner: inode.number(), sector: Sector::new(sector), uuid };
+        let place = BlockIdentity { owner: inode.number(), sector: Sector::new(sector), uuid };
         let length = write_piece(Edit::new(&mut written, &mut dirty), &place, 0, &target);
         assert_eq!(length, target.len());
         // Log sequence number and checksum are stamped when it goes home.
