@@ -8,6 +8,7 @@
 //! | [`value`] | values in blocks of their own |
 //! | [`xattr`] | the names and values that Linux shows |
 
+pub mod edit;
 pub mod get;
 pub mod value;
 pub mod visit;

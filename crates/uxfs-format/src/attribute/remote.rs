@@ -4,13 +4,15 @@
 //! all ones for ever.
 
 use thiserror::Error;
-use zerocopy::big_endian::{U32, U64};
+use zerocopy::{
+    IntoBytes,
+    big_endian::{U32, U64},
+};
 
 use super::MAX_VALUE_BYTES;
 use crate::{
     checksum::{self, Checksum},
     convert::{low_u32, to_u64, to_usize},
-    edit::Edit,
     fault::{Fault, HeaderFault},
     field_table::OnDisk,
     geometry::Geometry,
@@ -174,8 +176,8 @@ impl<'a> RemoteBlock<'a> {
 }
 
 /// Writes one block of a value into a block of any bytes: its header, its part of the value, and zeros behind.
-/// `offset_bytes` is where the part begins in the value.
-pub fn write_block(mut edit: Edit<'_>, identity: &BlockIdentity, offset_bytes: u32, part: &[u8]) {
+/// `offset_bytes` is where the part begins in the value. Does nothing where they do not fit.
+pub fn write_block(block: &mut [u8], identity: &BlockIdentity, offset_bytes: u32, part: &[u8]) {
     let header = RemoteHeader {
         magic: U32::new(MAGIC),
         offset_bytes: U32::new(offset_bytes),
@@ -187,10 +189,14 @@ pub fn write_block(mut edit: Edit<'_>, identity: &BlockIdentity, offset_bytes: u
         // Not logged: no log record is ever older or newer than it.
         lsn: U64::new(u64::MAX),
     };
-    edit.put_value(0, &header);
-    edit.put(to_usize(HEADER_BYTES), part);
     let end = part.len().saturating_add(to_usize(HEADER_BYTES));
-    edit.clear(end, edit.len().saturating_sub(end));
+    if let Some((used, rest)) = block.split_at_mut_checked(end)
+        && let Some((head, target)) = used.split_first_chunk_mut::<56>()
+    {
+        head.copy_from_slice(header.as_bytes());
+        target.copy_from_slice(part);
+        rest.fill(0);
+    }
 }
 
 fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {

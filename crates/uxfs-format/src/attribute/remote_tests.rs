@@ -75,9 +75,8 @@ fn a_value_is_written_as_the_kernel_wrote_it() {
         uuid: geometry.metadata_uuid,
     };
     for (block, (index, part)) in written.chunks_mut(1024).zip((0u32..).zip(value.chunks(968))) {
-        let mut dirty = crate::edit::DirtyMap::clean();
         place.sector = crate::units::Sector::new(first + u64::from(index) * 2);
-        write_block(Edit::new(block, &mut dirty), &place, index * 968, part);
+        write_block(block, &place, index * 968, part);
         checksum::seal(block, CHECKSUM_OFFSET_BYTES);
     }
     assert_eq!(written, golden.bytes);

@@ -1,0 +1,227 @@
+//! Attributes in leaves: one leaf, or a tree of them.
+
+use uxfs_format::{
+    attribute::{
+        flags::Namespace,
+        leaf::{LeafBlock, LeafValue},
+        leaf_edit::{LeafEdit, NewAttribute, is_local},
+    },
+    units::FileBlock,
+};
+
+use super::{
+    SetMode, Target,
+    leaves::{AttributeLeaves, index_of},
+};
+use crate::{
+    error::{OperationError, Result},
+    name_tree::edit::{BlockBuffer, ForkStore, NameTree, path::TreePath},
+};
+
+/// The first block of every attribute fork: the only leaf, or the root of the tree.
+pub(super) const ROOT: FileBlock = FileBlock::new(0);
+/// A leaf is split at most so often for one attribute: in the worst case it gets a leaf of its own between two others.
+const MAX_SPLITS: u32 = 3;
+
+/// A fork that also has room for values too large for leaves.
+pub(super) trait ValueStore<'fs>: ForkStore<'fs> {
+    /// Writes a value into blocks of its own and gives the first.
+    fn write_value(&mut self, value: &[u8]) -> Result<FileBlock>;
+
+    /// Reads a value from its blocks.
+    fn read_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<Vec<u8>>;
+
+    /// Gives the blocks of a value back.
+    fn free_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<()>;
+}
+
+/// The attributes of a fork, in leaves.
+#[derive(Debug)]
+pub(super) struct AttributeTree<'a, S> {
+    pub store: &'a mut S,
+    leaves: AttributeLeaves,
+}
+
+/// An attribute that was found.
+#[derive(Debug, Clone, Copy)]
+struct Hit {
+    path: TreePath,
+    index: u32,
+    /// Blocks and bytes of its value, where it has its own.
+    remote: Option<(FileBlock, u32)>,
+}
+
+impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
+    pub(super) fn new(store: &'a mut S) -> Self {
+        let leaves = AttributeLeaves::new(store.geometry().block_size_bytes);
+        Self { store, leaves }
+    }
+
+    fn tree(&mut self) -> NameTree<'_, S, AttributeLeaves> {
+        NameTree::new(self.store, &self.leaves)
+    }
+
+    fn edit(&mut self, block: FileBlock) -> Result<S::Buffer> {
+        let structure = self.store.index_structure();
+        self.store.edit(structure, block)
+    }
+
+    /// Makes the first leaf, without attributes.
+    pub(super) fn make_root(&mut self) -> Result<()> {
+        let structure = self.store.index_structure();
+        let mut root = self.store.create(structure, ROOT)?;
+        let identity = self.store.identity(root.sector());
+        LeafEdit::init(root.edit(), &identity);
+        Ok(())
+    }
+
+    /// Finds an attribute. Also gives the way to where it belongs if it is not there.
+    fn look_up(&mut self, target: &Target<'_>) -> Result<(TreePath, Option<Hit>)> {
+        let first = self.tree().find(target.hash)?;
+        let mut path = first;
+        // Each round goes to the next leaf of the same hash, along the nodes: there are as many as the nodes say.
+        loop {
+            let buffer = self.edit(path.leaf)?;
+            let (found, last_hash) = match LeafBlock::of_block(&buffer) {
+                Some(leaf) => (find_in(&leaf, target), leaf.last_hash()),
+                None => (None, None),
+            };
+            drop(buffer);
+            if let Some((index, remote)) = found {
+                return Ok((first, Some(Hit { path, index, remote })));
+            }
+            if last_hash != Some(target.hash) || !self.tree().advance(&mut path)? {
+                return Ok((first, None));
+            }
+        }
+    }
+
+    /// The value of an attribute.
+    pub(super) fn get(&mut self, target: &Target<'_>) -> Result<Option<Vec<u8>>> {
+        let (_, Some(hit)) = self.look_up(target)? else { return Ok(None) };
+        if let Some((first_block, length_bytes)) = hit.remote {
+            return self.store.read_value(first_block, length_bytes).map(Some);
+        }
+        let buffer = self.edit(hit.path.leaf)?;
+        let attribute = LeafBlock::of_block(&buffer).and_then(|leaf| leaf.attribute(hit.index));
+        Ok(attribute.and_then(|attribute| match attribute.value {
+            LeafValue::Local(value) => Some(value.to_vec()),
+            LeafValue::Remote { .. } => None,
+        }))
+    }
+
+    /// Sets an attribute. Gives whether there was one before.
+    pub(super) fn set(&mut self, target: &Target<'_>, value: &[u8], mode: SetMode) -> Result<bool> {
+        let (path, hit) = self.look_up(target)?;
+        mode.check(hit.is_some())?;
+        let block_size_bytes = self.store.geometry().block_size_bytes;
+        // Names are shorter than 256 bytes, values not longer than 64 KiB.
+        let (name_length, length_bytes) = (target.name.len() as u32, value.len() as u32);
+        // On the disk before anything leads to it.
+        let value = if is_local(block_size_bytes, name_length, length_bytes) {
+            LeafValue::Local(value)
+        } else {
+            LeafValue::Remote { first_block: self.store.write_value(value)?, length_bytes }
+        };
+        let Target { namespace, name, hash, .. } = *target;
+        let new = NewAttribute { hash, flags: namespace.flags(), name, value };
+        match hit {
+            Some(hit) => self.replace(&hit, &new)?,
+            None => {
+                self.insert(path, &new)?;
+            }
+        }
+        Ok(hit.is_some())
+    }
+
+    fn replace(&mut self, hit: &Hit, new: &NewAttribute<'_>) -> Result<()> {
+        let mut buffer = self.edit(hit.path.leaf)?;
+        let mut leaf = LeafEdit::new(buffer.edit());
+        let is_done = leaf.replace_in_place(hit.index, new);
+        if !is_done {
+            leaf.remove(hit.index);
+        }
+        drop(buffer);
+        // A leaf that was not split may have become nearly empty.
+        if !is_done
+            && let Some(path) = self.insert(hit.path, new)?
+        {
+            self.tree().settle(&path)?;
+        }
+        self.free(hit.remote)
+    }
+
+    /// Puts a new attribute into the leaf at the end of the way, or where splitting that leads. Gives the way if
+    /// nothing was split.
+    pub(super) fn insert(&mut self, path: TreePath, new: &NewAttribute<'_>) -> Result<Option<TreePath>> {
+        let whole_bytes = new.whole_bytes();
+        let mut path = path;
+        for splits in 0..=MAX_SPLITS {
+            let mut buffer = self.edit(path.leaf)?;
+            let mut leaf = LeafEdit::new(buffer.edit());
+            if leaf.has_room(whole_bytes) {
+                let (index, count) =
+                    leaf.view().map_or((0, 0), |leaf| (index_of(&leaf, new.hash), leaf.entries.len() as u32));
+                leaf.insert(index, new);
+                drop(buffer);
+                if index == count {
+                    self.tree().update_hash(&path, new.hash)?;
+                }
+                return Ok((splits == 0).then_some(path));
+            }
+            drop(buffer);
+            self.leaves.pending_bytes.set(whole_bytes);
+            self.tree().split_leaf(&mut path, new.hash)?;
+        }
+        // Nothing that may lie in a leaf is larger than an empty one.
+        Err(OperationError::NoSpace.into())
+    }
+
+    /// Puts an attribute in that is known not to be there.
+    pub(super) fn add(&mut self, new: &NewAttribute<'_>) -> Result<()> {
+        let path = self.tree().find(new.hash)?;
+        self.insert(path, new)?;
+        Ok(())
+    }
+
+    /// Removes an attribute. Gives whether there was one.
+    pub(super) fn remove(&mut self, target: &Target<'_>) -> Result<bool> {
+        let (_, Some(hit)) = self.look_up(target)? else { return Ok(false) };
+        let mut buffer = self.edit(hit.path.leaf)?;
+        LeafEdit::new(buffer.edit()).remove(hit.index);
+        drop(buffer);
+        self.tree().settle(&hit.path)?;
+        self.free(hit.remote)?;
+        Ok(true)
+    }
+
+    fn free(&mut self, remote: Option<(FileBlock, u32)>) -> Result<()> {
+        match remote {
+            Some((first_block, length_bytes)) => self.store.free_value(first_block, length_bytes),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Looks at all attributes of a leaf with the right hash.
+fn find_in(leaf: &LeafBlock<'_>, target: &Target<'_>) -> Option<(u32, Option<(FileBlock, u32)>)> {
+    let first = index_of(leaf, target.hash);
+    let entries = leaf.entries.get(first as usize..)?;
+    let equal = entries.iter().take_while(|entry| entry.hash.get() == target.hash);
+    for (index, _) in (first..).zip(equal) {
+        let attribute = leaf.attribute(index)?;
+        let is_it = attribute.is_complete()
+            && attribute.flags.namespace() == Some(target.namespace)
+            && attribute.name == target.name;
+        match attribute.value {
+            LeafValue::Local(value) if is_it && target.value.is_none_or(|wanted| wanted == value) => {
+                return Some((index, None));
+            }
+            LeafValue::Remote { first_block, length_bytes } if is_it && target.namespace != Namespace::Parent => {
+                return Some((index, Some((first_block, length_bytes))));
+            }
+            _ => {}
+        }
+    }
+    None
+}
