@@ -29,6 +29,7 @@ pub(crate) mod testing;
 
 use std::ops::Deref;
 
+use uxfs_block::cache::EditBuffer;
 use uxfs_format::{
     btree::extent_map::Extent,
     edit::Edit,
@@ -42,7 +43,7 @@ use uxfs_format::{
         header_edit::BlockIdentity,
         node::{self, NodeBlock},
     },
-    units::{FileBlock, InodeNumber, Sector},
+    units::{FileBlock, InodeNumber, SECTOR_SIZE_BYTES, Sector},
 };
 
 use self::path::{Step, TreePath};
@@ -54,6 +55,16 @@ pub(crate) trait BlockBuffer: Deref<Target = [u8]> {
     fn edit(&mut self) -> Edit<'_>;
     /// First sector of the block.
     fn sector(&self) -> Sector;
+}
+
+impl BlockBuffer for EditBuffer {
+    fn edit(&mut self) -> Edit<'_> {
+        EditBuffer::edit(self)
+    }
+
+    fn sector(&self) -> Sector {
+        Sector::new(self.offset_bytes() / SECTOR_SIZE_BYTES)
+    }
 }
 
 /// The blocks of a directory's data fork or of an attribute fork, to be changed.
