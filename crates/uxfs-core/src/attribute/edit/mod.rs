@@ -19,17 +19,20 @@
 //! | `fork` | making room for the fork, and taking it away |
 //! | [`xattr`] | names and values as Linux has them, access control lists |
 
+// Transactions land on it.
+#![allow(dead_code)]
+
 mod leaves;
 mod tree;
 #[cfg(test)]
 mod tree_tests;
 
+use crate::error::{OperationError, Result};
 use uxfs_format::{
     attribute::{MAX_NAME_BYTES, flags::Namespace, is_valid_name, parent_pointer},
     directory::name_hash::{self, NameRule},
     geometry::Geometry,
 };
-use crate::error::{OperationError, Result};
 
 /// An attribute by what Linux calls it, the namespace apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,4 +100,3 @@ impl<'a> Target<'a> {
         Self { namespace: Namespace::Parent, name, hash, value: Some(value) }
     }
 }
-

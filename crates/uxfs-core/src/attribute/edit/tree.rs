@@ -143,9 +143,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         }
         drop(buffer);
         // A leaf that was not split may have become nearly empty.
-        if !is_done
-            && let Some(path) = self.insert(hit.path, new)?
-        {
+        if !is_done && let Some(path) = self.insert(hit.path, new)? {
             self.tree().settle(&path)?;
         }
         self.free(hit.remote)
@@ -195,6 +193,33 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         Ok(true)
     }
 
+    /// Calls `visit` with the fork and the values that have blocks of their own, leaf by leaf.
+    pub(super) fn each_value(
+        &mut self,
+        mut visit: impl FnMut(&mut S, FileBlock, u32) -> Result<()>,
+    ) -> Result<()> {
+        let mut path = self.tree().find(0)?;
+        // The way leads along the nodes: there are as many leaves as they say.
+        loop {
+            let buffer = self.edit(path.leaf)?;
+            let mut values = Vec::new();
+            if let Some(leaf) = LeafBlock::of_block(&buffer) {
+                for attribute in leaf.attributes().map_while(std::result::Result::ok) {
+                    if let LeafValue::Remote { first_block, length_bytes } = attribute.value {
+                        values.push((first_block, length_bytes));
+                    }
+                }
+            }
+            drop(buffer);
+            for (first_block, length_bytes) in values {
+                visit(self.store, first_block, length_bytes)?;
+            }
+            if !self.tree().advance(&mut path)? {
+                return Ok(());
+            }
+        }
+    }
+
     fn free(&mut self, remote: Option<(FileBlock, u32)>) -> Result<()> {
         match remote {
             Some((first_block, length_bytes)) => self.store.free_value(first_block, length_bytes),
@@ -217,7 +242,9 @@ fn find_in(leaf: &LeafBlock<'_>, target: &Target<'_>) -> Option<(u32, Option<(Fi
             LeafValue::Local(value) if is_it && target.value.is_none_or(|wanted| wanted == value) => {
                 return Some((index, None));
             }
-            LeafValue::Remote { first_block, length_bytes } if is_it && target.namespace != Namespace::Parent => {
+            LeafValue::Remote { first_block, length_bytes }
+                if is_it && target.namespace != Namespace::Parent =>
+            {
                 return Some((index, Some((first_block, length_bytes))));
             }
             _ => {}

@@ -143,9 +143,11 @@ impl<'fs> Fork<'fs> {
                     (shape.nodes, shape.level) = (shape.nodes + 1, shape.level.max(node.header.level.get()));
                     let own = node.entries.last().map(|entry| entry.hash.get());
                     assert!(last.is_none() || *last == own, "{last:?} in the parent, {own:?} in the node");
-                    below.extend(node.entries.iter().map(|entry| {
-                        (FileBlock::new(entry.child.get().into()), Some(entry.hash.get()))
-                    }));
+                    below.extend(
+                        node.entries
+                            .iter()
+                            .map(|entry| (FileBlock::new(entry.child.get().into()), Some(entry.hash.get()))),
+                    );
                     continue;
                 }
                 let leaf = LeafBlock::of_block(&bytes).unwrap();
