@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`headers`] | the verified headers of a group, and the blocks on its free list |
 //! | [`state`] | the headers in memory while the file system is changed |
-//! | [`free_space`] | free extents and their histogram |
+//! | [`trees`] | the trees of a group, to be changed |
+//! | [`free_space`] | free extents: reading them, allocating and freeing |
 //! | [`inode_index`] | inode chunks; which inodes exist and are in use |
 //! | [`reverse_map`] | who owns what |
 //! | [`reference_count`] | shared extents |
@@ -15,6 +16,7 @@ pub mod inode_index;
 pub mod reference_count;
 pub mod reverse_map;
 pub mod state;
+pub mod trees;
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,10 @@ use uxfs_format::{
 use uxfs_journal::transaction::TransactionBuffers;
 use zerocopy::big_endian::U32;
 
+use super::{
+    free_space::{free_list::FreeListNeeds, reservation::Reservation},
+    trees::Fingers,
+};
 use crate::{
     error::{OperationError, Result},
     filesystem::FileSystem,
@@ -41,6 +45,11 @@ pub struct Headers {
     pub is_free_space_dirty: bool,
     /// Whether the AGI differs from its sector.
     pub is_inodes_dirty: bool,
+    /// Blocks kept for the growth of trees.
+    pub reservation: Reservation,
+    /// How long the free list must be.
+    pub needs: FreeListNeeds,
+    fingers: Fingers,
 }
 
 impl GroupState {
@@ -70,13 +79,19 @@ impl GroupState {
         file_system.free_list_of(self.group, &free_space)?;
         let buffer = file_system.read_group_header(self.group, 3, Structure::FreeList)?;
         let slots = FreeList::parse(&buffer).map(|list| list.slots().to_vec()).unwrap_or_default();
-        self.headers = Some(Box::new(Headers {
+        let geometry = file_system.geometry();
+        let mut headers = Box::new(Headers {
             free_space,
             inodes,
             free_list: slots.into_iter().map(|slot| slot.block).collect(),
             is_free_space_dirty: false,
             is_inodes_dirty: false,
-        }));
+            reservation: Reservation::new(geometry, self.group),
+            needs: FreeListNeeds::new(geometry),
+            fingers: Fingers::default(),
+        });
+        headers.reservation = headers.reservation.fitted(&headers);
+        self.headers = Some(headers);
         Ok(())
     }
 
@@ -86,6 +101,16 @@ impl GroupState {
     /// They have not been read.
     pub fn headers(&self) -> Result<&Headers> {
         self.headers.as_deref().ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// The headers, to be changed by who marks what differs from its sector.
+    pub(super) fn headers_mut(&mut self) -> Result<&mut Headers> {
+        self.headers.as_deref_mut().ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// What cursors remember of their way.
+    pub(super) fn fingers_mut(&mut self) -> Option<&mut Fingers> {
+        self.headers.as_deref_mut().map(|headers| &mut headers.fingers)
     }
 
     /// The AGF, to be changed.

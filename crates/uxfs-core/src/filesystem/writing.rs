@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicI64, Ordering::Relaxed},
+    atomic::{AtomicI64, AtomicU32, Ordering::Relaxed},
 };
 
 use parking_lot::Mutex;
@@ -27,6 +27,8 @@ use crate::{
 pub(super) struct Writing {
     mode: Mode,
     groups: Box<[Arc<Mutex<GroupState>>]>,
+    /// Counts allocations that may go anywhere.
+    group_rotor: AtomicU32,
     counters: Counters,
     pub(super) random: RandomNumbers,
 }
@@ -57,8 +59,8 @@ impl FileSystem {
             free_inodes: AtomicI64::new(superblock.free_inodes.get().cast_signed()),
             free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
         };
-        file_system.writing =
-            Some(Writing { mode: Mode::Bulk, groups, counters, random: RandomNumbers::new() });
+        let (group_rotor, random) = (AtomicU32::new(0), RandomNumbers::new());
+        file_system.writing = Some(Writing { mode: Mode::Bulk, groups, group_rotor, counters, random });
         Ok(file_system)
     }
 
@@ -77,6 +79,12 @@ impl FileSystem {
     pub fn inode_count(&self) -> u64 {
         let counter = self.writing.as_ref().map(|writing| writing.counters.inodes.load(Relaxed));
         counter.map_or(self.superblock.inode_count.get(), |count| u64::try_from(count).unwrap_or(0))
+    }
+
+    /// Whose turn it is when an allocation may go anywhere.
+    pub(crate) fn group_rotor(&self) -> &AtomicU32 {
+        static NOBODY_ALLOCATES: AtomicU32 = AtomicU32::new(0);
+        self.writing.as_ref().map_or(&NOBODY_ALLOCATES, |writing| &writing.group_rotor)
     }
 
     pub(crate) fn group_state(&self, group: AgNumber) -> Result<&Arc<Mutex<GroupState>>> {

@@ -18,6 +18,8 @@
 //! 4. After an error the file system object is not to be changed any more: what was done so far has no way back. In
 //!    bulk mode the image is then abandoned, and says itself that it is unfinished.
 
+pub mod allocate;
+
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::AgNumber;
 use uxfs_journal::transaction::TransactionBuffers;
@@ -103,6 +105,23 @@ impl<'fs> Transaction<'fs> {
             state.load(file_system)?;
         }
         Ok(GroupEdit { file_system, state, buffers, counters })
+    }
+
+    /// As [`group`](Self::group), but where waiting for the group could wait for ever (a higher one is locked already) and
+    /// another transaction has it, gives `None`.
+    ///
+    /// # Errors
+    /// As [`group`](Self::group).
+    pub fn try_group(&mut self, group: AgNumber) -> Result<Option<GroupEdit<'_, 'fs>>> {
+        let is_held = self.groups.iter().any(|state| state.group() == group);
+        if !is_held && self.groups.iter().any(|state| state.group() > group) {
+            let state = self.file_system.group_state(group)?;
+            match Mutex::try_lock_arc(state) {
+                Some(state) => self.groups.push(state),
+                None => return Ok(None),
+            }
+        }
+        self.group(group).map(Some)
     }
 
     /// Ends one step: runs deferred work, puts counters where they belong, gives the groups back. What is left of the

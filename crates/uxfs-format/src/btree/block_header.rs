@@ -93,10 +93,30 @@ pub trait BlockHeader: OnDisk + Copy + std::fmt::Debug {
     fn uuid(&self) -> Uuid;
     /// Group or inode that the tree belongs to.
     fn owner(&self) -> u64;
+
+    /// The header of a new block without contents or siblings.
+    fn of_new_block(magic: u32, level: u16, place: BlockPlace) -> Self;
+    /// Sets how many records or entries there are.
+    fn set_record_count(&mut self, count: u16);
+    /// Sets the previous block of the level.
+    fn set_left_sibling(&mut self, pointer: Self::Pointer);
+    /// Sets the next block of the level.
+    fn set_right_sibling(&mut self, pointer: Self::Pointer);
+}
+
+/// Where a new block lies, and to whom it belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockPlace {
+    /// First 512-byte unit.
+    pub sector: Sector,
+    /// Metadata uuid of the file system.
+    pub uuid: Uuid,
+    /// Group or inode.
+    pub owner: u64,
 }
 
 macro_rules! block_header {
-    ($header:ty, $pointer:ty, $checksum_offset:literal) => {
+    ($header:ident, $pointer:ident, $checksum_offset:literal, $($padding:ident)?) => {
         impl BlockHeader for $header {
             type Pointer = $pointer;
             const CHECKSUM_OFFSET_BYTES: u32 = $checksum_offset;
@@ -128,9 +148,34 @@ macro_rules! block_header {
             fn owner(&self) -> u64 {
                 self.owner.get().into()
             }
+            fn of_new_block(magic: u32, level: u16, place: BlockPlace) -> Self {
+                let none = <$pointer>::MAX_VALUE;
+                $header {
+                    magic: U32::new(magic),
+                    level: U16::new(level),
+                    record_count: U16::new(0),
+                    left_sibling: none,
+                    right_sibling: none,
+                    sector: U64::new(place.sector.get()),
+                    lsn: U64::new(0),
+                    uuid: place.uuid,
+                    owner: <$pointer as BlockPointer>::of_raw(place.owner),
+                    checksum: Checksum::default(),
+                    $($padding: U32::new(0),)?
+                }
+            }
+            fn set_record_count(&mut self, count: u16) {
+                self.record_count = U16::new(count);
+            }
+            fn set_left_sibling(&mut self, pointer: $pointer) {
+                self.left_sibling = pointer;
+            }
+            fn set_right_sibling(&mut self, pointer: $pointer) {
+                self.right_sibling = pointer;
+            }
         }
     };
 }
 
-block_header!(ShortBlockHeader, U32, 52);
-block_header!(LongBlockHeader, U64, 64);
+block_header!(ShortBlockHeader, U32, 52,);
+block_header!(LongBlockHeader, U64, 64, padding);

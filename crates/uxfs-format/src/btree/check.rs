@@ -97,6 +97,12 @@ pub enum BtreeFault {
     /// A block whose contents begin before the key that leads to it, or before the block to its left ends.
     #[error("contents begin before the key that leads here or before the block to the left ends")]
     BlockOrder,
+    /// A record that must be there because another structure, or the caller, says so.
+    #[error("a record that must be there is not")]
+    MissingRecord,
+    /// A record that is to be added where one is, or over a neighbour.
+    #[error("a record is to be added where others lie already")]
+    RecordExists,
     /// A walk that came by more blocks than there are.
     #[error("the tree has more than {budget} blocks: it runs in circles")]
     TooManyBlocks {

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`block_header`] | the short header (trees of a group) and the long one (trees of an inode) |
 //! | [`block`] | views of whole blocks, generic over the kind of tree |
+//! | [`block_edit`] | the same, to be changed |
 //! | [`check`] | the verifier of one block, generic over the kind of tree |
 //! | [`levels`] | how high each kind of tree may become |
 //! | [`free_space`] | bnobt, cntbt: free extents by block and by length |
@@ -30,6 +31,7 @@ use crate::{
 };
 
 pub mod block;
+pub mod block_edit;
 pub mod block_header;
 pub mod check;
 pub mod extent_map;
@@ -75,6 +77,17 @@ pub trait BtreeKind: 'static + Copy + fmt::Debug {
 
     /// The key of a node entry whose child holds this record alone.
     fn key_of_record(record: &Self::Record) -> Self::Key;
+
+    /// Whether keys say how far the records below reach, so that a change of any record may change them.
+    const HAS_HIGH_KEYS: bool = false;
+
+    /// Makes a key reach at least as far as `other`. Does nothing in trees whose keys only say where a child begins.
+    fn widen_key(_key: &mut Self::Key, _other: &Self::Key) {}
+
+    /// Whether a key reaches no farther than `part`, the key of something below it: without that, it may shrink.
+    fn reaches_only_to(_key: &Self::Key, _part: &Self::Key) -> bool {
+        false
+    }
 
     /// Whether `next` may follow directly on `previous` in a leaf: in order, and without overlap where the kind
     /// forbids it.
@@ -181,8 +194,14 @@ pub trait BlockPointer:
     /// From host order.
     fn from_address(address: Self::Address) -> Self;
 
+    /// The on-disk "none".
+    const NULL: Self;
+
     /// Widened, for messages.
     fn raw(self) -> u64;
+
+    /// From a wide number, whose upper bits narrow pointers do not keep.
+    fn of_raw(raw: u64) -> Self;
 
     /// Whether it is the on-disk "none".
     fn is_null(self) -> bool;
@@ -206,8 +225,14 @@ impl BlockPointer for zerocopy::big_endian::U32 {
         Self::new(address.get())
     }
 
+    const NULL: Self = Self::MAX_VALUE;
+
     fn raw(self) -> u64 {
         self.get().into()
+    }
+
+    fn of_raw(raw: u64) -> Self {
+        Self::new(crate::convert::low_u32(raw))
     }
 
     fn is_null(self) -> bool {
@@ -235,8 +260,14 @@ impl BlockPointer for zerocopy::big_endian::U64 {
         Self::new(address.get())
     }
 
+    const NULL: Self = Self::MAX_VALUE;
+
     fn raw(self) -> u64 {
         self.get()
+    }
+
+    fn of_raw(raw: u64) -> Self {
+        Self::new(raw)
     }
 
     fn is_null(self) -> bool {

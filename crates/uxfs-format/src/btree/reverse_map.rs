@@ -385,6 +385,20 @@ impl BtreeKind for ReverseMap {
         }
     }
 
+    const HAS_HIGH_KEYS: bool = true;
+
+    fn widen_key(key: &mut ReverseMapKey, other: &ReverseMapKey) {
+        if other.high() > key.high() {
+            key.high_start = other.high_start;
+            key.high_owner = other.high_owner;
+            key.high_offset = other.high_offset;
+        }
+    }
+
+    fn reaches_only_to(key: &ReverseMapKey, part: &ReverseMapKey) -> bool {
+        key.high() <= part.high()
+    }
+
     fn may_follow(previous: &ReverseMapRecord, next: &ReverseMapRecord) -> bool {
         // Extents may overlap, but one owner maps a block to one place once.
         Self::position_of_record(previous) < Self::position_of_record(next)
