@@ -97,7 +97,8 @@ impl Transaction<'_> {
         for is_last_round in [false, true] {
             let groups = if is_only { 1 } else { count };
             for step in 0..groups {
-                let number = AgNumber::new((u64::from(first) + u64::from(step)).rem_euclid(count.into()) as u32);
+                let number =
+                    AgNumber::new((u64::from(first) + u64::from(step)).rem_euclid(count.into()) as u32);
                 let request = GroupRequest {
                     near: near.filter(|_| step == 0),
                     is_exact,

@@ -36,7 +36,8 @@ impl GroupEdit<'_, '_> {
             .saturating_add(request.spare_blocks);
         let there = header.free_blocks.get().saturating_add(header.free_list_count.get());
         let most = there.saturating_sub(kept).min(request.max_blocks);
-        let is_enough = most >= request.min_blocks.max(1) && header.longest_blocks.get() >= request.min_blocks;
+        let is_enough =
+            most >= request.min_blocks.max(1) && header.longest_blocks.get() >= request.min_blocks;
         Ok(is_enough.then_some(most))
     }
 

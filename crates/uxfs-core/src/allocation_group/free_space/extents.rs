@@ -169,8 +169,11 @@ impl GroupEdit<'_, '_> {
 
     #[cold]
     fn damaged_extent<K: BtreeKind>(&self, extent: FreeExtent, fault: BtreeFault) -> Error {
-        let location =
-            Location { group: Some(self.state.group()), group_block: Some(extent.start), ..Location::default() };
+        let location = Location {
+            group: Some(self.state.group()),
+            group_block: Some(extent.start),
+            ..Location::default()
+        };
         Corruption::new(K::STRUCTURE, location, fault).into()
     }
 }

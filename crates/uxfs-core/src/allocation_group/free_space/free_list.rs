@@ -37,7 +37,8 @@ pub struct FreeListNeeds {
 impl FreeListNeeds {
     /// Of a file system.
     pub fn new(geometry: &Geometry) -> Self {
-        let reverse_map = if geometry.features.has_reverse_map() { ReverseMap::max_levels(geometry) } else { 0 };
+        let reverse_map =
+            if geometry.features.has_reverse_map() { ReverseMap::max_levels(geometry) } else { 0 };
         Self {
             by_block_levels: ByBlock::max_levels(geometry),
             by_length_levels: ByLength::max_levels(geometry),
@@ -49,7 +50,8 @@ impl FreeListNeeds {
     #[doc(alias = "xfs_alloc_min_freelist")]
     pub fn blocks(&self, headers: &Headers) -> u32 {
         let header = &headers.free_space;
-        let of_tree = |levels: u32, max_levels: u32| (2 * levels.saturating_add(1).min(max_levels)).saturating_sub(2);
+        let of_tree =
+            |levels: u32, max_levels: u32| (2 * levels.saturating_add(1).min(max_levels)).saturating_sub(2);
         of_tree(header.by_block_levels.get(), self.by_block_levels)
             + of_tree(header.by_length_levels.get(), self.by_length_levels)
             + of_tree(header.reverse_map_levels.get(), self.reverse_map_levels)
@@ -86,7 +88,8 @@ impl GroupEdit<'_, '_> {
     }
 
     fn grow_free_list(&mut self, wanted: u32) -> Result<bool> {
-        let Some(choice) = self.choose(&GroupRequest { min_blocks: 1, ..GroupRequest::blocks(wanted) })? else {
+        let Some(choice) = self.choose(&GroupRequest { min_blocks: 1, ..GroupRequest::blocks(wanted) })?
+        else {
             return Ok(false);
         };
         self.take(choice.from, choice.start, choice.length_blocks)?;
@@ -104,7 +107,8 @@ impl GroupEdit<'_, '_> {
         let (slots, header) = self.state.free_list_mut()?;
         let length = reset_if_inconsistent(slots, header);
         let (first, count) = (header.free_list_first.get(), header.free_list_count.get());
-        let Some(slot) = usize::try_from(first).ok().and_then(|first| slots.get(first)).filter(|_| count > 0) else {
+        let Some(slot) = usize::try_from(first).ok().and_then(|first| slots.get(first)).filter(|_| count > 0)
+        else {
             return Err(OperationError::NoSpace.into());
         };
         let block = AgBlock::new(slot.get());

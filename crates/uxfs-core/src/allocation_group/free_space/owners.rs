@@ -25,7 +25,12 @@ impl GroupEdit<'_, '_> {
     }
 
     /// Notes that blocks no longer belong to one of the group's structures.
-    pub(crate) fn remove_group_owner(&mut self, start: AgBlock, length_blocks: u32, owner: Owner) -> Result<()> {
+    pub(crate) fn remove_group_owner(
+        &mut self,
+        start: AgBlock,
+        length_blocks: u32,
+        owner: Owner,
+    ) -> Result<()> {
         self.remove_unshared_owner(&mapping_of(start, length_blocks, owner))
     }
 
@@ -69,8 +74,13 @@ impl GroupEdit<'_, '_> {
         let found = cursor.seek_at_or_before(ReverseMap::position_of_record(&record))?;
         let covers = |found: &Mapping| is_same_owner(found, removed) && found.end() >= removed.end();
         let Some(found) = found.map(|found| found.get()).filter(covers) else {
-            let location = Location { group: Some(group), group_block: Some(removed.start), ..Location::default() };
-            return Err(Error::from(Corruption::new(ReverseMap::STRUCTURE, location, BtreeFault::MissingRecord)));
+            let location =
+                Location { group: Some(group), group_block: Some(removed.start), ..Location::default() };
+            return Err(Error::from(Corruption::new(
+                ReverseMap::STRUCTURE,
+                location,
+                BtreeFault::MissingRecord,
+            )));
         };
         let before = removed.start.get() - found.start.get();
         let behind = found.end().get() - removed.end().get();

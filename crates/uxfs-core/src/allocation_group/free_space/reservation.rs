@@ -3,7 +3,9 @@
 //! a change.
 
 use uxfs_format::{
-    btree::{BtreeKind, inode_index::FreeInodeIndex, reference_count::ReferenceCount, reverse_map::ReverseMap},
+    btree::{
+        BtreeKind, inode_index::FreeInodeIndex, reference_count::ReferenceCount, reverse_map::ReverseMap,
+    },
     geometry::{Geometry, INODES_PER_CHUNK},
     units::AgNumber,
 };

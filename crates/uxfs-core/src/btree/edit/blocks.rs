@@ -124,8 +124,7 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
         };
         let length_bytes = self.geometry.block_size_bytes;
         let mut buffer = self.home.buffers().create(K::STRUCTURE, sector, length_bytes)?;
-        let place =
-            BlockPlace { sector, uuid: self.geometry.metadata_uuid, owner: self.owner_number() };
+        let place = BlockPlace { sector, uuid: self.geometry.metadata_uuid, owner: self.owner_number() };
         edit_of::<K>(&mut buffer).format(level_number(level), place);
         Ok((pointer, buffer))
     }
@@ -274,9 +273,8 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
             return Ok(keys.partition_point(|key| K::position_of_key(key) <= position));
         }
         let Some(root) = self.home.inline_root() else { return Ok(0) };
-        let stands_before = |index: &usize| {
-            root.entry(*index).is_some_and(|(key, _)| K::position_of_key(&key) <= position)
-        };
+        let stands_before =
+            |index: &usize| root.entry(*index).is_some_and(|(key, _)| K::position_of_key(&key) <= position);
         Ok((0..root.len()).take_while(stands_before).count())
     }
 

@@ -232,7 +232,8 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
             cursor.is_at_record = false;
             let is_there = cursor.path.levels() > 0 && {
                 let view = cursor.view(0)?;
-                let sibling = if edge == Direction::Left { view.left_sibling() } else { view.right_sibling() };
+                let sibling =
+                    if edge == Direction::Left { view.left_sibling() } else { view.right_sibling() };
                 sibling.is_none()
             };
             if !is_there {

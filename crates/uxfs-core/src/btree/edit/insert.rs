@@ -1,11 +1,7 @@
 //! Making room: shifting, splitting, growing the root.
 
 use uxfs_block::cache::EditBuffer;
-use uxfs_format::btree::{
-    BlockPointer, BtreeKind,
-    block::Pointer,
-    check::BtreeFault,
-};
+use uxfs_format::btree::{BlockPointer, BtreeKind, block::Pointer, check::BtreeFault};
 
 use super::{
     blocks::{edit_of, key_of, level_number, view_of},

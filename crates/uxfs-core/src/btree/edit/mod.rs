@@ -37,6 +37,3 @@ mod remove;
 pub use cursor::EditCursor;
 pub use home::{InlineRoot, NoInlineRoot, TreeHome, TreeOwner, TreeRoot};
 pub use path::Finger;
-
-
-

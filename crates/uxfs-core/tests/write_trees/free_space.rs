@@ -1,0 +1,141 @@
+//! Allocating and freeing, against a map of free blocks.
+
+use std::collections::BTreeMap;
+
+use uxfs_core::{
+    allocation_group::free_space::{Purpose, choose::GroupRequest},
+    transaction::{GroupEdit, Transaction},
+};
+use uxfs_format::{
+    btree::free_space::{ByBlock, ByLength, FreeSpaceRecord},
+    units::{AgBlock, AgNumber},
+};
+use uxfs_testkit::{judges::Judge, require, seeds::Seed};
+
+use crate::{check::check_tree, image::Image};
+
+/// Invariants 1 to 4 of `free_space`; gives the free extents.
+fn check(group: &mut GroupEdit<'_, '_>) -> Vec<(u32, u32)> {
+    let by_block = check_tree::<ByBlock>(group);
+    let by_length = check_tree::<ByLength>(group);
+    let pair = |record: &FreeSpaceRecord| (record.start.get(), record.length_blocks.get());
+    let extents: Vec<_> = by_block.records.iter().map(pair).collect();
+    let mut sorted: Vec<_> = by_length.records.iter().map(pair).collect();
+    assert_eq!(
+        sorted.last().map_or(0, |last| last.1),
+        group.state.headers().unwrap().free_space.longest_blocks.get()
+    );
+    sorted.sort_unstable();
+    assert_eq!(extents, sorted, "invariant 1");
+    assert!(extents.windows(2).all(|pair| pair[0].0 + pair[0].1 < pair[1].0), "invariant 1: none touch");
+    let header = &group.state.headers().unwrap().free_space;
+    assert_eq!(header.free_blocks.get(), extents.iter().map(|extent| extent.1).sum::<u32>(), "invariant 2");
+    let reverse_map_blocks = header.reverse_map_blocks.get().saturating_sub(1);
+    assert_eq!(header.btree_blocks.get(), by_block.blocks - 1 + by_length.blocks - 1 + reverse_map_blocks);
+    extents
+}
+
+fn random_request(draw: &mut impl FnMut(u64) -> u32, length: u32) -> GroupRequest {
+    let max_blocks = if draw(40) == 0 { 1 + draw(300) } else { 1 + draw(3) };
+    let near = (draw(3) > 0).then(|| AgBlock::new(draw(length.into())));
+    GroupRequest {
+        near,
+        is_exact: near.is_some() && draw(3) > 0,
+        min_blocks: 1 + draw(max_blocks.into()),
+        max_blocks,
+        alignment_blocks: if draw(4) == 0 { 1 << draw(5) } else { 1 },
+        spare_blocks: 0,
+        purpose: Purpose::Data,
+    }
+}
+
+/// Allocates and frees at random; at the end all is free again.
+fn allocate_and_free(name: &'static str, size: &str, options: &[&str], steps: u32, levels: u32) {
+    let image = Image::new(name, size, options);
+    let file_system = image.mount();
+    let seed = Seed::from_environment(name, 11);
+    let mut random = seed.random();
+    let mut draw = |below: u64| random.below(below) as u32;
+    let free_before = file_system.free_blocks();
+    let mut highest = 0;
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    for group in [0, 1] {
+        let mut group = transaction.group(AgNumber::new(group)).unwrap();
+        let before = check(&mut group);
+        let length = group.state.headers().unwrap().free_space.length_blocks.get();
+        let mut taken: BTreeMap<u32, u32> = BTreeMap::new();
+        for step in 0..steps {
+            let want_free = (step / (steps / 6)) % 3 == 2;
+            if draw(10) < if want_free { 7 } else { 2 } && !taken.is_empty() {
+                let from = draw(length.into());
+                let found = taken.range(from..).next().or_else(|| taken.iter().next());
+                let (start, blocks) = found.map(|(start, blocks)| (*start, *blocks)).unwrap();
+                taken.remove(&start);
+                // Gives a part back, so that free space becomes ragged.
+                let part = if draw(2) == 0 { blocks } else { 1 + draw(blocks.into()) };
+                group.free(AgBlock::new(start), part).unwrap();
+                if part < blocks {
+                    taken.insert(start + part, blocks - part);
+                }
+            } else {
+                let request = random_request(&mut draw, length);
+                let Some((start, blocks)) = group.allocate(&request).unwrap() else { continue };
+                let start = start.get();
+                assert!((request.min_blocks..=request.max_blocks).contains(&blocks));
+                assert_eq!(start % request.alignment_blocks, 0);
+                assert!(!request.is_exact || request.near == Some(AgBlock::new(start)));
+                let before = taken.range(..=start).next_back().map_or(0, |(start, blocks)| start + blocks);
+                let behind = taken.range(start..).next().map_or(length, |(start, _)| *start);
+                assert!(before <= start && start + blocks <= behind, "taken twice");
+                taken.insert(start, blocks);
+            }
+            if step % 997 == 0 {
+                check(&mut group);
+                highest = highest.max(group.state.headers().unwrap().free_space.by_block_levels.get());
+            }
+        }
+        for (start, blocks) in taken {
+            group.free(AgBlock::new(start), blocks).unwrap();
+        }
+        group.fill_free_list().unwrap();
+        let after = check(&mut group);
+        let sum = |extents: &[(u32, u32)]| extents.iter().map(|extent| extent.1).sum::<u32>();
+        assert_eq!(sum(&before), sum(&after));
+    }
+    assert!(highest >= levels, "{highest} levels: too few to test anything");
+    transaction.commit().unwrap();
+    assert_eq!(file_system.free_blocks(), free_before, "invariant 3");
+    file_system.close().unwrap();
+    image.judge();
+}
+
+#[test]
+fn small_blocks() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    allocate_and_free("1 KiB blocks", "256m", &["-b", "size=1024", "-d", "agcount=2"], 60_000, 2);
+}
+
+#[test]
+fn usual_blocks() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    allocate_and_free("4 KiB blocks", "256m", &["-d", "agcount=2"], 20_000, 2);
+}
+
+#[test]
+fn without_reverse_map() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let options = ["-b", "size=1024", "-d", "agcount=2", "-m", "rmapbt=0,reflink=0"];
+    allocate_and_free("no reverse map", "128m", &options, 20_000, 2);
+}
+
+#[test]
+fn large_sectors() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    allocate_and_free("4 KiB sectors", "256m", &["-s", "size=4096", "-d", "agcount=2"], 6_000, 1);
+}
+
+#[test]
+fn large_blocks() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    allocate_and_free("64 KiB blocks", "1g", &["-b", "size=65536", "-d", "agcount=2"], 6_000, 1);
+}

@@ -1,0 +1,10 @@
+//! Changing the trees of groups, against models in memory and against `xfs_repair`.
+//!
+//! Images are made by `mkfs.xfs`; each test leaves them as they were, as far as `xfs_repair -n` can tell, which must then
+//! have nothing to say. On the way all invariants of the trees are checked block by block.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod check;
+mod free_space;
+mod image;
+mod records;
