@@ -112,6 +112,26 @@ impl Metadata {
         }
     }
 
+    /// Sets the mode as `chmod` does: an access ACL goes with it.
+    pub fn change_mode(&mut self, mode: u16) {
+        self.mode = mode & 0o7777;
+        let acl = self.attributes.iter_mut().find(|attribute| &*attribute.name == ACL_ACCESS);
+        let Some(entries) = acl.and_then(|acl| acl.value.get_mut(4..)) else { return };
+        let has_mask = entries.chunks_exact(8).any(|entry| entry.starts_with(&[0x10, 0]));
+        for entry in entries.chunks_exact_mut(8) {
+            let bits = match entry {
+                [0x01, 0, ..] => mode >> 6,
+                [0x04, 0, ..] if !has_mask => mode >> 3,
+                [0x10, 0, ..] => mode >> 3,
+                [0x20, 0, ..] => mode,
+                _ => continue,
+            };
+            if let Some(permissions) = entry.get_mut(2..4) {
+                permissions.copy_from_slice(&(bits & 7).to_le_bytes());
+            }
+        }
+    }
+
     /// Takes away the attribute of this name.
     pub fn remove_attribute(&mut self, name: &[u8]) {
         self.attributes.retain(|attribute| &*attribute.name != name);

@@ -12,8 +12,13 @@
 //! | [`tree`], [`stream`] | what sources do |
 //! | [`directory`] | a directory of the host |
 //! | [`tar`] | archives |
+//! | [`protofile`] | prototype files of mkfs.xfs |
+//! | [`labels`] | SELinux labels by path |
+//! | [`manifest`] | files that describe files, as sources and as overlays |
+//! | [`owner_map`] | other owners |
 //! | [`packing`] | packed streams |
 //! | [`host_names`] | users and groups of the host |
+//! | [`lines`] | lines of text |
 //! | [`path`] | paths that may say anything |
 //! | [`error`] | errors and problems |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -23,8 +28,13 @@ pub mod directory;
 pub mod entry;
 pub mod error;
 mod host_names;
+pub mod labels;
+mod lines;
+pub mod manifest;
+pub mod owner_map;
 pub mod packing;
 mod path;
+pub mod protofile;
 pub mod stream;
 pub mod tar;
 pub mod tree;

@@ -77,6 +77,11 @@ impl AttributeReader {
         Ok(Self::with_way(way))
     }
 
+    /// For open files alone; changes nothing of the calling thread.
+    fn for_open_files() -> Self {
+        Self::with_way(Way::Proc)
+    }
+
     fn with_way(way: Way) -> Self {
         let (names, value) = (vec![0; MOST_BYTES], vec![0; MOST_BYTES]);
         Self { way, is_there: false, names, value, path: Vec::new(), without: Vec::new() }
@@ -154,6 +159,12 @@ impl AttributeReader {
             }
         }
     }
+}
+
+/// The attributes of an open file, and what of them cannot be read.
+pub(crate) fn attributes_of_open(fd: BorrowedFd<'_>) -> (Vec<Attribute>, Vec<Reason>) {
+    let found = AttributeReader::for_open_files().read(Subject::Open(fd), 0);
+    (found.attributes, found.problems)
 }
 
 /// Asks with a little room, and again with all of it where that is too little.

@@ -39,6 +39,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
+pub(crate) use attributes::attributes_of_open;
 pub(crate) use handle::{FileInTree, Slot};
 
 use self::{
