@@ -16,7 +16,10 @@ use crate::{
         leaf::AttributeLeafFault, parent_pointer::ParentPointerFault, posix_acl::AclFault,
         remote::RemoteValueFault, shortform::AttributeShortformFault,
     },
-    btree::{check::BtreeFault, extent_map::ExtentMapFault},
+    btree::{
+        check::BtreeFault, extent_map::ExtentMapFault, reference_count::ReferenceCountFault,
+        reverse_map::ReverseMapFault,
+    },
     directory::{
         block::DirectoryBlockFault, data::DirectoryDataFault, free_index::FreeIndexFault,
         leaf::DirectoryLeafFault, shortform::DirectoryShortformFault,
@@ -144,6 +147,12 @@ pub enum Fault {
     /// Block of any btree.
     #[error(transparent)]
     Btree(#[from] BtreeFault),
+    /// Reverse mappings beside what they should say.
+    #[error(transparent)]
+    ReverseMap(#[from] ReverseMapFault),
+    /// Reference counts beside what they should say.
+    #[error(transparent)]
+    ReferenceCount(#[from] ReferenceCountFault),
     /// Extent, or root of an extent map in an inode.
     #[error(transparent)]
     ExtentMap(#[from] ExtentMapFault),

@@ -16,6 +16,7 @@
 //! | [`inspect_diff`] | what `uxfs inspect` prints of each beside what `xfs_db` prints |
 //! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
 //! | [`walk`] | what the library under test says of an image, in the form of a manifest |
+//! | [`ownership`] | models of who owns each block and how many share it |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ pub mod limits;
 pub mod manifest;
 pub mod matrix;
 pub mod mount;
+pub mod ownership;
 pub mod populate;
 pub mod seeds;
 pub mod sparse;

@@ -7,12 +7,14 @@
 //! | [`trees`] | the trees of a group, to be changed |
 //! | [`free_space`] | free extents: reading them, allocating and freeing |
 //! | [`inode_index`] | inode chunks; which inodes exist and are in use |
+//! | [`record_tree`] | what the two below need of a tree that they change |
 //! | [`reverse_map`] | who owns what |
 //! | [`reference_count`] | shared extents |
 
 pub mod free_space;
 pub mod headers;
 pub mod inode_index;
+pub(crate) mod record_tree;
 pub mod reference_count;
 pub mod reverse_map;
 pub mod state;

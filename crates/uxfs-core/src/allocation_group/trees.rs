@@ -27,7 +27,7 @@ use super::{
 use crate::{
     btree::edit::{EditCursor, Finger, NoInlineRoot, TreeHome, TreeOwner, TreeRoot},
     error::{OperationError, Result},
-    transaction::GroupEdit,
+    transaction::{GroupEdit, deferred::FreedOwner},
 };
 
 /// What cursors remember of their way in each tree of a group.
@@ -150,6 +150,7 @@ impl<'fs> GroupEdit<'_, 'fs> {
             state: self.state,
             buffers: self.buffers,
             counters: self.counters,
+            deferred: self.deferred,
         }
     }
 
@@ -202,7 +203,7 @@ impl<'fs, K: GroupTree> TreeHome<'fs, K> for GroupHome<'_, 'fs, K> {
                 let request = GroupRequest { near, purpose, ..GroupRequest::blocks(1) };
                 let found = self.group.allocate(&request)?;
                 let (block, _) = found.ok_or(OperationError::NoSpace)?;
-                self.group.add_group_owner(block, 1, owner)?;
+                self.group.add_owner(block, 1, owner)?;
                 block
             }
         };
@@ -213,24 +214,13 @@ impl<'fs, K: GroupTree> TreeHome<'fs, K> for GroupHome<'_, 'fs, K> {
     fn free_block(&mut self, address: AgBlock) -> Result<()> {
         match K::SOURCE {
             BlockSource::FreeList => self.group.add_to_free_list(address)?,
-            BlockSource::Space(owner, _) => self.group.free_tree_block(address, owner)?,
+            // Not before the change of the tree is done, and in logged mode in the log.
+            BlockSource::Space(owner, _) => self.group.defer_free(address, 1, FreedOwner::Group(owner)),
         }
         self.count_blocks(-1)
     }
 
     fn finger(&mut self) -> Option<&mut Finger<K>> {
         self.group.state.fingers_mut().map(K::finger)
-    }
-}
-
-impl GroupEdit<'_, '_> {
-    /// Gives a block of an inode or reference count tree back.
-    ///
-    /// At once: nothing is logged in bulk mode, and the block's buffer is forgotten. In logged mode this is where the
-    /// freeing has to be put off until the tree's change is in the log.
-    fn free_tree_block(&mut self, block: AgBlock, owner: Owner) -> Result<()> {
-        self.fill_free_list()?;
-        self.remove_group_owner(block, 1, owner)?;
-        self.free(block, 1)
     }
 }

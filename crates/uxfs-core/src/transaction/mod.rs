@@ -19,11 +19,13 @@
 //!    bulk mode the image is then abandoned, and says itself that it is unfinished.
 
 pub mod allocate;
+pub mod deferred;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::AgNumber;
 use uxfs_journal::transaction::TransactionBuffers;
 
+use self::deferred::queue::DeferredWork;
 use crate::{
     allocation_group::state::GroupState,
     error::{OperationError, Result},
@@ -50,6 +52,7 @@ pub struct Transaction<'fs> {
     /// Groups whose locks it holds, few.
     groups: Vec<ArcMutexGuard<RawMutex, GroupState>>,
     counters: CounterChanges,
+    deferred: DeferredWork,
 }
 
 /// A group that a transaction holds, with what is needed to change it.
@@ -63,6 +66,8 @@ pub struct GroupEdit<'t, 'fs> {
     pub buffers: &'t mut TransactionBuffers<'fs>,
     /// For the superblock's counters.
     pub counters: &'t mut CounterChanges,
+    /// For what follows from changes.
+    pub deferred: &'t mut DeferredWork,
 }
 
 impl<'fs> Transaction<'fs> {
@@ -73,7 +78,8 @@ impl<'fs> Transaction<'fs> {
     pub fn begin(file_system: &'fs FileSystem) -> Result<Self> {
         let mode = file_system.mode().ok_or(OperationError::ReadOnly)?;
         let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode);
-        Ok(Self { file_system, buffers, groups: Vec::new(), counters: CounterChanges::default() })
+        let (groups, counters) = (Vec::new(), CounterChanges::default());
+        Ok(Self { file_system, buffers, groups, counters, deferred: DeferredWork::default() })
     }
 
     /// The file system.
@@ -99,12 +105,12 @@ impl<'fs> Transaction<'fs> {
                 self.groups.len() - 1
             }
         };
-        let Self { file_system, buffers, groups, counters } = self;
+        let Self { file_system, buffers, groups, counters, deferred } = self;
         let state = groups.get_mut(position).ok_or(OperationError::NoSuchGroup)?;
         if !state.is_loaded() {
             state.load(file_system)?;
         }
-        Ok(GroupEdit { file_system, state, buffers, counters })
+        Ok(GroupEdit { file_system, state, buffers, counters, deferred })
     }
 
     /// As [`group`](Self::group), but where waiting for the group could wait for ever (a higher one is locked already) and
@@ -130,6 +136,7 @@ impl<'fs> Transaction<'fs> {
     /// # Errors
     /// Damage; the device; no space.
     pub fn commit(&mut self) -> Result<()> {
+        self.finish_deferred()?;
         self.groups.clear();
         self.file_system.apply_counters(std::mem::take(&mut self.counters));
         self.file_system.write_back_if_crowded()

@@ -20,6 +20,9 @@ pub const MAGIC: u32 = 0x5233_4643;
 /// Set in the start block of extents that are set aside for a copy-on-write.
 #[doc(alias = "XFS_REFC_COWFLAG")]
 const COW_FLAG: u32 = 1 << 31;
+/// A count that has come here stays: nobody knows any more how many owners there are.
+#[doc(alias = "XFS_REFC_REFCOUNT_MAX")]
+pub const MAX_REFERENCE_COUNT: u32 = u32::MAX;
 
 /// One extent as it lies on disk.
 #[doc(alias = "xfs_refcount_rec")]
@@ -116,6 +119,22 @@ pub enum ReferenceCountFault {
         count: u32,
         /// Set aside for a copy-on-write.
         is_cow_staging: bool,
+    },
+    /// Blocks that are to be set aside although some of them are.
+    #[error("{length_blocks} blocks from block {start} are set aside for copy-on-write twice")]
+    AlreadyStaged {
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+    },
+    /// Blocks whose copy-on-write ends although they were not set aside.
+    #[error("{length_blocks} blocks from block {start} were not set aside for copy-on-write")]
+    NotStaged {
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
     },
 }
 

@@ -240,6 +240,28 @@ pub enum ReverseMapFault {
         /// File block and flags as on disk.
         offset: u64,
     },
+    /// Blocks that are to be given up, or written to, by somebody who does not own them.
+    #[error("no mapping says that {owner} owns {length_blocks} blocks from block {start} in this way")]
+    NotOwned {
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+        /// Who should own them.
+        owner: Owner,
+    },
+    /// Blocks that are to be given to somebody while another has them.
+    #[error("{length_blocks} blocks from block {start} for {owner} are owned already, by {found} too")]
+    AlreadyOwned {
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+        /// Who is to own them.
+        owner: Owner,
+        /// Who owns some of them.
+        found: Owner,
+    },
 }
 
 impl ReverseMapRecord {
@@ -276,6 +298,27 @@ impl From<Mapping> for ReverseMapRecord {
 }
 
 impl Mapping {
+    /// Blocks of an owner that is no file.
+    #[inline]
+    pub const fn of_group(start: AgBlock, length_blocks: u32, owner: Owner) -> Self {
+        Self {
+            start,
+            length_blocks,
+            owner,
+            file_block: FileBlock::new(0),
+            is_attribute_fork: false,
+            is_extent_map_block: false,
+            is_unwritten: false,
+        }
+    }
+
+    /// A block of the extent map of a fork.
+    #[inline]
+    pub const fn of_extent_map(start: AgBlock, inode: InodeNumber, is_attribute_fork: bool) -> Self {
+        let mapping = Self::of_group(start, 1, Owner::Inode(inode));
+        Self { is_attribute_fork, is_extent_map_block: true, ..mapping }
+    }
+
     /// First block behind the extent.
     #[inline]
     pub fn end(&self) -> AgBlock {
@@ -283,7 +326,8 @@ impl Mapping {
     }
 
     /// Whether file blocks count on along the extent.
-    fn has_file_blocks(&self) -> bool {
+    #[inline]
+    pub fn has_file_blocks(&self) -> bool {
         matches!(self.owner, Owner::Inode(_)) && !self.is_extent_map_block
     }
 

@@ -56,6 +56,18 @@ pub fn operation(flags: u32) -> Option<ReferenceCountOperation> {
     })
 }
 
+impl ReferenceCountOperation {
+    /// The number in an extent's flags.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Increase => 1,
+            Self::Decrease => 2,
+            Self::AllocateCow => 3,
+            Self::FreeCow => 4,
+        }
+    }
+}
+
 impl<'a> ReferenceCountIntent<'a> {
     pub(crate) fn decode(regions: Regions<'a>) -> Result<Self, LogItemFault> {
         let (header, extents) = decode_extents::<PhysicalExtent>(regions)?;

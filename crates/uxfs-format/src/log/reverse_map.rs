@@ -84,6 +84,22 @@ pub fn operation(flags: u32) -> Option<ReverseMapOperation> {
     })
 }
 
+impl ReverseMapOperation {
+    /// The number in an extent's flags.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Map => 1,
+            Self::MapShared => 2,
+            Self::Unmap => 3,
+            Self::UnmapShared => 4,
+            Self::Convert => 5,
+            Self::ConvertShared => 6,
+            Self::Allocate => 7,
+            Self::Free => 8,
+        }
+    }
+}
+
 impl<'a> ReverseMapIntent<'a> {
     pub(crate) fn decode(regions: Regions<'a>) -> Result<Self, LogItemFault> {
         let (header, extents) = decode_extents::<MapExtent>(regions)?;

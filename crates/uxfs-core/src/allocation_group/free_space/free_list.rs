@@ -69,7 +69,7 @@ impl GroupEdit<'_, '_> {
 
     /// Brings the list to the length that it must have. False where there is not enough space for that.
     #[doc(alias = "xfs_alloc_fix_freelist")]
-    pub(super) fn fix_free_list(&mut self) -> Result<bool> {
+    pub(crate) fn fix_free_list(&mut self) -> Result<bool> {
         for _ in 0..MOST_ROUNDS {
             let headers = self.state.headers()?;
             let (count, needed) = (headers.free_space.free_list_count.get(), headers.needs.blocks(headers));
@@ -78,7 +78,7 @@ impl GroupEdit<'_, '_> {
             }
             if count > needed {
                 let block = self.take_from_free_list()?;
-                self.remove_group_owner(block, 1, Owner::GroupBtrees)?;
+                self.remove_owner(block, 1, Owner::GroupBtrees)?;
                 self.give(block, 1)?;
             } else if !self.grow_free_list(needed - count)? {
                 return Ok(false);
@@ -96,7 +96,7 @@ impl GroupEdit<'_, '_> {
         for block in choice.start.get()..choice.start.get().saturating_add(choice.length_blocks) {
             self.add_to_free_list(AgBlock::new(block))?;
         }
-        self.add_group_owner(choice.start, choice.length_blocks, Owner::GroupBtrees)?;
+        self.add_owner(choice.start, choice.length_blocks, Owner::GroupBtrees)?;
         Ok(true)
     }
 

@@ -7,7 +7,6 @@
 //! | [`extents`](self) | both trees and the header's counts, kept in step |
 //! | [`free_list`] | the blocks kept for the trees that allocating changes |
 //! | [`reservation`] | the blocks kept for the growth of a group's trees |
-//! | [`owners`](self) | owner records of the group's own blocks |
 //!
 //! Invariants, cited by the tests:
 //! 1. Both trees hold the same extents; no two of them touch.
@@ -23,7 +22,6 @@ pub mod allocate;
 pub mod choose;
 mod extents;
 pub mod free_list;
-mod owners;
 pub mod reservation;
 
 use uxfs_format::{

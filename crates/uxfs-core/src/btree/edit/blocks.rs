@@ -23,6 +23,12 @@ use crate::error::{Error, Result};
 const NO_BLOCK: u64 = u64::MAX;
 
 impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
+    /// A fault of the tree as a whole.
+    #[cold]
+    pub fn damaged_tree(&self, fault: impl Into<Fault>) -> Error {
+        self.damaged(None, fault)
+    }
+
     /// A fault of a block, or of the tree as a whole.
     #[cold]
     pub(super) fn damaged(&self, pointer: Option<Pointer<K>>, fault: impl Into<Fault>) -> Error {

@@ -24,7 +24,7 @@ pub struct EditCursor<'fs, K: BtreeKind, H: TreeHome<'fs, K>> {
     pub(super) has_inline_root: bool,
     /// The way no longer leads to the leaf in which the last change was made.
     pub(super) is_way_lost: bool,
-    is_at_record: bool,
+    pub(super) is_at_record: bool,
 }
 
 /// Which way to go.
@@ -203,7 +203,7 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
     }
 
     /// Runs an operation; after an error the cursor is nowhere.
-    fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let result = operation(self);
         if result.is_err() || self.is_way_lost {
             self.is_way_lost = false;
@@ -271,6 +271,16 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Goes down from the root, choosing an entry in each node.
     fn descend(&mut self, choose: impl Fn(&mut Self, usize) -> Result<usize>) -> Result<()> {
+        for level in (1..self.restart()?).rev() {
+            let index = choose(self, level)?;
+            self.path.set_index(level, index);
+            self.go_down(level)?;
+        }
+        Ok(())
+    }
+
+    /// Goes to the first entry of the root; gives the number of levels.
+    pub(super) fn restart(&mut self) -> Result<usize> {
         let (levels, root) = match self.home.root()? {
             TreeRoot::Block { address, levels } => (levels as usize, Pointer::<K>::from_address(address)),
             TreeRoot::Inline => {
@@ -292,16 +302,11 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
                 }
             }
         }
-        for level in (1..levels).rev() {
-            let index = choose(self, level)?;
-            self.path.set_index(level, index);
-            self.go_down(level)?;
-        }
-        Ok(())
+        Ok(levels)
     }
 
     /// From the entry at which the node of a level is to its child.
-    fn go_down(&mut self, level: usize) -> Result<()> {
+    pub(super) fn go_down(&mut self, level: usize) -> Result<()> {
         let (key, pointer) = self.expect_entry(level, self.path.index(level))?;
         let child = level.saturating_sub(1);
         let buffer = self.read(pointer, child)?;

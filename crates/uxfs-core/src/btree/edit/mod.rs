@@ -9,6 +9,7 @@
 //! | `insert` | making room: shifting, splitting, growing the root |
 //! | `remove` | filling up: borrowing, joining, shrinking the root |
 //! | `keys` | keeping the keys in the nodes true |
+//! | `overlap` | lookups where records overlap |
 //!
 //! Invariants, cited by the tests:
 //! 1. **In order.** Records and keys ascend in every block and over the blocks of a level, as the kind of tree says.
@@ -31,6 +32,7 @@ pub mod cursor;
 pub mod home;
 mod insert;
 mod keys;
+mod overlap;
 mod path;
 mod remove;
 

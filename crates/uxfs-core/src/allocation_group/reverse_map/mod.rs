@@ -1,4 +1,15 @@
 //! Who owns the blocks of a group.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`change`] | which records a change takes away and what takes their place |
+//! | [`group`] | owners in a group that is being changed |
+//! | [`edit`] | finding them, with and without other owners of the same blocks |
+
+mod change;
+pub(crate) use change::continues;
+pub(crate) mod edit;
+mod group;
 
 use uxfs_format::{
     btree::reverse_map::{Mapping, ReverseMap},

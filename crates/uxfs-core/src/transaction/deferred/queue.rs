@@ -1,0 +1,174 @@
+//! Which deferred work comes next.
+
+use std::collections::VecDeque;
+
+use uxfs_format::{
+    btree::reverse_map::Mapping,
+    log::{reference_count::ReferenceCountOperation, reverse_map::ReverseMapOperation},
+    units::{AgBlock, AgNumber},
+};
+
+use super::FreedOwner;
+use crate::allocation_group::reverse_map::continues;
+
+/// Most pieces of work in one step: as many as Linux puts into one intent.
+const STEP_LIMIT: usize = 16;
+
+/// One piece of deferred work. It says all that an intent in the log says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Change who owns blocks.
+    #[doc(alias = "xfs_rmap_intent")]
+    Owners {
+        /// In which way.
+        operation: ReverseMapOperation,
+        /// Where they lie.
+        group: AgNumber,
+        /// The blocks and their owner.
+        mapping: Mapping,
+    },
+    /// Change how many own blocks.
+    #[doc(alias = "xfs_refcount_intent")]
+    References {
+        /// In which way.
+        operation: ReferenceCountOperation,
+        /// Where they lie.
+        group: AgNumber,
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+    },
+    /// Make blocks free.
+    #[doc(alias = "xfs_extent_free_item")]
+    Free {
+        /// Where they lie.
+        group: AgNumber,
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+        /// Who owns them.
+        owner: FreedOwner,
+    },
+}
+
+impl Work {
+    /// The group that it changes.
+    pub fn group(&self) -> AgNumber {
+        match self {
+            Self::Owners { group, .. } | Self::References { group, .. } | Self::Free { group, .. } => *group,
+        }
+    }
+
+    fn is_same_kind(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// Takes in work that goes on where this ends. Gives whether it did.
+    fn absorb(&mut self, next: &Self) -> bool {
+        let follows = |start: AgBlock, length_blocks: u32, next: AgBlock| {
+            start.checked_add(length_blocks) == Some(next)
+        };
+        match (self, next) {
+            (
+                Self::Owners { operation, group, mapping },
+                Self::Owners { operation: next_operation, group: next_group, mapping: next },
+            ) if operation == next_operation && group == next_group && continues(mapping, next) => {
+                mapping.length_blocks += next.length_blocks;
+                true
+            }
+            (
+                Self::References { operation, group, start, length_blocks },
+                Self::References {
+                    operation: next_operation,
+                    group: next_group,
+                    start: next,
+                    length_blocks: more,
+                },
+            ) if operation == next_operation
+                && group == next_group
+                && follows(*start, *length_blocks, *next) =>
+            {
+                *length_blocks += more;
+                true
+            }
+            (
+                Self::Free { group, start, length_blocks, owner },
+                Self::Free { group: next_group, start: next, length_blocks: more, owner: next_owner },
+            ) if owner == next_owner && group == next_group && follows(*start, *length_blocks, *next) => {
+                *length_blocks += more;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The work that a transaction has deferred. Its memory stays for the next operation.
+#[doc(alias = "xfs_defer_pending")]
+#[derive(Debug, Default)]
+pub struct DeferredWork {
+    waiting: VecDeque<Work>,
+    /// What came up since the step that is being done began.
+    created: Vec<Work>,
+    is_running: bool,
+    /// The memory of the last step.
+    step: Vec<Work>,
+    /// Memory for blocks that a step finds without owners.
+    pub(crate) unowned: Vec<(AgBlock, u32)>,
+}
+
+impl DeferredWork {
+    /// Whether there is nothing to do.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.created.is_empty()
+    }
+
+    /// Adds work behind all that has been deferred, or as follow-up of the step that is being done. Work that goes on
+    /// where the last ended becomes one with it: so an extent that came in pieces touches its tree once.
+    #[inline]
+    pub fn push(&mut self, work: Work) {
+        let last = if self.is_running { self.created.last_mut() } else { self.waiting.back_mut() };
+        if last.is_some_and(|last| last.absorb(&work)) {
+            return;
+        }
+        if self.is_running {
+            self.created.push(work);
+        } else {
+            self.waiting.push_back(work);
+        }
+    }
+
+    /// Begins a step: the oldest work with all of its kind that follows it, by group. What comes up while it is done
+    /// goes before all that waits. `None` when nothing waits.
+    pub fn begin_step(&mut self) -> Option<Vec<Work>> {
+        let first = self.waiting.pop_front()?;
+        let mut step = std::mem::take(&mut self.step);
+        step.clear();
+        step.push(first);
+        while step.len() < STEP_LIMIT
+            && let Some(next) = self.waiting.pop_front_if(|next| next.is_same_kind(&first))
+        {
+            step.push(next);
+        }
+        // Stable: work on one group keeps its order.
+        step.sort_by_key(Work::group);
+        self.is_running = true;
+        Some(step)
+    }
+
+    /// Ends a step.
+    pub fn end_step(&mut self, step: Vec<Work>) {
+        self.step = step;
+        self.is_running = false;
+        for work in self.created.drain(..).rev() {
+            self.waiting.push_front(work);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;
