@@ -55,7 +55,8 @@ fn make(options: &[&str]) -> NamedTempFile {
 fn open(image: &Path, is_for_changes: bool) -> FileSystem {
     let options = MountOptions { cache_budget_bytes: Some(32 << 20), ..MountOptions::default() };
     if is_for_changes {
-        let device = SyncDevice::open(image, &OpenOptions { writable: true, ..OpenOptions::default() }).unwrap();
+        let device =
+            SyncDevice::open(image, &OpenOptions { writable: true, ..OpenOptions::default() }).unwrap();
         FileSystem::mount_bulk(Arc::new(device), &options).unwrap()
     } else {
         let device = SyncDevice::open_read_only(image, 0).unwrap();
@@ -82,7 +83,8 @@ impl<'i> World<'i> {
     fn new(image: &'i Path, seed: &Seed) -> Self {
         let file_system = Arc::new(open(image, true));
         let groups = file_system.geometry().ag_count as usize;
-        let (owners, references) = (vec![OwnerModel::default(); groups], vec![ReferenceModel::default(); groups]);
+        let (owners, references) =
+            (vec![OwnerModel::default(); groups], vec![ReferenceModel::default(); groups]);
         Self { image, file_system, owners, references, ends: BTreeMap::new(), random: seed.random() }
     }
 
@@ -157,7 +159,8 @@ impl<'i> World<'i> {
     fn blocks(&mut self, transaction: &mut Transaction<'_>) -> (FsBlock, u32) {
         let most = 1 + self.random.below(12) as u32;
         let group = AgNumber::new(self.random.below(self.owners.len() as u64) as u32);
-        let request = AllocationRequest { min_blocks: 1, ..AllocationRequest::data(Goal::Group(group), most) };
+        let request =
+            AllocationRequest { min_blocks: 1, ..AllocationRequest::data(Goal::Group(group), most) };
         let allocated = transaction.allocate(&request).unwrap();
         (allocated.start, allocated.length_blocks)
     }
@@ -215,7 +218,8 @@ impl<'i> World<'i> {
     }
 
     fn convert(&mut self, transaction: &mut Transaction<'_>) {
-        let Some((group, piece)) = self.some_piece(8, |mapping| matches!(mapping.owner, Owner::Inode(_))) else {
+        let Some((group, piece)) = self.some_piece(8, |mapping| matches!(mapping.owner, Owner::Inode(_)))
+        else {
             return;
         };
         let new = Mapping { is_unwritten: !piece.is_unwritten, ..piece };
@@ -225,7 +229,8 @@ impl<'i> World<'i> {
     }
 
     fn release(&mut self, transaction: &mut Transaction<'_>) {
-        let Some((group, piece)) = self.some_piece(40, |mapping| matches!(mapping.owner, Owner::Inode(_))) else {
+        let Some((group, piece)) = self.some_piece(40, |mapping| matches!(mapping.owner, Owner::Inode(_)))
+        else {
             return;
         };
         self.owners[group].unmap(&piece);
@@ -296,12 +301,17 @@ impl<'i> World<'i> {
             if reader.geometry().features.has_reverse_map() {
                 assert_eq!(ours, self.owners[index].mappings(), "{name}: owners in group {group}");
             }
-            let shared: Vec<SharedExtent> = reader.shared_extents(group).unwrap().map(Result::unwrap).collect();
+            let shared: Vec<SharedExtent> =
+                reader.shared_extents(group).unwrap().map(Result::unwrap).collect();
             assert_eq!(shared, self.references[index].extents(), "{name}: references in group {group}");
             let header = reader.free_space_header(group).unwrap();
             levels = levels.max(header.reverse_map_levels.get());
         }
-        assert_eq!(reader.superblock().free_data_blocks.get(), free_blocks_of(&reader), "{name}: free blocks");
+        assert_eq!(
+            reader.superblock().free_data_blocks.get(),
+            free_blocks_of(&reader),
+            "{name}: free blocks"
+        );
         self.file_system = Arc::new(open(self.image, true));
         levels
     }

@@ -32,11 +32,8 @@ fn blocks_of(mapping: &Mapping) -> impl Iterator<Item = Owned> + use<> {
     let Mapping { is_attribute_fork, is_extent_map_block, is_unwritten, .. } = *mapping;
     let (owner, flags) = (mapping.owner.raw(), [is_attribute_fork, is_extent_map_block, is_unwritten]);
     let start = mapping.start.get();
-    let shift = if mapping.has_file_blocks() {
-        mapping.file_block.get().cast_signed() - i64::from(start)
-    } else {
-        0
-    };
+    let shift =
+        if mapping.has_file_blocks() { mapping.file_block.get().cast_signed() - i64::from(start) } else { 0 };
     (start..start + mapping.length_blocks).map(move |block| Owned { owner, flags, shift, block })
 }
 

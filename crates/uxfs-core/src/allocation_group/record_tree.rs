@@ -47,11 +47,8 @@ pub(crate) trait RecordTree<K: BtreeKind> {
 /// A tree of owners: its records may overlap.
 pub(crate) trait OwnerTree: RecordTree<ReverseMap> {
     /// A mapping that covers `block` and that `accept` wants. The place is nowhere afterwards.
-    fn find_covering(
-        &mut self,
-        block: AgBlock,
-        accept: &dyn Fn(&Mapping) -> bool,
-    ) -> Result<Option<Mapping>>;
+    fn find_covering(&mut self, block: AgBlock, accept: &dyn Fn(&Mapping) -> bool)
+    -> Result<Option<Mapping>>;
 }
 
 impl<K: GroupTree> RecordTree<K> for GroupCursor<'_, '_, K> {
@@ -120,7 +117,7 @@ impl OwnerTree for GroupCursor<'_, '_, ReverseMap> {
 #[cfg(test)]
 pub(crate) mod list {
     use super::*;
-    use uxfs_format::{fault::{Corruption, Location}};
+    use uxfs_format::fault::{Corruption, Location};
 
     #[derive(Debug, Clone)]
     pub(crate) struct ListTree<K: BtreeKind> {
@@ -208,10 +205,11 @@ pub(crate) mod list {
             accept: &dyn Fn(&Mapping) -> bool,
         ) -> Result<Option<Mapping>> {
             self.place = None;
-            let mut covering =
-                self.records.iter().map(|record| record.get()).filter(|mapping| {
-                    mapping.start <= block && block < mapping.end() && accept(mapping)
-                });
+            let mut covering = self
+                .records
+                .iter()
+                .map(|record| record.get())
+                .filter(|mapping| mapping.start <= block && block < mapping.end() && accept(mapping));
             Ok(covering.next())
         }
     }

@@ -141,7 +141,9 @@ pub(crate) fn stage<T: RecordTree<ReferenceCount>>(
     };
     let (left, right) = (staged(left), staged(right));
     let end = start.get().saturating_add(length_blocks);
-    if left.is_some_and(|left| start.get() < end_of(&left)) || right.is_some_and(|right| right.start.get() < end) {
+    if left.is_some_and(|left| start.get() < end_of(&left))
+        || right.is_some_and(|right| right.start.get() < end)
+    {
         return Err(tree.damaged(ReferenceCountFault::AlreadyStaged { start, length_blocks }.into()));
     }
     let left = left.filter(|left| end_of(left) == start.get());
@@ -155,9 +157,7 @@ pub(crate) fn stage<T: RecordTree<ReferenceCount>>(
             }
             tree.update(position_of(&left), whole.into())
         }
-        (None, Some(right)) => {
-            tree.update(position_of(&right), longer(&new, right.length_blocks).into())
-        }
+        (None, Some(right)) => tree.update(position_of(&right), longer(&new, right.length_blocks).into()),
         (None, None) => tree.insert(new.into()),
     }
 }
@@ -204,7 +204,8 @@ pub(crate) fn find_shared<T: RecordTree<ReferenceCount>>(
         Some(record) => Some(record),
         None => shared_from(tree, start.get())?,
     };
-    let Some(first) = found.map(|record| record.start.get().max(start.get())).filter(|first| *first < end) else {
+    let Some(first) = found.map(|record| record.start.get().max(start.get())).filter(|first| *first < end)
+    else {
         return Ok(None);
     };
     let mut last = first;

@@ -1,6 +1,8 @@
 //! Reference counts of a group that is being changed.
 
-use uxfs_format::{btree::reference_count::ReferenceCount, log::reference_count::ReferenceCountOperation, units::AgBlock};
+use uxfs_format::{
+    btree::reference_count::ReferenceCount, log::reference_count::ReferenceCountOperation, units::AgBlock,
+};
 
 use super::edit::{self, Change};
 use crate::{

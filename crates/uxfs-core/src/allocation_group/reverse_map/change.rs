@@ -70,7 +70,8 @@ pub(crate) fn continues(left: &Mapping, right: &Mapping) -> bool {
         && left.is_extent_map_block == right.is_extent_map_block
         && left.is_unwritten == right.is_unwritten
         && left.length_blocks.checked_add(right.length_blocks).is_some()
-        && (!left.has_file_blocks() || file_end(left) == right.file_block.get() && file_end(right) <= FILE_BLOCK_LIMIT)
+        && (!left.has_file_blocks()
+            || file_end(left) == right.file_block.get() && file_end(right) <= FILE_BLOCK_LIMIT)
 }
 
 /// Whether `whole` says of all the blocks of `part` the same as `part` does.

@@ -8,9 +8,7 @@
 use uxfs_format::{
     btree::{
         BtreeKind,
-        reverse_map::{
-            Mapping, Owner, ReverseMap, ReverseMapFault, ReverseMapPosition, ReverseMapRecord,
-        },
+        reverse_map::{Mapping, Owner, ReverseMap, ReverseMapFault, ReverseMapPosition, ReverseMapRecord},
     },
     units::{AgBlock, FileBlock},
 };
@@ -117,8 +115,7 @@ fn neighbours<T: OwnerTree>(tree: &mut T, new: &Mapping) -> Result<(Option<Mappi
         None => tree.at_or_after(position)?,
     };
     let (left, right) = (left.map(|record| record.get()), right.map(|record| record.get()));
-    let overlaps =
-        |other: &&Mapping| other.start < new.end() && new.start < other.end();
+    let overlaps = |other: &&Mapping| other.start < new.end() && new.start < other.end();
     if let Some(other) = left.as_ref().filter(overlaps).or(right.as_ref().filter(overlaps)) {
         let Mapping { start, length_blocks, owner, .. } = *new;
         let fault = ReverseMapFault::AlreadyOwned { start, length_blocks, owner, found: other.owner };

@@ -2,10 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use proptest::prelude::*;
-use uxfs_format::{
-    fault::Fault,
-    units::InodeNumber,
-};
+use uxfs_format::{fault::Fault, units::InodeNumber};
 use uxfs_testkit::ownership::OwnerModel;
 
 use super::*;
@@ -93,9 +90,9 @@ fn change_in_all_ways(base: &OwnerModel, wanted: Mapping, sharing: Sharing) {
         Mapping { start: AgBlock::new(block), length_blocks: 1, file_block, ..wanted }
     };
     let blocks = || wanted.start.get()..wanted.end().get();
-    let is_free = blocks().map(single).all(|one| {
-        !base.has(&one) && !base.has(&Mapping { is_unwritten: !one.is_unwritten, ..one })
-    });
+    let is_free = blocks()
+        .map(single)
+        .all(|one| !base.has(&one) && !base.has(&Mapping { is_unwritten: !one.is_unwritten, ..one }));
     let check = |change: &dyn Fn(&mut Tree) -> Result<()>, model: OwnerModel| {
         let mut tree = tree_of(base);
         change(&mut tree).unwrap();
@@ -160,7 +157,8 @@ fn owners_that_are_no_files_merge_whatever_lies_between() {
 #[test]
 fn file_blocks_decide_what_goes_on() {
     let mut tree = Tree::new();
-    let pieces = [mapping(10, 5, 70, 0), mapping(15, 5, 70, 6), mapping(20, 5, 70, 11), mapping(25, 5, 71, 16)];
+    let pieces =
+        [mapping(10, 5, 70, 0), mapping(15, 5, 70, 6), mapping(20, 5, 70, 11), mapping(25, 5, 71, 16)];
     for piece in pieces {
         map(&mut tree, piece, Sharing::Exclusive).unwrap();
     }

@@ -30,7 +30,8 @@ pub enum IntentExtent {
 impl Work {
     /// The extent that stands for this work in an intent; `None` for blocks outside the file system.
     pub fn to_intent(&self, geometry: &Geometry) -> Option<IntentExtent> {
-        let place = |start: AgBlock| geometry.fs_block(self.group(), start).map(|start| U64::new(start.get()));
+        let place =
+            |start: AgBlock| geometry.fs_block(self.group(), start).map(|start| U64::new(start.get()));
         Some(match self {
             Self::Owners { operation, mapping, .. } => {
                 let mut flags = ReverseMapFlags::empty();

@@ -175,8 +175,7 @@ impl Transaction<'_> {
                 is_extent_map_block: false,
                 is_unwritten: extent.is_unwritten,
             };
-            let may_share =
-                fork == Fork::Data && inode.core.flags2().contains(InodeFlags2::REFLINK);
+            let may_share = fork == Fork::Data && inode.core.flags2().contains(InodeFlags2::REFLINK);
             let operation = if may_share { shared } else { exclusive };
             self.deferred.push(Work::Owners { operation, group, mapping });
         }
@@ -188,9 +187,9 @@ impl Transaction<'_> {
     fn place_of(&self, start: FsBlock, length_blocks: u64) -> Result<(AgNumber, AgBlock, u32)> {
         let geometry = self.file_system.geometry();
         let extent = Extent { file_block: FileBlock::new(0), start, length_blocks, is_unwritten: false };
-        let place = extent.verify_place(geometry).map_err(|fault| {
-            Corruption::new(Structure::ExtentMap, Location::default(), Fault::from(fault))
-        });
+        let place = extent
+            .verify_place(geometry)
+            .map_err(|fault| Corruption::new(Structure::ExtentMap, Location::default(), Fault::from(fault)));
         place?;
         let (group, in_group) = geometry.split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
         let length_blocks = u32::try_from(length_blocks).map_err(|_| OperationError::NoSuchGroup)?;

@@ -44,7 +44,8 @@ fn run(queue: &mut DeferredWork, follow_up: impl Fn(&Work) -> Vec<Work>) -> Vec<
 #[test]
 fn steps_are_of_one_kind_and_ascend_by_group() {
     let mut queue = DeferredWork::default();
-    let work = [map(3, 10, 1, 0), map(1, 50, 1, 9), map(3, 5, 1, 3), free(2, 9, 1), free(0, 4, 1), map(0, 7, 1, 1)];
+    let work =
+        [map(3, 10, 1, 0), map(1, 50, 1, 9), map(3, 5, 1, 3), free(2, 9, 1), free(0, 4, 1), map(0, 7, 1, 1)];
     work.into_iter().for_each(|work| queue.push(work));
     let steps = run(&mut queue, |_| Vec::new());
     assert_eq!(steps, [vec![work[1], work[0], work[2]], vec![work[4], work[3]], vec![work[5]]]);
@@ -77,7 +78,9 @@ fn what_goes_on_becomes_one_piece_of_work() {
     let mut queue = DeferredWork::default();
     let pieces = [map(1, 10, 2, 0), map(1, 12, 3, 2), map(1, 15, 1, 6), map(2, 16, 1, 7)];
     pieces.into_iter().for_each(|work| queue.push(work));
-    [free(1, 10, 1), free(1, 11, 4), free(1, 16, 1), free(0, 17, 1)].into_iter().for_each(|work| queue.push(work));
+    [free(1, 10, 1), free(1, 11, 4), free(1, 16, 1), free(0, 17, 1)]
+        .into_iter()
+        .for_each(|work| queue.push(work));
     [decrease(1, 1), decrease(1, 2)].into_iter().for_each(|work| queue.push(work));
     let steps = run(&mut queue, |_| Vec::new());
     assert_eq!(steps[0], [map(1, 10, 5, 0), pieces[2], pieces[3]]);

@@ -3,10 +3,7 @@
 use uxfs_format::units::{AgBlock, AgNumber};
 
 use super::{FreedOwner, Transaction, queue::Work};
-use crate::{
-    error::Result,
-    transaction::GroupEdit,
-};
+use crate::{error::Result, transaction::GroupEdit};
 
 impl Transaction<'_> {
     /// Does all deferred work, and what follows from it.
