@@ -3,6 +3,7 @@
 use uxfs_core::{
     allocation_group::trees::GroupTree,
     filesystem::{FileSystem, MetadataBuffer},
+    inode::edit::ExtentRoot,
     transaction::GroupEdit,
 };
 use uxfs_format::{
@@ -10,10 +11,12 @@ use uxfs_format::{
         BlockPointer, BtreeKind,
         block::{BtreeBlock, Pointer},
         block_edit::key_of_block,
-        block_header::BlockHeader,
+        block_header::{BlockHeader, ShortBlockHeader},
+        extent_map::ExtentMap,
     },
     units::{AgBlock, AgNumber},
 };
+use zerocopy::big_endian::U64;
 
 /// What a tree holds, and of how many blocks it is made.
 #[derive(Debug)]
@@ -27,51 +30,78 @@ pub struct Checked<K: BtreeKind> {
 
 struct Walk<'fs, K: BtreeKind> {
     file_system: &'fs FileSystem,
-    group: AgNumber,
+    group: Option<AgNumber>,
+    owner: u64,
     records: Vec<K::Record>,
     /// Blocks of each level from left to right, with their siblings.
     levels: Vec<Vec<[Option<u64>; 3]>>,
 }
 
+/// The tree of a group that is being changed.
 pub fn check_tree<K: GroupTree>(group: &mut GroupEdit<'_, '_>) -> Checked<K> {
     let number = group.state.group();
     let (root, levels) = K::root(group.state.headers().unwrap());
-    let mut walk = Walk::<K> {
-        file_system: group.file_system,
-        group: number,
-        records: Vec::new(),
-        levels: vec![Vec::new(); levels as usize],
-    };
-    walk.block(Pointer::<K>::from_address(AgBlock::new(root)), levels as u16 - 1, true);
-    for blocks in &walk.levels {
-        // Invariant 4: linked in the order of the parents.
-        let mut previous = None;
-        for [left, own, _] in blocks {
-            assert_eq!(*left, previous, "left sibling of {own:?}");
-            previous = *own;
-        }
-        let mut next = None;
-        for [_, own, right] in blocks.iter().rev() {
-            assert_eq!(*right, next, "right sibling of {own:?}");
-            next = *own;
-        }
-    }
-    let positions: Vec<_> = walk.records.iter().map(K::position_of_record).collect();
-    assert!(positions.is_sorted_by(|a, b| a < b), "invariant 1 over the blocks of a level");
-    let capacity = K::max_leaf_records(group.file_system.geometry().block_size_bytes) as usize;
-    let leaves = walk.levels[0].len();
-    Checked {
-        levels,
-        blocks: walk.levels.iter().map(|level| level.len() as u32).sum(),
-        fill_percent: walk.records.len() * 100 / (leaves * capacity),
-        records: walk.records,
-    }
+    check_blocks(group.file_system, number, root, levels)
 }
 
-impl<K: GroupTree> Walk<'_, K> {
+/// The tree of a group with this root.
+pub fn check_blocks<K: BtreeKind<Header = ShortBlockHeader>>(
+    file_system: &FileSystem,
+    group: AgNumber,
+    root: u32,
+    levels: u32,
+) -> Checked<K> {
+    let owner = u64::from(group.get());
+    let mut walk = Walk::<K>::new(file_system, Some(group), owner, levels as usize);
+    walk.block(Pointer::<K>::from_address(AgBlock::new(root)), levels as u16 - 1, true);
+    walk.finish()
+}
+
+/// A tree below a root in an inode.
+pub fn check_extent_map(file_system: &FileSystem, inode: u64, root: &ExtentRoot) -> Checked<ExtentMap> {
+    let mut walk = Walk::<ExtentMap>::new(file_system, None, inode, usize::from(root.level));
+    assert_eq!(root.keys.len(), root.pointers.len());
+    for (key, child) in root.keys.iter().zip(&root.pointers) {
+        let is_only = root.keys.len() == 1;
+        let found = walk.block(U64::new(child.get()), root.level - 1, is_only);
+        assert!(found.is_none_or(|found| found.file_block.get() == *key), "invariant 2: key in the root");
+    }
+    walk.finish()
+}
+impl<'fs, K: BtreeKind> Walk<'fs, K> {
+    fn new(file_system: &'fs FileSystem, group: Option<AgNumber>, owner: u64, levels: usize) -> Self {
+        Self { file_system, group, owner, records: Vec::new(), levels: vec![Vec::new(); levels] }
+    }
+
+    fn finish(self) -> Checked<K> {
+        for blocks in &self.levels {
+            // Invariant 4: linked in the order of the parents.
+            let mut previous = None;
+            for [left, own, _] in blocks {
+                assert_eq!(*left, previous, "left sibling of {own:?}");
+                previous = *own;
+            }
+            let mut next = None;
+            for [_, own, right] in blocks.iter().rev() {
+                assert_eq!(*right, next, "right sibling of {own:?}");
+                next = *own;
+            }
+        }
+        let positions: Vec<_> = self.records.iter().map(K::position_of_record).collect();
+        assert!(positions.is_sorted_by(|a, b| a < b), "invariant 1 over the blocks of a level");
+        let capacity = K::max_leaf_records(self.file_system.geometry().block_size_bytes) as usize;
+        let leaves = self.levels[0].len();
+        Checked {
+            levels: self.levels.len() as u32,
+            blocks: self.levels.iter().map(|level| level.len() as u32).sum(),
+            fill_percent: self.records.len() * 100 / (leaves * capacity),
+            records: self.records,
+        }
+    }
+
     fn read(&self, pointer: Pointer<K>) -> MetadataBuffer {
         let geometry = self.file_system.geometry();
-        let sector = pointer.sector(geometry, Some(self.group)).unwrap();
+        let sector = pointer.sector(geometry, self.group).unwrap();
         self.file_system.read_metadata(K::STRUCTURE, sector, geometry.block_size_bytes).unwrap()
     }
 
@@ -79,7 +109,7 @@ impl<K: GroupTree> Walk<'_, K> {
         let buffer = self.read(pointer);
         let block = BtreeBlock::<K>::parse(&buffer).unwrap();
         assert_eq!(block.level(), level);
-        assert_eq!(block.header().owner(), u64::from(self.group.get()));
+        assert_eq!(block.header().owner(), self.owner);
         let fewest = match (is_root, level) {
             (true, 0) => 0,
             (true, _) => 2,

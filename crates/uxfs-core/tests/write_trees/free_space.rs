@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use uxfs_core::{
-    allocation_group::free_space::{Purpose, choose::GroupRequest},
-    transaction::{GroupEdit, Transaction},
+    allocation_group::free_space::{Purpose, choose::GroupRequest, reservation::Reservation},
+    error::{Error, OperationError},
+    transaction::{
+        GroupEdit, Transaction,
+        allocate::{Allocated, AllocationRequest, Goal},
+    },
 };
 use uxfs_format::{
     btree::free_space::{ByBlock, ByLength, FreeSpaceRecord},
-    units::{AgBlock, AgNumber},
+    units::{AgBlock, AgNumber, FsBlock},
 };
 use uxfs_testkit::{judges::Judge, require, seeds::Seed};
 
@@ -138,4 +142,139 @@ fn large_sectors() {
 fn large_blocks() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     allocate_and_free("64 KiB blocks", "1g", &["-b", "size=65536", "-d", "agcount=2"], 6_000, 1);
+}
+
+/// Every other block of a group, so that its trees become as high as they can.
+#[test]
+fn the_most_ragged_group() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = Image::new("ragged", "256m", &["-b", "size=1024", "-d", "agcount=2"]);
+    let file_system = image.mount();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut group = transaction.group(AgNumber::new(1)).unwrap();
+    let mut taken = Vec::new();
+    for block in (2000..60_000).step_by(2) {
+        let near = Some(AgBlock::new(block));
+        let request = GroupRequest { near, is_exact: true, ..GroupRequest::blocks(1) };
+        taken.extend(group.allocate(&request).unwrap().map(|(start, _)| start));
+    }
+    assert!(taken.len() > 20_000, "{}", taken.len());
+    let header = group.state.headers().unwrap().free_space;
+    assert_eq!((header.by_block_levels.get(), header.by_length_levels.get()), (3, 3));
+    check(&mut group);
+    // From both ends, so that the trees shrink in other ways than they grew.
+    let half = taken.split_off(taken.len() / 2);
+    for (first, last) in taken.iter().zip(half.iter().rev()) {
+        group.free(*first, 1).unwrap();
+        group.free(*last, 1).unwrap();
+    }
+    for rest in half.iter().take(half.len() - taken.len()) {
+        group.free(*rest, 1).unwrap();
+    }
+    group.fill_free_list().unwrap();
+    check(&mut group);
+    transaction.commit().unwrap();
+    file_system.close().unwrap();
+    image.judge();
+}
+
+/// Invariant 5: what a full group keeps.
+#[test]
+fn a_full_group_keeps_what_its_trees_need() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = Image::new("full", "64m", &["-d", "agcount=2"]);
+    let file_system = image.mount();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut group = transaction.group(AgNumber::new(1)).unwrap();
+    let request = |purpose| GroupRequest { purpose, min_blocks: 1, ..GroupRequest::blocks(7) };
+    let mut taken = Vec::new();
+    while let Some(extent) = group.allocate(&request(Purpose::Data)).unwrap() {
+        taken.push(extent);
+    }
+    let headers = group.state.headers().unwrap();
+    let left = headers.free_space.free_blocks.get() + headers.free_space.free_list_count.get();
+    assert_eq!(left, headers.reservation.left(headers, Purpose::Data) + headers.needs.blocks(headers));
+    assert_eq!(group.allocate(&request(Purpose::Metadata)).unwrap(), None);
+    // Trees that have something kept for them still get it.
+    let (start, _) = group.allocate(&request(Purpose::FreeInodeBtree)).unwrap().unwrap();
+    group.free(start, 7).unwrap();
+    for (start, blocks) in taken {
+        group.free(start, blocks).unwrap();
+    }
+    transaction.commit().unwrap();
+    file_system.close().unwrap();
+    image.judge();
+}
+
+/// What Linux hides of the free space of a file system of 1 GiB, as `statfs` shows.
+#[test]
+fn reservations_are_those_of_linux() {
+    require!(Judge::Mkfs);
+    let image = Image::new("reservations", "1g", &[]);
+    let file_system = image.mount();
+    let geometry = file_system.geometry();
+    let mut hidden = 0;
+    for group in geometry.groups() {
+        let asked = Reservation::new(geometry, group);
+        // One block of each tree there is already; blocks of the reverse map count as free.
+        hidden += asked.reference_count_blocks - 1 + asked.free_inode_blocks - 1 + asked.reverse_map_blocks;
+    }
+    assert_eq!(hidden, 4722);
+}
+
+/// Requests for any group go to all in turn, and one that no group can fill fails.
+#[test]
+fn allocations_go_from_group_to_group() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = Image::new("from group to group", "256m", &["-d", "agcount=4"]);
+    let file_system = image.mount();
+    let geometry = file_system.geometry();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut taken = Vec::new();
+    for _ in 0..8 {
+        taken.push(transaction.allocate(&AllocationRequest::data(Goal::Anywhere, 10)).unwrap());
+    }
+    let group_of = |allocated: &Allocated| geometry.split_fs_block(allocated.start).unwrap().0.get();
+    assert_eq!(taken.iter().map(group_of).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1, 2, 3]);
+    // Near a block: right behind what was taken there last.
+    let last = taken[7];
+    let behind = FsBlock::new(last.start.get() + 10);
+    let next = transaction.allocate(&AllocationRequest::data(Goal::Near(behind), 5)).unwrap();
+    assert_eq!(next.start, behind);
+    taken.push(next);
+    let exact = transaction.allocate(&AllocationRequest::data(Goal::Exact(behind), 1));
+    assert!(matches!(exact, Err(Error::Operation(OperationError::NoSpace))), "{exact:?}");
+    let huge = transaction.allocate(&AllocationRequest::data(Goal::Anywhere, geometry.ag_blocks));
+    assert!(matches!(huge, Err(Error::Operation(OperationError::NoSpace))), "{huge:?}");
+    // All that a group has in one piece goes before less of the group that was wanted.
+    let request =
+        AllocationRequest { min_blocks: 1, ..AllocationRequest::data(Goal::Group(AgNumber::new(0)), 9_000) };
+    let large = transaction.allocate(&request).unwrap();
+    taken.push(large);
+    for allocated in taken {
+        let (group, block) = geometry.split_fs_block(allocated.start).unwrap();
+        transaction.group(group).unwrap().free(block, allocated.length_blocks).unwrap();
+    }
+    transaction.commit().unwrap();
+    file_system.close().unwrap();
+    image.judge();
+}
+
+/// Blocks that are free already, lie outside the group or in its headers are not freed.
+#[test]
+fn what_is_not_allocated_cannot_be_freed() {
+    require!(Judge::Mkfs);
+    let image = Image::new("not allocated", "64m", &["-d", "agcount=2"]);
+    let file_system = image.mount();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut group = transaction.group(AgNumber::new(1)).unwrap();
+    let extents = check(&mut group);
+    let (start, blocks) = *extents.last().unwrap();
+    for (start, blocks) in
+        [(start + 5, 2), (start - 1, 2), (0, 1), (start + blocks, 1), (u32::MAX, 3), (500, 0)]
+    {
+        let result = group.free(AgBlock::new(start), blocks);
+        assert!(matches!(result, Err(Error::Corrupt(_))), "{start} {blocks}: {result:?}");
+    }
+    assert_eq!(check(&mut group), extents);
 }

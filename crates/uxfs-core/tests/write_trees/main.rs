@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod check;
+mod extent_roots;
 mod free_space;
+mod golden;
 mod image;
 mod records;

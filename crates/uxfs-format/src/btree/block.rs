@@ -25,6 +25,7 @@ pub struct BtreeBlock<'a, K: BtreeKind> {
 }
 
 impl<K: BtreeKind> Clone for BtreeBlock<'_, K> {
+    #[inline]
     fn clone(&self) -> Self {
         *self
     }
@@ -37,6 +38,7 @@ impl<'a, K: BtreeKind> BtreeBlock<'a, K> {
     ///
     /// # Errors
     /// Too short for the header.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, HeaderFault> {
         match K::Header::ref_from_prefix(bytes) {
             Ok((header, body)) => Ok(Self { header, body, block_size_bytes: low_u32(to_u64(bytes.len())) }),
@@ -48,36 +50,43 @@ impl<'a, K: BtreeKind> BtreeBlock<'a, K> {
     }
 
     /// The header.
+    #[inline]
     pub fn header(&self) -> &'a K::Header {
         self.header
     }
 
     /// 0 for leaves.
+    #[inline]
     pub fn level(&self) -> u16 {
         self.header.level()
     }
 
     /// Whether this is a leaf.
+    #[inline]
     pub fn is_leaf(&self) -> bool {
         self.level() == 0
     }
 
     /// Records or entries that a block of this size and level can hold.
+    #[inline]
     pub fn capacity(&self) -> u32 {
         K::max_entries(self.block_size_bytes, self.level())
     }
 
     /// Records (leaf) or entries (node), never more than fit.
+    #[inline]
     pub fn len(&self) -> usize {
         to_usize(self.capacity().min(self.header.record_count().into()))
     }
 
     /// Whether it holds nothing: only an empty tree's root does.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The records of a leaf; nothing in a node.
+    #[inline]
     pub fn records(&self) -> &'a [K::Record] {
         if !self.is_leaf() {
             return &[];
@@ -86,6 +95,7 @@ impl<'a, K: BtreeKind> BtreeBlock<'a, K> {
     }
 
     /// The keys of a node; nothing in a leaf.
+    #[inline]
     pub fn keys(&self) -> &'a [K::Key] {
         if self.is_leaf() {
             return &[];
@@ -94,6 +104,7 @@ impl<'a, K: BtreeKind> BtreeBlock<'a, K> {
     }
 
     /// The children of a node, one for each key; nothing in a leaf.
+    #[inline]
     pub fn pointers(&self) -> &'a [Pointer<K>] {
         if self.is_leaf() {
             return &[];
@@ -104,12 +115,14 @@ impl<'a, K: BtreeKind> BtreeBlock<'a, K> {
     }
 
     /// Previous block of the level.
+    #[inline]
     pub fn left_sibling(&self) -> Option<Address<K>> {
         let pointer = self.header.left_sibling();
         (!pointer.is_null()).then(|| pointer.address())
     }
 
     /// Next block of the level.
+    #[inline]
     pub fn right_sibling(&self) -> Option<Address<K>> {
         let pointer = self.header.right_sibling();
         (!pointer.is_null()).then(|| pointer.address())

@@ -121,33 +121,43 @@ macro_rules! block_header {
             type Pointer = $pointer;
             const CHECKSUM_OFFSET_BYTES: u32 = $checksum_offset;
 
+            #[inline]
             fn magic(&self) -> u32 {
                 self.magic.get()
             }
+            #[inline]
             fn level(&self) -> u16 {
                 self.level.get()
             }
+            #[inline]
             fn record_count(&self) -> u16 {
                 self.record_count.get()
             }
+            #[inline]
             fn left_sibling(&self) -> $pointer {
                 self.left_sibling
             }
+            #[inline]
             fn right_sibling(&self) -> $pointer {
                 self.right_sibling
             }
+            #[inline]
             fn sector(&self) -> Sector {
                 Sector::new(self.sector.get())
             }
+            #[inline]
             fn lsn(&self) -> Lsn {
                 Lsn::new(self.lsn.get())
             }
+            #[inline]
             fn uuid(&self) -> Uuid {
                 self.uuid
             }
+            #[inline]
             fn owner(&self) -> u64 {
                 self.owner.get().into()
             }
+            #[inline]
             fn of_new_block(magic: u32, level: u16, place: BlockPlace) -> Self {
                 let none = <$pointer>::MAX_VALUE;
                 $header {
@@ -164,12 +174,15 @@ macro_rules! block_header {
                     $($padding: U32::new(0),)?
                 }
             }
+            #[inline]
             fn set_record_count(&mut self, count: u16) {
                 self.record_count = U16::new(count);
             }
+            #[inline]
             fn set_left_sibling(&mut self, pointer: $pointer) {
                 self.left_sibling = pointer;
             }
+            #[inline]
             fn set_right_sibling(&mut self, pointer: $pointer) {
                 self.right_sibling = pointer;
             }

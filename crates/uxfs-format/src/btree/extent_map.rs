@@ -257,18 +257,22 @@ impl BtreeKind for ExtentMap {
     const MAGIC: u32 = MAGIC;
     const STRUCTURE: Structure = Structure::ExtentMap;
 
+    #[inline]
     fn position_of_record(record: &ExtentRecord) -> FileBlock {
         record.get().file_block
     }
 
+    #[inline]
     fn position_of_key(key: &ExtentMapKey) -> FileBlock {
         FileBlock::new(key.file_block.get())
     }
 
+    #[inline]
     fn key_of_record(record: &ExtentRecord) -> ExtentMapKey {
         ExtentMapKey { file_block: U64::new(record.get().file_block.get()) }
     }
 
+    #[inline]
     fn may_follow(previous: &ExtentRecord, next: &ExtentRecord) -> bool {
         previous.get().end() <= next.get().file_block
     }

@@ -104,18 +104,22 @@ impl BtreeKind for ByBlock {
     const MAGIC: u32 = BY_BLOCK_MAGIC;
     const STRUCTURE: Structure = Structure::FreeSpaceByBlock;
 
+    #[inline]
     fn position_of_record(record: &FreeSpaceRecord) -> AgBlock {
         record.get().start
     }
 
+    #[inline]
     fn position_of_key(key: &FreeSpaceRecord) -> AgBlock {
         key.get().start
     }
 
+    #[inline]
     fn key_of_record(record: &FreeSpaceRecord) -> FreeSpaceRecord {
         *record
     }
 
+    #[inline]
     fn may_follow(previous: &FreeSpaceRecord, next: &FreeSpaceRecord) -> bool {
         previous.get().end() <= next.get().start
     }
@@ -148,19 +152,23 @@ impl BtreeKind for ByLength {
     const MAGIC: u32 = BY_LENGTH_MAGIC;
     const STRUCTURE: Structure = Structure::FreeSpaceByLength;
 
+    #[inline]
     fn position_of_record(record: &FreeSpaceRecord) -> (u32, AgBlock) {
         let extent = record.get();
         (extent.length_blocks, extent.start)
     }
 
+    #[inline]
     fn position_of_key(key: &FreeSpaceRecord) -> (u32, AgBlock) {
         Self::position_of_record(key)
     }
 
+    #[inline]
     fn key_of_record(record: &FreeSpaceRecord) -> FreeSpaceRecord {
         *record
     }
 
+    #[inline]
     fn may_follow(previous: &FreeSpaceRecord, next: &FreeSpaceRecord) -> bool {
         Self::position_of_record(previous) < Self::position_of_record(next)
     }

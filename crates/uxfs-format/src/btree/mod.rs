@@ -112,17 +112,20 @@ pub trait BtreeKind: 'static + Copy + fmt::Debug {
     fn max_levels(geometry: &Geometry) -> u32;
 
     /// Most records that fit in a leaf.
+    #[inline]
     fn max_leaf_records(block_size_bytes: u32) -> u32 {
         fitting(block_size_bytes, Self::Header::SIZE_BYTES, Self::Record::SIZE_BYTES)
     }
 
     /// Most entries that fit in a node.
+    #[inline]
     fn max_node_entries(block_size_bytes: u32) -> u32 {
         let pointer = size_of::<<Self::Header as BlockHeader>::Pointer>();
         fitting(block_size_bytes, Self::Header::SIZE_BYTES, Self::Key::SIZE_BYTES.wrapping_add(pointer))
     }
 
     /// Most records or entries that fit in a block of `level`, 0 for leaves.
+    #[inline]
     fn max_entries(block_size_bytes: u32, level: u16) -> u32 {
         match level {
             0 => Self::max_leaf_records(block_size_bytes),
@@ -131,6 +134,7 @@ pub trait BtreeKind: 'static + Copy + fmt::Debug {
     }
 
     /// Fewest records or entries in a block of `level` that is not the root.
+    #[inline]
     fn min_entries(block_size_bytes: u32, level: u16) -> u32 {
         Self::max_entries(block_size_bytes, level) >> 1
     }
@@ -168,6 +172,7 @@ pub fn name_of_magic(magic: u32) -> Option<&'static str> {
 }
 
 /// How many entries of a size fit behind a header.
+#[inline]
 fn fitting(block_size_bytes: u32, header_bytes: usize, entry_bytes: usize) -> u32 {
     let room = u64::from(block_size_bytes).saturating_sub(crate::convert::to_u64(header_bytes));
     let count = room.checked_div(crate::convert::to_u64(entry_bytes)).unwrap_or(0);
@@ -217,33 +222,40 @@ pub trait BlockPointer:
 impl BlockPointer for zerocopy::big_endian::U32 {
     type Address = AgBlock;
 
+    #[inline]
     fn address(self) -> AgBlock {
         AgBlock::new(self.get())
     }
 
+    #[inline]
     fn from_address(address: AgBlock) -> Self {
         Self::new(address.get())
     }
 
     const NULL: Self = Self::MAX_VALUE;
 
+    #[inline]
     fn raw(self) -> u64 {
         self.get().into()
     }
 
+    #[inline]
     fn of_raw(raw: u64) -> Self {
         Self::new(crate::convert::low_u32(raw))
     }
 
+    #[inline]
     fn is_null(self) -> bool {
         self.address().is_null()
     }
 
+    #[inline]
     fn is_possible(self, geometry: &Geometry, group: Option<AgNumber>) -> bool {
         let length = group.and_then(|group| geometry.group_length_blocks(group)).unwrap_or(0);
         (geometry.group_header_blocks()..length).contains(&self.get())
     }
 
+    #[inline]
     fn sector(self, geometry: &Geometry, group: Option<AgNumber>) -> Option<Sector> {
         geometry.sector_of_group_block(group?, self.address())
     }
@@ -252,33 +264,40 @@ impl BlockPointer for zerocopy::big_endian::U32 {
 impl BlockPointer for zerocopy::big_endian::U64 {
     type Address = FsBlock;
 
+    #[inline]
     fn address(self) -> FsBlock {
         FsBlock::new(self.get())
     }
 
+    #[inline]
     fn from_address(address: FsBlock) -> Self {
         Self::new(address.get())
     }
 
     const NULL: Self = Self::MAX_VALUE;
 
+    #[inline]
     fn raw(self) -> u64 {
         self.get()
     }
 
+    #[inline]
     fn of_raw(raw: u64) -> Self {
         Self::new(raw)
     }
 
+    #[inline]
     fn is_null(self) -> bool {
         self.address().is_null()
     }
 
+    #[inline]
     fn is_possible(self, geometry: &Geometry, _: Option<AgNumber>) -> bool {
         let place = geometry.split_fs_block(self.address());
         place.is_some_and(|(_, block)| block.get() >= geometry.group_header_blocks())
     }
 
+    #[inline]
     fn sector(self, geometry: &Geometry, _: Option<AgNumber>) -> Option<Sector> {
         geometry.sector_of_block(self.address())
     }

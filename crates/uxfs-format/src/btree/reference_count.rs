@@ -193,18 +193,22 @@ impl BtreeKind for ReferenceCount {
     const MAGIC: u32 = MAGIC;
     const STRUCTURE: Structure = Structure::ReferenceCount;
 
+    #[inline]
     fn position_of_record(record: &ReferenceCountRecord) -> ReferenceCountPosition {
         ReferenceCountPosition::new(record.start)
     }
 
+    #[inline]
     fn position_of_key(key: &ReferenceCountKey) -> ReferenceCountPosition {
         ReferenceCountPosition::new(key.start)
     }
 
+    #[inline]
     fn key_of_record(record: &ReferenceCountRecord) -> ReferenceCountKey {
         ReferenceCountKey { start: record.start }
     }
 
+    #[inline]
     fn may_follow(previous: &ReferenceCountRecord, next: &ReferenceCountRecord) -> bool {
         // With the flag as the top bit, so that the two sorts never overlap.
         let end = u64::from(previous.start.get()).saturating_add(previous.length_blocks.get().into());

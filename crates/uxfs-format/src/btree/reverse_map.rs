@@ -407,14 +407,17 @@ impl BtreeKind for ReverseMap {
     const MAGIC: u32 = MAGIC;
     const STRUCTURE: Structure = Structure::ReverseMap;
 
+    #[inline]
     fn position_of_record(record: &ReverseMapRecord) -> ReverseMapPosition {
         ReverseMapPosition::new(record.start, record.owner, record.offset)
     }
 
+    #[inline]
     fn position_of_key(key: &ReverseMapKey) -> ReverseMapPosition {
         ReverseMapPosition::new(key.low_start, key.low_owner, key.low_offset)
     }
 
+    #[inline]
     fn key_of_record(record: &ReverseMapRecord) -> ReverseMapKey {
         let (mapping, offset) = (record.get(), record.offset.get() & !UNWRITTEN);
         let to_last = record.length_blocks.get().saturating_sub(1);
@@ -443,6 +446,7 @@ impl BtreeKind for ReverseMap {
         key.high() <= part.high()
     }
 
+    #[inline]
     fn may_follow(previous: &ReverseMapRecord, next: &ReverseMapRecord) -> bool {
         // Extents may overlap, but one owner maps a block to one place once.
         Self::position_of_record(previous) < Self::position_of_record(next)

@@ -43,12 +43,12 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Adds something to the node of a level, before what is at its index.
     fn insert_at(&mut self, level: usize, item: Item<K>) -> Result<()> {
-        if self.is_full(level)? {
-            if self.is_inline(level) {
-                self.push_root_down()?;
-            } else if !self.shift(level)? {
-                return self.split(level, item);
-            }
+        if self.is_inline(level) && self.is_full(level)? {
+            self.push_root_down()?;
+        }
+        // A block into which the largest root has moved may be full.
+        if self.is_full(level)? && !self.shift(level)? {
+            return self.split(level, item);
         }
         let index = self.path.index(level);
         match &item {

@@ -272,18 +272,22 @@ macro_rules! inode_index {
             const MAGIC: u32 = $magic;
             const STRUCTURE: Structure = Structure::$structure;
 
+            #[inline]
             fn position_of_record(record: &InodeIndexRecord) -> AgInode {
                 AgInode::new(record.start.get())
             }
 
+            #[inline]
             fn position_of_key(key: &InodeIndexKey) -> AgInode {
                 AgInode::new(key.start.get())
             }
 
+            #[inline]
             fn key_of_record(record: &InodeIndexRecord) -> InodeIndexKey {
                 InodeIndexKey { start: record.start }
             }
 
+            #[inline]
             fn may_follow(previous: &InodeIndexRecord, next: &InodeIndexRecord) -> bool {
                 may_follow(previous, next)
             }
