@@ -52,5 +52,8 @@ fn trees_of_golden_images_keep_the_invariants() {
             assert_eq!(blocks, header.btree_blocks.get());
         }
     }
-    assert!(highest.iter().filter(|levels| **levels >= 2).count() >= 5, "levels of the trees seen: {highest:?}");
+    assert!(
+        highest.iter().filter(|levels| **levels >= 2).count() >= 5,
+        "levels of the trees seen: {highest:?}"
+    );
 }
