@@ -197,6 +197,14 @@ pub enum LayoutError {
         /// Stripe unit.
         unit_blocks: u32,
     },
+    /// The log lies where the root directory must be.
+    #[error(
+        "the root directory must lie at block {block} of the first group, where the log is or the group ends"
+    )]
+    NoRoomForRoot {
+        /// Where it must lie.
+        block: u32,
+    },
     /// Hints for extents.
     #[error("{option}: {blocks} blocks are not possible: at most {max}, in multiples of {multiple}")]
     ExtentHint {

@@ -202,7 +202,10 @@ impl LogPlan<'_> {
             (unit, _) => unit,
         };
         let unit = u64::from(unit);
-        let start = u64::from(self.first_free_block).next_multiple_of(unit);
+        // What is aligned is the block's sparse number: for stripes that are no power of two another place than on
+        // the device.
+        let base = u64::from(group) << self.geometry.ag_block_log;
+        let start = (base + u64::from(self.first_free_block)).next_multiple_of(unit) - base;
         let mut length = blocks;
         if !is_asked && !length.is_multiple_of(unit) {
             length = length.next_multiple_of(unit);

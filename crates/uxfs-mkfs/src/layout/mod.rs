@@ -10,6 +10,7 @@
 //! | [`log`] | the log |
 //! | [`inodes`] | inode alignment, root directory, inherited hints |
 //! | [`tables`] | where the trees of a group begin |
+//! | [`space`] | which blocks of a group are used, by whom, and which are free |
 //! | [`error`] | refusals and warnings |
 //!
 //! The decisions are those of mkfs.xfs 7.2, whose output for some hundred option sets the tests compare. A layout costs
@@ -44,6 +45,7 @@ pub mod groups;
 pub mod inodes;
 pub mod log;
 pub mod sizes;
+pub mod space;
 pub mod stripe;
 pub mod tables;
 
@@ -54,6 +56,7 @@ pub use groups::Groups;
 pub use inodes::{Inheritance, InodeAlignment};
 pub use log::Log;
 pub use sizes::Sizes;
+pub use space::{GroupSpace, Run};
 pub use stripe::Stripe;
 pub use tables::Tables;
 
@@ -86,6 +89,8 @@ pub struct Layout {
     pub root_chunk_block: u32,
     /// Where the trees of a group begin.
     pub tables: Tables,
+    /// Blocks on the free list of a group.
+    pub free_list_blocks: u32,
     /// Blocks in a realtime extent, though there is no realtime section.
     pub realtime_extent_blocks: u32,
     /// What the first inodes are given.
@@ -135,6 +140,7 @@ impl Layout {
             inode_max_percent: inodes::max_percent(options, groups.data_blocks << sizes.block_log()),
             root_chunk_block: 0,
             tables: Tables::new(&sizes, &features),
+            free_list_blocks: 0,
             realtime_extent_blocks,
             inheritance: Inheritance::resolve(options, groups.blocks, realtime_extent_blocks)?,
             autofsck: autofsck(options, &features, warnings),
@@ -156,17 +162,38 @@ impl Layout {
             atomic_write_blocks: atomic_write_bytes >> sizes.block_log(),
         };
         layout.log = plan.resolve(warnings)?;
-        layout.root_chunk_block = layout.first_chunk_block(&geometry);
+        layout.free_list_blocks = tables::free_list_blocks(&geometry);
+        layout.root_chunk_block = layout.first_chunk_block();
+        layout.verify_space()?;
         Ok(layout)
     }
 
-    fn first_chunk_block(&self, geometry: &Geometry) -> u32 {
+    /// `xfs_repair` computes the place of the root directory, so that it cannot be chosen by what is free.
+    fn first_chunk_block(&self) -> u32 {
         let log_blocks = if self.log.group == 0 { self.log.blocks } else { 0 };
         let first_free = u64::from(self.tables.first_free_block)
-            + u64::from(tables::free_list_blocks(geometry))
+            + u64::from(self.free_list_blocks)
             + u64::from(log_blocks);
         // A group has fewer than 2^32 blocks, and the log left room for the chunk.
         inodes::first_chunk_block(first_free, self.inode_alignment, self.stripe) as u32
+    }
+
+    /// Whether everything has its place. All groups but these three are alike, and roomier than they.
+    fn verify_space(&self) -> Result<(), LayoutError> {
+        let last = self.groups.count as u32 - 1; // Verified with the groups.
+        let has_room = |group| GroupSpace::new(self, group).is_some();
+        if [0, self.log.group, last].into_iter().all(has_room) {
+            return Ok(());
+        }
+        Err(LayoutError::NoRoomForRoot { block: self.root_chunk_block })
+    }
+
+    /// The space of a group of an empty image.
+    ///
+    /// # Panics
+    /// There is no such group.
+    pub fn space(&self, group: u32) -> GroupSpace {
+        GroupSpace::new(self, group).expect("resolving the layout made sure that everything has its place")
     }
 
     fn verify_supported(&self, options: &Options) -> Result<(), LayoutError> {
@@ -199,6 +226,20 @@ impl Layout {
         self.groups.blocks.min(self.groups.data_blocks.saturating_sub(before)) as u32
     }
 
+    /// The root directory's number, which is that in group 0 as well.
+    pub fn root_inode(&self) -> u32 {
+        // Less than the inodes of the largest group.
+        self.root_chunk_block << self.sizes.inodes_per_block().ilog2()
+    }
+
+    /// What must read as zeros in front of [`format`](crate::empty::format), as byte ranges of the device: the log behind
+    /// its first record.
+    pub fn must_read_as_zeros(&self) -> std::ops::Range<u64> {
+        let first_block = u64::from(self.log.group) * self.groups.blocks + u64::from(self.log.start_block);
+        let start_bytes = first_block << self.sizes.block_log();
+        start_bytes..start_bytes + (u64::from(self.log.blocks) << self.sizes.block_log())
+    }
+
     /// The feature words.
     pub fn feature_words(&self) -> FeatureWords {
         self.features.words(
@@ -221,7 +262,7 @@ impl Layout {
         let inodes_per_block = sizes.inodes_per_block();
         let sector_log = sizes.sector_bytes.ilog2();
         let has_large_sectors = sizes.sector_bytes > 512;
-        let chunk_inode = u64::from(self.root_chunk_block) << inodes_per_block.ilog2();
+        let chunk_inode = u64::from(self.root_inode());
         let log_start = (u64::from(self.log.group) << group_log) | u64::from(self.log.start_block);
         let mut superblock = Superblock::new_zeroed();
         superblock.magic = U32::new(superblock::MAGIC);

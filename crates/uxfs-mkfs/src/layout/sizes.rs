@@ -70,6 +70,11 @@ impl Sizes {
         (64 / self.inodes_per_block()).max(1)
     }
 
+    /// Inodes made at once: a chunk, or the chunks of a block that holds several.
+    pub fn inodes_at_once(&self) -> u32 {
+        self.chunk_blocks() * self.inodes_per_block()
+    }
+
     /// Smallest and largest allocation group in blocks.
     pub fn group_limits(&self) -> (u64, u64) {
         ((16 << 20) >> self.block_log(), ((1u64 << 40) >> self.block_log()) - 1)

@@ -1,0 +1,115 @@
+//! The space of one group: who uses which blocks, and which are free.
+
+use uxfs_format::btree::reverse_map::Owner;
+
+use super::Layout;
+
+/// Neighbouring blocks of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// First.
+    pub start: u32,
+    /// How many.
+    pub length: u32,
+}
+
+impl Run {
+    /// First block behind it.
+    pub fn end(self) -> u32 {
+        self.start + self.length
+    }
+}
+
+/// The space of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupSpace {
+    /// What is used, in order of blocks, neighbours of one owner joined.
+    pub used: Vec<(Run, Owner)>,
+    /// What is free, in order of blocks.
+    pub free: Vec<Run>,
+    /// The free list.
+    pub free_list: Run,
+}
+
+impl GroupSpace {
+    /// The space of `group` in an empty image, or nothing where it is too small for all that must be in it.
+    pub(super) fn new(layout: &Layout, group: u32) -> Option<Self> {
+        let mut space = Self { used: Vec::new(), free: Vec::new(), free_list: Run { start: 0, length: 0 } };
+        space.take_tables(layout);
+        let behind = layout.tables.first_free_block;
+        let length = layout.group_blocks(group).checked_sub(behind)?;
+        space.free.push(Run { start: behind, length });
+        if group == layout.log.group {
+            let log = Run { start: layout.log.start_block, length: layout.log.blocks };
+            space.take(log, Owner::Log)?;
+        }
+        space.free_list = space.take_free_list(layout.free_list_blocks)?;
+        if group == 0 {
+            let chunk = Run { start: layout.root_chunk_block, length: layout.sizes.chunk_blocks() };
+            space.take(chunk, Owner::InodeChunks)?;
+        }
+        space.join_neighbours();
+        Some(space)
+    }
+
+    /// Free blocks of the trees, the free list left out.
+    pub fn free_blocks(&self) -> u32 {
+        self.free.iter().map(|run| run.length).sum()
+    }
+
+    fn take_tables(&mut self, layout: &Layout) {
+        let tables = &layout.tables;
+        let headers = Run { start: 0, length: layout.sizes.group_header_blocks() };
+        self.used.push((headers, Owner::GroupHeaders));
+        let roots = [
+            (Some(tables.by_block), Owner::GroupBtrees),
+            (Some(tables.by_length), Owner::GroupBtrees),
+            (Some(tables.inode_index), Owner::InodeBtrees),
+            (tables.free_inode_index, Owner::InodeBtrees),
+            (tables.reverse_map, Owner::GroupBtrees),
+            (tables.reference_count, Owner::ReferenceCountBtree),
+        ];
+        for (root, owner) in roots {
+            if let Some(start) = root {
+                self.used.push((Run { start, length: 1 }, owner));
+            }
+        }
+    }
+
+    /// Takes a run that lies within one free run.
+    fn take(&mut self, run: Run, owner: Owner) -> Option<()> {
+        let fits = |free: &Run| free.start <= run.start && run.end() <= free.end();
+        let index = self.free.iter().position(fits)?;
+        let around = self.free.remove(index);
+        let parts = [
+            Run { start: around.start, length: run.start - around.start },
+            Run { start: run.end(), length: around.end() - run.end() },
+        ];
+        for part in parts.into_iter().rev().filter(|part| part.length > 0) {
+            self.free.insert(index, part);
+        }
+        self.used.push((run, owner));
+        Some(())
+    }
+
+    /// The free list is taken as Linux takes it: from the shortest run that is long enough.
+    fn take_free_list(&mut self, length: u32) -> Option<Run> {
+        let shortest = self.free.iter().filter(|run| run.length >= length).min_by_key(|run| run.length)?;
+        let run = Run { start: shortest.start, length };
+        if length > 0 {
+            self.take(run, Owner::GroupBtrees)?;
+        }
+        Some(run)
+    }
+
+    fn join_neighbours(&mut self) {
+        self.used.sort_by_key(|(run, _)| run.start);
+        self.used.dedup_by(|(next, owner), (run, run_owner)| {
+            let joins = run.end() == next.start && run_owner == owner;
+            if joins {
+                run.length += next.length;
+            }
+            joins
+        });
+    }
+}
