@@ -43,6 +43,11 @@ impl Failure {
         Self { exit: Exit::Failed, message: message.into(), is_quiet: false }
     }
 
+    /// It asks for something that uxfs does not have.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Unsupported, message: message.into(), is_quiet: false }
+    }
+
     /// Says what was being done, or to what.
     #[must_use]
     pub fn about(mut self, subject: impl std::fmt::Display) -> Self {

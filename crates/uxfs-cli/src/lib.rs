@@ -25,7 +25,7 @@ pub mod progress;
 pub mod target;
 pub mod text;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 
@@ -56,9 +56,21 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
+/// Through a link of this name the command is a drop-in for that tool.
+const MKFS_LINK: &str = "mkfs.xfs";
+
+/// Puts the command in its place where the program was called by the name of the tool that it stands in for.
+fn by_name_of_link(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().and_then(|first| Path::new(first).file_name());
+    if name == Some(MKFS_LINK.as_ref()) {
+        arguments.insert(1, "mkfs".into());
+    }
+    arguments
+}
+
 /// Parses the command line, runs it and gives the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments = match Arguments::try_parse_from(by_name_of_link(arguments.into_iter().collect())) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version come this way too; a closed pipe is no failure of theirs.

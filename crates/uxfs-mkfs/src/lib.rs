@@ -7,6 +7,7 @@
 //! | [`log_size`] | the smallest log that Linux accepts |
 //! | [`identity`] | uuid, time, random numbers |
 //! | [`empty`] | the empty image |
+//! | [`target`] | the file or block device: what it holds, who uses it, how it is cleared |
 //! | [`summary`] | the layout in the words that users of mkfs.xfs know |
 #![forbid(unsafe_code)]
 
@@ -16,3 +17,4 @@ pub mod layout;
 pub mod log_size;
 pub mod options;
 pub mod summary;
+pub mod target;

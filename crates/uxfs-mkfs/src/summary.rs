@@ -1,211 +1,185 @@
-//! The summary of a layout in the words that users of mkfs.xfs and xfs_info know.
+//! A file system's numbers in the words that users of mkfs.xfs and xfs_info know.
 
 use std::fmt;
 
-use crate::layout::Layout;
+use uxfs_format::{
+    features::{Features2, Incompatible, RoCompatible, VersionBits},
+    superblock::Superblock,
+};
 
 /// What continues a line.
 const SECOND: &str = "         =                      ";
 
-/// The numbers of the summary. Who reads a file system back fills it as well as who makes one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // Each is what the summary calls it.
-pub struct Summary {
-    pub name: String,
-    pub inode_bytes: u32,
-    pub group_count: u64,
-    pub group_blocks: u64,
-    pub sector_bytes: u32,
-    pub has_project_id_32: bool,
-    pub has_checksums: bool,
-    pub has_free_inode_btree: bool,
-    pub has_sparse_inodes: bool,
-    pub has_reverse_map: bool,
-    pub has_reflink: bool,
-    pub has_big_time: bool,
-    pub has_inode_btree_counts: bool,
-    pub has_large_extent_counts: bool,
-    pub has_exchange_range: bool,
-    pub has_metadata_directory: bool,
-    pub block_bytes: u32,
-    pub data_blocks: u64,
-    pub inode_max_percent: u8,
-    pub stripe_unit_blocks: u32,
-    pub stripe_width_blocks: u32,
-    pub directory_block_bytes: u32,
-    pub is_case_insensitive: bool,
-    pub has_file_types: bool,
-    pub has_parent_pointers: bool,
-    pub has_internal_log: bool,
-    pub log_blocks: u32,
-    pub log_sector_bytes: u32,
-    pub log_stripe_unit_blocks: u32,
-    pub has_lazy_counters: bool,
-    pub realtime: Realtime,
+/// The feature switches, by the names mkfs.xfs gives them.
+pub fn switches(superblock: &Superblock) -> [(&'static str, bool); 15] {
+    let words = superblock.feature_words();
+    let ro = |bit| words.ro_compatible.contains(bit);
+    let incompat = |bit| words.incompatible.contains(bit);
+    [
+        ("crc", words.features2.contains(Features2::CHECKSUMS)),
+        ("projid32bit", words.features2.contains(Features2::PROJECT_ID_32)),
+        ("lazy-count", words.features2.contains(Features2::LAZY_COUNTERS)),
+        ("finobt", ro(RoCompatible::FREE_INODE_BTREE)),
+        ("rmapbt", ro(RoCompatible::REVERSE_MAP_BTREE)),
+        ("reflink", ro(RoCompatible::REFLINK)),
+        ("inobtcount", ro(RoCompatible::INODE_BTREE_COUNTS)),
+        ("sparse", incompat(Incompatible::SPARSE_INODES)),
+        ("bigtime", incompat(Incompatible::BIG_TIME)),
+        ("nrext64", incompat(Incompatible::LARGE_EXTENT_COUNTS)),
+        ("exchange", incompat(Incompatible::EXCHANGE_RANGE)),
+        ("metadir", incompat(Incompatible::METADATA_DIRECTORY)),
+        ("ftype", incompat(Incompatible::FILE_TYPE)),
+        ("parent", incompat(Incompatible::PARENT_POINTERS)),
+        ("ascii-ci", words.version_bits.contains(VersionBits::ASCII_CASE_INSENSITIVE)),
+    ]
 }
 
-/// The last three lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Realtime {
-    pub place: &'static str,
-    pub extent_bytes: u64,
-    pub blocks: u64,
-    pub extents: u64,
-    pub group_count: u32,
-    pub group_extents: u32,
-    pub is_zoned: bool,
-    pub start_block: u64,
-    pub reserved_blocks: u64,
+/// The log's sector size in bytes; the superblock says 0 for 512.
+pub fn log_sector_bytes(superblock: &Superblock) -> u16 {
+    match superblock.log_sector_size_bytes.get() {
+        0 => 512,
+        size => size,
+    }
 }
 
-impl Summary {
-    /// Of a layout for the device `name`.
-    pub fn of(layout: &Layout, name: impl Into<String>) -> Self {
-        let (sizes, features) = (&layout.sizes, &layout.features);
-        Self {
-            name: name.into(),
-            inode_bytes: sizes.inode_bytes,
-            group_count: layout.groups.count,
-            group_blocks: layout.groups.blocks,
-            sector_bytes: sizes.sector_bytes,
-            has_project_id_32: true,
-            has_checksums: true,
-            has_free_inode_btree: features.free_inode_btree,
-            has_sparse_inodes: features.sparse_inodes,
-            has_reverse_map: features.reverse_map,
-            has_reflink: features.reflink,
-            has_big_time: features.big_time,
-            has_inode_btree_counts: features.inode_btree_counts,
-            has_large_extent_counts: features.large_extent_counts,
-            has_exchange_range: features.exchange_range,
-            has_metadata_directory: false,
-            block_bytes: sizes.block_bytes,
-            data_blocks: layout.groups.data_blocks,
-            inode_max_percent: layout.inode_max_percent,
-            stripe_unit_blocks: layout.stripe.unit_blocks,
-            stripe_width_blocks: layout.stripe.width_blocks,
-            directory_block_bytes: sizes.directory_block_bytes,
-            is_case_insensitive: features.case_insensitive,
-            has_file_types: true,
-            has_parent_pointers: features.parent_pointers,
-            has_internal_log: true,
-            log_blocks: layout.log.blocks,
-            log_sector_bytes: sizes.sector_bytes,
-            log_stripe_unit_blocks: layout.log.stripe_unit_bytes / sizes.block_bytes,
-            has_lazy_counters: true,
-            realtime: Realtime {
-                place: "none",
-                extent_bytes: u64::from(layout.realtime_extent_blocks) * u64::from(sizes.block_bytes),
-                blocks: 0,
-                extents: 0,
-                group_count: 0,
-                group_extents: 0,
-                is_zoned: false,
-                start_block: 0,
-                reserved_blocks: 0,
-            },
-        }
+/// The log's stripe unit in bytes, 0 for none; the superblock says 1 for that.
+pub fn log_stripe_unit_bytes(superblock: &Superblock) -> u32 {
+    match superblock.log_stripe_unit_bytes.get() {
+        1 => 0,
+        size => size,
+    }
+}
+
+/// The block of lines that mkfs.xfs and xfs_info print.
+#[derive(Debug, Clone, Copy)]
+pub struct Summary<'a> {
+    /// Where the numbers come from.
+    pub superblock: &'a Superblock,
+    /// The device's name.
+    pub name: &'a str,
+}
+
+impl Summary<'_> {
+    fn on(&self, name: &str) -> u8 {
+        u8::from(switches(self.superblock).iter().any(|(switch, on)| *switch == name && *on))
     }
 
     fn write_metadata(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on = u8::from;
+        let superblock = self.superblock;
         writeln!(
             f,
             "meta-data={:<22} isize={:<6} agcount={}, agsize={} blks",
-            self.name, self.inode_bytes, self.group_count, self.group_blocks
+            self.name,
+            superblock.inode_size_bytes.get(),
+            superblock.ag_count.get(),
+            superblock.ag_blocks.get()
         )?;
         writeln!(
             f,
             "{SECOND} sectsz={:<5} attr=2, projid32bit={}",
-            self.sector_bytes,
-            on(self.has_project_id_32)
+            superblock.sector_size_bytes.get(),
+            self.on("projid32bit")
         )?;
         writeln!(
             f,
             "{SECOND} crc={:<8} finobt={}, sparse={}, rmapbt={}",
-            on(self.has_checksums),
-            on(self.has_free_inode_btree),
-            on(self.has_sparse_inodes),
-            on(self.has_reverse_map)
+            self.on("crc"),
+            self.on("finobt"),
+            self.on("sparse"),
+            self.on("rmapbt")
         )?;
         writeln!(
             f,
             "{SECOND} reflink={:<4} bigtime={} inobtcount={} nrext64={}",
-            on(self.has_reflink),
-            on(self.has_big_time),
-            on(self.has_inode_btree_counts),
-            on(self.has_large_extent_counts)
+            self.on("reflink"),
+            self.on("bigtime"),
+            self.on("inobtcount"),
+            self.on("nrext64")
         )?;
-        writeln!(
-            f,
-            "{SECOND} exchange={:<3} metadir={}",
-            on(self.has_exchange_range),
-            on(self.has_metadata_directory)
-        )
+        writeln!(f, "{SECOND} exchange={:<3} metadir={}", self.on("exchange"), self.on("metadir"))
     }
 
     fn write_data(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let superblock = self.superblock;
+        let block_bytes = superblock.block_size_bytes.get();
         writeln!(
             f,
-            "data     =                       bsize={:<6} blocks={}, imaxpct={}",
-            self.block_bytes, self.data_blocks, self.inode_max_percent
+            "data     =                       bsize={block_bytes:<6} blocks={}, imaxpct={}",
+            superblock.data_blocks.get(),
+            superblock.inode_max_percent
         )?;
         writeln!(
             f,
             "{SECOND} sunit={:<6} swidth={} blks",
-            self.stripe_unit_blocks, self.stripe_width_blocks
+            superblock.stripe_unit_blocks.get(),
+            superblock.stripe_width_blocks.get()
         )?;
         writeln!(
             f,
             "naming   =version 2              bsize={:<6} ascii-ci={}, ftype={}, parent={}",
-            self.directory_block_bytes,
-            u8::from(self.is_case_insensitive),
-            u8::from(self.has_file_types),
-            u8::from(self.has_parent_pointers)
+            block_bytes.wrapping_shl(superblock.directory_block_log.into()),
+            self.on("ascii-ci"),
+            self.on("ftype"),
+            self.on("parent")
         )
     }
 
     fn write_log(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let log = if self.has_internal_log { "internal log" } else { "external" };
+        let superblock = self.superblock;
+        let block_bytes = superblock.block_size_bytes.get();
+        let log = if superblock.log_start.get() == 0 { "external" } else { "internal log" };
         writeln!(
             f,
-            "log      ={log:<22} bsize={:<6} blocks={}, version=2",
-            self.block_bytes, self.log_blocks
+            "log      ={log:<22} bsize={block_bytes:<6} blocks={}, version=2",
+            superblock.log_blocks.get()
         )?;
         writeln!(
             f,
             "{SECOND} sectsz={:<5} sunit={} blks, lazy-count={}",
-            self.log_sector_bytes,
-            self.log_stripe_unit_blocks,
-            u8::from(self.has_lazy_counters)
+            log_sector_bytes(superblock),
+            log_stripe_unit_bytes(superblock) / block_bytes.max(1),
+            self.on("lazy-count")
+        )
+    }
+
+    fn write_realtime(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let superblock = self.superblock;
+        let extent_bytes = u64::from(superblock.realtime_extent_size_blocks.get())
+            * u64::from(superblock.block_size_bytes.get());
+        let is_zoned = superblock.feature_words().incompatible.contains(Incompatible::ZONED);
+        let place = match (superblock.realtime_blocks.get(), superblock.realtime_start.get()) {
+            (0, _) => "none",
+            (_, 0) => "external",
+            _ => "internal",
+        };
+        writeln!(
+            f,
+            "realtime ={place:<22} extsz={extent_bytes:<6} blocks={}, rtextents={}",
+            superblock.realtime_blocks.get(),
+            superblock.realtime_extents.get()
+        )?;
+        writeln!(
+            f,
+            "{SECOND} rgcount={:<4} rgsize={} extents",
+            superblock.realtime_group_count.get(),
+            superblock.realtime_group_extents.get()
+        )?;
+        writeln!(
+            f,
+            "{SECOND} zoned={:<6} start={} reserved={}",
+            u8::from(is_zoned),
+            superblock.realtime_start.get(),
+            superblock.realtime_reserved.get()
         )
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for Summary<'_> {
     /// All lines, each ended.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_metadata(f)?;
         self.write_data(f)?;
         self.write_log(f)?;
-        let realtime = &self.realtime;
-        writeln!(
-            f,
-            "realtime ={:<22} extsz={:<6} blocks={}, rtextents={}",
-            realtime.place, realtime.extent_bytes, realtime.blocks, realtime.extents
-        )?;
-        writeln!(
-            f,
-            "{SECOND} rgcount={:<4} rgsize={} extents",
-            realtime.group_count, realtime.group_extents
-        )?;
-        writeln!(
-            f,
-            "{SECOND} zoned={:<6} start={} reserved={}",
-            u8::from(realtime.is_zoned),
-            realtime.start_block,
-            realtime.reserved_blocks
-        )
+        self.write_realtime(f)
     }
 }

@@ -5,6 +5,7 @@ mod common;
 
 use std::path::Path;
 
+use uxfs_format::units::Uuid;
 use uxfs_mkfs::{
     layout::{DeviceFacts, Layout},
     summary::Summary,
@@ -33,7 +34,8 @@ fn ours(options: &str, path: &Path, size_bytes: u64) -> Result<String, String> {
     let options = common::options(options).map_err(|error| error.to_string())?;
     let (layout, _) =
         Layout::resolve(&options, &DeviceFacts::file(size_bytes)).map_err(|error| error.to_string())?;
-    Ok(Summary::of(&layout, path.display().to_string()).to_string())
+    let superblock = layout.superblock(Uuid::NIL);
+    Ok(Summary { superblock: &superblock, name: &path.display().to_string() }.to_string())
 }
 
 fn compare(cases: impl IntoIterator<Item = (u64, String)>) {

@@ -8,6 +8,7 @@ pub mod inodes;
 pub mod inspect;
 pub mod ls;
 pub mod map;
+pub mod mkfs;
 pub mod parents;
 pub mod stat;
 pub mod tree;
@@ -25,6 +26,8 @@ pub struct Context {
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    /// Make a file system, with the options of mkfs.xfs
+    Mkfs(mkfs::Arguments),
     /// Show sizes, features and counters of a file system
     Info(info::Arguments),
     /// List directories
@@ -55,6 +58,7 @@ impl Command {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Outcome {
         match self {
+            Self::Mkfs(arguments) => mkfs::run(arguments, context),
             Self::Info(arguments) => info::run(arguments, context),
             Self::Ls(arguments) => ls::run(arguments, context),
             Self::Tree(arguments) => tree::run(arguments, context),

@@ -17,7 +17,7 @@
 //!
 //! What the places written here held before does not matter, with one exception: the log beyond its first record must
 //! read as zeros ([`Layout::must_read_as_zeros`]), as must all that might be taken for another file system. Who opens
-//! the device sees to that, because only he knows what costs least there ([`crate::prepare`]).
+//! the device sees to that, because only he knows what costs least there ([`crate::target`]).
 
 use thiserror::Error;
 use uxfs_block::device::{BlockDevice, DeviceError, WriteSegment};

@@ -3,9 +3,6 @@
 use super::{DeviceFacts, DeviceKind, LayoutError, Warning};
 use crate::options::{Options, grammar::Setting, number::Units};
 
-/// Until an option says otherwise.
-const DEFAULT_BLOCK_BYTES: u32 = 4096;
-const DEFAULT_INODE_BYTES: u32 = 512;
 const MAX_INODE_BYTES: u32 = 2048;
 const MIN_DIRECTORY_BLOCK_BYTES: u32 = 4096;
 const MIN_BLOCK_BYTES: u32 = 1024;
@@ -24,6 +21,16 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Block size until an option says otherwise.
+    pub const DEFAULT_BLOCK_BYTES: u32 = 4096;
+    /// Inode size until an option says otherwise; also the smallest.
+    pub const DEFAULT_INODE_BYTES: u32 = 512;
+
+    /// Directory block size until an option says otherwise.
+    pub fn default_directory_block_bytes(block_bytes: u32) -> u32 {
+        block_bytes.max(MIN_DIRECTORY_BLOCK_BYTES)
+    }
+
     /// Takes the sizes from the options and the device.
     ///
     /// # Errors
@@ -89,7 +96,7 @@ fn small_size(options: &Options, setting: Setting, units: Units) -> Result<Optio
 }
 
 fn block_size(options: &Options) -> Result<u32, LayoutError> {
-    let bytes = small_size(options, Setting::BlockSize, NO_UNITS)?.unwrap_or(DEFAULT_BLOCK_BYTES);
+    let bytes = small_size(options, Setting::BlockSize, NO_UNITS)?.unwrap_or(Sizes::DEFAULT_BLOCK_BYTES);
     if bytes < MIN_BLOCK_BYTES { Err(LayoutError::BlockSize { bytes }) } else { Ok(bytes) }
 }
 
@@ -120,11 +127,13 @@ fn inode_size(options: &Options, block_bytes: u32) -> Result<u32, LayoutError> {
         (Some(bytes), _) => bytes,
         (None, Some(count)) if count.is_power_of_two() => u64::from(block_bytes) / count,
         (None, Some(count)) => u64::from(block_bytes) / count + 1,
-        (None, None) => DEFAULT_INODE_BYTES.into(),
+        (None, None) => Sizes::DEFAULT_INODE_BYTES.into(),
     };
     match u32::try_from(bytes) {
-        Ok(bytes) if bytes.is_power_of_two() && (DEFAULT_INODE_BYTES..=max).contains(&bytes) => Ok(bytes),
-        _ => Err(LayoutError::InodeSize { bytes, min: DEFAULT_INODE_BYTES, max }),
+        Ok(bytes) if bytes.is_power_of_two() && (Sizes::DEFAULT_INODE_BYTES..=max).contains(&bytes) => {
+            Ok(bytes)
+        }
+        _ => Err(LayoutError::InodeSize { bytes, min: Sizes::DEFAULT_INODE_BYTES, max }),
     }
 }
 
@@ -134,7 +143,7 @@ fn directory_block_size(options: &Options, block_bytes: u32, units: Units) -> Re
             Err(LayoutError::DirectoryBlockSize { bytes: bytes.into(), block_bytes })
         }
         Some(bytes) => Ok(bytes),
-        None => Ok(block_bytes.max(MIN_DIRECTORY_BLOCK_BYTES)),
+        None => Ok(Sizes::default_directory_block_bytes(block_bytes)),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Configuration files: `[section]`, then `name = value` lines; `#` and `;` begin comments.
 
 use super::{
-    OptionError,
+    OptionError, Options,
     grammar::{Group, Setting},
 };
+use crate::layout::{Layout, Sizes};
 
 /// One line that sets something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,84 @@ pub fn parse(text: &str) -> Result<Vec<Line>, OptionError> {
         lines.push(Line { setting, value: value.trim_start().to_owned() });
     }
     Ok(lines)
+}
+
+/// Writes what gives the same features again, in the form of mkfs.xfs. Sizes and places are left out: they belong to the
+/// device.
+pub fn write(options: &Options, layout: &Layout) -> String {
+    let (sizes, features) = (&layout.sizes, &layout.features);
+    let mut file = Writer::default();
+    file.section(Group::Block);
+    file.unless_usual(Setting::BlockSize, sizes.block_bytes, Sizes::DEFAULT_BLOCK_BYTES);
+    file.section(Group::Metadata);
+    file.switch(Setting::MetadataChecksums, true);
+    file.switch(Setting::MetadataFreeInodeBtree, features.free_inode_btree);
+    file.switch(Setting::MetadataReverseMap, features.reverse_map);
+    file.switch(Setting::MetadataReflink, features.reflink);
+    file.switch(Setting::MetadataInodeBtreeCounts, features.inode_btree_counts);
+    file.switch(Setting::MetadataBigTime, features.big_time);
+    file.switch(Setting::MetadataDirectory, false);
+    if let Some(value) = layout.autofsck {
+        file.line(Setting::MetadataAutoFsck, value);
+    }
+    file.section(Group::Data);
+    let inherited = [
+        Setting::DataRealtimeInherit,
+        Setting::DataProjectInherit,
+        Setting::DataExtentSizeInherit,
+        Setting::DataCowExtentSize,
+        Setting::DataDaxInherit,
+    ];
+    inherited.into_iter().for_each(|setting| file.number_of(options, setting));
+    file.section(Group::Inode);
+    file.switch(Setting::InodeSparse, features.sparse_inodes);
+    file.switch(Setting::InodeLargeExtentCounts, features.large_extent_counts);
+    file.switch(Setting::InodeExchange, features.exchange_range);
+    file.unless_usual(Setting::InodeSize, sizes.inode_bytes, Sizes::DEFAULT_INODE_BYTES);
+    file.number_of(options, Setting::InodeMaxPercent);
+    file.section(Group::Log);
+    file.section(Group::Naming);
+    let usual = Sizes::default_directory_block_bytes(sizes.block_bytes);
+    file.switch(Setting::NamingParent, features.parent_pointers);
+    file.switch(Setting::NamingFileType, true);
+    file.line(Setting::NamingVersion, if features.case_insensitive { "ci" } else { "2" });
+    file.unless_usual(Setting::NamingSize, sizes.directory_block_bytes, usual);
+    file.section(Group::Realtime);
+    let extent_bytes = layout.realtime_extent_blocks * sizes.block_bytes;
+    file.unless_usual(Setting::RealtimeExtentSize, extent_bytes, sizes.block_bytes.max(4096));
+    file.text
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    text: String,
+}
+
+impl Writer {
+    fn section(&mut self, group: Group) {
+        let gap = if self.text.is_empty() { "" } else { "\n" };
+        self.text += &format!("{gap}[{}]\n", group.section().unwrap_or_default());
+    }
+
+    fn line(&mut self, setting: Setting, value: impl std::fmt::Display) {
+        self.text += &format!("{}={value}\n", setting.rule().name);
+    }
+
+    fn switch(&mut self, setting: Setting, on: bool) {
+        self.line(setting, u8::from(on));
+    }
+
+    fn unless_usual(&mut self, setting: Setting, value: u32, usual: u32) {
+        if value != usual {
+            self.line(setting, value);
+        }
+    }
+
+    fn number_of(&mut self, options: &Options, setting: Setting) {
+        if let Some(number) = options.number(setting) {
+            self.line(setting, number);
+        }
+    }
 }
 
 #[cfg(test)]

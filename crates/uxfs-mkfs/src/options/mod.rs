@@ -98,7 +98,11 @@ impl Options {
     /// Its value is wrong, or it is set already, or excluded by one that is.
     pub fn set(&mut self, setting: Setting, value: Option<&str>, source: Source) -> Result<(), OptionError> {
         let value = value.filter(|value| !value.is_empty());
-        check(setting, value).map_err(|error| error.about(name_of(setting)))?;
+        check(setting, value).map_err(|error| match error {
+            // These name the option themselves.
+            OptionError::Unsupported { .. } | OptionError::NoValue { .. } => error,
+            error => error.about(name_of(setting)),
+        })?;
         if let Some(earlier) = self.settings.get(&setting) {
             match (earlier.source, source) {
                 (Source::Given, Source::Defaults) => return Ok(()),

@@ -1,0 +1,122 @@
+//! The command line of `uxfs mkfs`.
+
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
+
+use clap::ArgAction;
+use uxfs_mkfs::options::{Options, grammar::Group};
+
+use crate::{
+    failure::{About, Failure},
+    text::parse_size,
+};
+
+const LONG_HELP: &str = "\
+The options are those of mkfs.xfs 7.2, and the file systems those that it makes. Sub-options are separated by commas; \
+options may be repeated and may stand behind IMAGE. Called through a link named mkfs.xfs, uxfs behaves as `uxfs mkfs`.
+
+Sizes are bytes, or have a unit: s (sectors), b (blocks), k, m, g, t, p, e. Numbers may be hexadecimal (0x…) or octal \
+(0…).
+
+With SOURCE_DATE_EPOCH (seconds since 1970), DETERMINISTIC_SEED (any value) and -m uuid= in place, two runs make the same \
+bytes.";
+
+/// Arguments of `uxfs mkfs`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: uxfs mkfs --size 1g -L data disk.img",
+    long_about = "Make a file system",
+    after_long_help = format!("{LONG_HELP}\n\nExample: uxfs mkfs --size 1g -L data disk.img"),
+    disable_version_flag = true
+)]
+pub struct Arguments {
+    /// File or block device
+    #[arg(value_name = "IMAGE")]
+    pub image: Option<PathBuf>,
+    /// Size of the file system; a file is made or made larger for it
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: Option<u64>,
+    /// Make allocation groups for the size that it will be grown to
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub grow_to: Option<u64>,
+    /// Blocks: size=
+    #[arg(short = 'b', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    block: Vec<String>,
+    /// Configuration files: options=, defaults=, makecfg=
+    #[arg(short = 'c', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    config: Vec<String>,
+    /// Data section: agcount=, agsize=, concurrency=, cowextsize=, daxinherit=, extszinherit=, file, name=, noalign,
+    /// projinherit=, rtinherit=, sectsize=, size=, su=, sw=, sunit=, swidth=
+    #[arg(short = 'd', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    data: Vec<String>,
+    /// Inodes: size=, perblock=, maxpct=, sparse=, nrext64=, exchange=, max_atomic_write=, align=, attr=, projid32bit=
+    #[arg(short = 'i', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    inode: Vec<String>,
+    /// Log: agnum=, concurrency=, internal, lazy-count=, sectsize=, size=, su=, sunit=, version=
+    #[arg(short = 'l', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    log: Vec<String>,
+    /// Metadata: autofsck=, bigtime=, crc=, finobt=, inobtcount=, reflink=, rmapbt=, uuid=
+    #[arg(short = 'm', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    metadata: Vec<String>,
+    /// Names: size=, version=2|ci, ftype=, parent=
+    #[arg(short = 'n', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    naming: Vec<String>,
+    /// Prototype: file=, atime=, slashes_are_spaces=
+    #[arg(short = 'p', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    proto: Vec<String>,
+    /// Realtime section (not supported): extsize=, noalign
+    #[arg(short = 'r', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    realtime: Vec<String>,
+    /// Sectors: size=
+    #[arg(short = 's', value_name = "SUBOPTIONS", allow_hyphen_values = true)]
+    sector: Vec<String>,
+    /// Label, at most 12 bytes
+    #[arg(short = 'L', value_name = "LABEL", allow_hyphen_values = true, overrides_with = "label")]
+    label: Option<OsString>,
+    /// Overwrite what is there
+    #[arg(short = 'f', overrides_with = "force")]
+    pub force: bool,
+    /// Keep what the device holds where the file system needs it not: no discard
+    #[arg(short = 'K', overrides_with = "keep")]
+    pub keep: bool,
+    /// Print what would be made, and make nothing
+    #[arg(short = 'N', overrides_with = "dry_run")]
+    pub dry_run: bool,
+    /// Print nothing
+    #[arg(short = 'q', overrides_with = "quiet")]
+    pub quiet: bool,
+    /// Print the version
+    #[arg(short = 'V', action = ArgAction::SetTrue, overrides_with = "print_version")]
+    pub print_version: bool,
+    /// Take sizes that nobody supports: below 300 MiB, a single group, a log below 64 MiB
+    #[arg(long, overrides_with = "unsupported")]
+    unsupported: bool,
+}
+
+impl Arguments {
+    /// The options, configuration files not yet read.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let mut options = Options::default();
+        options.allow_unsupported = self.unsupported;
+        options.grow_to_bytes = self.grow_to;
+        options.size_bytes = self.size;
+        let groups = [
+            (Group::Block, &self.block),
+            (Group::Config, &self.config),
+            (Group::Data, &self.data),
+            (Group::Inode, &self.inode),
+            (Group::Log, &self.log),
+            (Group::Metadata, &self.metadata),
+            (Group::Naming, &self.naming),
+            (Group::Proto, &self.proto),
+            (Group::Realtime, &self.realtime),
+            (Group::Sector, &self.sector),
+        ];
+        for (group, arguments) in groups {
+            arguments.iter().try_for_each(|argument| options.add(group, argument))?;
+        }
+        if let Some(label) = &self.label {
+            options.set_label(label.as_bytes()).map_err(Failure::from).about("-L")?;
+        }
+        Ok(options)
+    }
+}

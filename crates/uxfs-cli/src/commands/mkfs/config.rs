@@ -1,0 +1,43 @@
+//! Configuration files of `uxfs mkfs`.
+
+use std::fs;
+
+use uxfs_mkfs::{
+    layout::Layout,
+    options::{Options, Source, config_file, grammar::Setting},
+};
+
+use crate::failure::{About, Exit, Failure, Outcome};
+
+/// The largest file that is read: some hundred times what any can usefully hold.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Reads the files that the options name.
+pub fn read_files(options: &mut Options) -> Result<(), Failure> {
+    for (setting, source) in
+        [(Setting::ConfigOptions, Source::Given), (Setting::ConfigDefaults, Source::Defaults)]
+    {
+        if let Some(path) = options.text(setting).map(str::to_owned) {
+            let text = read(&path).about(&path)?;
+            options.add_config(&text, source).map_err(Failure::from).about(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &str) -> Result<String, Failure> {
+    let cannot = |error| Failure::failed(format!("cannot read it: {error}"));
+    let length = fs::metadata(path).map_err(cannot)?.len();
+    if length > MAX_BYTES {
+        return Err(Failure::failed("too large for a configuration file"));
+    }
+    fs::read_to_string(path).map_err(cannot)
+}
+
+/// Writes a file that makes the same features again.
+pub fn write_file(options: &Options, layout: &Layout, path: &str) -> Outcome {
+    let text = config_file::write(options, layout);
+    let cannot = |error| Failure::failed(format!("cannot write it: {error}")).about(path);
+    fs::write(path, text).map_err(cannot)?;
+    Ok(Exit::Success)
+}

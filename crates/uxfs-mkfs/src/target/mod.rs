@@ -1,0 +1,291 @@
+//! The file or block device that a file system is made on.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`signatures`] | what it seems to hold already |
+//! | [`busy`] | whether somebody uses it |
+//! | [`block_device`] | what the kernel says of a block device |
+//! | [`clear`] | making it forget |
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::fs::{OFlags, SeekFrom, seek};
+use thiserror::Error;
+use uxfs_block::{
+    device::{BlockDevice, DeviceError},
+    engine,
+};
+
+mod block_device;
+pub mod busy;
+pub mod clear;
+pub mod signatures;
+
+pub use busy::Use;
+pub use signatures::Signature;
+
+use crate::layout::{DeviceFacts, Layout};
+
+/// Why a file system cannot be made there.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// There is nothing, and nobody said how large it should be.
+    #[error("there is no such file; --size SIZE makes one")]
+    Missing,
+    /// Neither a file nor a block device.
+    #[error("neither a file nor a block device")]
+    WrongType,
+    /// In use.
+    #[error("it is mounted at {}", .0.display())]
+    Mounted(PathBuf),
+    /// In use.
+    #[error("it is in use as swap space")]
+    Swap,
+    /// The kernel, a RAID or another program uses it.
+    #[error("the device is in use")]
+    Busy,
+    /// It holds something.
+    #[error("it seems to hold {}; -f overwrites it", .0.name)]
+    Occupied(Signature),
+    /// Block devices have the size they have.
+    #[error("a block device cannot be made larger")]
+    FixedSize,
+    /// The system says no.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+fn failed(doing: &'static str) -> impl FnOnce(io::Error) -> TargetError {
+    move |source| TargetError::System { doing, source }
+}
+
+/// What size a file gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FileSize {
+    /// The one it has.
+    #[default]
+    Present,
+    /// At least this; made where there is none.
+    AtLeast(u64),
+    /// Exactly this, and nothing of what it held; made where there is none.
+    Exactly(u64),
+}
+
+/// An opened file or block device.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    /// None where it is only thought of: a file that does not exist, in a dry run.
+    file: Option<File>,
+    facts: DeviceFacts,
+    is_block_device: bool,
+    /// Made by us, and to be removed if no file system comes of it.
+    is_new: bool,
+    /// Nothing was in it.
+    is_blank: bool,
+    /// What was in it goes before anything else.
+    is_truncated: bool,
+}
+
+impl Target {
+    /// Opens what is at `path`. In a dry run nothing is created or changed.
+    ///
+    /// # Errors
+    /// It cannot be used, or is in use.
+    pub fn open(path: &Path, size: FileSize, is_dry_run: bool) -> Result<Self, TargetError> {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.file_type().is_block_device() => {
+                Self::open_block_device(path, &metadata, size, is_dry_run)
+            }
+            Ok(metadata) if metadata.is_file() => Self::open_file(path, &metadata, size, is_dry_run),
+            Ok(_) => Err(TargetError::WrongType),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::create(path, size, is_dry_run),
+            Err(error) => Err(failed("open it")(error)),
+        }
+    }
+
+    fn create(path: &Path, size: FileSize, is_dry_run: bool) -> Result<Self, TargetError> {
+        let bytes = match size {
+            FileSize::Present => return Err(TargetError::Missing),
+            FileSize::AtLeast(bytes) | FileSize::Exactly(bytes) => bytes,
+        };
+        let mut target = Self {
+            path: path.to_path_buf(),
+            file: None,
+            facts: DeviceFacts::file(bytes),
+            is_block_device: false,
+            is_new: !is_dry_run,
+            is_blank: true,
+            is_truncated: false,
+        };
+        if !is_dry_run {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+            let file = file.map_err(failed("create it"))?;
+            // From here on dropping the target removes the file.
+            target.file = Some(file);
+            target.with_file(|file| file.set_len(bytes)).map_err(failed("set its size"))?;
+        }
+        Ok(target)
+    }
+
+    fn open_file(
+        path: &Path,
+        metadata: &fs::Metadata,
+        size: FileSize,
+        is_dry_run: bool,
+    ) -> Result<Self, TargetError> {
+        refuse_use(metadata)?;
+        let file = OpenOptions::new().read(true).write(!is_dry_run).open(path).map_err(failed("open it"))?;
+        let now_bytes = metadata.len();
+        let bytes = match size {
+            FileSize::Present => now_bytes,
+            FileSize::AtLeast(bytes) => bytes.max(now_bytes),
+            FileSize::Exactly(bytes) => bytes,
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            file: Some(file),
+            facts: DeviceFacts::file(bytes),
+            is_block_device: false,
+            is_new: false,
+            is_blank: now_bytes == 0,
+            is_truncated: matches!(size, FileSize::Exactly(_)),
+        })
+    }
+
+    fn open_block_device(
+        path: &Path,
+        metadata: &fs::Metadata,
+        size: FileSize,
+        is_dry_run: bool,
+    ) -> Result<Self, TargetError> {
+        refuse_use(metadata)?;
+        // Exclusively: the kernel then refuses what is mounted, part of a RAID or opened so by others.
+        let exclusive = OFlags::EXCL.bits() as i32;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(!is_dry_run)
+            .custom_flags(if is_dry_run { 0 } else { exclusive })
+            .open(path);
+        let file = file.map_err(|error| match error.raw_os_error() {
+            Some(number) if number == rustix::io::Errno::BUSY.raw_os_error() => TargetError::Busy,
+            _ => failed("open it")(error),
+        })?;
+        let bytes =
+            seek(&file, SeekFrom::End(0)).map_err(|errno| failed("ask for its size")(errno.into()))?;
+        if matches!(size, FileSize::AtLeast(asked) | FileSize::Exactly(asked) if asked > bytes) {
+            return Err(TargetError::FixedSize);
+        }
+        Ok(Self {
+            path: path.to_path_buf(),
+            file: Some(file),
+            facts: block_device::facts(metadata, bytes),
+            is_block_device: true,
+            is_new: false,
+            is_blank: false,
+            is_truncated: false,
+        })
+    }
+
+    /// What the layout must know.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// Refuses what seems to hold something.
+    ///
+    /// # Errors
+    /// It does, or cannot be read.
+    pub fn refuse_occupied(&self) -> Result<(), TargetError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let held_bytes = if self.is_block_device {
+            self.facts.size_bytes
+        } else {
+            file.metadata().map_err(failed("ask for its size"))?.len()
+        };
+        match signatures::find(file, held_bytes).map_err(failed("read it"))? {
+            Some(signature) => Err(TargetError::Occupied(signature)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the device forget what it held, and gives it for writing.
+    ///
+    /// With `discard` a file becomes one hole, and a block device is told that nothing on it is needed. Without, or where
+    /// the device cannot do that, only what must not stay is overwritten with zeros: signatures at both ends, superblocks
+    /// of an older XFS, and the log.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn prepare(&mut self, layout: &Layout, discard: bool) -> Result<Arc<dyn BlockDevice>, TargetError> {
+        if self.is_truncated {
+            self.with_file(|file| file.set_len(0)).map_err(failed("empty it"))?;
+            self.is_blank = true;
+        }
+        if !self.is_block_device {
+            let bytes = self.facts.size_bytes;
+            self.with_file(|file| file.set_len(bytes)).map_err(failed("set its size"))?;
+        }
+        if !self.is_blank {
+            self.with_file(|file| forget(file, layout, self.facts.size_bytes, discard))
+                .map_err(failed("clear it"))?;
+        }
+        let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
+        Ok(engine::open(&self.path, &options)?)
+    }
+
+    fn with_file(&self, act: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+        match &self.file {
+            Some(file) => act(file),
+            None => Err(io::Error::other("it was opened for a dry run")),
+        }
+    }
+
+    /// Keeps the file that was made: there is a file system in it.
+    pub fn keep(mut self) {
+        self.is_new = false;
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Nothing half-made stays behind; if it cannot be removed, it says by itself that it is not finished.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn refuse_use(metadata: &fs::Metadata) -> Result<(), TargetError> {
+    match busy::find(metadata) {
+        None => Ok(()),
+        Some(Use::Mounted(place)) => Err(TargetError::Mounted(place)),
+        Some(Use::Swap) => Err(TargetError::Swap),
+    }
+}
+
+fn forget(file: &File, layout: &Layout, size_bytes: u64, discard: bool) -> io::Result<()> {
+    if discard && clear::punch(file, 0..size_bytes)? {
+        return Ok(());
+    }
+    let mut ranges = clear::old_superblocks(file, size_bytes);
+    ranges.push(0..clear::SIGNATURE_BYTES.min(size_bytes));
+    ranges.push(size_bytes.saturating_sub(clear::SIGNATURE_BYTES)..size_bytes);
+    ranges.push(layout.must_read_as_zeros());
+    ranges.into_iter().try_for_each(|range| clear::zero(file, range))
+}
