@@ -1,4 +1,5 @@
 //! Empty images beside those of mkfs.xfs: with uuid, time and seed given, every byte is the same.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -114,7 +114,7 @@ pub fn format(
 /// Writes the empty image, which goes on saying that it is not finished.
 ///
 /// # Errors
-/// As [`format`].
+/// As [`format()`].
 pub fn begin<'a>(
     device: &'a dyn BlockDevice,
     layout: &Layout,

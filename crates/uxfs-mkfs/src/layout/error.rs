@@ -231,6 +231,9 @@ pub enum LayoutError {
         /// What is too small.
         what: &'static str,
     },
+    /// No size is enough for what shall be in it.
+    #[error("no file system is large enough")]
+    NeverEnough,
     /// `--grow-to` below the size.
     #[error("--grow-to: {bytes} bytes are less than the file system has now, {now_bytes}")]
     GrowTo {

@@ -40,12 +40,19 @@ pub fn first_chunk_block(first_free: u64, alignment: InodeAlignment, stripe: Str
 
 /// Most of the space that inodes may take, in per cent.
 pub fn max_percent(options: &Options, data_bytes: u64) -> u8 {
-    const TIB: u64 = 1 << 40;
     match options.number(Setting::InodeMaxPercent) {
         Some(percent) => percent as u8, // At most 100.
-        None if data_bytes < TIB => 25,
-        None if data_bytes < 50 * TIB => 5,
-        None => 1,
+        None => usual_max_percent(data_bytes),
+    }
+}
+
+/// The same where nothing was asked: less of a larger file system.
+pub fn usual_max_percent(data_bytes: u64) -> u8 {
+    const TIB: u64 = 1 << 40;
+    match data_bytes {
+        ..TIB => 25,
+        bytes if bytes < 50 * TIB => 5,
+        _ => 1,
     }
 }
 

@@ -11,6 +11,7 @@
 //! | [`inodes`] | inode alignment, root directory, inherited hints |
 //! | [`tables`] | where the trees of a group begin |
 //! | [`space`] | which blocks of a group are used, by whom, and which are free |
+//! | [`smallest`] | the smallest file system that is large enough |
 //! | [`error`] | refusals and warnings |
 //!
 //! The decisions are those of mkfs.xfs 7.2, whose output for some hundred option sets the tests compare. A layout costs
@@ -20,8 +21,9 @@
 //! With [`grow_to_bytes`](Options::grow_to_bytes) groups have the size that a file system of that size would have, so
 //! that growing it to there adds few and large ones: XFS never changes the group size later. The file system may then
 //! be one short group. Limits of this:
-//! * one group means no second superblock: if the first sector is lost, `xfs_repair` has nothing to rebuild it from
-//!   until the file system has grown;
+//! * one group means no second superblock: until the file system has grown, `xfs_repair` has nothing to compare the
+//!   first one with and wants `-o force_geometry`, and nothing to rebuild it from if it is lost;
+//! * one group means one lock for all who allocate space or inodes, until it has grown;
 //! * a tail of less than 16 MiB behind the last whole group is left out, as always;
 //! * the log does not grow: it has the size that fits the file system as it is made (`-l size=` makes it larger);
 //! * the largest possible trees, and with them the smallest log and the space that the kernel keeps back, are those of
@@ -45,6 +47,7 @@ pub mod groups;
 pub mod inodes;
 pub mod log;
 pub mod sizes;
+pub mod smallest;
 pub mod space;
 pub mod stripe;
 pub mod tables;
@@ -232,7 +235,7 @@ impl Layout {
         self.root_chunk_block << self.sizes.inodes_per_block().ilog2()
     }
 
-    /// What must read as zeros in front of [`format`](crate::empty::format), as byte ranges of the device: the log behind
+    /// What must read as zeros in front of [`format()`](crate::empty::format), as byte ranges of the device: the log behind
     /// its first record.
     pub fn must_read_as_zeros(&self) -> std::ops::Range<u64> {
         let first_block = u64::from(self.log.group) * self.groups.blocks + u64::from(self.log.start_block);

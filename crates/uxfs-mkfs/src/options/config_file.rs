@@ -1,10 +1,10 @@
 //! Configuration files: `[section]`, then `name = value` lines; `#` and `;` begin comments.
 
 use super::{
-    OptionError, Options,
+    OptionError,
     grammar::{Group, Setting},
 };
-use crate::layout::{Layout, Sizes};
+use crate::layout::{Layout, Sizes, inodes};
 
 /// One line that sets something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Vec<Line>, OptionError> {
 
 /// Writes what gives the same features again, in the form of mkfs.xfs. Sizes and places are left out: they belong to the
 /// device.
-pub fn write(options: &Options, layout: &Layout) -> String {
+pub fn write(layout: &Layout) -> String {
     let (sizes, features) = (&layout.sizes, &layout.features);
     let mut file = Writer::default();
     file.section(Group::Block);
@@ -67,20 +67,22 @@ pub fn write(options: &Options, layout: &Layout) -> String {
         file.line(Setting::MetadataAutoFsck, value);
     }
     file.section(Group::Data);
-    let inherited = [
-        Setting::DataRealtimeInherit,
-        Setting::DataProjectInherit,
-        Setting::DataExtentSizeInherit,
-        Setting::DataCowExtentSize,
-        Setting::DataDaxInherit,
-    ];
-    inherited.into_iter().for_each(|setting| file.number_of(options, setting));
+    let inherited = &layout.inheritance;
+    let hint = |blocks: Option<u32>| blocks.unwrap_or(0);
+    file.unless_usual(Setting::DataRealtimeInherit, inherited.realtime.into(), 0);
+    if let Some(project) = inherited.project_id {
+        file.line(Setting::DataProjectInherit, project);
+    }
+    file.unless_usual(Setting::DataExtentSizeInherit, hint(inherited.extent_size_blocks), 0);
+    file.unless_usual(Setting::DataCowExtentSize, hint(inherited.cow_extent_size_blocks), 0);
+    file.unless_usual(Setting::DataDaxInherit, inherited.direct_access.into(), 0);
     file.section(Group::Inode);
     file.switch(Setting::InodeSparse, features.sparse_inodes);
     file.switch(Setting::InodeLargeExtentCounts, features.large_extent_counts);
     file.switch(Setting::InodeExchange, features.exchange_range);
+    let usual = inodes::usual_max_percent(layout.data_bytes());
+    file.unless_usual(Setting::InodeMaxPercent, layout.inode_max_percent.into(), usual.into());
     file.unless_usual(Setting::InodeSize, sizes.inode_bytes, Sizes::DEFAULT_INODE_BYTES);
-    file.number_of(options, Setting::InodeMaxPercent);
     file.section(Group::Log);
     file.section(Group::Naming);
     let usual = Sizes::default_directory_block_bytes(sizes.block_bytes);
@@ -116,12 +118,6 @@ impl Writer {
     fn unless_usual(&mut self, setting: Setting, value: u32, usual: u32) {
         if value != usual {
             self.line(setting, value);
-        }
-    }
-
-    fn number_of(&mut self, options: &Options, setting: Setting) {
-        if let Some(number) = options.number(setting) {
-            self.line(setting, number);
         }
     }
 }

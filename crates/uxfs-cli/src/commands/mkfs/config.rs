@@ -35,8 +35,8 @@ fn read(path: &str) -> Result<String, Failure> {
 }
 
 /// Writes a file that makes the same features again.
-pub fn write_file(options: &Options, layout: &Layout, path: &str) -> Outcome {
-    let text = config_file::write(options, layout);
+pub fn write_file(layout: &Layout, path: &str) -> Outcome {
+    let text = config_file::write(layout);
     let cannot = |error| Failure::failed(format!("cannot write it: {error}")).about(path);
     fs::write(path, text).map_err(cannot)?;
     Ok(Exit::Success)

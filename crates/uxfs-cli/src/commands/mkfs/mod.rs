@@ -57,7 +57,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         target.refuse_occupied()?;
     }
     if let Some(path) = options.text(Setting::ConfigMake) {
-        return config::write_file(options, &layout, path);
+        return config::write_file(&layout, path);
     }
     let (identity, problem) = Identity::from_environment(options.uuid()?, |name| std::env::var_os(name));
     if let Some(problem) = problem {
