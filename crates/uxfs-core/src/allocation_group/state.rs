@@ -17,6 +17,7 @@ use zerocopy::big_endian::U32;
 
 use super::{
     free_space::{free_list::FreeListNeeds, reservation::Reservation},
+    reverse_map::WaitingOwners,
     trees::Fingers,
 };
 use crate::{
@@ -30,6 +31,8 @@ use crate::{
 pub struct GroupState {
     group: AgNumber,
     headers: Option<Box<Headers>>,
+    /// What the tree of owners is still to be told.
+    pub(crate) waiting_owners: WaitingOwners,
 }
 
 /// What is read from the group's header sectors.
@@ -55,7 +58,7 @@ pub struct Headers {
 impl GroupState {
     /// Of a group whose headers have not been read.
     pub fn new(group: AgNumber) -> Self {
-        Self { group, headers: None }
+        Self { group, headers: None, waiting_owners: WaitingOwners::default() }
     }
 
     /// Which group it is.
@@ -143,7 +146,7 @@ impl GroupState {
         Ok((&mut headers.free_list, &mut headers.free_space))
     }
 
-    /// Brings the group's header sectors up to date.
+    /// Brings the group's header sectors up to date. Owners that wait must have been noted before.
     ///
     /// # Errors
     /// The device; damage found when a sector is read again.

@@ -19,7 +19,7 @@ use crate::{
     allocation_group::state::GroupState,
     error::{OperationError, Result},
     mount::MountOptions,
-    transaction::CounterChanges,
+    transaction::{CounterChanges, Transaction},
 };
 
 /// Groups, counters, and how changes become durable.
@@ -115,6 +115,18 @@ impl FileSystem {
         Ok(())
     }
 
+    /// Has the trees of all groups told what waits in memory.
+    fn settle_groups(&self, writing: &Writing) -> Result<()> {
+        let mut transaction = Transaction::begin(self)?;
+        for (group, state) in self.geometry.groups().zip(&writing.groups) {
+            if !state.lock().waiting_owners.is_empty() {
+                transaction.group(group)?.settle_owners()?;
+                transaction.commit()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
     /// counters, each behind a flush.
     ///
@@ -122,6 +134,7 @@ impl FileSystem {
     /// The device failed; bytes that must not be written. The image is then unfinished.
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
+        self.settle_groups(writing)?;
         let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode);
         for group in &writing.groups {
             group.lock().store(&mut buffers)?;
