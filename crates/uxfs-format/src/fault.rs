@@ -17,8 +17,8 @@ use crate::{
         remote::RemoteValueFault, shortform::AttributeShortformFault,
     },
     btree::{
-        check::BtreeFault, extent_map::ExtentMapFault, reference_count::ReferenceCountFault,
-        reverse_map::ReverseMapFault,
+        check::BtreeFault, extent_map::ExtentMapFault, inode_index::InodeIndexFault,
+        reference_count::ReferenceCountFault, reverse_map::ReverseMapFault,
     },
     directory::{
         block::DirectoryBlockFault, data::DirectoryDataFault, free_index::FreeIndexFault,
@@ -147,6 +147,9 @@ pub enum Fault {
     /// Block of any btree.
     #[error(transparent)]
     Btree(#[from] BtreeFault),
+    /// Inode chunks beside what they should say.
+    #[error(transparent)]
+    InodeIndex(#[from] InodeIndexFault),
     /// Reverse mappings beside what they should say.
     #[error(transparent)]
     ReverseMap(#[from] ReverseMapFault),

@@ -408,22 +408,3 @@ fn what_is_no_directory_is_refused() {
         assert!(matches!(opened, Err(SourceError::Io { .. })), "{path:?}");
     }
 }
-
-#[test]
-fn reading_leaves_access_times_alone_where_it_may() {
-    let folder = folder();
-    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
-    let times = fs::FileTimes::new().set_accessed(old);
-    fs::create_dir(folder.path().join("directory")).unwrap();
-    fs::write(folder.path().join("directory/small"), b"small").unwrap();
-    fs::write(folder.path().join("large"), vec![1; 100_000]).unwrap();
-    let paths = ["directory/small", "large", "directory", "."].map(|path| folder.path().join(path));
-    for path in &paths {
-        File::open(path).unwrap().set_times(times).unwrap();
-    }
-    let names = walk(&mut open(folder.path(), options(2))).unwrap();
-    assert_eq!(names.len(), 3);
-    for path in &paths {
-        assert_eq!(fs::metadata(path).unwrap().accessed().unwrap(), old, "{path:?}");
-    }
-}

@@ -4,10 +4,13 @@
 //! once and keeps them with the inode. A map holds 16 bytes for each extent, as the disk does, and is never larger
 //! than the blocks it was read from.
 //!
+//! Changing is in [`edit`].
+//!
 //! Invariants of a map: extents ascend and do not overlap; each has a length and lies within one allocation group,
 //! behind its headers (not in realtime files); there are as many as the inode counts; none in an attribute fork is
 //! unwritten.
 
+pub mod edit;
 mod read;
 
 pub use uxfs_format::btree::extent_map::Extent;

@@ -30,6 +30,8 @@ pub(super) struct Writing {
     /// Counts allocations that may go anywhere.
     group_rotor: AtomicU32,
     counters: Counters,
+    /// Group of the next directory.
+    directory_rotor: AtomicU32,
     pub(super) random: RandomNumbers,
 }
 
@@ -59,8 +61,15 @@ impl FileSystem {
             free_inodes: AtomicI64::new(superblock.free_inodes.get().cast_signed()),
             free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
         };
-        let (group_rotor, random) = (AtomicU32::new(0), RandomNumbers::new());
-        file_system.writing = Some(Writing { mode: Mode::Bulk, groups, group_rotor, counters, random });
+        let rotor = || AtomicU32::new(0);
+        file_system.writing = Some(Writing {
+            mode: Mode::Bulk,
+            groups,
+            group_rotor: rotor(),
+            directory_rotor: rotor(),
+            counters,
+            random: RandomNumbers::new(),
+        });
         Ok(file_system)
     }
 
@@ -85,6 +94,13 @@ impl FileSystem {
     pub(crate) fn group_rotor(&self) -> &AtomicU32 {
         static NOBODY_ALLOCATES: AtomicU32 = AtomicU32::new(0);
         self.writing.as_ref().map_or(&NOBODY_ALLOCATES, |writing| &writing.group_rotor)
+    }
+
+    /// The group in which the next directory is to begin: one after the other, so that their files spread too.
+    #[doc(alias = "m_agirotor")]
+    pub(crate) fn next_directory_group(&self) -> AgNumber {
+        let turn = self.writing.as_ref().map_or(0, |writing| writing.directory_rotor.fetch_add(1, Relaxed));
+        AgNumber::new(turn % self.geometry.ag_count.max(1))
     }
 
     pub(crate) fn group_state(&self, group: AgNumber) -> Result<&Arc<Mutex<GroupState>>> {
@@ -115,16 +131,16 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Has the trees of all groups told what waits in memory.
-    fn settle_groups(&self, writing: &Writing) -> Result<()> {
+    /// Brings the trees of inode chunks up to date.
+    fn store_current_chunks(&self) -> Result<()> {
         let mut transaction = Transaction::begin(self)?;
-        for (group, state) in self.geometry.groups().zip(&writing.groups) {
-            if !state.lock().waiting_owners.is_empty() {
-                transaction.group(group)?.settle_owners()?;
-                transaction.commit()?;
+        for group in self.geometry.groups() {
+            // A group that nobody has touched is left alone.
+            if self.group_state(group)?.lock().is_loaded() {
+                transaction.group(group)?.store_current_chunk()?;
             }
         }
-        Ok(())
+        transaction.commit()
     }
 
     /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
@@ -134,7 +150,7 @@ impl FileSystem {
     /// The device failed; bytes that must not be written. The image is then unfinished.
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
-        self.settle_groups(writing)?;
+        self.store_current_chunks()?;
         let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode);
         for group in &writing.groups {
             group.lock().store(&mut buffers)?;

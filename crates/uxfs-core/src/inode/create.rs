@@ -123,7 +123,7 @@ impl NewInode {
 
 /// Flags that new inodes have because the file system has the features.
 #[doc(alias = "new_diflags2")]
-fn feature_flags2(geometry: &Geometry) -> InodeFlags2 {
+pub(crate) fn feature_flags2(geometry: &Geometry) -> InodeFlags2 {
     let has = |feature| geometry.features.incompatible.contains(feature);
     let mut flags = InodeFlags2::empty();
     flags.set(InodeFlags2::BIG_TIME, has(Incompatible::BIG_TIME));
@@ -132,7 +132,7 @@ fn feature_flags2(geometry: &Geometry) -> InodeFlags2 {
 }
 
 /// The core of an inode that has never been in use: what a chunk is full of when it is made.
-fn unused_core(number: InodeNumber, generation: u32, geometry: &Geometry) -> InodeCore {
+pub(crate) fn unused_core(number: InodeNumber, generation: u32, geometry: &Geometry) -> InodeCore {
     let mut core = InodeCore::new_zeroed();
     core.magic = U16::new(MAGIC);
     core.version = VERSION;
@@ -184,6 +184,18 @@ impl EditInode {
 }
 
 impl Transaction<'_> {
+    /// Takes an inode near `parent` and makes it what `new` says. It has no name yet and its place on disk still says
+    /// that it is free: [`store_inode`](Self::store_inode) changes that.
+    ///
+    /// # Errors
+    /// No space for inodes; as for [`EditInode::new`]; damage; the device.
+    #[doc(alias = "xfs_dialloc")]
+    pub fn create_inode(&mut self, parent: InodeNumber, new: &NewInode) -> Result<EditInode> {
+        let is_directory = FileType::from_mode(new.mode) == Some(FileType::Directory);
+        let number = self.allocate_inode(parent, is_directory)?;
+        self.new_inode(number, new)
+    }
+
     /// Makes an inode that has been taken what `new` says.
     ///
     /// # Errors

@@ -9,14 +9,20 @@
 //! | `read` | from a number to an inode |
 //! | [`edit`] | an inode that is being changed |
 //! | [`create`] | new inodes |
+//! | `allocate` | finding free inodes, making chunks of new ones |
+//! | `free` | giving inodes back |
+//! | `unlinked` | the lists of inodes without a name |
 //! | [`scan`] | every inode in use, from many threads |
 //! | [`set`] | sets of inode numbers |
 
+mod allocate;
 pub mod create;
 pub mod edit;
+mod free;
 mod read;
 pub mod scan;
 pub mod set;
+mod unlinked;
 
 use std::sync::{Arc, OnceLock};
 

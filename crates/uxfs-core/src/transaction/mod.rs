@@ -87,6 +87,11 @@ impl<'fs> Transaction<'fs> {
         self.file_system
     }
 
+    /// Changes of the superblock's counters that are not among those of the file system yet.
+    pub(crate) fn counter_changes(&self) -> CounterChanges {
+        self.counters
+    }
+
     /// The buffers it changes.
     pub fn buffers(&mut self) -> &mut TransactionBuffers<'fs> {
         &mut self.buffers

@@ -197,9 +197,7 @@ impl StreamSource for TarSource {
                     self.items = items.into_iter();
                     self.problems.extend(problems);
                 }
-                // Of an entry that has no content: passed over like any that nobody reads.
-                Some(_) => {}
-                None => return Ok(None),
+                _ => return Ok(None),
             }
         }
     }

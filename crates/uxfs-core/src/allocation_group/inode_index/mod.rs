@@ -1,4 +1,6 @@
-//! Inode chunks of a group.
+//! Inode chunks of a group: reading them here, changing them in [`edit`].
+
+pub(crate) mod edit;
 
 use uxfs_format::{
     btree::inode_index::{FreeInodeIndex, InodeChunk, InodeIndex},

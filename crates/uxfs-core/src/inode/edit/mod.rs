@@ -16,6 +16,8 @@ mod load;
 pub mod room;
 mod store;
 
+pub(crate) use store::next_unlinked_of;
+
 use uxfs_format::{
     btree::extent_map::Extent,
     geometry::Geometry,

@@ -71,7 +71,7 @@ impl EditInode {
 }
 
 /// The field of an inode that names the next one without a name.
-fn next_unlinked_of(inode: &mut [u8]) -> Option<&mut [u8; 4]> {
+pub(crate) fn next_unlinked_of(inode: &mut [u8]) -> Option<&mut [u8; 4]> {
     inode.get_mut(NEXT_UNLINKED_OFFSET_BYTES..)?.first_chunk_mut()
 }
 

@@ -1,0 +1,30 @@
+//! Changing where the contents of a fork lie.
+//!
+//! All changes are made in the list of extents of an [`EditInode`](crate::inode::edit::EditInode); where the list does not
+//! fit the inode, the same change is made in the fork's btree. Blocks are allocated and mapped here; what else must
+//! know of it (reverse maps, reference counts, free space) learns it through deferred work.
+//!
+//! ```text
+//! map_blocks ──▶ allocate ──▶ list: what changes ──▶ the list, and the btree if there is one ──▶ deferred: owners
+//! unmap_blocks ─────────────▶ list: what changes ──▶ the list, and the btree if there is one ──▶ deferred: owners, free
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `list` | what a change comes to, as pure functions |
+//! | [`map`] | allocating and mapping blocks |
+//! | [`unmap`] | taking blocks away, truncating |
+//! | [`convert`] | written and unwritten |
+//! | `splice` | making a change: in the list, in the btree, from one to the other |
+//! | `tree` | the btree's blocks |
+//! | [`fork_offset`] | moving the border between the forks |
+//! | [`sectors`] | where blocks of a fork lie on the device |
+
+pub mod convert;
+pub mod fork_offset;
+mod list;
+pub mod map;
+pub mod sectors;
+mod splice;
+mod tree;
+pub mod unmap;

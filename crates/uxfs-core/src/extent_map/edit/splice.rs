@@ -1,0 +1,56 @@
+//! Making a change: in the list of extents, in the btree, and from the one form to the other.
+
+use uxfs_format::inode::Fork;
+
+use super::list::Splice;
+use crate::{
+    error::{OperationError, Result},
+    inode::edit::{EditExtents, EditFork, EditInode, room::inline_extents_max},
+    transaction::Transaction,
+};
+
+impl Transaction<'_> {
+    /// Makes a change in the list, and in the btree where there is one; moves the extents out of the inode where they
+    /// do not fit it any more, and back in where they do.
+    pub(super) fn splice_extents(
+        &mut self,
+        inode: &mut EditInode,
+        fork: Fork,
+        splice: &Splice,
+    ) -> Result<()> {
+        let geometry = self.file_system().geometry();
+        let most = inode.core.extent_count_max(fork);
+        let extents = extents_mut(inode, fork)?;
+        let count = (extents.extents.len() as u64).saturating_add_signed(splice.growth());
+        if splice.growth() > 0 && count > most {
+            return Err(OperationError::FileTooLarge.into());
+        }
+        let (has_tree, room_bytes) = (extents.root.is_some(), inode.fork_room_bytes(fork, geometry));
+        // A tree that is about to go need not be changed any more.
+        if has_tree && count > inline_extents_max(room_bytes) as u64 {
+            self.change_extent_tree(inode, fork, splice)?;
+        }
+        splice.apply(&mut extents_mut(inode, fork)?.extents);
+        self.settle_extents(inode, fork)
+    }
+
+    /// Gives the extents of a fork the form that they must have in the room that the fork has.
+    pub(super) fn settle_extents(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
+        let room_bytes = inode.fork_room_bytes(fork, self.file_system().geometry());
+        let extents = extents_mut(inode, fork)?;
+        let fits = extents.extents.len() <= inline_extents_max(room_bytes);
+        match (fits, extents.root.is_some()) {
+            (false, false) => self.extents_to_tree(inode, fork),
+            (true, true) => self.tree_to_extents(inode, fork),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The extents of a fork that has such.
+pub(super) fn extents_mut(inode: &mut EditInode, fork: Fork) -> Result<&mut EditExtents> {
+    match inode.fork_mut(fork) {
+        Some(EditFork::Extents(extents)) => Ok(extents),
+        _ => Err(OperationError::WrongFileType.into()),
+    }
+}

@@ -1,0 +1,124 @@
+//! The lists of inodes that have no name any more and are not free yet.
+//!
+//! Each group has 64 lists that begin in its header; an inode is in the one of its number. What is in a list after a
+//! crash is freed by recovery, and an image that is closed in good order has none.
+
+use uxfs_format::{
+    allocation_group::inode_header::{InodeHeaderFault, UNLINKED_BUCKETS},
+    checksum,
+    fault::{Corruption, Location, Structure},
+    field_table::OnDisk,
+    inode::{InodeCore, core::CHECKSUM_OFFSET_BYTES},
+    units::{AgInode, AgNumber, InodeNumber},
+};
+use zerocopy::big_endian::U32;
+
+use super::edit::next_unlinked_of;
+use crate::{
+    error::{Error, OperationError, Result},
+    transaction::Transaction,
+};
+
+/// A list: which group's, and which of the 64.
+#[derive(Debug, Clone, Copy)]
+struct List {
+    group: AgNumber,
+    bucket: usize,
+}
+
+impl Transaction<'_> {
+    /// Puts an inode at the head of its list.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    #[doc(alias = "xfs_iunlink")]
+    pub fn add_unlinked(&mut self, number: InodeNumber) -> Result<()> {
+        let (list, inode) = self.unlinked_list_of(number)?;
+        let head = self.unlinked_head(list)?;
+        if head == inode {
+            return Err(self.damaged_list(list, inode));
+        }
+        self.set_next_unlinked(number, head)?;
+        self.set_unlinked_head(list, inode)
+    }
+
+    /// Takes an inode out of its list, wherever it is in it.
+    ///
+    /// # Errors
+    /// It is not there; damage; the device.
+    #[doc(alias = "xfs_iunlink_remove")]
+    pub fn remove_unlinked(&mut self, number: InodeNumber) -> Result<()> {
+        let (list, inode) = self.unlinked_list_of(number)?;
+        let next = self.next_unlinked(number)?;
+        let mut at = self.unlinked_head(list)?;
+        if at == inode {
+            self.set_unlinked_head(list, next)?;
+            return self.set_next_unlinked(number, AgInode::NULL);
+        }
+        // No list is longer than there are inodes in the group.
+        let budget = self.group(list.group)?.state.headers()?.inodes.count.get();
+        for _ in 0..budget {
+            if at.is_null() {
+                return Err(OperationError::NoSuchInode.into());
+            }
+            let before = self.file_system().geometry().inode_number(list.group, at);
+            at = self.next_unlinked(before)?;
+            if at == inode {
+                self.set_next_unlinked(before, next)?;
+                return self.set_next_unlinked(number, AgInode::NULL);
+            }
+        }
+        Err(self.damaged_list(list, at))
+    }
+
+    fn unlinked_list_of(&self, number: InodeNumber) -> Result<(List, AgInode)> {
+        let (group, inode) =
+            self.file_system().geometry().split_inode_number(number).ok_or(OperationError::NoSuchInode)?;
+        Ok((List { group, bucket: (inode.get() % UNLINKED_BUCKETS) as usize }, inode))
+    }
+
+    fn unlinked_head(&mut self, list: List) -> Result<AgInode> {
+        let group = self.group(list.group)?;
+        let head = group.state.headers()?.inodes.unlinked.get(list.bucket);
+        Ok(head.map_or(AgInode::NULL, |head| AgInode::new(head.get())))
+    }
+
+    fn set_unlinked_head(&mut self, list: List, inode: AgInode) -> Result<()> {
+        let group = self.group(list.group)?;
+        if let Some(head) = group.state.inodes_mut()?.unlinked.get_mut(list.bucket) {
+            *head = U32::new(inode.get());
+        }
+        Ok(())
+    }
+
+    fn next_unlinked(&mut self, number: InodeNumber) -> Result<AgInode> {
+        let file_system = self.file_system();
+        let cluster = file_system.inode_cluster(number)?.1;
+        let buffer =
+            file_system.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let bytes = buffer.get(cluster.offset_bytes..).unwrap_or_default();
+        let core = InodeCore::prefix_of(bytes).ok_or(OperationError::NoSuchInode)?;
+        Ok(AgInode::new(core.next_unlinked.get()))
+    }
+
+    fn set_next_unlinked(&mut self, number: InodeNumber, next: AgInode) -> Result<()> {
+        let file_system = self.file_system();
+        let (cluster, geometry) = (file_system.inode_cluster(number)?.1, file_system.geometry());
+        let mut buffer =
+            self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let mut edit = buffer.edit();
+        let bytes = edit.range(cluster.offset_bytes, geometry.inode_size());
+        if let Some(field) = next_unlinked_of(bytes) {
+            *field = next.get().to_be_bytes();
+        }
+        checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
+        Ok(())
+    }
+
+    #[cold]
+    fn damaged_list(&self, list: List, inode: AgInode) -> Error {
+        let location = Location { group: Some(list.group), ..Location::default() };
+        let fault = InodeHeaderFault::Unlinked { bucket: list.bucket as u32, inode };
+        Corruption::new(Structure::InodeHeader, location, fault).into()
+    }
+}

@@ -1,0 +1,234 @@
+//! Extent maps that are changed, on file systems of many kinds: judged by our own reader, `xfs_repair` and the kernel.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod random;
+#[path = "../write_images/mod.rs"]
+mod write_images;
+
+use uxfs_core::{
+    error::{Error, OperationError},
+    extent_map::{Extent, edit::map::Mapping},
+    filesystem::FileSystem,
+    inode::edit::EditInode,
+    transaction::Transaction,
+};
+use uxfs_format::{
+    inode::{Fork, ForkFormat},
+    units::{FileBlock, InodeNumber},
+};
+use uxfs_testkit::{judges::Judge, require};
+
+use self::write_images::{TestImage, file};
+
+/// Options of `mkfs.xfs`, and how large the image is in MiB.
+const KINDS: &[(&str, u64, &[&str])] = &[
+    ("default", 300, &[]),
+    ("block-1k", 300, &["-b", "size=1024"]),
+    ("block-64k", 600, &["-b", "size=65536"]),
+    ("inode-2k", 300, &["-i", "size=2048"]),
+    ("no-reverse-map", 300, &["-m", "rmapbt=0"]),
+    ("no-reflink", 300, &["-m", "reflink=0,rmapbt=0", "-n", "parent=0"]),
+    ("small-counts", 300, &["-i", "nrext64=0"]),
+    ("no-parents", 300, &["-n", "parent=0"]),
+];
+
+fn block(number: u64) -> FileBlock {
+    FileBlock::new(number)
+}
+
+fn map(tx: &mut Transaction<'_>, inode: &mut EditInode, start: u64, length: u64) -> Vec<Extent> {
+    tx.map_blocks(inode, Fork::Data, block(start), length, Mapping::default()).unwrap().to_vec()
+}
+
+/// Stores an inode of regular data that ends where its extents do.
+fn finish(mut tx: Transaction<'_>, inode: &mut EditInode) {
+    let end = inode.data.extents().last().map_or(0, |extent| extent.end().get());
+    inode.set_size_bytes(end << tx.file_system().geometry().block_log);
+    tx.store_inode(inode).unwrap();
+    tx.commit().unwrap();
+}
+
+/// What a new mount says of a file.
+fn read_back(image: &TestImage, number: InodeNumber) -> (Vec<Extent>, ForkFormat, u64) {
+    let file_system = image.mount();
+    let inode = file_system.inode(number).unwrap();
+    let map = file_system.extent_map(&inode, Fork::Data).unwrap();
+    (map.iter().collect(), inode.fork_format(Fork::Data).unwrap(), inode.blocks)
+}
+
+fn begin(file_system: &FileSystem, index: usize) -> (Transaction<'_>, EditInode) {
+    let mut tx = Transaction::begin(file_system).unwrap();
+    let inode = tx.load_inode(file(file_system, index)).unwrap();
+    (tx, inode)
+}
+
+#[test]
+fn from_one_extent_to_many_and_back() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    for (name, size, options) in KINDS {
+        let image = TestImage::new(&format!("many extents, {name}"), *size, options, 3);
+        // A hole after each block keeps them apart.
+        let counts = [20_u64, 3000, 1];
+        let mut expected = Vec::new();
+        let file_system = image.mount_bulk();
+        for (index, count) in counts.into_iter().enumerate() {
+            let (mut tx, mut inode) = begin(&file_system, index);
+            let count = if *name == "block-64k" { count.min(1000) } else { count };
+            (0..count).for_each(|number| drop(map(&mut tx, &mut inode, number * 2, 1)));
+            assert_eq!(inode.data.extents().len() as u64, count);
+            expected.push((inode.number, inode.data.extents().to_vec(), inode.data.format()));
+            finish(tx, &mut inode);
+        }
+        file_system.close().unwrap();
+        image.must_be_sound();
+        for (number, extents, format) in &expected {
+            let (found, found_format, _) = read_back(&image, *number);
+            assert_eq!((&found, &found_format), (extents, format), "{name}");
+        }
+        // The holes are filled, and what continues on disk becomes one; then all is taken away again.
+        let file_system = image.mount_bulk();
+        for (index, (_, extents, _)) in expected.iter().enumerate() {
+            let (mut tx, mut inode) = begin(&file_system, index);
+            for extent in extents {
+                map(&mut tx, &mut inode, extent.file_block.get() + 1, 1);
+            }
+            let blocks: u64 = inode.data.extents().iter().map(|extent| extent.length_blocks).sum();
+            assert_eq!(blocks, 2 * extents.len() as u64);
+            finish(tx, &mut inode);
+        }
+        file_system.close().unwrap();
+        image.must_be_sound();
+        let file_system = image.mount_bulk();
+        for index in 0..expected.len() {
+            let (mut tx, mut inode) = begin(&file_system, index);
+            tx.truncate(&mut inode, 5 << file_system.geometry().block_log).unwrap();
+            assert_eq!(
+                inode.data.extents().last().unwrap().end().get().min(5),
+                inode.data.extents().last().unwrap().end().get()
+            );
+            if index == 1 {
+                tx.truncate(&mut inode, 0).unwrap();
+                assert_eq!((inode.blocks(), inode.data.format()), (0, ForkFormat::Extents));
+            }
+            tx.store_inode(&mut inode).unwrap();
+            tx.commit().unwrap();
+        }
+        file_system.close().unwrap();
+        image.must_be_sound();
+    }
+}
+
+#[test]
+fn unwritten_blocks_become_written_and_unwritten_again() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    for (name, size, options) in KINDS.iter().take(2) {
+        let image = TestImage::new(&format!("conversion, {name}"), *size, options, 1);
+        let file_system = image.mount_bulk();
+        let (mut tx, mut inode) = begin(&file_system, 0);
+        let unwritten = Mapping { is_unwritten: true, ..Mapping::default() };
+        tx.map_blocks(&mut inode, Fork::Data, block(10), 2000, unwritten).unwrap();
+        for number in (10..2010).step_by(4) {
+            tx.convert_blocks(&mut inode, block(number), 2, false).unwrap();
+        }
+        assert_eq!(inode.data.format(), ForkFormat::Btree);
+        let extents = inode.data.extents().to_vec();
+        let number = inode.number;
+        finish(tx, &mut inode);
+        file_system.close().unwrap();
+        image.must_be_sound();
+        assert_eq!(read_back(&image, number).0, extents);
+
+        let file_system = image.mount_bulk();
+        let (mut tx, mut inode) = begin(&file_system, 0);
+        tx.convert_blocks(&mut inode, block(0), 5000, true).unwrap();
+        assert!(inode.data.extents().iter().all(|extent| extent.is_unwritten));
+        assert_eq!(inode.data.format(), ForkFormat::Extents);
+        tx.convert_blocks(&mut inode, block(0), 100, false).unwrap();
+        finish(tx, &mut inode);
+        file_system.close().unwrap();
+        image.must_be_sound();
+    }
+}
+
+#[test]
+fn twenty_thousand_extents() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("20 000 extents", 600, &[], 1);
+    let file_system = image.mount_bulk();
+    let (mut tx, mut inode) = begin(&file_system, 0);
+    for number in 0..20_000 {
+        map(&mut tx, &mut inode, number * 3, 1);
+        if number % 1000 == 0 {
+            tx.finish_deferred().unwrap();
+        }
+    }
+    finish(tx, &mut inode);
+    file_system.close().unwrap();
+    image.must_be_sound();
+    let (extents, ..) = read_back(&image, inode.number);
+    assert_eq!(extents, inode.data.extents());
+
+    let file_system = image.mount_bulk();
+    let (mut tx, mut inode) = begin(&file_system, 0);
+    // A hole in the middle, then everything.
+    assert_eq!(tx.unmap_blocks(&mut inode, Fork::Data, block(9000), 30_000).unwrap(), 10_000);
+    tx.finish_deferred().unwrap();
+    assert_eq!(tx.unmap_blocks(&mut inode, Fork::Data, block(0), u64::MAX).unwrap(), 10_000);
+    assert_eq!(inode.blocks(), 0);
+    inode.set_size_bytes(0);
+    tx.store_inode(&mut inode).unwrap();
+    tx.commit().unwrap();
+    file_system.close().unwrap();
+    image.must_be_sound();
+}
+
+#[test]
+fn a_full_file_system_says_so_and_a_mapped_range_is_given_as_it_is() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("full", 300, &[], 2);
+    let file_system = image.mount_bulk();
+    let (mut tx, mut inode) = begin(&file_system, 0);
+    let first = map(&mut tx, &mut inode, 0, 100);
+    let again = map(&mut tx, &mut inode, 50, 100);
+    assert_eq!(again.iter().map(|extent| extent.length_blocks).sum::<u64>(), 100);
+    assert_eq!(again[0].start.get(), first[0].start.get() + 50);
+    let mut next = 1000;
+    let error = loop {
+        match tx.map_blocks(&mut inode, Fork::Data, block(next), 4096, Mapping::default()) {
+            Ok(_) => next += 4096,
+            Err(error) => break error,
+        }
+        tx.finish_deferred().unwrap();
+    };
+    assert!(matches!(error, Error::Operation(OperationError::NoSpace)), "{error:?}");
+    finish(tx, &mut inode);
+    file_system.close().unwrap();
+    image.must_be_sound();
+}
+
+#[test]
+fn the_border_between_the_forks_moves() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("fork offset", 300, &["-n", "parent=0"], 2);
+    let file_system = image.mount_bulk();
+    for (index, count) in [(0, 15), (1, 21)] {
+        let (mut tx, mut inode) = begin(&file_system, index);
+        (0..count).for_each(|number| drop(map(&mut tx, &mut inode, number * 2, 1)));
+        assert_eq!(inode.data.format(), ForkFormat::Extents);
+        // Twelve extents fit before the new border.
+        tx.set_attribute_offset(&mut inode, 192).unwrap();
+        assert_eq!(inode.data.format(), ForkFormat::Btree);
+        tx.set_attribute_offset(&mut inode, 256).unwrap();
+        let fits = count * 16 <= 256;
+        assert_eq!(inode.data.format() == ForkFormat::Extents, fits);
+        assert!(tx.set_attribute_offset(&mut inode, 336).is_err());
+        if index == 1 {
+            tx.remove_attribute_fork(&mut inode).unwrap();
+            assert_eq!(inode.data.format(), ForkFormat::Extents);
+        }
+        finish(tx, &mut inode);
+    }
+    file_system.close().unwrap();
+    // Without attributes a superblock need not say that there are some.
+    image.must_be_sound();
+}

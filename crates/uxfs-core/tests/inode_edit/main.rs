@@ -1,0 +1,257 @@
+//! Inodes taken and given back, on file systems of many kinds. They have no names: `xfs_repair` must call exactly those
+//! disconnected, find nothing else wrong, and nothing at all once they are free again.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+#[path = "../write_images/mod.rs"]
+mod write_images;
+
+use std::collections::BTreeMap;
+
+use uxfs_core::{
+    error::{Error, OperationError},
+    filesystem::FileSystem,
+    inode::create::NewInode,
+    transaction::Transaction,
+};
+use uxfs_format::{
+    inode::DeviceNumber,
+    units::{AgInode, AgNumber, InodeNumber},
+};
+use uxfs_testkit::{judges::Judge, require};
+
+use self::write_images::TestImage;
+
+/// Options of `mkfs.xfs`, and how large the image is in MiB.
+const KINDS: &[(&str, u64, &[&str])] = &[
+    ("default", 300, &[]),
+    ("block-1k", 300, &["-b", "size=1024"]),
+    ("block-64k", 600, &["-b", "size=65536"]),
+    ("inode-2k", 300, &["-i", "size=2048"]),
+    ("no-sparse", 300, &["-i", "sparse=0"]),
+    ("no-free-index", 300, &["-m", "finobt=0,inobtcount=0,rmapbt=0,reflink=0"]),
+    ("no-reverse-map", 300, &["-m", "rmapbt=0"]),
+    ("small-counts", 300, &["-i", "nrext64=0", "-n", "parent=0", "-m", "bigtime=0"]),
+];
+
+/// What the superblock and the groups' headers count: inodes, free ones.
+fn counts(file_system: &FileSystem) -> (u64, u64) {
+    let superblock = file_system.superblock();
+    let by_superblock = (superblock.inode_count.get(), superblock.free_inodes.get());
+    let (mut inodes, mut free) = (0, 0);
+    for group in file_system.geometry().groups() {
+        let header = file_system.inode_header(group).unwrap();
+        inodes += u64::from(header.count.get());
+        free += u64::from(header.free_count.get());
+        let chunks: Vec<_> = file_system.inode_chunks(group).unwrap().map(Result::unwrap).collect();
+        assert_eq!(chunks.iter().map(|chunk| chunk.count).sum::<u32>(), header.count.get());
+        assert_eq!(chunks.iter().map(|chunk| chunk.free_count).sum::<u32>(), header.free_count.get());
+        if let Some(tree) = file_system.free_inode_index(group).unwrap() {
+            let geometry = file_system.geometry();
+            let found: Vec<_> = tree.records().map(|record| record.unwrap().get(geometry)).collect();
+            let expected: Vec<_> = chunks.into_iter().filter(|chunk| chunk.free_count > 0).collect();
+            assert_eq!(found, expected);
+        }
+    }
+    assert_eq!((inodes, free), by_superblock);
+    by_superblock
+}
+
+/// Makes files of all kinds that need no contents.
+fn make(file_system: &FileSystem, count: usize) -> Vec<InodeNumber> {
+    let mut tx = Transaction::begin(file_system).unwrap();
+    let mut parent = file_system.geometry().root_inode;
+    let mut numbers = Vec::new();
+    for index in 0..count {
+        let mode = [0o100_644, 0o020_600, 0o010_644, 0o100_755][index % 4];
+        let device =
+            if mode == 0o020_600 { DeviceNumber { major: 4, minor: 64 } } else { DeviceNumber::default() };
+        let new = NewInode { uid: 1000, gid: 100, device, ..NewInode::new(mode, file_system.now()) };
+        let mut inode = tx.create_inode(parent, &new).unwrap();
+        tx.store_inode(&mut inode).unwrap();
+        numbers.push(inode.number);
+        tx.commit().unwrap();
+        if index % 100 == 99 {
+            // From here on as if this were a directory.
+            parent = tx.allocate_inode(parent, true).unwrap();
+            let new = NewInode::new(0o100_600, file_system.now());
+            let mut inode = tx.new_inode(parent, &new).unwrap();
+            tx.store_inode(&mut inode).unwrap();
+            numbers.push(parent);
+            tx.commit().unwrap();
+        }
+    }
+    numbers
+}
+
+fn free(file_system: &FileSystem, number: InodeNumber) {
+    let mut tx = Transaction::begin(file_system).unwrap();
+    let mut inode = tx.load_inode(number).unwrap();
+    inode.set_link_count(0);
+    tx.free_inode(inode).unwrap();
+    tx.commit().unwrap();
+}
+
+/// In an order that has nothing to do with that in which they were made.
+fn shuffled(mut numbers: Vec<InodeNumber>) -> Vec<InodeNumber> {
+    numbers.sort_by_key(|number| number.get().wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    numbers
+}
+
+fn as_numbers(numbers: &[InodeNumber]) -> Vec<u64> {
+    let mut numbers: Vec<u64> = numbers.iter().map(|number| number.get()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn inodes_come_and_go() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    for (name, size, options) in KINDS {
+        let image = TestImage::new(&format!("inodes, {name}"), *size, options, 0);
+        let before = counts(&image.mount());
+        let file_system = image.mount_bulk();
+        let numbers = make(&file_system, 1500);
+        file_system.close().unwrap();
+        let sorted = as_numbers(&numbers);
+        assert!(sorted.windows(2).all(|pair| pair[0] < pair[1]), "{name}: none twice");
+        let groups: BTreeMap<u64, usize> = numbers.iter().fold(BTreeMap::new(), |mut groups, number| {
+            let (group, _) = file_system.geometry().split_inode_number(*number).unwrap();
+            *groups.entry(u64::from(group.get())).or_default() += 1;
+            groups
+        });
+        assert_eq!(groups.len() as u32, file_system.geometry().ag_count, "{name}: {groups:?}");
+        let mut found = image.disconnected_inodes();
+        found.sort_unstable();
+        assert_eq!(found, sorted, "{name}");
+        let reader = image.mount();
+        let (inodes, free_inodes) = counts(&reader);
+        assert_eq!(inodes - free_inodes, before.0 - before.1 + numbers.len() as u64, "{name}");
+        for number in &numbers {
+            assert!(reader.is_inode_allocated(*number).unwrap());
+            assert_eq!(reader.inode(*number).unwrap().generation, 0x5345_4544);
+        }
+
+        // Half of them, then some new ones in their places, then all.
+        let file_system = image.mount_bulk();
+        let mut numbers = shuffled(numbers);
+        let rest = numbers.split_off(800);
+        numbers.iter().for_each(|number| free(&file_system, *number));
+        let mut all = make(&file_system, 300);
+        all.extend(rest);
+        file_system.close().unwrap();
+        let mut found = image.disconnected_inodes();
+        found.sort_unstable();
+        assert_eq!(found, as_numbers(&all), "{name}");
+        counts(&image.mount());
+
+        let file_system = image.mount_bulk();
+        shuffled(all).into_iter().for_each(|number| free(&file_system, number));
+        file_system.close().unwrap();
+        image.must_be_sound();
+        let after = counts(&image.mount());
+        // Chunks that share a block with others stay.
+        if file_system.geometry().inodes_per_block() <= 64 {
+            assert_eq!(after, before, "{name}");
+        }
+    }
+}
+
+#[test]
+fn lists_of_inodes_without_names() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("unlinked", 300, &[], 0);
+    let file_system = image.mount_bulk();
+    let numbers = make(&file_system, 600);
+    let mut tx = Transaction::begin(&file_system).unwrap();
+    for number in &numbers {
+        tx.add_unlinked(*number).unwrap();
+        tx.commit().unwrap();
+    }
+    file_system.close().unwrap();
+    let reader = image.mount();
+    let mut listed = 0;
+    for group in reader.geometry().groups() {
+        let header = reader.inode_header(group).unwrap();
+        for (bucket, head) in header.unlinked.iter().enumerate() {
+            let mut next = (head.get() != u32::MAX).then(|| AgInode::new(head.get()));
+            while let Some(inode) = next {
+                assert_eq!(inode.get() as usize % 64, bucket);
+                listed += 1;
+                next = reader.inode(reader.geometry().inode_number(group, inode)).unwrap().next_unlinked;
+            }
+        }
+    }
+    assert_eq!(listed, numbers.len());
+
+    let file_system = image.mount_bulk();
+    let mut tx = Transaction::begin(&file_system).unwrap();
+    for number in shuffled(numbers) {
+        tx.remove_unlinked(number).unwrap();
+        assert!(matches!(tx.remove_unlinked(number), Err(Error::Operation(OperationError::NoSuchInode))));
+        let inode = tx.load_inode(number).unwrap();
+        tx.free_inode(inode).unwrap();
+        tx.commit().unwrap();
+    }
+    file_system.close().unwrap();
+    image.must_be_sound();
+}
+
+#[test]
+fn inodes_take_no_more_than_their_share() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("limit", 300, &["-i", "maxpct=1"], 0);
+    let file_system = image.mount_bulk();
+    let mut tx = Transaction::begin(&file_system).unwrap();
+    let root = file_system.geometry().root_inode;
+    let mut numbers = Vec::new();
+    let error = loop {
+        match tx.create_inode(root, &NewInode::new(0o100_644, file_system.now())) {
+            Ok(mut inode) => {
+                tx.store_inode(&mut inode).unwrap();
+                numbers.push(inode.number);
+                tx.commit().unwrap();
+            }
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Operation(OperationError::NoSpace)), "{error}");
+    // It holds groups.
+    drop(tx);
+    let most =
+        file_system.geometry().data_blocks / 100 * u64::from(file_system.geometry().inodes_per_block());
+    assert!(
+        numbers.len() as u64 <= most && numbers.len() as u64 + 128 >= most,
+        "{} of {most}",
+        numbers.len()
+    );
+    for number in numbers {
+        free(&file_system, number);
+    }
+    file_system.close().unwrap();
+    image.must_be_sound();
+}
+
+#[test]
+fn freed_inodes_are_as_linux_leaves_them() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("freed", 300, &[], 2);
+    let file_system = image.mount_bulk();
+    let numbers = make(&file_system, 10);
+    free(&file_system, numbers[3]);
+    free(&file_system, numbers[4]);
+    file_system.close().unwrap();
+    let bytes = image.mount().inode_bytes(numbers[3]).unwrap();
+    let core = uxfs_format::inode::verify_inode(&bytes, numbers[3], file_system.geometry()).unwrap();
+    let kept = (core.uid.get(), core.flags2.get(), core.generation.get());
+    assert_eq!(kept, (1000, 0x18, 0x5345_4545));
+    assert_eq!((core.format, core.attribute_format, core.fork_offset, core.link_count.get()), (2, 2, 0, 0));
+    assert!(core.is_free() && !core.was_never_used());
+    assert!(bytes[176..].iter().all(|byte| *byte == 0));
+    assert!(matches!(image.mount().inode(numbers[3]), Err(Error::Operation(OperationError::NoSuchInode))));
+    // The lowest free inode of the chunk is taken first.
+    let file_system = image.mount_bulk();
+    let mut tx = Transaction::begin(&file_system).unwrap();
+    let taken = tx.allocate_inode(file_system.geometry().root_inode, false).unwrap();
+    assert_eq!(taken, numbers[3]);
+    assert_eq!(AgNumber::new(0), file_system.geometry().split_inode_number(taken).unwrap().0);
+}
