@@ -167,6 +167,14 @@ pub enum SourceError {
         /// What is wrong.
         fault: ArchiveFault,
     },
+    /// A layer that makes no sense above those below it.
+    #[error("{path}: {fault}")]
+    Layer {
+        /// Below the root.
+        path: Shown,
+        /// What is wrong.
+        fault: LayerFault,
+    },
     /// A line of a text file that means nothing.
     #[error("{file}: line {line}: {fault}")]
     Text {
@@ -254,6 +262,23 @@ pub enum ArchiveFault {
     /// The packing is damaged or of a kind that is not read.
     #[error("cannot be unpacked: {0}")]
     Compression(String),
+}
+
+/// What can be wrong with files laid over each other.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LayerFault {
+    /// What a hard link names is not there.
+    #[error("a hard link to {0}, which is not there")]
+    NoTarget(Shown),
+    /// Directories have no hard links.
+    #[error("a hard link to a directory")]
+    LinkToDirectory,
+    /// Something above it is a file.
+    #[error("lies below something that is no directory")]
+    NoDirectoryAbove,
+    /// More than can be numbered.
+    #[error("too many files")]
+    TooMany,
 }
 
 /// What can be wrong with a line of a text file.

@@ -12,6 +12,7 @@
 //! | [`tree`], [`stream`] | what sources do |
 //! | [`directory`] | a directory of the host |
 //! | [`tar`] | archives |
+//! | [`layers`] | streams laid over each other |
 //! | [`protofile`] | prototype files of mkfs.xfs |
 //! | [`labels`] | SELinux labels by path |
 //! | [`manifest`] | files that describe files, as sources and as overlays |
@@ -29,6 +30,7 @@ pub mod entry;
 pub mod error;
 mod host_names;
 pub mod labels;
+pub mod layers;
 mod lines;
 pub mod manifest;
 pub mod owner_map;

@@ -1,0 +1,261 @@
+//! Streams laid over each other, against a model that unpacks one after the other.
+
+// Helpers of tests are tests.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use common::{folder, of_stream};
+use proptest::prelude::*;
+use uxfs_source::{
+    content::Content,
+    entry::{DirectoryId, Kind, Metadata},
+    error::{LayerFault, Problem, SourceError},
+    layers::Layers,
+    stream::{StreamEntry, StreamItem, StreamSource},
+    tar::{TarOptions, TarSource},
+    tree::Reading,
+};
+use uxfs_testkit::{judges::Judge, require};
+
+/// A stream in memory.
+struct Told {
+    items: Vec<StreamItem>,
+    at: usize,
+}
+
+impl StreamSource for Told {
+    fn next_item(&mut self) -> Result<Option<StreamItem>, SourceError> {
+        self.at += 1;
+        Ok(self.items.get(self.at - 1).cloned())
+    }
+
+    fn read_data(&mut self, _: &mut [u8]) -> Result<usize, SourceError> {
+        Ok(0)
+    }
+
+    fn restart(&mut self, _: Reading) -> Result<(), SourceError> {
+        self.at = 0;
+        Ok(())
+    }
+
+    fn take_problems(&mut self) -> Vec<Problem> {
+        Vec::new()
+    }
+}
+
+fn entry(path: &str, mark: u32, kind: Kind) -> StreamItem {
+    let metadata = Metadata { user: mark, ..Metadata::default() };
+    StreamItem::Entry(StreamEntry { path: path.as_bytes().into(), metadata, kind })
+}
+
+fn layers(items: &[Vec<StreamItem>]) -> Result<Layers, SourceError> {
+    Layers::new(items.iter().map(|items| Box::new(Told { items: items.clone(), at: 0 }) as _).collect())
+}
+
+/// A model file system: what each path is, by the mark of its file and whether it is a directory.
+type Model = BTreeMap<String, (u32, bool)>;
+
+fn is_below(path: &str, directory: &str) -> bool {
+    directory.is_empty() && !path.is_empty()
+        || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Unpacks layers one after the other; `None` where that cannot be done.
+fn unpack(layers: &[Vec<StreamItem>]) -> Option<Model> {
+    let mut model = Model::new();
+    // By which layer a path was last named: a layer takes away nothing of its own.
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    for (number, layer) in layers.iter().enumerate() {
+        for item in layer {
+            let gone = match item {
+                StreamItem::Whiteout(path) => Some((path.escape_ascii().to_string(), true)),
+                StreamItem::Opaque(path) => Some((path.escape_ascii().to_string(), false)),
+                StreamItem::Entry(_) => None,
+            };
+            if let Some((path, itself)) = gone {
+                let is_meant = |known: &str| is_below(known, &path) || (itself && known == path);
+                model.retain(|known, _| named[known] == number || !is_meant(known));
+            } else if let StreamItem::Entry(entry) = item {
+                unpack_entry(entry, &mut model)?;
+                named.insert(entry.path.escape_ascii().to_string(), number);
+            }
+        }
+    }
+    Some(model)
+}
+
+fn unpack_entry(entry: &StreamEntry, model: &mut Model) -> Option<()> {
+    let path = entry.path.escape_ascii().to_string();
+    let is_file =
+        |(known, (_, is_directory)): (&String, &(u32, bool))| !is_directory && is_below(&path, known);
+    if model.iter().any(is_file) {
+        return None;
+    }
+    let new = match &entry.kind {
+        Kind::Directory(_) => (entry.metadata.user, true),
+        Kind::HardLink { target } => {
+            let target = model.get(&target.escape_ascii().to_string()).copied();
+            target.filter(|(_, is_directory)| !is_directory)?
+        }
+        _ => (entry.metadata.user, false),
+    };
+    if !new.1 {
+        model.retain(|known, _| !is_below(known, &path));
+    }
+    model.insert(path, new);
+    Some(())
+}
+
+/// What a stream tells, which must name each path once, and files before their links.
+fn collect(source: &mut dyn StreamSource) -> Model {
+    let mut model = Model::new();
+    while let Some(item) = source.next_item().unwrap() {
+        let StreamItem::Entry(entry) = item else { panic!("{item:?}") };
+        let path = entry.path.escape_ascii().to_string();
+        let new = match &entry.kind {
+            Kind::HardLink { target } => model[&target.escape_ascii().to_string()],
+            kind => (entry.metadata.user, matches!(kind, Kind::Directory(_))),
+        };
+        assert!(model.insert(path.clone(), new).is_none(), "{path} is told twice");
+    }
+    model
+}
+
+fn path_strategy() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(vec!["a", "b", "c"]), 1..4).prop_map(|names| names.join("/"))
+}
+
+fn item_strategy() -> impl Strategy<Value = StreamItem> {
+    (path_strategy(), path_strategy(), any::<u32>(), 0..12_u8).prop_map(|(path, other, mark, which)| {
+        match which {
+            0..4 => entry(&path, mark, Kind::Directory(DirectoryId(0))),
+            4..7 => entry(&path, mark, Kind::Regular { size_bytes: 0, content: Content::Hole }),
+            7..10 => entry(&path, mark, Kind::HardLink { target: other.as_bytes().into() }),
+            10 => StreamItem::Whiteout(path.as_bytes().into()),
+            _ => StreamItem::Opaque(path.as_bytes().into()),
+        }
+    })
+}
+
+fn brief(layers: &[Vec<StreamItem>]) -> String {
+    let word = |item: &StreamItem| match item {
+        StreamItem::Whiteout(path) => format!("gone {}", path.escape_ascii()),
+        StreamItem::Opaque(path) => format!("opaque {}", path.escape_ascii()),
+        StreamItem::Entry(StreamEntry { path, kind: Kind::HardLink { target }, .. }) => {
+            format!("{} = {}", path.escape_ascii(), target.escape_ascii())
+        }
+        StreamItem::Entry(StreamEntry { path, kind, .. }) => {
+            format!("{} {}", kind.word(), path.escape_ascii())
+        }
+    };
+    let lines = layers.iter().map(|layer| layer.iter().map(word).collect::<Vec<_>>().join(", "));
+    lines.collect::<Vec<_>>().join(" | ")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn what_remains_is_what_unpacking_leaves(
+        items in prop::collection::vec(prop::collection::vec(item_strategy(), 0..12), 1..4),
+    ) {
+        // Without what cannot be unpacked after what is before it.
+        let mut sensible: Vec<Vec<StreamItem>> = Vec::new();
+        for layer in items {
+            sensible.push(Vec::new());
+            for item in layer {
+                sensible.last_mut().unwrap().push(item);
+                if layers(&sensible).is_err() || unpack(&sensible).is_none() {
+                    prop_assert_eq!(layers(&sensible).is_err(), unpack(&sensible).is_none(), "{}", brief(&sensible));
+                    sensible.last_mut().unwrap().pop();
+                }
+            }
+        }
+        let mut found = layers(&sensible).unwrap();
+        let expected = unpack(&sensible).unwrap();
+        prop_assert_eq!(&collect(&mut found), &expected, "{}", brief(&sensible));
+        found.restart(Reading::Metadata).unwrap();
+        prop_assert_eq!(&collect(&mut found), &expected);
+    }
+}
+
+#[test]
+fn faults_by_name() {
+    let file = |path| entry(path, 0, Kind::Fifo);
+    let link = |path, target: &str| entry(path, 0, Kind::HardLink { target: target.as_bytes().into() });
+    let directory = entry("d", 0, Kind::Directory(DirectoryId(0)));
+    let fault = |items: Vec<StreamItem>| match layers(&[items]) {
+        Err(SourceError::Layer { fault, .. }) => fault,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(fault(vec![link("a", "b")]), LayerFault::NoTarget(_)));
+    assert_eq!(fault(vec![directory, link("a", "d")]), LayerFault::LinkToDirectory);
+    assert_eq!(fault(vec![file("a"), file("a/b")]), LayerFault::NoDirectoryAbove);
+}
+
+/// Makes a layer of files with these contents; a name that ends with a slash is a directory.
+fn layer(folder: &Path, name: &str, files: &[(&str, &str)], links: &[(&str, &str)]) -> PathBuf {
+    let root = folder.join(format!("{name}.d"));
+    fs::create_dir(&root).unwrap();
+    for (path, content) in files {
+        let place = root.join(path);
+        fs::create_dir_all(if path.ends_with('/') { &place } else { place.parent().unwrap() }).unwrap();
+        if !path.ends_with('/') {
+            fs::write(place, content.repeat(50_000)).unwrap();
+        }
+    }
+    for (path, target) in links {
+        fs::hard_link(root.join(target), root.join(path)).unwrap();
+    }
+    let archive = folder.join(format!("{name}.tar.gz"));
+    let mut command = Judge::GnuTar.command();
+    command.arg("-czf").arg(&archive).args(["--sort=name", "-C"]).arg(&root).arg(".");
+    assert!(command.status().unwrap().success());
+    archive
+}
+
+#[test]
+fn packed_layers_with_content() {
+    require!(Judge::GnuTar);
+    let folder = folder();
+    let lowest = [("etc/a", "one"), ("etc/b", "two"), ("opt/x/y", "three"), ("bin/tool", "tool")];
+    let middle = [("etc/.wh.a", ""), ("opt/x/.wh..wh..opq", ""), ("opt/x/z", "four"), ("bin/tool", "newer")];
+    let archives = [
+        layer(folder.path(), "lowest", &lowest, &[("bin/same", "bin/tool")]),
+        layer(folder.path(), "middle", &middle, &[]),
+        layer(folder.path(), "highest", &[("etc/a", "five"), ("var/", "")], &[]),
+    ];
+    let options = TarOptions { whiteouts: true, ..TarOptions::default() };
+    let open = |path: &PathBuf| {
+        Box::new(TarSource::open(path, options.clone(), Reading::Metadata).unwrap()) as Box<dyn StreamSource>
+    };
+    let mut layers = Layers::new(archives.iter().map(open).collect()).unwrap();
+    let tree = of_stream(&mut layers);
+    let files: Vec<(&str, String)> = tree
+        .paths
+        .iter()
+        .filter(|(_, told)| told.kind == "regular file")
+        .map(|(path, told)| {
+            let word = String::from_utf8(told.content.clone()).unwrap();
+            let length = word.len() / 50_000;
+            assert_eq!(word[..length].repeat(50_000), word);
+            (path.as_str(), word[..length].to_owned())
+        })
+        .collect();
+    let expected = [
+        ("bin/same", "tool"),
+        ("bin/tool", "newer"),
+        ("etc/a", "five"),
+        ("etc/b", "two"),
+        ("opt/x/z", "four"),
+    ];
+    assert_eq!(files, expected.map(|(path, word)| (path, word.to_owned())));
+    assert!(tree.paths.contains_key("var") && tree.links.is_empty());
+}
