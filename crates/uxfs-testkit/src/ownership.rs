@@ -139,6 +139,12 @@ impl ReferenceModel {
         }
     }
 
+    /// Takes in what another model says, of other blocks.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.extend(&other.counts);
+        self.staged.extend(&other.staged);
+    }
+
     /// One owner more.
     pub fn increase(&mut self, start: AgBlock, length_blocks: u32) {
         for block in start.get()..start.get() + length_blocks {

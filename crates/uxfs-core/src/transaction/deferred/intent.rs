@@ -98,3 +98,7 @@ impl Work {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "intent_tests.rs"]
+mod tests;
