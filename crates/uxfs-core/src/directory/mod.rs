@@ -3,9 +3,11 @@
 //! | module | holds |
 //! |---|---|
 //! | here | what an entry is; the forms of a directory |
+//! | [`edit`] | changing directories |
 //! | [`lookup`] | from a name to an inode number, by hash |
 //! | [`read`] | all entries in the order and with the cookies of Linux's `readdir` |
 
+pub mod edit;
 pub mod lookup;
 pub mod read;
 

@@ -22,12 +22,13 @@ pub mod allocate;
 pub mod deferred;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
-use uxfs_format::units::AgNumber;
+use uxfs_format::units::{AgNumber, InodeNumber};
 use uxfs_journal::transaction::TransactionBuffers;
 
 use self::deferred::queue::DeferredWork;
 use crate::{
     allocation_group::state::GroupState,
+    directory::edit::DirectoryHint,
     error::{OperationError, Result},
     filesystem::FileSystem,
 };
@@ -53,6 +54,8 @@ pub struct Transaction<'fs> {
     groups: Vec<ArcMutexGuard<RawMutex, GroupState>>,
     counters: CounterChanges,
     deferred: DeferredWork,
+    /// Where the last directory that was changed has room.
+    directory_hint: (InodeNumber, DirectoryHint),
 }
 
 /// A group that a transaction holds, with what is needed to change it.
@@ -79,7 +82,8 @@ impl<'fs> Transaction<'fs> {
         let mode = file_system.mode().ok_or(OperationError::ReadOnly)?;
         let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode);
         let (groups, counters) = (Vec::new(), CounterChanges::default());
-        Ok(Self { file_system, buffers, groups, counters, deferred: DeferredWork::default() })
+        let directory_hint = (InodeNumber::default(), DirectoryHint::default());
+        Ok(Self { file_system, buffers, groups, counters, deferred: DeferredWork::default(), directory_hint })
     }
 
     /// The file system.
@@ -90,6 +94,17 @@ impl<'fs> Transaction<'fs> {
     /// Changes of the superblock's counters that are not among those of the file system yet.
     pub(crate) fn counter_changes(&self) -> CounterChanges {
         self.counters
+    }
+
+    /// Where names of a directory found room last.
+    pub(crate) fn directory_hint(&self, directory: InodeNumber) -> DirectoryHint {
+        let (of, hint) = self.directory_hint;
+        if of == directory { hint } else { DirectoryHint::default() }
+    }
+
+    /// Keeps a hint until names of another directory change.
+    pub(crate) fn keep_directory_hint(&mut self, directory: InodeNumber, hint: DirectoryHint) {
+        self.directory_hint = (directory, hint);
     }
 
     /// The buffers it changes.
@@ -110,7 +125,7 @@ impl<'fs> Transaction<'fs> {
                 self.groups.len() - 1
             }
         };
-        let Self { file_system, buffers, groups, counters, deferred } = self;
+        let Self { file_system, buffers, groups, counters, deferred, .. } = self;
         let state = groups.get_mut(position).ok_or(OperationError::NoSuchGroup)?;
         if !state.is_loaded() {
             state.load(file_system)?;

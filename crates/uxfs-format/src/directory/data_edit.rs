@@ -95,6 +95,18 @@ impl<'a> DataEdit<'a> {
         Self::init_up_to(edit, identity, super::data::MAGIC, end_bytes, format)
     }
 
+    /// Makes the block a data block with entries at the given places, in order.
+    pub fn init_with<'n>(
+        edit: Edit<'a>,
+        identity: &BlockIdentity,
+        format: EntryFormat,
+        entries: impl Iterator<Item = (u32, NewEntry<'n>)>,
+    ) -> Self {
+        let mut data = Self::init(edit, identity, format);
+        data.lay_out(entries);
+        data
+    }
+
     pub(super) fn init_up_to(
         mut edit: Edit<'a>,
         identity: &BlockIdentity,

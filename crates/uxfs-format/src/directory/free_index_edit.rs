@@ -91,6 +91,17 @@ impl<'a> FreeIndexEdit<'a> {
         self.edit.put_value(offset_of(index), &U16::new(length_bytes));
     }
 
+    /// Adds bests of existing data blocks behind all others: as many as fit.
+    pub fn extend(&mut self, bests: &[u16]) {
+        let (valid, used) = (self.valid(), self.used());
+        let slots = self.edit.range(offset_of(valid), bests.len().saturating_mul(BEST_BYTES));
+        for (slot, best) in slots.chunks_exact_mut(BEST_BYTES).zip(bests) {
+            slot.copy_from_slice(&best.to_be_bytes());
+        }
+        self.set_field(VALID_OFFSET_BYTES, valid.saturating_add(bests.len()));
+        self.set_field(USED_OFFSET_BYTES, used.saturating_add(bests.len()));
+    }
+
     /// Takes bests of data blocks that do not exist off the end.
     pub fn trim(&mut self) {
         let valid = self.valid();

@@ -39,14 +39,14 @@ pub(super) fn nearest_removed(entries: &[LeafEntry], place: usize, is_needed: bo
     }
 }
 
-/// Puts an entry that belongs at `place` where the removed one at `removed` is; those between move. Gives its index.
+/// Puts an entry that belongs at `place` where the removed one at `removed` is; those between move.
 pub(super) fn insert_over(
     edit: &mut Edit<'_>,
     base_bytes: usize,
     place: usize,
     removed: usize,
     entry: (u32, DataPointer),
-) -> usize {
+) {
     let offset = |index: usize| base_bytes.saturating_add(index.saturating_mul(ENTRY_BYTES));
     let index = if removed < place {
         let last = place.saturating_sub(1);
@@ -59,7 +59,6 @@ pub(super) fn insert_over(
         place
     };
     put(edit, offset(index), entry);
-    index
 }
 
 /// Writes an entry.

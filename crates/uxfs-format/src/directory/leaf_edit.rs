@@ -38,8 +38,8 @@ pub struct LeafEdit<'a> {
 pub enum Inserted {
     /// The entry is there.
     Done {
-        /// Whether it is the last of the leaf.
-        is_last: bool,
+        /// The largest hash, where it is another one now: of the new entry, or because a removed one made place for it.
+        new_last: Option<u32>,
     },
     /// There is no room.
     Full,
@@ -118,22 +118,22 @@ impl<'a> LeafEdit<'a> {
     /// Adds an entry behind those of the same hash.
     #[inline]
     pub fn insert(&mut self, hash: u32, pointer: DataPointer) -> Inserted {
-        let count = self.count();
+        let (count, before) = (self.count(), self.last_hash());
         let place = index_edit::place_of(self.entries(), hash);
         let has_room = count < self.most_entries(0);
         if self.stale() > 0
             && let Some(removed) = index_edit::nearest_removed(self.entries(), place, !has_room)
         {
             let base = ENTRIES_OFFSET_BYTES;
-            let index = index_edit::insert_over(&mut self.edit, base, place, removed, (hash, pointer));
+            index_edit::insert_over(&mut self.edit, base, place, removed, (hash, pointer));
             self.set_stale(self.stale().saturating_sub(1));
-            return Inserted::Done { is_last: index.saturating_add(1) == count };
+            return Inserted::Done { new_last: self.last_hash().filter(|last| Some(*last) != before) };
         }
         if !has_room {
             return Inserted::Full;
         }
         entry_array::insert(&mut self.edit, place, entry_array::pair(hash, pointer.get()));
-        Inserted::Done { is_last: place == count }
+        Inserted::Done { new_last: (before != Some(hash) && place == count).then_some(hash) }
     }
 
     /// Adds an entry behind all others; its hash is not smaller than theirs. `false` where there is no room.
@@ -144,6 +144,27 @@ impl<'a> LeafEdit<'a> {
         }
         entry_array::insert(&mut self.edit, count, entry_array::pair(hash, pointer.get()));
         true
+    }
+
+    /// Adds entries behind all others, as [`push`](Self::push) would, at once.
+    pub fn extend(&mut self, index: &[(u32, DataPointer)]) -> bool {
+        let count = self.count();
+        let all = count.saturating_add(index.len());
+        if all > self.most_entries(0) {
+            return false;
+        }
+        let length = index.len().saturating_mul(ENTRY_BYTES);
+        let slots = self.edit.range(entry_array::offset_of(count), length).chunks_exact_mut(ENTRY_BYTES);
+        for (slot, (hash, pointer)) in slots.zip(index) {
+            slot.copy_from_slice(&entry_array::pair(*hash, pointer.get()));
+        }
+        entry_array::set_count(&mut self.edit, all);
+        true
+    }
+
+    /// The largest hash, removed entries included.
+    pub fn last_hash(&self) -> Option<u32> {
+        last_hash(self.edit.bytes())
     }
 
     /// Takes an entry out, so that its place can be used again.

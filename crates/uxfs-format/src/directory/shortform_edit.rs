@@ -5,6 +5,7 @@
 
 use super::{
     EntryFormat,
+    data::DataEntry,
     data_edit::{NewEntry, name_length},
     shortform::{
         MAX_SHORT_INODE, Shortform, ShortformEntry, ShortformEntryHead, ShortformHeader, ShortformLargeHeader,
@@ -41,7 +42,8 @@ struct Place {
     data_offset: u32,
 }
 
-const fn is_large(inode: InodeNumber) -> bool {
+/// Whether an inode number needs 8 bytes.
+pub const fn is_large(inode: InodeNumber) -> bool {
     inode.get() > MAX_SHORT_INODE
 }
 
@@ -59,6 +61,25 @@ fn put_inode(bytes: &mut Vec<u8>, inode: InodeNumber, is_large: bool) {
         bytes.extend_from_slice(&high);
     }
     bytes.extend_from_slice(&[a, b, c, d]);
+}
+
+/// The bytes of a directory with entries that lay in a block: at most 255. They keep their places.
+pub fn from_entries(parent: InodeNumber, entries: &[DataEntry<'_>], format: EntryFormat) -> Vec<u8> {
+    let large = entries.iter().filter(|entry| is_large(entry.inode)).count();
+    let large = large.saturating_add(usize::from(is_large(parent)));
+    let number = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
+    let mut bytes = vec![number(entries.len()), number(large)];
+    put_inode(&mut bytes, parent, large > 0);
+    for entry in entries {
+        bytes.push(name_length(entry.name));
+        bytes.extend_from_slice(&low_u16(entry.offset_bytes.into()).to_be_bytes());
+        bytes.extend_from_slice(entry.name);
+        if format.has_file_type {
+            bytes.push(entry.file_type_code);
+        }
+        put_inode(&mut bytes, entry.inode, large > 0);
+    }
+    bytes
 }
 
 /// Bytes of a directory with names of `name_bytes` bytes together.

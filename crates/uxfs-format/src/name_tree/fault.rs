@@ -71,6 +71,16 @@ pub enum NameTreeFault {
         /// That there are.
         most: u64,
     },
+    /// What leaf or free index say about a data block of a directory is not so.
+    #[error(
+        "data block {data_block} is said to have {best_bytes} bytes free in one piece (65535: not to exist)"
+    )]
+    Best {
+        /// Which data block.
+        data_block: u32,
+        /// In the index.
+        best_bytes: u16,
+    },
     /// The size in the inode fits no form of directory.
     #[error("a directory of {size_bytes} bytes without an index")]
     DirectorySize {

@@ -35,9 +35,14 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         drop((left, right));
         let depth = path.depth().saturating_sub(1);
         self.add_child(path, depth, hashes, right_place)?;
+        let mut right = *path;
+        right.leaf = right_place;
+        right.step_mut(depth).ok_or_else(|| self.missing(place))?.index += 1;
+        // Removed entries at the end may be gone, or the right half begins with the entry to come.
+        let [_, last] = hashes;
+        self.update_hash(&right, last)?;
         if side == Side::Right {
-            path.leaf = right_place;
-            path.step_mut(depth).ok_or_else(|| self.missing(place))?.index += 1;
+            *path = right;
         }
         Ok(())
     }

@@ -18,9 +18,6 @@
 //! | [`grow`] | splitting |
 //! | [`shrink`] | removing and joining |
 
-// Both users land behind it.
-#![allow(dead_code)]
-
 pub(crate) mod grow;
 pub(crate) mod path;
 pub(crate) mod shrink;
@@ -87,6 +84,13 @@ pub(crate) trait ForkStore<'fs> {
 
     /// Gives a hole a block of zeros.
     fn create(&mut self, structure: Structure, block: FileBlock) -> Result<Self::Buffer>;
+
+    /// Whether something is mapped at `block`.
+    fn is_mapped(&self, block: FileBlock) -> bool {
+        let extents = self.extents();
+        let index = extents.partition_point(|extent| extent.end() <= block);
+        extents.get(index).is_some_and(|extent| extent.file_block <= block)
+    }
 
     /// Gives a block back. Nobody holds it.
     fn free(&mut self, block: FileBlock) -> Result<()>;

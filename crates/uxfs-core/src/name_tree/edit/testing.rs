@@ -33,6 +33,11 @@ pub(crate) struct MemoryFork<'fs> {
     kind: TreeKind,
     blocks: Rc<RefCell<Blocks>>,
     extents: Vec<Extent>,
+    /// A directory that lies in the inode.
+    pub(crate) local: Option<Vec<u8>>,
+    /// Bytes that it may take there.
+    pub(crate) room_bytes: u32,
+    pub(crate) size_bytes: u64,
 }
 
 /// A block of it.
@@ -77,7 +82,15 @@ impl BlockBuffer for MemoryBuffer {
 
 impl<'fs> MemoryFork<'fs> {
     pub(crate) fn new(geometry: &'fs Geometry, kind: TreeKind) -> Self {
-        Self { geometry, kind, blocks: Rc::default(), extents: Vec::new() }
+        Self {
+            geometry,
+            kind,
+            blocks: Rc::default(),
+            extents: Vec::new(),
+            local: None,
+            room_bytes: 0,
+            size_bytes: 0,
+        }
     }
 
     fn sector_of(&self, place: u64) -> Sector {
@@ -110,6 +123,23 @@ impl<'fs> MemoryFork<'fs> {
             let context = VerifyContext { geometry: self.geometry, sector: self.sector_of(place) };
             verify(structure, bytes, &context).unwrap_or_else(|fault| panic!("block {place}: {fault}"));
         }
+    }
+
+    /// Makes room for blocks that do not exist.
+    pub(crate) fn reserve_blocks(&mut self, block: FileBlock, count: u64) {
+        for number in 0..count {
+            let place = block.get() + number * self.blocks_per_block();
+            let old = self.blocks.borrow_mut().bytes.insert(place, None);
+            assert!(old.is_none(), "block {place} exists");
+        }
+        self.rebuild_extents();
+    }
+
+    /// A block of zeros where there is room.
+    pub(crate) fn reserved(&mut self, block: FileBlock) -> MemoryBuffer {
+        let length = self.kind.block_size_bytes(self.geometry) as usize;
+        assert_eq!(self.blocks.borrow().bytes[&block.get()], None, "block {block} is in use");
+        self.buffer(block.get(), vec![0; length])
     }
 
     fn rebuild_extents(&mut self) {
@@ -152,11 +182,8 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
     }
 
     fn create(&mut self, _: Structure, block: FileBlock) -> Result<MemoryBuffer> {
-        let length = self.kind.block_size_bytes(self.geometry) as usize;
-        let old = self.blocks.borrow_mut().bytes.insert(block.get(), None);
-        assert!(old.is_none(), "block {block} exists");
-        self.rebuild_extents();
-        Ok(self.buffer(block.get(), vec![0; length]))
+        self.reserve_blocks(block, 1);
+        Ok(self.reserved(block))
     }
 
     fn free(&mut self, block: FileBlock) -> Result<()> {

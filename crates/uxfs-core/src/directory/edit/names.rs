@@ -1,0 +1,49 @@
+//! What callers say about names.
+
+use uxfs_format::{directory::data_edit::NewEntry, units::InodeNumber};
+
+use crate::inode::FileType;
+
+/// Where the last name found room: the next one begins there. Any value is right for any directory, only slower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct DirectoryHint {
+    /// The data block that was used last.
+    pub(super) data_block: u32,
+    /// Its longest free region then.
+    pub(super) best_bytes: u16,
+}
+
+/// One of many names to be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewName<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// The inode.
+    pub inode: InodeNumber,
+    /// What the inode is.
+    pub file_type: FileType,
+}
+
+/// Whether a name may be in the directory already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameCheck {
+    /// It may: look first.
+    Check,
+    /// The caller knows that it is not.
+    KnownToBeNew,
+}
+
+/// What a name led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameTarget {
+    /// The inode.
+    pub inode: InodeNumber,
+    /// What the inode is, if the entry says so.
+    pub file_type: Option<FileType>,
+}
+
+impl<'a> NewName<'a> {
+    pub(super) fn entry(&self) -> NewEntry<'a> {
+        NewEntry { name: self.name, inode: self.inode, file_type_code: self.file_type.directory_code() }
+    }
+}
