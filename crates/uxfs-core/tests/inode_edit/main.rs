@@ -9,17 +9,18 @@ use std::collections::BTreeMap;
 
 use uxfs_core::{
     error::{Error, OperationError},
+    extent_map::edit::map::Mapping,
     filesystem::FileSystem,
-    inode::create::NewInode,
+    inode::{create::NewInode, edit::EditInode},
     transaction::Transaction,
 };
 use uxfs_format::{
-    inode::DeviceNumber,
-    units::{AgInode, AgNumber, InodeNumber},
+    inode::{DeviceNumber, Fork},
+    units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber},
 };
 use uxfs_testkit::{judges::Judge, require};
 
-use self::write_images::TestImage;
+use self::write_images::{TestImage, file};
 
 /// Options of `mkfs.xfs`, and how large the image is in MiB.
 const KINDS: &[(&str, u64, &[&str])] = &[
@@ -194,6 +195,114 @@ fn lists_of_inodes_without_names() {
     }
     file_system.close().unwrap();
     image.must_be_sound();
+}
+
+#[test]
+fn parts_of_chunks_where_free_space_is_in_pieces() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    // What groups keep for their own trees is free space in one piece, so these have no such trees, or small ones.
+    let kinds: [(&str, &[&str]); 3] = [
+        ("no owners", &["-m", "rmapbt=0,reflink=0"]),
+        ("block-1k", &["-b", "size=1024", "-m", "rmapbt=0,reflink=0"]),
+        ("no-free-index", &["-m", "finobt=0,inobtcount=0,rmapbt=0,reflink=0"]),
+    ];
+    for (name, options) in kinds {
+        let image = TestImage::new(&format!("sparse inodes, {name}"), 300, options, 1);
+        let file_system = image.mount_bulk();
+        let mut tx = Transaction::begin(&file_system).unwrap();
+        let mut inode = tx.load_inode(file(&file_system, 0)).unwrap();
+        let part = u64::from(file_system.superblock().sparse_inode_alignment_blocks.get());
+        fill(&mut tx, &mut inode);
+        // Room for the extent map, which grows with the holes.
+        let end = inode.data.extents().last().unwrap().end().get();
+        tx.unmap_blocks(&mut inode, Fork::Data, FileBlock::new(end - 100), 100).unwrap();
+        tx.finish_deferred().unwrap();
+        // Pieces in which a part of a chunk fits and no whole one: every second part that is aligned.
+        let geometry = file_system.geometry();
+        for extent in inode.data.extents().to_vec() {
+            let first = geometry.split_fs_block(extent.start).unwrap().1.get();
+            for offset in 0..extent.length_blocks {
+                let block = u64::from(first) + offset;
+                if block % (2 * part) == part && offset + part <= extent.length_blocks {
+                    let at = FileBlock::new(extent.file_block.get() + offset);
+                    tx.unmap_blocks(&mut inode, Fork::Data, at, part).unwrap();
+                    tx.finish_deferred().unwrap();
+                }
+            }
+        }
+        inode.set_size_bytes(inode.data.extents().last().unwrap().end().get() << geometry.block_log);
+        tx.store_inode(&mut inode).unwrap();
+        tx.commit().unwrap();
+
+        let mut numbers = make(&file_system, 1000);
+        file_system.close().unwrap();
+        let mut found = image.disconnected_inodes();
+        found.sort_unstable();
+        assert_eq!(found, as_numbers(&numbers), "{name}");
+        let sparse = sparse_chunks(&image);
+        assert!(sparse.len() >= 10, "{name}: {}", sparse.len());
+
+        // Where the other parts could be the file lets go, and they join.
+        let file_system = image.mount_bulk();
+        let mut tx = Transaction::begin(&file_system).unwrap();
+        let mut inode = tx.load_inode(inode.number).unwrap();
+        for (group, start) in &sparse {
+            let first = geometry.fs_block(*group, AgBlock::new(start.get() >> geometry.inodes_per_block_log));
+            unmap_places(&mut tx, &mut inode, first.unwrap().get(), 2 * part);
+        }
+        tx.store_inode(&mut inode).unwrap();
+        tx.commit().unwrap();
+        numbers.extend(make(&file_system, 600));
+        file_system.close().unwrap();
+        let mut found = image.disconnected_inodes();
+        found.sort_unstable();
+        assert_eq!(found, as_numbers(&numbers), "{name}");
+        let still_sparse = sparse_chunks(&image);
+        let joined = sparse.iter().filter(|chunk| !still_sparse.contains(chunk)).count();
+        assert!(joined >= 5, "{name}: {joined}");
+
+        let file_system = image.mount_bulk();
+        shuffled(numbers).into_iter().for_each(|number| free(&file_system, number));
+        file_system.close().unwrap();
+        image.must_be_sound();
+    }
+}
+
+/// Chunks with holes, after a look at what is counted.
+fn sparse_chunks(image: &TestImage) -> Vec<(AgNumber, AgInode)> {
+    let reader = image.mount();
+    counts(&reader);
+    let chunks = reader.geometry().groups().flat_map(|group| {
+        let chunks: Vec<_> = reader.inode_chunks(group).unwrap().map(Result::unwrap).collect();
+        chunks.into_iter().filter(|chunk| chunk.hole_mask != 0).map(move |chunk| (group, chunk.start))
+    });
+    chunks.collect()
+}
+
+/// Takes away what a file has of a run of blocks on disk.
+fn unmap_places(tx: &mut Transaction<'_>, inode: &mut EditInode, start: u64, length: u64) {
+    for extent in inode.data.extents().to_vec() {
+        let (first, end) = (extent.start.get(), extent.start.get() + extent.length_blocks);
+        let (from, to) = (first.max(start), end.min(start + length));
+        if from < to {
+            let at = FileBlock::new(extent.file_block.get() + from - first);
+            tx.unmap_blocks(inode, Fork::Data, at, to - from).unwrap();
+        }
+    }
+    tx.finish_deferred().unwrap();
+}
+
+/// Maps free space to a file until there is none.
+fn fill(tx: &mut Transaction<'_>, inode: &mut EditInode) {
+    let mut length = 8192;
+    while length > 0 {
+        let end = inode.data.extents().last().map_or(FileBlock::new(0), |extent| extent.end());
+        match tx.map_blocks(inode, Fork::Data, end, length, Mapping::default()) {
+            Ok(_) => tx.finish_deferred().unwrap(),
+            Err(Error::Operation(OperationError::NoSpace)) => length /= 2,
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[test]
