@@ -5,6 +5,8 @@ mod random;
 #[path = "../write_images/mod.rs"]
 mod write_images;
 
+use std::process::Command;
+
 use uxfs_core::{
     error::{Error, OperationError},
     extent_map::{Extent, edit::map::Mapping},
@@ -16,9 +18,13 @@ use uxfs_format::{
     inode::{Fork, ForkFormat},
     units::{FileBlock, InodeNumber},
 };
-use uxfs_testkit::{judges::Judge, require};
+use uxfs_testkit::{
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require,
+};
 
-use self::write_images::{TestImage, file};
+use self::write_images::{TestImage, file, run};
 
 /// Options of `mkfs.xfs`, and how large the image is in MiB.
 const KINDS: &[(&str, u64, &[&str])] = &[
@@ -231,4 +237,57 @@ fn the_border_between_the_forks_moves() {
     file_system.close().unwrap();
     // Without attributes a superblock need not say that there are some.
     image.must_be_sound();
+}
+
+#[test]
+fn no_more_extents_than_the_inode_can_count() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("most extents", 300, &["-i", "nrext64=0", "-n", "parent=0"], 1);
+    let file_system = image.mount_bulk();
+    let (mut tx, mut inode) = begin(&file_system, 0);
+    tx.set_attribute_offset(&mut inode, 192).unwrap();
+    let most = inode.core.extent_count_max(Fork::Attribute);
+    assert_eq!(most, 32_767);
+    for number in 0..most {
+        tx.map_blocks(&mut inode, Fork::Attribute, block(number * 2), 1, Mapping::default()).unwrap();
+    }
+    let error =
+        tx.map_blocks(&mut inode, Fork::Attribute, block(100_000), 1, Mapping::default()).unwrap_err();
+    assert!(matches!(error, Error::Operation(OperationError::FileTooLarge)), "{error}");
+    tx.unmap_blocks(&mut inode, Fork::Attribute, block(0), u64::MAX).unwrap();
+    tx.remove_attribute_fork(&mut inode).unwrap();
+    assert_eq!(inode.blocks(), 0);
+    tx.store_inode(&mut inode).unwrap();
+    tx.commit().unwrap();
+    file_system.close().unwrap();
+    image.must_be_sound();
+}
+
+#[test]
+fn truncation_leaves_zeros_and_other_files_alone() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let image = TestImage::new("truncation", 300, &[], 3);
+    let contents = |length: usize| vec![0xa5_u8; length];
+    let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
+    std::fs::write(mount.join("file-0"), contents(100_000)).unwrap();
+    run(Command::new("cp").args(["--reflink=always"]).arg(mount.join("file-0")).arg(mount.join("file-1")));
+    std::fs::write(mount.join("file-2"), contents(50_000)).unwrap();
+    mount.unmount().unwrap();
+
+    let file_system = image.mount_bulk();
+    for (index, size) in [(1, 10_000), (2, 4097)] {
+        let (mut tx, mut inode) = begin(&file_system, index);
+        tx.truncate(&mut inode, size).unwrap();
+        tx.truncate(&mut inode, size + 20_000).unwrap();
+        tx.store_inode(&mut inode).unwrap();
+        tx.commit().unwrap();
+    }
+    file_system.close().unwrap();
+    image.must_be_sound();
+    let mount = LoopMount::new(&image.path, Access::ReadOnly).unwrap();
+    let read = |name: &str| std::fs::read(mount.join(name)).unwrap();
+    assert_eq!(read("file-0"), contents(100_000));
+    assert_eq!(read("file-1"), [contents(10_000), vec![0; 20_000]].concat());
+    assert_eq!(read("file-2"), [contents(4097), vec![0; 20_000]].concat());
+    mount.unmount().unwrap();
 }

@@ -15,6 +15,7 @@ use uxfs_core::{
     transaction::Transaction,
 };
 use uxfs_format::{
+    btree::inode_index::InodeIndexFault,
     inode::{DeviceNumber, Fork},
     units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber},
 };
@@ -363,4 +364,37 @@ fn freed_inodes_are_as_linux_leaves_them() {
     let taken = tx.allocate_inode(file_system.geometry().root_inode, false).unwrap();
     assert_eq!(taken, numbers[3]);
     assert_eq!(AgNumber::new(0), file_system.geometry().split_inode_number(taken).unwrap().0);
+}
+
+#[test]
+fn counts_and_free_space_that_cannot_be_are_errors() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    for options in [&["-m", "rmapbt=0,reflink=0"][..], &["-m", "finobt=0,inobtcount=0,rmapbt=0,reflink=0"]] {
+        let image = TestImage::new("impossible counts", 300, options, 1);
+        let file_system = image.mount_bulk();
+        let root = file_system.geometry().root_inode;
+        let mut tx = Transaction::begin(&file_system).unwrap();
+        let mut inode = tx.load_inode(file(&file_system, 0)).unwrap();
+        fill(&mut tx, &mut inode);
+        tx.commit().unwrap();
+        let first = AgNumber::new(0);
+        let exhausted = |tx: &mut Transaction<'_>| {
+            (0..100_000).find_map(|_| tx.allocate_inode(root, false).err()).unwrap()
+        };
+        let error = exhausted(&mut tx);
+        assert!(matches!(error, Error::Operation(OperationError::NoSpace)), "{error}");
+        tx.group(first).unwrap().state.inodes_mut().unwrap().free_count.set(1);
+        let error = tx.allocate_inode(root, false).unwrap_err();
+        let Error::Corrupt(corruption) = error else { panic!("{error}") };
+        assert_eq!(corruption.fault, InodeIndexFault::NoneFreeInGroup { free_count: 1 }.into());
+        tx.group(first).unwrap().state.inodes_mut().unwrap().free_count.set(0);
+
+        // The first chunk, and data behind it, are free space.
+        let start = file_system.inode_chunks(first).unwrap().next().unwrap().unwrap().start;
+        let block = AgBlock::new(start.get() >> file_system.geometry().inodes_per_block_log);
+        tx.group(first).unwrap().free(block, 300).unwrap();
+        let error = exhausted(&mut tx);
+        let Error::Corrupt(corruption) = error else { panic!("{error}") };
+        assert_eq!(corruption.fault, InodeIndexFault::Overlap { start }.into());
+    }
 }

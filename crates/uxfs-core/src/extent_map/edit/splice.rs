@@ -1,6 +1,9 @@
 //! Making a change: in the list of extents, in the btree, and from the one form to the other.
 
-use uxfs_format::inode::Fork;
+use uxfs_format::{
+    features::Unsupported,
+    inode::{Fork, InodeFlags},
+};
 
 use super::list::Splice;
 use crate::{
@@ -18,6 +21,7 @@ impl Transaction<'_> {
         fork: Fork,
         splice: &Splice,
     ) -> Result<()> {
+        refuse_realtime(inode, fork)?;
         let geometry = self.file_system().geometry();
         let most = inode.core.extent_count_max(fork);
         let extents = extents_mut(inode, fork)?;
@@ -45,6 +49,12 @@ impl Transaction<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Blocks of the realtime section are not those of the groups.
+pub(super) fn refuse_realtime(inode: &EditInode, fork: Fork) -> Result<()> {
+    let is_realtime = inode.core.flags().contains(InodeFlags::REALTIME);
+    if fork == Fork::Data && is_realtime { Err(Unsupported::RealtimeData.into()) } else { Ok(()) }
 }
 
 /// The extents of a fork that has such.

@@ -7,7 +7,7 @@ use uxfs_format::{
     units::FileBlock,
 };
 
-use super::{list, map::Mapping};
+use super::{list, map::Mapping, splice::refuse_realtime};
 use crate::{
     error::{OperationError, Result},
     inode::edit::EditInode,
@@ -55,6 +55,7 @@ impl Transaction<'_> {
         start: FileBlock,
         end: FileBlock,
     ) -> Result<u64> {
+        refuse_realtime(inode, fork)?;
         let splice = list::removal(inode.extents(fork), start, end);
         let mut unmapped = 0;
         for extent in splice.removed(inode.extents(fork)) {
