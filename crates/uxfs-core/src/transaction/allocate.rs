@@ -1,7 +1,11 @@
 //! Allocating blocks wherever there are some.
 //!
-//! Groups are tried in ascending order from the one that is wanted, then from the first; in a first round only those that
-//! can give all that is wanted, then those that can give enough. Groups that give nothing are unlocked again.
+//! Right at the wanted block half of what is wanted is better than all of it elsewhere. Then groups are tried in ascending
+//! order from the one that is wanted, then from the first: for all that is wanted, for a quarter of it, and so on, so that
+//! the pieces are large wherever they lie. Groups that give nothing are unlocked again.
+//!
+//! A group below one that the transaction holds is not waited for (invariant 2 of [`transaction`](super)): another
+//! transaction that holds it counts as a group without space.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -82,42 +86,79 @@ impl Transaction<'_> {
     /// [`OperationError::NoSpace`]; damage; the device.
     #[doc(alias = "xfs_alloc_vextent")]
     pub fn allocate(&mut self, request: &AllocationRequest) -> Result<Allocated> {
-        let geometry = self.file_system().geometry();
-        let count = geometry.ag_count.max(1);
-        let (first, near, is_only) = match request.goal {
-            Goal::Near(block) | Goal::Exact(block) => {
-                let (group, block) = geometry.split_fs_block(block).ok_or(OperationError::NoSpace)?;
-                (group.get(), Some(block), matches!(request.goal, Goal::Exact(_)))
-            }
-            Goal::Group(group) => (group.get(), None, false),
-            Goal::GroupOnly(group) => (group.get(), None, true),
-            Goal::Anywhere => (self.file_system().next_group_in_turn(), None, false),
+        let (first, near) = self.place_of_goal(request.goal);
+        let wanted = GroupRequest {
+            near,
+            is_exact: true,
+            min_blocks: request.max_blocks.div_ceil(2).max(request.min_blocks),
+            max_blocks: request.max_blocks,
+            alignment_blocks: request.alignment_blocks,
+            spare_blocks: request.spare_blocks,
+            purpose: request.purpose,
         };
         let is_exact = matches!(request.goal, Goal::Exact(_));
-        for is_last_round in [false, true] {
-            let groups = if is_only { 1 } else { count };
-            for step in 0..groups {
-                let number =
-                    AgNumber::new((u64::from(first) + u64::from(step)).rem_euclid(count.into()) as u32);
-                let request = GroupRequest {
-                    near: near.filter(|_| step == 0),
-                    is_exact,
-                    min_blocks: if is_last_round { request.min_blocks } else { request.max_blocks },
-                    max_blocks: request.max_blocks,
-                    alignment_blocks: request.alignment_blocks,
-                    spare_blocks: request.spare_blocks,
-                    purpose: request.purpose,
-                };
-                if let Some((start, length_blocks)) = self.allocate_in(number, &request)? {
-                    let start = geometry.fs_block(number, start).ok_or(OperationError::NoSpace)?;
-                    return Ok(Allocated { start, length_blocks });
-                }
-            }
+        if is_exact {
+            let wanted = GroupRequest { min_blocks: request.min_blocks, ..wanted };
+            let found = if near.is_some() { self.allocate_in(first, &wanted)? } else { None };
+            return found.ok_or_else(|| OperationError::NoSpace.into());
         }
-        Err(OperationError::NoSpace.into())
+        if near.is_some()
+            && let Some(found) = self.allocate_in(first, &wanted)?
+        {
+            return Ok(found);
+        }
+        let mut min_blocks = request.max_blocks.max(request.min_blocks);
+        loop {
+            let wanted = GroupRequest { is_exact: false, min_blocks, ..wanted };
+            if let Some(found) = self.allocate_in_groups(first, request.goal, &wanted)? {
+                return Ok(found);
+            }
+            if min_blocks <= request.min_blocks.max(1) {
+                return Err(OperationError::NoSpace.into());
+            }
+            min_blocks = (min_blocks / 4).max(request.min_blocks).max(1);
+        }
     }
 
-    fn allocate_in(&mut self, number: AgNumber, request: &GroupRequest) -> Result<Option<(AgBlock, u32)>> {
+    /// The group that a goal begins with, and the block in it.
+    fn place_of_goal(&self, goal: Goal) -> (AgNumber, Option<AgBlock>) {
+        let geometry = self.file_system().geometry();
+        match goal {
+            Goal::Near(block) | Goal::Exact(block) => match geometry.split_fs_block(block) {
+                Some((group, block)) => (group, Some(block)),
+                // Behind the last block of a group: where what lies there would have gone on.
+                None => {
+                    let group = u32::try_from(block.get() >> geometry.ag_block_log).unwrap_or(0);
+                    (AgNumber::new(group.min(geometry.ag_count.saturating_sub(1))), None)
+                }
+            },
+            Goal::Group(group) | Goal::GroupOnly(group) => (group, None),
+            Goal::Anywhere => (self.file_system().next_group_in_turn(), None),
+        }
+    }
+
+    fn allocate_in_groups(
+        &mut self,
+        first: AgNumber,
+        goal: Goal,
+        request: &GroupRequest,
+    ) -> Result<Option<Allocated>> {
+        if let Goal::GroupOnly(_) = goal {
+            return self.allocate_in(first, request);
+        }
+        let count = self.file_system().geometry().ag_count;
+        let first = first.get().min(count.saturating_sub(1));
+        for number in (first..count).chain(0..first) {
+            let near = request.near.filter(|_| number == first);
+            let found = self.allocate_in(AgNumber::new(number), &GroupRequest { near, ..*request })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn allocate_in(&mut self, number: AgNumber, request: &GroupRequest) -> Result<Option<Allocated>> {
         let held = self.groups.len();
         let Some(mut group) = self.try_group(number)? else { return Ok(None) };
         if group.most_blocks(request)?.is_none() {
@@ -125,14 +166,16 @@ impl Transaction<'_> {
             self.groups.truncate(held);
             return Ok(None);
         }
-        group.allocate(request)
+        let Some((start, length_blocks)) = group.allocate(request)? else { return Ok(None) };
+        let start = self.file_system().geometry().fs_block(number, start).ok_or(OperationError::NoSpace)?;
+        Ok(Some(Allocated { start, length_blocks }))
     }
 }
 
 impl crate::filesystem::FileSystem {
     /// The group whose turn it is.
-    fn next_group_in_turn(&self) -> u32 {
+    fn next_group_in_turn(&self) -> AgNumber {
         let count = self.geometry().ag_count.max(1);
-        self.group_rotor().fetch_add(1, Relaxed) % count
+        AgNumber::new(self.group_rotor().fetch_add(1, Relaxed) % count)
     }
 }

@@ -44,6 +44,15 @@ pub fn check_tree<K: GroupTree>(group: &mut GroupEdit<'_, '_>) -> Checked<K> {
     check_blocks(group.file_system, number, root, levels)
 }
 
+/// The blocks of a tree of a group.
+pub fn blocks_of<K: GroupTree>(group: &mut GroupEdit<'_, '_>) -> Vec<u64> {
+    let (root, levels) = K::root(group.state.headers().unwrap());
+    let owner = u64::from(group.state.group().get());
+    let mut walk = Walk::<K>::new(group.file_system, Some(group.state.group()), owner, levels as usize);
+    walk.block(Pointer::<K>::from_address(AgBlock::new(root)), levels as u16 - 1, true);
+    walk.levels.iter().flatten().filter_map(|[_, own, _]| *own).collect()
+}
+
 /// The tree of a group with this root.
 pub fn check_blocks<K: BtreeKind<Header = ShortBlockHeader>>(
     file_system: &FileSystem,

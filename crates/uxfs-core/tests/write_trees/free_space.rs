@@ -246,6 +246,11 @@ fn allocations_go_from_group_to_group() {
     assert!(matches!(exact, Err(Error::Operation(OperationError::NoSpace))), "{exact:?}");
     let huge = transaction.allocate(&AllocationRequest::data(Goal::Anywhere, geometry.ag_blocks));
     assert!(matches!(huge, Err(Error::Operation(OperationError::NoSpace))), "{huge:?}");
+    // Behind the end of the second group: in that group.
+    let end = FsBlock::new((2 << geometry.ag_block_log) - 1);
+    let allocated = transaction.allocate(&AllocationRequest::data(Goal::Near(end), 1)).unwrap();
+    assert_eq!(group_of(&allocated), 1);
+    taken.push(allocated);
     // All that a group has in one piece goes before less of the group that was wanted.
     let request =
         AllocationRequest { min_blocks: 1, ..AllocationRequest::data(Goal::Group(AgNumber::new(0)), 9_000) };

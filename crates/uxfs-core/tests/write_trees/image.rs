@@ -40,6 +40,10 @@ impl Image {
         FileSystem::mount_bulk(Arc::new(device), &options).unwrap()
     }
 
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// `xfs_repair -n` must have nothing to say.
     pub fn judge(&self) {
         let output = Judge::XfsRepair.command().arg("-n").arg(self.file.path()).output().unwrap();

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod check;
+mod damage;
 mod extent_roots;
 mod free_space;
 mod golden;

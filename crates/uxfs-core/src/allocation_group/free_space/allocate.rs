@@ -18,8 +18,15 @@ impl GroupEdit<'_, '_> {
             return Ok(None);
         }
         let Some(max_blocks) = self.most_blocks(request)? else { return Ok(None) };
-        let Some(choice) = self.choose(&GroupRequest { max_blocks, ..*request })? else { return Ok(None) };
-        self.take(choice.from, choice.start, choice.length_blocks)?;
+        let request = GroupRequest { max_blocks, ..*request };
+        let choice = match self.take_right_there(&request)? {
+            Some(choice) => choice,
+            None => {
+                let Some(choice) = self.choose(&request)? else { return Ok(None) };
+                self.take(&choice)?;
+                choice
+            }
+        };
         self.counters.free_blocks -= i64::from(choice.length_blocks);
         Ok(Some((choice.start, choice.length_blocks)))
     }

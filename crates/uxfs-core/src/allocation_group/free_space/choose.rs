@@ -57,7 +57,7 @@ impl GroupRequest {
     }
 
     /// What the request can get of an extent, from a block on.
-    fn fit(&self, from: FreeExtent, wanted: AgBlock) -> Option<Choice> {
+    pub(super) fn fit(&self, from: FreeExtent, wanted: AgBlock) -> Option<Choice> {
         let start = from.start.get().max(wanted.get());
         let start = start.checked_next_multiple_of(self.alignment_blocks.max(1))?;
         let length_blocks = from.end().get().checked_sub(start)?.min(self.max_blocks);

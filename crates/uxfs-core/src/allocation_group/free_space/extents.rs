@@ -11,54 +11,44 @@ use uxfs_format::{
 };
 use zerocopy::big_endian::U32;
 
+use super::choose::{Choice, GroupRequest};
 use crate::{
+    allocation_group::trees::GroupCursor,
     error::{Error, Result},
     transaction::GroupEdit,
 };
 
 impl GroupEdit<'_, '_> {
     /// Takes blocks out of a free extent that has been looked up.
-    pub(super) fn take(&mut self, from: FreeExtent, start: AgBlock, length_blocks: u32) -> Result<()> {
-        let end = start.get().saturating_add(length_blocks);
-        let before = start.get().saturating_sub(from.start.get());
-        let behind = from.end().get().saturating_sub(end);
-        let left = extent(from.start, before);
-        let right = extent(AgBlock::new(end), behind);
-        self.take_by_block(from, left, right)?;
-        self.take_by_length(from, left, right)?;
-        let header = self.state.free_space_mut()?;
-        header.free_blocks = U32::new(header.free_blocks.get().saturating_sub(length_blocks));
-        Ok(())
-    }
-
-    fn take_by_block(
-        &mut self,
-        from: FreeExtent,
-        left: Option<FreeExtent>,
-        right: Option<FreeExtent>,
-    ) -> Result<()> {
+    pub(super) fn take(&mut self, choice: &Choice) -> Result<()> {
         let mut cursor = self.tree::<ByBlock>();
-        let found = cursor.seek_exact(from.start)?;
-        if found != Some(from.into()) {
+        if cursor.seek_exact(choice.from.start)? != Some(choice.from.into()) {
             drop(cursor);
-            return Err(self.missing::<ByBlock>(from));
+            return Err(self.missing::<ByBlock>(choice.from));
         }
-        match (left, right) {
-            (None, None) => cursor.delete(),
-            (Some(rest), None) | (None, Some(rest)) => cursor.update(&rest.into()),
-            (Some(left), Some(right)) => {
-                cursor.update(&left.into())?;
-                cursor.insert(&right.into())
-            }
-        }
+        take_by_block(&mut cursor, choice)?;
+        drop(cursor);
+        self.take_by_length(choice)
     }
 
-    fn take_by_length(
-        &mut self,
-        from: FreeExtent,
-        left: Option<FreeExtent>,
-        right: Option<FreeExtent>,
-    ) -> Result<()> {
+    /// Takes blocks right at the wanted one, where there are as many as wanted: what sequential writing asks for, with one
+    /// lookup for choosing and taking.
+    pub(super) fn take_right_there(&mut self, request: &GroupRequest) -> Result<Option<Choice>> {
+        let Some(near) = request.near else { return Ok(None) };
+        let mut cursor = self.tree::<ByBlock>();
+        let found = cursor.seek_at_or_before(near)?.map(|record| record.get());
+        let choice = found
+            .and_then(|extent| request.fit(extent, near))
+            .filter(|choice| choice.start == near && choice.length_blocks == request.max_blocks);
+        let Some(choice) = choice else { return Ok(None) };
+        take_by_block(&mut cursor, &choice)?;
+        drop(cursor);
+        self.take_by_length(&choice)?;
+        Ok(Some(choice))
+    }
+
+    fn take_by_length(&mut self, choice: &Choice) -> Result<()> {
+        let (from, [left, right]) = (choice.from, choice.rest());
         let longest_blocks = self.state.headers()?.free_space.longest_blocks.get();
         let mut cursor = self.tree::<ByLength>();
         let found = cursor.seek_exact((from.length_blocks, from.start))?;
@@ -74,11 +64,14 @@ impl GroupEdit<'_, '_> {
                 cursor.insert(&right.into())?;
             }
         }
-        if from.length_blocks >= longest_blocks {
-            let longest = cursor.seek_last()?.map_or(0, |record| record.length_blocks.get());
-            drop(cursor);
-            self.state.free_space_mut()?.longest_blocks = U32::new(longest);
-        }
+        let longest_blocks = match from.length_blocks >= longest_blocks {
+            true => cursor.seek_last()?.map_or(0, |record| record.length_blocks.get()),
+            false => longest_blocks,
+        };
+        drop(cursor);
+        let header = self.state.free_space_mut()?;
+        header.free_blocks = U32::new(header.free_blocks.get().saturating_sub(choice.length_blocks));
+        header.longest_blocks = U32::new(longest_blocks);
         Ok(())
     }
 
@@ -175,6 +168,28 @@ impl GroupEdit<'_, '_> {
             ..Location::default()
         };
         Corruption::new(K::STRUCTURE, location, fault).into()
+    }
+}
+
+/// Makes the extent at the cursor what a choice leaves of it.
+fn take_by_block(cursor: &mut GroupCursor<'_, '_, ByBlock>, choice: &Choice) -> Result<()> {
+    match choice.rest() {
+        [None, None] => cursor.delete(),
+        [Some(rest), None] | [None, Some(rest)] => cursor.update(&rest.into()),
+        [Some(left), Some(right)] => {
+            cursor.update(&left.into())?;
+            cursor.insert(&right.into())
+        }
+    }
+}
+
+impl Choice {
+    /// What is left of the extent, before and behind.
+    fn rest(&self) -> [Option<FreeExtent>; 2] {
+        let end = AgBlock::new(self.start.get().saturating_add(self.length_blocks));
+        let before = self.start.get().saturating_sub(self.from.start.get());
+        let behind = self.from.end().get().saturating_sub(end.get());
+        [extent(self.from.start, before), extent(end, behind)]
     }
 }
 

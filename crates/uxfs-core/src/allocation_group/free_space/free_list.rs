@@ -92,7 +92,7 @@ impl GroupEdit<'_, '_> {
         else {
             return Ok(false);
         };
-        self.take(choice.from, choice.start, choice.length_blocks)?;
+        self.take(&choice)?;
         for block in choice.start.get()..choice.start.get().saturating_add(choice.length_blocks) {
             self.add_to_free_list(AgBlock::new(block))?;
         }

@@ -288,8 +288,9 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
                 (levels, Pointer::<K>::NULL)
             }
         };
-        let max_levels = K::max_levels(self.geometry);
-        if levels > max_levels as usize || !self.path.restart(levels, root) {
+        // Whoever read the home has compared its levels with the most of this kind, and trees grow no higher.
+        if !self.path.restart(levels, root) {
+            let max_levels = K::max_levels(self.geometry);
             let fault = BtreeFault::Level { level: level_number(levels.saturating_sub(1)), max_levels };
             return Err(self.damaged(Some(root), fault));
         }
