@@ -2,6 +2,8 @@
 //! model can judge such owners while they exist; when all of them are gone xfs_repair must find nothing to say.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod edges;
+
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use tempfile::NamedTempFile;
