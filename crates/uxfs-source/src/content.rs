@@ -103,8 +103,10 @@ impl Content {
         if ranges.is_empty() {
             return Self::Hole;
         }
+        let data_bytes: u64 = ranges.iter().map(|range| range.length_bytes).sum();
+        let may_have_holes = data_bytes < size_bytes;
         let place = Place::Region { archive: Arc::clone(archive), name, ranges };
-        Self::File(Arc::new(FileContent { place, size_bytes, may_have_holes: true }))
+        Self::File(Arc::new(FileContent { place, size_bytes, may_have_holes }))
     }
 }
 
@@ -112,6 +114,11 @@ impl FileContent {
     /// How many bytes it is to have.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// Whether the file has fewer blocks than bytes: only then is there a reason to open it for the sake of its holes.
+    pub fn may_have_holes(&self) -> bool {
+        self.may_have_holes
     }
 
     /// Opens the file, if it is still the same.

@@ -10,6 +10,7 @@
 //! | [`entry`] | one file as sources describe it |
 //! | [`content`] | where its bytes are |
 //! | [`tree`], [`stream`] | what sources do |
+//! | [`open`] | any source by its path |
 //! | [`directory`] | a directory of the host |
 //! | [`tar`] | archives |
 //! | [`layers`] | streams laid over each other |
@@ -33,6 +34,7 @@ pub mod labels;
 pub mod layers;
 mod lines;
 pub mod manifest;
+pub mod open;
 pub mod owner_map;
 pub mod packing;
 mod path;

@@ -408,3 +408,91 @@ fn what_is_no_directory_is_refused() {
         assert!(matches!(opened, Err(SourceError::Io { .. })), "{path:?}");
     }
 }
+
+#[test]
+fn many_names_of_one_file_are_read_once() {
+    let folder = folder();
+    fs::write(folder.path().join("name"), vec![b'n'; 50_000]).unwrap();
+    for number in 0..1000 {
+        fs::hard_link(folder.path().join("name"), folder.path().join(format!("name-{number}"))).unwrap();
+    }
+    let mut source = open(folder.path(), options(2));
+    let batch = source.next_batch().unwrap().unwrap();
+    assert_eq!(batch.entries.len(), 1001);
+    let first = batch.entries[0].metadata.link.unwrap();
+    assert_eq!(first.links, 1001);
+    for entry in &batch.entries {
+        assert_eq!(entry.metadata.link, Some(first));
+        let Kind::Regular { size_bytes: 50_000, content: Content::File(file) } = &entry.kind else {
+            panic!("{entry:?}")
+        };
+        assert!(!file.may_have_holes());
+    }
+}
+
+#[test]
+fn a_tree_that_changes_all_the_time() {
+    let folder = folder();
+    let root = folder.path().join("tree");
+    fs::create_dir(&root).unwrap();
+    let outside = folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), b"secret").unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let order = std::sync::atomic::Ordering::Relaxed;
+            let place =
+                |number: usize| root.join(format!("d{}", number % 7)).join(format!("e{}", number % 3));
+            let mut number = 0;
+            while !is_over.load(order) {
+                number += 1;
+                // Whether each succeeds depends on what is there.
+                let path = place(number);
+                let _ = fs::create_dir_all(&path);
+                let _ = fs::write(path.join("file"), vec![1; number % 100_000]);
+                let _ = symlink(&outside, path.join("way-out"));
+                let _ = fs::rename(place(number / 2), root.join(format!("d{}", number % 5)).join("moved"));
+                let _ = match number % 4 {
+                    0 => fs::remove_dir_all(place(number + 1)),
+                    1 => fs::remove_dir_all(place(number + 2))
+                        .and_then(|()| symlink(&outside, place(number + 2))),
+                    _ => fs::remove_file(place(number + 3)),
+                };
+            }
+        });
+        for _ in 0..60 {
+            let skipping = DirectoryOptions { skip_unreadable: true, ..options(3) };
+            let mut source = open(&root, skipping);
+            while let Some(batch) = source.next_batch().unwrap() {
+                for entry in &batch.entries {
+                    assert_ne!(&*entry.name, b"secret", "left the tree");
+                    let Kind::Regular { content: Content::File(file), .. } = &entry.kind else { continue };
+                    let Ok(file) = file.open() else { continue };
+                    let mut bytes = vec![0; file.size_bytes() as usize];
+                    file.read_at(&mut bytes, 0).unwrap();
+                }
+            }
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn reading_leaves_access_times_alone_where_it_may() {
+    let folder = folder();
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let times = fs::FileTimes::new().set_accessed(old);
+    fs::create_dir(folder.path().join("directory")).unwrap();
+    fs::write(folder.path().join("directory/small"), b"small").unwrap();
+    fs::write(folder.path().join("large"), vec![1; 100_000]).unwrap();
+    let paths = ["directory/small", "large", "directory"].map(|path| folder.path().join(path));
+    for path in &paths {
+        File::open(path).unwrap().set_times(times).unwrap();
+    }
+    let names = walk(&mut open(folder.path(), options(2))).unwrap();
+    assert_eq!(names.len(), 3);
+    for path in &paths {
+        assert_eq!(fs::metadata(path).unwrap().accessed().unwrap(), old, "{path:?}");
+    }
+}

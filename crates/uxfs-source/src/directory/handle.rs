@@ -325,3 +325,54 @@ impl FileInTree {
         Ok(Arc::new(Descriptor::Own { fd, _slot: None }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    /// A chain of directories and its last link.
+    fn chain(host: &Arc<Host>, names: &[&str]) -> Arc<Node> {
+        let mut node = Node::root(Arc::clone(host), 0);
+        for name in names {
+            node = node.child(&CString::new(*name).unwrap(), 0);
+        }
+        node
+    }
+
+    #[test]
+    fn nothing_is_reached_through_links_with_and_without_openat2() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = "n".repeat(200);
+        let long: Vec<&str> = std::iter::repeat_n(name.as_str(), 15).collect();
+        fs::create_dir_all(folder.path().join(long.join("/"))).unwrap();
+        fs::create_dir_all(folder.path().join("a/b/c")).unwrap();
+        symlink("b", folder.path().join("a/link")).unwrap();
+        symlink("/", folder.path().join("a/away")).unwrap();
+        for has_openat2 in [true, false] {
+            let host = Host::open(folder.path()).unwrap();
+            host.has_openat2.store(has_openat2, Ordering::Relaxed);
+            for names in [&["a", "b", "c"][..], &["a"], &[], &long] {
+                let node = chain(&host, names);
+                let fd = node.open().unwrap();
+                assert_eq!(*node.path(), *names.join("/").as_bytes());
+                // Open anyway, it is not opened again.
+                assert!(Arc::ptr_eq(&fd, &node.open().unwrap()));
+            }
+            for names in [&["a", "link"][..], &["a", "link", "c"], &["a", "away", "tmp"], &["a", "none"]] {
+                let error = chain(&host, names).open().unwrap_err();
+                assert!(matches!(error, Errno::LOOP | Errno::NOTDIR | Errno::NOENT), "{names:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_chain_ends_without_a_deep_stack() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::open(folder.path()).unwrap();
+        let names = vec!["x"; 500_000];
+        let work = move || drop(chain(&host, &names));
+        std::thread::Builder::new().stack_size(64 << 10).spawn(work).unwrap().join().unwrap();
+    }
+}

@@ -3,6 +3,7 @@
 use std::{
     ffi::CStr,
     mem::MaybeUninit,
+    num::NonZeroU64,
     ops::Range,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
@@ -10,7 +11,7 @@ use std::{
 
 use rustix::{
     buffer::spare_capacity,
-    fs::{FileType, Statx, StatxFlags, StatxTimestamp, readlinkat_raw},
+    fs::{Advice, FileType, Statx, StatxFlags, StatxTimestamp, fadvise, readlinkat_raw},
     io::Errno,
 };
 
@@ -29,6 +30,10 @@ use crate::{
 
 /// A piece ends when it holds so many bytes of content and attributes.
 const PIECE_BYTES: usize = 1 << 20;
+/// Files that come with their content come with no more than this under all of their names together.
+const MOST_OF_ALL_NAMES_BYTES: u64 = 1 << 20;
+/// What the host is told to read ahead of a file that is not small.
+const READ_AHEAD_BYTES: u64 = 2 << 20;
 /// Longest target of a symbolic link.
 const TARGET_BYTES: usize = 4096;
 /// What an entry weighs beside its content and names.
@@ -263,7 +268,9 @@ impl Reader {
                 Some(_) => {}
             }
         }
-        if size > self.options.inline_limit_bytes {
+        // A file with many names would be read for each of them, where once is enough.
+        let of_all_names = size.saturating_mul(found.stx_nlink.max(1).into());
+        if size > self.options.inline_limit_bytes || of_all_names > MOST_OF_ALL_NAMES_BYTES {
             return Ok(None);
         }
         let length = size as usize;
@@ -333,6 +340,8 @@ fn may_have_holes(found: &Statx) -> bool {
 fn file_content(subjects: &Subjects<'_>, found: &Statx, fd: Option<OwnedFd>) -> Content {
     let kept = fd.and_then(|fd| {
         let slot = subjects.node.host().keep_file()?;
+        // Where that is not done, reading is only slower.
+        let _ = fadvise(&fd, 0, NonZeroU64::new(found.stx_size.min(READ_AHEAD_BYTES)), Advice::WillNeed);
         Some(Arc::new(Descriptor::Own { fd, _slot: Some(slot) }))
     });
     let place = Place::Tree(FileInTree {

@@ -126,6 +126,12 @@ impl Reader {
     }
 }
 
+/// Whether a text begins as a manifest does that says so itself.
+pub(crate) fn looks_like(start: &[u8]) -> bool {
+    let first = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    start.starts_with(b"#mtree") || composefs::looks_like(first)
+}
+
 /// A path of a manifest, cleaned.
 fn clean(path: &[u8]) -> Result<Box<[u8]>, TextFault> {
     path::clean(path).map_err(|bad| match bad {

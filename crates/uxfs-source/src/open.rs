@@ -1,0 +1,110 @@
+//! Any source by its path: what it is shows.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    directory::{DirectoryOptions, DirectorySource},
+    entry::Timestamp,
+    error::SourceError,
+    manifest::{self, ManifestSource},
+    stream::StreamSource,
+    tar::{TarOptions, TarSource},
+    tree::{Reading, TreeSource},
+};
+
+/// Some source.
+pub enum Source {
+    /// Asked directory by directory.
+    Tree(Box<dyn TreeSource>),
+    /// One file after the other.
+    Stream(Box<dyn StreamSource>),
+}
+
+/// How a source is read, whatever it turns out to be.
+#[derive(Debug, Clone, Default)]
+pub struct SourceOptions {
+    /// If it is a directory.
+    pub directory: DirectoryOptions,
+    /// If it is an archive.
+    pub tar: TarOptions,
+    /// Where a manifest's contents lie; beside it unless told otherwise.
+    pub contents: Option<PathBuf>,
+    /// The time of what a manifest gives none to.
+    pub time: Timestamp,
+}
+
+/// So much of a file shows what it is: more than a line of a dump for the root, attributes apart.
+const START_BYTES: u64 = 4096;
+
+impl Source {
+    /// Opens a directory, an archive (packed or not, a file or a pipe), a manifest (mtree or a dump of composefs), or, as
+    /// `-`, an archive from standard input.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(path: &Path, options: &SourceOptions, reading: Reading) -> Result<Self, SourceError> {
+        if path.as_os_str() == "-" {
+            let source = TarSource::from_stream("standard input", io::stdin(), options.tar.clone())?;
+            return Ok(Self::Stream(Box::new(source)));
+        }
+        let found = std::fs::metadata(path).map_err(|error| SourceError::host(path, "open", error))?;
+        if found.is_dir() {
+            let source = DirectorySource::open(path, options.directory.clone(), reading)?;
+            return Ok(Self::Tree(Box::new(source)));
+        }
+        // A pipe would lose what is looked at.
+        if found.is_file() && is_manifest(path)? {
+            let beside = || path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+            let contents = options.contents.clone().unwrap_or_else(beside);
+            return Ok(Self::Stream(Box::new(ManifestSource::open(path, &contents, options.time)?)));
+        }
+        Ok(Self::Stream(Box::new(TarSource::open(path, options.tar.clone(), reading)?)))
+    }
+}
+
+fn is_manifest(path: &Path) -> Result<bool, SourceError> {
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(|error| SourceError::host(path, "open", error))?;
+    let read = file.take(START_BYTES).read_to_end(&mut start);
+    read.map_err(|error| SourceError::host(path, "read", error))?;
+    Ok(manifest::looks_like(&start))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_it_is_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |path: &Path| Source::open(path, &SourceOptions::default(), Reading::Metadata).unwrap();
+        assert!(matches!(open(folder.path()), Source::Tree(_)));
+        let path = folder.path().join("source");
+        for (text, items) in [
+            ("#mtree\n. type=dir\n", 1),
+            ("/ 0 40755 2 0 0 0 0.0 - - -\n/a 0 100644 1 0 0 0 0.0 - - -\n", 2),
+            ("", 0),
+        ] {
+            fs::write(&path, text).unwrap();
+            let Source::Stream(mut stream) = open(&path) else { panic!("{text}") };
+            let mut count = 0;
+            while stream.next_item().unwrap().is_some() {
+                count += 1;
+            }
+            assert_eq!(count, items, "{text}");
+        }
+        fs::write(&path, "neither").unwrap();
+        let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
+        assert!(matches!(stream.next_item(), Err(SourceError::Archive { .. })));
+        assert!(
+            Source::open(&folder.path().join("nothing"), &SourceOptions::default(), Reading::Metadata)
+                .is_err()
+        );
+    }
+}
