@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use uxfs_block::device::DeviceError;
-use uxfs_format::{fault::Corruption, features::Unsupported, units::Lsn};
+use uxfs_format::{attribute::posix_acl::AclFault, fault::Corruption, features::Unsupported, units::Lsn};
 use uxfs_journal::error::JournalError;
 
 /// What an operation on a file system can fail with.
@@ -109,6 +109,12 @@ pub enum OperationError {
     /// E2BIG or ERANGE: longer than 64 KiB.
     #[error("attribute value is longer than 65536 bytes")]
     ValueTooLong,
+    /// EINVAL: breaks a rule of access control lists, or is none.
+    #[error("not a possible access control list: {0}")]
+    InvalidAcl(AclFault),
+    /// ENAMETOOLONG.
+    #[error("target of a symbolic link is longer than 1023 bytes")]
+    TargetTooLong,
     /// The log holds changes that have not been replayed.
     #[error(
         "the log is dirty: {records} records from {tail} to {head} hold changes that are not in place yet; \

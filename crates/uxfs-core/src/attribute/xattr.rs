@@ -61,7 +61,7 @@ fn acl_name(attribute: &Attribute<'_>) -> Option<&'static [u8]> {
 }
 
 /// Splits a name as Linux has it into where and under which name it is stored; `true` for an ACL.
-fn stored_name(name: &[u8]) -> Option<(Namespace, &[u8], bool)> {
+pub(super) fn stored_name(name: &[u8]) -> Option<(Namespace, &[u8], bool)> {
     match name {
         ACL_ACCESS => return Some((Namespace::Trusted, posix_acl::ACCESS_NAME, true)),
         ACL_DEFAULT => return Some((Namespace::Trusted, posix_acl::DEFAULT_NAME, true)),

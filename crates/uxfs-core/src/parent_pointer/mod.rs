@@ -3,8 +3,10 @@
 //! | module | holds |
 //! |---|---|
 //! | here | the parent pointers of one inode |
+//! | [`edit`] | giving an inode a parent pointer, taking it away |
 //! | [`paths`] | all paths of an inode |
 
+pub mod edit;
 pub mod paths;
 
 use std::ops::ControlFlow;

@@ -1,5 +1,7 @@
 //! Targets of symbolic links.
 
+pub mod edit;
+
 use uxfs_format::{
     btree::extent_map::Extent,
     fault::{Corruption, Fault, Location, Structure},

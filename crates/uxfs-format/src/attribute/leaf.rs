@@ -82,7 +82,7 @@ pub struct LeafHeader {
     pub used_bytes: U16,
     /// Where the first name lies; 0 means 65536.
     pub first_used: U16,
-    /// Whether there are free regions that the map does not have.
+    /// Whether bytes behind the first name may be free, in the map or not.
     pub has_holes: u8,
     /// Zero.
     pub padding: u8,

@@ -2,8 +2,9 @@
 //!
 //! Entries grow from the front, names from the back. Between them lies the *gap*; names that were removed leave
 //! *holes* behind it. The header's free map has room for three regions: the gap is always the first here, and the two
-//! largest holes follow. What the map cannot hold is remembered only as "there are holes"; when neither gap nor a
-//! known hole suffices but the free bytes together do, the names are moved to the end.
+//! largest holes follow; others are forgotten. When neither gap nor a known hole suffices but the free bytes together
+//! do, the names are moved to the end. The header also says whether there may be holes at all, in the map or not: Linux
+//! moves whole leaves into the gap of one that says to have none.
 //!
 //! Invariant: the bytes after every function are a leaf that [`LeafBlock::verify`](super::leaf::LeafBlock::verify)
 //! accepts once it is sealed.
@@ -192,7 +193,7 @@ impl<'a> LeafEdit<'a> {
     fn store(&mut self, summary: &Summary) {
         let mut holes = summary.holes;
         holes.sort_unstable_by_key(|hole| std::cmp::Reverse(hole.size));
-        let [first, second, third] = holes;
+        let [first, second, _] = holes;
         let region = |hole: Hole| FreeRegion {
             base_bytes: U16::new(low_u16(if hole.size == 0 { 0 } else { hole.base.into() })),
             size_bytes: U16::new(low_u16(hole.size.into())),
@@ -202,13 +203,12 @@ impl<'a> LeafEdit<'a> {
             base_bytes: U16::new(low_u16(end.into())),
             size_bytes: U16::new(low_u16(summary.first_used.saturating_sub(end).into())),
         };
-        let has_holes = summary.has_holes || third.size != 0;
         let Some(header) = self.edit.value::<SummaryFields>(SUMMARY_OFFSET_BYTES) else { return };
         header.count = U16::new(low_u16(summary.count.into()));
         header.used_bytes = U16::new(low_u16(summary.used_bytes.into()));
         // 65536 wraps to the 0 that stands for it.
         header.first_used = U16::new(low_u16(summary.first_used.into()));
-        header.has_holes = u8::from(has_holes);
+        header.has_holes = u8::from(summary.has_holes);
         header.free_map = [gap, region(first), region(second)];
     }
 
@@ -338,6 +338,7 @@ impl<'a> LeafEdit<'a> {
                 }
             }
         } else {
+            summary.has_holes = true;
             summary.add_hole(Hole { base: offset, size });
         }
         if summary.count == 0 {
@@ -485,11 +486,6 @@ impl Summary {
             }
         }
         let Some(slot) = self.holes.iter_mut().min_by_key(|hole| hole.size) else { return };
-        if slot.size == 0 {
-            *slot = new;
-            return;
-        }
-        self.has_holes = true;
         if slot.size < new.size {
             *slot = new;
         }

@@ -74,6 +74,8 @@ fn check_free_map(leaf: &LeafBlock<'_>, bytes: &[u8]) {
     }
     let lowest = leaf.entries.iter().map(|entry| u32::from(entry.name_offset.get())).min();
     assert_eq!(leaf.first_used(), lowest.unwrap_or(bytes.len() as u32));
+    let has_holes = is_used[leaf.first_used() as usize..].contains(&false);
+    assert!(!has_holes || leaf.header.has_holes != 0, "Linux would believe that there are no holes");
     let mut mapped = 0;
     for region in &leaf.header.free_map {
         let (base, size) = (usize::from(region.base_bytes.get()), usize::from(region.size_bytes.get()));

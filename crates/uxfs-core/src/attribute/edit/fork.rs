@@ -2,11 +2,20 @@
 
 use uxfs_format::{attribute::shortform_edit::HEADER_BYTES, inode::FileType};
 
+use super::store::AttributeFork;
 use crate::{
     error::Result,
     inode::edit::{EditExtents, EditFork, EditInode, room::default_attribute_offset_bytes},
     transaction::Transaction,
 };
+
+/// Bytes that the root of a btree in the data fork takes, which stays where it is.
+fn root_bytes(inode: &EditInode) -> u32 {
+    match &inode.data {
+        data @ EditFork::Extents(EditExtents { root: Some(_), .. }) => data.used_bytes().next_multiple_of(8),
+        _ => 0,
+    }
+}
 
 impl Transaction<'_> {
     /// Makes an empty attribute fork with room for `list_bytes` of attributes if the data fork leaves so much, else
@@ -18,17 +27,34 @@ impl Transaction<'_> {
             EditFork::Device(_) => default_attribute_offset_bytes(Some(FileType::Fifo)),
             _ => inode
                 .attribute_offset_for(list_bytes, geometry)
-                .unwrap_or_else(|| default_attribute_offset_bytes(inode.file_type())),
+                .unwrap_or_else(|| default_attribute_offset_bytes(inode.file_type()).max(root_bytes(inode))),
         };
         if let EditFork::Local(contents) = &inode.data
             && contents.len() as u64 > u64::from(offset_bytes)
         {
             match inode.file_type() {
-                Some(FileType::Symlink) => self.move_target_out(inode)?,
+                Some(FileType::SymbolicLink) => self.move_target_out(inode)?,
                 _ => self.directory_to_block(inode)?,
             }
         }
         self.set_attribute_offset(inode, offset_bytes)
+    }
+
+    /// Takes all attributes of an inode away, and the fork, before the inode is freed. The inode is not stored.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    #[doc(alias = "xfs_attr_inactive")]
+    pub fn remove_all_attributes(&mut self, inode: &mut EditInode) -> Result<()> {
+        match &inode.attribute {
+            None => return Ok(()),
+            Some(EditFork::Extents(extents)) if !extents.extents.is_empty() => {
+                AttributeFork::new(self, inode).free_all()?;
+            }
+            Some(_) => {}
+        }
+        inode.attribute = Some(EditFork::empty());
+        self.remove_attribute_fork(inode)
     }
 
     /// Takes an attribute fork without attributes away where Linux does: not on file systems with parent pointers, whose
@@ -43,7 +69,7 @@ impl Transaction<'_> {
         let has_btree = matches!(inode.data, EditFork::Extents(EditExtents { root: Some(_), .. }));
         let geometry = self.file_system().geometry();
         // A short target outside of its inode is what old kernels call damage.
-        let is_short_target = inode.file_type() == Some(FileType::Symlink)
+        let is_short_target = inode.file_type() == Some(FileType::SymbolicLink)
             && matches!(inode.data, EditFork::Extents(_))
             && inode.size_bytes() <= geometry.literal_size_bytes().into();
         if !is_empty || has_btree || is_short_target || geometry.features.has_parent_pointers() {

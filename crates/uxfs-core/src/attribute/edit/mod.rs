@@ -19,19 +19,39 @@
 //! | `fork` | making room for the fork, and taking it away |
 //! | [`xattr`] | names and values as Linux has them, access control lists |
 
-// Transactions land on it.
-#![allow(dead_code)]
-
+mod fork;
 mod leaves;
+mod shortform;
+mod store;
 mod tree;
 #[cfg(test)]
 mod tree_tests;
+pub mod xattr;
 
-use crate::error::{OperationError, Result};
 use uxfs_format::{
-    attribute::{MAX_NAME_BYTES, flags::Namespace, is_valid_name, parent_pointer},
+    attribute::{
+        MAX_NAME_BYTES, MAX_VALUE_BYTES,
+        flags::Namespace,
+        is_valid_name,
+        leaf::{LeafBlock, LeafValue},
+        leaf_edit::NewAttribute,
+        parent_pointer,
+        shortform::Shortform,
+        shortform_edit,
+    },
     directory::name_hash::{self, NameRule},
     geometry::Geometry,
+};
+
+use self::{
+    store::AttributeFork,
+    tree::{AttributeTree, ROOT},
+};
+use crate::{
+    error::{OperationError, Result},
+    inode::edit::{EditFork, EditInode},
+    name_tree::edit::ForkStore,
+    transaction::Transaction,
 };
 
 /// An attribute by what Linux calls it, the namespace apart.
@@ -98,5 +118,165 @@ impl<'a> Target<'a> {
     pub(crate) fn of_parent_pointer(name: &'a [u8], value: &'a [u8], geometry: &Geometry) -> Self {
         let hash = parent_pointer::hash_of(name, value, NameRule::of(geometry));
         Self { namespace: Namespace::Parent, name, hash, value: Some(value) }
+    }
+}
+
+impl Transaction<'_> {
+    /// Gives an attribute a value. The inode is not stored.
+    ///
+    /// # Errors
+    /// What `mode` forbids ([`Exists`](OperationError::Exists), [`NoSuchAttribute`](OperationError::NoSuchAttribute));
+    /// a name or value that cannot be; no space; damage; the device.
+    #[doc(alias = "xfs_attr_set")]
+    pub fn set_attribute(
+        &mut self,
+        inode: &mut EditInode,
+        name: AttributeName<'_>,
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<()> {
+        let target = Target::of(&name)?;
+        if value.len() > MAX_VALUE_BYTES as usize {
+            return Err(OperationError::ValueTooLong.into());
+        }
+        self.set_target(inode, &target, value, mode)
+    }
+
+    /// Removes an attribute. The inode is not stored.
+    ///
+    /// # Errors
+    /// There is none of this name; damage; the device.
+    #[doc(alias = "xfs_attr_remove")]
+    pub fn remove_attribute(&mut self, inode: &mut EditInode, name: AttributeName<'_>) -> Result<()> {
+        self.remove_target(inode, &Target::of(&name)?)
+    }
+
+    /// The value of an attribute of an inode that is being changed.
+    ///
+    /// # Errors
+    /// A name that cannot be; damage; the device.
+    pub fn attribute(&mut self, inode: &mut EditInode, name: AttributeName<'_>) -> Result<Option<Vec<u8>>> {
+        self.value_of_target(inode, &Target::of(&name)?)
+    }
+
+    pub(crate) fn value_of_target(
+        &mut self,
+        inode: &mut EditInode,
+        target: &Target<'_>,
+    ) -> Result<Option<Vec<u8>>> {
+        match &inode.attribute {
+            None | Some(EditFork::Device(_)) => Ok(None),
+            Some(EditFork::Local(bytes)) => Ok(shortform::get(bytes, target).map(<[u8]>::to_vec)),
+            Some(EditFork::Extents(extents)) if extents.extents.is_empty() => Ok(None),
+            Some(EditFork::Extents(_)) => {
+                AttributeTree::new(&mut AttributeFork::new(self, inode)).get(target)
+            }
+        }
+    }
+
+    pub(crate) fn set_target(
+        &mut self,
+        inode: &mut EditInode,
+        target: &Target<'_>,
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<()> {
+        if inode.attribute.is_none() {
+            mode.check(false)?;
+            let bytes = shortform_edit::HEADER_BYTES + shortform_edit::entry_bytes(target.name, value.len());
+            self.make_attribute_fork(inode, bytes)?;
+        }
+        let mut mode = mode;
+        if is_list(inode) {
+            let geometry = self.file_system().geometry();
+            let outcome = shortform::set(inode, target, value, mode, geometry);
+            if !matches!(outcome, Ok(shortform::Outcome::NoRoom)) {
+                shortform::normalise(inode);
+                return outcome.map(|_| ());
+            }
+            // The list has been compared with the mode.
+            mode = SetMode::Upsert;
+            self.list_to_leaf(inode)?;
+        }
+        let existed = AttributeTree::new(&mut AttributeFork::new(self, inode)).set(target, value, mode)?;
+        // What was replaced may have been all that kept the attributes out of the inode.
+        if existed { self.leaf_to_list(inode) } else { Ok(()) }
+    }
+
+    pub(crate) fn remove_target(&mut self, inode: &mut EditInode, target: &Target<'_>) -> Result<()> {
+        if inode.attribute.is_none() {
+            return Err(OperationError::NoSuchAttribute.into());
+        }
+        if is_list(inode) {
+            let removed = shortform::remove(inode, target);
+            shortform::normalise(inode);
+            removed?;
+        } else {
+            if !AttributeTree::new(&mut AttributeFork::new(self, inode)).remove(target)? {
+                return Err(OperationError::NoSuchAttribute.into());
+            }
+            self.leaf_to_list(inode)?;
+        }
+        self.drop_empty_attribute_fork(inode)
+    }
+
+    /// Moves the attributes from the inode into a leaf.
+    fn list_to_leaf(&mut self, inode: &mut EditInode) -> Result<()> {
+        let rule = NameRule::of(self.file_system().geometry());
+        let list = match inode.attribute.replace(EditFork::empty()) {
+            Some(EditFork::Local(list)) => list,
+            _ => Vec::new(),
+        };
+        let mut store = AttributeFork::new(self, inode);
+        let mut tree = AttributeTree::new(&mut store);
+        tree.make_root()?;
+        let Ok(attributes) = Shortform::parse(&list).map(|list| list.attributes()) else { return Ok(()) };
+        for attribute in attributes.map_while(std::result::Result::ok) {
+            let hash = match attribute.flags.namespace() {
+                Some(Namespace::Parent) => parent_pointer::hash_of(attribute.name, attribute.value, rule),
+                _ => name_hash::hash(attribute.name),
+            };
+            let value = LeafValue::Local(attribute.value);
+            tree.add(&NewAttribute { hash, flags: attribute.flags, name: attribute.name, value })?;
+        }
+        Ok(())
+    }
+
+    /// Moves the attributes back into the inode if they are in one leaf and fit.
+    fn leaf_to_list(&mut self, inode: &mut EditInode) -> Result<()> {
+        // A tree, or values of their own.
+        let EditFork::Extents(extents) = inode.attribute.as_ref().unwrap_or(&EditFork::Device(0)) else {
+            return Ok(());
+        };
+        let [extent] = extents.extents.as_slice() else { return Ok(()) };
+        if extent.length_blocks != 1 || extent.file_block != ROOT {
+            return Ok(());
+        }
+        let geometry = self.file_system().geometry();
+        let mut store = AttributeFork::new(self, inode);
+        let structure = store.index_structure();
+        let buffer = store.edit(structure, ROOT)?;
+        let list = LeafBlock::of_block(&buffer)
+            .and_then(|leaf| shortform::list_from_leaf(&leaf, geometry.literal_size_bytes()));
+        drop(buffer);
+        // As long as any inode is: shorter than 64 KiB.
+        let Some(list) = list else { return Ok(()) };
+        let Some(offset_bytes) = inode.attribute_offset_for(list.len() as u32, geometry) else {
+            return Ok(());
+        };
+        AttributeFork::new(self, inode).free(ROOT)?;
+        inode.attribute = Some(EditFork::Local(list));
+        inode.attribute_offset_bytes = offset_bytes;
+        shortform::normalise(inode);
+        Ok(())
+    }
+}
+
+/// Whether the attributes lie in the inode. An empty fork counts as an empty list.
+fn is_list(inode: &EditInode) -> bool {
+    match &inode.attribute {
+        Some(EditFork::Local(_)) => true,
+        Some(EditFork::Extents(extents)) => extents.extents.is_empty(),
+        Some(EditFork::Device(_)) | None => false,
     }
 }

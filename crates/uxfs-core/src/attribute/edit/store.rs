@@ -2,22 +2,20 @@
 
 use uxfs_block::cache::EditBuffer;
 use uxfs_format::{
-    attribute::remote::{self, RemoteBlock},
+    attribute::{
+        MAX_VALUE_BYTES,
+        remote::{self, RemoteBlock},
+    },
     btree::extent_map::Extent,
     fault::{HeaderFault, Structure},
     field_table::OnDisk,
     geometry::Geometry,
     inode::Fork,
-    name_tree::{
-        TreeKind,
-        fault::NameTreeFault,
-        header::BlockHeader,
-        header_edit::BlockIdentity,
-    },
+    name_tree::{TreeKind, fault::NameTreeFault, header::BlockHeader, header_edit::BlockIdentity},
     units::{FileBlock, InodeNumber, Sector},
 };
 
-use super::tree::ValueStore;
+use super::tree::{AttributeTree, ValueStore};
 use crate::{
     error::{OperationError, Result},
     extent_map::edit::{map::Mapping, sectors::ForkPieces},
@@ -70,6 +68,33 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
             self.transaction.buffers().invalidate(std::slice::from_ref(piece));
         }
         self.transaction.unmap_blocks(self.inode, Fork::Attribute, block, length_blocks.into())?;
+        Ok(())
+    }
+
+    /// Forgets the buffers of a value. What is half made may have no blocks.
+    fn forget_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<()> {
+        let count = remote::block_count(self.geometry(), length_bytes.min(MAX_VALUE_BYTES));
+        let pieces = self.transaction.fork_sectors(self.inode, Fork::Attribute, first_block, count)?;
+        for piece in pieces.iter().flat_map(|pieces| pieces.iter()) {
+            self.transaction.buffers().invalidate(std::slice::from_ref(piece));
+        }
+        Ok(())
+    }
+
+    /// Gives all blocks of the fork back, in a time that grows with their number and not with that of the attributes.
+    pub(super) fn free_all(&mut self) -> Result<()> {
+        AttributeTree::new(self).each_value(Self::forget_value)?;
+        let geometry = self.geometry();
+        let count = self.inode.extents(Fork::Attribute).len();
+        for index in 0..count {
+            let Some(extent) = self.inode.extents(Fork::Attribute).get(index).copied() else { break };
+            for block in 0..extent.length_blocks {
+                let start = extent.start.checked_add(block);
+                let Some(sector) = start.and_then(|start| geometry.sector_of_block(start)) else { break };
+                self.transaction.buffers().invalidate(&[(sector, geometry.block_size_bytes)]);
+            }
+        }
+        self.transaction.unmap_blocks(self.inode, Fork::Attribute, FileBlock::new(0), BLOCKS_END)?;
         Ok(())
     }
 

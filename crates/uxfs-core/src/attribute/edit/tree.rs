@@ -6,6 +6,7 @@ use uxfs_format::{
         leaf::{LeafBlock, LeafValue},
         leaf_edit::{LeafEdit, NewAttribute, is_local},
     },
+    name_tree::fault::NameTreeFault,
     units::FileBlock,
 };
 
@@ -75,11 +76,22 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         Ok(())
     }
 
+    /// Moves to the next leaf; `false` behind the last. Damaged nodes can lead to one leaf many times: no walk goes on
+    /// `left` more times, at first as often as the fork has blocks.
+    fn advance(&mut self, path: &mut TreePath, left: &mut Option<u64>) -> Result<bool> {
+        let blocks = |store: &S| store.extents().iter().map(|extent| extent.length_blocks).sum();
+        let Some(now_left) = left.unwrap_or_else(|| blocks(self.store)).checked_sub(1) else {
+            let fault = NameTreeFault::TooManyBlocks { most: blocks(self.store) };
+            return Err(self.store.corruption(self.store.index_structure(), path.leaf, fault));
+        };
+        *left = Some(now_left);
+        self.tree().advance(path)
+    }
+
     /// Finds an attribute. Also gives the way to where it belongs if it is not there.
     fn look_up(&mut self, target: &Target<'_>) -> Result<(TreePath, Option<Hit>)> {
         let first = self.tree().find(target.hash)?;
-        let mut path = first;
-        // Each round goes to the next leaf of the same hash, along the nodes: there are as many as the nodes say.
+        let (mut path, mut left) = (first, None);
         loop {
             let buffer = self.edit(path.leaf)?;
             let (found, last_hash) = match LeafBlock::of_block(&buffer) {
@@ -90,7 +102,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
             if let Some((index, remote)) = found {
                 return Ok((first, Some(Hit { path, index, remote })));
             }
-            if last_hash != Some(target.hash) || !self.tree().advance(&mut path)? {
+            if last_hash != Some(target.hash) || !self.advance(&mut path, &mut left)? {
                 return Ok((first, None));
             }
         }
@@ -198,8 +210,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         &mut self,
         mut visit: impl FnMut(&mut S, FileBlock, u32) -> Result<()>,
     ) -> Result<()> {
-        let mut path = self.tree().find(0)?;
-        // The way leads along the nodes: there are as many leaves as they say.
+        let (mut path, mut left) = (self.tree().find(0)?, None);
         loop {
             let buffer = self.edit(path.leaf)?;
             let mut values = Vec::new();
@@ -214,7 +225,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
             for (first_block, length_bytes) in values {
                 visit(self.store, first_block, length_bytes)?;
             }
-            if !self.tree().advance(&mut path)? {
+            if !self.advance(&mut path, &mut left)? {
                 return Ok(());
             }
         }

@@ -8,9 +8,10 @@ use proptest::{
 use uxfs_format::{
     attribute::{flags::Namespace, leaf::LeafBlock, remote},
     directory::name_hash,
+    fault::Fault,
     field_table::OnDisk,
     geometry::Geometry,
-    name_tree::{TreeKind, header::BlockHeader, node::NodeBlock},
+    name_tree::{TreeKind, fault::NameTreeFault, header::BlockHeader, node::NodeBlock, node_edit::NodeEdit},
     superblock::Superblock,
     units::FileBlock,
 };
@@ -363,4 +364,29 @@ fn an_attribute_too_large_for_both_halves_gets_a_leaf_of_its_own() {
     fork.remove(Namespace::User, &name_with_hash(10));
     let shape = fork.check();
     assert_eq!((shape.leaves, shape.nodes), (1, 0));
+}
+
+#[test]
+fn nodes_that_lead_to_one_leaf_for_ever_are_an_error() {
+    let geometry = geometry(10);
+    let mut fork = Fork::new(&geometry);
+    let values: Vec<[u8; 12]> = (0..200_u32).map(|index| [index as u8; 12]).collect();
+    let target = |value| Target::of_parent_pointer(b"name", value, &geometry);
+    // All parents have halves that cancel out: one hash.
+    for value in &values {
+        AttributeTree::new(&mut fork.store).set(&target(value), value, SetMode::Create).unwrap();
+    }
+    let hash = target(&values[0]).hash;
+    let mut root = fork.store.edit(uxfs_format::fault::Structure::AttributeAnyIndex, ROOT).unwrap();
+    let child = NodeBlock::parse(&root).unwrap().first_child().unwrap();
+    let mut node = NodeEdit::new(root.edit());
+    for _ in 0..100 {
+        node.insert(0, hash, child);
+    }
+    drop(root);
+    let missing = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4];
+    assert_eq!(target(&missing).hash, hash);
+    let result = AttributeTree::new(&mut fork.store).get(&target(&missing));
+    let Err(Error::Corrupt(corruption)) = result else { panic!("{result:?}") };
+    assert!(matches!(corruption.fault, Fault::NameTree(NameTreeFault::TooManyBlocks { .. })));
 }

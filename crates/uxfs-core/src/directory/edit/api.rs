@@ -145,6 +145,11 @@ impl<'fs> Transaction<'fs> {
         self.change_directory(directory, |names| names.free_all())
     }
 
+    /// Moves the names of a directory out of its inode, because attributes need the room.
+    pub(crate) fn directory_to_block(&mut self, directory: &mut EditInode) -> Result<()> {
+        self.change_directory(directory, |names| names.shortform_to_block())
+    }
+
     fn change_directory<T>(
         &mut self,
         inode: &mut EditInode,

@@ -1,0 +1,117 @@
+//! Changing parent pointers: one for each name of an inode, changed together with the name.
+
+use uxfs_format::{
+    attribute::{
+        flags::AttributeFlags,
+        parent_pointer::ParentRecord,
+        shortform_edit::{HEADER_BYTES, entry_bytes, list_of_one},
+    },
+    directory,
+    inode::Fork,
+    units::InodeNumber,
+};
+use zerocopy::{
+    IntoBytes,
+    big_endian::{U32, U64},
+};
+
+use super::ParentPointer;
+use crate::{
+    attribute::edit::{SetMode, Target},
+    error::{OperationError, Result},
+    inode::edit::{EditFork, EditInode},
+    transaction::Transaction,
+};
+
+impl Transaction<'_> {
+    /// Says in an inode that a directory has a name for it. Does nothing on file systems without parent pointers. The
+    /// inode is not stored.
+    ///
+    /// # Errors
+    /// The inode says so already ([`Exists`](OperationError::Exists)); no possible name; no space; damage; the device.
+    #[doc(alias = "xfs_parent_addname")]
+    pub fn add_parent_pointer(&mut self, child: &mut EditInode, pointer: ParentPointer<'_>) -> Result<()> {
+        let geometry = self.file_system().geometry();
+        if !geometry.features.has_parent_pointers() {
+            return Ok(());
+        }
+        check_name(pointer.name)?;
+        let value = record(pointer.parent, pointer.generation);
+        if add_first(child, pointer.name, value.as_bytes(), geometry) {
+            return Ok(());
+        }
+        let target = Target::of_parent_pointer(pointer.name, value.as_bytes(), geometry);
+        self.set_target(child, &target, value.as_bytes(), SetMode::Create)
+    }
+
+    /// Takes the parent pointer for a name away. Does nothing on file systems without parent pointers. The inode is not
+    /// stored.
+    ///
+    /// # Errors
+    /// There is none ([`NoSuchAttribute`](OperationError::NoSuchAttribute)); damage; the device.
+    #[doc(alias = "xfs_parent_removename")]
+    pub fn remove_parent_pointer(&mut self, child: &mut EditInode, pointer: ParentPointer<'_>) -> Result<()> {
+        let geometry = self.file_system().geometry();
+        if !geometry.features.has_parent_pointers() {
+            return Ok(());
+        }
+        let value = record(pointer.parent, pointer.generation);
+        self.remove_target(child, &Target::of_parent_pointer(pointer.name, value.as_bytes(), geometry))
+    }
+
+    /// Puts one parent pointer in the place of another, as a name moves. Does nothing on file systems without parent
+    /// pointers. The inode is not stored.
+    ///
+    /// # Errors
+    /// As [`remove_parent_pointer`](Self::remove_parent_pointer) for the old and
+    /// [`add_parent_pointer`](Self::add_parent_pointer) for the new one.
+    #[doc(alias = "xfs_parent_replacename")]
+    pub fn replace_parent_pointer(
+        &mut self,
+        child: &mut EditInode,
+        old: ParentPointer<'_>,
+        new: ParentPointer<'_>,
+    ) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        check_name(new.name)?;
+        self.remove_parent_pointer(child, old)?;
+        self.add_parent_pointer(child, new)
+    }
+}
+
+fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > directory::MAX_NAME_BYTES {
+        return Err(OperationError::NameTooLong.into());
+    }
+    if !directory::is_valid_name(name) {
+        return Err(OperationError::InvalidName.into());
+    }
+    Ok(())
+}
+
+fn record(parent: InodeNumber, generation: u32) -> ParentRecord {
+    ParentRecord { inode: U64::new(parent.get()), generation: U32::new(generation) }
+}
+
+/// The common case, once for each new inode: the first attribute of an inode, which fits. `false` where it is another
+/// case.
+#[inline]
+fn add_first(
+    child: &mut EditInode,
+    name: &[u8],
+    value: &[u8],
+    geometry: &uxfs_format::geometry::Geometry,
+) -> bool {
+    let total = HEADER_BYTES + entry_bytes(name, value.len());
+    let room = child.fork_room_bytes(Fork::Attribute, geometry);
+    let Some(fork) = &mut child.attribute else { return false };
+    let EditFork::Extents(extents) = fork else { return false };
+    if !extents.extents.is_empty() || total > room {
+        return false;
+    }
+    let Some(bytes) = list_of_one(AttributeFlags::PARENT, name, value) else { return false };
+    *fork = EditFork::Local(bytes);
+    true
+}
