@@ -1,6 +1,6 @@
 //! Allocating and freeing, against a map of free blocks.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Mutex, thread};
 
 use uxfs_core::{
     allocation_group::free_space::{Purpose, choose::GroupRequest, reservation::Reservation},
@@ -11,10 +11,18 @@ use uxfs_core::{
     },
 };
 use uxfs_format::{
-    btree::free_space::{ByBlock, ByLength, FreeSpaceRecord},
-    units::{AgBlock, AgNumber, FsBlock},
+    btree::{
+        BtreeKind,
+        free_space::{ByBlock, ByLength, FreeSpaceRecord},
+        reverse_map::{Mapping, Owner, ReverseMap, ReverseMapRecord},
+    },
+    units::{AgBlock, AgNumber, FsBlock, InodeNumber},
 };
-use uxfs_testkit::{judges::Judge, require, seeds::Seed};
+use uxfs_testkit::{
+    judges::Judge,
+    require,
+    seeds::{Random, Seed},
+};
 
 use crate::{check::check_tree, image::Image};
 
@@ -142,6 +150,142 @@ fn large_sectors() {
 fn large_blocks() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     allocate_and_free("64 KiB blocks", "1g", &["-b", "size=65536", "-d", "agcount=2"], 6_000, 1);
+}
+
+/// Trees whose blocks leave memory and come back, judged by the verifiers each time.
+#[test]
+fn with_a_small_cache() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = Image::new("small cache", "128m", &["-b", "size=1024", "-d", "agcount=2"]);
+    let file_system = image.mount_with_small_cache();
+    let mut random = Seed::from_environment("small cache", 3).random();
+    let mut taken = Vec::new();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    for round in 0..120 {
+        for number in [0, 1] {
+            let mut group = transaction.group(AgNumber::new(number)).unwrap();
+            for _ in 0..200 {
+                let near = Some(AgBlock::new(2000 + random.below(60_000) as u32));
+                let request = GroupRequest { near, is_exact: true, ..GroupRequest::blocks(1) };
+                let found = group.allocate(&request).unwrap();
+                taken.extend(found.map(|(start, _)| (number, start)));
+            }
+            for _ in 0..round {
+                let index = random.below(taken.len() as u64) as usize;
+                if taken[index].0 == number {
+                    group.free(taken.swap_remove(index).1, 1).unwrap();
+                }
+            }
+        }
+        transaction.commit().unwrap();
+    }
+    taken.sort_unstable_by_key(|taken| taken.0);
+    for (number, start) in taken {
+        transaction.group(AgNumber::new(number)).unwrap().free(start, 1).unwrap();
+    }
+    for number in [0, 1] {
+        let mut group = transaction.group(AgNumber::new(number)).unwrap();
+        group.fill_free_list().unwrap();
+        check(&mut group);
+    }
+    transaction.commit().unwrap();
+    assert!(file_system.cache_counters().misses > 1000, "{:?}", file_system.cache_counters());
+    file_system.close().unwrap();
+    image.judge();
+}
+
+/// Threads that allocate anywhere, several groups each, neither wait for each other for ever nor get the same blocks.
+#[test]
+fn threads_share_the_groups() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = Image::new("threads", "256m", &["-b", "size=1024", "-d", "agcount=4"]);
+    let file_system = image.mount();
+    let taken = Mutex::new(BTreeMap::new());
+    let work = |seed: u64| {
+        let mut random = Random::new(seed + 1);
+        let mut transaction = Transaction::begin(&file_system).unwrap();
+        for _ in 0..300 {
+            let mut mine = Vec::new();
+            for _ in 0..4 {
+                let blocks = 1 + random.below(20) as u32;
+                match transaction.allocate(&AllocationRequest::data(Goal::Anywhere, blocks)) {
+                    Ok(allocated) => mine.push(allocated),
+                    Err(Error::Operation(OperationError::NoSpace)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            let mut taken = taken.lock().unwrap();
+            for allocated in mine {
+                for block in 0..u64::from(allocated.length_blocks) {
+                    assert_eq!(taken.insert(allocated.start.get() + block, ()), None, "taken twice");
+                }
+            }
+            drop(taken);
+            transaction.commit().unwrap();
+        }
+    };
+    thread::scope(|scope| (0..4).for_each(|seed| drop(scope.spawn(move || work(seed)))));
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    for block in taken.into_inner().unwrap().into_keys() {
+        let (group, block) = file_system.geometry().split_fs_block(FsBlock::new(block)).unwrap();
+        transaction.group(group).unwrap().free(block, 1).unwrap();
+    }
+    transaction.commit().unwrap();
+    file_system.close().unwrap();
+    image.judge();
+}
+
+/// Invariants 4 and 5: a group is filled block by block, each with an owner of its own, and no split finds it empty.
+#[test]
+fn a_group_is_full_before_its_trees_are() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = Image::new("owners of a full group", "64m", &["-b", "size=1024", "-d", "agcount=2"]);
+    let file_system = image.mount();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut group = transaction.group(AgNumber::new(1)).unwrap();
+    let mut taken = Vec::new();
+    let mapping = |start: AgBlock| Mapping {
+        owner: Owner::Inode(InodeNumber::new(128 + u64::from(start.get() % 2))),
+        ..Mapping::of_group(start, 1, Owner::Log)
+    };
+    // First with gaps, so that free space is in as many pieces as can be, then whatever is left.
+    for block in (100..32_000).step_by(2) {
+        let near = Some(AgBlock::new(block));
+        let request =
+            GroupRequest { near, is_exact: true, purpose: Purpose::Data, ..GroupRequest::blocks(1) };
+        taken.extend(group.allocate(&request).unwrap().map(|(start, _)| start));
+    }
+    let request = GroupRequest { purpose: Purpose::Data, ..GroupRequest::blocks(1) };
+    let first = taken.len();
+    for index in 0.. {
+        if let Some(start) = taken.get(index) {
+            group.fill_free_list().unwrap();
+            group.tree::<ReverseMap>().insert(&mapping(*start).into()).unwrap();
+        }
+        if let Some((start, _)) = group.allocate(&request).unwrap() {
+            taken.push(start);
+        } else if index >= taken.len() {
+            break;
+        }
+    }
+    assert!(taken.len() > first + 10_000);
+    let header = group.state.headers().unwrap().free_space;
+    assert!(header.reverse_map_levels.get() >= 3);
+    check(&mut group);
+    for start in taken {
+        group.fill_free_list().unwrap();
+        let mut cursor = group.tree::<ReverseMap>();
+        let record: ReverseMapRecord = mapping(start).into();
+        assert_eq!(cursor.seek_exact(ReverseMap::position_of_record(&record)).unwrap(), Some(record));
+        cursor.delete().unwrap();
+        drop(cursor);
+        group.free(start, 1).unwrap();
+    }
+    group.fill_free_list().unwrap();
+    check(&mut group);
+    transaction.commit().unwrap();
+    file_system.close().unwrap();
+    image.judge();
 }
 
 /// Every other block of a group, so that its trees become as high as they can.

@@ -33,10 +33,19 @@ impl Image {
     }
 
     pub fn mount(&self) -> FileSystem {
+        self.mount_with_cache(64 << 20)
+    }
+
+    /// With so little memory that changed blocks go home, and come back, all the time.
+    pub fn mount_with_small_cache(&self) -> FileSystem {
+        self.mount_with_cache(256 << 10)
+    }
+
+    fn mount_with_cache(&self, bytes: u64) -> FileSystem {
         let device =
             SyncDevice::open(self.file.path(), &OpenOptions { writable: true, ..OpenOptions::default() })
                 .unwrap();
-        let options = MountOptions { cache_budget_bytes: Some(64 << 20), ..MountOptions::default() };
+        let options = MountOptions { cache_budget_bytes: Some(bytes), ..MountOptions::default() };
         FileSystem::mount_bulk(Arc::new(device), &options).unwrap()
     }
 
