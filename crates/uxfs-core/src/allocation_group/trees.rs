@@ -156,6 +156,7 @@ impl<'fs> GroupEdit<'_, 'fs> {
 
     /// A cursor in one of the group's trees. Before something is added to the reverse map, the free list must be
     /// [filled](Self::fill_free_list).
+    #[inline]
     pub fn tree<K: GroupTree>(&mut self) -> GroupCursor<'_, 'fs, K> {
         EditCursor::new(GroupHome { group: self.reborrow(), kind: PhantomData })
     }

@@ -183,6 +183,32 @@ fn roots_in_inodes_of_every_room_grow_and_shrink() {
     image.judge();
 }
 
+/// The room of a root changes with the place of the attribute fork.
+#[test]
+fn roots_fit_the_room_that_they_get() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = Image::new("room for roots", "64m", &["-b", "size=1024", "-d", "agcount=2"]);
+    let file_system = image.mount();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut group = transaction.group(AgNumber::new(1)).unwrap();
+    let (model, root) = (BTreeMap::new(), ExtentRoot::default());
+    let mut tree = Tree { group: &mut group, root, capacity: 20, model, highest: 0 };
+    tree.begin();
+    (0..700).for_each(|number| tree.insert(number * 2));
+    assert_eq!((tree.root.level, tree.root.keys.len()), (1, 12));
+    for (capacity, level, entries) in [(11, 2, 1), (12, 1, 12), (3, 2, 1), (11, 2, 1), (20, 1, 12)] {
+        tree.capacity = capacity;
+        tree.cursor().fit_root().unwrap();
+        assert_eq!((tree.root.level, tree.root.keys.len()), (level, entries), "room for {capacity}");
+        tree.check();
+    }
+    (0..700).for_each(|number| tree.delete(number * 2));
+    tree.end();
+    transaction.commit().unwrap();
+    file_system.close().unwrap();
+    image.judge();
+}
+
 /// What a file that is written from its start leaves.
 #[test]
 fn extents_added_in_order_leave_full_leaves() {

@@ -36,6 +36,7 @@ enum Direction {
 
 impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
     /// A cursor that is nowhere yet.
+    #[inline]
     pub fn new(mut home: H) -> Self {
         let (geometry, owner) = (home.buffers().geometry(), home.owner());
         let has_inline_root = home.inline_root().is_some();

@@ -208,7 +208,7 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
     }
 
     /// Moves the entries of a root in an inode into a block, so that the root has one entry.
-    pub(super) fn push_root_down(&mut self) -> Result<()> {
+    fn push_root_down(&mut self) -> Result<()> {
         self.check_height()?;
         let level = self.path.levels().saturating_sub(1);
         let near = self.entry(level, 0)?.map(|(_, pointer)| pointer);
@@ -224,6 +224,26 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
         self.path.set(level, pointer, Some(buffer));
         let step = Step { pointer: Pointer::<K>::NULL, index: 0, buffer: None };
         if self.path.grow(step) { Ok(()) } else { Err(self.lost()) }
+    }
+
+    /// Makes a root in an inode fit its room after that has changed: moves it into a block, or takes the entries of its only
+    /// child back. Does nothing where the root is a block. The cursor is nowhere afterwards.
+    ///
+    /// # Errors
+    /// No space; damage; the device.
+    pub fn fit_root(&mut self) -> Result<()> {
+        if !self.has_inline_root {
+            return Ok(());
+        }
+        self.guarded(|cursor| {
+            cursor.is_at_record = false;
+            let level = cursor.restart()?.saturating_sub(1);
+            if cursor.len(level)? > cursor.home.inline_capacity() {
+                cursor.push_root_down()?;
+            }
+            cursor.is_way_lost = true;
+            cursor.pull_root_up()
+        })
     }
 
     /// Whether the tree may become one level higher.
