@@ -2,6 +2,7 @@
 //! model can judge such owners while they exist; when all of them are gone xfs_repair must find nothing to say.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod clones;
 mod edges;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
@@ -24,6 +25,7 @@ use uxfs_format::{
         reference_count::SharedExtent,
         reverse_map::{Mapping, Owner},
     },
+    geometry::Geometry,
     inode::{Fork, InodeFlags2},
     log::reference_count::ReferenceCountOperation,
     units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber},

@@ -189,6 +189,16 @@ pub enum ExtentMapFault {
         /// As the inode says.
         expected: u64,
     },
+    /// A mapping that is to be taken away, but is another or none.
+    #[error("file block {file_block} is not mapped to {length_blocks} blocks from block {start}")]
+    NotMapped {
+        /// Start in the fork.
+        file_block: FileBlock,
+        /// Start on disk.
+        start: FsBlock,
+        /// Its length.
+        length_blocks: u64,
+    },
     /// Attributes are always written.
     #[error("extent at file block {file_block} of the attribute fork is unwritten")]
     UnwrittenAttribute {

@@ -63,6 +63,16 @@ pub fn operation(flags: u32) -> Option<ExtentMapOperation> {
     })
 }
 
+impl ExtentMapOperation {
+    /// The number in an extent's flags.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Map => 1,
+            Self::Unmap => 2,
+        }
+    }
+}
+
 impl<'a> ExtentMapIntent<'a> {
     /// The extent's properties.
     pub fn flags(&self) -> ExtentMapFlags {

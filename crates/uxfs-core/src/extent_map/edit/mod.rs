@@ -14,6 +14,7 @@
 //! | `list` | what a change comes to, as pure functions |
 //! | [`map`] | allocating and mapping blocks |
 //! | [`unmap`] | taking blocks away, truncating |
+//! | [`remap`] | mapping and unmapping blocks that stay in use |
 //! | [`convert`] | written and unwritten |
 //! | `splice` | making a change: in the list, in the btree, from one to the other |
 //! | `tree` | the btree's blocks |
@@ -24,6 +25,7 @@ pub mod convert;
 pub mod fork_offset;
 mod list;
 pub mod map;
+pub mod remap;
 pub mod sectors;
 mod splice;
 mod tree;

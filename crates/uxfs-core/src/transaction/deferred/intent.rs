@@ -2,15 +2,20 @@
 //! recovery defers where an intent has no end.
 
 use uxfs_format::{
-    btree::reverse_map::{Mapping, Owner},
+    btree::{
+        extent_map::Extent,
+        reverse_map::{Mapping, Owner},
+    },
     geometry::Geometry,
+    inode::Fork,
     log::{
+        extent_map::{self, ExtentMapFlags},
         free_extent::FreedExtent,
         intent::{MapExtent, PhysicalExtent},
-        reference_count, reverse_map,
-        reverse_map::ReverseMapFlags,
+        reference_count,
+        reverse_map::{self, ReverseMapFlags},
     },
-    units::{AgBlock, AgNumber, FileBlock, FsBlock},
+    units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber},
 };
 use zerocopy::little_endian::{U32, U64};
 
@@ -21,6 +26,8 @@ use super::{FreedOwner, queue::Work};
 pub enum IntentExtent {
     /// Of an RUI.
     ReverseMap(MapExtent),
+    /// Of a BUI.
+    ExtentMap(MapExtent),
     /// Of a CUI.
     ReferenceCount(PhysicalExtent),
     /// Of an EFI. It does not say who owned the blocks.
@@ -30,8 +37,10 @@ pub enum IntentExtent {
 impl Work {
     /// The extent that stands for this work in an intent; `None` for blocks outside the file system.
     pub fn to_intent(&self, geometry: &Geometry) -> Option<IntentExtent> {
-        let place =
-            |start: AgBlock| geometry.fs_block(self.group(), start).map(|start| U64::new(start.get()));
+        let place = |start: AgBlock| {
+            let start = geometry.fs_block(self.group()?, start)?;
+            Some(U64::new(start.get()))
+        };
         Some(match self {
             Self::Owners { operation, mapping, .. } => {
                 let mut flags = ReverseMapFlags::empty();
@@ -51,6 +60,18 @@ impl Work {
                     start_block: place(*start)?,
                     length_blocks: U32::new(*length_blocks),
                     flags: U32::new(operation.code()),
+                })
+            }
+            Self::ExtentMap { operation, inode, fork, extent } => {
+                let mut flags = ExtentMapFlags::empty();
+                flags.set(ExtentMapFlags::ATTRIBUTE_FORK, *fork == Fork::Attribute);
+                flags.set(ExtentMapFlags::UNWRITTEN, extent.is_unwritten);
+                IntentExtent::ExtentMap(MapExtent {
+                    owner: U64::new(inode.get()),
+                    start_block: U64::new(extent.start.get()),
+                    start_offset_blocks: U64::new(extent.file_block.get()),
+                    length_blocks: U32::new(u32::try_from(extent.length_blocks).ok()?),
+                    flags: U32::new(operation.code() | flags.bits()),
                 })
             }
             Self::Free { start, length_blocks, .. } => IntentExtent::Free(FreedExtent {
@@ -85,6 +106,22 @@ impl Work {
                     is_unwritten: flags.contains(ReverseMapFlags::UNWRITTEN),
                 };
                 Self::Owners { operation: reverse_map::operation(extent.flags.get())?, group, mapping }
+            }
+            IntentExtent::ExtentMap(extent) => {
+                place(extent.start_block, extent.length_blocks)?;
+                let flags = ExtentMapFlags::from_bits_truncate(extent.flags.get());
+                let is_attribute = flags.contains(ExtentMapFlags::ATTRIBUTE_FORK);
+                Self::ExtentMap {
+                    operation: extent_map::operation(extent.flags.get())?,
+                    inode: InodeNumber::new(extent.owner.get()),
+                    fork: if is_attribute { Fork::Attribute } else { Fork::Data },
+                    extent: Extent {
+                        file_block: FileBlock::new(extent.start_offset_blocks.get()),
+                        start: FsBlock::new(extent.start_block.get()),
+                        length_blocks: extent.length_blocks.get().into(),
+                        is_unwritten: flags.contains(ExtentMapFlags::UNWRITTEN),
+                    },
+                }
             }
             IntentExtent::ReferenceCount(extent) => {
                 let (group, start, length_blocks) = place(extent.start_block, extent.length_blocks)?;

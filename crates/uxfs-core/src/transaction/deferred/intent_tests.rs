@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use uxfs_format::{
-    log::{reference_count::ReferenceCountOperation, reverse_map::ReverseMapOperation},
+    log::{
+        extent_map::ExtentMapOperation, reference_count::ReferenceCountOperation,
+        reverse_map::ReverseMapOperation,
+    },
     superblock::{Copy, Superblock},
-    units::InodeNumber,
 };
 
 use super::*;
@@ -54,6 +56,15 @@ fn work_becomes_an_intent_and_back() {
         start: AgBlock::new(1000),
         length_blocks: 17,
     }));
+    for (operation, fork, is_unwritten) in [
+        (ExtentMapOperation::Map, Fork::Data, true),
+        (ExtentMapOperation::Unmap, Fork::Data, false),
+        (ExtentMapOperation::Unmap, Fork::Attribute, false),
+    ] {
+        let start = geometry.fs_block(AgNumber::new(3), AgBlock::new(800)).unwrap();
+        let extent = Extent { file_block: FileBlock::new(1 << 33), start, length_blocks: 70, is_unwritten };
+        all.push(Work::ExtentMap { operation, inode: InodeNumber::new(131), fork, extent });
+    }
     let owner = FreedOwner::Unknown;
     let (group, start) = (AgNumber::new(1), AgBlock::new(500));
     all.push(Work::Free { group, start, length_blocks: 1, owner });

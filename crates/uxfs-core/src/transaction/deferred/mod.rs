@@ -15,8 +15,8 @@
 //! 1. Work is done in the order in which it was deferred. What comes up while a step is done is done before older work:
 //!    so a chain (an extent loses its owner, then a reference, then it is free) ends before the next begins.
 //! 2. An owner loses blocks before they become free: an intent to free names no owner, and must find none at replay.
-//! 3. A step is work of one kind, sorted by group, so that groups are locked in ascending order. Groups that are held
-//!    from before are given back if the step begins below one of them.
+//! 3. A step is work of one kind, sorted by group, so that groups are locked in ascending order; work on an inode is a
+//!    step of its own. Groups that are held from before are given back if the step locks one below them.
 //! 4. Blocks that a step frees may be allocated again in the same transaction in bulk mode, where nothing on the device
 //!    counts before the end. In logged mode they are *busy* until the transaction is in the log for good: then
 //!    [`GroupEdit::free`](super::GroupEdit) is where a busy list has to be told, and allocation for data where it is
@@ -33,7 +33,10 @@ use uxfs_format::{
     },
     fault::{Corruption, Fault, Location, Structure},
     inode::{Fork, InodeFlags2},
-    log::{reference_count::ReferenceCountOperation, reverse_map::ReverseMapOperation},
+    log::{
+        extent_map::ExtentMapOperation, reference_count::ReferenceCountOperation,
+        reverse_map::ReverseMapOperation,
+    },
     units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber},
 };
 
@@ -107,6 +110,24 @@ impl Transaction<'_> {
     pub fn defer_free_of(&mut self, start: FsBlock, length_blocks: u64, owner: FreedOwner) -> Result<()> {
         let (group, start, length_blocks) = self.place_of(start, length_blocks)?;
         self.deferred.push(Work::Free { group, start, length_blocks, owner });
+        Ok(())
+    }
+
+    /// A mapping comes into a fork, or goes, while its blocks stay in use. The work loads the inode and stores it: who
+    /// holds it stores it before the work is done, and loads it again afterwards.
+    ///
+    /// # Errors
+    /// The extent does not lie within one group.
+    #[doc(alias = "xfs_bmap_map_extent")]
+    pub fn defer_extent_map(
+        &mut self,
+        operation: ExtentMapOperation,
+        inode: InodeNumber,
+        fork: Fork,
+        extent: &Extent,
+    ) -> Result<()> {
+        self.place_of(extent.start, extent.length_blocks)?;
+        self.deferred.push(Work::ExtentMap { operation, inode, fork, extent: *extent });
         Ok(())
     }
 

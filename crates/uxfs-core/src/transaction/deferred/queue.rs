@@ -3,9 +3,13 @@
 use std::collections::VecDeque;
 
 use uxfs_format::{
-    btree::reverse_map::Mapping,
-    log::{reference_count::ReferenceCountOperation, reverse_map::ReverseMapOperation},
-    units::{AgBlock, AgNumber},
+    btree::{extent_map::Extent, reverse_map::Mapping},
+    inode::Fork,
+    log::{
+        extent_map::ExtentMapOperation, reference_count::ReferenceCountOperation,
+        reverse_map::ReverseMapOperation,
+    },
+    units::{AgBlock, AgNumber, InodeNumber},
 };
 
 use super::FreedOwner;
@@ -39,6 +43,18 @@ pub enum Work {
         /// Blocks.
         length_blocks: u32,
     },
+    /// Change where the contents of a fork lie.
+    #[doc(alias = "xfs_bmap_intent")]
+    ExtentMap {
+        /// In which way.
+        operation: ExtentMapOperation,
+        /// Whose contents.
+        inode: InodeNumber,
+        /// In which fork.
+        fork: Fork,
+        /// The mapping.
+        extent: Extent,
+    },
     /// Make blocks free.
     #[doc(alias = "xfs_extent_free_item")]
     Free {
@@ -54,15 +70,19 @@ pub enum Work {
 }
 
 impl Work {
-    /// The group that it changes.
-    pub fn group(&self) -> AgNumber {
+    /// The one group that it changes; `None` where it may be any.
+    pub fn group(&self) -> Option<AgNumber> {
         match self {
-            Self::Owners { group, .. } | Self::References { group, .. } | Self::Free { group, .. } => *group,
+            Self::Owners { group, .. } | Self::References { group, .. } | Self::Free { group, .. } => {
+                Some(*group)
+            }
+            Self::ExtentMap { .. } => None,
         }
     }
 
-    fn is_same_kind(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
+    /// Whether both may be in one step. Work on inodes is done piece by piece: each may change any groups.
+    fn goes_with(&self, other: &Self) -> bool {
+        self.group().is_some() && std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
     /// Takes in work that goes on where this ends. Gives whether it did.
@@ -149,7 +169,7 @@ impl DeferredWork {
         step.clear();
         step.push(first);
         while step.len() < STEP_LIMIT
-            && let Some(next) = self.waiting.pop_front_if(|next| next.is_same_kind(&first))
+            && let Some(next) = self.waiting.pop_front_if(|next| next.goes_with(&first))
         {
             step.push(next);
         }

@@ -1,6 +1,6 @@
 //! Doing deferred work.
 
-use uxfs_format::units::{AgBlock, AgNumber};
+use uxfs_format::units::AgBlock;
 
 use super::{FreedOwner, Transaction, queue::Work};
 use crate::{error::Result, transaction::GroupEdit};
@@ -13,7 +13,7 @@ impl Transaction<'_> {
     #[doc(alias = "xfs_defer_finish")]
     pub fn finish_deferred(&mut self) -> Result<()> {
         while let Some(step) = self.deferred.begin_step() {
-            self.give_back_groups_above(step.first().map(Work::group));
+            self.give_back_groups_for(&step);
             let result = step.iter().try_for_each(|work| self.do_work(work));
             self.deferred.end_step(step);
             result?;
@@ -21,23 +21,31 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Gives groups back where a lower one is wanted: see invariant 2 of the transaction.
-    fn give_back_groups_above(&mut self, lowest: Option<AgNumber>) {
-        let Some(lowest) = lowest else { return };
-        let is_held = self.groups.iter().any(|held| held.group() == lowest);
-        if !is_held && self.groups.iter().any(|held| held.group() > lowest) {
+    /// Gives groups back where the step locks one below them: see invariant 2 of the transaction.
+    fn give_back_groups_for(&mut self, step: &[Work]) {
+        let highest = self.groups.iter().map(|held| held.group()).max();
+        let is_held = |group| self.groups.iter().any(|held| held.group() == group);
+        let is_in_order = |work: &Work| match work.group() {
+            Some(group) => highest < Some(group) || is_held(group),
+            None => highest.is_none(),
+        };
+        if !step.iter().all(is_in_order) {
             self.groups.clear();
         }
     }
 
     fn do_work(&mut self, work: &Work) -> Result<()> {
-        let mut group = self.group(work.group())?;
         match *work {
-            Work::Owners { operation, mapping, .. } => group.change_owner(operation, mapping),
-            Work::References { operation, start, length_blocks, .. } => {
-                group.change_references(operation, start, length_blocks)
+            Work::Owners { operation, group, mapping } => self.group(group)?.change_owner(operation, mapping),
+            Work::References { operation, group, start, length_blocks } => {
+                self.group(group)?.change_references(operation, start, length_blocks)
             }
-            Work::Free { start, length_blocks, owner, .. } => group.free_of(start, length_blocks, owner),
+            Work::ExtentMap { operation, inode, fork, extent } => {
+                self.change_extent_map(operation, inode, fork, &extent)
+            }
+            Work::Free { group, start, length_blocks, owner } => {
+                self.group(group)?.free_of(start, length_blocks, owner)
+            }
         }
     }
 }
