@@ -1,5 +1,5 @@
 //! Extent maps that are changed, on file systems of many kinds: judged by our own reader, `xfs_repair` and the kernel.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod random;
 #[path = "../write_images/mod.rs"]
@@ -11,7 +11,7 @@ use uxfs_core::{
     error::{Error, OperationError},
     extent_map::{Extent, edit::map::Mapping},
     filesystem::FileSystem,
-    inode::edit::EditInode,
+    inode::edit::{EditFork, EditInode},
     transaction::Transaction,
 };
 use uxfs_format::{
@@ -290,4 +290,31 @@ fn truncation_leaves_zeros_and_other_files_alone() {
     assert_eq!(read("file-1"), [contents(10_000), vec![0; 20_000]].concat());
     assert_eq!(read("file-2"), [contents(4097), vec![0; 20_000]].concat());
     mount.unmount().unwrap();
+}
+
+#[test]
+fn a_tree_of_four_levels() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("many extents of small blocks", 2048, &["-b", "size=1024"], 1);
+    let file_system = image.mount_bulk();
+    let (mut tx, mut inode) = begin(&file_system, 0);
+    for number in 0..200_000 {
+        map(&mut tx, &mut inode, number * 2, 1);
+        if number % 1000 == 0 {
+            tx.finish_deferred().unwrap();
+        }
+    }
+    let EditFork::Extents(extents) = &inode.data else { panic!("{:?}", inode.data.format()) };
+    assert_eq!(extents.root.as_ref().map(|root| root.level), Some(3));
+    finish(tx, &mut inode);
+    file_system.close().unwrap();
+    image.must_be_sound();
+    let file_system = image.mount_bulk();
+    let (mut tx, mut inode) = begin(&file_system, 0);
+    tx.truncate(&mut inode, 0).unwrap();
+    assert_eq!(inode.blocks(), 0);
+    tx.store_inode(&mut inode).unwrap();
+    tx.commit().unwrap();
+    file_system.close().unwrap();
+    image.must_be_sound();
 }
