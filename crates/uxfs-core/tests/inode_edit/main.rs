@@ -8,6 +8,7 @@ mod write_images;
 use std::collections::BTreeMap;
 
 use uxfs_core::{
+    directory::edit::NameCheck,
     error::{Error, OperationError},
     extent_map::edit::map::Mapping,
     filesystem::FileSystem,
@@ -19,7 +20,12 @@ use uxfs_format::{
     inode::{DeviceNumber, Fork},
     units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber},
 };
-use uxfs_testkit::{judges::Judge, require};
+use uxfs_testkit::{
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require,
+    verdict::kernel_removes_everything,
+};
 
 use self::write_images::{TestImage, file};
 
@@ -210,30 +216,9 @@ fn parts_of_chunks_where_free_space_is_in_pieces() {
     for (name, options) in kinds {
         let image = TestImage::new(&format!("sparse inodes, {name}"), 300, options, 1);
         let file_system = image.mount_bulk();
-        let mut tx = Transaction::begin(&file_system).unwrap();
-        let mut inode = tx.load_inode(file(&file_system, 0)).unwrap();
-        let part = u64::from(file_system.superblock().sparse_inode_alignment_blocks.get());
-        fill(&mut tx, &mut inode);
-        // Room for the extent map, which grows with the holes.
-        let end = inode.data.extents().last().unwrap().end().get();
-        tx.unmap_blocks(&mut inode, Fork::Data, FileBlock::new(end - 100), 100).unwrap();
-        tx.finish_deferred().unwrap();
-        // Pieces in which a part of a chunk fits and no whole one: every second part that is aligned.
         let geometry = file_system.geometry();
-        for extent in inode.data.extents().to_vec() {
-            let first = geometry.split_fs_block(extent.start).unwrap().1.get();
-            for offset in 0..extent.length_blocks {
-                let block = u64::from(first) + offset;
-                if block % (2 * part) == part && offset + part <= extent.length_blocks {
-                    let at = FileBlock::new(extent.file_block.get() + offset);
-                    tx.unmap_blocks(&mut inode, Fork::Data, at, part).unwrap();
-                    tx.finish_deferred().unwrap();
-                }
-            }
-        }
-        inode.set_size_bytes(inode.data.extents().last().unwrap().end().get() << geometry.block_log);
-        tx.store_inode(&mut inode).unwrap();
-        tx.commit().unwrap();
+        let part = u64::from(file_system.superblock().sparse_inode_alignment_blocks.get());
+        let inode = fragment(&file_system);
 
         let mut numbers = make(&file_system, 1000);
         file_system.close().unwrap();
@@ -267,6 +252,82 @@ fn parts_of_chunks_where_free_space_is_in_pieces() {
         file_system.close().unwrap();
         image.must_be_sound();
     }
+}
+
+/// Leaves free space in pieces in which a part of a chunk fits and no whole one: every second part that is aligned. A file
+/// has the rest.
+fn fragment(file_system: &FileSystem) -> EditInode {
+    let geometry = file_system.geometry();
+    let part = u64::from(file_system.superblock().sparse_inode_alignment_blocks.get());
+    let mut tx = Transaction::begin(file_system).unwrap();
+    let mut inode = tx.load_inode(file(file_system, 0)).unwrap();
+    fill(&mut tx, &mut inode);
+    // Room for the extent map, which grows with the holes.
+    let end = inode.data.extents().last().unwrap().end().get();
+    tx.unmap_blocks(&mut inode, Fork::Data, FileBlock::new(end - 100), 100).unwrap();
+    tx.finish_deferred().unwrap();
+    for extent in inode.data.extents().to_vec() {
+        let first = geometry.split_fs_block(extent.start).unwrap().1.get();
+        for offset in 0..extent.length_blocks {
+            let block = u64::from(first) + offset;
+            if block % (2 * part) == part && offset + part <= extent.length_blocks {
+                let at = FileBlock::new(extent.file_block.get() + offset);
+                tx.unmap_blocks(&mut inode, Fork::Data, at, part).unwrap();
+                tx.finish_deferred().unwrap();
+            }
+        }
+    }
+    inode.set_size_bytes(inode.data.extents().last().unwrap().end().get() << geometry.block_log);
+    tx.store_inode(&mut inode).unwrap();
+    tx.commit().unwrap();
+    inode
+}
+
+#[test]
+fn linux_goes_on_with_files_in_parts_of_chunks() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let options = ["-m", "rmapbt=0,reflink=0", "-n", "parent=0"];
+    let image = TestImage::new("files in sparse chunks", 300, &options, 1);
+    let file_system = image.mount_bulk();
+    fragment(&file_system);
+    let mut tx = Transaction::begin(&file_system).unwrap();
+    let root = file_system.geometry().root_inode;
+    let mut directory = tx.load_inode(root).unwrap();
+    let now = file_system.now();
+    for index in 0..1200 {
+        let is_directory = index % 20 == 0;
+        let mode = if is_directory { 0o040_755 } else { 0o100_644 };
+        let mut inode = tx.create_inode(root, &NewInode::new(mode, now)).unwrap();
+        let kind = inode.file_type().unwrap();
+        if is_directory {
+            tx.init_directory(&mut inode, root).unwrap();
+            directory.set_link_count(directory.link_count() + 1);
+        }
+        let name = format!("name-{index}");
+        tx.add_name(&mut directory, name.as_bytes(), inode.number, kind, NameCheck::Check).unwrap();
+        tx.store_inode(&mut inode).unwrap();
+        tx.store_inode(&mut directory).unwrap();
+        tx.commit().unwrap();
+    }
+    file_system.close().unwrap();
+    image.must_be_sound();
+    assert!(sparse_chunks(&image).len() >= 10);
+    let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
+    for index in 0..500 {
+        std::fs::write(mount.join(format!("name-20/linux-{index}")), b"").unwrap();
+    }
+    for index in (1..1200).step_by(3).filter(|index| index % 20 != 0) {
+        std::fs::remove_file(mount.join(format!("name-{index}"))).unwrap();
+    }
+    mount.unmount().unwrap();
+    image.must_be_sound();
+    // What Linux made and freed is taken further by us again.
+    let file_system = image.mount_bulk();
+    let numbers = make(&file_system, 400);
+    shuffled(numbers).into_iter().for_each(|number| free(&file_system, number));
+    file_system.close().unwrap();
+    counts(&image.mount());
+    kernel_removes_everything(&image.path, 0x5eed).unwrap();
 }
 
 /// Chunks with holes, after a look at what is counted.
