@@ -15,7 +15,7 @@ use uxfs_core::{
     transaction::Transaction,
 };
 use uxfs_format::{
-    inode::{Fork, ForkFormat},
+    inode::{Fork, ForkFormat, InodeFlags2},
     units::{FileBlock, InodeNumber},
 };
 use uxfs_testkit::{
@@ -257,6 +257,29 @@ fn no_more_extents_than_the_inode_can_count() {
     tx.unmap_blocks(&mut inode, Fork::Attribute, block(0), u64::MAX).unwrap();
     tx.remove_attribute_fork(&mut inode).unwrap();
     assert_eq!(inode.blocks(), 0);
+    tx.store_inode(&mut inode).unwrap();
+    tx.commit().unwrap();
+    file_system.close().unwrap();
+    image.must_be_sound();
+}
+
+#[test]
+fn inodes_that_count_in_the_small_way_change_to_the_large_one() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("larger counts", 300, &["-n", "parent=0"], 1);
+    let file_system = image.mount_bulk();
+    let (mut tx, mut inode) = begin(&file_system, 0);
+    let flags = inode.core.flags2() - InodeFlags2::LARGE_EXTENT_COUNTS;
+    inode.core.flags2.set(flags.bits());
+    tx.set_attribute_offset(&mut inode, 192).unwrap();
+    for number in 0..32_768 {
+        let is_large = inode.core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS);
+        assert!(!is_large, "after {number}");
+        tx.map_blocks(&mut inode, Fork::Attribute, block(number * 2), 1, Mapping::default()).unwrap();
+    }
+    assert!(inode.core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS));
+    tx.unmap_blocks(&mut inode, Fork::Attribute, block(0), u64::MAX).unwrap();
+    tx.remove_attribute_fork(&mut inode).unwrap();
     tx.store_inode(&mut inode).unwrap();
     tx.commit().unwrap();
     file_system.close().unwrap();

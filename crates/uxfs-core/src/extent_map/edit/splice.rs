@@ -2,12 +2,15 @@
 
 use uxfs_format::{
     features::Unsupported,
-    inode::{Fork, InodeFlags},
+    geometry::Geometry,
+    inode::{Fork, InodeFlags, InodeFlags2},
 };
+use zerocopy::big_endian::U64;
 
 use super::list::Splice;
 use crate::{
     error::{OperationError, Result},
+    inode::create::feature_flags2,
     inode::edit::{EditExtents, EditFork, EditInode, room::inline_extents_max},
     transaction::Transaction,
 };
@@ -23,13 +26,13 @@ impl Transaction<'_> {
     ) -> Result<()> {
         refuse_realtime(inode, fork)?;
         let geometry = self.file_system().geometry();
-        let most = inode.core.extent_count_max(fork);
         let extents = extents_mut(inode, fork)?;
-        let count = (extents.extents.len() as u64).saturating_add_signed(splice.growth());
-        if splice.growth() > 0 && count > most {
-            return Err(OperationError::FileTooLarge.into());
+        let (has_tree, count) = (extents.root.is_some(), extents.extents.len() as u64);
+        let count = count.saturating_add_signed(splice.growth());
+        if splice.growth() > 0 && count > inode.core.extent_count_max(fork) {
+            count_more(inode, fork, count, geometry)?;
         }
-        let (has_tree, room_bytes) = (extents.root.is_some(), inode.fork_room_bytes(fork, geometry));
+        let room_bytes = inode.fork_room_bytes(fork, geometry);
         // A tree that is about to go need not be changed any more.
         if has_tree && count > inline_extents_max(room_bytes) as u64 {
             self.change_extent_tree(inode, fork, splice)?;
@@ -49,6 +52,15 @@ impl Transaction<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Lets an inode that counts its extents in the small way count them in the large way, where the file system has that
+/// and it is enough.
+#[doc(alias = "xfs_iext_count_upgrade")]
+fn count_more(inode: &mut EditInode, fork: Fork, count: u64, geometry: &Geometry) -> Result<()> {
+    let flags = inode.core.flags2() | (feature_flags2(geometry) & InodeFlags2::LARGE_EXTENT_COUNTS);
+    inode.core.flags2 = U64::new(flags.bits());
+    if count > inode.core.extent_count_max(fork) { Err(OperationError::FileTooLarge.into()) } else { Ok(()) }
 }
 
 /// Blocks of the realtime section are not those of the groups.

@@ -90,6 +90,10 @@ impl EditInode {
         };
         let least = used.max(MIN_DATA_ROOT_BYTES).next_multiple_of(8);
         let most = literal.checked_sub(MIN_ATTRIBUTE_ROOT_BYTES)? & !7;
-        (wanted >= least).then(|| wanted.min(most))
+        (least <= wanted.min(most)).then(|| wanted.min(most))
     }
 }
+
+#[cfg(test)]
+#[path = "room_tests.rs"]
+mod tests;
