@@ -88,10 +88,12 @@ impl Content {
     /// It cannot be opened, or is no regular file.
     pub fn of_host_file(path: &Path) -> Result<(u64, Self), SourceError> {
         let failed = |error: io::Error| SourceError::host(path, "open", error);
-        let found = File::open(path).and_then(|file| file.metadata()).map_err(failed)?;
+        // Looked at first: opening a pipe would wait for somebody to write.
+        let found = std::fs::metadata(path).map_err(failed)?;
         if !found.is_file() {
             return Err(failed(io::Error::other("not a regular file")));
         }
+        File::open(path).map_err(failed)?;
         let size_bytes = found.len();
         let may_have_holes = found.blocks().saturating_mul(512) < size_bytes;
         let content = FileContent { place: Place::Host(path.to_path_buf()), size_bytes, may_have_holes };
@@ -129,7 +131,7 @@ impl FileContent {
         let descriptor = match &self.place {
             Place::Tree(file) => file.open()?,
             Place::Host(path) => {
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
                 let opened = openat(CWD, path, flags, Mode::empty());
                 let fd = opened.map_err(|error| SourceError::host(path, "open", error))?;
                 Arc::new(Descriptor::Own { fd, _slot: None })

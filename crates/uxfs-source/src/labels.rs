@@ -4,7 +4,7 @@
 //! holds; `<<none>>` means no label. Expressions match whole paths, which begin with a slash. They are grouped by the first
 //! component of what they match, so that few are tried on a path, and compiled when the first path of a group comes.
 
-use std::{cell::OnceCell, collections::HashMap, path::Path};
+use std::{collections::HashMap, path::Path, sync::OnceLock};
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
@@ -45,7 +45,7 @@ struct Rule {
 #[derive(Debug, Default)]
 struct Group {
     rules: Vec<u32>,
-    sets: OnceCell<Vec<RegexSet>>,
+    sets: OnceLock<Vec<RegexSet>>,
 }
 
 impl Labels {

@@ -34,7 +34,7 @@ pub enum StreamItem {
 }
 
 /// A stream of files. Parents need not come before their entries, and some may not come at all.
-pub trait StreamSource {
+pub trait StreamSource: Send {
     /// The next item, or `None` at the end. Content of the last one that was not read is passed over.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ pub enum Reading {
 
 /// A tree in a fixed order: all entries of a directory, then, in order of their names, its subdirectories in the same
 /// way. The order and the batches depend on the tree alone, on no thread and on no order in which a host lists names.
-pub trait TreeSource {
+pub trait TreeSource: Send {
     /// The attributes of the root directory.
     fn root(&self) -> &Metadata;
 

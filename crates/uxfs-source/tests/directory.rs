@@ -17,7 +17,7 @@ use common::{bytes_of, every_kind, folder};
 use rustix::fs::Mode;
 use uxfs_source::{
     content::Content,
-    directory::{DirectoryOptions, DirectorySource},
+    directory::{DirectoryOptions, DirectorySource, FileIdentity},
     entry::{DirectoryId, Kind, Metadata},
     error::{Reason, SourceError},
     tree::{Reading, TreeSource},
@@ -495,4 +495,28 @@ fn reading_leaves_access_times_alone_where_it_may() {
     for path in &paths {
         assert_eq!(fs::metadata(path).unwrap().accessed().unwrap(), old, "{path:?}");
     }
+}
+
+#[test]
+fn the_image_itself_is_left_out() {
+    let folder = folder();
+    let image = File::create(folder.path().join("image")).unwrap();
+    fs::hard_link(folder.path().join("image"), folder.path().join("same")).unwrap();
+    fs::write(folder.path().join("file"), b"file").unwrap();
+    let exclude = vec![FileIdentity::of(&image).unwrap()];
+    let mut source = open(folder.path(), DirectoryOptions { exclude, ..options(1) });
+    assert_eq!(walk(&mut source).unwrap(), ["file"]);
+    let problems = source.take_problems();
+    assert!(problems.len() == 2 && problems.iter().all(|problem| !problem.reason.is_loss()), "{problems:?}");
+}
+
+#[test]
+fn sources_and_contents_go_to_other_threads() {
+    fn is_send<T: Send + ?Sized>() {}
+    fn is_sync<T: Send + Sync>() {}
+    is_send::<dyn TreeSource>();
+    is_send::<dyn uxfs_source::stream::StreamSource>();
+    is_sync::<Content>();
+    is_sync::<uxfs_source::content::OpenFile>();
+    is_sync::<uxfs_source::labels::Labels>();
 }

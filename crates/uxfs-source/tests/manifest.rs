@@ -210,6 +210,57 @@ fn what_means_nothing_is_told_with_its_line() {
     assert!(optional.next_item().unwrap().is_none());
 }
 
+/// As NetBSD's `mtree -c -k type,mode,uid,gid,uname,size,time,link,device` wrote it.
+const NETBSD: &str = r"#	   user: (null)
+#	   tree: tree
+
+# .
+/set type=file uname=root gid=0 mode=0644
+.               type=dir mode=0755 time=1795195483.677622486
+    link        type=link mode=0777 time=1795195483.649622487 \
+                link=to\swhere
+    null        type=char device=0x103 time=1795195483.654041764
+    pipe        type=fifo time=1795195483.677622486
+    \M-C\M-<mlaut\nnl \
+                size=0 time=1795195483.645622487
+
+# ./d r
+/set type=file uname=root gid=0 mode=04755
+d\sr            type=dir mode=0755 time=1795195483.645622487
+    file\#1     size=0 time=1795195483.645622487
+
+# ./d r/e
+e               type=dir mode=0755 time=1795195483.645622487
+# ./d r/e
+..
+
+# ./d r
+..
+
+";
+
+#[test]
+fn netbsd_describes_a_tree() {
+    let folder = folder();
+    let tree = of_stream(&mut source(folder.path(), folder.path(), NETBSD));
+    let brief = |(path, told): (&String, &Told)| {
+        format!("{path}: {} {:o} {}", told.kind, told.mode, told.content.escape_ascii())
+    };
+    let expected = [
+        ".: directory 755 ",
+        r"\xc3\xbcmlaut\nnl: regular file 644 ",
+        "d r: directory 755 ",
+        "d r/e: directory 755 ",
+        "d r/file#1: regular file 4755 ",
+        "link: symbolic link 777 to where",
+        "null: character device 644 DeviceNumber { major: 1, minor: 3 }",
+        "pipe: fifo 644 ",
+    ];
+    assert_eq!(tree.paths.iter().map(brief).collect::<Vec<_>>(), expected);
+    let time = tree.paths["null"].modification;
+    assert_eq!((time.seconds, time.nanoseconds), (1_795_195_483, 654_041_764));
+}
+
 /// What bsdtar's mtree can say of a tree.
 fn as_mtree_tells(mut tree: Tree) -> Tree {
     tree.links.clear();

@@ -164,6 +164,34 @@ fn gnu_tar_in_older_formats() {
 }
 
 #[test]
+fn gnu_tar_with_what_says_nothing_of_files() {
+    require!(Judge::GnuTar);
+    let folder = folder();
+    let simple = folder.path().join("simple");
+    fs::create_dir(&simple).unwrap();
+    modest(&simple);
+    let archive = folder.path().join("archive.tar");
+    let plain = Holds { nanoseconds: false, attributes: false, holes: false };
+    let snapshot = format!("--listed-incremental={}", folder.path().join("snapshot").display());
+    let incremental = ["--format=gnu", &snapshot];
+    for options in
+        [&["--format=gnu", "--label=volume"][..], &incremental, &["--format=posix", "--label=volume"]]
+    {
+        make(Judge::GnuTar, &simple, &archive, options);
+        check(&simple, &archive, plain, options[1]);
+    }
+    // Global keywords hold where a member's own say nothing.
+    make(Judge::GnuTar, &simple, &archive, &["--format=posix", "--pax-option=uid=4000000000,comment=x"]);
+    let tree = of_stream(&mut open(&archive));
+    assert!(tree.paths.values().all(|told| told.owners.0 == 4_000_000_000));
+    make(Judge::GnuTar, &simple, &archive, &["--format=posix", "--pax-option=gid:=5,mtime:=1.5"]);
+    let tree = of_stream(&mut open(&archive));
+    assert!(
+        tree.paths.values().all(|told| told.owners.1 == 5 && told.modification.nanoseconds == 500_000_000)
+    );
+}
+
+#[test]
 fn bsdtar_in_all_formats() {
     require!(Judge::BsdTar);
     let folder = folder();

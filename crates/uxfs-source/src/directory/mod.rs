@@ -32,6 +32,7 @@ mod schedule;
 
 use std::{
     ops::Range,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
@@ -53,6 +54,24 @@ use crate::{
     tree::{Batch, Reading, TreeSource},
 };
 
+/// Which file of the host it is, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// Of an open file.
+    ///
+    /// # Errors
+    /// It cannot be examined.
+    pub fn of(file: impl AsFd) -> std::io::Result<Self> {
+        let found = examine_open(file.as_fd())?;
+        Ok(Self { device: device_of(&found), inode: found.stx_ino })
+    }
+}
+
 /// How a directory is read.
 #[derive(Debug, Clone)]
 pub struct DirectoryOptions {
@@ -64,6 +83,8 @@ pub struct DirectoryOptions {
     pub one_file_system: bool,
     /// Goes on without what cannot be read, and tells of it as problems. Otherwise the end is an error that lists it all.
     pub skip_unreadable: bool,
+    /// Files that are left out, with a word about it: the image that is being made, if it lies in the tree.
+    pub exclude: Vec<FileIdentity>,
     /// Memory for what has been read and not taken.
     pub ahead_bytes: usize,
 }
@@ -76,6 +97,7 @@ impl Default for DirectoryOptions {
             inline_limit_bytes: 64 << 10,
             one_file_system: false,
             skip_unreadable: false,
+            exclude: Vec::new(),
             ahead_bytes: 16 << 20,
         }
     }
@@ -204,10 +226,16 @@ impl DirectorySource {
         }
     }
 
+    /// Losses wait for the end, where they are an error; all others are told when asked for.
     fn keep(&mut self, problems: Vec<Problem>) {
-        self.unreadable.count += problems.iter().filter(|problem| problem.reason.is_loss()).count() as u64;
-        let room = MAX_PATHS_KEPT.saturating_sub(self.problems.len());
-        self.problems.extend(problems.into_iter().take(room));
+        for problem in problems {
+            let is_error = problem.reason.is_loss() && !self.options.skip_unreadable;
+            let kept = if is_error { &mut self.unreadable.problems } else { &mut self.problems };
+            self.unreadable.count += u64::from(is_error);
+            if kept.len() < MAX_PATHS_KEPT {
+                kept.push(problem);
+            }
+        }
     }
 
     /// Numbers the directories of a piece.
@@ -239,13 +267,10 @@ impl DirectorySource {
     fn end(&mut self) -> Result<Option<Batch>, SourceError> {
         self.is_over = true;
         self.stop();
-        if self.options.skip_unreadable || self.unreadable.count == 0 {
-            return Ok(None);
+        match self.unreadable.count {
+            0 => Ok(None),
+            _ => Err(SourceError::Unreadable(std::mem::take(&mut self.unreadable))),
         }
-        let mut unreadable = std::mem::take(&mut self.unreadable);
-        unreadable.problems = std::mem::take(&mut self.problems);
-        unreadable.problems.retain(|problem| problem.reason.is_loss());
-        Err(SourceError::Unreadable(unreadable))
     }
 }
 
@@ -275,11 +300,7 @@ impl TreeSource for DirectorySource {
     }
 
     fn take_problems(&mut self) -> Vec<Problem> {
-        match self.options.skip_unreadable {
-            true => std::mem::take(&mut self.problems),
-            // Told at the end.
-            false => Vec::new(),
-        }
+        std::mem::take(&mut self.problems)
     }
 }
 

@@ -187,6 +187,10 @@ impl Reader {
         let name = subjects.name;
         let found = examine(subjects.directory, name)?;
         let device = device_of(&found);
+        let excluded = &self.options.exclude;
+        if excluded.iter().any(|file| (file.device, file.inode) == (device, found.stx_ino)) {
+            return Err(Lost::Problem(Reason::Ignored("left out: it is what is being written".to_owned())));
+        }
         let rdev = DeviceNumber { major: found.stx_rdev_major, minor: found.stx_rdev_minor };
         let kind = match FileType::from_raw_mode(found.stx_mode.into()) {
             FileType::RegularFile if found.stx_size > 0 && self.reading == Reading::Everything => {

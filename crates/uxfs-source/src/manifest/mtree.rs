@@ -30,7 +30,9 @@ impl State {
     pub(super) fn parse(&mut self, line: &[u8], names: &HostNames) -> Result<Option<Description>, TextFault> {
         const MAX_BEGUN_BYTES: usize = 16 << 20;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some(part) = line.strip_suffix(b"\\") {
+        // Two of them are one that belongs to the last word.
+        let backslashes = line.iter().rev().take_while(|byte| **byte == b'\\').count();
+        if let Some(part) = line.strip_suffix(b"\\").filter(|_| backslashes % 2 == 1) {
             if self.begun.len() + part.len() > MAX_BEGUN_BYTES {
                 return Err(TextFault::LineTooLong);
             }

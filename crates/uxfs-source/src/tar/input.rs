@@ -57,10 +57,6 @@ impl Input {
         }
     }
 
-    pub(super) fn name(&self) -> &Shown {
-        &self.name
-    }
-
     pub(super) fn position(&self) -> u64 {
         self.position
     }

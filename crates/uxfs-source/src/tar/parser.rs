@@ -38,6 +38,8 @@ pub(super) struct Parser {
     /// Of the last member: data not yet read, and what follows it.
     data_bytes: u64,
     padding_bytes: u64,
+    /// Whether that data is the content of the member, to be sent on.
+    is_streamed: bool,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -59,6 +61,7 @@ impl Parser {
             directories: 0,
             data_bytes: 0,
             padding_bytes: 0,
+            is_streamed: false,
             problems: Vec::new(),
         }
     }
@@ -73,6 +76,7 @@ impl Parser {
             self.input.skip(self.data_bytes, "a file")?;
             self.skip_padding()?;
             self.data_bytes = 0;
+            self.is_streamed = false;
             let mut before = Before { extensions: self.global.clone(), long_name: None, long_link: None };
             let Some(block) = self.read_before(&mut before)? else {
                 self.input.drain();
@@ -322,7 +326,7 @@ impl Parser {
     }
 
     fn regular(&mut self, extensions: &Extensions, path: &[u8]) -> Result<Kind, SourceError> {
-        if let Some(map) = sparse::read_pax(&extensions.sparse, self.data_bytes, &mut self.input)? {
+        if let Some(map) = sparse::read_pax(&extensions.sparse, path, self.data_bytes, &mut self.input)? {
             self.data_bytes -= map.map_bytes;
             return self.sparse(map, path);
         }
@@ -361,9 +365,10 @@ impl Parser {
     }
 
     /// Content that is read later: from the archive, where it is a file, else next.
-    fn content(&self, path: &[u8], size_bytes: u64, ranges: Vec<ByteRange>) -> Content {
+    fn content(&mut self, path: &[u8], size_bytes: u64, ranges: Vec<ByteRange>) -> Content {
         let Some(archive) = self.input.file() else {
-            return if ranges.is_empty() { Content::Hole } else { Content::Stream(ranges.into()) };
+            self.is_streamed = !ranges.is_empty();
+            return if self.is_streamed { Content::Stream(ranges.into()) } else { Content::Hole };
         };
         let mut source_bytes = self.input.position();
         let ranges = ranges.iter().map(|range| {
@@ -377,7 +382,7 @@ impl Parser {
 
     /// Whether data of the last member is to be read now.
     pub(super) fn has_data(&self) -> bool {
-        self.data_bytes > 0 && self.input.file().is_none()
+        self.data_bytes > 0 && self.is_streamed
     }
 
     /// Reads on in the data of the last member, until the buffer is full or the data ends.

@@ -197,7 +197,9 @@ impl StreamSource for TarSource {
                     self.items = items.into_iter();
                     self.problems.extend(problems);
                 }
-                _ => return Ok(None),
+                // Of an entry that has no content: passed over like any that nobody reads.
+                Some(_) => {}
+                None => return Ok(None),
             }
         }
     }

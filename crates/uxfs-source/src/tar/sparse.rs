@@ -46,12 +46,13 @@ pub(super) fn read_gnu(header: &Header<'_>, input: &mut Input) -> Result<Map, So
 /// The map of a member whose records say that it is sparse; `None` where they do not. `data_bytes` follow.
 pub(super) fn read_pax(
     records: &SparseRecords,
+    path: &[u8],
     data_bytes: u64,
     input: &mut Input,
 ) -> Result<Option<Map>, SourceError> {
     let numbers = match (records.major, &records.map) {
         (Some(1), _) => {
-            let (numbers, map_bytes) = read_front(data_bytes, input)?;
+            let (numbers, map_bytes) = read_front(path, data_bytes, input)?;
             let size_bytes = records.real_size_bytes.unwrap_or(0);
             return Ok(Some(Map { size_bytes, ranges: byte_ranges(pairs(&numbers)), map_bytes }));
         }
@@ -65,8 +66,8 @@ pub(super) fn read_pax(
 }
 
 /// Reads the decimal lines in front of the data.
-fn read_front(data_bytes: u64, input: &mut Input) -> Result<(Vec<u64>, u64), SourceError> {
-    let malformed = |input: &Input| input.fault(ArchiveFault::SparseMap(input.name().clone()));
+fn read_front(path: &[u8], data_bytes: u64, input: &mut Input) -> Result<(Vec<u64>, u64), SourceError> {
+    let malformed = |input: &Input| input.fault(ArchiveFault::SparseMap(Shown::from(path)));
     let mut numbers: Vec<u64> = Vec::new();
     let mut count: Option<u64> = None;
     let mut line: Option<u64> = None;
