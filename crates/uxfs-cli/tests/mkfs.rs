@@ -51,6 +51,7 @@ fn a_size_makes_the_file() {
     fails(&["mkfs", "--size", "100M"], &image, 2, "300 MiB");
     assert!(!image.exists());
     fails(&["mkfs", "--size", "1G", "-N", "-d", "su=64k"], &image, 2, "stripe");
+    fails(&["mkfs", "--size", "1G", "-d", "size=1g"], &image, 2, "given twice");
     succeeds(&["mkfs", "-N", "--size", "1G"], &image);
     assert!(!image.exists());
     let summary = succeeds(&["mkfs", "--size", "1G", "-L", "data"], &image);

@@ -19,6 +19,7 @@ use uxfs_mkfs::{
 use uxfs_testkit::{
     judges::{Judge, judged},
     require,
+    seeds::Seed,
 };
 
 const UUID: &str = "11223344-5566-7788-99aa-bbccddeeff00";
@@ -253,4 +254,28 @@ fn every_option_gives_the_same_bytes() {
 fn every_size_gives_the_same_bytes() {
     require!(Judge::Mkfs);
     compare(SIZES.iter().map(|(size, options)| (*size, (*options).to_owned())));
+}
+
+/// Whatever comes together, on sizes that are quickly written.
+#[test]
+fn random_options_give_the_same_bytes() {
+    require!(Judge::Mkfs);
+    let seed = Seed::from_environment("random_options_give_the_same_bytes", 20_261_120);
+    let mut random = seed.random();
+    let mut cases = Vec::new();
+    while cases.len() < 20 {
+        let (size_bytes, options) = common::random::case(&mut random);
+        let layout = common::options(&options)
+            .ok()
+            .and_then(|options| Layout::resolve(&options, &DeviceFacts::file(size_bytes)).ok());
+        let Some((layout, _)) = layout else { continue };
+        let is_quick = layout.groups.count < 100
+            && (u64::from(layout.log.blocks) << layout.sizes.block_log()) < 200 * MIB;
+        let space = layout.space(layout.log.group);
+        let has_leftover = space.free_list.end() == layout.log.start_block || space.free.len() < 2;
+        if is_quick && !has_leftover {
+            cases.push((size_bytes, options));
+        }
+    }
+    compare(cases.into_iter());
 }

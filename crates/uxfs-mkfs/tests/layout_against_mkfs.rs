@@ -13,6 +13,7 @@ use uxfs_mkfs::{
 use uxfs_testkit::{
     judges::{Judge, judged},
     require,
+    seeds::Seed,
 };
 
 const KIB: u64 = 1 << 10;
@@ -29,6 +30,11 @@ fn theirs(options: &str, path: &Path, size_bytes: u64) -> Option<String> {
     output.status.success().then(|| text[text.find("meta-data=").unwrap_or(0)..].to_owned())
 }
 
+/// Whether mkfs.xfs makes what it printed.
+fn makes(options: &str, path: &Path) -> bool {
+    common::mkfs(options, &[], path).status.success()
+}
+
 /// Ours, or why not.
 fn ours(options: &str, path: &Path, size_bytes: u64) -> Result<String, String> {
     let options = common::options(options).map_err(|error| error.to_string())?;
@@ -41,25 +47,28 @@ fn ours(options: &str, path: &Path, size_bytes: u64) -> Result<String, String> {
 fn compare(cases: impl IntoIterator<Item = (u64, String)>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
-    let (mut made, mut refused, mut differences) = (0, 0, Vec::new());
+    let (mut made, mut refused, mut failed, mut differences) = (0, 0, 0, Vec::new());
     for (size_bytes, options) in cases {
         let theirs = theirs(&options, &path, size_bytes);
         let ours = ours(&options, &path, size_bytes);
         match (&theirs, &ours) {
             (Some(theirs), Ok(ours)) if theirs.trim_end() == ours.trim_end() => made += 1,
             (None, Err(_)) => refused += 1,
+            (Some(_), Ok(_)) if !makes(&options, &path) => failed += 1,
             (Some(theirs), Ok(ours)) => {
                 let lines = theirs.lines().zip(ours.lines()).filter(|(theirs, ours)| theirs != ours);
                 let lines: Vec<_> =
                     lines.map(|(theirs, ours)| format!("   theirs {theirs}\n   ours   {ours}")).collect();
                 differences.push(format!("{size_bytes} {options}:\n{}", lines.join("\n")));
             }
+            (Some(_), Err(_)) if !makes(&options, &path) => failed += 1,
             (Some(_), Err(error)) => differences.push(format!("{size_bytes} {options}: we refuse: {error}")),
             (None, Ok(_)) => differences.push(format!("{size_bytes} {options}: they refuse, we do not")),
         }
     }
-    judged("mkfs.xfs", &format!("{made} layouts equal, {refused} refused by both"));
-    eprintln!("{made} layouts equal, {refused} refused by both");
+    let result = format!("{made} layouts equal, {refused} refused by both, {failed} at which it fails later");
+    judged("mkfs.xfs", &result);
+    eprintln!("{result}");
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }
 
@@ -123,6 +132,9 @@ fn sizes_and_features() {
         "-l su=32k -b size=1k",
         "-n parent=0 -b size=1k",
         "-n parent=0 -b size=64k -n size=64k",
+        "-n parent=0 -m reflink=0 -i nrext64=0",
+        "-n parent=0 -m reflink=0,rmapbt=0 -i nrext64=0",
+        "-n parent=0 -l su=256k -i max_atomic_write=16m",
     ];
     let sizes = [16 * MIB, 64 * MIB, 150 * MIB, 300 * MIB, GIB, 100 * GIB, 2 * TIB];
     let cases = sizes.into_iter().flat_map(|size| {
@@ -278,6 +290,14 @@ fn logs() {
         "-l concurrency=512 -d su=64k,sw=2",
         "-l concurrency=512 -b size=1k",
         "-l concurrency=512 -n parent=0",
+        "-l concurrency=100 -n parent=0",
+        "-l concurrency=100 -n parent=0 -m reflink=0",
+        "-l concurrency=100 -n parent=0 -m rmapbt=0",
+        "-l concurrency=100 -n parent=0 -m reflink=0 -i nrext64=0",
+        "-l concurrency=100 -n parent=0 -m reflink=0,rmapbt=0 -i nrext64=0",
+        "-l concurrency=100 -n parent=0 -b size=1k",
+        "-l concurrency=100 -n size=64k",
+        "-l size=2038m,agnum=0",
         "-l size=64m,concurrency=4",
         "-i max_atomic_write=4k",
         "-i max_atomic_write=64k",
@@ -423,4 +443,13 @@ fn single_options() {
         "-L abcdefghijklm",
     ];
     compare(sets.into_iter().map(|set| (GIB, set.to_owned())));
+}
+
+/// Whatever comes together.
+#[test]
+fn random_options() {
+    require!(Judge::Mkfs);
+    let seed = Seed::from_environment("random_options", 20_261_120);
+    let mut random = seed.random();
+    compare((0..200).map(|_| common::random::case(&mut random)));
 }

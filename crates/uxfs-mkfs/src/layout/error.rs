@@ -96,6 +96,9 @@ pub enum LayoutError {
         /// Block size.
         block_bytes: u32,
     },
+    /// Two ways of saying one thing.
+    #[error("the size is given twice: --size and -d size")]
+    SizeTwice,
     /// More than there is.
     #[error("a size of {bytes} bytes is more than the device has: {device_bytes}")]
     LargerThanDevice {
@@ -151,7 +154,8 @@ pub enum LayoutError {
     },
     /// Alignment made the groups so large that fewer of them are enough.
     #[error(
-        "{count} groups are not possible: aligned, each has {blocks} blocks, and {data_blocks} blocks are fewer than that"
+        "{count} groups are not possible: each has {blocks} blocks then, and {data_blocks} blocks are another number of \
+         them"
     )]
     GroupCount {
         /// Asked for.

@@ -56,15 +56,15 @@ impl Groups {
         if alignment.unit_blocks > 1 || stripe.unit_blocks > 0 {
             groups.align(alignment, sizes, is_asked, asked_size.is_some(), warnings);
         }
+        if let Some(count) = asked_count
+            && groups.count != count
+        {
+            // mkfs.xfs goes on with groups that do not exist, and then fails.
+            return Err(LayoutError::GroupCount { count, blocks: groups.blocks, data_blocks });
+        }
         groups.drop_short_tail(sizes);
         groups.verify(sizes, options.grow_to_bytes.is_some())?;
-        match asked_count {
-            // mkfs.xfs goes on with a group that does not exist, and then fails.
-            Some(count) if groups.count != count && groups.data_blocks == data_blocks => {
-                Err(LayoutError::GroupCount { count, blocks: groups.blocks, data_blocks })
-            }
-            _ => Ok(groups),
-        }
+        Ok(groups)
     }
 
     /// Makes the group size a multiple of the stripe unit, but not of the whole width: else all groups would begin on

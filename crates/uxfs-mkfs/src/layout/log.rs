@@ -111,28 +111,39 @@ impl LogPlan<'_> {
             return Err(OptionError::Unsupported { option, feature }.into());
         }
         let group = self.group()?;
+        let asked = self.asked(warnings)?;
+        let group_blocks = self.group_blocks(group);
+        match self.resolve_in(group, self.groups.blocks, asked) {
+            Ok(log) if u64::from(log.start_block) + u64::from(log.blocks) <= group_blocks => Ok(log),
+            // The last group may be shorter than the others. mkfs.xfs does not think of that, and may fail there.
+            Ok(_) => self.resolve_in(group, group_blocks, asked),
+            error => error,
+        }
+    }
+
+    fn resolve_in(&self, group: u32, group_blocks: u64, asked: Option<u64>) -> Result<Log, LayoutError> {
         let min = log_size::minimum_blocks(self.geometry, self.stripe_unit_bytes, self.atomic_write_blocks);
-        let mut max = self.room(group);
+        let limits = MAX_LOG_BLOCKS.min(MAX_LOG_BYTES >> self.sizes.block_log());
+        let room = self.room(group_blocks);
+        let mut max = room.min(limits);
+        if group == 0 {
+            // The root directory's inodes must fit behind it, aligned, with some slack for the blocks of the free
+            // list.
+            let backoff =
+                (u64::from(self.sizes.chunk_blocks()) * 4).max(u64::from(self.stripe.unit_blocks) * 2);
+            max = room.saturating_sub(backoff).min(limits);
+        }
         if max < min {
             return Err(LayoutError::NoRoomForLog { min, max });
         }
-        let asked = self.asked(min, max, warnings)?;
-        if group == 0 {
-            // The root directory's inodes must fit in front of or behind it, aligned, with some slack for the
-            // blocks of the free list.
-            let backoff =
-                (u64::from(self.sizes.chunk_blocks()) * 4).max(u64::from(self.stripe.unit_blocks) * 2);
-            max = max.saturating_sub(backoff);
-        }
         let blocks = match asked {
-            Some(blocks) if blocks > max => return Err(LayoutError::LogSize { blocks, min, max }),
+            Some(blocks) if !(min..=max).contains(&blocks) => {
+                return Err(LayoutError::LogSize { blocks, min, max });
+            }
             Some(blocks) => blocks,
             None => self.default_blocks(min, max),
         };
-        if max < min {
-            return Err(LayoutError::NoRoomForLog { min, max });
-        }
-        self.place(group, blocks, asked.is_some(), min, max)
+        self.place(group, group_blocks, blocks, asked.is_some(), min, max)
     }
 
     fn group(&self) -> Result<u32, LayoutError> {
@@ -151,21 +162,17 @@ impl LogPlan<'_> {
     }
 
     /// What a group has beside its headers, tree roots, and the few blocks that must stay free for its trees.
-    fn room(&self, group: u32) -> u64 {
+    fn room(&self, group_blocks: u64) -> u64 {
         let trees = [self.features.free_inode_btree, self.features.reverse_map, self.features.reflink];
         let roots = 3 + trees.into_iter().filter(|has| *has).count() as u64;
         let reserve = 4;
         let taken = u64::from(self.sizes.group_header_blocks()) + roots + reserve + 1;
-        let limits = MAX_LOG_BLOCKS.min(MAX_LOG_BYTES >> self.sizes.block_log());
-        self.group_blocks(group).saturating_sub(taken).min(limits)
+        group_blocks.saturating_sub(taken)
     }
 
-    fn asked(&self, min: u64, max: u64, warnings: &mut Vec<Warning>) -> Result<Option<u64>, LayoutError> {
+    fn asked(&self, warnings: &mut Vec<Warning>) -> Result<Option<u64>, LayoutError> {
         let Some(bytes) = self.options.size(Setting::LogSize, self.sizes.units())? else { return Ok(None) };
         let blocks = length_in_blocks(bytes, self.sizes.block_bytes, "-l size", warnings)?;
-        if !(min..=max).contains(&blocks) {
-            return Err(LayoutError::LogSize { blocks, min, max });
-        }
         let unit_blocks = self.stripe_unit_bytes / self.sizes.block_bytes;
         if unit_blocks > 1 && blocks % u64::from(unit_blocks) != 0 {
             return Err(LayoutError::LogNotStripes { blocks, unit_blocks });
@@ -196,7 +203,15 @@ impl LogPlan<'_> {
     }
 
     /// Aligns start and length to the stripe.
-    fn place(&self, group: u32, blocks: u64, is_asked: bool, min: u64, max: u64) -> Result<Log, LayoutError> {
+    fn place(
+        &self,
+        group: u32,
+        end: u64,
+        blocks: u64,
+        is_asked: bool,
+        min: u64,
+        max: u64,
+    ) -> Result<Log, LayoutError> {
         let unit = match (self.stripe_unit_bytes / self.sizes.block_bytes, self.stripe.unit_blocks) {
             (0, unit) => unit.max(1),
             (unit, _) => unit,
@@ -209,11 +224,11 @@ impl LogPlan<'_> {
         let mut length = blocks;
         if !is_asked && !length.is_multiple_of(unit) {
             length = length.next_multiple_of(unit);
-            if length > max {
-                length -= unit;
+            if length > max || start + length > end {
+                let room = max.min(end.saturating_sub(start));
+                length = room - room % unit;
             }
         }
-        let end = self.group_blocks(group);
         if length < min || start + length > end {
             return Err(LayoutError::NoRoomForLog { min, max: end.saturating_sub(start) });
         }

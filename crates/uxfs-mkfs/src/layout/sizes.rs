@@ -175,9 +175,10 @@ pub fn data_blocks(
     sizes: &Sizes,
     warnings: &mut Vec<Warning>,
 ) -> Result<u64, LayoutError> {
-    let asked = match options.size_bytes {
-        Some(bytes) => Some(bytes),
-        None => options.size(Setting::DataSize, sizes.units())?,
+    let named = options.size(Setting::DataSize, sizes.units())?;
+    let asked = match (options.size_bytes, named) {
+        (Some(_), Some(_)) => return Err(LayoutError::SizeTwice),
+        (plain, named) => plain.or(named),
     };
     let device_blocks = facts.size_bytes / u64::from(sizes.block_bytes);
     let blocks = match asked {

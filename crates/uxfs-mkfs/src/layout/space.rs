@@ -92,14 +92,17 @@ impl GroupSpace {
         Some(())
     }
 
-    /// The free list is taken as Linux takes it: from the shortest run that is long enough.
+    /// The free list is taken from the first run that is long enough. Where the log leaves none, the group begins without
+    /// a list.
     fn take_free_list(&mut self, length: u32) -> Option<Run> {
-        let shortest = self.free.iter().filter(|run| run.length >= length).min_by_key(|run| run.length)?;
-        let run = Run { start: shortest.start, length };
-        if length > 0 {
-            self.take(run, Owner::GroupBtrees)?;
+        match self.free.iter().find(|run| run.length >= length) {
+            Some(first) if length > 0 => {
+                let run = Run { start: first.start, length };
+                self.take(run, Owner::GroupBtrees)?;
+                Some(run)
+            }
+            _ => Some(Run { start: 0, length: 0 }),
         }
-        Some(run)
     }
 
     fn join_neighbours(&mut self) {

@@ -10,7 +10,7 @@
 
 mod reservations;
 
-use reservations::Reservations;
+use reservations::{Era, Reservation, Reservations};
 use uxfs_format::geometry::Geometry;
 
 /// The largest buffer in which Linux builds log records.
@@ -31,21 +31,27 @@ const SLACK_SECTORS: u64 = 2 * 512;
 /// `stripe_unit_bytes` is that of the log, 0 for none; `atomic_write_blocks` the largest write that is to be atomic, 0
 /// where nobody asked for one.
 pub fn minimum_blocks(geometry: &Geometry, stripe_unit_bytes: u32, atomic_write_blocks: u64) -> u64 {
-    let reservations = Reservations::new(geometry);
-    let (bytes, count) = reservations.largest(atomic_write_blocks);
-    let transaction_bytes = with_overhead(bytes, stripe_unit_bytes.into()) * count;
-    let sectors = transaction_bytes.div_ceil(512);
-    let one = match u64::from(stripe_unit_bytes) / 512 {
-        0 => sectors + SLACK_SECTORS,
-        unit => sectors.next_multiple_of(unit) + 2 * unit,
+    let blocks = |(bytes, count): Reservation| {
+        let transaction_bytes = with_overhead(bytes, stripe_unit_bytes.into()) * count;
+        let sectors = transaction_bytes.div_ceil(512);
+        let one = match u64::from(stripe_unit_bytes) / 512 {
+            0 => sectors + SLACK_SECTORS,
+            unit => sectors.next_multiple_of(unit) + 2 * unit,
+        };
+        (one * TRANSACTIONS_IN_LOG * 512).div_ceil(geometry.block_size_bytes.into())
     };
-    (one * TRANSACTIONS_IN_LOG * 512).div_ceil(geometry.block_size_bytes.into())
+    let usual = blocks(Reservations::new(geometry, Era::that_decides(geometry)).largest());
+    if atomic_write_blocks == 0 {
+        return usual;
+    }
+    // Atomic writes are new: nobody's old log was sized for them.
+    usual.max(blocks(Reservations::new(geometry, Era::Today).atomic_write(atomic_write_blocks)))
 }
 
 /// Bytes of the largest transaction with all the transactions that it may roll on into, without overhead: what a log
 /// for many writers is made of.
 pub fn largest_transaction_bytes(geometry: &Geometry) -> u64 {
-    let (bytes, count) = Reservations::new(geometry).largest(0);
+    let (bytes, count) = Reservations::new(geometry, Era::that_decides(geometry)).largest();
     bytes * count
 }
 

@@ -35,11 +35,32 @@ const ATOMIC_INTENT_BYTES: u64 = 208;
 const SYMLINK_BYTES: u64 = 1024;
 
 /// A reservation and how often a transaction rolls on with it.
-type Reservation = (u64, u64);
+pub type Reservation = (u64, u64);
+
+/// Whose reservations are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// As Linux makes them now.
+    Today,
+    /// As it made them in the early days of reflink: larger.
+    Early,
+}
+
+impl Era {
+    /// The one whose largest reservation a log must hold.
+    pub fn that_decides(geometry: &Geometry) -> Self {
+        if has_parents(geometry) { Self::Today } else { Self::Early }
+    }
+}
+
+fn has_parents(geometry: &Geometry) -> bool {
+    geometry.features.incompatible.contains(Incompatible::PARENT_POINTERS)
+}
 
 /// The numbers that all reservations are made of.
 #[derive(Debug)]
 pub struct Reservations {
+    era: Era,
     block: u64,
     sector: u64,
     inode: u64,
@@ -62,16 +83,16 @@ pub struct Reservations {
 
 impl Reservations {
     /// For one geometry.
-    pub fn new(geometry: &Geometry) -> Self {
+    pub fn new(geometry: &Geometry, era: Era) -> Self {
         let features = geometry.features;
-        let has_parents = features.incompatible.contains(Incompatible::PARENT_POINTERS);
         let block_bytes = geometry.block_size_bytes;
         let reverse_map_levels = match (features.has_reverse_map(), features.has_reflink()) {
             (false, _) => 0,
-            (true, true) if !has_parents => OLD_REVERSE_MAP_LEVELS,
+            (true, true) if era == Era::Early => OLD_REVERSE_MAP_LEVELS,
             (true, _) => ReverseMap::max_levels(geometry).into(),
         };
         Self {
+            era,
             block: block_bytes.into(),
             sector: geometry.sector_size_bytes.into(),
             inode: geometry.inode_size_bytes.into(),
@@ -88,15 +109,15 @@ impl Reservations {
             has_reverse_map: features.has_reverse_map(),
             has_reflink: features.has_reflink(),
             has_free_inode_btree: features.has_free_inode_btree(),
-            has_parents,
+            has_parents: has_parents(geometry),
         }
     }
 
     /// The reservation with the largest product of bytes and count.
-    pub fn largest(&self, atomic_write_blocks: u64) -> Reservation {
-        let rolls = self.rolls(self.has_parents);
+    pub fn largest(&self) -> Reservation {
+        let rolls = self.rolls();
         let parent_rolls = if self.has_parents { 3 } else { 0 };
-        let mut all = vec![
+        let all = [
             (self.write(), rolls),
             (self.truncate(), rolls),
             (self.write() + buffers(1, self.block - 1), rolls),
@@ -109,9 +130,6 @@ impl Reservations {
             (self.remove(), 2 + parent_rolls),
             (self.rename(), 2 + parent_rolls),
         ];
-        if atomic_write_blocks > 0 {
-            all.push((self.atomic_write(atomic_write_blocks), self.rolls(true)));
-        }
         let mut largest = all.into_iter().max_by_key(|(bytes, count)| bytes * count).unwrap_or_default();
         // A large attribute is compared by its single transaction, and then rolls three times.
         let attribute = self.attribute_set();
@@ -121,14 +139,14 @@ impl Reservations {
         largest
     }
 
-    /// How often the transactions that change extents roll on: once more for each kind of deferred work.
-    fn rolls(&self, as_today: bool) -> u64 {
-        if as_today {
-            let deferred = self.has_reflink || self.has_reverse_map;
-            return 2 + u64::from(deferred) + u64::from(self.has_reflink) + u64::from(self.has_reverse_map);
+    /// How often the transactions that change extents roll on: once more for each kind of deferred work. In the early
+    /// days of reflink that was overestimated.
+    fn rolls(&self) -> u64 {
+        if self.era == Era::Early && self.has_reflink {
+            return 8;
         }
-        // In the early days: eight with reflink.
-        if self.has_reflink { 8 } else { 2 }
+        let deferred = self.has_reflink || self.has_reverse_map;
+        2 + u64::from(deferred) + u64::from(self.has_reflink) + u64::from(self.has_reverse_map)
     }
 
     /// Blocks of both free space trees, and of the reverse map, that freeing or allocating `extents` may change.
@@ -163,12 +181,12 @@ impl Reservations {
 
     /// What old reservations had in place of deferred work on reference counts.
     fn old_reference_counts(&self, extents: u64) -> u64 {
-        if self.has_reflink && !self.has_parents { self.reference_counts(extents) } else { 0 }
+        if self.has_reflink && self.era == Era::Early { self.reference_counts(extents) } else { 0 }
     }
 
     /// Deferred work on reference counts, as it is today.
     fn deferred_reference_counts(&self, extents: u64) -> u64 {
-        if self.has_reflink && self.has_parents {
+        if self.has_reflink && self.era == Era::Today {
             self.sectors(extents) + self.reference_counts(extents)
         } else {
             0
@@ -268,7 +286,7 @@ impl Reservations {
         let largest_bytes = self.block * 3 / 4 - 257;
         let value_blocks = largest_bytes.div_ceil(self.block);
         // The early days counted bytes where blocks were meant.
-        let mapped = if self.has_parents { value_blocks } else { largest_bytes };
+        let mapped = if self.era == Era::Today { value_blocks } else { largest_bytes };
         let blocks = NAME_TREE_LEVELS
             + NAME_TREE_LEVELS * (self.attribute_map_levels - 1)
             + value_blocks
@@ -278,12 +296,12 @@ impl Reservations {
     }
 
     /// Exchanging `blocks` extents of one block each between a file and its staging area.
-    fn atomic_write(&self, blocks: u64) -> u64 {
+    pub fn atomic_write(&self, blocks: u64) -> Reservation {
         let free = self.sectors(3) + self.free_space(1);
         let counts = self.sectors(1) + self.reference_counts(1);
         let map = self.inodes(1) + self.sectors(1) + self.blocks(self.data_map_levels + 1);
         let step = free.max(counts).max(map);
-        ATOMIC_INTENT_BYTES * blocks + step
+        (ATOMIC_INTENT_BYTES * blocks + step, self.rolls())
     }
 }
 

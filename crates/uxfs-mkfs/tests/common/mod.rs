@@ -1,6 +1,8 @@
 //! What the tests of this crate share.
 #![allow(dead_code)] // Each test uses a part of it.
 
+pub mod random;
+
 use std::{fs::File, path::Path, process::Output};
 
 use uxfs_mkfs::options::{OptionError, Options, grammar::Group};
