@@ -136,6 +136,21 @@ impl<'a> LeafEdit<'a> {
         Inserted::Done { new_last: (before != Some(hash) && place == count).then_some(hash) }
     }
 
+    /// Adds an entry if its hash lies between those of others and there is room, and no removed entry that would be used
+    /// first. The largest hash stays what it is.
+    #[inline]
+    pub fn insert_between(&mut self, hash: u32, pointer: DataPointer) -> bool {
+        let entries = self.entries();
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return false };
+        let is_between = first.hash.get() <= hash && hash <= last.hash.get();
+        if !is_between || self.stale() > 0 || self.count() >= self.most_entries(0) {
+            return false;
+        }
+        let place = index_edit::place_of(entries, hash);
+        entry_array::insert(&mut self.edit, place, entry_array::pair(hash, pointer.get()));
+        true
+    }
+
     /// Adds an entry behind all others; its hash is not smaller than theirs. `false` where there is no room.
     pub fn push(&mut self, hash: u32, pointer: DataPointer) -> bool {
         let count = self.count();

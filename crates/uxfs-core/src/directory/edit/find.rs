@@ -166,8 +166,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     }
 
     fn find_leaf(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<Found>> {
-        let place = self.leaf_start();
-        let leaf = self.store.edit(Structure::DirectoryAnyIndex, place)?;
+        let leaf = self.edit_leaf()?;
         self.search_leaf(&leaf, wanted, |index, pointer| Place::Leaf { index, pointer })
     }
 

@@ -77,7 +77,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
 
     /// The one leaf becomes the root of a tree, its bests the first free index block.
     pub(super) fn leaf_to_node(&mut self) -> Result<()> {
-        let mut buffer = self.store.edit(Structure::DirectoryAnyIndex, self.leaf_start())?;
+        let mut buffer = self.edit_leaf()?;
         let view = LeafBlock::parse(&buffer, self.geometry()).map_err(|fault| self.damaged_index(fault))?;
         let bests = view.bests().map_err(|fault| self.damaged_index(fault))?.to_vec();
         LeafEdit::new(buffer.edit()).become_node();

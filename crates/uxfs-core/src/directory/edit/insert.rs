@@ -2,14 +2,15 @@
 
 use uxfs_format::{
     directory::{
-        NO_DATA_BLOCK,
+        DataPointer, NO_DATA_BLOCK,
         block_edit::BlockEdit,
         data_edit::NewEntry,
-        leaf::LeafBlock,
+        leaf::{LeafBlock, NODE_MAGIC},
         leaf_edit::{Inserted, LeafEdit},
         shortform_edit::ShortformEdit,
     },
     fault::Structure,
+    name_tree::header::magic_of,
     units::FileBlock,
 };
 
@@ -81,22 +82,21 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     }
 
     fn insert_leaf(&mut self, hash: u32, entry: &NewEntry<'_>) -> Result<bool> {
-        let place = self.leaf_start();
-        let size_bytes = self.size_of(entry);
-        let mut leaf = self.store.edit(Structure::DirectoryAnyIndex, place)?;
-        let choice = self.choose_by_bests(&leaf, size_bytes)?;
+        let mut buffer = self.edit_leaf()?;
+        let choice = self.choose_by_bests(&buffer, self.size_of(entry))?;
         let more_bests = usize::from(matches!(choice, Choice::Behind(_)));
-        if !LeafEdit::new(leaf.edit()).has_room(more_bests) {
+        if !LeafEdit::new(buffer.edit()).has_room(more_bests) {
             return Ok(false);
         }
-        drop(leaf);
         let stored = match choice {
             Choice::Existing(data_block, best) => self.store_entry(data_block, best, entry)?,
             Choice::Hole(data_block) | Choice::Behind(data_block) => {
-                self.store_in_new_block(data_block, entry)?
+                drop(buffer);
+                let stored = self.store_in_new_block(data_block, entry)?;
+                buffer = self.edit_leaf()?;
+                stored
             }
         };
-        let mut buffer = self.store.edit(Structure::DirectoryAnyIndex, place)?;
         let mut leaf = LeafEdit::new(buffer.edit());
         leaf.make_room(more_bests);
         match choice {
@@ -139,12 +139,16 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             },
         };
         self.set_free_index(stored.data_block, stored.best_bytes)?;
+        if self.insert_at_hint(hash, stored.pointer)? {
+            return Ok(());
+        }
         let mut path = self.tree().find(hash)?;
         // A split makes room on the side where the entry belongs.
         for _ in 0..2 {
             let mut buffer = self.store.edit(Structure::DirectoryAnyIndex, path.leaf)?;
             let inserted = LeafEdit::new(buffer.edit()).insert(hash, stored.pointer);
             drop(buffer);
+            self.hint.leaf = path.leaf;
             match inserted {
                 Inserted::Done { new_last: Some(last) } => return self.tree().update_hash(&path, last),
                 Inserted::Done { new_last: None } => return Ok(()),
@@ -152,5 +156,19 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             }
         }
         Err(OperationError::NoSpace.into())
+    }
+
+    /// Adds an index entry to the leaf that was used last, if it belongs between the entries there: then no node knows
+    /// of it.
+    fn insert_at_hint(&mut self, hash: u32, pointer: DataPointer) -> Result<bool> {
+        let place = self.hint.leaf;
+        if place < self.leaf_start() || !self.store.is_mapped(place) {
+            return Ok(false);
+        }
+        let mut buffer = self.store.edit(Structure::DirectoryAnyIndex, place)?;
+        if magic_of(&buffer) != Some(NODE_MAGIC) {
+            return Ok(false);
+        }
+        Ok(LeafEdit::new(buffer.edit()).insert_between(hash, pointer))
     }
 }

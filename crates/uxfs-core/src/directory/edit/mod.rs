@@ -44,6 +44,7 @@ mod store;
 mod tests;
 
 use uxfs_format::{
+    btree::extent_map::Extent,
     directory::{
         EntryFormat, NO_DATA_BLOCK, data_block_start, data_edit::NewEntry, free_index::most_bests,
         leaf::SINGLE_MAGIC, name_hash::NameRule,
@@ -109,14 +110,18 @@ impl<'a, 'fs, S: DirectoryStore<'fs>> Directory<'a, S> {
     }
 
     /// Which form the directory has.
+    #[inline]
     pub(crate) fn form(&mut self) -> Result<Form> {
         if self.store.local().is_some() {
             return Ok(Form::Shortform);
         }
-        let leaf_start = self.geometry().directory_leaf_start();
-        if self.store.extents().last().is_some_and(|extent| extent.end() > leaf_start) {
-            let root = self.store.edit(Structure::DirectoryAnyIndex, leaf_start)?;
-            return Ok(if magic_of(&root) == Some(SINGLE_MAGIC) { Form::Leaf } else { Form::Node });
+        // Only node directories have a free index, and it lies behind everything else.
+        let end = self.store.extents().last().map_or(FileBlock::new(0), Extent::end);
+        if end > self.geometry().directory_free_start() {
+            return Ok(Form::Node);
+        }
+        if end > self.leaf_start() {
+            return Ok(Form::Leaf);
         }
         let size_bytes = self.store.size_bytes();
         if size_bytes == self.block_bytes() {
@@ -141,6 +146,16 @@ impl<'a, 'fs, S: DirectoryStore<'fs>> Directory<'a, S> {
 
     fn leaf_start(&self) -> FileBlock {
         self.geometry().directory_leaf_start()
+    }
+
+    /// The one leaf of a leaf directory.
+    fn edit_leaf(&mut self) -> Result<S::Buffer> {
+        let leaf_start = self.leaf_start();
+        let leaf = self.store.edit(Structure::DirectoryAnyIndex, leaf_start)?;
+        match magic_of(&leaf).unwrap_or(0) {
+            SINGLE_MAGIC => Ok(leaf),
+            magic => Err(self.damaged_index(NameTreeFault::Root { magic })),
+        }
     }
 
     fn tree(&mut self) -> NameTree<'_, S, DirectoryLeaf> {

@@ -1,16 +1,22 @@
 //! What callers say about names.
 
-use uxfs_format::{directory::data_edit::NewEntry, units::InodeNumber};
+use uxfs_format::{
+    directory::data_edit::NewEntry,
+    units::{FileBlock, InodeNumber},
+};
 
 use crate::inode::FileType;
 
-/// Where the last name found room: the next one begins there. Any value is right for any directory, only slower.
+/// Where the last name found room: the next one begins there. Any value is right for any directory, only slower: what a
+/// hint leads to is looked at before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DirectoryHint {
     /// The data block that was used last.
     pub(super) data_block: u32,
     /// Its longest free region then.
     pub(super) best_bytes: u16,
+    /// The leaf of a tree that was used last: names that are numbered have hashes near each other.
+    pub(super) leaf: FileBlock,
 }
 
 /// One of many names to be added.

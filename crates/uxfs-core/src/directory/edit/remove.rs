@@ -36,7 +36,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             }
             Place::Leaf { index, pointer } => {
                 let (data_block, best) = self.remove_data(pointer)?;
-                let mut buffer = self.store.edit(Structure::DirectoryAnyIndex, self.leaf_start())?;
+                let mut buffer = self.edit_leaf()?;
                 let mut leaf = LeafEdit::new(buffer.edit());
                 leaf.remove(index);
                 leaf.set_best(data_block as usize, best);

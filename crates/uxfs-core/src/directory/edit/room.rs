@@ -39,7 +39,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
 
     /// Puts an entry into the data block that was used last, if it has room.
     pub(super) fn store_at_hint(&mut self, entry: &NewEntry<'_>) -> Result<Option<Stored>> {
-        let DirectoryHint { data_block, best_bytes } = *self.hint;
+        let DirectoryHint { data_block, best_bytes, .. } = *self.hint;
         let may_have = u32::from(best_bytes) >= self.size_of(entry);
         if !may_have || !self.store.is_mapped(self.data_start(data_block)) {
             return Ok(None);

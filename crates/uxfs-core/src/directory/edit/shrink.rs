@@ -68,7 +68,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             return Ok(());
         }
         let leaf_start = self.leaf_start();
-        let leaf = self.store.edit(Structure::DirectoryAnyIndex, leaf_start)?;
+        let leaf = self.edit_leaf()?;
         let view = LeafBlock::parse(&leaf, self.geometry()).map_err(|fault| self.damaged_index(fault))?;
         let live = view.entries.iter().filter_map(|entry| Some((entry.hash.get(), entry.pointer()?)));
         let index: Vec<IndexEntry> = live.collect();

@@ -9,7 +9,7 @@ use uxfs_format::{
     geometry::Geometry,
     inode::Fork,
     name_tree::{TreeKind, fault::NameTreeFault, header::BlockHeader},
-    units::{FileBlock, InodeNumber},
+    units::{FileBlock, InodeNumber, Sector},
 };
 
 use super::DirectoryStore;
@@ -32,8 +32,33 @@ impl<'t, 'fs> DirectoryFork<'t, 'fs> {
         Self { transaction, inode }
     }
 
+    /// Where a block lies that is one file system block: the usual case, and the hot one.
+    #[inline]
+    fn whole_block(&self, block: FileBlock) -> Option<(Sector, u32)> {
+        let geometry = self.geometry();
+        if geometry.directory_block_log != 0 {
+            return None;
+        }
+        let extents = self.extents();
+        let index = extents.partition_point(|extent| extent.file_block <= block).checked_sub(1)?;
+        let extent = extents.get(index)?;
+        let distance = block.checked_distance_from(extent.file_block)?;
+        if distance >= extent.length_blocks || extent.is_unwritten {
+            return None;
+        }
+        let sector = geometry.sector_of_block(extent.start.checked_add(distance)?)?;
+        Some((sector, geometry.block_size_bytes))
+    }
+
     fn pieces(&self, structure: Structure, block: FileBlock) -> Result<ForkPieces> {
         let length_blocks = u32::try_from(self.blocks_per_block()).unwrap_or(u32::MAX);
+        let extents = self.extents();
+        let first = extents.partition_point(|extent| extent.end() <= block);
+        let end = block.get().saturating_add(length_blocks.into());
+        let mut extents = extents.iter().skip(first).take_while(|extent| extent.file_block.get() < end);
+        if extents.any(|extent| extent.is_unwritten) {
+            return Err(self.corruption(structure, block, NameTreeFault::UnwrittenBlock { block }));
+        }
         let pieces = self.transaction.fork_sectors(self.inode, Fork::Data, block, length_blocks)?;
         pieces.ok_or_else(|| self.corruption(structure, block, NameTreeFault::MissingBlock { block }))
     }
@@ -71,8 +96,13 @@ impl<'fs> ForkStore<'fs> for DirectoryFork<'_, 'fs> {
     }
 
     fn edit(&mut self, structure: Structure, block: FileBlock) -> Result<EditBuffer> {
-        let pieces = self.pieces(structure, block)?;
-        let buffer = self.transaction.buffers().edit_pieces(structure, &pieces);
+        let buffer = match self.whole_block(block) {
+            Some((sector, length_bytes)) => self.transaction.buffers().edit(structure, sector, length_bytes),
+            None => {
+                let pieces = self.pieces(structure, block)?;
+                self.transaction.buffers().edit_pieces(structure, &pieces)
+            }
+        };
         let buffer = buffer.map_err(|error| self.locate(error.into(), block))?;
         let (found, expected) = (owner_of(structure, &buffer), self.inode.number.get());
         if found == expected {

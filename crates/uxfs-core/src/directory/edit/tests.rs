@@ -479,11 +479,17 @@ proptest! {
         steps in prop::collection::vec((0_u8..10, any::<u32>(), prop::bool::weighted(0.02)), 1..1200),
     ) {
         let mut twin = Twin::new(geometry(log));
+        let mut hints = vec![DirectoryHint::default()];
         // Phases in which names mostly come, and in which they mostly go.
         for (step, (kind, number, is_large)) in steps.into_iter().enumerate() {
             let name = if number & 7 == 0 { same_hash(number >> 3 & 255) } else { name(number % range) };
             let inode = 64 + u64::from(number % 448) + if is_large { 0x1_0000_0000 } else { 0 };
             let is_falling = step / 300 % 2 == 1;
+            // Hints of long ago must do no harm.
+            hints.push(twin.hint);
+            if number & 0x30 == 0 {
+                twin.hint = hints[number as usize % hints.len()];
+            }
             match (twin.model.contains_key(&name), kind) {
                 (true, 0..2) => twin.replace(&name, inode),
                 (true, 2..4) => twin.remove(&name),
