@@ -470,6 +470,74 @@ fn names_are_found_in_a_directory_of_many_levels() {
     }
 }
 
+/// A number that is in a block, or near one that could be: what blocks say of each other.
+fn plausible(bytes: &[u8], kind: u32, geometry: &Geometry) -> (usize, Vec<u8>) {
+    let word = |number: u32| number.to_be_bytes().to_vec();
+    let (leaf, random) = (geometry.directory_leaf_start().get() as u32, kind >> 8);
+    let block = leaf + random % 40 * geometry.blocks_per_directory_block();
+    let entry = 64 + random as usize % 30 * 8;
+    match kind % 8 {
+        0 => (0, word(block)),
+        1 => (4, word(block)),
+        2 => (entry + 4, word(block)),
+        3 => (entry + 4, word(8 + random % 3000)),
+        4 => (entry, word(random)),
+        5 => (56 + random as usize % 4 * 2, vec![0, random as u8]),
+        6 => (bytes.len() - 4 - random as usize % 8 * 2, vec![(random >> 4) as u8, (random & 0xf8) as u8]),
+        _ => (random as usize % bytes.len(), vec![(random >> 3) as u8]),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever blocks that pass their verifiers say of each other: an error, and neither a panic nor an endless walk
+    /// nor a block that is waited for by who holds it.
+    #[test]
+    fn damage_is_an_error(
+        count in prop::sample::select(vec![60_u32, 250, 3000]),
+        damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u32>()), 1..40),
+        steps in prop::collection::vec((any::<bool>(), any::<u32>()), 1..60),
+    ) {
+        let mut twin = Twin::new(geometry(0));
+        (0..count).for_each(|number| twin.add_new(&name(number), 70));
+        twin.fork.is_damaged = true;
+        for (index, kind) in damages {
+            // What the verifier would refuse is not worth trying.
+            let mut places = twin.fork.places();
+            // The index is where blocks speak of each other.
+            let leaf_start = twin.fork.geometry().directory_leaf_start();
+            if count > 60 && kind >> 28 > 1 {
+                places.retain(|place| *place >= leaf_start);
+            }
+            let place = *index.get(&places);
+            let bytes = twin.fork.bytes(place);
+            let (offset, value) = plausible(&bytes, kind, twin.fork.geometry());
+            if offset + value.len() > bytes.len() {
+                continue;
+            }
+            twin.fork.damage(place, offset, &value);
+            let structure = match place {
+                _ if place >= twin.fork.geometry().directory_free_start() => Structure::DirectoryFreeIndex,
+                _ if place >= twin.fork.geometry().directory_leaf_start() => Structure::DirectoryAnyIndex,
+                _ => Structure::DirectoryAnyData,
+            };
+            if twin.fork.edit(structure, place).is_err() {
+                twin.fork.damage(place, 0, &bytes);
+            }
+        }
+        for (is_removal, number) in steps {
+            let name = name(number % (count + 20));
+            let found = twin.edit().find(&name);
+            let _ = match (found, is_removal) {
+                (Ok(Some(found)), true) => twin.edit().remove(&found),
+                (Ok(Some(found)), false) => twin.edit().replace(&name, &found, InodeNumber::new(71), 1),
+                (Ok(None), _) => twin.edit().insert(&file(&name, 72).entry()),
+                (Err(error), _) => Err(error),
+            };
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]

@@ -3,6 +3,7 @@
 use uxfs_format::{
     name_tree::{
         MAX_LEVEL,
+        fault::NameTreeFault,
         header_edit::{copy_block, neighbours, set_next, set_previous},
         node_edit::NodeEdit,
     },
@@ -118,6 +119,10 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         right: &mut S::Buffer,
     ) -> Result<()> {
         let (next, _) = neighbours(left);
+        if next == Some(left_place) {
+            let fault = NameTreeFault::NeighbourBack { found: 0, expected: left_place };
+            return Err(self.corruption(left_place, fault));
+        }
         set_next(&mut right.edit(), next);
         set_previous(&mut right.edit(), Some(left_place));
         set_next(&mut left.edit(), Some(right_place));

@@ -77,7 +77,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
     ) -> Result<()> {
         let place = path.block_at(depth);
         let beside = self.beside(path, depth, direction)?;
-        let Some(beside) = beside.filter(|beside| beside.leaf == neighbour) else {
+        let Some(beside) = beside.filter(|beside| beside.leaf == neighbour && neighbour != place) else {
             let found = beside.map_or(0, |beside| beside.leaf.get());
             let fault = NameTreeFault::Neighbour { found: FileBlock::new(found), expected: neighbour };
             return Err(self.corruption(place, fault));

@@ -7,7 +7,7 @@ use uxfs_format::{
     edit::{DirtyMap, Edit},
     fault::Structure,
     geometry::Geometry,
-    name_tree::TreeKind,
+    name_tree::{TreeKind, fault::NameTreeFault},
     seal::seal,
     units::{FileBlock, FsBlock, InodeNumber, Sector},
     verify::{VerifyContext, verify},
@@ -38,6 +38,8 @@ pub(crate) struct MemoryFork<'fs> {
     /// Bytes that it may take there.
     pub(crate) room_bytes: u32,
     pub(crate) size_bytes: u64,
+    /// Blocks are verified each time that they are asked for, as if each had just been read.
+    pub(crate) is_damaged: bool,
 }
 
 /// A block of it.
@@ -90,6 +92,7 @@ impl<'fs> MemoryFork<'fs> {
             local: None,
             room_bytes: 0,
             size_bytes: 0,
+            is_damaged: false,
         }
     }
 
@@ -106,6 +109,25 @@ impl<'fs> MemoryFork<'fs> {
     /// Blocks that exist.
     pub(crate) fn places(&self) -> Vec<FileBlock> {
         self.blocks.borrow().bytes.keys().copied().map(FileBlock::new).collect()
+    }
+
+    fn verify_as(&self, structure: Structure, block: FileBlock, bytes: &[u8]) -> Result<()> {
+        let mut copy = bytes.to_vec();
+        seal(&mut copy, None, self.geometry);
+        let context = VerifyContext { geometry: self.geometry, sector: self.sector_of(block.get()) };
+        let verified = verify(structure, &copy, &context);
+        verified.map_err(|fault| {
+            self.blocks.borrow_mut().bytes.insert(block.get(), Some(bytes.to_vec()));
+            self.corruption(structure, block, fault)
+        })
+    }
+
+    /// Changes a block behind everybody's back.
+    pub(crate) fn damage(&mut self, block: FileBlock, offset_bytes: usize, value: &[u8]) {
+        let mut blocks = self.blocks.borrow_mut();
+        let bytes =
+            blocks.bytes.get_mut(&block.get()).and_then(Option::as_mut).expect("nobody holds the block");
+        bytes[offset_bytes..offset_bytes + value.len()].copy_from_slice(value);
     }
 
     /// A copy of a block.
@@ -173,11 +195,16 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
         &self.extents
     }
 
-    fn edit(&mut self, _: Structure, block: FileBlock) -> Result<MemoryBuffer> {
+    fn edit(&mut self, structure: Structure, block: FileBlock) -> Result<MemoryBuffer> {
         let mut blocks = self.blocks.borrow_mut();
-        let slot = blocks.bytes.get_mut(&block.get()).unwrap_or_else(|| panic!("no block {block}"));
+        let Some(slot) = blocks.bytes.get_mut(&block.get()) else {
+            return Err(self.corruption(structure, block, NameTreeFault::MissingBlock { block }));
+        };
         let bytes = slot.take().unwrap_or_else(|| panic!("somebody holds block {block}"));
         drop(blocks);
+        if self.is_damaged {
+            self.verify_as(structure, block, &bytes)?;
+        }
         Ok(self.buffer(block.get(), bytes))
     }
 
