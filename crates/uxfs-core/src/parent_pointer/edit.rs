@@ -95,6 +95,9 @@ fn record(parent: InodeNumber, generation: u32) -> ParentRecord {
     ParentRecord { inode: U64::new(parent.get()), generation: U32::new(generation) }
 }
 
+/// Room for a few more attributes beside the first parent pointer, so that the list need not move at once.
+const USUAL_LIST_BYTES: u32 = 144;
+
 /// The common case, once for each new inode: the first attribute of an inode, which fits. `false` where it is another
 /// case.
 #[inline]
@@ -111,7 +114,9 @@ fn add_first(
     if !extents.extents.is_empty() || total > room {
         return false;
     }
-    let Some(bytes) = list_of_one(AttributeFlags::PARENT, name, value) else { return false };
+    let Some(bytes) = list_of_one(AttributeFlags::PARENT, name, value, room.min(USUAL_LIST_BYTES)) else {
+        return false;
+    };
     *fork = EditFork::Local(bytes);
     true
 }

@@ -105,7 +105,7 @@ impl Image {
 
 /// One file of each kind that matters for the room that attributes have, without much in it.
 pub fn make_files(root: &Path) {
-    for name in ["empty", "data", "extents", "btree", "large-btree"] {
+    for name in ["empty", "data", "extents", "btree", "large-btree", "larger-btree"] {
         fs::write(root.join(name), "").unwrap();
     }
     for name in ["directory", "full-directory", "large-directory"] {
@@ -122,7 +122,8 @@ pub fn make_files(root: &Path) {
 pub fn fill_files(root: &Path) {
     fs::write(root.join("data"), vec![7; 5000]).unwrap();
     // More extents than fit beside attributes, than fit at all, and than a small root has children for.
-    for (name, extents) in [("extents", 18_u64), ("btree", 150), ("large-btree", 900)] {
+    for (name, extents) in [("extents", 18_u64), ("btree", 150), ("large-btree", 560), ("larger-btree", 1900)]
+    {
         let file = fs::File::options().write(true).open(root.join(name)).unwrap();
         for index in 0..extents {
             file.write_all_at(b"x", index * 2 * 65536).unwrap();

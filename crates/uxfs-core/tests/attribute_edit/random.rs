@@ -10,6 +10,7 @@ use uxfs_core::{
     },
     error::{Error, OperationError},
     filesystem::FileSystem,
+    inode::edit::{EditExtents, EditFork},
     transaction::Transaction,
 };
 use uxfs_testkit::{
@@ -114,6 +115,7 @@ fn random_changes(options: &[&str], size_mib: u64, default_seed: u64) -> BTreeSe
     // be met, too.
     drop_forks(&image);
     image.populate(fill_files);
+    assert_wide_roots(&image);
     let before = contents(&image);
     let files: Vec<String> = image.files.keys().cloned().collect();
     let mut model: Model = files.iter().map(|file| (file.clone(), BTreeMap::new())).collect();
@@ -179,6 +181,23 @@ fn drop_forks(image: &Image) {
     }
     drop(transaction);
     file_system.close().unwrap();
+}
+
+/// Otherwise it is not tested how the root of a btree makes room for a new attribute fork.
+fn assert_wide_roots(image: &Image) {
+    let file_system = image.change();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let inodes = image.files.values().map(|number| transaction.load_inode(*number).unwrap());
+    let roots = inodes.filter(|inode| inode.attribute.is_none()).map(|inode| match inode.data {
+        EditFork::Extents(EditExtents { root: Some(root), .. }) => root.keys.len(),
+        _ => 0,
+    });
+    let widest = roots.max().unwrap_or(0);
+    let geometry = file_system.geometry();
+    let must_be_wide = geometry.block_size_bytes <= 4096
+        && geometry.inode_size_bytes == 512
+        && !geometry.features.has_parent_pointers();
+    assert!(!must_be_wide || widest > 11, "{widest}");
 }
 
 fn remove_the_rest(

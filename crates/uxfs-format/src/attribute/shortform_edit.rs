@@ -30,13 +30,19 @@ pub fn may_hold(name: &[u8], value_length: usize) -> bool {
     name.len() < LENGTH_END_BYTES && value_length < LENGTH_END_BYTES
 }
 
-/// A list of one attribute. `None` where its lengths do not fit this form.
+/// A list of one attribute, with room in memory for more up to `capacity_bytes`. `None` where its lengths do not fit
+/// this form.
 #[inline]
-pub fn list_of_one(namespace: AttributeFlags, name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+pub fn list_of_one(
+    namespace: AttributeFlags,
+    name: &[u8],
+    value: &[u8],
+    capacity_bytes: u32,
+) -> Option<Vec<u8>> {
     let (name_length, value_length) = (u8::try_from(name.len()).ok()?, u8::try_from(value.len()).ok()?);
     let total = HEADER_BYTES.saturating_add(entry_bytes(name, value.len()));
     let [high, low] = u16::try_from(total).ok()?.to_be_bytes();
-    let mut bytes = Vec::with_capacity(to_usize(total));
+    let mut bytes = Vec::with_capacity(to_usize(total.max(capacity_bytes)));
     bytes.extend_from_slice(&[high, low, 1, 0, name_length, value_length, namespace.bits()]);
     bytes.extend_from_slice(name);
     bytes.extend_from_slice(value);
@@ -216,10 +222,10 @@ mod tests {
         for value in [[1_u8; 12], [2; 12]] {
             assert!(edit.append(AttributeFlags::PARENT, b"same", &value));
         }
-        let one = list_of_one(AttributeFlags::PARENT, b"same", &[1; 12]).unwrap();
+        let one = list_of_one(AttributeFlags::PARENT, b"same", &[1; 12], 0).unwrap();
         assert_eq!(Shortform::parse(&one).unwrap().attributes().count(), 1);
         Shortform::verify(&one).unwrap();
-        assert_eq!(list_of_one(AttributeFlags::PARENT, b"same", &[1; 256]), None);
+        assert_eq!(list_of_one(AttributeFlags::PARENT, b"same", &[1; 256], 0), None);
         let found = edit.find(AttributeFlags::PARENT, b"same", Some(&[2; 12])).unwrap();
         assert_eq!((found.offset_bytes, found.value), (23, &[2; 12][..]));
         assert!(edit.find(AttributeFlags::PARENT, b"same", Some(&[3; 12])).is_none());

@@ -9,14 +9,6 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Bytes that the root of a btree in the data fork takes, which stays where it is.
-fn root_bytes(inode: &EditInode) -> u32 {
-    match &inode.data {
-        data @ EditFork::Extents(EditExtents { root: Some(_), .. }) => data.used_bytes().next_multiple_of(8),
-        _ => 0,
-    }
-}
-
 impl Transaction<'_> {
     /// Makes an empty attribute fork with room for `list_bytes` of attributes if the data fork leaves so much, else
     /// with what room Linux gives in such a case. Contents of the data fork that stand in the way move into blocks.
@@ -27,7 +19,7 @@ impl Transaction<'_> {
             EditFork::Device(_) => default_attribute_offset_bytes(Some(FileType::Fifo)),
             _ => inode
                 .attribute_offset_for(list_bytes, geometry)
-                .unwrap_or_else(|| default_attribute_offset_bytes(inode.file_type()).max(root_bytes(inode))),
+                .unwrap_or_else(|| default_attribute_offset_bytes(inode.file_type())),
         };
         if let EditFork::Local(contents) = &inode.data
             && contents.len() as u64 > u64::from(offset_bytes)

@@ -6,7 +6,7 @@ use uxfs_format::{
         leaf::{LeafBlock, LeafValue},
         leaf_edit::{LeafEdit, NewAttribute, is_local},
     },
-    name_tree::fault::NameTreeFault,
+    name_tree::{fault::NameTreeFault, node_edit::wants_join},
     units::FileBlock,
 };
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{OperationError, Result},
-    name_tree::edit::{BlockBuffer, ForkStore, NameTree, path::TreePath},
+    name_tree::edit::{BlockBuffer, ForkStore, NameTree, TreeLeaf, path::TreePath},
 };
 
 /// The first block of every attribute fork: the only leaf, or the root of the tree.
@@ -198,9 +198,15 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
     pub(super) fn remove(&mut self, target: &Target<'_>) -> Result<bool> {
         let (_, Some(hit)) = self.look_up(target)? else { return Ok(false) };
         let mut buffer = self.edit(hit.path.leaf)?;
-        LeafEdit::new(buffer.edit()).remove(hit.index);
+        let mut leaf = LeafEdit::new(buffer.edit());
+        leaf.remove(hit.index);
+        let was_last = hit.index == leaf.count();
+        let (used, most) = self.leaves.fill(&buffer);
         drop(buffer);
-        self.tree().settle(&hit.path)?;
+        // Mostly neither the nodes above nor the neighbours care.
+        if was_last || wants_join(used, most) {
+            self.tree().settle(&hit.path)?;
+        }
         self.free(hit.remote)?;
         Ok(true)
     }

@@ -208,7 +208,7 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
     }
 
     /// Moves the entries of a root in an inode into a block, so that the root has one entry.
-    fn push_root_down(&mut self) -> Result<()> {
+    pub(crate) fn push_root_down(&mut self) -> Result<()> {
         self.check_height()?;
         let level = self.path.levels().saturating_sub(1);
         let near = self.entry(level, 0)?.map(|(_, pointer)| pointer);

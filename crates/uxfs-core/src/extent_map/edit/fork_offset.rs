@@ -11,7 +11,7 @@ use crate::{
 impl Transaction<'_> {
     /// Puts the border between the forks at `offset_bytes` behind the core, a multiple of 8; an attribute fork comes
     /// into being where there was none. Extents that do not fit their fork any more go to a btree, and back where they
-    /// do. Local contents must fit, and so must the root of a btree: contents are not driven out of the inode.
+    /// do; the root of a btree that does not fit moves into a block. Local contents must fit: they are not driven out.
     ///
     /// # Errors
     /// [`ForkTooLarge`](OperationError::ForkTooLarge), and nothing has changed; no space; damage; the device.
@@ -23,6 +23,13 @@ impl Transaction<'_> {
             inode.attribute.as_ref().is_none_or(|fork| can_have(fork, literal - offset_bytes.min(literal)));
         if !is_possible || !attribute_fits || !can_have(&inode.data, offset_bytes) {
             return Err(OperationError::ForkTooLarge.into());
+        }
+        for (fork, room_bytes) in [(Fork::Data, offset_bytes), (Fork::Attribute, literal - offset_bytes)] {
+            if let Some(EditFork::Extents(EditExtents { root: Some(root), .. })) = inode.fork(fork)
+                && root.keys.len() > root_capacity(room_bytes)
+            {
+                self.lower_extent_root(inode, fork)?;
+            }
         }
         inode.attribute.get_or_insert_with(EditFork::empty);
         inode.attribute_offset_bytes = offset_bytes;
@@ -60,9 +67,7 @@ impl Transaction<'_> {
 /// Whether a fork can lie in so many bytes, possibly with its extents in a btree.
 fn can_have(fork: &EditFork, room_bytes: u32) -> bool {
     match fork {
-        EditFork::Extents(EditExtents { root: Some(root), .. }) => {
-            root.keys.len() <= root_capacity(room_bytes)
-        }
+        EditFork::Extents(EditExtents { root: Some(_), .. }) => root_capacity(room_bytes) >= 1,
         EditFork::Extents(EditExtents { extents, root: None }) => {
             fork.used_bytes() <= room_bytes || (root_capacity(room_bytes) >= 1 && !extents.is_empty())
         }

@@ -11,7 +11,7 @@ use uxfs_format::{
     },
     fault::{Corruption, Fault, HeaderFault, Location, Structure},
     inode::Fork,
-    units::{FsBlock, InodeNumber},
+    units::{FileBlock, FsBlock, InodeNumber},
 };
 use uxfs_journal::transaction::TransactionBuffers;
 
@@ -80,7 +80,7 @@ impl<'fs> TreeHome<'fs, ExtentMap> for ForkTree<'_, 'fs> {
     }
 }
 
-impl Transaction<'_> {
+impl<'fs> Transaction<'fs> {
     /// A block for the tree of a fork.
     fn allocate_tree_block(&mut self, inode: InodeNumber, fork: Fork, near: FsBlock) -> Result<FsBlock> {
         let block = self.allocate(&AllocationRequest::metadata(Goal::Near(near), 1))?.start;
@@ -97,6 +97,27 @@ impl Transaction<'_> {
         fork: Fork,
         splice: &Splice,
     ) -> Result<()> {
+        self.with_extent_tree(inode, fork, |cursor, extents| {
+            change_records(cursor, splice.removed(extents), splice.added())
+        })
+    }
+
+    /// Moves the entries of the root in the inode into a block below it: the smallest root that there is.
+    #[doc(alias = "xfs_bmap_add_attrfork_btree")]
+    pub(super) fn lower_extent_root(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
+        self.with_extent_tree(inode, fork, |cursor, extents| {
+            let first = extents.first().map_or(FileBlock::new(0), |extent| extent.file_block);
+            cursor.seek_exact(first)?;
+            cursor.push_root_down()
+        })
+    }
+
+    fn with_extent_tree(
+        &mut self,
+        inode: &mut EditInode,
+        fork: Fork,
+        change: impl FnOnce(&mut EditCursor<'fs, ExtentMap, ForkTree<'_, 'fs>>, &[Extent]) -> Result<()>,
+    ) -> Result<()> {
         let room_bytes = inode.fork_room_bytes(fork, self.file_system().geometry());
         let number = inode.number;
         let extents = extents_mut(inode, fork)?;
@@ -110,7 +131,7 @@ impl Transaction<'_> {
             growth_blocks: 0,
         };
         let mut cursor = EditCursor::new(home);
-        change_records(&mut cursor, splice.removed(&extents.extents), splice.added())?;
+        change(&mut cursor, &extents.extents)?;
         let growth_blocks = cursor.home().growth_blocks;
         drop(cursor);
         extents.root = Some(root);
