@@ -52,9 +52,27 @@ impl ChunkShape {
         }
     }
 
+    /// The least that is of use.
+    fn part_request(&self) -> GroupRequest {
+        GroupRequest {
+            alignment_blocks: self.part_blocks,
+            spare_blocks: SPARE_BLOCKS,
+            ..GroupRequest::blocks(self.part_blocks)
+        }
+    }
+
     fn is_sparse(&self) -> bool {
         self.part_blocks < self.blocks
     }
+}
+
+/// What came of looking for an inode in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Taken(AgInode),
+    Full,
+    /// Another transaction has the group, and waiting for it could be for ever.
+    Busy,
 }
 
 /// What was made in free blocks.
@@ -77,45 +95,53 @@ impl Transaction<'_> {
         let (parent_group, parent_inode) =
             geometry.split_inode_number(parent).ok_or(OperationError::NoSuchInode)?;
         let first = if is_directory { file_system.next_directory_group() } else { parent_group };
-        let may_grow = self.may_make_inodes();
-        for turn in 0..geometry.ag_count {
-            let group = AgNumber::new((first.get() + turn) % geometry.ag_count);
-            let near = if group == parent_group { Some(parent_inode) } else { None };
-            if let Some(inode) = self.allocate_inode_in(group, near, may_grow)? {
-                return Ok(geometry.inode_number(group, inode));
+        // Groups that others have are passed over as long as there is hope elsewhere.
+        for is_last_round in [false, true] {
+            let mut was_busy = false;
+            for turn in 0..geometry.ag_count {
+                let turn = if is_last_round { turn } else { (first.get() + turn) % geometry.ag_count };
+                let group = AgNumber::new(turn);
+                let near = if group == parent_group { Some(parent_inode) } else { None };
+                match self.allocate_inode_in(group, near)? {
+                    Attempt::Taken(inode) => return Ok(geometry.inode_number(group, inode)),
+                    Attempt::Full => {}
+                    Attempt::Busy => was_busy = true,
+                }
+            }
+            if !was_busy {
+                break;
             }
         }
         Err(OperationError::NoSpace.into())
     }
 
-    fn allocate_inode_in(
-        &mut self,
-        group: AgNumber,
-        near: Option<AgInode>,
-        may_grow: bool,
-    ) -> Result<Option<AgInode>> {
-        for is_new in [false, true] {
-            if is_new && (!may_grow || !self.make_inodes(group)?) {
-                return Ok(None);
-            }
-            let Some(mut edit) = self.try_group(group)? else { return Ok(None) };
-            let near = match near {
-                Some(near) => near,
-                None => edit.newest_chunk()?.unwrap_or_default(),
-            };
-            if let Some(inode) = edit.take_inode(near)? {
-                return Ok(Some(inode));
-            }
+    fn allocate_inode_in(&mut self, group: AgNumber, near: Option<AgInode>) -> Result<Attempt> {
+        let held = self.held_groups();
+        let Some(mut edit) = self.try_group(group)? else { return Ok(Attempt::Busy) };
+        let near = match near {
+            Some(near) => near,
+            None => edit.newest_chunk()?.unwrap_or_default(),
+        };
+        if let Some(inode) = edit.take_inode(near)? {
+            return Ok(Attempt::Taken(inode));
         }
-        Ok(None)
+        let shape = ChunkShape::of(self.file_system());
+        if !self.may_make_inodes(&shape) || self.group(group)?.most_blocks(&shape.part_request())?.is_none() {
+            self.give_back_untouched(held);
+            return Ok(Attempt::Full);
+        }
+        if !self.make_inodes(group, &shape)? {
+            return Ok(Attempt::Full);
+        }
+        let taken = self.group(group)?.take_inode(near)?;
+        Ok(taken.map_or(Attempt::Full, Attempt::Taken))
     }
 
     /// Whether inodes may take more of the space than they do: the superblock has a limit in per cent.
-    fn may_make_inodes(&self) -> bool {
+    fn may_make_inodes(&self, shape: &ChunkShape) -> bool {
         let file_system = self.file_system();
         let geometry = file_system.geometry();
         let percent = u64::from(file_system.superblock().inode_max_percent);
-        let shape = ChunkShape::of(file_system);
         let chunk_blocks = u64::from(shape.blocks);
         // A share of the blocks, in whole chunks.
         let blocks = u128::from(geometry.data_blocks) * u128::from(percent) / 100;
@@ -127,15 +153,14 @@ impl Transaction<'_> {
 
     /// Makes a chunk of new inodes in a group, or a part of one. `false` where there is no room.
     #[doc(alias = "xfs_ialloc_ag_alloc")]
-    fn make_inodes(&mut self, group: AgNumber) -> Result<bool> {
-        let shape = ChunkShape::of(self.file_system());
+    fn make_inodes(&mut self, group: AgNumber, shape: &ChunkShape) -> Result<bool> {
         let geometry = self.file_system().geometry();
-        let Some(mut edit) = self.try_group(group)? else { return Ok(false) };
-        let Some(place) = edit.place_for_inodes(&shape)? else { return Ok(false) };
+        let mut edit = self.group(group)?;
+        let Some(place) = edit.place_for_inodes(shape)? else { return Ok(false) };
         edit.add_owner(place.start, place.length_blocks, Owner::InodeChunks)?;
         self.write_inodes(group, place)?;
         let mut edit = self.group(group)?;
-        if let Some(part) = place.part_of_chunk(&shape, geometry) {
+        if let Some(part) = place.part_of_chunk(shape, geometry) {
             edit.add_chunk(part)?;
             return Ok(true);
         }
@@ -198,12 +223,7 @@ impl GroupEdit<'_, '_> {
         if !shape.is_sparse() {
             return Ok(None);
         }
-        let part = GroupRequest {
-            near,
-            alignment_blocks: shape.part_blocks,
-            spare_blocks: SPARE_BLOCKS,
-            ..GroupRequest::blocks(shape.part_blocks)
-        };
+        let part = GroupRequest { near, ..shape.part_request() };
         let Some((start, length_blocks)) = self.allocate(&part)? else { return Ok(None) };
         let place = NewInodes { start, length_blocks };
         if place.is_in_possible_chunk(shape, self.state.headers()?.inodes.length_blocks.get()) {

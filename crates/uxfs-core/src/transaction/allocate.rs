@@ -159,11 +159,10 @@ impl Transaction<'_> {
     }
 
     fn allocate_in(&mut self, number: AgNumber, request: &GroupRequest) -> Result<Option<Allocated>> {
-        let held = self.groups.len();
+        let held = self.held_groups();
         let Some(mut group) = self.try_group(number)? else { return Ok(None) };
         if group.most_blocks(request)?.is_none() {
-            // Nothing has been changed in it.
-            self.groups.truncate(held);
+            self.give_back_untouched(held);
             return Ok(None);
         }
         let Some((start, length_blocks)) = group.allocate(request)? else { return Ok(None) };

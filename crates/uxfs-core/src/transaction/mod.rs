@@ -150,6 +150,16 @@ impl<'fs> Transaction<'fs> {
         self.group(group).map(Some)
     }
 
+    /// How many groups it holds.
+    pub(crate) fn held_groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Gives back the groups behind the first `held`, in which nothing has been changed.
+    pub(crate) fn give_back_untouched(&mut self, held: usize) {
+        self.groups.truncate(held);
+    }
+
     /// Ends one step: runs deferred work, puts counters where they belong, gives the groups back. What is left of the
     /// transaction can be used for the next step or operation.
     ///

@@ -164,6 +164,62 @@ fn inodes_come_and_go() {
     }
 }
 
+/// Files with contents, made and freed by several threads at once. Gives those that are left.
+fn make_and_free(file_system: &FileSystem, seed: u64) -> Vec<InodeNumber> {
+    let mut numbers = Vec::new();
+    let mut parent = file_system.geometry().root_inode;
+    for index in 0..400_u64 {
+        let mut tx = Transaction::begin(file_system).unwrap();
+        if index % 50 == 0 {
+            parent = tx.allocate_inode(parent, true).unwrap();
+            let mut inode = tx.new_inode(parent, &NewInode::new(0o100_600, file_system.now())).unwrap();
+            tx.store_inode(&mut inode).unwrap();
+            numbers.push(parent);
+        }
+        let mut inode = tx.create_inode(parent, &NewInode::new(0o100_644, file_system.now())).unwrap();
+        for extent in 0..(index + seed) % 20 {
+            tx.map_blocks(&mut inode, Fork::Data, FileBlock::new(extent * 3), 2, Mapping::default()).unwrap();
+        }
+        let end = inode.data.extents().last().map_or(0, |extent| extent.end().get());
+        inode.set_size_bytes(end << file_system.geometry().block_log);
+        tx.store_inode(&mut inode).unwrap();
+        tx.commit().unwrap();
+        numbers.push(inode.number);
+        if index % 3 == seed % 3 {
+            let number = numbers.swap_remove((index as usize * 7) % numbers.len());
+            free(file_system, number);
+        }
+    }
+    numbers
+}
+
+#[test]
+fn several_threads_at_once() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("inodes, threads", 300, &[], 0);
+    let file_system = image.mount_bulk();
+    let numbers = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|seed| {
+                scope.spawn({
+                    let file_system = &file_system;
+                    move || make_and_free(file_system, seed)
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    file_system.close().unwrap();
+    let mut found = image.disconnected_inodes();
+    found.sort_unstable();
+    assert_eq!(found, as_numbers(&numbers));
+    counts(&image.mount());
+    let file_system = image.mount_bulk();
+    shuffled(numbers).into_iter().for_each(|number| free(&file_system, number));
+    file_system.close().unwrap();
+    image.must_be_sound();
+}
+
 #[test]
 fn lists_of_inodes_without_names() {
     require!(Judge::Mkfs, Judge::XfsRepair);
