@@ -4,6 +4,7 @@
 
 mod clones;
 mod edges;
+mod names;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 

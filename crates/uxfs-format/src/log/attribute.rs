@@ -94,6 +94,20 @@ pub struct AttributeDone<'a> {
     pub done: &'a DoneHeader,
 }
 
+impl AttributeOperation {
+    /// The number in an intent.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Set => 1,
+            Self::Remove => 2,
+            Self::Replace => 3,
+            Self::SetParent => 4,
+            Self::RemoveParent => 5,
+            Self::ReplaceParent => 6,
+        }
+    }
+}
+
 impl AttributeFormat {
     /// What is to be done, or `None` where that is unknown.
     pub fn attribute_operation(&self) -> Option<AttributeOperation> {

@@ -35,7 +35,8 @@ pub enum IntentExtent {
 }
 
 impl Work {
-    /// The extent that stands for this work in an intent; `None` for blocks outside the file system.
+    /// The extent that stands for this work in an intent; `None` for blocks outside the file system, and for attributes,
+    /// whose intents hold none ([`AttributeChange`](super::attribute::AttributeChange)).
     pub fn to_intent(&self, geometry: &Geometry) -> Option<IntentExtent> {
         let place = |start: AgBlock| {
             let start = geometry.fs_block(self.group()?, start)?;
@@ -74,6 +75,7 @@ impl Work {
                     flags: U32::new(operation.code() | flags.bits()),
                 })
             }
+            Self::Attribute(_) => return None,
             Self::Free { start, length_blocks, .. } => IntentExtent::Free(FreedExtent {
                 start_block: place(*start)?,
                 length_blocks: U32::new(*length_blocks),

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`queue`] | which work comes next |
 //! | [`run`] | doing it |
+//! | [`attribute`] | parent pointers and other attributes |
 //! | [`intent`] | work as the log's intents say it |
 //!
 //! Rules:
@@ -22,6 +23,7 @@
 //!    [`GroupEdit::free`](super::GroupEdit) is where a busy list has to be told, and allocation for data where it is
 //!    asked.
 
+pub mod attribute;
 pub mod intent;
 pub mod queue;
 mod run;

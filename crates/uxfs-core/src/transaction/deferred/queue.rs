@@ -12,7 +12,7 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, InodeNumber},
 };
 
-use super::FreedOwner;
+use super::{FreedOwner, attribute::StoredChange};
 use crate::allocation_group::reverse_map::continues;
 
 /// Most pieces of work in one step: as many as Linux puts into one intent.
@@ -55,6 +55,8 @@ pub enum Work {
         /// The mapping.
         extent: Extent,
     },
+    /// Change an attribute.
+    Attribute(StoredChange),
     /// Make blocks free.
     #[doc(alias = "xfs_extent_free_item")]
     Free {
@@ -76,7 +78,7 @@ impl Work {
             Self::Owners { group, .. } | Self::References { group, .. } | Self::Free { group, .. } => {
                 Some(*group)
             }
-            Self::ExtentMap { .. } => None,
+            Self::ExtentMap { .. } | Self::Attribute(_) => None,
         }
     }
 
@@ -135,6 +137,8 @@ pub struct DeferredWork {
     is_running: bool,
     /// The memory of the last step.
     step: Vec<Work>,
+    /// Names and values of attributes that are to be changed.
+    pub(super) text: Vec<u8>,
     /// Memory for blocks that a step finds without owners.
     pub(crate) unowned: Vec<(AgBlock, u32)>,
 }
@@ -164,7 +168,10 @@ impl DeferredWork {
     /// Begins a step: the oldest work with all of its kind that follows it, by group. What comes up while it is done
     /// goes before all that waits. `None` when nothing waits.
     pub fn begin_step(&mut self) -> Option<Vec<Work>> {
-        let first = self.waiting.pop_front()?;
+        let Some(first) = self.waiting.pop_front() else {
+            self.text.clear();
+            return None;
+        };
         let mut step = std::mem::take(&mut self.step);
         step.clear();
         step.push(first);

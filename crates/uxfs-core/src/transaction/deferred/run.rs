@@ -43,6 +43,7 @@ impl Transaction<'_> {
             Work::ExtentMap { operation, inode, fork, extent } => {
                 self.change_extent_map(operation, inode, fork, &extent)
             }
+            Work::Attribute(stored) => self.change_attribute(&stored),
             Work::Free { group, start, length_blocks, owner } => {
                 self.group(group)?.free_of(start, length_blocks, owner)
             }
