@@ -231,3 +231,50 @@ fn what_is_not_supported_is_said_by_name() {
         assert!(!image.exists());
     }
 }
+
+/// A loop device that detaches itself.
+struct LoopDevice(std::path::PathBuf);
+
+impl LoopDevice {
+    fn new(image: &Path, options: &[&str]) -> Self {
+        let output =
+            Command::new("losetup").args(["-f", "--show"]).args(options).arg(image).output().unwrap();
+        assert!(output.status.success(), "{}", words(&output));
+        Self(String::from_utf8(output.stdout).unwrap().trim().into())
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // What is left attached is told by nobody else.
+        let detached = Command::new("losetup").arg("-d").arg(&self.0).status();
+        if !detached.is_ok_and(|status| status.success()) {
+            eprintln!("cannot detach {}", self.0.display());
+        }
+    }
+}
+
+#[test]
+fn block_devices() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let folder = TempDir::new().unwrap();
+    let image = image(&folder);
+    File::create(&image).unwrap().set_len(20 << 30).unwrap();
+    for sectors in [&[][..], &["-b", "4096"]] {
+        let device = LoopDevice::new(&image, sectors);
+        let theirs = Judge::Mkfs.command().args(["-f", "-N"]).arg(&device.0).output().unwrap();
+        assert_eq!(succeeds(&["mkfs", "-f", "-N"], &device.0).trim_end(), words(&theirs).trim_end());
+        for keep in [&["mkfs", "-f", "-q"][..], &["mkfs", "-f", "-q", "-K"]] {
+            succeeds(keep, &device.0);
+            let output = Judge::XfsRepair.command().arg("-n").arg(&device.0).output().unwrap();
+            assert!(output.status.success(), "{}", words(&output));
+        }
+        fails(&["mkfs"], &device.0, 1, "XFS");
+        fails(&["mkfs", "-f", "--size", "30G"], &device.0, 1, "cannot be made larger");
+        let mount = LoopMount::new(&device.0, Access::ReadWrite).unwrap();
+        fails(&["mkfs", "-f"], &device.0, 1, "mounted");
+        // Nor through the file behind it.
+        fails(&["mkfs", "-f"], &image, 1, "mounted");
+        mount.unmount().unwrap();
+    }
+}

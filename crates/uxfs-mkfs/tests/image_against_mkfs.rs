@@ -15,6 +15,7 @@ use uxfs_mkfs::{
     empty,
     identity::{Identity, SEED_VARIABLE, TIME_VARIABLE},
     layout::{DeviceFacts, Layout},
+    options::Options,
 };
 use uxfs_testkit::{
     judges::{Judge, judged},
@@ -278,4 +279,18 @@ fn random_options_give_the_same_bytes() {
         }
     }
     compare(cases.into_iter());
+}
+
+/// One tebibyte takes a few submissions and hardly any bytes.
+#[test]
+fn a_tebibyte_is_little_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    common::hole(&path, 1 << 40);
+    let (layout, _) = Layout::resolve(&Options::default(), &DeviceFacts::file(1 << 40)).unwrap();
+    let (identity, _) = Identity::from_environment(None, |_| None::<String>);
+    let open = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
+    let device = engine::open(&path, &open).unwrap();
+    let written = empty::format(&*device, &layout, &identity).unwrap();
+    assert!(written.bytes <= 256 << 10 && written.requests <= 4, "{written:?}");
 }

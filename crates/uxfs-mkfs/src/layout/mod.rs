@@ -358,3 +358,6 @@ fn autofsck(options: &Options, features: &Features, warnings: &mut Vec<Warning>)
     }
     Some(value)
 }
+
+#[cfg(test)]
+mod layout_tests;

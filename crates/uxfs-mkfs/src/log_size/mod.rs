@@ -68,3 +68,6 @@ fn with_overhead(bytes: u64, stripe_unit_bytes: u64) -> u64 {
     let padding = if stripe_unit_bytes > 1 { 2 * stripe_unit_bytes } else { 2 * 512 };
     bytes + records * OPERATION_HEADER_BYTES + (records + 1) * RECORD_HEADER_BYTES + padding
 }
+
+#[cfg(test)]
+mod log_size_tests;

@@ -37,11 +37,25 @@ pub fn find(metadata: &fs::Metadata) -> Option<Use> {
     if is_swap(identity) {
         return Some(Use::Swap);
     }
-    let devices = match identity {
-        Identity::Block { device } => vec![device],
-        Identity::File { .. } => loop_devices(identity),
-    };
+    let devices = devices_on(identity);
     if devices.is_empty() { None } else { find_mount(&devices).map(Use::Mounted) }
+}
+
+/// The device itself, the loop devices on it with their partitions, what holds it (a volume, a RAID), and those on them.
+fn devices_on(target: Identity) -> Vec<u64> {
+    let mut devices = Vec::new();
+    let mut pending = vec![target];
+    while let Some(identity) = pending.pop() {
+        if let Identity::Block { device } = identity {
+            if devices.contains(&device) {
+                continue;
+            }
+            devices.push(device);
+            pending.extend(holders(device).into_iter().map(|device| Identity::Block { device }));
+        }
+        pending.extend(loop_devices(identity).into_iter().map(|device| Identity::Block { device }));
+    }
+    devices
 }
 
 fn identity_of(path: &Path) -> Option<Identity> {
@@ -61,13 +75,20 @@ fn is_swap(identity: Identity) -> bool {
         .any(|path| identity_of(Path::new(&unescape(path))) == Some(identity))
 }
 
-/// The loop devices on a file, with their partitions.
-fn loop_devices(file: Identity) -> Vec<u64> {
+/// Devices that are made of this one.
+fn holders(device: u64) -> Vec<u64> {
+    let folder = PathBuf::from(format!("/sys/dev/block/{}:{}/holders", major(device), minor(device)));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| device_number(&entry.path())).collect()
+}
+
+/// The loop devices on a file or device, with their partitions.
+fn loop_devices(backing: Identity) -> Vec<u64> {
     let mut devices = Vec::new();
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let folder = entry.path();
-        let Ok(backing) = fs::read_to_string(folder.join("loop/backing_file")) else { continue };
-        if identity_of(Path::new(backing.trim_end_matches('\n'))) != Some(file) {
+        let Ok(path) = fs::read_to_string(folder.join("loop/backing_file")) else { continue };
+        if identity_of(Path::new(path.trim_end_matches('\n'))) != Some(backing) {
             continue;
         }
         devices.extend(device_number(&folder));
