@@ -1,6 +1,6 @@
 //! Allocating blocks wherever there are some.
 //!
-//! Right at the wanted block half of what is wanted is better than all of it elsewhere. Then groups are tried in ascending
+//! Right at the wanted block half of much is better than all of it elsewhere. Then groups are tried in ascending
 //! order from the one that is wanted, then from the first: for all that is wanted, for a quarter of it, and so on, so that
 //! the pieces are large wherever they lie. Groups that give nothing are unlocked again.
 //!
@@ -16,6 +16,9 @@ use crate::{
     allocation_group::free_space::{Purpose, choose::GroupRequest},
     error::{OperationError, Result},
 };
+
+/// From so many blocks on, a part right at the wanted block is better than all of them elsewhere.
+const LARGE_BLOCKS: u32 = 16;
 
 /// Where blocks are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,6 +106,7 @@ impl Transaction<'_> {
             return found.ok_or_else(|| OperationError::NoSpace.into());
         }
         if near.is_some()
+            && request.max_blocks >= LARGE_BLOCKS
             && let Some(found) = self.allocate_in(first, &wanted)?
         {
             return Ok(found);

@@ -19,8 +19,13 @@ impl GroupEdit<'_, '_> {
         }
         let Some(max_blocks) = self.most_blocks(request)? else { return Ok(None) };
         let request = GroupRequest { max_blocks, ..*request };
-        let choice = match self.take_right_there(&request)? {
+        let near = match request.near {
+            Some(near) => self.take_near(&request, near)?,
+            None => None,
+        };
+        let choice = match near {
             Some(choice) => choice,
+            None if request.is_exact => return Ok(None),
             None => {
                 let Some(choice) = self.choose(&request)? else { return Ok(None) };
                 self.take(&choice)?;

@@ -10,7 +10,7 @@ use uxfs_format::{
 };
 
 use super::Purpose;
-use crate::{error::Result, transaction::GroupEdit};
+use crate::{allocation_group::trees::GroupCursor, error::Result, transaction::GroupEdit};
 
 /// Extents that are looked at to either side of the wanted block.
 const NEIGHBOURS: u32 = 8;
@@ -57,7 +57,7 @@ impl GroupRequest {
     }
 
     /// What the request can get of an extent, from a block on.
-    pub(super) fn fit(&self, from: FreeExtent, wanted: AgBlock) -> Option<Choice> {
+    fn fit(&self, from: FreeExtent, wanted: AgBlock) -> Option<Choice> {
         let start = from.start.get().max(wanted.get());
         let start = start.checked_next_multiple_of(self.alignment_blocks.max(1))?;
         let length_blocks = from.end().get().checked_sub(start)?.min(self.max_blocks);
@@ -79,50 +79,12 @@ impl GroupRequest {
 }
 
 impl GroupEdit<'_, '_> {
-    /// Chooses blocks, if there are any that will do.
+    /// Chooses blocks anywhere in the group, if there are any that will do.
     pub(super) fn choose(&mut self, request: &GroupRequest) -> Result<Option<Choice>> {
-        if let Some(near) = request.near {
-            let choice = self.choose_near(request, near)?;
-            if choice.is_some() || request.is_exact {
-                return Ok(choice);
-            }
-        }
         if let Some(choice) = self.choose_shortest(request)? {
             return Ok(Some(choice));
         }
         self.choose_longest(request)
-    }
-
-    fn choose_near(&mut self, request: &GroupRequest, near: AgBlock) -> Result<Option<Choice>> {
-        let mut cursor = self.tree::<ByBlock>();
-        let before = cursor.seek_at_or_before(near)?.map(|record| record.get());
-        let at = before.filter(|extent| extent.end() > near).and_then(|extent| request.fit(extent, near));
-        if request.is_exact {
-            return Ok(at.filter(|choice| choice.start == near));
-        }
-        if let Some(choice) = at.filter(|choice| choice.length_blocks >= request.max_blocks.div_ceil(2)) {
-            return Ok(Some(choice));
-        }
-        let mut next = match before {
-            Some(_) => cursor.next()?,
-            None => cursor.seek_at_or_after(near)?,
-        };
-        for _ in 0..NEIGHBOURS {
-            let Some(extent) = next.map(|record| record.get()) else { break };
-            if let Some(choice) = request.fit_anywhere(extent).filter(|choice| request.is_whole(choice)) {
-                return Ok(Some(choice));
-            }
-            next = cursor.next()?;
-        }
-        let mut previous = cursor.seek_at_or_before(near)?;
-        for _ in 0..NEIGHBOURS {
-            let Some(extent) = previous.map(|record| record.get()) else { break };
-            if let Some(choice) = request.fit_anywhere(extent).filter(|choice| request.is_whole(choice)) {
-                return Ok(Some(choice));
-            }
-            previous = cursor.previous()?;
-        }
-        Ok(None)
     }
 
     /// The shortest extent that is long enough; of several the one behind the wanted block.
@@ -160,4 +122,40 @@ impl GroupEdit<'_, '_> {
         }
         Ok(best)
     }
+}
+
+/// Chooses blocks at the wanted one or close to it, if there are any that will do. For an exact request only those at it.
+pub(super) fn choose_near(
+    cursor: &mut GroupCursor<'_, '_, ByBlock>,
+    request: &GroupRequest,
+    near: AgBlock,
+) -> Result<Option<Choice>> {
+    let before = cursor.seek_at_or_before(near)?.map(|record| record.get());
+    let at = before.filter(|extent| extent.end() > near).and_then(|extent| request.fit(extent, near));
+    if request.is_exact {
+        return Ok(at.filter(|choice| choice.start == near));
+    }
+    if let Some(choice) = at.filter(|choice| choice.length_blocks >= request.max_blocks.div_ceil(2)) {
+        return Ok(Some(choice));
+    }
+    let mut next = match before {
+        Some(_) => cursor.next()?,
+        None => cursor.seek_at_or_after(near)?,
+    };
+    for _ in 0..NEIGHBOURS {
+        let Some(extent) = next.map(|record| record.get()) else { break };
+        if let Some(choice) = request.fit_anywhere(extent).filter(|choice| request.is_whole(choice)) {
+            return Ok(Some(choice));
+        }
+        next = cursor.next()?;
+    }
+    let mut previous = cursor.seek_at_or_before(near)?;
+    for _ in 0..NEIGHBOURS {
+        let Some(extent) = previous.map(|record| record.get()) else { break };
+        if let Some(choice) = request.fit_anywhere(extent).filter(|choice| request.is_whole(choice)) {
+            return Ok(Some(choice));
+        }
+        previous = cursor.previous()?;
+    }
+    Ok(None)
 }

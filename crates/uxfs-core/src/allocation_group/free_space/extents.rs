@@ -11,7 +11,7 @@ use uxfs_format::{
 };
 use zerocopy::big_endian::U32;
 
-use super::choose::{Choice, GroupRequest};
+use super::choose::{Choice, GroupRequest, choose_near};
 use crate::{
     allocation_group::trees::GroupCursor,
     error::{Error, Result},
@@ -31,16 +31,13 @@ impl GroupEdit<'_, '_> {
         self.take_by_length(choice)
     }
 
-    /// Takes blocks right at the wanted one, where there are as many as wanted: what sequential writing asks for, with one
-    /// lookup for choosing and taking.
-    pub(super) fn take_right_there(&mut self, request: &GroupRequest) -> Result<Option<Choice>> {
-        let Some(near) = request.near else { return Ok(None) };
+    /// Chooses blocks near the wanted one and takes them, if there are any that will do: what sequential writing asks for,
+    /// with one way down the tree for both.
+    pub(super) fn take_near(&mut self, request: &GroupRequest, near: AgBlock) -> Result<Option<Choice>> {
         let mut cursor = self.tree::<ByBlock>();
-        let found = cursor.seek_at_or_before(near)?.map(|record| record.get());
-        let choice = found
-            .and_then(|extent| request.fit(extent, near))
-            .filter(|choice| choice.start == near && choice.length_blocks == request.max_blocks);
-        let Some(choice) = choice else { return Ok(None) };
+        let Some(choice) = choose_near(&mut cursor, request, near)? else { return Ok(None) };
+        let at = cursor.seek_exact(choice.from.start)?;
+        debug_assert_eq!(at, Some(choice.from.into()), "it has just been looked up");
         take_by_block(&mut cursor, &choice)?;
         drop(cursor);
         self.take_by_length(&choice)?;
