@@ -59,8 +59,16 @@ fn mapping(block: u32, owner: u64) -> Mapping {
     }
 }
 
-/// An image whose group has trees of several levels, and where their blocks lie.
-fn high_trees() -> (Image, Vec<u64>) {
+/// Bytes that have a checksum.
+#[derive(Clone, Copy)]
+struct Target {
+    offset_bytes: u64,
+    length_bytes: usize,
+    checksum_offset_bytes: u32,
+}
+
+/// An image whose group has trees of several levels, and where their blocks and the headers lie.
+fn high_trees() -> (Image, Vec<Target>) {
     let image = Image::new("damaged trees", "64m", &["-b", "size=1024", "-d", "agcount=2"]);
     let file_system = image.mount();
     let geometry = file_system.geometry();
@@ -85,11 +93,18 @@ fn high_trees() -> (Image, Vec<u64>) {
     assert!(levels.by_block_levels.get() >= 2 && levels.reverse_map_levels.get() >= 3);
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    let byte_of = |block: u64| {
+    let block = |block: u64| {
         let sector = geometry.sector_of_group_block(GROUP, AgBlock::new(block as u32)).unwrap();
-        sector.get() * 512
+        Target { offset_bytes: sector.get() * 512, length_bytes: BLOCK_BYTES, checksum_offset_bytes: 52 }
     };
-    (image, blocks.into_iter().map(byte_of).collect())
+    let mut targets: Vec<Target> = blocks.into_iter().map(block).collect();
+    // The headers are few: as often as a tenth of the blocks.
+    for index in 0..targets.len() / 10 {
+        let (header, checksum_offset_bytes) = [(1, 216), (2, 312), (3, 32)][index % 3];
+        let sector = geometry.sector_of_group_header(GROUP, header).unwrap();
+        targets.push(Target { offset_bytes: sector.get() * 512, length_bytes: 512, checksum_offset_bytes });
+    }
+    (image, targets)
 }
 
 /// Many changes of all trees, until something is found to be wrong.
@@ -139,29 +154,30 @@ fn work(file_system: &FileSystem, random: &mut Random) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes bytes of one block, sealed again, and works on the trees. Nothing is written.
-fn one_case(image: &Image, file: &File, blocks: &[u64], random: &mut Random) -> bool {
-    let offset = blocks[random.below(blocks.len() as u64) as usize];
-    let mut bytes = [0; BLOCK_BYTES];
-    file.read_exact_at(&mut bytes, offset).unwrap();
-    let sound = bytes;
+/// Changes bytes of one block or header, sealed again, and works on the trees. Nothing is written.
+fn one_case(image: &Image, file: &File, targets: &[Target], random: &mut Random) -> bool {
+    let target = targets[random.below(targets.len() as u64) as usize];
+    let mut bytes = vec![0; target.length_bytes];
+    file.read_exact_at(&mut bytes, target.offset_bytes).unwrap();
+    let sound = bytes.clone();
     for _ in 0..1 + random.below(2) {
-        // Half of the time in the header; numbers of other blocks are likelier to do harm than noise.
-        let at =
-            if random.below(2) == 0 { 4 + random.below(48) } else { random.below(BLOCK_BYTES as u64 - 4) };
+        // Half of the time near the front; numbers of other blocks are likelier to do harm than noise.
+        let end = target.length_bytes as u64 - 4;
+        let at = if random.below(2) == 0 { 4 + random.below(56) } else { random.below(end) };
         let at = at as usize & !3;
+        let other = targets[random.below(targets.len() as u64) as usize];
         let number = match random.below(3) {
             0 => random.below(70_000) as u32,
-            1 => (blocks[random.below(blocks.len() as u64) as usize] / BLOCK_BYTES as u64 % 32_768) as u32,
+            1 => (other.offset_bytes / BLOCK_BYTES as u64 % 32_768) as u32,
             _ => random.next_u64() as u32,
         };
         bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
     }
-    checksum::seal(&mut bytes, 52);
-    file.write_all_at(&bytes, offset).unwrap();
+    checksum::seal(&mut bytes, target.checksum_offset_bytes);
+    file.write_all_at(&bytes, target.offset_bytes).unwrap();
     let file_system = image.mount();
     let result = work(&file_system, random);
-    file.write_all_at(&sound, offset).unwrap();
+    file.write_all_at(&sound, target.offset_bytes).unwrap();
     match result {
         Ok(()) => false,
         Err(Error::Corrupt(_)) => true,
@@ -177,13 +193,13 @@ fn damage_is_an_error_and_not_a_panic_or_a_wait() {
     const CASES: u32 = 1500;
     let seed = Seed::from_environment("damaged trees", 9);
     let mut random = seed.random();
-    let (image, blocks) = high_trees();
+    let (image, targets) = high_trees();
     assert!(work(&image.mount(), &mut random).is_ok(), "sound so far");
     let (done, progress) = channel();
     let worker = thread::spawn(move || {
         let file = File::options().read(true).write(true).open(image.path()).unwrap();
         for _ in 0..CASES {
-            let is_found = one_case(&image, &file, &blocks, &mut random);
+            let is_found = one_case(&image, &file, &targets, &mut random);
             if done.send(is_found).is_err() {
                 return;
             }

@@ -489,3 +489,23 @@ fn what_is_not_allocated_cannot_be_freed() {
     }
     assert_eq!(check(&mut group), extents);
 }
+
+/// Where first, last and count of the free list disagree, Linux takes it for empty; what was on it is lost.
+#[test]
+fn a_free_list_that_contradicts_itself_is_empty() {
+    require!(Judge::Mkfs);
+    let image = Image::new("free list", "64m", &["-d", "agcount=2"]);
+    let file_system = image.mount();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut group = transaction.group(AgNumber::new(1)).unwrap();
+    let before = group.state.headers().unwrap().free_space;
+    assert_eq!(before.free_list_count.get(), 6);
+    group.state.free_list_mut().unwrap().1.free_list_first.set(3);
+    group.fill_free_list().unwrap();
+    let after = group.state.headers().unwrap().free_space;
+    assert_eq!(
+        (after.free_list_first.get(), after.free_list_last.get(), after.free_list_count.get()),
+        (0, 5, 6)
+    );
+    assert_eq!(after.free_blocks.get(), before.free_blocks.get() - 6);
+}

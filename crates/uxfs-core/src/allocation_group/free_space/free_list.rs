@@ -70,6 +70,10 @@ impl GroupEdit<'_, '_> {
     /// Brings the list to the length that it must have. False where there is not enough space for that.
     #[doc(alias = "xfs_alloc_fix_freelist")]
     pub(crate) fn fix_free_list(&mut self) -> Result<bool> {
+        if !is_free_list_consistent(self.state.headers()?) {
+            let (slots, header) = self.state.free_list_mut()?;
+            reset_if_inconsistent(slots, header);
+        }
         for _ in 0..MOST_ROUNDS {
             let headers = self.state.headers()?;
             let (count, needed) = (headers.free_space.free_list_count.get(), headers.needs.blocks(headers));
@@ -142,6 +146,13 @@ impl GroupEdit<'_, '_> {
 fn next(slot: u32, slots: u32) -> u32 {
     let next = slot.saturating_add(1);
     if next < slots { next } else { 0 }
+}
+
+fn is_free_list_consistent(headers: &Headers) -> bool {
+    let header = &headers.free_space;
+    let (first, last) = (header.free_list_first.get(), header.free_list_last.get());
+    let slots = u32::try_from(headers.free_list.len()).unwrap_or(u32::MAX);
+    is_consistent(first, last, header.free_list_count.get(), slots)
 }
 
 /// Where first, last and count disagree nothing is known of the list: it becomes an empty one, and what was on it is lost,
