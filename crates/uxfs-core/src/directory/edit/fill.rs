@@ -1,4 +1,4 @@
-//! A new directory from all its names at once.
+//! Many names at once: a new directory from all its names, or a batch more for one that has some.
 //!
 //! Names go into the data blocks in the given order, without gaps; the index is sorted once and cut into leaves, nodes
 //! and free index blocks, each of which is written once. What adding one after the other would give differs in how
@@ -12,6 +12,7 @@ use uxfs_format::{
         free_index_edit::FreeIndexEdit,
         leaf::most_entries,
         leaf_edit::LeafEdit,
+        name_hash::NameRule,
         shortform::Shortform,
         shortform_edit,
     },
@@ -25,7 +26,7 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber},
 };
 
-use super::{DOTS, Directory, DirectoryStore, NewName, check_data_block, dot_entry};
+use super::{DOTS, Directory, DirectoryStore, Form, NewName, check_data_block, dot_entry};
 use crate::{
     error::{OperationError, Result},
     name_tree::edit::BlockBuffer,
@@ -33,31 +34,50 @@ use crate::{
 
 /// A sixteenth of each leaf stays free for what comes later.
 const SLACK_SHIFT: u32 = 4;
+/// Names whose index entries are sorted together: bounds what that takes.
+const MOST_AT_ONCE: usize = 1 << 16;
 
-/// Where data blocks begin among the entries, ".", ".." and names.
+/// Where data blocks begin among names.
 struct Layout {
-    /// Index of the first entry of each data block, and behind the last one the number of entries.
+    /// Index of the first name of each data block, and behind the last one the number of names.
     starts: Vec<usize>,
     /// Where the last entry ends in its block.
     end_bytes: u32,
 }
 
+impl Layout {
+    fn blocks(&self) -> Result<u32> {
+        u32::try_from(self.starts.len() - 1).map_err(|_| OperationError::NoSpace.into())
+    }
+
+    /// The names of each block.
+    fn parts<'a, 'n>(
+        &'a self,
+        names: &'n [NewName<'n>],
+    ) -> impl Iterator<Item = &'n [NewName<'n>]> + use<'a, 'n> {
+        self.starts.windows(2).map(|range| match range {
+            [from, to] => names.get(*from..*to).unwrap_or_default(),
+            _ => &[],
+        })
+    }
+}
+
 impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     /// Adds all names to the directory.
     pub(crate) fn fill(&mut self, names: &[NewName<'_>]) -> Result<()> {
-        let Some(parent) = self.parent_of_empty()? else { return self.insert_all(names) };
+        let Some(parent) = self.parent_of_empty()? else { return self.insert_many(names) };
         let bytes = names.iter().fold(0, |sum: u32, new| sum.saturating_add(new.name.len() as u32));
         let count = u32::try_from(names.len()).map_err(|_| OperationError::NoSpace)?;
         let large = names.iter().any(|new| shortform_edit::is_large(new.inode));
         let has_large = large || shortform_edit::is_large(parent);
         if shortform_edit::size_bytes(self.format, count, bytes, has_large) <= self.store.room_bytes() {
-            return self.insert_all(names);
+            return names.iter().try_for_each(|new| self.insert(&new.entry()));
         }
-        let layout = self.lay_out(names);
+        let layout = self.lay_out(names, self.format.first_offset_bytes());
         let block_bytes = self.geometry().directory_block_size_bytes;
         self.store.set_local(None);
-        let fits = layout.end_bytes.saturating_add(index_bytes(names.len().saturating_add(2))) <= block_bytes;
-        if layout.starts.len() == 2 && fits {
+        let index_bytes = index_bytes(names.len().saturating_add(DOTS.len()));
+        if layout.blocks()? == 1 && layout.end_bytes.saturating_add(index_bytes) <= block_bytes {
             return self.fill_block(parent, names);
         }
         let (mut index, bests) = self.fill_data(parent, names, &layout)?;
@@ -72,8 +92,114 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         self.fill_free_index(&bests)
     }
 
-    fn insert_all(&mut self, names: &[NewName<'_>]) -> Result<()> {
-        names.iter().try_for_each(|new| self.insert(&new.entry()))
+    /// Adds names to a directory that has some. Each data block and each leaf is changed once for all its names.
+    fn insert_many(&mut self, names: &[NewName<'_>]) -> Result<()> {
+        let mut rest = names;
+        while let Some((new, others)) = rest.split_first() {
+            if self.form()? == Form::Node {
+                break;
+            }
+            self.insert(&new.entry())?;
+            rest = others;
+        }
+        for names in rest.chunks(MOST_AT_ONCE) {
+            let mut index = Vec::with_capacity(names.len());
+            self.store_many(names, &mut index)?;
+            index.sort_unstable();
+            self.index_many(&index)?;
+        }
+        Ok(())
+    }
+
+    /// Puts names into data blocks of a node directory: where there is room, then into new ones.
+    fn store_many(&mut self, names: &[NewName<'_>], index: &mut Vec<IndexEntry>) -> Result<()> {
+        let mut rest = names;
+        while let Some((new, others)) = rest.split_first() {
+            let size_bytes = self.size_of(&new.entry());
+            let Some((data_block, best_bytes)) = self.find_room(size_bytes)? else {
+                let Some(hole) = self.first_data_hole()? else {
+                    return self.store_in_new_blocks(rest, index);
+                };
+                let stored = self.store_in_new_block(hole, &new.entry())?;
+                index.push((self.rule.hash(new.name), stored.pointer));
+                self.set_free_index(hole, stored.best_bytes)?;
+                rest = others;
+                continue;
+            };
+            let before = rest.len();
+            let best = self.store_in(data_block, &mut rest, index)?;
+            if rest.len() == before {
+                return Err(self.wrong_best(data_block, best_bytes));
+            }
+            self.set_free_index(data_block, best)?;
+        }
+        Ok(())
+    }
+
+    /// The first data block that does not exist, if others lie behind it.
+    fn first_data_hole(&self) -> Result<Option<u32>> {
+        let hole = self.store.first_hole(FileBlock::new(0)).get();
+        let is_between = hole < self.store.size_bytes() >> self.geometry().block_log;
+        let number = u32::try_from(hole >> self.geometry().directory_block_log);
+        let number = number.map_err(|_| OperationError::NoSpace)?;
+        Ok(is_between.then_some(number))
+    }
+
+    /// Puts as many names into a data block as fit. Gives its best.
+    fn store_in(
+        &mut self,
+        data_block: u32,
+        names: &mut &[NewName<'_>],
+        index: &mut Vec<IndexEntry>,
+    ) -> Result<u16> {
+        let (rule, format) = (self.rule, self.format);
+        let base_bytes = u64::from(data_block) * self.block_bytes();
+        let mut buffer = self.store.edit(Structure::DirectoryData, self.data_start(data_block))?;
+        let mut data = DataEdit::new(buffer.edit(), format);
+        while let Some((new, others)) = names.split_first()
+            && let Some(region) = data.room_for(self.size_of(&new.entry()))
+        {
+            let offset_bytes = data.insert(region, &new.entry());
+            index.push(index_entry(rule, base_bytes, offset_bytes, new.name));
+            *names = others;
+        }
+        Ok(data.longest_bytes())
+    }
+
+    /// Puts names into data blocks that do not exist yet, behind all others.
+    fn store_in_new_blocks(&mut self, names: &[NewName<'_>], index: &mut Vec<IndexEntry>) -> Result<()> {
+        let layout = self.lay_out(names, DATA_HEADER_BYTES);
+        let first = u32::try_from(self.store.size_bytes() / self.block_bytes());
+        let first = first.map_err(|_| OperationError::NoSpace)?;
+        let last = first.saturating_add(layout.blocks()?.saturating_sub(1));
+        check_data_block(self.geometry(), last)?;
+        self.store.reserve(self.data_start(first), layout.blocks()?.into())?;
+        for (data_block, names) in (first..).zip(layout.parts(names)) {
+            let entries = self.placed(names, DATA_HEADER_BYTES);
+            let best = self.fill_one(data_block, entries, index)?;
+            self.set_free_index(data_block, best)?;
+            self.hint.data_block = data_block;
+            self.hint.best_bytes = best;
+        }
+        self.update_size();
+        Ok(())
+    }
+
+    /// Adds index entries, which are sorted: after each leaf that is looked for, as many as belong there.
+    fn index_many(&mut self, index: &[IndexEntry]) -> Result<()> {
+        let mut rest = index;
+        while let Some(((hash, pointer), others)) = rest.split_first() {
+            self.insert_index(*hash, *pointer)?;
+            rest = others;
+            let mut buffer = self.store.edit(Structure::DirectoryAnyIndex, self.hint.leaf)?;
+            let mut leaf = LeafEdit::new(buffer.edit());
+            while let Some(((hash, pointer), others)) = rest.split_first()
+                && leaf.insert_between(*hash, *pointer)
+            {
+                rest = others;
+            }
+        }
+        Ok(())
     }
 
     /// The directory above one that has no names yet.
@@ -85,84 +211,103 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         Ok((count == 0).then_some(parent))
     }
 
-    fn lay_out(&self, names: &[NewName<'_>]) -> Layout {
+    /// Cuts names into data blocks, the first of which has room from `end_bytes` on.
+    fn lay_out(&self, names: &[NewName<'_>], mut end_bytes: u32) -> Layout {
         let block_bytes = self.geometry().directory_block_size_bytes;
         let mut starts = vec![0];
-        let mut end_bytes = self.format.first_offset_bytes();
         for (index, new) in names.iter().enumerate() {
             let size_bytes = self.size_of(&new.entry());
             if end_bytes + size_bytes > block_bytes {
-                starts.push(index + 2);
+                starts.push(index);
                 end_bytes = DATA_HEADER_BYTES;
             }
             end_bytes += size_bytes;
         }
-        starts.push(names.len() + 2);
+        starts.push(names.len());
         Layout { starts, end_bytes }
     }
 
-    /// Entries from the first on, with their places in a block.
+    /// Names as entries one behind the other.
     fn placed<'n>(
         &self,
-        parent: InodeNumber,
         names: &'n [NewName<'n>],
-        from: usize,
+        offset_bytes: u32,
     ) -> impl Iterator<Item = (u32, NewEntry<'n>)> + use<'n, 'fs, S> {
-        let [dot, dot_dot] = DOTS;
         let format = self.format;
-        let dots = [dot_entry(dot, self.store.owner()), dot_entry(dot_dot, parent)];
-        let rest = names.get(from.saturating_sub(2)..).unwrap_or_default().iter().map(NewName::entry);
-        dots.into_iter().skip(from).chain(rest).scan(DATA_HEADER_BYTES, move |next, entry| {
+        names.iter().map(NewName::entry).scan(offset_bytes, move |next, entry| {
             let offset_bytes = *next;
             *next += format.entry_size_bytes(u8::try_from(entry.name.len()).unwrap_or(u8::MAX));
             Some((offset_bytes, entry))
         })
     }
 
+    /// The same in the first block, behind "." and "..".
+    fn placed_first<'n>(
+        &self,
+        parent: InodeNumber,
+        names: &'n [NewName<'n>],
+    ) -> impl Iterator<Item = (u32, NewEntry<'n>)> + use<'n, 'fs, S> {
+        let [dot, dot_dot] = DOTS;
+        let second = DATA_HEADER_BYTES + self.format.entry_size_bytes(1);
+        let dots =
+            [(DATA_HEADER_BYTES, dot_entry(dot, self.store.owner())), (second, dot_entry(dot_dot, parent))];
+        dots.into_iter().chain(self.placed(names, self.format.first_offset_bytes()))
+    }
+
     fn fill_block(&mut self, parent: InodeNumber, names: &[NewName<'_>]) -> Result<()> {
         let (rule, format) = (self.rule, self.format);
-        let mut index: Vec<IndexEntry> = Vec::with_capacity(names.len() + 2);
-        for (offset_bytes, entry) in self.placed(parent, names, 0) {
-            let pointer = DataPointer::of_byte(offset_bytes.into()).unwrap_or_default();
-            index.push((rule.hash(entry.name), pointer));
-        }
+        let entries = self.placed_first(parent, names);
+        let index = entries.map(|(offset_bytes, entry)| index_entry(rule, 0, offset_bytes, entry.name));
+        let mut index: Vec<IndexEntry> = index.collect();
         index.sort_unstable();
         let mut buffer = self.store.create(Structure::DirectoryBlock, FileBlock::new(0))?;
         let identity = self.store.identity(buffer.sector());
-        BlockEdit::init(buffer.edit(), &identity, format, self.placed(parent, names, 0), &index);
+        BlockEdit::init(buffer.edit(), &identity, format, self.placed_first(parent, names), &index);
         drop(buffer);
         self.update_size();
         Ok(())
     }
 
-    /// Writes the data blocks. Gives index entries and bests.
+    /// Writes all data blocks. Gives index entries and bests.
     fn fill_data(
         &mut self,
         parent: InodeNumber,
         names: &[NewName<'_>],
         layout: &Layout,
     ) -> Result<(Vec<IndexEntry>, Vec<u16>)> {
-        let blocks = u32::try_from(layout.starts.len() - 1).map_err(|_| OperationError::NoSpace)?;
+        let blocks = layout.blocks()?;
         check_data_block(self.geometry(), blocks.saturating_sub(1))?;
         self.store.reserve(FileBlock::new(0), blocks.into())?;
-        let (rule, format, block_bytes) = (self.rule, self.format, self.block_bytes());
-        let mut index: Vec<IndexEntry> = Vec::with_capacity(names.len() + 2);
+        let mut index: Vec<IndexEntry> = Vec::with_capacity(names.len().saturating_add(DOTS.len()));
         let mut bests = Vec::with_capacity(blocks as usize);
-        for (data_block, range) in (0_u32..).zip(layout.starts.windows(2)) {
-            let [from, to] = *range else { break };
-            let base_bytes = u64::from(data_block) * block_bytes;
-            let mut buffer =
-                self.store.create_reserved(Structure::DirectoryData, self.data_start(data_block))?;
-            let identity = self.store.identity(buffer.sector());
-            let entries =
-                self.placed(parent, names, from).take(to - from).inspect(|(offset_bytes, entry)| {
-                    let pointer = DataPointer::of_byte(base_bytes + u64::from(*offset_bytes));
-                    index.push((rule.hash(entry.name), pointer.unwrap_or_default()));
-                });
-            let data = DataEdit::init_with(buffer.edit(), &identity, format, entries);
-            bests.push(data.longest_bytes());
+        for (data_block, names) in (0_u32..).zip(layout.parts(names)) {
+            let best = if data_block == 0 {
+                let entries = self.placed_first(parent, names);
+                self.fill_one(data_block, entries, &mut index)
+            } else {
+                let entries = self.placed(names, DATA_HEADER_BYTES);
+                self.fill_one(data_block, entries, &mut index)
+            };
+            bests.push(best?);
         }
         Ok((index, bests))
+    }
+
+    /// Writes a data block for which there is room. Gives its best.
+    fn fill_one<'n>(
+        &mut self,
+        data_block: u32,
+        entries: impl Iterator<Item = (u32, NewEntry<'n>)>,
+        index: &mut Vec<IndexEntry>,
+    ) -> Result<u16> {
+        let (rule, format) = (self.rule, self.format);
+        let base_bytes = u64::from(data_block) * self.block_bytes();
+        let mut buffer = self.store.create_reserved(Structure::DirectoryData, self.data_start(data_block))?;
+        let identity = self.store.identity(buffer.sector());
+        let entries = entries.inspect(|(offset_bytes, entry)| {
+            index.push(index_entry(rule, base_bytes, *offset_bytes, entry.name));
+        });
+        Ok(DataEdit::init_with(buffer.edit(), &identity, format, entries).longest_bytes())
     }
 
     fn fill_leaf(&mut self, index: &[IndexEntry], bests: &[u16]) -> Result<()> {
@@ -239,6 +384,11 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         let blocks = (number as u64).saturating_mul(self.store.blocks_per_block());
         FileBlock::new(self.leaf_start().get().saturating_add(blocks))
     }
+}
+
+fn index_entry(rule: NameRule, base_bytes: u64, offset_bytes: u32, name: &[u8]) -> IndexEntry {
+    let pointer = DataPointer::of_byte(base_bytes.saturating_add(offset_bytes.into()));
+    (rule.hash(name), pointer.unwrap_or_default())
 }
 
 /// Gives the largest hash.

@@ -142,11 +142,16 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         if self.insert_at_hint(hash, stored.pointer)? {
             return Ok(());
         }
+        self.insert_index(hash, stored.pointer)
+    }
+
+    /// Adds an index entry to the leaf where it belongs.
+    pub(super) fn insert_index(&mut self, hash: u32, pointer: DataPointer) -> Result<()> {
         let mut path = self.tree().find(hash)?;
         // A split makes room on the side where the entry belongs.
         for _ in 0..2 {
             let mut buffer = self.store.edit(Structure::DirectoryAnyIndex, path.leaf)?;
-            let inserted = LeafEdit::new(buffer.edit()).insert(hash, stored.pointer);
+            let inserted = LeafEdit::new(buffer.edit()).insert(hash, pointer);
             drop(buffer);
             self.hint.leaf = path.leaf;
             match inserted {

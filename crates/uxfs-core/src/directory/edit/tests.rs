@@ -441,13 +441,24 @@ fn all_names_at_once_are_what_one_after_the_other_would_be() {
                 assert_eq!(other.forms, twin.forms);
                 assert!(other.model.keys().eq(twin.model.keys()));
             }
-            for number in count..count + 300 {
+            // A second time there are names already, and room that others left.
+            let is_removed = |index: usize| index.is_multiple_of(3) || (500..900).contains(&index);
+            let removed = names.iter().enumerate().filter(|(index, _)| is_removed(*index));
+            removed.for_each(|(_, name)| twin.remove(name));
+            twin.check();
+            let more: Vec<Vec<u8>> = (count..count + 700).map(name).collect();
+            let new: Vec<NewName<'_>> = more.iter().map(|name| file(name, 98)).collect();
+            twin.edit().fill(&new).unwrap();
+            twin.fork.verify_changed();
+            let target = Target { inode: 98, cookie: None };
+            twin.model.extend(more.iter().map(|name| (name.clone(), target)));
+            twin.check();
+            for number in count + 700..count + 1000 {
                 twin.add(&name(number), 98);
             }
             twin.check();
-            for name in &names {
-                twin.remove(name);
-            }
+            let left = names.iter().enumerate().filter(|(index, _)| !is_removed(*index));
+            left.for_each(|(_, name)| twin.remove(name));
             twin.check();
         }
     }
