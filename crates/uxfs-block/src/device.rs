@@ -1,6 +1,6 @@
 //! What every block device offers, whatever lies behind it.
 
-use std::{fmt, io, ops::Range, sync::Arc};
+use std::{fmt, io, ops::Range, os::fd::BorrowedFd, sync::Arc};
 
 use thiserror::Error;
 
@@ -206,6 +206,19 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         segments.iter().try_for_each(|segment| self.write(segment.offset_bytes, segment.bytes))
     }
 
+    /// Lets this device share bytes with a file instead of copying them, where both are files on one file system that
+    /// can (`FICLONERANGE`): gives how many bytes from the start are shared now, whole blocks of that file system.
+    /// `None` where that is not possible at all.
+    fn share_from_file(
+        &self,
+        _file: BorrowedFd<'_>,
+        _file_offset_bytes: u64,
+        _offset_bytes: u64,
+        _length_bytes: u64,
+    ) -> Option<u64> {
+        None
+    }
+
     /// Makes all writes that returned before this call durable.
     fn flush(&self) -> Result<(), DeviceError>;
 
@@ -248,6 +261,16 @@ impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
 
     fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
         (**self).write_batch(segments)
+    }
+
+    fn share_from_file(
+        &self,
+        file: BorrowedFd<'_>,
+        file_offset_bytes: u64,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Option<u64> {
+        (**self).share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

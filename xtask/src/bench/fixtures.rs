@@ -1,4 +1,5 @@
-//! Images that benchmarks read, made by mkfs.xfs and the kernel. Kept between runs: making them takes a minute.
+//! What benchmarks work on: images made by mkfs.xfs and the kernel, and the same trees as plain directories. Kept
+//! between runs: making them takes a minute.
 
 use std::{
     fs,
@@ -18,43 +19,75 @@ use crate::process::run;
 
 /// An image with `count` empty files in directories of 1,000. Made once.
 pub fn inodes_image(directory: &Path, count: u32) -> Result<PathBuf> {
-    make(directory, &format!("inodes-{count}"), 16 << 30, |root| {
-        in_two_threads(|thread| {
-            for directory in (thread..count.div_ceil(1000)).step_by(2) {
-                let path = root.join(format!("d{directory:05}"));
-                fs::create_dir(&path)?;
-                for file in 0..1000.min(count - directory * 1000) {
-                    fs::File::create(path.join(format!("file-{file:04}")))?;
-                }
-            }
-            Ok(())
-        })
-    })
+    make(directory, &format!("inodes-{count}"), 16 << 30, |root| fill_with_empty_files(root, count))
 }
 
 /// An image with a tree of about `count` files and `bytes` bytes of contents that do not compress: many small files,
 /// a few large ones, as in an operating system image. Made once.
 pub fn tree_image(directory: &Path, count: u32, bytes: u64) -> Result<PathBuf> {
     make(directory, &format!("tree-{count}-{}m", bytes >> 20), bytes * 2 + (1 << 30), |root| {
-        in_two_threads(|thread| {
-            let mut random = Random::new(u64::from(thread) + 1);
-            let mut contents = vec![0; 64 << 20];
-            random.fill(&mut contents);
-            let average = bytes / u64::from(count);
-            for directory in (thread..count.div_ceil(50)).step_by(2) {
-                let path =
-                    root.join(format!("a{:02}/b{:02}/c{directory:05}", directory % 16, directory % 64));
-                fs::create_dir_all(&path)?;
-                for file in 0..50.min(count - directory * 50) {
-                    let size = size_of_file(&mut random, average);
-                    let start = random.below(contents.len() as u64 - size) as usize;
-                    let file = fs::File::create(path.join(format!("some-file-name-{file:03}.dat")))?;
-                    file.write_all_at(&contents[start..start + size as usize], 0)?;
-                }
-            }
-            Ok(())
-        })
+        fill_with_tree(root, count, bytes)
     })
+}
+
+/// The same empty files as a directory. Made once.
+pub fn empty_files(directory: &Path, count: u32) -> Result<PathBuf> {
+    make_directory(directory, &format!("empty-{count}"), |root| fill_with_empty_files(root, count))
+}
+
+/// The same tree as a directory. Made once.
+pub fn tree(directory: &Path, count: u32, bytes: u64) -> Result<PathBuf> {
+    make_directory(directory, &format!("source-{count}-{}m", bytes >> 20), |root| {
+        fill_with_tree(root, count, bytes)
+    })
+}
+
+fn fill_with_empty_files(root: &Path, count: u32) -> Result<()> {
+    in_two_threads(|thread| {
+        for directory in (thread..count.div_ceil(1000)).step_by(2) {
+            let path = root.join(format!("d{directory:05}"));
+            fs::create_dir(&path)?;
+            for file in 0..1000.min(count - directory * 1000) {
+                fs::File::create(path.join(format!("file-{file:04}")))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn fill_with_tree(root: &Path, count: u32, bytes: u64) -> Result<()> {
+    in_two_threads(|thread| {
+        let mut random = Random::new(u64::from(thread) + 1);
+        let mut contents = vec![0; 64 << 20];
+        random.fill(&mut contents);
+        let average = bytes / u64::from(count);
+        for directory in (thread..count.div_ceil(50)).step_by(2) {
+            let path = root.join(format!("a{:02}/b{:02}/c{directory:05}", directory % 16, directory % 64));
+            fs::create_dir_all(&path)?;
+            for file in 0..50.min(count - directory * 50) {
+                let size = size_of_file(&mut random, average);
+                let start = random.below(contents.len() as u64 - size) as usize;
+                let file = fs::File::create(path.join(format!("some-file-name-{file:03}.dat")))?;
+                file.write_all_at(&contents[start..start + size as usize], 0)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn make_directory(directory: &Path, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let (root, complete) = (directory.join(name), directory.join(format!("{name}.complete")));
+    if complete.exists() {
+        return Ok(root);
+    }
+    eprintln!("bench: making {} (once)", root.display());
+    if root.exists() {
+        fs::remove_dir_all(&root)?;
+    }
+    fs::create_dir_all(&root)?;
+    fill(&root)?;
+    fs::File::create(&complete)?.write_all(b"made by xtask bench\n")?;
+    Ok(root)
 }
 
 /// Nine of ten files are a fifth of the average, the tenth holds the rest.

@@ -74,6 +74,11 @@ impl Pairs {
         );
     }
 
+    /// Highest resident memory of ours.
+    pub fn peak_memory_bytes(&self) -> u64 {
+        self.ours.iter().map(|run| run.peak_memory_bytes).max().unwrap_or(0)
+    }
+
     /// Median wall time of ours and theirs, in seconds.
     pub fn medians(&self) -> (f64, f64) {
         let seconds = |runs: &[Run]| median(runs.iter().map(|run| run.elapsed.as_secs_f64()).collect());

@@ -1,5 +1,6 @@
 //! Benchmarks: commands that measure uxfs beside its rivals in the same run. Never assertions in tests.
 
+mod build;
 mod fixtures;
 mod measure;
 mod read;
@@ -11,11 +12,14 @@ use anyhow::Result;
 pub enum Bench {
     /// Bulk inode scan, extraction and recursive listing, beside the kernel's mount
     Read(read::Arguments),
+    /// Making images: from a tree of files, from a million empty ones, and empty, beside mkfs.xfs and tar
+    Build(build::Arguments),
 }
 
 /// Runs it.
 pub fn run(benchmark: &Bench) -> Result<()> {
     match benchmark {
         Bench::Read(arguments) => read::run(arguments),
+        Bench::Build(arguments) => build::run(arguments),
     }
 }

@@ -1,6 +1,11 @@
 //! An open file or block device: what the engines for them have in common.
 
-use std::{fs::File, io, os::fd::AsFd, path::Path};
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+};
 
 use rustix::fs::{self as system, AtFlags, FileType, Mode, OFlags, StatxFlags};
 
@@ -9,6 +14,9 @@ use crate::device::{Alignment, DeviceError, DeviceOperation, Identity};
 
 /// Offsets and lengths of direct I/O where the system does not say: the largest sector of any disk in use.
 const DIRECT_ALIGNMENT_BYTES: u32 = 4096;
+
+/// Magic numbers of file systems whose files can share blocks: XFS, Btrfs, bcachefs, OCFS2.
+const SHARING_FILE_SYSTEMS: [u64; 4] = [0x5846_5342, 0x9123_683e, 0xca45_1a4e, 0x7461_636f];
 
 #[derive(Debug)]
 pub(super) struct OpenFile {
@@ -90,6 +98,42 @@ impl OpenFile {
         let flags = rustix::io::ReadWriteFlags::NOWAIT;
         let result = rustix::io::preadv2(&self.file, &mut [io::IoSliceMut::new(&mut byte)], 0, flags);
         !matches!(result, Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS))
+    }
+
+    /// As [`BlockDevice::share_from_file`](crate::device::BlockDevice::share_from_file). `copy_file_range` shares where
+    /// it can and copies elsewhere, so it is asked only on file systems that share, for whole blocks.
+    pub fn share_from_file(
+        &self,
+        file: BorrowedFd<'_>,
+        file_offset_bytes: u64,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Option<u64> {
+        let mut target = self.position(DeviceOperation::Write, offset_bytes, length_bytes).ok()?;
+        let (own, other) = (system::fstat(&self.file).ok()?, system::fstat(file).ok()?);
+        let is_regular = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+        let status = system::fstatfs(&self.file).ok()?;
+        if own.st_dev != other.st_dev
+            || !is_regular(own.st_mode)
+            || !is_regular(other.st_mode)
+            || !SHARING_FILE_SYSTEMS.contains(&u64::try_from(status.f_type).ok()?)
+        {
+            return None;
+        }
+        let block = u64::try_from(status.f_bsize).ok().filter(|block| *block > 0)?;
+        if !target.is_multiple_of(block) || !file_offset_bytes.is_multiple_of(block) {
+            return Some(0);
+        }
+        let wanted = length_bytes - length_bytes % block;
+        let (mut source, mut shared) = (file_offset_bytes, 0);
+        while shared < wanted {
+            let length = usize::try_from(wanted - shared).ok()?;
+            match system::copy_file_range(file, Some(&mut source), &self.file, Some(&mut target), length) {
+                Ok(0) | Err(_) => break,
+                Ok(copied) => shared += copied as u64,
+            }
+        }
+        Some(shared - shared % block)
     }
 
     pub fn flush(&self) -> Result<(), DeviceError> {

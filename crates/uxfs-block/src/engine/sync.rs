@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, IoSlice, IoSliceMut},
-    os::unix::fs::FileExt,
+    os::{fd::BorrowedFd, unix::fs::FileExt},
     path::Path,
 };
 
@@ -79,6 +79,16 @@ impl BlockDevice for SyncDevice {
 
     fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
         self.open.write_runs(segments)
+    }
+
+    fn share_from_file(
+        &self,
+        file: BorrowedFd<'_>,
+        file_offset_bytes: u64,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Option<u64> {
+        self.open.share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

@@ -14,7 +14,7 @@ use std::{
     fmt, io,
     marker::PhantomData,
     ops::Range,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
     path::Path,
     sync::OnceLock,
     time::Duration,
@@ -140,6 +140,16 @@ impl BlockDevice for UringDevice {
             return result;
         }
         self.open.write_runs(segments)
+    }
+
+    fn share_from_file(
+        &self,
+        file: BorrowedFd<'_>,
+        file_offset_bytes: u64,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Option<u64> {
+        self.open.share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

@@ -3,5 +3,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`resolve`] | from a path to an inode |
+//! | [`create`] | new files and further names |
+//! | [`remove`] | taking names away, and files that have none left |
 
+pub mod create;
+pub mod remove;
 pub mod resolve;

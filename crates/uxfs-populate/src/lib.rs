@@ -1,0 +1,44 @@
+//! Filling a file system that is mounted in bulk mode from a tree of files.
+//!
+//! ```text
+//! source threads ──batches──▶ one deciding thread ──jobs──▶ copying threads ──▶ device
+//!  list, examine, read small      inodes, names, extents       contents
+//! ```
+//!
+//! One thread makes every decision, in the order of the source, so that the image depends on nothing else: not on how
+//! many threads there are, nor on how fast they are.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`tree`] | from a source that is asked directory by directory |
+//! | [`stream`] | from archives, also in layers |
+//! | [`entry`] | one file |
+//! | [`data`] | contents on their way into the image |
+//! | [`links`] | files with several names |
+//! | [`report`] | what has been made |
+//! | [`error`] | why it failed |
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod data;
+pub mod entry;
+pub mod error;
+pub mod links;
+pub mod report;
+pub mod stream;
+pub mod tree;
+
+/// How a file system is filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Threads that write contents, at least one.
+    pub threads: usize,
+    /// Whether contents are written; otherwise they are only given room, which shows how much is needed.
+    pub writes_contents: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        Self { threads, writes_contents: true }
+    }
+}

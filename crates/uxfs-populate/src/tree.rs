@@ -1,0 +1,190 @@
+//! From a tree, directory by directory, into the image.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use hashbrown::HashMap;
+use uxfs_core::{
+    directory::edit::{NameCheck, NewName},
+    filesystem::FileSystem,
+    inode::edit::EditInode,
+    transaction::Transaction,
+};
+use uxfs_format::units::InodeNumber;
+use uxfs_source::{
+    entry::{DirectoryId, Entry, Kind},
+    error::Shown,
+    tree::{Batch, TreeSource},
+};
+
+use crate::{
+    Options,
+    data::DataPool,
+    entry::{Builder, Made},
+    error::PopulateError,
+    links::Links,
+    report::{Progress, Report},
+};
+
+/// Puts everything of `source` into the root directory of `file_system`, which is mounted in bulk mode. The caller
+/// closes the file system afterwards; until then the image is unfinished.
+///
+/// # Errors
+/// What cannot be read, what XFS cannot hold, no space, the device.
+pub fn populate_tree(
+    file_system: &FileSystem,
+    source: &mut dyn TreeSource,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Report, PopulateError> {
+    let mut filling = Filling::start(file_system, options, progress)?;
+    filling.root(source)?;
+    while let Some(batch) = source.next_batch()? {
+        filling.batch(batch)?;
+        filling.report.add_problems(source.take_problems());
+    }
+    filling.report.add_problems(source.take_problems());
+    filling.finish()
+}
+
+struct Filling<'a> {
+    transaction: Transaction<'a>,
+    builder: Builder<'a>,
+    /// Directories whose own batches are still to come.
+    pending: HashMap<DirectoryId, InodeNumber>,
+    /// The one that is being filled.
+    current: Option<(DirectoryId, EditInode)>,
+    links: Links,
+    report: Report,
+    progress: &'a Progress,
+    root: InodeNumber,
+}
+
+impl<'a> Filling<'a> {
+    fn start(
+        file_system: &'a FileSystem,
+        options: &'a Options,
+        progress: &'a Progress,
+    ) -> Result<Self, PopulateError> {
+        let pool = match options.writes_contents {
+            true => {
+                let (device, data) = (file_system.device().clone(), progress.data.clone());
+                Some(DataPool::start(device, options.threads, data)?)
+            }
+            false => None,
+        };
+        let root = file_system.geometry().root_inode;
+        Ok(Self {
+            transaction: Transaction::begin(file_system)?,
+            builder: Builder::new(file_system, pool),
+            pending: HashMap::from([(DirectoryId::ROOT, root)]),
+            current: None,
+            links: Links::default(),
+            report: Report::default(),
+            progress,
+            root,
+        })
+    }
+
+    /// The root has been made; it gets the attributes of the source's.
+    fn root(&mut self, source: &dyn TreeSource) -> Result<(), PopulateError> {
+        let mut root = self.transaction.load_inode(self.root)?;
+        let set = self.builder.set_metadata(&mut self.transaction, &mut root, source.root());
+        set.map_err(|failure| failure.at(b"", b""))?;
+        self.report.attributes += source.root().attributes.len() as u64;
+        self.transaction.store_inode(&mut root)?;
+        Ok(self.transaction.commit()?)
+    }
+
+    /// Makes the files of a batch, then adds their names all at once.
+    fn batch(&mut self, batch: Batch) -> Result<(), PopulateError> {
+        let Batch { directory: id, path, is_last, entries } = batch;
+        let mut directory = self.enter(id)?;
+        let mut names = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let (name, made) = self.entry(&mut directory, &path, entry)?;
+            if let Some(made) = made {
+                names.push((name, made));
+            }
+            self.transaction.commit()?;
+            self.progress.entries.fetch_add(1, Relaxed);
+        }
+        let names: Vec<NewName<'_>> = names
+            .iter()
+            .map(|(name, made)| NewName { name, inode: made.inode, file_type: made.file_type })
+            .collect();
+        let filled = self.transaction.fill_directory(&mut directory, &names);
+        filled.map_err(|error| PopulateError::At { path: Shown(path), error })?;
+        if is_last {
+            self.pending.remove(&id);
+            self.transaction.store_inode(&mut directory)?;
+        } else {
+            self.current = Some((id, directory));
+        }
+        Ok(self.transaction.commit()?)
+    }
+
+    fn enter(&mut self, wanted: DirectoryId) -> Result<EditInode, PopulateError> {
+        match self.current.take() {
+            Some((directory, inode)) if directory == wanted => return Ok(inode),
+            Some((_, mut inode)) => self.transaction.store_inode(&mut inode)?,
+            None => {}
+        }
+        let Some(number) = self.pending.get(&wanted) else {
+            return Err(PopulateError::Image(uxfs_core::error::OperationError::NotFound.into()));
+        };
+        Ok(self.transaction.load_inode(*number)?)
+    }
+
+    /// Makes one file, or the further name of one, which is then in the directory already.
+    fn entry(
+        &mut self,
+        directory: &mut EditInode,
+        path: &[u8],
+        entry: Entry,
+    ) -> Result<(Box<[u8]>, Option<Made>), PopulateError> {
+        let Entry { name, metadata, kind } = entry;
+        let (transaction, builder) = (&mut self.transaction, &mut self.builder);
+        if let Some(identity) = metadata.link.filter(|_| !matches!(kind, Kind::Directory(_)))
+            && let Some(number) = self.links.find(&identity)
+        {
+            let linked = builder.link(transaction, directory, &name, number, NameCheck::KnownToBeNew);
+            linked.map_err(|failure| failure.at(path, &name))?;
+            self.report.hard_links += 1;
+            return Ok((name, None));
+        }
+        self.report.count(&kind);
+        self.report.attributes += metadata.attributes.len() as u64;
+        let child = match &kind {
+            Kind::Directory(id) => Some(*id),
+            _ => None,
+        };
+        let made = builder.create(transaction, directory, &name, &metadata, kind, None);
+        let made = made.map_err(|failure| failure.at(path, &name))?;
+        if let Some(id) = child {
+            self.pending.insert(id, made.inode);
+        } else if let Some(identity) = &metadata.link {
+            self.links.add(identity, made.inode);
+        }
+        Ok((name, Some(made)))
+    }
+
+    fn finish(mut self) -> Result<Report, PopulateError> {
+        if let Some((_, mut inode)) = self.current.take() {
+            self.transaction.store_inode(&mut inode)?;
+        }
+        self.transaction.commit()?;
+        self.builder.finish()?;
+        self.report.add_data(&self.progress.data);
+        Ok(self.report)
+    }
+}
+
+/// Path of an entry for messages.
+pub(crate) fn joined(path: &[u8], name: &[u8]) -> Shown {
+    let mut whole = path.to_vec();
+    if !path.is_empty() && !name.is_empty() {
+        whole.push(b'/');
+    }
+    whole.extend_from_slice(name);
+    Shown(whole.into())
+}
