@@ -27,6 +27,7 @@ use uxfs_source::{
 };
 
 use crate::{
+    Options,
     data::{DataPool, Job, JobContent, Run},
     error::{Impossible, PopulateError},
     tree::joined,
@@ -100,6 +101,9 @@ pub struct Made {
 #[derive(Debug)]
 pub struct Builder<'fs> {
     geometry: &'fs Geometry,
+    options: Options,
+    /// When the image is made.
+    now: Timestamp,
     /// None where contents are only given room.
     pool: Option<DataPool>,
     /// Behind the contents of the last file: where the next one's should begin, so that files lie as they come.
@@ -108,8 +112,14 @@ pub struct Builder<'fs> {
 
 impl<'fs> Builder<'fs> {
     /// Writes contents through `pool`, or only maps blocks for them.
-    pub fn new(file_system: &'fs FileSystem, pool: Option<DataPool>) -> Self {
-        Self { geometry: file_system.geometry(), pool, next_block: None }
+    pub fn new(file_system: &'fs FileSystem, options: &Options, pool: Option<DataPool>) -> Self {
+        Self {
+            geometry: file_system.geometry(),
+            options: *options,
+            now: file_system.now(),
+            pool,
+            next_block: None,
+        }
     }
 
     /// Waits until all contents are written.
@@ -138,7 +148,7 @@ impl<'fs> Builder<'fs> {
         }
         let new = new_kind(&kind)?;
         let file_type = new.file_type();
-        let mut inode = transaction.create_child(parent, name, &new, &attributes_of(metadata))?;
+        let mut inode = transaction.create_child(parent, name, &new, &self.attributes_of(metadata))?;
         self.set_attributes(transaction, &mut inode, metadata)?;
         if let Kind::Regular { size_bytes, content } = kind {
             self.contents(transaction, &mut inode, size_bytes, content, stream)?;
@@ -174,8 +184,28 @@ impl<'fs> Builder<'fs> {
         inode: &mut EditInode,
         metadata: &Metadata,
     ) -> Result<()> {
-        attributes_of(metadata).apply(inode);
+        self.attributes_of(metadata).apply(inode);
         self.set_attributes(transaction, inode, metadata)
+    }
+
+    /// Only what the source's owner can set decides about the image, unless more is asked for: when its inodes were
+    /// made, changed and read says more about the host than about the tree.
+    fn attributes_of(&self, metadata: &Metadata) -> FileAttributes {
+        let Times { access, modification, .. } = metadata.times;
+        let time = |time: uxfs_source::entry::Timestamp| Timestamp {
+            seconds: time.seconds,
+            nanoseconds: time.nanoseconds,
+        };
+        FileAttributes {
+            permissions: metadata.mode,
+            uid: metadata.user,
+            gid: metadata.group,
+            project_id: 0,
+            access_time: if self.options.keeps_access_times { time(access) } else { self.now },
+            modification_time: time(modification),
+            change_time: self.now,
+            creation_time: self.now,
+        }
     }
 
     fn set_attributes(
@@ -185,7 +215,7 @@ impl<'fs> Builder<'fs> {
         metadata: &Metadata,
     ) -> Result<()> {
         for attribute in &metadata.attributes {
-            let set = transaction.set_xattr(inode, &attribute.name, &attribute.value, SetMode::Create);
+            let set = transaction.set_xattr(inode, &attribute.name, &attribute.value, SetMode::Upsert);
             set.map_err(|error| attribute_failure(error, &attribute.name))?;
         }
         Ok(())
@@ -271,7 +301,13 @@ impl<'fs> Builder<'fs> {
         })
     }
 
-    fn write_memory(&mut self, mapped: &[Extent], bytes: Box<[u8]>, start: u64, size_bytes: u64) -> Result<()> {
+    fn write_memory(
+        &mut self,
+        mapped: &[Extent],
+        bytes: Box<[u8]>,
+        start: u64,
+        size_bytes: u64,
+    ) -> Result<()> {
         let Some(pool) = &self.pool else { return Ok(()) };
         let Some((first, rest)) = mapped.split_first() else { return Ok(()) };
         let first = self.run_of(first)?;
@@ -390,24 +426,6 @@ fn new_kind(kind: &Kind) -> Result<NewKind<'_>> {
         Kind::Socket => NewKind::Special(FileType::Socket, DeviceNumber::default()),
         Kind::HardLink { target } => return Err(Impossible::Link((&**target).into()).into()),
     })
-}
-
-fn attributes_of(metadata: &Metadata) -> FileAttributes {
-    let Times { access, modification, change, creation } = metadata.times;
-    let time = |time: uxfs_source::entry::Timestamp| Timestamp {
-        seconds: time.seconds,
-        nanoseconds: time.nanoseconds,
-    };
-    FileAttributes {
-        permissions: metadata.mode,
-        uid: metadata.user,
-        gid: metadata.group,
-        project_id: 0,
-        access_time: time(access),
-        modification_time: time(modification),
-        change_time: time(change),
-        creation_time: time(creation.unwrap_or(modification)),
-    }
 }
 
 fn attribute_failure(error: Error, name: &[u8]) -> Failure {

@@ -27,18 +27,22 @@ pub mod report;
 pub mod stream;
 pub mod tree;
 
-/// How a file system is filled.
+/// How a file system is filled. When: at the file system's own time ([`FileSystem::now`]).
+///
+/// [`FileSystem::now`]: uxfs_core::filesystem::FileSystem::now
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Threads that write contents, at least one.
     pub threads: usize,
     /// Whether contents are written; otherwise they are only given room, which shows how much is needed.
     pub writes_contents: bool,
+    /// Whether access times come from the source; otherwise they are when the image is made, as for any new file.
+    pub keeps_access_times: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-        Self { threads, writes_contents: true }
+        Self { threads, writes_contents: true, keeps_access_times: false }
     }
 }

@@ -77,6 +77,9 @@ struct Filling<'a> {
 
 type Outcome<T> = std::result::Result<T, Failure>;
 
+/// A name in a directory, and what it leads to.
+type Name = (Box<[u8]>, InodeNumber, FileType);
+
 impl<'a> Filling<'a> {
     fn start(
         file_system: &'a FileSystem,
@@ -94,7 +97,7 @@ impl<'a> Filling<'a> {
         let inode = transaction.load_inode(file_system.geometry().root_inode)?;
         Ok(Self {
             transaction,
-            builder: Builder::new(file_system, pool),
+            builder: Builder::new(file_system, options, pool),
             levels: vec![Level { name: Box::default(), inode }],
             layer: HashSet::new(),
             report: Report::default(),
@@ -340,7 +343,7 @@ impl<'a> Filling<'a> {
         Ok(Some((inode.number, inode.file_type)))
     }
 
-    fn names_of_top(&mut self) -> Outcome<Vec<(Box<[u8]>, InodeNumber, FileType)>> {
+    fn names_of_top(&mut self) -> Outcome<Vec<Name>> {
         let Some(level) = self.levels.last_mut() else { return Ok(Vec::new()) };
         self.transaction.store_inode(&mut level.inode)?;
         let file_system = self.transaction.file_system();

@@ -75,7 +75,7 @@ impl<'a> Filling<'a> {
         let root = file_system.geometry().root_inode;
         Ok(Self {
             transaction: Transaction::begin(file_system)?,
-            builder: Builder::new(file_system, pool),
+            builder: Builder::new(file_system, options, pool),
             pending: HashMap::from([(DirectoryId::ROOT, root)]),
             current: None,
             links: Links::default(),

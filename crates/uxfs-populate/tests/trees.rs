@@ -1,4 +1,5 @@
 //! Images filled from directories, judged by `xfs_repair`, the kernel and our own reader.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -55,7 +56,7 @@ const GEOMETRIES: [(&str, &[&str]); 10] = [
     ("block-1k", &["-b", "size=1k"]),
     ("block-64k", &["-b", "size=64k"]),
     ("sector-4k", &["-s", "size=4k"]),
-    ("inode-2k", &["-i", "size=2k"]),
+    ("inode-2k", &["-i", "size=2048"]),
     ("directory-16k", &["-n", "size=16k"]),
     ("no-parent", &["-n", "parent=0"]),
     ("no-rmapbt", &["-m", "rmapbt=0,reflink=0"]),
@@ -113,11 +114,15 @@ fn the_image_depends_on_the_tree_alone() {
         for number in numbers {
             let folder = tree.join(format!("d{}", number % 7));
             fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join(format!("file-{number}")), vec![number as u8; number as usize * 7]).unwrap();
+            fs::write(folder.join(format!("file-{number}")), vec![number as u8; number as usize * 7])
+                .unwrap();
         }
         let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
         for entry in walk(tree) {
-            File::open(entry).unwrap().set_times(fs::FileTimes::new().set_modified(time).set_accessed(time)).unwrap();
+            File::open(entry)
+                .unwrap()
+                .set_times(fs::FileTimes::new().set_modified(time).set_accessed(time))
+                .unwrap();
         }
     }
     let mut images: Vec<Vec<u8>> = Vec::new();

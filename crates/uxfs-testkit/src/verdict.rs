@@ -77,6 +77,7 @@ fn header(path: &Path, judge: &str) -> Header {
 }
 
 /// What a copy on another file system keeps: not numbers and places, nor when it was made, nor the sizes of directories.
+/// The access time of a symbolic link cannot be looked at without changing it.
 pub fn portable(mut manifest: Manifest) -> Manifest {
     for entry in &mut manifest.entries {
         entry.inode = None;
@@ -86,6 +87,14 @@ pub fn portable(mut manifest: Manifest) -> Manifest {
         details.extent_count = None;
         details.attribute_extents = None;
         details.birth_time = None;
+        details.change_time = None;
+        if entry.kind == FileKind::Symlink {
+            details.access_time = None;
+        }
+        if let Some(attributes) = &mut details.attributes {
+            // What mkfs.xfs gives the root.
+            attributes.retain(|attribute| attribute.name.0 != b"trusted.xfs:autofsck");
+        }
         details.flags = None;
         details.entries = None;
         if entry.kind == FileKind::Directory {

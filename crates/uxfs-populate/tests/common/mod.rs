@@ -8,7 +8,11 @@ use std::{
 
 use anyhow::{Result, ensure};
 use uxfs_block::engine::{self, OpenOptions};
-use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
+use uxfs_core::{
+    filesystem::FileSystem,
+    inode::Timestamp,
+    mount::{Clock, Generations, MountOptions},
+};
 use uxfs_populate::{
     Options,
     report::{Progress, Report},
@@ -45,11 +49,20 @@ pub fn change<T>(
     change: impl FnOnce(&FileSystem) -> Result<T>,
 ) -> Result<T> {
     let device = engine::open(image, &OpenOptions { writable: true, ..OpenOptions::default() })?;
-    let options = MountOptions { cache_budget_bytes: cache_bytes, ..MountOptions::default() };
+    let options = MountOptions {
+        cache_budget_bytes: cache_bytes,
+        generations: Generations::REPRODUCIBLE,
+        clock: Clock::Fixed(Timestamp { seconds: 1_700_000_000, nanoseconds: 5 }),
+        ..MountOptions::default()
+    };
     let file_system = FileSystem::mount_bulk(device, &options)?;
     let result = change(&file_system)?;
     file_system.close()?;
     Ok(result)
+}
+
+fn options(threads: usize) -> Options {
+    Options { threads, keeps_access_times: true, ..Options::default() }
 }
 
 /// Fills an image from a directory.
@@ -59,17 +72,17 @@ pub fn fill(image: &Path, source: &Path, threads: usize) -> Result<Report> {
 
 /// As [`fill`], with so much cache.
 pub fn fill_with(image: &Path, source: &Path, threads: usize, cache_bytes: Option<u64>) -> Result<Report> {
+    let how = options(threads);
     change(image, cache_bytes, |file_system| {
         let options = DirectoryOptions { threads, ..DirectoryOptions::default() };
         let mut source = DirectorySource::open(source, options, Reading::Everything)?;
-        let options = Options { threads, ..Options::default() };
-        Ok(populate_tree(file_system, &mut source, &options, &Progress::default())?)
+        Ok(populate_tree(file_system, &mut source, &how, &Progress::default())?)
     })
 }
 
 /// Fills an image from archives, one after the other.
 pub fn fill_from_streams(image: &Path, sources: &mut [&mut dyn StreamSource]) -> Result<Report> {
     change(image, None, |file_system| {
-        Ok(populate_streams(file_system, sources, &Options::default(), &Progress::default())?)
+        Ok(populate_streams(file_system, sources, &options(2), &Progress::default())?)
     })
 }
