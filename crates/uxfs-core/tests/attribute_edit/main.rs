@@ -4,6 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod acl;
+#[path = "../common/mod.rs"]
+mod common;
+mod damage;
+mod files;
 mod fixture;
 mod links;
 mod many;
