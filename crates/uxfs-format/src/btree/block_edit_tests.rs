@@ -92,6 +92,37 @@ proptest! {
         }
     }
 
+    /// Bytes from disk: whatever the header claims, changes stay within the block.
+    #[test]
+    fn any_bytes_can_be_changed(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..300),
+        other in prop::collection::vec(any::<u8>(), 0..300),
+        numbers in prop::array::uniform3(0..70_000usize),
+    ) {
+        let [index, first, count] = numbers;
+        let mut dirty = DirtyMap::clean();
+        let length = bytes.len();
+        let mut block = BlockEdit::<ReverseMap>::new(Edit::new(&mut bytes, &mut dirty));
+        let record = ReverseMapRecord {
+            start: U32::new(1), length_blocks: U32::new(2), owner: 3.into(), offset: 4.into(),
+        };
+        block.insert_record(index, &record);
+        block.insert_entry(index % 5, &ReverseMap::key_of_record(&record), &U32::new(7));
+        block.set_record(index, &record);
+        block.set_key(index, &ReverseMap::key_of_record(&record));
+        if let Ok(source) = BtreeBlock::parse(&other) {
+            block.append(&source, first % 7, count % 5);
+            block.prepend(&source, first, count);
+        }
+        block.remove(index % 3);
+        block.drop_front(count % 4);
+        block.truncate(first % 9);
+        block.append_records(&[record; 3]);
+        block.set_left_sibling(U32::new(9));
+        let _ = block.view().and_then(|view| key_of_block(&view));
+        prop_assert_eq!(bytes.len(), length);
+    }
+
     #[test]
     fn blocks_give_to_each_other_without_loss(left in 0..100usize, right in 0..100usize, moved in 0..100usize) {
         let fill = |bytes: &mut Vec<u8>, starts: std::ops::Range<usize>| {
