@@ -131,16 +131,19 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Brings the trees of inode chunks up to date.
-    fn store_current_chunks(&self) -> Result<()> {
+    /// Has the trees of all groups told what waits in memory.
+    fn settle_groups(&self, writing: &Writing) -> Result<()> {
         let mut transaction = Transaction::begin(self)?;
-        for group in self.geometry.groups() {
+        for (group, state) in self.geometry.groups().zip(&writing.groups) {
             // A group that nobody has touched is left alone.
-            if self.group_state(group)?.lock().is_loaded() {
-                transaction.group(group)?.store_current_chunk()?;
+            if state.lock().is_loaded() {
+                let mut edit = transaction.group(group)?;
+                edit.store_current_chunk()?;
+                edit.settle_owners()?;
+                transaction.commit()?;
             }
         }
-        transaction.commit()
+        Ok(())
     }
 
     /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
@@ -150,7 +153,7 @@ impl FileSystem {
     /// The device failed; bytes that must not be written. The image is then unfinished.
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
-        self.store_current_chunks()?;
+        self.settle_groups(writing)?;
         let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode);
         for group in &writing.groups {
             group.lock().store(&mut buffers)?;
