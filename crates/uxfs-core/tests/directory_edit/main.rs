@@ -23,7 +23,7 @@ use uxfs_testkit::{
     judges::{Judge, judged},
     mount::{Access, LoopMount},
     require,
-    verdict::repair_is_silent,
+    verdict::{kernel_removes_everything, repair_is_silent},
 };
 
 use self::write_images::{TestImage, file};
@@ -79,6 +79,16 @@ impl<'fs> Twin<'fs> {
         tx.commit().unwrap();
         let targets = (0..TARGETS).map(|index| file(file_system, index)).collect();
         Self { tx, file_system, inode, model: BTreeMap::new(), targets }
+    }
+
+    /// The directory of an image that was changed before.
+    fn again(file_system: &'fs FileSystem, model: BTreeMap<Vec<u8>, InodeNumber>) -> Self {
+        let mut tx = Transaction::begin(file_system).unwrap();
+        let root = file_system.inode(file_system.geometry().root_inode).unwrap();
+        let number = file_system.lookup(&root, b"directory").unwrap().unwrap().inode;
+        let inode = tx.load_inode(number).unwrap();
+        let targets = (0..TARGETS).map(|index| file(file_system, index)).collect();
+        Self { tx, file_system, inode, model, targets }
     }
 
     fn target(&self, number: u32) -> InodeNumber {
@@ -201,14 +211,16 @@ fn names_come_and_go_in_every_form() {
         let model = twin.finish();
         drop(file_system);
         judge(&image, &model, &format!("{kind}, grown, shrunk and grown"));
+        if Judge::Kernel.is_present() && *kind != CASE_FOLDED {
+            // Linux finds everything where it would have put it, and joins and frees what we made.
+            let copy = image.path.with_extension("copy");
+            fs::copy(&image.path, &copy).unwrap();
+            kernel_removes_everything(&copy, u64::from(*count)).unwrap();
+            fs::remove_file(&copy).unwrap();
+        }
 
         let file_system = image.mount_bulk();
-        let mut tx = Transaction::begin(&file_system).unwrap();
-        let root = file_system.inode(file_system.geometry().root_inode).unwrap();
-        let number = file_system.lookup(&root, b"directory").unwrap().unwrap().inode;
-        let inode = tx.load_inode(number).unwrap();
-        let targets = (0..TARGETS).map(|index| file(&file_system, index)).collect();
-        let mut twin = Twin { tx, file_system: &file_system, inode, model, targets };
+        let mut twin = Twin::again(&file_system, model);
         let names: Vec<Vec<u8>> = twin.model.keys().cloned().collect();
         for number in shuffled(names.len() as u32) {
             twin.remove(&names[number as usize]);
@@ -222,6 +234,50 @@ fn names_come_and_go_in_every_form() {
         let model = twin.finish();
         drop(file_system);
         judge(&image, &model, &format!("{kind}, emptied"));
+    }
+}
+
+/// What Linux has made and thinned out is changed further.
+#[test]
+fn directories_of_the_kernel() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    for (kind, size, options, count) in KINDS.iter().filter(|kind| kind.0 != CASE_FOLDED) {
+        let count = (*count).min(8_000);
+        let image = TestImage::new(&format!("directories of the kernel, {kind}"), *size, options, TARGETS);
+        let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
+        let directory = mount.path().join("directory");
+        fs::create_dir(&directory).unwrap();
+        let path = |number: u32| directory.join(OsStr::from_bytes(&name(number)));
+        for number in 0..count {
+            let target = mount.path().join(format!("file-{}", number as usize % TARGETS));
+            fs::hard_link(target, path(number)).unwrap();
+        }
+        let removed = |number: u32| number.is_multiple_of(3) || (count / 4..count / 2).contains(&number);
+        (0..count)
+            .filter(|number| removed(*number))
+            .for_each(|number| fs::remove_file(path(number)).unwrap());
+        mount.unmount().unwrap();
+        let file_system = image.mount_bulk();
+        let targets: Vec<InodeNumber> = (0..TARGETS).map(|index| file(&file_system, index)).collect();
+        let left = (0..count).filter(|number| !removed(*number));
+        let model = left.map(|number| (name(number), targets[number as usize % TARGETS])).collect();
+        let mut twin = Twin::again(&file_system, model);
+        twin.check();
+        for number in shuffled(count).filter(|number| number % 5 < 2) {
+            if removed(number) {
+                twin.add(number, NameCheck::Check);
+            } else {
+                twin.replace(&name(number), number + 1);
+                twin.remove(&name(number));
+            }
+        }
+        twin.check();
+        let keep = twin.model.len() / 100;
+        let names: Vec<Vec<u8>> = twin.model.keys().skip(keep).cloned().collect();
+        names.iter().for_each(|name| twin.remove(name));
+        let model = twin.finish();
+        drop(file_system);
+        judge(&image, &model, &format!("{kind}, begun by the kernel"));
     }
 }
 
@@ -274,12 +330,7 @@ fn two_hundred_thousand_names_and_back() {
     drop(file_system);
     judge(&image, &model, "200,000 names");
     let file_system = image.mount_bulk();
-    let mut tx = Transaction::begin(&file_system).unwrap();
-    let root = file_system.inode(file_system.geometry().root_inode).unwrap();
-    let number = file_system.lookup(&root, b"directory").unwrap().unwrap().inode;
-    let inode = tx.load_inode(number).unwrap();
-    let targets = (0..TARGETS).map(|index| file(&file_system, index)).collect();
-    let mut twin = Twin { tx, file_system: &file_system, inode, model, targets };
+    let mut twin = Twin::again(&file_system, model);
     for (step, number) in shuffled(200_000).enumerate() {
         twin.remove(&name(number));
         if step % 40_000 == 0 {

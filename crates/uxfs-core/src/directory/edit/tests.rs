@@ -16,6 +16,7 @@ use uxfs_format::{
         shortform::Shortform,
         shortform_edit,
     },
+    features::{Incompatible, VersionBits},
     name_tree::{
         TreeKind,
         header_edit::neighbours,
@@ -188,7 +189,9 @@ impl Twin {
         assert_eq!(self.fork.size_bytes, u64::from(self.fork.geometry().directory_block_size_bytes));
         let bytes = self.fork.bytes(FileBlock::new(0));
         let block = SingleBlock::parse(&bytes, self.fork.geometry()).unwrap();
-        entries_of(block.records(), 0).map(|(name, target, _)| (name, target)).collect()
+        entries_of(block.records(), 0, NameRule::of(self.fork.geometry()))
+            .map(|(name, target, _)| (name, target))
+            .collect()
     }
 
     fn check_indexed(&self) -> BTreeMap<Vec<u8>, Target> {
@@ -202,7 +205,7 @@ impl Twin {
             let data = DataBlock::parse(&bytes, geometry).unwrap();
             let base = place.get() << geometry.block_log;
             let before = names.len();
-            for (name, target, hash) in entries_of(data.records(), base) {
+            for (name, target, hash) in entries_of(data.records(), base, NameRule::of(geometry)) {
                 expected.insert((hash, target.cookie.unwrap()));
                 assert!(names.insert(name, target).is_none());
             }
@@ -302,12 +305,13 @@ fn live(leaf: &[u8], geometry: &Geometry) -> Vec<(u32, u32)> {
 fn entries_of<'a>(
     records: DataRecords<'a>,
     base_bytes: u64,
+    rule: NameRule,
 ) -> impl Iterator<Item = (Vec<u8>, Target, u32)> + 'a {
     records.filter_map(move |record| match record.unwrap() {
         DataRecord::Entry(entry) => {
             let cookie = ((base_bytes + u64::from(entry.offset_bytes)) >> 3) as u32;
             let target = Target { inode: entry.inode.get(), cookie: Some(cookie) };
-            Some((entry.name.to_vec(), target, hash(entry.name)))
+            Some((entry.name.to_vec(), target, rule.hash(entry.name)))
         }
         DataRecord::Free { .. } => None,
     })
@@ -375,6 +379,39 @@ fn names_with_one_hash_run_over_many_leaves() {
         }
     }
     twin.check();
+}
+
+#[test]
+fn entries_without_file_type_and_names_without_case() {
+    let mut without_type = geometry(0).clone();
+    without_type.features.incompatible.remove(Incompatible::FILE_TYPE);
+    let mut without_case = geometry(0).clone();
+    without_case.features.version_bits |= VersionBits::ASCII_CASE_INSENSITIVE;
+    for geometry in [without_type, without_case] {
+        let geometry: &'static Geometry = Box::leak(Box::new(geometry));
+        let is_folded = NameRule::of(geometry) == NameRule::CaseFolded;
+        let mut twin = Twin::new(geometry);
+        for number in 0..3000 {
+            let mut name = name(number);
+            if number % 2 == 1 {
+                name.make_ascii_uppercase();
+            }
+            twin.add(&name, 70);
+            if is_folded && number % 50 == 0 {
+                let found = twin.edit().find(&name.to_ascii_uppercase()).unwrap();
+                assert_eq!(found, twin.edit().find(&name).unwrap());
+            }
+        }
+        twin.check();
+        let names: Vec<Vec<u8>> = twin.model.keys().cloned().collect();
+        for (step, name) in names.iter().enumerate() {
+            twin.remove(name);
+            if step % 200 == 0 {
+                twin.check();
+            }
+        }
+        twin.check();
+    }
 }
 
 #[test]
