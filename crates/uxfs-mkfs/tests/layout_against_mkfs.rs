@@ -8,6 +8,7 @@ use std::path::Path;
 use uxfs_format::units::Uuid;
 use uxfs_mkfs::{
     layout::{DeviceFacts, Layout},
+    options::grammar::{Kind, Setting},
     summary::Summary,
 };
 use uxfs_testkit::{
@@ -452,4 +453,33 @@ fn random_options() {
     let seed = Seed::from_environment("random_options", 20_261_120);
     let mut random = seed.random();
     compare((0..200).map(|_| common::random::case(&mut random)));
+}
+
+/// Every sub-option at the edges of what it may be, alone.
+#[test]
+fn edges_of_every_number() {
+    require!(Judge::Mkfs);
+    let mut cases = Vec::new();
+    for setting in Setting::ALL {
+        let rule = setting.rule();
+        let (min, max) = match rule.kind {
+            Kind::Number { min, max, .. }
+            | Kind::Size { min, max, .. }
+            | Kind::NumberOrWord { min, max, .. } => (min, max),
+            Kind::Text | Kind::Refused { .. } => continue,
+        };
+        // These decide about files, or about version 4, or cannot stand alone.
+        if matches!(setting, Setting::DataFile | Setting::ProtoAccessTime | Setting::ProtoSlashesAreSpaces) {
+            continue;
+        }
+        let mut values = vec![min.wrapping_sub(1), min, min + 1, max - 1, max, max.saturating_add(1)];
+        values.sort_unstable();
+        values.dedup();
+        let name = format!("-{} {}", rule.group.letter(), rule.name);
+        let is_version_4 = |value| *setting == Setting::MetadataChecksums && value == 0;
+        let single = values.into_iter().filter(|value| !is_version_4(*value));
+        cases.extend(single.map(|value| (GIB, format!("--unsupported {name}={value}"))));
+        cases.push((GIB, format!("--unsupported {name}")));
+    }
+    compare(cases);
 }

@@ -75,6 +75,8 @@ fn asked(options: &Options, sizes: &Sizes) -> Result<Option<(u64, u64)>, LayoutE
     match (unit, width, unit_bytes, width_units) {
         (None, None, None, None) => Ok(None),
         (Some(unit), Some(width), ..) => Ok(Some((unit * 512, width * 512))),
+        // Zero means none, alone too; mkfs.xfs makes no such exception for the other pair.
+        (None, None, Some(0), None) | (None, None, None, Some(0)) => Ok(Some((0, 0))),
         (.., Some(unit_bytes), Some(units)) => Ok(Some((unit_bytes, unit_bytes.saturating_mul(units)))),
         _ => Err(LayoutError::HalfAStripe),
     }
