@@ -131,19 +131,16 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Has the trees of all groups told what waits in memory.
-    fn settle_groups(&self, writing: &Writing) -> Result<()> {
+    /// Brings the trees of inode chunks up to date.
+    fn store_current_chunks(&self) -> Result<()> {
         let mut transaction = Transaction::begin(self)?;
-        for (group, state) in self.geometry.groups().zip(&writing.groups) {
+        for group in self.geometry.groups() {
             // A group that nobody has touched is left alone.
-            if state.lock().is_loaded() {
-                let mut edit = transaction.group(group)?;
-                edit.store_current_chunk()?;
-                edit.settle_owners()?;
-                transaction.commit()?;
+            if self.group_state(group)?.lock().is_loaded() {
+                transaction.group(group)?.store_current_chunk()?;
             }
         }
-        Ok(())
+        transaction.commit()
     }
 
     /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
@@ -153,7 +150,7 @@ impl FileSystem {
     /// The device failed; bytes that must not be written. The image is then unfinished.
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
-        self.settle_groups(writing)?;
+        self.store_current_chunks()?;
         let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode);
         for group in &writing.groups {
             group.lock().store(&mut buffers)?;
