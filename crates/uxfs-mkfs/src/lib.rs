@@ -9,6 +9,24 @@
 //! | [`empty`] | the empty image |
 //! | [`target`] | the file or block device: what it holds, who uses it, how it is cleared |
 //! | [`summary`] | the layout in the words that users of mkfs.xfs know |
+//!
+//! ```
+//! use uxfs_block::engine::memory::MemoryDevice;
+//! use uxfs_mkfs::{empty, identity::Identity, layout::{DeviceFacts, Layout}, options::{Options, grammar::Group}};
+//!
+//! let mut options = Options::default();
+//! options.allow_unsupported = true; // Of this size nobody supports one.
+//! options.add(Group::Inode, "size=1024")?;
+//! let size_bytes = 32 << 20;
+//! let (layout, _warnings) = Layout::resolve(&options, &DeviceFacts::file(size_bytes))?;
+//! let (identity, _) = Identity::from_environment(options.uuid()?, |name| std::env::var_os(name));
+//! let device = MemoryDevice::new(vec![0; size_bytes as usize]);
+//! empty::format(&device, &layout, &identity)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Who fills the image calls [`empty::begin`] instead, and [`finish`](empty::Unfinished::finish) when it is full; who looks
+//! for the size that is just enough, [`Layout::smallest`](layout::Layout::smallest).
 #![forbid(unsafe_code)]
 
 pub mod empty;
