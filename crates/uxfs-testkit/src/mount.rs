@@ -9,7 +9,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::{
+    fs::{StatVfsMountFlags, statvfs},
+    mount::{UnmountFlags, unmount},
+};
 use tempfile::TempDir;
 
 /// How an image is mounted.
@@ -46,6 +49,20 @@ impl LoopMount {
     /// # Errors
     /// `mount` says no, with its words.
     pub fn new(image: &Path, access: Access) -> Result<Self> {
+        // `mount` takes a loop device that is there already; that of a read-only mount which has just gone may be.
+        for _ in 0..100 {
+            let mount = Self::once(image, access)?;
+            let is_read_only = statvfs(mount.path())?.f_flag.contains(StatVfsMountFlags::RDONLY);
+            if access != Access::ReadWrite || !is_read_only {
+                return Ok(mount);
+            }
+            mount.unmount()?;
+            thread::sleep(Duration::from_millis(50));
+        }
+        bail!("{} can only be mounted for reading", image.display());
+    }
+
+    fn once(image: &Path, access: Access) -> Result<Self> {
         let mount_point = tempfile::Builder::new().prefix("uxfs-mount-").tempdir()?;
         let output = Command::new("mount")
             .args(["-t", "xfs", "-o", access.options()])
