@@ -5,7 +5,9 @@ mod random;
 #[path = "../write_images/mod.rs"]
 mod write_images;
 
-use std::process::Command;
+use std::{os::unix::fs::FileExt, process::Command};
+
+use rustix::fs::{FallocateFlags, fallocate};
 
 use uxfs_core::{
     error::{Error, OperationError},
@@ -22,6 +24,7 @@ use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
     require,
+    verdict::kernel_removes_everything,
 };
 
 use self::write_images::{TestImage, file, run};
@@ -284,6 +287,54 @@ fn inodes_that_count_in_the_small_way_change_to_the_large_one() {
     tx.commit().unwrap();
     file_system.close().unwrap();
     image.must_be_sound();
+}
+
+#[test]
+fn linux_and_uxfs_change_the_same_trees_in_turn() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    for (name, size, options) in KINDS.iter().take(2) {
+        let image = TestImage::new(&format!("in turn, {name}"), *size, options, 3);
+        let file_system = image.mount_bulk();
+        for (index, gap) in [2, 3, 5].into_iter().enumerate() {
+            let (mut tx, mut inode) = begin(&file_system, index);
+            (0..3000).for_each(|number| drop(map(&mut tx, &mut inode, number * gap, 1)));
+            finish(tx, &mut inode);
+        }
+        let block_size = u64::from(file_system.geometry().block_size_bytes);
+        file_system.close().unwrap();
+
+        let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
+        let open = |index| {
+            let path = mount.join(format!("file-{index}"));
+            std::fs::File::options().write(true).open(path).unwrap()
+        };
+        open(0).set_len(3001 * block_size).unwrap();
+        for number in (0..2000).step_by(7) {
+            open(1).write_all_at(b"between", number * 3 * block_size + block_size).unwrap();
+        }
+        for number in (1..2900).step_by(3) {
+            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            fallocate(open(2), punch, number * 5 * block_size, 6 * block_size).unwrap();
+        }
+        mount.unmount().unwrap();
+        image.must_be_sound();
+
+        let file_system = image.mount_bulk();
+        for index in 0..3 {
+            let (mut tx, mut inode) = begin(&file_system, index);
+            for start in (0..9000).step_by(11) {
+                match start % 3 {
+                    0 => drop(tx.unmap_blocks(&mut inode, Fork::Data, block(start), 4).unwrap()),
+                    _ => drop(map(&mut tx, &mut inode, start, 3)),
+                }
+                tx.finish_deferred().unwrap();
+            }
+            finish(tx, &mut inode);
+        }
+        file_system.close().unwrap();
+        image.must_be_sound();
+        kernel_removes_everything(&image.path, 0x5eed).unwrap();
+    }
 }
 
 #[test]
