@@ -515,7 +515,10 @@ fn names_are_found_in_a_directory_of_many_levels() {
     twin.check();
     for name in names.iter().skip(1 << 15) {
         assert!(twin.edit().find(name).unwrap().is_some());
+        twin.remove(name);
     }
+    twin.check();
+    assert!(twin.fork.local.is_some(), "back in the inode");
 }
 
 /// A number that is in a block, or near one that could be: what blocks say of each other.
