@@ -7,6 +7,7 @@
 //! | [`get`] | one attribute by name, by hash |
 //! | [`value`] | values in blocks of their own |
 //! | [`xattr`] | the names and values that Linux shows |
+//! | [`edit`] | setting and removing |
 
 pub mod edit;
 pub mod get;
