@@ -18,6 +18,7 @@ use zerocopy::big_endian::U32;
 use super::{
     free_space::{free_list::FreeListNeeds, reservation::Reservation},
     inode_index::edit::CurrentChunk,
+    reverse_map::WaitingOwners,
     trees::Fingers,
 };
 use crate::{
@@ -33,6 +34,8 @@ pub struct GroupState {
     headers: Option<Box<Headers>>,
     /// The inode chunk that was worked on last.
     pub(crate) current_chunk: Option<CurrentChunk>,
+    /// What the tree of owners is still to be told.
+    pub(crate) waiting_owners: WaitingOwners,
 }
 
 /// What is read from the group's header sectors.
@@ -58,7 +61,8 @@ pub struct Headers {
 impl GroupState {
     /// Of a group whose headers have not been read.
     pub fn new(group: AgNumber) -> Self {
-        Self { group, headers: None, current_chunk: None }
+        let waiting_owners = WaitingOwners::default();
+        Self { group, headers: None, current_chunk: None, waiting_owners }
     }
 
     /// Which group it is.
@@ -146,7 +150,7 @@ impl GroupState {
         Ok((&mut headers.free_list, &mut headers.free_space))
     }
 
-    /// Brings the group's header sectors up to date.
+    /// Brings the group's header sectors up to date. Owners that wait must have been noted before.
     ///
     /// # Errors
     /// The device; damage found when a sector is read again.

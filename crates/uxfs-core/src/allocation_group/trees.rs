@@ -163,6 +163,13 @@ impl<'fs> GroupEdit<'_, 'fs> {
 }
 
 impl<K: GroupTree> GroupHome<'_, '_, K> {
+    /// Whether the free list has too few blocks for one more whole split of this tree.
+    pub fn is_free_list_short(&self) -> Result<bool> {
+        let headers = self.group.state.headers()?;
+        let (_, levels) = K::root(headers);
+        Ok(headers.free_space.free_list_count.get() < levels.saturating_add(1))
+    }
+
     fn count_blocks(&mut self, change: i32) -> Result<()> {
         let features = &self.group.file_system.geometry().features;
         if !K::HAS_OPTIONAL_COUNT || features.ro_compatible.contains(RoCompatible::INODE_BTREE_COUNTS) {

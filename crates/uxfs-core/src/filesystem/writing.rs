@@ -131,13 +131,15 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Brings the trees of inode chunks up to date.
-    fn store_current_chunks(&self) -> Result<()> {
+    /// Has the trees of all groups told what waits in memory: inode chunks, owners.
+    fn settle_groups(&self) -> Result<()> {
         let mut transaction = Transaction::begin(self)?;
         for group in self.geometry.groups() {
             // A group that nobody has touched is left alone.
             if self.group_state(group)?.lock().is_loaded() {
-                transaction.group(group)?.store_current_chunk()?;
+                let mut group = transaction.group(group)?;
+                group.store_current_chunk()?;
+                group.settle_owners()?;
             }
         }
         transaction.commit()
@@ -150,7 +152,7 @@ impl FileSystem {
     /// The device failed; bytes that must not be written. The image is then unfinished.
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
-        self.store_current_chunks()?;
+        self.settle_groups()?;
         let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode);
         for group in &writing.groups {
             group.lock().store(&mut buffers)?;

@@ -40,6 +40,34 @@ pub(crate) fn map<T: OwnerTree>(tree: &mut T, new: Mapping, sharing: Sharing) ->
     replace(tree, old, new, sharing)
 }
 
+/// Gives the blocks of many mappings that nobody shares to their owners, in ascending order. Between two that follow each
+/// other in the tree nothing needs to be looked up.
+#[derive(Debug, Default)]
+pub(crate) struct Ascending {
+    /// The last record, and the one behind it, where that is known.
+    neighbours: Option<(Mapping, Option<Mapping>)>,
+}
+
+impl Ascending {
+    /// Gives the blocks of `new` to its owner. Nothing else may have changed the tree since the last call.
+    pub fn map<T: OwnerTree>(&mut self, tree: &mut T, new: Mapping) -> Result<()> {
+        let known = self.neighbours.take();
+        let known = known.filter(|(left, right)| {
+            left.start < new.start && right.is_none_or(|right| new.start < right.start)
+        });
+        let (left, right) = match known {
+            Some((left, right)) => checked(tree, &new, Some(left), right)?,
+            None => neighbours(tree, &new)?,
+        };
+        let (old, changed) = change::mapped(left, new, right);
+        let is_right_apart = right.is_none_or(|right| !change::continues(&new, &right));
+        if let Some(last) = changed.iter().next().filter(|_| is_right_apart) {
+            self.neighbours = Some((*last, right));
+        }
+        replace(tree, old, changed, Sharing::Exclusive)
+    }
+}
+
 /// Takes the blocks of `gone` from its owner. The record may hold more; file block and flags must agree.
 #[doc(alias = "xfs_rmap_unmap")]
 #[doc(alias = "xfs_rmap_unmap_shared")]
@@ -114,7 +142,16 @@ fn neighbours<T: OwnerTree>(tree: &mut T, new: &Mapping) -> Result<(Option<Mappi
         Some(_) => tree.next()?,
         None => tree.at_or_after(position)?,
     };
-    let (left, right) = (left.map(|record| record.get()), right.map(|record| record.get()));
+    checked(tree, new, left.map(|record| record.get()), right.map(|record| record.get()))
+}
+
+/// The neighbours of a mapping that nobody shares, if they leave room for it.
+fn checked<T: OwnerTree>(
+    tree: &T,
+    new: &Mapping,
+    left: Option<Mapping>,
+    right: Option<Mapping>,
+) -> Result<(Option<Mapping>, Option<Mapping>)> {
     let overlaps = |other: &&Mapping| other.start < new.end() && new.start < other.end();
     if let Some(other) = left.as_ref().filter(overlaps).or(right.as_ref().filter(overlaps)) {
         let Mapping { start, length_blocks, owner, .. } = *new;

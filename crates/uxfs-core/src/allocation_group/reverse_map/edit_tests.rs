@@ -261,6 +261,34 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
+    fn mappings_in_ascending_order_need_few_lookups(steps in steps(3), others in steps(3)) {
+        let (mut model, mut tree) = (OwnerModel::default(), Tree::new());
+        for step in &others {
+            take(step, &mut model, &mut tree, Sharing::Exclusive);
+        }
+        let mut mappings: Vec<Mapping> = Vec::new();
+        for step in &steps {
+            let wanted = step.mapping();
+            if !model.is_any_owned(wanted.start, wanted.length_blocks) {
+                model.map(&wanted);
+                mappings.push(wanted);
+            }
+        }
+        mappings.sort_by_key(|mapping| mapping.start);
+        let mut ascending = Ascending::default();
+        for mapping in &mappings {
+            ascending.map(&mut tree, *mapping).unwrap();
+        }
+        prop_assert_eq!(read(&tree), model.mappings());
+        // What is somebody's is noticed.
+        for mapping in &mappings {
+            let fault = fault_of(ascending.map(&mut tree, *mapping));
+            let is_noticed = matches!(fault, ReverseMapFault::AlreadyOwned { .. });
+            prop_assert!(is_noticed);
+        }
+    }
+
+    #[test]
     fn histories_without_sharing_end_as_the_model_says(steps in steps(3)) {
         let (mut model, mut tree) = (OwnerModel::default(), Tree::new());
         for step in &steps {

@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl<'fs> GroupEdit<'_, 'fs> {
-    /// A cursor in the tree of owners; `None` in a file system without one.
+    /// A cursor in the tree of owners; `None` in a file system without one. Files may have more than the tree has been
+    /// told yet; for all other owners it is complete.
     fn owner_cursor(&mut self) -> Option<GroupCursor<'_, 'fs, ReverseMap>> {
         let has_owners = self.file_system.geometry().features.has_reverse_map();
         has_owners.then(|| self.tree())
@@ -69,15 +70,24 @@ impl<'fs> GroupEdit<'_, 'fs> {
                 let first = Mapping::of_extent_map(start, inode, fork == Fork::Attribute);
                 self.unmap_owner(Mapping { length_blocks, ..first }, Sharing::Exclusive)
             }
-            FreedOwner::Unknown => match self.owner_cursor() {
-                Some(mut cursor) => edit::unmap_unknown(&mut cursor, start, length_blocks),
-                None => Ok(()),
-            },
+            FreedOwner::Unknown => {
+                self.settle_owners()?;
+                match self.owner_cursor() {
+                    Some(mut cursor) => edit::unmap_unknown(&mut cursor, start, length_blocks),
+                    None => Ok(()),
+                }
+            }
         }
     }
 
     /// Does what an intent or deferred work says.
+    #[inline]
     pub(crate) fn change_owner(&mut self, operation: ReverseMapOperation, mapping: Mapping) -> Result<()> {
+        match operation {
+            ReverseMapOperation::Map => return self.map_owner_soon(mapping),
+            ReverseMapOperation::Allocate | ReverseMapOperation::Free => {}
+            _ => self.settle_owners()?,
+        }
         self.ready_free_list()?;
         match operation {
             ReverseMapOperation::Map | ReverseMapOperation::Allocate => {

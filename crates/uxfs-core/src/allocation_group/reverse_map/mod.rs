@@ -4,12 +4,16 @@
 //! |---|---|
 //! | [`change`] | which records a change takes away and what takes their place |
 //! | [`group`] | owners in a group that is being changed |
+//! | [`waiting`] | new owners that are noted together |
 //! | [`edit`] | finding them, with and without other owners of the same blocks |
 
 mod change;
-pub(crate) use change::continues;
 pub(crate) mod edit;
 mod group;
+mod waiting;
+
+pub(crate) use change::continues;
+pub(crate) use waiting::WaitingOwners;
 
 use uxfs_format::{
     btree::reverse_map::{Mapping, ReverseMap},

@@ -1,0 +1,83 @@
+//! Owners that are to be noted together.
+//!
+//! In bulk mode nobody sees the trees before the end, so new owners of blocks that nobody shares may wait in memory, under
+//! the group's lock, until there are some of them: then one cursor notes them all, in the order of the tree, and mostly
+//! within one leaf. Whoever looks in the tree for what files own has them noted first
+//! ([`GroupEdit::settle_owners`]), and so does who closes the file system. Owners that are no files, and extent maps, never
+//! wait and never become one record with a file's contents: they need not care.
+
+use uxfs_format::btree::reverse_map::{Mapping, ReverseMap};
+use uxfs_journal::transaction::Mode;
+
+use super::{change::continues, edit::Ascending};
+use crate::{error::Result, transaction::GroupEdit};
+
+/// How many may wait. A leaf of 4 KiB has room for 168.
+const MOST_WAITING: usize = 128;
+
+/// What is still to be noted of a group.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingOwners {
+    mappings: Vec<Mapping>,
+}
+
+impl WaitingOwners {
+    /// Whether there is nothing.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.mappings.is_empty()
+    }
+}
+
+impl GroupEdit<'_, '_> {
+    /// Notes a new owner of blocks that nobody shares, now or soon.
+    pub(super) fn map_owner_soon(&mut self, mapping: Mapping) -> Result<()> {
+        if !self.file_system.geometry().features.has_reverse_map() {
+            return Ok(());
+        }
+        // A logged transaction must log all that it changes: there this is `map_owner`.
+        match self.buffers.mode() {
+            Mode::Bulk => {}
+        }
+        let waiting = &mut self.state.waiting_owners.mappings;
+        match waiting.last_mut() {
+            Some(last) if continues(last, &mapping) => last.length_blocks += mapping.length_blocks,
+            _ => waiting.push(mapping),
+        }
+        if waiting.len() >= MOST_WAITING { self.settle_owners() } else { Ok(()) }
+    }
+
+    /// Notes all owners that wait.
+    ///
+    /// # Errors
+    /// Blocks that are somebody's already; no space for the tree; damage; the device.
+    pub fn settle_owners(&mut self) -> Result<()> {
+        if self.state.waiting_owners.is_empty() {
+            return Ok(());
+        }
+        let mut mappings = std::mem::take(&mut self.state.waiting_owners.mappings);
+        mappings.sort_unstable_by_key(|mapping| mapping.start);
+        let result = self.note_owners(&mappings);
+        mappings.clear();
+        self.state.waiting_owners.mappings = mappings;
+        result
+    }
+
+    fn note_owners(&mut self, mappings: &[Mapping]) -> Result<()> {
+        let mut rest = mappings;
+        while !rest.is_empty() {
+            self.ready_free_list()?;
+            let mut cursor = self.tree::<ReverseMap>();
+            let mut ascending = Ascending::default();
+            while let Some((mapping, behind)) = rest.split_first() {
+                ascending.map(&mut cursor, *mapping)?;
+                rest = behind;
+                // Each mapping may split a block of every level and put a root above.
+                if cursor.home().is_free_list_short()? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
