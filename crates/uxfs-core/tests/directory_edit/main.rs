@@ -12,7 +12,11 @@ use uxfs_core::{
     error::{Error, OperationError},
     extent_map::edit::map::Mapping,
     filesystem::FileSystem,
-    inode::{FileType, create::NewInode, edit::EditInode},
+    inode::{
+        FileType,
+        create::NewInode,
+        edit::{EditFork, EditInode},
+    },
     transaction::Transaction,
 };
 use uxfs_format::{
@@ -340,6 +344,40 @@ fn two_hundred_thousand_names_and_back() {
     let model = twin.finish();
     drop(file_system);
     judge(&image, &model, "200,000 names, removed");
+}
+
+/// An image can say of two blocks that they lie in one place: nobody must wait for a buffer that he holds.
+#[test]
+fn blocks_in_one_place_are_damage() {
+    require!(Judge::Mkfs);
+    for count in [300, 5_000] {
+        let image = TestImage::new("blocks in one place", 300, &["-n", "parent=0"], TARGETS);
+        let file_system = image.mount_bulk();
+        let mut twin = Twin::new(&file_system);
+        (0..count).for_each(|number| twin.add(number, NameCheck::KnownToBeNew));
+        twin.check();
+        let leaf_start = file_system.geometry().directory_leaf_start();
+        let sound = twin.inode.clone();
+        let whole = sound.data.extents();
+        let first = whole.iter().position(|extent| extent.file_block >= leaf_start).unwrap();
+        for victim in 0..whole.len() {
+            let EditFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
+            fork.extents[victim].start = whole[if victim == first { 0 } else { first }].start;
+            for number in 0..200 {
+                let _ = twin.tx.lookup_name(&mut twin.inode, &name(number));
+            }
+            let new = name(count + victim as u32);
+            let _ =
+                twin.tx.add_name(&mut twin.inode, &new, twin.targets[0], FileType::Regular, NameCheck::Check);
+            twin.inode = sound.clone();
+        }
+        let EditFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
+        fork.extents[0].start = whole[first].start;
+        if count == 300 {
+            let found = twin.tx.lookup_name(&mut twin.inode, &name(1)).unwrap_err();
+            assert!(format!("{found}").contains("lies where another block"), "{found}");
+        }
+    }
 }
 
 /// Free space in single blocks: directory blocks of 64 KiB lie in 16 pieces each.

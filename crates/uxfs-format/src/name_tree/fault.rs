@@ -15,6 +15,12 @@ pub enum NameTreeFault {
         /// Where it should lie.
         block: FileBlock,
     },
+    /// Two blocks of a fork lie in the same place.
+    #[error("file block {block} lies where another block of the fork does")]
+    SharedBlock {
+        /// The second one.
+        block: FileBlock,
+    },
     /// Directories and attributes have no unwritten extents.
     #[error("file block {block} lies in an unwritten extent")]
     UnwrittenBlock {

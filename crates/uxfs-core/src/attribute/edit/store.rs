@@ -148,6 +148,10 @@ impl<'fs> ForkStore<'fs> for AttributeFork<'_, 'fs> {
         Ok(buffer)
     }
 
+    fn sector_of(&self, block: FileBlock) -> Option<Sector> {
+        self.sector(self.index_structure(), block).ok()
+    }
+
     fn create(&mut self, structure: Structure, block: FileBlock) -> Result<EditBuffer> {
         self.map(block, 1)?;
         let sector = self.sector(structure, block)?;

@@ -11,7 +11,11 @@ use uxfs_format::{
 };
 
 use super::{DIRECTORY_CODE, DOTS, Directory, DirectoryStore, Form, names::NameTarget};
-use crate::{error::Result, inode::FileType, name_tree::edit::path::TreePath};
+use crate::{
+    error::Result,
+    inode::FileType,
+    name_tree::edit::{BlockBuffer, path::TreePath},
+};
 
 /// A name that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,14 +197,16 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     /// Compares the entries of a leaf that have the hash.
     fn search_leaf(
         &mut self,
-        bytes: &[u8],
+        buffer: &S::Buffer,
         wanted: &mut Wanted<'_>,
         place_of: impl Fn(usize, DataPointer) -> Place,
     ) -> Result<Option<Found>> {
-        let leaf = LeafBlock::parse(bytes, self.geometry()).map_err(|fault| self.damaged_index(fault))?;
+        let (leaf, held) = (LeafBlock::parse(buffer, self.geometry()), buffer.sector());
+        let leaf = leaf.map_err(|fault| self.damaged_index(fault))?;
         for (index, pointer) in leaf.matches(wanted.hash) {
             let (data_block, offset_bytes) = pointer.split(self.geometry());
-            let buffer = self.store.edit(Structure::DirectoryData, self.data_start(data_block))?;
+            let place = self.data_start(data_block);
+            let buffer = self.store.edit_beside(&[held], Structure::DirectoryData, place)?;
             let entry = DataBlock::parse(&buffer, self.geometry())
                 .and_then(|data| Ok(data.entry_at(offset_bytes)?))
                 .map_err(|fault| self.damaged_data(data_block, fault))?;

@@ -89,7 +89,9 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             return Ok(false);
         }
         let stored = match choice {
-            Choice::Existing(data_block, best) => self.store_entry(data_block, best, entry)?,
+            Choice::Existing(data_block, best) => {
+                self.store_entry(&[buffer.sector()], data_block, best, entry)?
+            }
             Choice::Hole(data_block) | Choice::Behind(data_block) => {
                 drop(buffer);
                 let stored = self.store_in_new_block(data_block, entry)?;
@@ -130,7 +132,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         let stored = match self.store_at_hint(entry)? {
             Some(stored) => stored,
             None => match self.find_room(self.size_of(entry))? {
-                Some((data_block, best)) => self.store_entry(data_block, best, entry)?,
+                Some((data_block, best)) => self.store_entry(&[], data_block, best, entry)?,
                 None => {
                     let hole = self.store.first_hole(FileBlock::new(0));
                     let data_block = u32::try_from(hole.get() >> self.geometry().directory_block_log);

@@ -8,7 +8,7 @@ use uxfs_format::{
         free_index_edit::FreeIndexEdit,
     },
     fault::Structure,
-    units::FileBlock,
+    units::{FileBlock, Sector},
 };
 
 use super::{Directory, DirectoryHint, DirectoryStore, check_data_block, has_room};
@@ -26,14 +26,15 @@ pub(super) struct Stored {
 }
 
 impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
-    /// Puts an entry into a data block which an index says to have room.
+    /// Puts an entry into a data block which an index says to have room. The caller holds the blocks at `held`.
     pub(super) fn store_entry(
         &mut self,
+        held: &[Sector],
         data_block: u32,
         best_bytes: u16,
         entry: &NewEntry<'_>,
     ) -> Result<Stored> {
-        let stored = self.try_to_store(data_block, entry)?;
+        let stored = self.try_to_store(held, data_block, entry)?;
         stored.ok_or_else(|| self.wrong_best(data_block, best_bytes))
     }
 
@@ -44,12 +45,21 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         if !may_have || !self.store.is_mapped(self.data_start(data_block)) {
             return Ok(None);
         }
-        self.try_to_store(data_block, entry)
+        self.try_to_store(&[], data_block, entry)
     }
 
-    fn try_to_store(&mut self, data_block: u32, entry: &NewEntry<'_>) -> Result<Option<Stored>> {
+    fn try_to_store(
+        &mut self,
+        held: &[Sector],
+        data_block: u32,
+        entry: &NewEntry<'_>,
+    ) -> Result<Option<Stored>> {
         let (size_bytes, format) = (self.size_of(entry), self.format);
-        let mut buffer = self.store.edit(Structure::DirectoryData, self.data_start(data_block))?;
+        let (structure, place) = (Structure::DirectoryData, self.data_start(data_block));
+        let mut buffer = match held {
+            [] => self.store.edit(structure, place)?,
+            held => self.store.edit_beside(held, structure, place)?,
+        };
         let mut data = DataEdit::new(buffer.edit(), format);
         let Some(region) = data.room_for(size_bytes) else { return Ok(None) };
         let offset_bytes = data.insert(region, entry);

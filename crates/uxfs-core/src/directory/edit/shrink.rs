@@ -102,7 +102,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             return Ok(());
         }
         let structure = Structure::DirectoryFreeIndex;
-        let buffer = self.store.edit(structure, place)?;
+        let buffer = self.store.edit_beside(&[leaf.sector()], structure, place)?;
         let view = FreeIndexBlock::parse(&buffer, self.geometry())
             .map_err(|fault| self.store.corruption(structure, place, fault))?;
         if !LeafEdit::new(leaf.edit()).become_single(view.bests) {

@@ -111,6 +111,14 @@ impl<'fs> ForkStore<'fs> for DirectoryFork<'_, 'fs> {
         Err(self.corruption(structure, block, HeaderFault::WrongOwner { found, expected }))
     }
 
+    fn sector_of(&self, block: FileBlock) -> Option<Sector> {
+        if let Some((sector, _)) = self.whole_block(block) {
+            return Some(sector);
+        }
+        let pieces = self.transaction.fork_sectors(self.inode, Fork::Data, block, 1).ok()??;
+        pieces.first().map(|(sector, _)| *sector)
+    }
+
     fn create(&mut self, structure: Structure, block: FileBlock) -> Result<EditBuffer> {
         self.reserve(block, 1)?;
         self.create_reserved(structure, block)

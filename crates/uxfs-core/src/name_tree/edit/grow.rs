@@ -3,7 +3,6 @@
 use uxfs_format::{
     name_tree::{
         MAX_LEVEL,
-        fault::NameTreeFault,
         header_edit::{copy_block, neighbours, set_next, set_previous},
         node_edit::NodeEdit,
     },
@@ -28,7 +27,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         }
         let place = path.leaf;
         let (right_place, mut right) = self.create()?;
-        let mut left = self.edit(place)?;
+        let mut left = self.edit_beside(&[right.sector()], place)?;
         let identity = self.store.identity(right.sector());
         let side = self.leaf.split(left.edit(), right.edit(), &identity, hash)?;
         let hashes = [&left, &right].map(|leaf| self.leaf.last_hash(leaf).unwrap_or(hash));
@@ -73,7 +72,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         let depth = parent + 1;
         let place = path.block_at(depth);
         let (right_place, mut right) = self.create()?;
-        let mut left = self.edit(place)?;
+        let mut left = self.edit_beside(&[right.sector()], place)?;
         let level = self.level_of(place, &left)?;
         let identity = self.store.identity(right.sector());
         let mut left_node = NodeEdit::new(left.edit());
@@ -119,15 +118,11 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         right: &mut S::Buffer,
     ) -> Result<()> {
         let (next, _) = neighbours(left);
-        if next == Some(left_place) {
-            let fault = NameTreeFault::NeighbourBack { found: 0, expected: left_place };
-            return Err(self.corruption(left_place, fault));
-        }
         set_next(&mut right.edit(), next);
         set_previous(&mut right.edit(), Some(left_place));
         set_next(&mut left.edit(), Some(right_place));
         if let Some(next) = next {
-            let mut buffer = self.edit(next)?;
+            let mut buffer = self.edit_beside(&[left.sector(), right.sector()], next)?;
             set_previous(&mut buffer.edit(), Some(right_place));
         }
         Ok(())
@@ -138,7 +133,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
     fn grow_root(&mut self, path: &mut TreePath, hash: Option<u32>) -> Result<()> {
         let root_place = self.root();
         let (place, mut child) = self.create()?;
-        let mut root = self.edit(root_place)?;
+        let mut root = self.edit_beside(&[child.sector()], root_place)?;
         let level = self.level_of(root_place, &root)?;
         if level >= MAX_LEVEL {
             return Err(OperationError::NoSpace.into());

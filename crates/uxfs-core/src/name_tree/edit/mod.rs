@@ -82,6 +82,25 @@ pub(crate) trait ForkStore<'fs> {
     /// An existing block, verified, and compared with its owner.
     fn edit(&mut self, structure: Structure, block: FileBlock) -> Result<Self::Buffer>;
 
+    /// Where an existing block begins on the device.
+    fn sector_of(&self, block: FileBlock) -> Option<Sector>;
+
+    /// A further block, for somebody who holds those at `held`. A damaged image can say of two blocks that they lie in
+    /// the same place: who holds the one would wait for ever for the other.
+    fn edit_beside(
+        &mut self,
+        held: &[Sector],
+        structure: Structure,
+        block: FileBlock,
+    ) -> Result<Self::Buffer> {
+        match self.sector_of(block) {
+            Some(sector) if held.contains(&sector) => {
+                Err(self.corruption(structure, block, NameTreeFault::SharedBlock { block }))
+            }
+            _ => self.edit(structure, block),
+        }
+    }
+
     /// Gives a hole a block of zeros.
     fn create(&mut self, structure: Structure, block: FileBlock) -> Result<Self::Buffer>;
 
@@ -210,6 +229,12 @@ impl<'a, 'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'a, S, L> {
     pub(super) fn edit(&mut self, block: FileBlock) -> Result<S::Buffer> {
         let structure = self.store.index_structure();
         self.store.edit(structure, block)
+    }
+
+    /// A block, for somebody who holds those at `held`.
+    pub(super) fn edit_beside(&mut self, held: &[Sector], block: FileBlock) -> Result<S::Buffer> {
+        let structure = self.store.index_structure();
+        self.store.edit_beside(held, structure, block)
     }
 
     /// A new block of the tree: zeros, in the first hole.

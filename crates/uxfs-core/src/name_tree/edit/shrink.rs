@@ -83,7 +83,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
             return Err(self.corruption(place, fault));
         };
         let source = self.edit(place)?;
-        let mut target = self.edit(neighbour)?;
+        let mut target = self.edit_beside(&[source.sector()], neighbour)?;
         let levels = [self.level_of(place, &source)?, self.level_of(neighbour, &target)?];
         if let [expected, found] = levels
             && expected != found
@@ -147,7 +147,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
             let node = self.parse_node(root_place, &root)?;
             let (1, Some(place)) = (node.entries.len(), node.child(0)) else { return Ok(()) };
             let level = node.header.level.get();
-            let child = self.edit(place)?;
+            let child = self.edit_beside(&[root.sector()], place)?;
             let (found, expected) = (self.level_of(place, &child)?, level.saturating_sub(1));
             if found != expected {
                 return Err(self.corruption(place, NameTreeFault::ChildLevel { found, expected }));

@@ -96,13 +96,13 @@ impl<'fs> MemoryFork<'fs> {
         }
     }
 
-    fn sector_of(&self, place: u64) -> Sector {
+    fn sector_of_place(&self, place: u64) -> Sector {
         Sector::new(place * u64::from(self.geometry.sectors_per_block()))
     }
 
     fn buffer(&self, place: u64, bytes: Vec<u8>) -> MemoryBuffer {
         let blocks = Rc::clone(&self.blocks);
-        let sector = self.sector_of(place);
+        let sector = self.sector_of_place(place);
         MemoryBuffer { blocks, place, sector, bytes, dirty: DirtyMap::clean(), is_changed: false }
     }
 
@@ -114,7 +114,7 @@ impl<'fs> MemoryFork<'fs> {
     fn verify_as(&self, structure: Structure, block: FileBlock, bytes: &[u8]) -> Result<()> {
         let mut copy = bytes.to_vec();
         seal(&mut copy, None, self.geometry);
-        let context = VerifyContext { geometry: self.geometry, sector: self.sector_of(block.get()) };
+        let context = VerifyContext { geometry: self.geometry, sector: self.sector_of_place(block.get()) };
         let verified = verify(structure, &copy, &context);
         verified.map_err(|fault| {
             self.blocks.borrow_mut().bytes.insert(block.get(), Some(bytes.to_vec()));
@@ -142,7 +142,7 @@ impl<'fs> MemoryFork<'fs> {
             let Some(bytes) = blocks.bytes.get_mut(&place) else { continue };
             let bytes = bytes.as_mut().expect("nobody holds the block");
             let structure = seal(bytes, None, self.geometry).expect("a magic number");
-            let context = VerifyContext { geometry: self.geometry, sector: self.sector_of(place) };
+            let context = VerifyContext { geometry: self.geometry, sector: self.sector_of_place(place) };
             verify(structure, bytes, &context).unwrap_or_else(|fault| panic!("block {place}: {fault}"));
         }
     }
@@ -206,6 +206,10 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
             self.verify_as(structure, block, &bytes)?;
         }
         Ok(self.buffer(block.get(), bytes))
+    }
+
+    fn sector_of(&self, block: FileBlock) -> Option<Sector> {
+        Some(self.sector_of_place(block.get()))
     }
 
     fn create(&mut self, _: Structure, block: FileBlock) -> Result<MemoryBuffer> {
