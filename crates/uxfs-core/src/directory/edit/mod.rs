@@ -41,6 +41,8 @@ mod room;
 mod shrink;
 mod store;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 use uxfs_format::{
