@@ -38,3 +38,39 @@ impl Drop for Progress {
         self.bar.finish_and_clear();
     }
 }
+
+/// Whether anybody sees progress.
+pub fn is_shown() -> bool {
+    std::io::IsTerminal::is_terminal(&std::io::stderr())
+}
+
+/// Progress of filling an image: files and bytes.
+#[derive(Debug)]
+pub struct Filling {
+    bar: ProgressBar,
+}
+
+impl Filling {
+    /// A line that is empty so far.
+    pub fn start() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+        if let Ok(style) =
+            ProgressStyle::with_template("{spinner} {msg} files, {bytes} {bytes_per_sec} [{elapsed}]")
+        {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+
+    /// Shows what has been done.
+    pub fn show(&self, entries: u64, bytes: u64) {
+        self.bar.set_message(entries.to_string());
+        self.bar.set_position(bytes);
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

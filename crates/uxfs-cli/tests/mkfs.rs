@@ -225,7 +225,6 @@ fn what_is_not_supported_is_said_by_name() {
         (["-m", "uquota"], "quota"),
         (["-l", "logdev=/dev/null"], "another device"),
         (["-m", "crc=0"], "version 4"),
-        (["-p", "somewhere"], "-p"),
     ] {
         fails(&["mkfs", "--size", "1G", options[0], options[1]], &image, 4, name);
         assert!(!image.exists());

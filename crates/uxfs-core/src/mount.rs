@@ -28,6 +28,8 @@ pub struct MountOptions {
     pub generations: Generations,
     /// What time it is for changes that do not bring their own.
     pub clock: Clock,
+    /// Take an image that says that it is not finished, to finish it: [`FileSystem::close`] then says so.
+    pub is_unfinished: bool,
 }
 
 /// Where the generations of new inodes come from. They tell apart the successive files that have one number.
@@ -62,7 +64,7 @@ impl FileSystem {
     /// Not an XFS V5 file system, a damaged one, one with unknown features, or a device error; a log that is dirty,
     /// damaged or external, unless it is to be ignored.
     pub fn mount(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        let superblock = read_superblock(device.as_ref())?;
+        let superblock = read_superblock(device.as_ref(), options.is_unfinished)?;
         let geometry = Geometry::new(&superblock);
         let (needed_bytes, length_bytes) = (geometry.data_size_bytes(), device.size_bytes());
         if length_bytes < needed_bytes {
@@ -93,14 +95,18 @@ fn examine_log(
     }
 }
 
-fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
+fn read_superblock(device: &dyn BlockDevice, is_unfinished: bool) -> Result<Superblock> {
     let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES];
     let length = bytes.len().min(usize::try_from(device.size_bytes()).unwrap_or(usize::MAX));
     bytes.truncate(length);
     device.read(0, &mut bytes)?;
     let verified = Superblock::parse(&bytes).and_then(|(superblock, sector)| {
+        let mut superblock = *superblock;
+        if is_unfinished {
+            superblock.in_progress = 0;
+        }
         superblock.verify(sector, Copy::Primary)?;
-        Ok(*superblock)
+        Ok(superblock)
     });
     verified.map_err(|error| match error {
         SuperblockError::Header(fault) => superblock_corruption(fault).into(),

@@ -95,6 +95,7 @@ const IGNORE: MountOptions = MountOptions {
     cache_budget_bytes: Some(1 << 20),
     generations: Generations::Random,
     clock: Clock::System,
+    is_unfinished: false,
 };
 const HEED: MountOptions = MountOptions { ignore_dirty_log: false, ..IGNORE };
 

@@ -15,6 +15,9 @@ pub const TIME_VARIABLE: &str = "SOURCE_DATE_EPOCH";
 /// "SEED": what mkfs.xfs takes for a random number where numbers must not be random.
 const FIXED_NUMBER: u32 = 0x5345_4544;
 
+/// The uuid of images that are to be reproduced and are given none: version 8, as RFC 9562 has it for such uses.
+const REPRODUCIBLE_UUID: Uuid = Uuid(*b"\x75\x78\x66\x73\x72\x65\x87\x0d\xb5\x63\x69\x62\x6c\x65\x00\x01");
+
 /// Uuid, time and random numbers of a new file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
@@ -54,6 +57,19 @@ pub struct BadTime {
 }
 
 impl Identity {
+    /// Takes chance and the clock out: a fixed number for every generation, 1970 unless a time was given, and a uuid
+    /// that is always the same unless one was given. Two such images of one content are equal; whoever mounts both
+    /// at once gives one of them a uuid of its own.
+    pub fn make_reproducible(&mut self, has_uuid: bool, has_time: bool) {
+        self.numbers = Numbers::Fixed(FIXED_NUMBER);
+        if !has_time {
+            self.now = Timestamp { seconds: 0, nanoseconds: 0 };
+        }
+        if !has_uuid {
+            self.uuid = REPRODUCIBLE_UUID;
+        }
+    }
+
     /// From the environment, as mkfs.xfs takes it; `variable` looks one up. Without a uuid a random one.
     pub fn from_environment<S: AsRef<OsStr>>(
         uuid: Option<Uuid>,

@@ -13,12 +13,14 @@
 //! | [`tree`] | from a source that is asked directory by directory |
 //! | [`stream`] | from archives, also in layers |
 //! | [`entry`] | one file |
+//! | [`adjust`] | what the image is to say other than the source |
 //! | [`data`] | contents on their way into the image |
 //! | [`links`] | files with several names |
 //! | [`report`] | what has been made |
 //! | [`error`] | why it failed |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod adjust;
 pub mod data;
 pub mod entry;
 pub mod error;

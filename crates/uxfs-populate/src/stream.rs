@@ -26,6 +26,7 @@ use uxfs_source::{
 
 use crate::{
     Options,
+    adjust::Adjustments,
     data::DataPool,
     entry::{Builder, Failure},
     error::{Impossible, PopulateError},
@@ -40,13 +41,14 @@ const MAX_DEPTH: usize = uxfs_source::stream::MAX_PATH_BYTES / 2 + 1;
 ///
 /// # Errors
 /// What cannot be read, what XFS cannot hold, no space, the device.
-pub fn populate_streams(
-    file_system: &FileSystem,
-    sources: &mut [&mut dyn StreamSource],
-    options: &Options,
-    progress: &Progress,
+pub fn populate_streams<'a>(
+    file_system: &'a FileSystem,
+    sources: &mut [Box<dyn StreamSource>],
+    adjustments: &'a mut Adjustments,
+    options: &'a Options,
+    progress: &'a Progress,
 ) -> Result<Report, PopulateError> {
-    let mut filling = Filling::start(file_system, options, progress)?;
+    let mut filling = Filling::start(file_system, adjustments, options, progress)?;
     for source in sources.iter_mut() {
         filling.layer.clear();
         while let Some(item) = source.next_item()? {
@@ -65,6 +67,7 @@ struct Level {
 }
 
 struct Filling<'a> {
+    adjustments: &'a mut Adjustments,
     transaction: Transaction<'a>,
     builder: Builder<'a>,
     /// From the root down.
@@ -83,6 +86,7 @@ type Name = (Box<[u8]>, InodeNumber, FileType);
 impl<'a> Filling<'a> {
     fn start(
         file_system: &'a FileSystem,
+        adjustments: &'a mut Adjustments,
         options: &'a Options,
         progress: &'a Progress,
     ) -> Result<Self, PopulateError> {
@@ -96,6 +100,7 @@ impl<'a> Filling<'a> {
         let mut transaction = Transaction::begin(file_system)?;
         let inode = transaction.load_inode(file_system.geometry().root_inode)?;
         Ok(Self {
+            adjustments,
             transaction,
             builder: Builder::new(file_system, options, pool),
             levels: vec![Level { name: Box::default(), inode }],
@@ -122,7 +127,8 @@ impl<'a> Filling<'a> {
     }
 
     fn entry(&mut self, entry: StreamEntry, source: &mut dyn StreamSource) -> Outcome<()> {
-        let StreamEntry { path, metadata, kind } = entry;
+        let StreamEntry { path, mut metadata, kind } = entry;
+        self.adjustments.apply(b"", &path, &kind, &mut metadata)?;
         self.report.attributes += metadata.attributes.len() as u64;
         let Some((parents, name)) = split(&path) else {
             // The root itself.

@@ -18,6 +18,7 @@ use uxfs_source::{
 
 use crate::{
     Options,
+    adjust::Adjustments,
     data::DataPool,
     entry::{Builder, Made},
     error::PopulateError,
@@ -30,13 +31,14 @@ use crate::{
 ///
 /// # Errors
 /// What cannot be read, what XFS cannot hold, no space, the device.
-pub fn populate_tree(
-    file_system: &FileSystem,
+pub fn populate_tree<'a>(
+    file_system: &'a FileSystem,
     source: &mut dyn TreeSource,
-    options: &Options,
-    progress: &Progress,
+    adjustments: &'a mut Adjustments,
+    options: &'a Options,
+    progress: &'a Progress,
 ) -> Result<Report, PopulateError> {
-    let mut filling = Filling::start(file_system, options, progress)?;
+    let mut filling = Filling::start(file_system, adjustments, options, progress)?;
     filling.root(source)?;
     while let Some(batch) = source.next_batch()? {
         filling.batch(batch)?;
@@ -47,6 +49,7 @@ pub fn populate_tree(
 }
 
 struct Filling<'a> {
+    adjustments: &'a mut Adjustments,
     transaction: Transaction<'a>,
     builder: Builder<'a>,
     /// Directories whose own batches are still to come.
@@ -62,6 +65,7 @@ struct Filling<'a> {
 impl<'a> Filling<'a> {
     fn start(
         file_system: &'a FileSystem,
+        adjustments: &'a mut Adjustments,
         options: &'a Options,
         progress: &'a Progress,
     ) -> Result<Self, PopulateError> {
@@ -74,6 +78,7 @@ impl<'a> Filling<'a> {
         };
         let root = file_system.geometry().root_inode;
         Ok(Self {
+            adjustments,
             transaction: Transaction::begin(file_system)?,
             builder: Builder::new(file_system, options, pool),
             pending: HashMap::from([(DirectoryId::ROOT, root)]),
@@ -88,9 +93,11 @@ impl<'a> Filling<'a> {
     /// The root has been made; it gets the attributes of the source's.
     fn root(&mut self, source: &dyn TreeSource) -> Result<(), PopulateError> {
         let mut root = self.transaction.load_inode(self.root)?;
-        let set = self.builder.set_metadata(&mut self.transaction, &mut root, source.root());
+        let mut metadata = source.root().clone();
+        self.adjustments.apply(b"", b"", &Kind::Directory(DirectoryId::ROOT), &mut metadata)?;
+        let set = self.builder.set_metadata(&mut self.transaction, &mut root, &metadata);
         set.map_err(|failure| failure.at(b"", b""))?;
-        self.report.attributes += source.root().attributes.len() as u64;
+        self.report.attributes += metadata.attributes.len() as u64;
         self.transaction.store_inode(&mut root)?;
         Ok(self.transaction.commit()?)
     }
@@ -142,7 +149,8 @@ impl<'a> Filling<'a> {
         path: &[u8],
         entry: Entry,
     ) -> Result<(Box<[u8]>, Option<Made>), PopulateError> {
-        let Entry { name, metadata, kind } = entry;
+        let Entry { name, mut metadata, kind } = entry;
+        self.adjustments.apply(path, &name, &kind, &mut metadata)?;
         let (transaction, builder) = (&mut self.transaction, &mut self.builder);
         if let Some(identity) = metadata.link.filter(|_| !matches!(kind, Kind::Directory(_)))
             && let Some(number) = self.links.find(&identity)

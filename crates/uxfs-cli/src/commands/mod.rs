@@ -27,7 +27,7 @@ pub struct Context {
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Make a file system, with the options of mkfs.xfs
-    Mkfs(mkfs::Arguments),
+    Mkfs(Box<mkfs::Arguments>),
     /// Show sizes, features and counters of a file system
     Info(info::Arguments),
     /// List directories

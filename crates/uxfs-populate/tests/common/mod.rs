@@ -15,6 +15,7 @@ use uxfs_core::{
 };
 use uxfs_populate::{
     Options,
+    adjust::Adjustments,
     report::{Progress, Report},
     stream::populate_streams,
     tree::populate_tree,
@@ -76,13 +77,19 @@ pub fn fill_with(image: &Path, source: &Path, threads: usize, cache_bytes: Optio
     change(image, cache_bytes, |file_system| {
         let options = DirectoryOptions { threads, ..DirectoryOptions::default() };
         let mut source = DirectorySource::open(source, options, Reading::Everything)?;
-        Ok(populate_tree(file_system, &mut source, &how, &Progress::default())?)
+        Ok(populate_tree(file_system, &mut source, &mut Adjustments::default(), &how, &Progress::default())?)
     })
 }
 
 /// Fills an image from archives, one after the other.
-pub fn fill_from_streams(image: &Path, sources: &mut [&mut dyn StreamSource]) -> Result<Report> {
+pub fn fill_from_streams(image: &Path, sources: &mut [Box<dyn StreamSource>]) -> Result<Report> {
     change(image, None, |file_system| {
-        Ok(populate_streams(file_system, sources, &options(2), &Progress::default())?)
+        Ok(populate_streams(
+            file_system,
+            sources,
+            &mut Adjustments::default(),
+            &options(2),
+            &Progress::default(),
+        )?)
     })
 }

@@ -5,6 +5,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
 use clap::ArgAction;
 use uxfs_mkfs::options::{Options, grammar::Group};
 
+use super::source::SourceArguments;
 use crate::{
     failure::{About, Failure},
     text::parse_size,
@@ -23,18 +24,18 @@ bytes.";
 /// Arguments of `uxfs mkfs`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: uxfs mkfs --size 1g -L data disk.img",
+    after_help = "Examples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img",
     long_about = "Make a file system",
-    after_long_help = format!("{LONG_HELP}\n\nExample: uxfs mkfs --size 1g -L data disk.img"),
+    after_long_help = format!("{LONG_HELP}\n\nExamples: uxfs mkfs --size 1g -L data disk.img\n          uxfs mkfs --from directory disk.img"),
     disable_version_flag = true
 )]
 pub struct Arguments {
     /// File or block device
     #[arg(value_name = "IMAGE")]
     pub image: Option<PathBuf>,
-    /// Size of the file system; a file is made or made larger for it
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub size: Option<u64>,
+    /// Size of the file system; a file is made or made larger for it. `fit` takes what the contents need
+    #[arg(long, value_name = "SIZE|fit", value_parser = parse_wanted_size)]
+    pub size: Option<WantedSize>,
     /// Make allocation groups for the size that it will be grown to
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub grow_to: Option<u64>,
@@ -87,9 +88,25 @@ pub struct Arguments {
     /// Print the version
     #[arg(short = 'V', action = ArgAction::SetTrue, overrides_with = "print_version")]
     pub print_version: bool,
+    /// What it is filled with.
+    #[command(flatten)]
+    pub source: SourceArguments,
     /// Take sizes that nobody supports: below 300 MiB, a single group, a log below 64 MiB
     #[arg(long, overrides_with = "unsupported")]
     pub unsupported: bool,
+}
+
+/// What `--size` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WantedSize {
+    /// So many bytes.
+    Bytes(u64),
+    /// What the contents need.
+    Fit,
+}
+
+fn parse_wanted_size(text: &str) -> Result<WantedSize, String> {
+    if text == "fit" { Ok(WantedSize::Fit) } else { parse_size(text).map(WantedSize::Bytes) }
 }
 
 impl Arguments {
@@ -98,7 +115,10 @@ impl Arguments {
         let mut options = Options::default();
         options.allow_unsupported = self.unsupported || is_test_of_linux();
         options.grow_to_bytes = self.grow_to;
-        options.size_bytes = self.size;
+        options.size_bytes = match self.size {
+            Some(WantedSize::Bytes(bytes)) => Some(bytes),
+            Some(WantedSize::Fit) | None => None,
+        };
         let groups = [
             (Group::Block, &self.block),
             (Group::Config, &self.config),

@@ -4,20 +4,36 @@
 //! |---|---|
 //! | [`arguments`] | the command line |
 //! | [`config`] | configuration files, read and written |
+//! | [`source`] | what it is filled with |
+//! | [`filled`] | making and filling in one go |
+//! | [`fit`] | how large it must be |
 
-use std::{io::Write, path::Path};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde_json::json;
+use uxfs_block::device::BlockDevice;
 use uxfs_format::superblock::Superblock;
 use uxfs_mkfs::{
     empty::{self, Written},
-    identity::Identity,
+    identity::{BadTime, Identity, TIME_VARIABLE},
     layout::{Layout, LayoutError, Warning},
     options::{OptionError, Options, grammar::Setting, number::Units},
     summary::Summary,
     target::{FileSize, Target, TargetError},
 };
 
+use uxfs_populate::{adjust::Adjustments, report::Report};
+use uxfs_source::tree::Reading;
+
+use self::{
+    arguments::WantedSize,
+    fit::Fit,
+    source::{Contents, Proto},
+};
 use crate::{
     commands::{Context, info::layout_document},
     failure::{About, Exit, Failure, Outcome},
@@ -26,6 +42,9 @@ use crate::{
 
 mod arguments;
 mod config;
+mod filled;
+mod fit;
+mod source;
 
 pub use arguments::Arguments;
 
@@ -39,44 +58,143 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     }
     let mut options = arguments.options()?;
     config::read_files(&mut options)?;
-    if options.has(Setting::ProtoFile) {
-        return Err(Failure::unsupported("-p: file systems are made empty; there is no filling them yet"));
-    }
     let path = device(arguments, &options)?;
     make(arguments, &options, path, context).about(path.display())
 }
 
 fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context) -> Outcome {
-    let size = file_size(arguments, options)?;
     let is_dry_run = arguments.dry_run || options.has(Setting::ConfigMake);
+    let mut options = options.clone();
+    let (identity, problem) = identity(arguments, &options)?;
+    if let Some(problem) = problem {
+        eprintln!("uxfs: warning: {problem}");
+    }
+    let mut filling = Filling::open(arguments, &options, path, &identity)?;
+    let size = match &mut filling {
+        Some(filling) if is_fitted(arguments, path) => {
+            options.size_bytes = Some(filling.fit(arguments, &options, &identity, path)?);
+            FileSize::Exactly(options.size_bytes.unwrap_or_default())
+        }
+        None if arguments.size == Some(WantedSize::Fit) => {
+            return Err(Failure::usage("--size fit needs --from: what is it to fit?"));
+        }
+        _ => file_size(arguments, &options)?,
+    };
     let mut target = Target::open(path, size, is_dry_run)?;
-    let (layout, warnings) = Layout::resolve(options, target.facts())?;
+    let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
-    // A file that is emptied anyway needs no second word.
-    if !arguments.force && !matches!(size, FileSize::Exactly(_)) {
+    // A file that is emptied anyway needs no second word, unless it is for its contents' sake.
+    if !arguments.force && (filling.is_some() || !matches!(size, FileSize::Exactly(_))) {
         target.refuse_occupied()?;
     }
     if let Some(path) = options.text(Setting::ConfigMake) {
         return config::write_file(&layout, path);
     }
-    let (identity, problem) = Identity::from_environment(options.uuid()?, |name| std::env::var_os(name));
-    if let Some(problem) = problem {
-        eprintln!("uxfs: warning: {problem}");
-    }
     let superblock = layout.superblock(identity.uuid);
     if !context.json {
         print(&superblock, path, arguments.quiet)?;
     }
-    let mut written = Written::default();
+    let (mut written, mut report) = (Written::default(), None);
     if !arguments.dry_run {
         let device = target.prepare(&layout, !arguments.keep)?;
-        written = empty::format(&*device, &layout, &identity)?;
+        match &mut filling {
+            None => written = empty::format(&*device, &layout, &identity)?,
+            Some(filling) => {
+                let (bytes, filled) = filling.make(arguments, &device, &layout, &identity)?;
+                written = bytes;
+                filled::tell_problems(&filled, &filling.name);
+                report = Some(filled);
+            }
+        }
         target.keep();
     }
     if context.json {
-        print_json(&superblock, written, arguments.dry_run)?;
+        print_json(&superblock, written, report.as_ref(), arguments.dry_run)?;
     }
     Ok(Exit::Success)
+}
+
+/// An image is made to fit where that is asked for, or where it is to be filled and no size is known.
+fn is_fitted(arguments: &Arguments, path: &Path) -> bool {
+    match arguments.size {
+        Some(WantedSize::Fit) => true,
+        Some(WantedSize::Bytes(_)) => false,
+        None => !path.exists() || path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0),
+    }
+}
+
+/// Uuid, time and numbers: what makes two images of one content differ, unless they are not to.
+fn identity(arguments: &Arguments, options: &Options) -> Result<(Identity, Option<BadTime>), Failure> {
+    let (mut identity, problem) = Identity::from_environment(options.uuid()?, |name| std::env::var_os(name));
+    if arguments.source.reproducible {
+        identity.make_reproducible(options.uuid()?.is_some(), std::env::var_os(TIME_VARIABLE).is_some());
+    }
+    Ok((identity, problem))
+}
+
+/// What a file system is filled with, opened.
+struct Filling {
+    name: PathBuf,
+    contents: Contents,
+    adjustments: Adjustments,
+    options: uxfs_populate::Options,
+}
+
+impl Filling {
+    fn open(
+        arguments: &Arguments,
+        options: &Options,
+        path: &Path,
+        identity: &Identity,
+    ) -> Result<Option<Self>, Failure> {
+        let proto = options.text(Setting::ProtoFile).map(|proto| Proto {
+            path: Path::new(proto),
+            keeps_access_times: options.switch(Setting::ProtoAccessTime, false),
+            slashes_are_spaces: options.switch(Setting::ProtoSlashesAreSpaces, false),
+            now: identity.now,
+        });
+        if proto.is_none() && !arguments.source.is_given() {
+            return Ok(None);
+        }
+        let name = proto.map(|proto| proto.path.to_path_buf());
+        let name = name.or_else(|| arguments.source.from.first().cloned()).unwrap_or_default();
+        let contents = arguments.source.open(proto.as_ref(), path, Reading::Everything)?;
+        let adjustments = arguments.source.adjustments()?;
+        let options = arguments.source.options(proto.as_ref());
+        Ok(Some(Self { name, contents, adjustments, options }))
+    }
+
+    fn fit(
+        &mut self,
+        arguments: &Arguments,
+        options: &Options,
+        identity: &Identity,
+        path: &Path,
+    ) -> Result<u64, Failure> {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut fit = Fit {
+            mkfs: options,
+            identity,
+            directory: directory.unwrap_or(Path::new(".")),
+            options: self.options,
+            adjustments: &mut self.adjustments,
+            cache_bytes: arguments.source.cache_size,
+            free_percent: arguments.source.free,
+        };
+        fit.size_bytes(&mut self.contents)
+    }
+
+    fn make(
+        &mut self,
+        arguments: &Arguments,
+        device: &Arc<dyn BlockDevice>,
+        layout: &Layout,
+        identity: &Identity,
+    ) -> Result<(Written, Report), Failure> {
+        let cache = arguments.source.cache_size;
+        let Self { contents, adjustments, options, .. } = self;
+        filled::make(device, layout, identity, contents, adjustments, options, cache)
+    }
 }
 
 /// The device is the last argument, or named in the options; not both.
@@ -92,7 +210,7 @@ fn device<'a>(arguments: &'a Arguments, options: &'a Options) -> Result<&'a Path
 
 /// What size the file gets, if it is a file.
 fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failure> {
-    if let Some(bytes) = arguments.size {
+    if let Some(WantedSize::Bytes(bytes)) = arguments.size {
         return Ok(FileSize::AtLeast(bytes));
     }
     if !options.switch(Setting::DataFile, false) {
@@ -129,10 +247,18 @@ fn print(superblock: &Superblock, path: &Path, quiet: bool) -> Result<(), Failur
     Ok(output.finish()?)
 }
 
-fn print_json(superblock: &Superblock, written: Written, dry_run: bool) -> Result<(), Failure> {
+fn print_json(
+    superblock: &Superblock,
+    written: Written,
+    report: Option<&Report>,
+    dry_run: bool,
+) -> Result<(), Failure> {
     let mut document = layout_document(superblock);
     document["written_bytes"] = json!(written.bytes);
     document["dry_run"] = json!(dry_run);
+    if let Some(report) = report {
+        document["contents"] = filled::document(report);
+    }
     let mut output = Output::new();
     output.json(&document)?;
     Ok(output.finish()?)

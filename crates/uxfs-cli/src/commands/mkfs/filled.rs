@@ -1,0 +1,146 @@
+//! A file system that is made and filled in one go.
+//!
+//! The image says that it is unfinished from the first write to the last: whatever goes wrong in between leaves nothing
+//! that looks complete.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use uxfs_block::device::BlockDevice;
+use uxfs_core::{
+    filesystem::FileSystem,
+    mount::{Clock, Generations, MountOptions},
+};
+use uxfs_mkfs::{
+    empty::{self, Written},
+    identity::{Identity, Numbers},
+    layout::Layout,
+};
+use uxfs_populate::{
+    Options,
+    adjust::Adjustments,
+    report::{Progress, Report},
+};
+
+use super::{fit, source::Contents};
+use crate::{failure::Failure, progress};
+
+/// How a new image is mounted while it is filled.
+pub fn mount_options(identity: &Identity, cache_bytes: Option<u64>) -> MountOptions {
+    MountOptions {
+        cache_budget_bytes: cache_bytes,
+        generations: match identity.numbers {
+            Numbers::Fixed(number) => Generations::Fixed(number),
+            Numbers::Random => Generations::Random,
+        },
+        clock: Clock::Fixed(identity.now),
+        is_unfinished: true,
+        ..MountOptions::default()
+    }
+}
+
+/// Makes the file system on `device` and fills it.
+pub fn make(
+    device: &Arc<dyn BlockDevice>,
+    layout: &Layout,
+    identity: &Identity,
+    contents: &mut Contents,
+    adjustments: &mut Adjustments,
+    options: &Options,
+    cache_bytes: Option<u64>,
+) -> Result<(Written, Report), Failure> {
+    // Closing the file system is what finishes it.
+    let _unfinished = empty::begin(&**device, layout, identity)?;
+    let file_system = FileSystem::mount_bulk(Arc::clone(device), &mount_options(identity, cache_bytes))?;
+    let progress = Arc::new(Progress::default());
+    let shown = Shown::start(Arc::clone(&progress));
+    let filled = contents.fill(&file_system, adjustments, options, &progress);
+    drop(shown);
+    let report = match filled {
+        Ok(report) => report,
+        Err(error) if fit::is_full(&error) => {
+            let hint = "the content needs more space than the image has: make it larger, or use --size fit";
+            return Err(Failure::failed(format!("{error}; {hint}")));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    file_system.close()?;
+    let written = Written { bytes: report.written_bytes, requests: 0 };
+    Ok((written, report))
+}
+
+/// Tells of what the source had and the image has not.
+pub fn tell_problems(report: &Report, source: &Path) {
+    for problem in &report.problems {
+        eprintln!("uxfs: {}: {problem}", source.display());
+    }
+    let more = report.problem_count.saturating_sub(report.problems.len() as u64);
+    if more > 0 {
+        eprintln!("uxfs: {}: and {more} more", source.display());
+    }
+    if report.missing_bytes > 0 {
+        eprintln!(
+            "uxfs: {}: files became shorter while they were read: {} bytes are zeros",
+            source.display(),
+            report.missing_bytes
+        );
+    }
+}
+
+/// The report as a document.
+pub fn document(report: &Report) -> Value {
+    json!({
+        "directories": report.directories,
+        "files": report.files,
+        "symlinks": report.symlinks,
+        "special_files": report.special_files,
+        "hard_links": report.hard_links,
+        "attributes": report.attributes,
+        "size_bytes": report.size_bytes,
+        "written_bytes": report.written_bytes,
+        "shared_bytes": report.shared_bytes,
+        "missing_bytes": report.missing_bytes,
+        "problems": report.problem_count,
+    })
+}
+
+/// A thread that shows how far the filling is, on a terminal.
+struct Shown {
+    is_over: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Shown {
+    fn start(counts: Arc<Progress>) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let bar = progress::Filling::start();
+        let show = move || {
+            while !over.load(Relaxed) {
+                bar.show(counts.entries(), counts.bytes());
+                thread::park_timeout(Duration::from_millis(200));
+            }
+        };
+        let thread = if progress::is_shown() { thread::Builder::new().spawn(show).ok() } else { None };
+        Self { is_over, thread }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It only shows numbers.
+            drop(thread.join());
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The smallest image for what it is to hold.
+//!
+//! The content is put, without the bytes of its files, into a scratch image that is large enough; what it takes there
+//! says how large the real one must be. That size is tried in the same way before it is used.
+
+use std::{path::Path, sync::Arc};
+
+use uxfs_block::{device::BlockDevice, engine};
+use uxfs_core::{
+    allocation_group::free_space::reservation::Reservation,
+    error::{Error, OperationError},
+    filesystem::FileSystem,
+};
+use uxfs_mkfs::{
+    empty,
+    identity::Identity,
+    layout::{DeviceFacts, Layout},
+    options::Options as MkfsOptions,
+};
+use uxfs_populate::{Options, adjust::Adjustments, error::PopulateError, report::Progress};
+use uxfs_source::tree::Reading;
+
+use super::{filled, source::Contents};
+use crate::failure::Failure;
+
+/// Below this nobody supports a file system.
+const LEAST_SUPPORTED_BYTES: u64 = 300 << 20;
+/// Below this there is none.
+const LEAST_BYTES: u64 = 16 << 20;
+/// Sizes are multiples of this.
+const STEP_BYTES: u64 = 1 << 20;
+/// Where the first attempt measures.
+const FIRST_SCRATCH_BYTES: u64 = 1 << 40;
+const LARGEST_SCRATCH_BYTES: u64 = 8 << 40;
+const MOST_ATTEMPTS: u32 = 12;
+
+/// What a size is looked for.
+pub struct Fit<'a> {
+    /// What the file system is to be.
+    pub mkfs: &'a MkfsOptions,
+    /// Time and numbers.
+    pub identity: &'a Identity,
+    /// Where scratch files may lie.
+    pub directory: &'a Path,
+    /// How it will be filled.
+    pub options: Options,
+    /// What is changed on the way.
+    pub adjustments: &'a mut Adjustments,
+    /// Memory for metadata.
+    pub cache_bytes: Option<u64>,
+    /// Share that stays free.
+    pub free_percent: u64,
+}
+
+impl Fit<'_> {
+    /// The size in bytes. The contents are at their beginning again afterwards.
+    pub fn size_bytes(&mut self, contents: &mut Contents) -> Result<u64, Failure> {
+        contents.restart(Reading::Metadata)?;
+        let content_blocks = self.measure(contents)?;
+        let mut size_bytes = self.size_for(content_blocks)?;
+        for _ in 0..MOST_ATTEMPTS {
+            contents.restart(Reading::Metadata)?;
+            match self.try_size(contents, size_bytes)? {
+                Some(_) => {
+                    contents.restart(Reading::Everything)?;
+                    return Ok(size_bytes);
+                }
+                // What is left over in each group was more than thought.
+                None => size_bytes = (size_bytes + size_bytes / 64).next_multiple_of(STEP_BYTES),
+            }
+        }
+        Err(Failure::failed("no size was found that holds the content"))
+    }
+
+    /// Blocks that the content takes in an image with room to spare.
+    fn measure(&mut self, contents: &mut Contents) -> Result<u64, Failure> {
+        let mut scratch_bytes = FIRST_SCRATCH_BYTES;
+        loop {
+            if let Some(blocks) = self.try_size(contents, scratch_bytes)? {
+                return Ok(blocks);
+            }
+            if scratch_bytes >= LARGEST_SCRATCH_BYTES {
+                return Err(Failure::failed(
+                    "the content does not fit into 8 TiB: say how large the image is",
+                ));
+            }
+            scratch_bytes = LARGEST_SCRATCH_BYTES;
+            contents.restart(Reading::Metadata)?;
+        }
+    }
+
+    /// Blocks that the content takes in an image of `size_bytes`; nothing where it does not fit.
+    fn try_size(&mut self, contents: &mut Contents, size_bytes: u64) -> Result<Option<u64>, Failure> {
+        let layout = self.layout(size_bytes)?;
+        let file = tempfile::NamedTempFile::new_in(self.directory)
+            .map_err(|error| Failure::failed(format!("no scratch file beside the image: {error}")))?;
+        file.as_file()
+            .set_len(size_bytes)
+            .map_err(|error| Failure::failed(format!("no scratch file of {size_bytes} bytes: {error}")))?;
+        let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
+        let device: Arc<dyn BlockDevice> = engine::open(file.path(), &options).map_err(Error::from)?;
+        let _unfinished = empty::begin(&*device, &layout, self.identity)?;
+        let mount = filled::mount_options(self.identity, self.cache_bytes);
+        let file_system = FileSystem::mount_bulk(device.clone(), &mount)?;
+        let before = file_system.free_blocks();
+        let options = Options { writes_contents: false, ..self.options };
+        match contents.fill(&file_system, self.adjustments, &options, &Progress::default()) {
+            Ok(_) => Ok(Some(before.saturating_sub(file_system.free_blocks()))),
+            Err(error) if is_full(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The first size whose free blocks, without those that groups keep for themselves, hold the content and leave
+    /// the share that is to be free.
+    fn size_for(&self, content_blocks: u64) -> Result<u64, Failure> {
+        let is_small_allowed = self.mkfs.allow_unsupported;
+        let mut size_bytes = if is_small_allowed { LEAST_BYTES } else { LEAST_SUPPORTED_BYTES };
+        loop {
+            let (room_blocks, block_bytes) = match self.layout(size_bytes) {
+                Ok(layout) if is_checkable(&layout, self.mkfs) => {
+                    (room(&layout), u64::from(layout.geometry().block_size_bytes))
+                }
+                // Too small for this geometry.
+                Ok(_) | Err(_) if size_bytes < LEAST_SUPPORTED_BYTES => {
+                    size_bytes += 4 * STEP_BYTES;
+                    continue;
+                }
+                Ok(layout) => (room(&layout), u64::from(layout.geometry().block_size_bytes)),
+                Err(error) => return Err(error),
+            };
+            let wanted_blocks = content_blocks.saturating_mul(100).div_ceil(100 - self.free_percent);
+            if room_blocks >= wanted_blocks {
+                return Ok(size_bytes);
+            }
+            let missing_bytes = (wanted_blocks - room_blocks).saturating_mul(block_bytes);
+            size_bytes = size_bytes.saturating_add(missing_bytes).next_multiple_of(STEP_BYTES);
+        }
+    }
+
+    fn layout(&self, size_bytes: u64) -> Result<Layout, Failure> {
+        let mut options = self.mkfs.clone();
+        options.size_bytes = Some(size_bytes);
+        Ok(Layout::resolve(&options, &DeviceFacts::file(size_bytes))?.0)
+    }
+}
+
+/// With a single group `xfs_repair` has nothing to compare the superblock with, and refuses to look at it. Images that
+/// will be grown get more groups then.
+fn is_checkable(layout: &Layout, options: &MkfsOptions) -> bool {
+    layout.geometry().ag_count > 1 || options.grow_to_bytes.is_some()
+}
+
+/// Whether the image is full.
+pub fn is_full(error: &PopulateError) -> bool {
+    matches!(
+        error,
+        PopulateError::At { error: Error::Operation(OperationError::NoSpace), .. }
+            | PopulateError::Image(Error::Operation(OperationError::NoSpace))
+    )
+}
+
+/// Blocks for files in an empty image.
+fn room(layout: &Layout) -> u64 {
+    let geometry = layout.geometry();
+    let in_group = |group| {
+        let free = u64::from(layout.space(group).free_blocks());
+        let kept = Reservation::new(&geometry, uxfs_format::units::AgNumber::new(group));
+        let kept = u64::from(kept.reference_count_blocks)
+            + u64::from(kept.free_inode_blocks)
+            + u64::from(kept.reverse_map_blocks);
+        free.saturating_sub(kept)
+    };
+    (0..geometry.ag_count).map(in_group).sum()
+}

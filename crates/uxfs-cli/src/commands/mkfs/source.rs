@@ -1,0 +1,242 @@
+//! What a new file system is filled with, and how: the part of the command line that mkfs.xfs has not.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use uxfs_core::filesystem::FileSystem;
+use uxfs_populate::{
+    Options,
+    adjust::Adjustments,
+    error::PopulateError,
+    report::{Progress, Report},
+    stream::populate_streams,
+    tree::populate_tree,
+};
+use uxfs_source::{
+    directory::{DirectoryOptions, FileIdentity},
+    entry::Timestamp,
+    error::SourceError,
+    labels::Labels,
+    layers::Layers,
+    manifest::Overlay,
+    open::{Source, SourceOptions},
+    owner_map::OwnerMap,
+    protofile::{ProtofileOptions, ProtofileSource},
+    stream::StreamSource,
+    tar::TarOptions,
+    tree::Reading,
+};
+
+use crate::{failure::Failure, text::parse_size};
+
+/// What to fill it with.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Contents")]
+pub struct SourceArguments {
+    /// Fill it from a directory, an archive (tar, also packed with gzip, zstd or xz; `-` for standard input) or a manifest
+    /// (mtree, composefs dump); several are layers, one over the other, as container images have them
+    #[arg(long, value_name = "SOURCE")]
+    pub from: Vec<PathBuf>,
+    /// Leave out what cannot be read, and list it
+    #[arg(long)]
+    skip_unreadable: bool,
+    /// Leave directories on other file systems empty
+    #[arg(long)]
+    one_file_system: bool,
+    /// Keep the source's access times; otherwise all are the time at which the image is made
+    #[arg(long)]
+    atime: bool,
+    /// Map owners: FROM:TO[:COUNT], LOW-HIGH:TO or *:TO, with u: or g: before for users or groups alone, between commas, or
+    /// a file of such rules
+    #[arg(long, value_name = "RULES|FILE")]
+    owner_map: Option<String>,
+    /// Owners, modes, times and attributes by path from an mtree manifest or composefs dump
+    #[arg(long, value_name = "FILE", visible_alias = "mode-map")]
+    manifest: Option<PathBuf>,
+    /// SELinux labels by path, from a file_contexts file
+    #[arg(long, value_name = "FILE")]
+    file_contexts: Vec<PathBuf>,
+    /// Keep this share free in an image that is made to fit
+    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = parse_percent)]
+    pub free: u64,
+    /// Make equal images of equal sources: the uuid from what is asked for, the time from SOURCE_DATE_EPOCH or 1970
+    #[arg(long)]
+    pub reproducible: bool,
+    /// Threads that read and copy; the image is the same for any number [default: one for each processor]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Memory for metadata on its way into the image [default: 256M, or less where memory is scarce]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub cache_size: Option<u64>,
+}
+
+fn parse_percent(text: &str) -> Result<u64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    number
+        .parse()
+        .ok()
+        .filter(|percent| *percent < 100)
+        .ok_or_else(|| format!("`{text}` is not a share such as 10%, below 100%"))
+}
+
+/// Sources that have been opened.
+pub enum Contents {
+    /// One that is asked, or told, as a whole.
+    One(Source),
+    /// Streams in turn, where they cannot be read twice.
+    Streams(Vec<Box<dyn StreamSource>>),
+}
+
+impl SourceArguments {
+    /// Whether there is anything to fill the file system with.
+    pub fn is_given(&self) -> bool {
+        !self.from.is_empty()
+    }
+
+    /// Opens all that is named. `image` is left out where it lies in the source itself.
+    pub fn open(
+        &self,
+        proto: Option<&Proto<'_>>,
+        image: &Path,
+        reading: Reading,
+    ) -> Result<Contents, Failure> {
+        if let Some(proto) = proto.filter(|proto| !proto.path.is_dir()) {
+            let options = ProtofileOptions {
+                time: Timestamp { seconds: proto.now.seconds, nanoseconds: proto.now.nanoseconds },
+                access_times: proto.keeps_access_times,
+                slashes_are_spaces: proto.slashes_are_spaces,
+            };
+            let source = ProtofileSource::open(proto.path, options)?;
+            return Ok(Contents::One(Source::Stream(Box::new(source))));
+        }
+        let paths: Vec<&Path> =
+            proto.map(|proto| proto.path).into_iter().chain(self.from.iter().map(PathBuf::as_path)).collect();
+        let options = self.source_options(image, paths.len() > 1);
+        if let [path] = paths.as_slice() {
+            return Ok(Contents::One(Source::open(path, &options, reading)?));
+        }
+        let mut streams = Vec::with_capacity(paths.len());
+        for path in &paths {
+            match Source::open(path, &options, reading)? {
+                Source::Stream(stream) => streams.push(stream),
+                Source::Tree(_) => {
+                    let message = format!("{}: a directory cannot be one of several layers", path.display());
+                    return Err(Failure::usage(message));
+                }
+            }
+        }
+        // Layers that can be read twice are laid over each other before anything is made.
+        if paths.iter().all(|path| path.is_file()) {
+            return Ok(Contents::One(Source::Stream(Box::new(Layers::new(streams)?))));
+        }
+        Ok(Contents::Streams(streams))
+    }
+
+    fn source_options(&self, image: &Path, is_layered: bool) -> SourceOptions {
+        let mut directory = DirectoryOptions {
+            skip_unreadable: self.skip_unreadable,
+            one_file_system: self.one_file_system,
+            exclude: image_identity(image),
+            ..DirectoryOptions::default()
+        };
+        if let Some(threads) = self.threads {
+            directory.threads = threads.max(1);
+        }
+        let tar = TarOptions { whiteouts: is_layered, ..TarOptions::default() };
+        SourceOptions { directory, tar, ..SourceOptions::default() }
+    }
+
+    /// Reads what changes the sources' metadata.
+    pub fn adjustments(&self) -> Result<Adjustments, Failure> {
+        let owners = match &self.owner_map {
+            None => OwnerMap::default(),
+            Some(rules) if Path::new(rules).is_file() => {
+                let text = std::fs::read_to_string(rules)
+                    .map_err(|error| Failure::failed(format!("{rules}: cannot read it: {error}")))?;
+                OwnerMap::parse(rules, &text)?
+            }
+            Some(rules) => OwnerMap::parse("--owner-map", rules)?,
+        };
+        let overlay = self.manifest.as_deref().map(Overlay::open).transpose()?;
+        let paths: Vec<&Path> = self.file_contexts.iter().map(PathBuf::as_path).collect();
+        let labels = if paths.is_empty() { None } else { Some(Labels::open(&paths)?) };
+        Ok(Adjustments { owners, overlay, labels })
+    }
+
+    /// How the file system is filled.
+    pub fn options(&self, proto: Option<&Proto<'_>>) -> Options {
+        let mut options = Options {
+            keeps_access_times: self.atime || proto.is_some_and(|proto| proto.keeps_access_times),
+            ..Options::default()
+        };
+        if let Some(threads) = self.threads {
+            options.threads = threads.max(1);
+        }
+        options
+    }
+}
+
+/// What `-p` asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Proto<'a> {
+    /// A directory, or a prototype file.
+    pub path: &'a Path,
+    /// `atime=1`.
+    pub keeps_access_times: bool,
+    /// `slashes_are_spaces=1`.
+    pub slashes_are_spaces: bool,
+    /// The time of files that a prototype file names.
+    pub now: uxfs_core::inode::Timestamp,
+}
+
+/// The image itself: it may lie in the tree that it is filled from.
+fn image_identity(image: &Path) -> Vec<FileIdentity> {
+    File::open(image).and_then(FileIdentity::of).into_iter().collect()
+}
+
+impl Contents {
+    /// Fills a file system.
+    pub fn fill(
+        &mut self,
+        file_system: &FileSystem,
+        adjustments: &mut Adjustments,
+        options: &Options,
+        progress: &Progress,
+    ) -> Result<Report, PopulateError> {
+        match self {
+            Self::One(Source::Tree(tree)) => {
+                populate_tree(file_system, &mut **tree, adjustments, options, progress)
+            }
+            Self::One(Source::Stream(stream)) => {
+                populate_streams(file_system, std::slice::from_mut(stream), adjustments, options, progress)
+            }
+            Self::Streams(streams) => populate_streams(file_system, streams, adjustments, options, progress),
+        }
+    }
+
+    /// Begins again.
+    pub fn restart(&mut self, reading: Reading) -> Result<(), SourceError> {
+        match self {
+            Self::One(Source::Tree(tree)) => tree.restart(reading),
+            Self::One(Source::Stream(stream)) => stream.restart(reading),
+            Self::Streams(streams) => streams.iter_mut().try_for_each(|stream| stream.restart(reading)),
+        }
+    }
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<PopulateError> for Failure {
+    fn from(error: PopulateError) -> Self {
+        match error {
+            PopulateError::Image(error) => error.into(),
+            error => Self::failed(error.to_string()),
+        }
+    }
+}

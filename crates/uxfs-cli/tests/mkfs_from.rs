@@ -1,0 +1,250 @@
+//! `uxfs mkfs --from`: the command as people use it, and what the judges say of its images.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    os::unix::fs::{FileExt, PermissionsExt, symlink},
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, SystemTime},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use uxfs_testkit::{
+    judges::{self, Judge},
+    verdict::{holds_the_same, kernel_removes_everything, repair_is_silent},
+};
+
+fn uxfs(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    command.args(arguments).env("SOURCE_DATE_EPOCH", "1700000000").env("DETERMINISTIC_SEED", "1");
+    command.output().unwrap()
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = uxfs(arguments);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {words}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Files of several sizes, holes, links; as whoever runs the test.
+fn tree(root: &Path) {
+    fs::create_dir_all(root.join("folder/deeper")).unwrap();
+    for number in 0..200_usize {
+        fs::write(root.join(format!("folder/file-{number}")), vec![number as u8; number * 500]).unwrap();
+    }
+    fs::write(root.join("large"), vec![7; 3_000_000]).unwrap();
+    let sparse = fs::File::create(root.join("sparse")).unwrap();
+    sparse.write_all_at(b"end", 50_000_000).unwrap();
+    fs::hard_link(root.join("large"), root.join("folder/deeper/same")).unwrap();
+    symlink("folder/file-1", root.join("link")).unwrap();
+    fs::set_permissions(root.join("folder"), fs::Permissions::from_mode(0o2750)).unwrap();
+    // Reading leaves access times alone that lie behind all others.
+    let far = fs::FileTimes::new().set_accessed(SystemTime::now() + Duration::from_secs(3600));
+    let mut paths = vec![root.to_path_buf()];
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            paths.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        if !path.is_symlink() {
+            fs::File::open(&path).unwrap().set_times(far).unwrap();
+        }
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+const JUDGES: [Judge; 3] = [Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
+
+#[test]
+fn a_new_image_fits_its_content() {
+    if !judges::all_present(&JUDGES, "a_new_image_fits_its_content") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let (source, image) = (folder.path().join("source"), folder.path().join("image"));
+    tree(&source);
+    let document = succeeds(&["--json", "mkfs", "--atime", "--from", text(&source), text(&image)]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["contents"]["files"], 202);
+    assert_eq!(document["contents"]["hard_links"], 1);
+    holds_the_same(&image, &source).unwrap();
+    kernel_removes_everything(&image, 5).unwrap();
+    // Nearly nothing is left over where nothing is to be left.
+    let (fit, unsupported) = (folder.path().join("fit"), "--unsupported");
+    succeeds(&[
+        "mkfs",
+        "-q",
+        unsupported,
+        "--size",
+        "fit",
+        "--free",
+        "0",
+        "--from",
+        text(&source),
+        text(&fit),
+    ]);
+    repair_is_silent(&fit).unwrap();
+    let listing = succeeds(&["ls", "-R", text(&fit)]);
+    assert!(listing.contains("file-199") && listing.contains("same"));
+    judges::judged("kernel and xfs_repair", "mkfs --from, sizes that fit");
+}
+
+#[test]
+fn archives_hold_the_same() {
+    if !judges::all_present(
+        &[Judge::GnuTar, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel],
+        "archives_hold_the_same",
+    ) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let (source, archive) = (folder.path().join("source"), folder.path().join("archive.tar"));
+    tree(&source);
+    let tar = Judge::GnuTar
+        .command()
+        .args([
+            "--format=pax",
+            "--sparse",
+            "--xattrs",
+            "--atime-preserve=system",
+            "-C",
+            text(&source),
+            "-cf",
+            text(&archive),
+            ".",
+        ])
+        .status();
+    assert!(tar.unwrap().success());
+    let image = folder.path().join("image");
+    succeeds(&["mkfs", "-q", "--from", text(&archive), "--atime", "--size", "400M", text(&image)]);
+    holds_the_same(&image, &source).unwrap();
+    // A pipe, packed.
+    let packed = fs::File::create(folder.path().join("packed.zst")).unwrap();
+    let packing = Command::new("gzip").arg("-c").arg(&archive).stdout(packed).status().unwrap();
+    assert!(packing.success());
+    let piped = folder.path().join("piped");
+    let status = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+        .args(["mkfs", "-q", "--from", "-", "--atime", "--size", "400M", text(&piped)])
+        .stdin(Stdio::from(fs::File::open(folder.path().join("packed.zst")).unwrap()))
+        .status()
+        .unwrap();
+    assert!(status.success());
+    holds_the_same(&piped, &source).unwrap();
+    judges::judged("kernel and xfs_repair", "mkfs --from an archive and a packed pipe");
+}
+
+#[test]
+fn later_layers_take_away_and_replace() {
+    if !judges::all_present(&[Judge::GnuTar, Judge::XfsRepair], "later_layers_take_away_and_replace") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let layer = |name: &str, make: &dyn Fn(&Path)| {
+        let root = folder.path().join(name);
+        fs::create_dir(&root).unwrap();
+        make(&root);
+        let archive = folder.path().join(format!("{name}.tar"));
+        let tar = Judge::GnuTar.command().args(["-C", text(&root), "-cf", text(&archive), "."]).status();
+        assert!(tar.unwrap().success());
+        archive
+    };
+    let first = layer("first", &|root| {
+        fs::create_dir_all(root.join("opaque/below")).unwrap();
+        fs::create_dir_all(root.join("gone/below")).unwrap();
+        for path in ["kept", "replaced", "removed", "opaque/old", "opaque/below/old", "gone/below/file"] {
+            fs::write(root.join(path), "first").unwrap();
+        }
+    });
+    let second = layer("second", &|root| {
+        fs::create_dir(root.join("opaque")).unwrap();
+        for path in ["replaced", "opaque/new", ".wh.removed", ".wh.gone", "opaque/.wh..wh..opq"] {
+            fs::write(root.join(path), if path.contains(".wh.") { "" } else { "second" }).unwrap();
+        }
+    });
+    let expected = [("kept", "first"), ("replaced", "second"), ("opaque/new", "second")];
+    let check = |image: &Path| {
+        repair_is_silent(image).unwrap();
+        let listing = succeeds(&["ls", "-R", text(image)]);
+        assert!(!listing.contains("removed") && !listing.contains("gone"), "{listing}");
+        assert!(
+            !listing.contains("old") && !listing.contains("below") && !listing.contains(".wh."),
+            "{listing}"
+        );
+        for (path, content) in expected {
+            assert_eq!(succeeds(&["cat", text(image), path]), content, "{path}");
+        }
+    };
+    let image = folder.path().join("image");
+    succeeds(&[
+        "mkfs",
+        "-q",
+        "--size",
+        "400M",
+        "--from",
+        text(&first),
+        "--from",
+        text(&second),
+        text(&image),
+    ]);
+    check(&image);
+    // From a pipe nothing can be looked at twice: what later layers take away is removed from the image.
+    let piped = folder.path().join("piped");
+    let status = Command::new(env!("CARGO_BIN_EXE_uxfs"))
+        .args(["mkfs", "-q", "--size", "400M", "--from", text(&first), "--from", "-", text(&piped)])
+        .stdin(Stdio::from(fs::File::open(&second).unwrap()))
+        .status()
+        .unwrap();
+    assert!(status.success());
+    check(&piped);
+    judges::judged("xfs_repair", "mkfs --from layers, from files and a pipe");
+}
+
+#[test]
+fn metadata_is_changed_on_the_way_and_runs_agree() {
+    let folder = TempDir::new().unwrap();
+    let (source, manifest) = (folder.path().join("source"), folder.path().join("manifest"));
+    tree(&source);
+    fs::write(&manifest, "#mtree\n./large type=file mode=0600 uid=77 gid=88\n").unwrap();
+    let make = |name: &str, threads: &str| {
+        let image = folder.path().join(name);
+        let arguments = ["--size", "400M", "--owner-map", "*:4000", "--manifest", text(&manifest)];
+        let arguments = [&["mkfs", "-q", "--reproducible", "--threads", threads][..], &arguments].concat();
+        succeeds(&[&arguments[..], &["--from", text(&source), text(&image)]].concat());
+        image
+    };
+    let image = make("one", "1");
+    let stat = |path: &str| -> Value {
+        serde_json::from_str(&succeeds(&["--json", "stat", text(&image), path])).unwrap()
+    };
+    assert_eq!((&stat("large")["uid"], &stat("large")["gid"]), (&77.into(), &88.into()));
+    assert_eq!(stat("folder/file-7")["uid"], 4000);
+    let first = fs::read(&image).unwrap();
+    assert!(first == fs::read(make("two", "3")).unwrap(), "two runs differ");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_leaves_nothing_whole() {
+    let folder = TempDir::new().unwrap();
+    let (source, image) = (folder.path().join("source"), folder.path().join("image"));
+    tree(&source);
+    let fails = |arguments: &[&str], saying: &str| {
+        let output = uxfs(arguments);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && words.contains(saying), "{arguments:?}: {words}");
+    };
+    fails(&["mkfs", "--size", "fit", text(&image)], "--from");
+    fails(&["mkfs", "--from", "/nowhere", "--size", "1G", text(&image)], "/nowhere");
+    assert!(!image.exists());
+    fs::File::create(source.join("too-much")).unwrap().write_all_at(&vec![1; 260 << 20], 0).unwrap();
+    fails(&["mkfs", "-q", "--from", text(&source), "--size", "300M", text(&image)], "too-much");
+    assert!(!image.exists(), "a new image that was not finished does not stay");
+    fs::File::create(&image).unwrap().set_len(300 << 20).unwrap();
+    fails(&["mkfs", "-q", "--from", text(&source), text(&image)], "--size fit");
+    let info = uxfs(&["info", text(&image)]);
+    assert!(!info.status.success(), "an image that is there says that it is unfinished");
+}
