@@ -179,6 +179,18 @@ fn judge(image: &TestImage, model: &BTreeMap<Vec<u8>, InodeNumber>, what: &str) 
     judged("kernel", &format!("{what}: {} names", model.len()));
 }
 
+/// Linux finds everything where it would have put it, and joins and frees what we made.
+fn emptied_by_the_kernel(image: &TestImage, kind: &str) {
+    if !Judge::Kernel.is_present() || kind == CASE_FOLDED {
+        return;
+    }
+    let copy = image.path.with_extension("copy");
+    fs::copy(&image.path, &copy).unwrap();
+    let removed = kernel_removes_everything(&copy, 7).unwrap_or_else(|error| panic!("{kind}: {error:#}"));
+    judged("kernel", &format!("{kind}: {removed} names removed"));
+    fs::remove_file(&copy).unwrap();
+}
+
 /// Numbers below `count`, each once, in an order that looks random.
 fn shuffled(count: u32) -> impl Iterator<Item = u32> {
     let whole = count.next_power_of_two();
@@ -215,13 +227,7 @@ fn names_come_and_go_in_every_form() {
         let model = twin.finish();
         drop(file_system);
         judge(&image, &model, &format!("{kind}, grown, shrunk and grown"));
-        if Judge::Kernel.is_present() && *kind != CASE_FOLDED {
-            // Linux finds everything where it would have put it, and joins and frees what we made.
-            let copy = image.path.with_extension("copy");
-            fs::copy(&image.path, &copy).unwrap();
-            kernel_removes_everything(&copy, u64::from(*count)).unwrap();
-            fs::remove_file(&copy).unwrap();
-        }
+        emptied_by_the_kernel(&image, kind);
 
         let file_system = image.mount_bulk();
         let mut twin = Twin::again(&file_system, model);
@@ -314,6 +320,7 @@ fn all_names_at_once() {
             let model = twin.finish();
             drop(file_system);
             judge(&image, &model, &format!("{kind}, {count} names at once"));
+            emptied_by_the_kernel(&image, kind);
         }
     }
 }
