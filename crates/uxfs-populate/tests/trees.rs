@@ -149,7 +149,7 @@ fn walk(root: &Path) -> Vec<std::path::PathBuf> {
     all
 }
 
-/// The extremes, as large as a test may be; `cargo xtask build-extremes` has them at full size.
+/// The extremes, as large as a test may be; `cargo xtask extremes` has them at full size.
 #[test]
 fn extremes() {
     if !judges::all_present(&JUDGES, "extremes") {

@@ -112,7 +112,8 @@ struct Shared {
 }
 
 impl DataPool {
-    /// Starts `threads` threads, at least one.
+    /// Starts `threads` threads, at least one; only one where the device is a file: Linux lets one thread at a time write
+    /// to a file, and the others would burn their time waiting for it.
     ///
     /// # Errors
     /// None could be started.
@@ -129,7 +130,9 @@ impl DataPool {
             failed: Mutex::new(None),
         });
         let mut pool = Self { shared, threads: Vec::with_capacity(threads) };
-        for number in 0..threads.max(1) {
+        let is_file = pool.shared.device.identity().is_some_and(|identity| identity.inode.is_some());
+        let threads = if is_file { 1 } else { threads.max(1) };
+        for number in 0..threads {
             let shared = Arc::clone(&pool.shared);
             let builder = thread::Builder::new().name(format!("copy-{number}"));
             match builder.spawn(move || shared.run()) {
