@@ -2,6 +2,7 @@
 
 mod bench;
 mod diff_walk;
+mod extremes;
 mod field_fuzz;
 mod fuzz;
 mod golden_images;
@@ -33,6 +34,8 @@ enum Arguments {
     /// Measure uxfs beside its rivals in the same run (needs root)
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Fill images with a million files, names and more, and have them judged (needs root)
+    Extremes(extremes::Arguments),
     /// Damage every field of every structure in eight ways and read: nothing may panic, hang or take much memory
     FieldFuzz(field_fuzz::Arguments),
     /// Coverage-guided fuzzing of every parser and of whole images
@@ -59,6 +62,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::GoldenImages(arguments) => golden_images::run(&arguments),
         Arguments::DiffWalk(arguments) => diff_walk::run(&arguments),
         Arguments::Bench(benchmark) => bench::run(&benchmark),
+        Arguments::Extremes(arguments) => extremes::run(&arguments),
         Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
         Arguments::Fuzz(arguments) => fuzz::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),

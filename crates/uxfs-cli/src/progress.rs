@@ -62,6 +62,18 @@ impl Filling {
         Self { bar }
     }
 
+    /// The end is known from now on.
+    pub fn set_total(&self, bytes: u64) {
+        if self.bar.length() == Some(bytes) {
+            return;
+        }
+        self.bar.set_length(bytes);
+        let template = "{wide_bar} {msg} files, {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
+    }
+
     /// Shows what has been done.
     pub fn show(&self, entries: u64, bytes: u64) {
         self.bar.set_message(entries.to_string());

@@ -7,6 +7,8 @@ mod read;
 
 use anyhow::Result;
 
+pub use read::build;
+
 /// Which benchmark.
 #[derive(Debug, clap::Subcommand)]
 pub enum Bench {

@@ -115,7 +115,8 @@ fn with_mount(image: &Path, command: impl FnOnce(&Path) -> Result<Run>) -> Resul
     Ok(Run { elapsed: started.elapsed(), ..run })
 }
 
-pub(super) fn build() -> Result<PathBuf> {
+/// Builds the product as users have it, and gives its path.
+pub fn build() -> Result<PathBuf> {
     let workspace = judges::workspace_directory();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     process::run(Command::new(cargo).current_dir(&workspace).args(["build", "--release", "-p", "uxfs-cli"]))?;

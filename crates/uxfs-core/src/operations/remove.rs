@@ -43,7 +43,9 @@ impl Transaction<'_> {
         match inode.file_type() {
             Some(FileType::Directory) => self.remove_directory_blocks(&mut inode)?,
             Some(FileType::SymbolicLink) => self.remove_symlink_target(&mut inode)?,
-            _ => self.truncate(&mut inode, 0)?,
+            Some(FileType::Regular) => self.truncate(&mut inode, 0)?,
+            // Devices, fifos and sockets hold nothing but a number.
+            _ => {}
         }
         inode.core.link_count = U32::new(0);
         self.free_inode(inode)

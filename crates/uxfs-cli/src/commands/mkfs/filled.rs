@@ -20,17 +20,18 @@ use uxfs_core::{
     mount::{Clock, Generations, MountOptions},
 };
 use uxfs_mkfs::{
-    empty::{self, Written},
+    empty::{self, FormatError, Written},
     identity::{Identity, Numbers},
     layout::Layout,
 };
 use uxfs_populate::{
     Options,
     adjust::Adjustments,
+    error::PopulateError,
     report::{Progress, Report},
 };
 
-use super::{fit, source::Contents};
+use super::source::{Contents, Survey};
 use crate::{failure::Failure, progress};
 
 /// How a new image is mounted while it is filled.
@@ -47,31 +48,61 @@ pub fn mount_options(identity: &Identity, cache_bytes: Option<u64>) -> MountOpti
     }
 }
 
+/// Why a file system could not be made and filled.
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError {
+    /// The empty one could not be made.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// It could not be mounted or closed.
+    #[error(transparent)]
+    Image(#[from] uxfs_core::error::Error),
+    /// It could not be filled.
+    #[error(transparent)]
+    Populate(#[from] PopulateError),
+}
+
+impl From<MakeError> for Failure {
+    fn from(error: MakeError) -> Self {
+        match error {
+            MakeError::Format(error) => error.into(),
+            MakeError::Image(error) => error.into(),
+            MakeError::Populate(error) => error.into(),
+        }
+    }
+}
+
+/// How a file system is made and filled.
+pub struct Making<'a> {
+    /// Its sizes.
+    pub layout: &'a Layout,
+    /// Uuid, time and numbers.
+    pub identity: &'a Identity,
+    /// What is changed on the way.
+    pub adjustments: &'a mut Adjustments,
+    /// How it is filled.
+    pub options: Options,
+    /// Memory for metadata.
+    pub cache_bytes: Option<u64>,
+    /// Who counts what there is, for the progress.
+    pub survey: Option<Survey>,
+}
+
 /// Makes the file system on `device` and fills it.
 pub fn make(
     device: &Arc<dyn BlockDevice>,
-    layout: &Layout,
-    identity: &Identity,
     contents: &mut Contents,
-    adjustments: &mut Adjustments,
-    options: &Options,
-    cache_bytes: Option<u64>,
-) -> Result<(Written, Report), Failure> {
+    making: Making<'_>,
+) -> Result<(Written, Report), MakeError> {
+    let Making { layout, identity, adjustments, options, cache_bytes, survey } = making;
     // Closing the file system is what finishes it.
     let _unfinished = empty::begin(&**device, layout, identity)?;
     let file_system = FileSystem::mount_bulk(Arc::clone(device), &mount_options(identity, cache_bytes))?;
     let progress = Arc::new(Progress::default());
-    let shown = Shown::start(Arc::clone(&progress));
-    let filled = contents.fill(&file_system, adjustments, options, &progress);
+    let shown = Shown::start(Arc::clone(&progress), survey);
+    let filled = contents.fill(&file_system, adjustments, &options, &progress);
     drop(shown);
-    let report = match filled {
-        Ok(report) => report,
-        Err(error) if fit::is_full(&error) => {
-            let hint = "the content needs more space than the image has: make it larger, or use --size fit";
-            return Err(Failure::failed(format!("{error}; {hint}")));
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let report = filled?;
     file_system.close()?;
     let written = Written { bytes: report.written_bytes, requests: 0 };
     Ok((written, report))
@@ -119,12 +150,15 @@ struct Shown {
 }
 
 impl Shown {
-    fn start(counts: Arc<Progress>) -> Self {
+    fn start(counts: Arc<Progress>, survey: Option<Survey>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let bar = progress::Filling::start();
         let show = move || {
             while !over.load(Relaxed) {
+                if let Some(bytes) = survey.as_ref().and_then(Survey::bytes) {
+                    bar.set_total(bytes);
+                }
                 bar.show(counts.entries(), counts.bytes());
                 thread::park_timeout(Duration::from_millis(200));
             }

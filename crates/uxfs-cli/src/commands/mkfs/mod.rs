@@ -31,13 +31,15 @@ use uxfs_source::tree::Reading;
 
 use self::{
     arguments::WantedSize,
+    filled::{MakeError, Making},
     fit::Fit,
-    source::{Contents, Proto},
+    source::{Contents, Proto, Survey},
 };
 use crate::{
     commands::{Context, info::layout_document},
     failure::{About, Exit, Failure, Outcome},
     output::Output,
+    progress,
 };
 
 mod arguments;
@@ -100,7 +102,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         match &mut filling {
             None => written = empty::format(&*device, &layout, &identity)?,
             Some(filling) => {
-                let (bytes, filled) = filling.make(arguments, &device, &layout, &identity)?;
+                let (bytes, filled) = filling.make(arguments, &options, &device, &layout, &identity)?;
                 written = bytes;
                 filled::tell_problems(&filled, &filling.name);
                 report = Some(filled);
@@ -172,14 +174,26 @@ impl Filling {
         path: &Path,
     ) -> Result<u64, Failure> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        self.fitting(arguments, options, identity, directory, arguments.source.free)
+    }
+
+    fn fitting(
+        &mut self,
+        arguments: &Arguments,
+        options: &Options,
+        identity: &Identity,
+        directory: &Path,
+        free_percent: u64,
+    ) -> Result<u64, Failure> {
         let mut fit = Fit {
             mkfs: options,
             identity,
-            directory: directory.unwrap_or(Path::new(".")),
+            directory,
             options: self.options,
             adjustments: &mut self.adjustments,
             cache_bytes: arguments.source.cache_size,
-            free_percent: arguments.source.free,
+            free_percent,
         };
         fit.size_bytes(&mut self.contents)
     }
@@ -187,13 +201,35 @@ impl Filling {
     fn make(
         &mut self,
         arguments: &Arguments,
+        options: &Options,
         device: &Arc<dyn BlockDevice>,
         layout: &Layout,
         identity: &Identity,
     ) -> Result<(Written, Report), Failure> {
-        let cache = arguments.source.cache_size;
-        let Self { contents, adjustments, options, .. } = self;
-        filled::make(device, layout, identity, contents, adjustments, options, cache)
+        let is_counted = progress::is_shown() && self.name.is_dir();
+        let survey = if is_counted { Survey::start(&self.name) } else { None };
+        let making = Making {
+            layout,
+            identity,
+            adjustments: &mut self.adjustments,
+            options: self.options,
+            cache_bytes: arguments.source.cache_size,
+            survey,
+        };
+        match filled::make(device, &mut self.contents, making) {
+            Ok(made) => Ok(made),
+            Err(MakeError::Populate(error)) if fit::is_full(&error) => {
+                let mut larger = options.clone();
+                larger.size_bytes = None;
+                let needed = self.fitting(arguments, &larger, identity, &std::env::temp_dir(), 0);
+                let needed = needed.map_or_else(
+                    |_| "more space than the image has".to_owned(),
+                    |bytes| format!("an image of at least {} MiB", bytes.div_ceil(1 << 20)),
+                );
+                Err(Failure::failed(format!("{error}; the content needs {needed} (or --size fit)")))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

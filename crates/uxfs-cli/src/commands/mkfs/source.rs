@@ -3,6 +3,11 @@
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
 };
 
 use uxfs_core::filesystem::FileSystem;
@@ -15,8 +20,9 @@ use uxfs_populate::{
     tree::populate_tree,
 };
 use uxfs_source::{
-    directory::{DirectoryOptions, FileIdentity},
-    entry::Timestamp,
+    content::Content,
+    directory::{DirectoryOptions, DirectorySource, FileIdentity},
+    entry::{Kind, Timestamp},
     error::SourceError,
     labels::Labels,
     layers::Layers,
@@ -26,7 +32,7 @@ use uxfs_source::{
     protofile::{ProtofileOptions, ProtofileSource},
     stream::StreamSource,
     tar::TarOptions,
-    tree::Reading,
+    tree::{Reading, TreeSource},
 };
 
 use crate::{failure::Failure, text::parse_size};
@@ -238,5 +244,43 @@ impl From<PopulateError> for Failure {
             PopulateError::Image(error) => error.into(),
             error => Self::failed(error.to_string()),
         }
+    }
+}
+
+/// Counts what a directory holds while it is being read, so that progress can say when it will end.
+#[derive(Debug)]
+pub struct Survey {
+    /// Bytes of contents; `u64::MAX` until all has been seen.
+    bytes: Arc<AtomicU64>,
+}
+
+impl Survey {
+    /// Begins to count in a thread of its own, which ends with the source or the process.
+    pub fn start(path: &Path) -> Option<Self> {
+        let options = DirectoryOptions { threads: 1, skip_unreadable: true, ..DirectoryOptions::default() };
+        let mut source = DirectorySource::open(path, options, Reading::Metadata).ok()?;
+        let bytes = Arc::new(AtomicU64::new(u64::MAX));
+        let total = Arc::clone(&bytes);
+        let count = move || {
+            let mut sum = 0_u64;
+            // What goes wrong here is told by the one who reads in earnest.
+            while let Ok(Some(batch)) = source.next_batch() {
+                for entry in &batch.entries {
+                    if let Kind::Regular { size_bytes, content } = &entry.kind
+                        && !matches!(content, Content::Hole)
+                    {
+                        sum = sum.saturating_add(*size_bytes);
+                    }
+                }
+            }
+            total.store(sum, Relaxed);
+        };
+        thread::Builder::new().name("survey".into()).spawn(count).ok()?;
+        Some(Self { bytes })
+    }
+
+    /// Bytes of all contents, once they are known.
+    pub fn bytes(&self) -> Option<u64> {
+        Some(self.bytes.load(Relaxed)).filter(|bytes| *bytes != u64::MAX)
     }
 }
