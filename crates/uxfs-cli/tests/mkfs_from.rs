@@ -13,6 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{self, Judge},
+    mount::{Access, LoopMount},
     verdict::{holds_the_same, kernel_removes_everything, repair_is_silent},
 };
 
@@ -247,4 +248,37 @@ fn what_cannot_be_done_is_said_and_leaves_nothing_whole() {
     fails(&["mkfs", "-q", "--from", text(&source), text(&image)], "--size fit");
     let info = uxfs(&["info", text(&image)]);
     assert!(!info.status.success(), "an image that is there says that it is unfinished");
+}
+
+/// On a host that can, image and source share their blocks.
+#[test]
+fn blocks_are_shared_with_the_source() {
+    if !judges::all_present(
+        &[Judge::Mkfs, Judge::XfsRepair, Judge::Kernel],
+        "blocks_are_shared_with_the_source",
+    ) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let host = folder.path().join("host");
+    fs::File::create(&host).unwrap().set_len(1 << 30).unwrap();
+    assert!(Judge::Mkfs.command().args(["-q", "-f"]).arg(&host).status().unwrap().success());
+    let mount = LoopMount::new(&host, Access::ReadWrite).unwrap();
+    let (source, image) = (mount.join("source"), mount.join("image"));
+    fs::create_dir(&source).unwrap();
+    let content: Vec<u8> = (0..8_u32 << 18).flat_map(u32::to_le_bytes).collect();
+    fs::write(source.join("large"), &content).unwrap();
+    fs::write(source.join("odd"), &content[..3_000_001]).unwrap();
+    let document = succeeds(&["--json", "mkfs", "--size", "300M", "--from", text(&source), text(&image)]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let shared = document["contents"]["shared_bytes"].as_u64().unwrap();
+    assert!(shared >= content.len() as u64 + 2_990_000, "{shared}");
+    repair_is_silent(&image).unwrap();
+    let read = |path| uxfs(&["cat", text(&image), path]).stdout;
+    assert!(read("large") == content && read("odd") == content[..3_000_001]);
+    // What is written to the source now is not seen in the image.
+    fs::write(source.join("large"), vec![0; content.len()]).unwrap();
+    assert!(read("large") == content);
+    mount.unmount().unwrap();
+    judges::judged("kernel", "blocks shared with the source");
 }

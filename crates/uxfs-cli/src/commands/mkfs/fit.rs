@@ -18,7 +18,7 @@ use uxfs_mkfs::{
     options::Options as MkfsOptions,
 };
 use uxfs_populate::{Options, adjust::Adjustments, error::PopulateError, report::Progress};
-use uxfs_source::tree::Reading;
+use uxfs_source::{error::SourceError, tree::Reading};
 
 use super::{filled, source::Contents};
 use crate::failure::Failure;
@@ -107,6 +107,10 @@ impl Fit<'_> {
         match contents.fill(&file_system, self.adjustments, &options, &Progress::default()) {
             Ok(_) => Ok(Some(before.saturating_sub(file_system.free_blocks()))),
             Err(error) if is_full(&error) => Ok(None),
+            // Files have not been opened: who is told what cannot be read wants to know it all.
+            Err(PopulateError::Source(error @ SourceError::Unreadable(_))) => {
+                Err(contents.whole_error().unwrap_or(error).into())
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -222,6 +222,20 @@ impl Contents {
         }
     }
 
+    /// The error with which reading everything ends.
+    pub fn whole_error(&mut self) -> Option<SourceError> {
+        let Self::One(Source::Tree(tree)) = self else { return None };
+        tree.restart(Reading::Everything).err().or_else(|| {
+            loop {
+                match tree.next_batch() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return None,
+                    Err(error) => return Some(error),
+                }
+            }
+        })
+    }
+
     /// Begins again.
     pub fn restart(&mut self, reading: Reading) -> Result<(), SourceError> {
         match self {
