@@ -54,7 +54,7 @@ pub struct SourceArguments {
     /// Keep the source's access times; otherwise all are the time at which the image is made
     #[arg(long)]
     atime: bool,
-    /// Map owners: FROM:TO[:COUNT], LOW-HIGH:TO or *:TO, with u: or g: before for users or groups alone, between commas, or
+    /// Map owners: FROM:TO or FROM:TO:COUNT, LOW-HIGH:TO or *:TO, with u: or g: before for users or groups alone, between commas, or
     /// a file of such rules
     #[arg(long, value_name = "RULES|FILE")]
     owner_map: Option<String>,

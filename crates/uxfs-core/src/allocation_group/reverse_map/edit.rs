@@ -1,6 +1,6 @@
 //! Giving blocks to owners and taking them away.
 //!
-//! Every change finds the records that it is about, computes what takes their place ([`change`](super::change)) and
+//! Every change finds the records that it is about, computes what takes their place ([`change`](mod@super::change)) and
 //! makes the difference. Only the finding depends on whether other files may share the blocks: then records overlap, the
 //! neighbour that a mapping goes on from may lie anywhere before it, and a record whose start moves must be put
 //! elsewhere.
