@@ -282,3 +282,71 @@ fn blocks_are_shared_with_the_source() {
     mount.unmount().unwrap();
     judges::judged("kernel", "blocks shared with the source");
 }
+
+#[test]
+fn archives_of_bsdtar_in_every_packing_hold_the_same() {
+    let judges = [Judge::BsdTar, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
+    if !judges::all_present(&judges, "archives_of_bsdtar_in_every_packing_hold_the_same") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let source = folder.path().join("source");
+    tree(&source);
+    for packing in ["--format=pax", "--gzip", "--zstd", "--xz"] {
+        let archive = folder.path().join("archive");
+        let tar = Judge::BsdTar
+            .command()
+            .args([packing, "--format=pax", "-C", text(&source), "-cf", text(&archive), "."])
+            .status();
+        assert!(tar.unwrap().success(), "{packing}");
+        let image = folder.path().join("image");
+        succeeds(&["mkfs", "-q", "-f", "--from", text(&archive), "--atime", "--size", "400M", text(&image)]);
+        holds_the_same(&image, &source).unwrap_or_else(|error| panic!("{packing}: {error:#}"));
+        judges::judged("kernel and xfs_repair", &format!("mkfs --from an archive of bsdtar, {packing}"));
+    }
+}
+
+/// The same prototype file, put into an image by mkfs.xfs and by us.
+#[test]
+fn prototype_files_mean_what_mkfs_xfs_means() {
+    let judges = [Judge::Mkfs, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
+    if !judges::all_present(&judges, "prototype_files_mean_what_mkfs_xfs_means") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let content = folder.path().join("content");
+    fs::write(&content, vec![b'c'; 10_000]).unwrap();
+    let prototype = folder.path().join("prototype");
+    let lines = [
+        "/dev/null",
+        "0 0",
+        "d--755 0 0",
+        &format!("file ---644 5 6 {}", text(&content)),
+        "folder d--750 1 2",
+        "link l--777 0 0 ../file",
+        "null c--666 0 0 1 3",
+        "fifo p--600 7 8",
+        "$",
+        "$",
+    ];
+    fs::write(&prototype, lines.join("\n") + "\n").unwrap();
+    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+    succeeds(&["mkfs", "-q", "--size", "300M", "-p", text(&prototype), text(&ours)]);
+    fs::File::create(&theirs).unwrap().set_len(300 << 20).unwrap();
+    let mkfs = Judge::Mkfs.command().args(["-q", "-p", text(&prototype)]).arg(&theirs).status();
+    assert!(mkfs.unwrap().success());
+    repair_is_silent(&ours).unwrap();
+    let listing = |image: &Path| {
+        let mut paths = Vec::new();
+        for path in ["file", "folder", "folder/link", "folder/null", "folder/fifo"] {
+            let stat: Value =
+                serde_json::from_str(&succeeds(&["--json", "stat", text(image), path])).unwrap();
+            let wanted = ["mode", "uid", "gid", "link_count", "size_bytes", "type", "device", "target"];
+            paths.push((path, wanted.map(|field| stat[field].clone())));
+        }
+        paths
+    };
+    assert_eq!(listing(&ours), listing(&theirs));
+    assert_eq!(succeeds(&["cat", text(&ours), "file"]).len(), 10_000);
+    judges::judged("mkfs.xfs", "a prototype file");
+}
