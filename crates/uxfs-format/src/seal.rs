@@ -32,7 +32,8 @@ const fn stamps(checksum_offset_bytes: u32, lsn_offset_bytes: u32) -> Stamps {
 /// First byte of the number of the first child in an interior block of a tree of names.
 const FIRST_CHILD_OFFSET_BYTES: usize = 68;
 
-/// What the bytes are, by their magic number; inode clusters are recognised by their first inode.
+/// What the bytes are, by their magic number; inode clusters are recognised by their first inode. Interior blocks of
+/// directories and of attributes look alike: the numbers of their children tell them apart.
 pub fn structure_of(bytes: &[u8], geometry: &Geometry) -> Option<Structure> {
     let four = u32::from_be_bytes(*bytes.first_chunk()?);
     let structure = match four {

@@ -30,6 +30,7 @@ use crate::{
     Options,
     data::{DataPool, Job, JobContent, Run},
     error::{Impossible, PopulateError},
+    report::Progress,
     tree::joined,
 };
 
@@ -111,15 +112,26 @@ pub struct Builder<'fs> {
 }
 
 impl<'fs> Builder<'fs> {
-    /// Writes contents through `pool`, or only maps blocks for them.
-    pub fn new(file_system: &'fs FileSystem, options: &Options, pool: Option<DataPool>) -> Self {
-        Self {
+    /// Starts the threads that write contents, unless contents are only to be given room.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(
+        file_system: &'fs FileSystem,
+        options: &Options,
+        progress: &Progress,
+    ) -> std::result::Result<Self, PopulateError> {
+        let start = || {
+            let (device, data) = (file_system.device().clone(), progress.data.clone());
+            DataPool::start(device, options.threads, data)
+        };
+        Ok(Self {
             geometry: file_system.geometry(),
             options: *options,
             now: file_system.now(),
-            pool,
+            pool: options.writes_contents.then(start).transpose()?,
             next_block: None,
-        }
+        })
     }
 
     /// Waits until all contents are written.

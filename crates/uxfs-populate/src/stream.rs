@@ -27,7 +27,6 @@ use uxfs_source::{
 use crate::{
     Options,
     adjust::Adjustments,
-    data::DataPool,
     entry::{Builder, Failure},
     error::{Impossible, PopulateError},
     report::{Progress, Report},
@@ -90,19 +89,12 @@ impl<'a> Filling<'a> {
         options: &'a Options,
         progress: &'a Progress,
     ) -> Result<Self, PopulateError> {
-        let pool = match options.writes_contents {
-            true => {
-                let (device, data) = (file_system.device().clone(), progress.data.clone());
-                Some(DataPool::start(device, options.threads, data)?)
-            }
-            false => None,
-        };
         let mut transaction = Transaction::begin(file_system)?;
         let inode = transaction.load_inode(file_system.geometry().root_inode)?;
         Ok(Self {
             adjustments,
             transaction,
-            builder: Builder::new(file_system, options, pool),
+            builder: Builder::start(file_system, options, progress)?,
             levels: vec![Level { name: Box::default(), inode }],
             layer: HashSet::new(),
             report: Report::default(),

@@ -19,7 +19,6 @@ use uxfs_source::{
 use crate::{
     Options,
     adjust::Adjustments,
-    data::DataPool,
     entry::{Builder, Made},
     error::PopulateError,
     links::Links,
@@ -69,18 +68,11 @@ impl<'a> Filling<'a> {
         options: &'a Options,
         progress: &'a Progress,
     ) -> Result<Self, PopulateError> {
-        let pool = match options.writes_contents {
-            true => {
-                let (device, data) = (file_system.device().clone(), progress.data.clone());
-                Some(DataPool::start(device, options.threads, data)?)
-            }
-            false => None,
-        };
         let root = file_system.geometry().root_inode;
         Ok(Self {
             adjustments,
             transaction: Transaction::begin(file_system)?,
-            builder: Builder::new(file_system, options, pool),
+            builder: Builder::start(file_system, options, progress)?,
             pending: HashMap::from([(DirectoryId::ROOT, root)]),
             current: None,
             links: Links::default(),

@@ -1,12 +1,11 @@
 //! Whatever lies at a place, by its magic number.
 
 use uxfs_format::{
-    allocation_group::{free_list, free_space_header, inode_header},
     fault::{Location, Structure},
     field_table::OnDisk,
     geometry::Geometry,
-    quota::QuotaRecord,
-    superblock,
+    quota::{self, QuotaRecord},
+    seal::structure_of,
     units::{FsBlock, SECTOR_SIZE_BYTES, Sector},
 };
 
@@ -15,9 +14,6 @@ use crate::{
     error::{OperationError, Result},
     filesystem::FileSystem,
 };
-
-/// First byte of the numbers of children in an interior block of a tree of names.
-const FIRST_CHILD_OFFSET: usize = 68;
 
 impl FileSystem {
     /// What lies in a block of the file system: one structure, or several inodes, or the headers of a group.
@@ -107,45 +103,13 @@ impl FileSystem {
         }
     }
 
-    /// What begins with these bytes. Interior blocks of directories and of attributes look alike; the numbers of
-    /// their children tell them apart.
+    /// What begins with these bytes.
     pub(super) fn structure_by_magic(&self, bytes: &[u8]) -> Option<Structure> {
-        let four = u32::from_be_bytes(*bytes.first_chunk()?);
-        let by_four = match four {
-            superblock::MAGIC => Some(Structure::Superblock),
-            free_space_header::MAGIC => Some(Structure::FreeSpaceHeader),
-            inode_header::MAGIC => Some(Structure::InodeHeader),
-            free_list::MAGIC => Some(Structure::FreeList),
-            0x4142_3342 => Some(Structure::FreeSpaceByBlock),
-            0x4142_3343 => Some(Structure::FreeSpaceByLength),
-            0x4941_4233 => Some(Structure::InodeIndex),
-            0x4649_4233 => Some(Structure::FreeInodeIndex),
-            0x524d_4233 => Some(Structure::ReverseMap),
-            0x5233_4643 => Some(Structure::ReferenceCount),
-            0x424d_4133 => Some(Structure::ExtentMap),
-            0x5844_4233 => Some(Structure::DirectoryBlock),
-            0x5844_4433 => Some(Structure::DirectoryData),
-            0x5844_4633 => Some(Structure::DirectoryFreeIndex),
-            0x5841_524d => Some(Structure::AttributeRemoteValue),
-            0x5853_4c4d => Some(Structure::Symlink),
-            _ if four >> 16 == 0x494e => Some(Structure::Inode),
-            _ if four >> 16 == 0x4451 => Some(Structure::Quota),
-            _ => None,
-        };
-        by_four.or_else(|| self.tree_of_names_by_magic(bytes))
-    }
-
-    fn tree_of_names_by_magic(&self, bytes: &[u8]) -> Option<Structure> {
-        match u16::from_be_bytes(*bytes.get(8..)?.first_chunk()?) {
-            0x3df1 => Some(Structure::DirectoryLeaf),
-            0x3dff => Some(Structure::DirectoryLeafNode),
-            0x3bee => Some(Structure::AttributeLeaf),
-            0x3ebe => {
-                let child = u32::from_be_bytes(*bytes.get(FIRST_CHILD_OFFSET..)?.first_chunk()?);
-                let is_directory = u64::from(child) >= self.geometry().directory_leaf_start().get();
-                Some(if is_directory { Structure::DirectoryNode } else { Structure::AttributeNode })
-            }
-            _ => None,
+        match structure_of(bytes, self.geometry()) {
+            // Here each inode is looked at by itself.
+            Some(Structure::InodeCluster) => Some(Structure::Inode),
+            None if bytes.starts_with(&quota::MAGIC.to_be_bytes()) => Some(Structure::Quota),
+            found => found,
         }
     }
 }
