@@ -20,12 +20,13 @@
 
 pub mod allocate;
 pub mod deferred;
+pub mod reservation;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::{AgNumber, InodeNumber};
 use uxfs_journal::transaction::TransactionBuffers;
 
-use self::deferred::queue::DeferredWork;
+use self::{deferred::queue::DeferredWork, reservation::Operation};
 use crate::{
     allocation_group::state::GroupState,
     directory::edit::DirectoryHint,
@@ -84,6 +85,19 @@ impl<'fs> Transaction<'fs> {
         let (groups, counters) = (Vec::new(), CounterChanges::default());
         let directory_hint = (InodeNumber::default(), DirectoryHint::default());
         Ok(Self { file_system, buffers, groups, counters, deferred: DeferredWork::default(), directory_hint })
+    }
+
+    /// Begins for one operation, once there is room for all that it may take. Whoever changes inodes has locked them
+    /// before: a transaction under way waits for no inode.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSpace`], with nothing changed; the file system is not mounted for changes, or no longer.
+    pub fn begin_for(file_system: &'fs FileSystem, operation: Operation) -> Result<Self> {
+        let blocks = operation.blocks(file_system.geometry());
+        if blocks > 0 && file_system.free_blocks() < blocks {
+            return Err(OperationError::NoSpace.into());
+        }
+        Self::begin(file_system)
     }
 
     /// The file system.
