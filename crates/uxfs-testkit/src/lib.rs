@@ -17,9 +17,11 @@
 //! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
 //! | [`walk`] | what the library under test says of an image, in the form of a manifest |
 //! | [`ownership`] | models of who owns each block and how many share it |
+//! | [`crash`] | crash states, failing devices, workloads and the model that they are compared with |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 
+pub mod crash;
 pub mod field_fuzz;
 pub mod fuzz;
 pub mod golden;

@@ -1,0 +1,149 @@
+//! A device that fails at the n-th request of a kind, once or from then on.
+
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+use uxfs_block::device::{
+    Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment,
+    contiguous_runs,
+};
+
+/// When a device fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// Which requests are counted: reads, writes or flushes.
+    pub operation: DeviceOperation,
+    /// Which one fails, from 0.
+    pub request: u64,
+    /// Whether all later ones of the kind fail, too.
+    pub stays: bool,
+}
+
+/// A device around another that fails as it is told. What fails has no effect; of a batch the requests before it have.
+#[derive(Debug)]
+pub struct FlakyDevice<D> {
+    inner: D,
+    failure: Option<Failure>,
+    reads: AtomicU64,
+    writes: AtomicU64,
+    flushes: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// How a device error that was made on purpose says so.
+pub const MADE_ON_PURPOSE: &str = "a failure made on purpose";
+
+impl<D: BlockDevice> FlakyDevice<D> {
+    /// Without a failure it counts only.
+    pub fn new(inner: D, failure: Option<Failure>) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { inner, failure, reads: zero(), writes: zero(), flushes: zero(), failed: zero() }
+    }
+
+    /// The device within.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// Requests of a kind so far.
+    pub fn requests(&self, operation: DeviceOperation) -> u64 {
+        self.counter(operation).map_or(0, |counter| counter.load(SeqCst))
+    }
+
+    /// How often it has failed.
+    pub fn failed(&self) -> u64 {
+        self.failed.load(SeqCst)
+    }
+
+    fn counter(&self, operation: DeviceOperation) -> Option<&AtomicU64> {
+        match operation {
+            DeviceOperation::Read => Some(&self.reads),
+            DeviceOperation::Write => Some(&self.writes),
+            DeviceOperation::Flush => Some(&self.flushes),
+            DeviceOperation::Open | DeviceOperation::Discard => None,
+        }
+    }
+
+    fn request(
+        &self,
+        operation: DeviceOperation,
+        offset_bytes: u64,
+        length: usize,
+    ) -> Result<(), DeviceError> {
+        let number = self.counter(operation).map_or(0, |counter| counter.fetch_add(1, SeqCst));
+        let fails = self.failure.is_some_and(|failure| {
+            failure.operation == operation
+                && (number == failure.request || failure.stays && number > failure.request)
+        });
+        if !fails {
+            return Ok(());
+        }
+        self.failed.fetch_add(1, SeqCst);
+        let source = io::Error::other(MADE_ON_PURPOSE);
+        Err(DeviceError { operation, offset_bytes, length_bytes: length as u64, source })
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for FlakyDevice<D> {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn alignment(&self) -> Alignment {
+        self.inner.alignment()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.inner.identity()
+    }
+
+    fn engine(&self) -> &'static str {
+        self.inner.engine()
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        self.request(DeviceOperation::Read, offset_bytes, buffer.len())?;
+        self.inner.read(offset_bytes, buffer)
+    }
+
+    fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
+        let runs: Vec<_> = contiguous_runs(segments).collect();
+        for run in runs {
+            let run = &mut segments[run];
+            let Some(first) = run.first() else { continue };
+            self.request(DeviceOperation::Read, first.offset_bytes, first.buffer.len())?;
+            self.inner.read_batch(run)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.request(DeviceOperation::Write, offset_bytes, bytes.len())?;
+        self.inner.write(offset_bytes, bytes)
+    }
+
+    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+        for run in contiguous_runs(segments) {
+            let run = &segments[run];
+            let Some(first) = run.first() else { continue };
+            self.request(DeviceOperation::Write, first.offset_bytes, first.bytes.len())?;
+            self.inner.write_batch(run)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.request(DeviceOperation::Flush, 0, 0)?;
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.discard(offset_bytes, length_bytes)
+    }
+}
