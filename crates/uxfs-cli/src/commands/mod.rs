@@ -1,5 +1,6 @@
 //! One file per command: its arguments, its help with an example, and what it prints.
 
+pub mod bench;
 pub mod cat;
 pub mod extract;
 pub mod freespace;
@@ -52,6 +53,8 @@ pub enum Command {
     Extract(extract::Arguments),
     /// Show any structure field by field, damaged or not
     Inspect(inspect::Arguments),
+    /// Measure file systems: mounted ones, by system calls
+    Bench(bench::Arguments),
 }
 
 impl Command {
@@ -71,6 +74,7 @@ impl Command {
             Self::Freespace(arguments) => freespace::run(arguments, context),
             Self::Extract(arguments) => extract::run(arguments, context),
             Self::Inspect(arguments) => inspect::run(arguments, context),
+            Self::Bench(arguments) => bench::run(arguments, context),
         }
     }
 }

@@ -7,10 +7,12 @@
 //! | [`get`] | one attribute by name, by hash |
 //! | [`value`] | values in blocks of their own |
 //! | [`xattr`] | the names and values that Linux shows |
+//! | [`leaf_use`] | how full leaves are |
 //! | [`edit`] | setting and removing |
 
 pub mod edit;
 pub mod get;
+pub mod leaf_use;
 pub mod value;
 pub mod visit;
 pub mod xattr;

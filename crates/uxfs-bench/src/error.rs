@@ -1,0 +1,42 @@
+//! What can go wrong with a benchmark.
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// Why a benchmark did not come to its end.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// A system call failed.
+    #[error("{call}: {errno}")]
+    System {
+        /// Which.
+        call: &'static str,
+        /// With what.
+        errno: Errno,
+    },
+    /// A file system in process failed.
+    #[error(transparent)]
+    FileSystem(#[from] uxfs_core::error::Error),
+    /// The options make no sense together.
+    #[error("{0}")]
+    Options(String),
+    /// A thread of the benchmark panicked.
+    #[error("a thread of the benchmark panicked")]
+    Thread,
+}
+
+/// Result of a benchmark.
+pub type Result<T> = std::result::Result<T, BenchError>;
+
+impl BenchError {
+    /// Whether the file system is full.
+    pub fn is_no_space(&self) -> bool {
+        use uxfs_core::error::{Error, OperationError::NoSpace};
+        match self {
+            Self::System { errno, .. } => *errno == Errno::NOSPC,
+            Self::FileSystem(Error::Operation(error)) => *error == NoSpace,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Very many attributes on one inode: inserts, overwrites and deletes, and what each further million costs.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`case`] | a case by its published name |
+//! | here | running it |
+//! | [`leaves`] | how full the leaves are afterwards |
+
+pub mod case;
+pub mod leaves;
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use self::case::{Action, Case};
+use crate::{
+    BenchError, Result,
+    backend::{Backend, JournalFigures, Worker},
+    fsmark::report::cells,
+    histogram::{Histogram, Stopwatch, Summary},
+    random,
+    table::Table,
+};
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Which attributes.
+    pub case: Case,
+    /// Costs are told for each so many.
+    pub step: u64,
+    /// Whose names: `trusted.` needs root where the kernel is asked.
+    pub prefix: String,
+    /// The file.
+    pub file: String,
+    /// Leave the file there.
+    pub keep: bool,
+    /// Of which attributes are overwritten and deleted.
+    pub seed: u64,
+}
+
+/// So many attributes of a phase.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// What was done: `insert`, `overwrite` or `delete`.
+    pub action: &'static str,
+    /// Attributes of this phase, these included.
+    pub done: u64,
+    /// How many these are.
+    pub count: u64,
+    /// Wall time of these.
+    pub elapsed: Duration,
+    /// What each took.
+    pub latencies: Histogram,
+    /// What the journal did.
+    pub journal: Option<JournalFigures>,
+}
+
+impl Step {
+    /// Seconds for a million.
+    pub fn seconds_per_million(&self) -> f64 {
+        self.elapsed.as_secs_f64() * 1e6 / self.count.max(1) as f64
+    }
+}
+
+/// Which attributes there are: all below a number, but those in a set of per cent.
+#[derive(Debug, Clone, Default)]
+struct Present {
+    numbers: Vec<bool>,
+}
+
+/// Runs all phases of a case. `tell` learns of each step when it has ended.
+///
+/// # Errors
+/// The file system failed.
+pub fn run<B: Backend>(backend: &B, options: &Options, mut tell: impl FnMut(&Step)) -> Result<Vec<Step>> {
+    if options.step == 0 || options.case.sizes.is_empty() {
+        return Err(BenchError::Options("without attributes there is nothing to measure".to_owned()));
+    }
+    let mut worker = backend.worker()?;
+    let root = worker.root(0)?;
+    let file = worker.create(&root, options.file.as_bytes())?;
+    let mut running = Running {
+        backend,
+        worker: &mut worker,
+        file: &file,
+        options,
+        steps: Vec::new(),
+        present: Present::default(),
+    };
+    running.phase(&Action::Insert(options.case.count), 0, &mut tell)?;
+    for (number, action) in (1..).zip(&options.case.actions) {
+        running.phase(action, number, &mut tell)?;
+    }
+    let steps = running.steps;
+    worker.close(file);
+    if !options.keep {
+        worker.unlink(&root, options.file.as_bytes())?;
+    }
+    Ok(steps)
+}
+
+struct Running<'r, 'b, B: Backend + 'b> {
+    backend: &'r B,
+    worker: &'r mut B::Worker<'b>,
+    file: &'r <B::Worker<'b> as Worker>::File,
+    options: &'r Options,
+    steps: Vec<Step>,
+    present: Present,
+}
+
+impl<'b, B: Backend + 'b> Running<'_, 'b, B> {
+    fn phase(&mut self, action: &Action, number: u64, tell: &mut impl FnMut(&Step)) -> Result<()> {
+        let first = self.present.numbers.len() as u64;
+        let numbers: Vec<u64> = match action {
+            Action::Insert(count) => {
+                self.present.numbers.resize((first + count) as usize, true);
+                (first..first + count).collect()
+            }
+            Action::Overwrite(percent) | Action::Delete(percent) => {
+                let seed = random::at(self.options.seed, number);
+                let is_chosen = |index: &u64| random::at(seed, *index) % 100 < u64::from(*percent);
+                let there = (0_u64..).zip(&self.present.numbers).filter(|(_, there)| **there);
+                there.map(|(index, _)| index).filter(is_chosen).collect()
+            }
+        };
+        if matches!(action, Action::Delete(_)) {
+            for index in &numbers {
+                if let Some(there) = self.present.numbers.get_mut(*index as usize) {
+                    *there = false;
+                }
+            }
+        }
+        let mut done = 0;
+        for part in numbers.chunks(self.options.step as usize) {
+            let step = self.step(action, part, done)?;
+            done = step.done;
+            tell(&step);
+            self.steps.push(step);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, action: &Action, numbers: &[u64], done: u64) -> Result<Step> {
+        let before = self.backend.journal();
+        let mut latencies = Histogram::default();
+        let mut value = Vec::new();
+        let (started, mut watch) = (Instant::now(), Stopwatch::start());
+        for number in numbers {
+            let name = format!("{}{number:011}", self.options.prefix);
+            let is_new = matches!(action, Action::Insert(_));
+            if matches!(action, Action::Insert(_) | Action::Overwrite(_)) {
+                fill(&mut value, self.options.case.size_of(*number, is_new), *number);
+            }
+            watch.skip();
+            match action {
+                Action::Delete(_) => self.worker.removexattr(self.file, name.as_bytes())?,
+                _ => self.worker.setxattr(self.file, name.as_bytes(), &value)?,
+            }
+            watch.lap(&mut latencies);
+        }
+        let elapsed = started.elapsed();
+        Ok(Step {
+            action: action.name(),
+            done: done + numbers.len() as u64,
+            count: numbers.len() as u64,
+            elapsed,
+            latencies,
+            journal: self.backend.journal().zip(before).map(|(now, before)| now.since(&before)),
+        })
+    }
+}
+
+fn fill(value: &mut Vec<u8>, length: usize, number: u64) {
+    value.resize(length, 0);
+    for (chunk, place) in value.chunks_mut(8).zip(0..) {
+        let word = number.wrapping_add(place).to_le_bytes();
+        for (byte, from) in chunk.iter_mut().zip(word) {
+            *byte = from;
+        }
+    }
+}
+
+/// For people.
+pub fn table(steps: &[Step]) -> String {
+    let mut costs = Table::new(&["phase", "done", "seconds", "s/million", "of first"]);
+    for step in steps {
+        let first = steps.iter().find(|first| first.action == step.action);
+        let share =
+            first.map_or(1.0, |first| step.seconds_per_million() / first.seconds_per_million().max(1e-12));
+        costs.row([
+            step.action.to_owned(),
+            step.done.to_string(),
+            format!("{:.3}", step.elapsed.as_secs_f64()),
+            format!("{:.3}", step.seconds_per_million()),
+            format!("{share:.2}"),
+        ]);
+    }
+    let mut calls = Table::new(&["microseconds", "count", "min", "avg", "p50", "p90", "p99", "p99.9", "max"]);
+    for action in ["insert", "overwrite", "delete"] {
+        let mut all = Histogram::default();
+        steps.iter().filter(|step| step.action == action).for_each(|step| all.merge(&step.latencies));
+        if all.count() > 0 {
+            calls.row(cells(action, &all.summary()));
+        }
+    }
+    format!("{costs}\n{calls}")
+}
+
+/// One step in JSON.
+#[derive(Debug, Serialize)]
+pub struct Document {
+    phase: &'static str,
+    done: u64,
+    count: u64,
+    elapsed_seconds: f64,
+    seconds_per_million: f64,
+    latencies: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal: Option<JournalFigures>,
+}
+
+impl Document {
+    /// Takes what a step gave.
+    pub fn new(step: &Step) -> Self {
+        Self {
+            phase: step.action,
+            done: step.done,
+            count: step.count,
+            elapsed_seconds: step.elapsed.as_secs_f64(),
+            seconds_per_million: step.seconds_per_million(),
+            latencies: step.latencies.summary(),
+            journal: step.journal,
+        }
+    }
+}

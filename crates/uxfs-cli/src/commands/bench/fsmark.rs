@@ -1,0 +1,161 @@
+//! `uxfs bench fsmark`: many files by many threads.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use uxfs_bench::{
+    backend::Backend,
+    fsmark::{self, Iteration, Options, Outcome as Run, SyncMethod, report},
+};
+
+use super::mounted;
+use crate::{
+    commands::Context,
+    failure::{About, Exit, Failure, Outcome},
+    output::Output,
+    text::parse_size,
+};
+
+/// Arguments of `uxfs bench fsmark`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: uxfs bench fsmark -d /mnt/a -d /mnt/b -t 2 -D 1000 -N 1000 -n 500000 -s 0 -S 0\n\
+    The options are those of fs_mark, and so are the columns. Names and directories follow from the seed. \
+    Iterations keep their files; at the end all threads delete them, unless -k is given."
+)]
+pub struct Arguments {
+    /// Directory to work in, made if need be; several get threads in turn
+    #[arg(short = 'd', value_name = "DIR", required = true)]
+    directories: Vec<PathBuf>,
+    /// Subdirectories of each directory
+    #[arg(short = 'D', value_name = "COUNT", default_value_t = 0)]
+    subdirectories: u64,
+    /// Files in a subdirectory before the next one's turn; without it, one subdirectory for each iteration
+    #[arg(short = 'N', value_name = "COUNT", default_value_t = 0)]
+    files_per_subdirectory: u64,
+    /// Files of each thread in each iteration
+    #[arg(short = 'n', value_name = "COUNT", default_value_t = 1000)]
+    files: u64,
+    /// Bytes of each file
+    #[arg(short = 's', value_name = "BYTES", default_value = "51200", value_parser = parse_size)]
+    size: u64,
+    /// Bytes of each write
+    #[arg(short = 'w', value_name = "BYTES", default_value = "16384", value_parser = parse_size)]
+    write_size: u64,
+    /// Iterations
+    #[arg(short = 'L', value_name = "COUNT", default_value_t = 1, conflicts_with = "fill")]
+    loops: u64,
+    /// Go on until the file system is full
+    #[arg(short = 'F')]
+    fill: bool,
+    /// When files are made durable: 0 never, 1 before closing, 2 syncfs and one file, 3 afterwards backwards, 4 syncfs
+    /// and 3, 5 afterwards in order, 6 syncfs and 5, 7 as 1 with the directory
+    #[arg(short = 'S', value_name = "METHOD", default_value_t = 1)]
+    sync: u8,
+    /// Threads; as many for each directory, at least one
+    #[arg(short = 't', value_name = "COUNT", default_value_t = 1)]
+    threads: usize,
+    /// Keep the files
+    #[arg(short = 'k')]
+    keep: bool,
+    /// Append the lines to this file, too
+    #[arg(short = 'l', value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Show least, average and longest time of each call
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Bytes of a file's name
+    #[arg(short = 'p', value_name = "BYTES", default_value_t = 40)]
+    name_bytes: usize,
+    /// Random bytes at the end of a name
+    #[arg(short = 'r', value_name = "BYTES", default_value_t = 24)]
+    random_bytes: usize,
+    /// Names follow from this
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    seed: u64,
+}
+
+impl Arguments {
+    fn options(&self) -> Result<Options, Failure> {
+        let sync = SyncMethod::from_number(self.sync)
+            .ok_or_else(|| Failure::usage(format!("there is no sync method {}, only 0 to 7", self.sync)))?;
+        Ok(Options {
+            // At least one for each directory, as fs_mark does.
+            threads: self.threads.max(self.directories.len()),
+            files: self.files,
+            loops: (!self.fill).then_some(self.loops),
+            size_bytes: self.size,
+            write_bytes: usize::try_from(self.write_size).unwrap_or(usize::MAX),
+            subdirectories: self.subdirectories,
+            files_per_subdirectory: self.files_per_subdirectory,
+            sync,
+            keep: self.keep,
+            name_bytes: self.name_bytes,
+            random_bytes: self.random_bytes,
+            seed: self.seed,
+        })
+    }
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    run_on(&mounted(&arguments.directories)?, arguments, context)
+}
+
+fn run_on(backend: &impl Backend, arguments: &Arguments, context: &Context) -> Outcome {
+    let options = arguments.options()?;
+    options.check(backend.root_count())?;
+    let mut lines = Lines::open(arguments.log.as_deref(), context.json)?;
+    lines.write(&report::heading(&options, backend.root_count(), arguments.verbose))?;
+    let mut failed = None;
+    let run = fsmark::run(backend, &options, |iteration: &Iteration| {
+        let line = report::line(iteration, arguments.verbose);
+        if let Err(failure) = lines.write(&format!("{line}\n")) {
+            failed.get_or_insert(failure);
+        }
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    lines.finish(&options, &run)
+}
+
+/// Standard output, flushed line by line because iterations take their time, and the log.
+struct Lines {
+    output: Output,
+    log: Option<File>,
+    json: bool,
+}
+
+impl Lines {
+    fn open(log: Option<&Path>, json: bool) -> Result<Self, Failure> {
+        let open = |path: &Path| -> Result<File, Failure> {
+            let file = File::options().create(true).append(true).open(path);
+            file.map_err(|error| Failure::failed(error.to_string())).about(path.display())
+        };
+        Ok(Self { output: Output::new(), log: log.map(open).transpose()?, json })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        if !self.json {
+            self.output.write_all(text.as_bytes())?;
+            self.output.flush()?;
+        }
+        if let Some(log) = &mut self.log {
+            log.write_all(text.as_bytes())
+                .map_err(|error: io::Error| Failure::failed(format!("cannot write the log: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, options: &Options, run: &Run) -> Outcome {
+        let summary = report::summary(run);
+        self.write(&summary)?;
+        if self.json {
+            self.output.json(&report::Document::new(options, run))?;
+        }
+        self.output.finish()?;
+        Ok(Exit::Success)
+    }
+}

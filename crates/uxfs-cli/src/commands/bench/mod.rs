@@ -1,0 +1,61 @@
+//! `uxfs bench`: workloads on any mounted directory.
+
+mod dirsync;
+mod fsmark;
+mod leaves;
+mod xattr;
+
+use std::path::PathBuf;
+
+use uxfs_bench::{BenchError, backend::system::MountedDirectories};
+
+use crate::{
+    commands::Context,
+    failure::{Failure, Outcome},
+};
+
+/// Arguments of `uxfs bench`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+/// Which workload.
+#[derive(Debug, clap::Subcommand)]
+enum Workload {
+    /// Many files by many threads, with fs_mark's options and columns, then a parallel delete
+    Fsmark(fsmark::Arguments),
+    /// Creates and renames in one directory that is often made durable
+    Dirsync(dirsync::Arguments),
+    /// Very many attributes on one file
+    Xattr(xattr::Arguments),
+    /// How full the attribute leaves of a file in an image are
+    Leaves(leaves::Arguments),
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    match &arguments.workload {
+        Workload::Fsmark(arguments) => fsmark::run(arguments, context),
+        Workload::Dirsync(arguments) => dirsync::run(arguments, context),
+        Workload::Xattr(arguments) => xattr::run(arguments, context),
+        Workload::Leaves(arguments) => leaves::run(arguments, context),
+    }
+}
+
+/// Directories of a mounted file system, made where they are not there.
+fn mounted(directories: &[PathBuf]) -> Result<MountedDirectories, Failure> {
+    MountedDirectories::new(directories.to_vec())
+        .map_err(|error| Failure::failed(format!("cannot make the directory: {error}")))
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::FileSystem(error) => error.into(),
+            BenchError::Options(message) => Self::usage(message),
+            error => Self::failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `uxfs bench xattr`: very many attributes on one file.
+
+use std::{io::Write, path::PathBuf};
+
+use uxfs_bench::xattr::{self, Document, Options, case::Case};
+
+use super::mounted;
+use crate::{
+    commands::Context,
+    failure::{Exit, Outcome},
+    output::Output,
+};
+
+/// Arguments of `uxfs bench xattr`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs bench xattr -d /mnt -k n1000000-20-40-60-80-100-d25\n\
+    A case is a count, sizes of values in turn, and what follows: d25 deletes 25 %, o25 overwrites 25 %, \
+    i400000 inserts more. uxfs bench leaves IMAGE FILE then shows how full the leaves are.")]
+pub struct Arguments {
+    /// Which attributes, such as n1000000-20-40-60-80-100-d25
+    #[arg(value_name = "CASE")]
+    case: Case,
+    /// Directory to work in, made if need be
+    #[arg(short = 'd', value_name = "DIR")]
+    directory: PathBuf,
+    /// Costs are shown for each so many attributes
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    step: u64,
+    /// What names begin with, before eleven digits
+    #[arg(long, value_name = "TEXT", default_value = "trusted.name")]
+    prefix: String,
+    /// Keep the file
+    #[arg(short = 'k')]
+    keep: bool,
+    /// Which attributes are overwritten and deleted follows from this
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    seed: u64,
+}
+
+/// What the file is called.
+const FILE: &str = "attributes";
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let backend = mounted(std::slice::from_ref(&arguments.directory))?;
+    let options = Options {
+        case: arguments.case.clone(),
+        step: arguments.step,
+        prefix: arguments.prefix.clone(),
+        file: FILE.to_owned(),
+        keep: arguments.keep,
+        seed: arguments.seed,
+    };
+    let steps = xattr::run(&backend, &options, |_| {})?;
+    let mut output = Output::new();
+    if context.json {
+        steps.iter().try_for_each(|step| output.json(&Document::new(step)))?;
+    } else {
+        write!(output, "{}", xattr::table(&steps))?;
+    }
+    output.finish()?;
+    Ok(Exit::Success)
+}
