@@ -73,6 +73,9 @@ pub enum OperationError {
     /// ESTALE or EINVAL: the number names no inode in use.
     #[error("no such inode")]
     NoSuchInode,
+    /// ESTALE: the file that a handle named has been removed.
+    #[error("stale file handle")]
+    Stale,
     /// EINVAL: the number names no allocation group.
     #[error("no such allocation group")]
     NoSuchGroup,

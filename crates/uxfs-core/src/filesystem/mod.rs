@@ -27,6 +27,7 @@ use uxfs_journal::{
 use self::writing::Writing;
 use crate::{
     error::{Error, Result},
+    inode::table::InodeTable,
     mount::MountOptions,
 };
 
@@ -43,6 +44,8 @@ pub struct FileSystem {
     superblock: Superblock,
     log_state: Option<LogState>,
     options: MountOptions,
+    /// Inodes that are open, and those that were.
+    inodes: InodeTable,
     /// What changing takes; none for a file system mounted for reading.
     writing: Option<Writing>,
 }
@@ -89,7 +92,8 @@ impl FileSystem {
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
         let prefetcher = OnceLock::new();
-        Self { cache, prefetcher, geometry, superblock, log_state, options, writing: None }
+        let inodes = InodeTable::default();
+        Self { cache, prefetcher, geometry, superblock, log_state, options, inodes, writing: None }
     }
 
     /// Sizes and address conversions.
@@ -105,6 +109,10 @@ impl FileSystem {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         self.cache.device()
+    }
+
+    pub(crate) fn inode_table(&self) -> &InodeTable {
+        &self.inodes
     }
 
     pub(crate) fn cache(&self) -> &Cache {

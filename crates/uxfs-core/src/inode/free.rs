@@ -23,9 +23,9 @@ impl Transaction<'_> {
     /// # Errors
     /// The inode has contents left ([`NotEmpty`](OperationError::NotEmpty)); damage; the device.
     #[doc(alias = "xfs_ifree")]
-    pub fn free_inode(&mut self, mut inode: EditInode) -> Result<()> {
+    pub fn free_inode(&mut self, inode: &mut EditInode) -> Result<()> {
         if inode.file_type() == Some(FileType::Regular) {
-            self.unmap_blocks(&mut inode, Fork::Data, FileBlock::new(0), MAX_FILE_BLOCKS)?;
+            self.unmap_blocks(inode, Fork::Data, FileBlock::new(0), MAX_FILE_BLOCKS)?;
         }
         if inode.blocks() != 0 {
             return Err(OperationError::NotEmpty.into());
@@ -37,7 +37,7 @@ impl Transaction<'_> {
             Some(chunk) => self.free_chunk(group, &chunk),
             None => {
                 inode.make_free(feature_flags2(geometry).bits());
-                self.store_inode(&mut inode)
+                self.store_inode(inode)
             }
         }
     }

@@ -14,6 +14,7 @@
 //! | `unlinked` | the lists of inodes without a name |
 //! | [`scan`] | every inode in use, from many threads |
 //! | [`set`] | sets of inode numbers |
+//! | [`table`] | inodes that are open, for operations on a live file system |
 
 mod allocate;
 pub mod create;
@@ -22,6 +23,7 @@ mod free;
 mod read;
 pub mod scan;
 pub mod set;
+pub mod table;
 mod unlinked;
 
 use std::sync::{Arc, OnceLock};

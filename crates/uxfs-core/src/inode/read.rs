@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uxfs_format::{
     fault::{Corruption, Location, Structure},
     geometry::{Geometry, InodePlace},
-    inode::verify_inode,
+    inode::{InodeCore, verify_inode},
     units::{InodeNumber, SECTOR_SIZE_BYTES, Sector},
 };
 
@@ -98,8 +98,22 @@ impl FileSystem {
         buffer: &MetadataBuffer,
         offset_bytes: usize,
     ) -> Result<Arc<Inode>> {
+        let (core, bytes) = self.verified_inode(number, place, buffer, offset_bytes)?;
+        let inode = Inode::decode(bytes, core, self.geometry()).ok_or(OperationError::NoSuchInode)?;
+        Ok(Arc::new(inode))
+    }
+
+    /// An inode in use within the buffer of its cluster, verified.
+    pub(super) fn verified_inode<'b>(
+        &self,
+        number: InodeNumber,
+        place: InodePlace,
+        buffer: &'b MetadataBuffer,
+        offset_bytes: usize,
+    ) -> Result<(&'b InodeCore, &'b [u8])> {
+        let geometry = self.geometry();
         let bytes = buffer.get(offset_bytes..).unwrap_or_default();
-        let core = verify_inode(bytes, number, self.geometry()).map_err(|fault| {
+        let core = verify_inode(bytes, number, geometry).map_err(|fault| {
             let sector = Sector::new(buffer.sector().get() + offset_bytes as u64 / SECTOR_SIZE_BYTES);
             let location = Location {
                 sector: Some(sector),
@@ -109,7 +123,7 @@ impl FileSystem {
             };
             Corruption::new(Structure::Inode, location, fault)
         })?;
-        let inode = Inode::decode(bytes, core, self.geometry()).ok_or(OperationError::NoSuchInode)?;
-        Ok(Arc::new(inode))
+        let bytes = bytes.get(..geometry.inode_size()).ok_or(OperationError::NoSuchInode)?;
+        if core.is_free() { Err(OperationError::NoSuchInode.into()) } else { Ok((core, bytes)) }
     }
 }

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`resolve`] | from a path to an inode |
 //! | [`create`] | new files and further names |
-//! | [`remove`] | taking names away, and files that have none left |
+//! | [`remove`] | taking names away |
+//! | [`inactivate`] | freeing files that have neither names nor handles |
 
 pub mod create;
+pub mod inactivate;
 pub mod remove;
 pub mod resolve;

@@ -25,29 +25,14 @@ impl Transaction<'_> {
         self.remove_name(parent, name)?;
         if is_directory {
             parent.core.link_count = U32::new(parent.core.link_count.get().saturating_sub(1));
-            return self.destroy(inode);
+            return self.destroy(&mut inode);
         }
         let links = inode.core.link_count.get().saturating_sub(1);
         inode.core.link_count = U32::new(links);
         if links == 0 {
-            return self.destroy(inode);
+            return self.destroy(&mut inode);
         }
         self.remove_parent_pointer(&mut inode, pointer_to(parent, name))?;
         self.store_inode(&mut inode)
-    }
-
-    /// Frees an inode without names, and all that it holds.
-    #[doc(alias = "xfs_inactive")]
-    fn destroy(&mut self, mut inode: EditInode) -> Result<()> {
-        self.remove_all_attributes(&mut inode)?;
-        match inode.file_type() {
-            Some(FileType::Directory) => self.remove_directory_blocks(&mut inode)?,
-            Some(FileType::SymbolicLink) => self.remove_symlink_target(&mut inode)?,
-            Some(FileType::Regular) => self.truncate(&mut inode, 0)?,
-            // Devices, fifos and sockets hold nothing but a number.
-            _ => {}
-        }
-        inode.core.link_count = U32::new(0);
-        self.free_inode(inode)
     }
 }

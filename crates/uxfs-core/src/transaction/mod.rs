@@ -23,13 +23,12 @@ pub mod deferred;
 pub mod reservation;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
-use uxfs_format::units::{AgNumber, InodeNumber};
+use uxfs_format::units::AgNumber;
 use uxfs_journal::transaction::TransactionBuffers;
 
 use self::{deferred::queue::DeferredWork, reservation::Operation};
 use crate::{
     allocation_group::state::GroupState,
-    directory::edit::DirectoryHint,
     error::{OperationError, Result},
     filesystem::FileSystem,
 };
@@ -55,8 +54,6 @@ pub struct Transaction<'fs> {
     groups: Vec<ArcMutexGuard<RawMutex, GroupState>>,
     counters: CounterChanges,
     deferred: DeferredWork,
-    /// Where the last directory that was changed has room.
-    directory_hint: (InodeNumber, DirectoryHint),
 }
 
 /// A group that a transaction holds, with what is needed to change it.
@@ -83,8 +80,7 @@ impl<'fs> Transaction<'fs> {
         let mode = file_system.mode().ok_or(OperationError::ReadOnly)?;
         let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode);
         let (groups, counters) = (Vec::new(), CounterChanges::default());
-        let directory_hint = (InodeNumber::default(), DirectoryHint::default());
-        Ok(Self { file_system, buffers, groups, counters, deferred: DeferredWork::default(), directory_hint })
+        Ok(Self { file_system, buffers, groups, counters, deferred: DeferredWork::default() })
     }
 
     /// Begins for one operation, once there is room for all that it may take. Whoever changes inodes has locked them
@@ -108,17 +104,6 @@ impl<'fs> Transaction<'fs> {
     /// Changes of the superblock's counters that are not among those of the file system yet.
     pub(crate) fn counter_changes(&self) -> CounterChanges {
         self.counters
-    }
-
-    /// Where names of a directory found room last.
-    pub(crate) fn directory_hint(&self, directory: InodeNumber) -> DirectoryHint {
-        let (of, hint) = self.directory_hint;
-        if of == directory { hint } else { DirectoryHint::default() }
-    }
-
-    /// Keeps a hint until names of another directory change.
-    pub(crate) fn keep_directory_hint(&mut self, directory: InodeNumber, hint: DirectoryHint) {
-        self.directory_hint = (directory, hint);
     }
 
     /// The buffers it changes.

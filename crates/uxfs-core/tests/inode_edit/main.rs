@@ -95,7 +95,7 @@ fn free(file_system: &FileSystem, number: InodeNumber) {
     let mut tx = Transaction::begin(file_system).unwrap();
     let mut inode = tx.load_inode(number).unwrap();
     inode.set_link_count(0);
-    tx.free_inode(inode).unwrap();
+    tx.free_inode(&mut inode).unwrap();
     tx.commit().unwrap();
 }
 
@@ -252,8 +252,8 @@ fn lists_of_inodes_without_names() {
     for number in shuffled(numbers) {
         tx.remove_unlinked(number).unwrap();
         assert!(matches!(tx.remove_unlinked(number), Err(Error::Operation(OperationError::NoSuchInode))));
-        let inode = tx.load_inode(number).unwrap();
-        tx.free_inode(inode).unwrap();
+        let mut inode = tx.load_inode(number).unwrap();
+        tx.free_inode(&mut inode).unwrap();
         tx.commit().unwrap();
     }
     file_system.close().unwrap();

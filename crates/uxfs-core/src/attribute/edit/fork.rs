@@ -1,6 +1,6 @@
 //! Making an attribute fork where there is none, and taking it away with the last attribute.
 
-use uxfs_format::{attribute::shortform_edit::HEADER_BYTES, inode::FileType};
+use uxfs_format::{attribute::shortform_edit::HEADER_BYTES, inode::FileType, units::FileBlock};
 
 use super::store::AttributeFork;
 use crate::{
@@ -47,6 +47,18 @@ impl Transaction<'_> {
         }
         inode.attribute = Some(EditFork::empty());
         self.remove_attribute_fork(inode)
+    }
+
+    /// Begins to take away a fork of more attributes than one transaction can: makes the first block a leaf without
+    /// attributes, so that nothing leads to the others any more and they can go in steps.
+    #[doc(alias = "xfs_attr3_root_inactive")]
+    pub(crate) fn forget_attributes(&mut self, inode: &mut EditInode) -> Result<()> {
+        AttributeFork::new(self, inode).forget_all()
+    }
+
+    /// Takes the blocks from `start` on out of an attribute fork in which nothing leads to them.
+    pub(crate) fn cut_attribute_fork(&mut self, inode: &mut EditInode, start: FileBlock) -> Result<()> {
+        AttributeFork::new(self, inode).cut(start)
     }
 
     /// Takes an attribute fork without attributes away where Linux does: not on file systems with parent pointers, whose

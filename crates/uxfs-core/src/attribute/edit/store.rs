@@ -84,17 +84,30 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
     /// Gives all blocks of the fork back, in a time that grows with their number and not with that of the attributes.
     pub(super) fn free_all(&mut self) -> Result<()> {
         AttributeTree::new(self).each_value(Self::forget_value)?;
+        self.cut(FileBlock::new(0))
+    }
+
+    /// Leaves an empty leaf as the first block. The other blocks stay, for [`cut`](Self::cut).
+    pub(super) fn forget_all(&mut self) -> Result<()> {
+        AttributeTree::new(self).each_value(Self::forget_value)?;
+        AttributeTree::new(self).clear_root()
+    }
+
+    /// Gives the blocks from `start` on back, without a look at what they hold.
+    pub(super) fn cut(&mut self, start: FileBlock) -> Result<()> {
         let geometry = self.geometry();
-        let count = self.inode.extents(Fork::Attribute).len();
-        for index in 0..count {
+        let extents = self.inode.extents(Fork::Attribute);
+        let first = extents.partition_point(|extent| extent.end() <= start);
+        let count = extents.len();
+        for index in first..count {
             let Some(extent) = self.inode.extents(Fork::Attribute).get(index).copied() else { break };
-            for block in 0..extent.length_blocks {
+            for block in start.get().saturating_sub(extent.file_block.get())..extent.length_blocks {
                 let start = extent.start.checked_add(block);
                 let Some(sector) = start.and_then(|start| geometry.sector_of_block(start)) else { break };
                 self.transaction.buffers().invalidate(&[(sector, geometry.block_size_bytes)]);
             }
         }
-        self.transaction.unmap_blocks(self.inode, Fork::Attribute, FileBlock::new(0), BLOCKS_END)?;
+        self.transaction.unmap_blocks(self.inode, Fork::Attribute, start, BLOCKS_END)?;
         Ok(())
     }
 

@@ -76,6 +76,16 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         Ok(())
     }
 
+    /// Makes the first block a leaf without attributes, whatever it was.
+    pub(super) fn clear_root(&mut self) -> Result<()> {
+        let mut root = self.edit(ROOT)?;
+        let identity = self.store.identity(root.sector());
+        let length_bytes = root.len();
+        root.edit().clear(0, length_bytes);
+        LeafEdit::init(root.edit(), &identity);
+        Ok(())
+    }
+
     /// Moves to the next leaf; `false` behind the last. Damaged nodes can lead to one leaf many times: no walk goes on
     /// `left` more times, at first as often as the fork has blocks.
     fn advance(&mut self, path: &mut TreePath, left: &mut Option<u64>) -> Result<bool> {

@@ -156,11 +156,10 @@ impl<'fs> Transaction<'fs> {
         change: impl FnOnce(&mut Directory<'_, DirectoryFork<'_, 'fs>>) -> Result<T>,
     ) -> Result<T> {
         require_directory(inode)?;
-        let mut hint = self.directory_hint(inode.number);
-        let number = inode.number;
+        let mut hint = inode.directory_hint;
         let mut store = DirectoryFork::new(self, inode);
         let result = change(&mut Directory::new(&mut store, &mut hint));
-        self.keep_directory_hint(number, hint);
+        inode.directory_hint = hint;
         result
     }
 

@@ -1,61 +1,101 @@
 //! From the disk to an inode taken apart.
 
+use std::sync::Arc;
+
 use uxfs_format::{
     btree::extent_map::ExtentMapRoot,
+    convert::long_to_usize,
     fault::Structure,
-    field_table::OnDisk,
-    inode::{Fork, ForkFormat, InodeCore},
+    geometry::INODE_CORE_SIZE_BYTES,
+    inode::{DeviceNumber, Fork, ForkFormat, InodeCore},
     units::{FsBlock, InodeNumber},
 };
 
 use super::{EditExtents, EditFork, EditInode, ExtentRoot};
 use crate::{
+    directory::edit::DirectoryHint,
     error::{OperationError, Result},
-    inode::ForkView,
+    filesystem::FileSystem,
+    inode::Inode,
     transaction::Transaction,
 };
 
 impl Transaction<'_> {
-    /// Takes an inode in use apart, to be changed.
+    /// Takes an inode in use apart, to be changed: for who knows that nobody has it open. Others
+    /// [open](crate::filesystem::FileSystem::open) it.
     ///
     /// # Errors
     /// As for reading it, and its extents.
     pub fn load_inode(&mut self, number: InodeNumber) -> Result<EditInode> {
-        let file_system = self.file_system();
-        let inode = file_system.inode(number)?;
-        let (_, cluster) = file_system.inode_cluster(number)?;
-        let buffer =
-            file_system.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
-        let bytes = buffer.get(cluster.offset_bytes..).unwrap_or_default();
-        let core = *InodeCore::prefix_of(bytes).ok_or(OperationError::NoSuchInode)?;
-        let fork = |fork| -> Result<EditFork> {
-            Ok(match inode.fork(fork) {
-                ForkView::Missing | ForkView::Empty => EditFork::empty(),
-                ForkView::Local(contents) => EditFork::Local(used_bytes(fork, contents).to_vec()),
-                ForkView::Device(_) => EditFork::Device(inode.device_number().encode().unwrap_or_default()),
-                ForkView::MetadataBtree => return Err(OperationError::WrongFileType.into()),
-                ForkView::Extents | ForkView::Btree => {
-                    let extents = file_system.extent_map(&inode, fork)?.iter().collect();
-                    let root = match inode.fork_format(fork) {
-                        Some(ForkFormat::Btree) => ExtentRoot::decode(inode.fork_bytes(fork)),
-                        _ => None,
-                    };
-                    EditFork::Extents(EditExtents { extents, root })
-                }
-            })
-        };
-        let data = fork(Fork::Data)?;
-        let attribute = if core.has_attribute_fork() { Some(fork(Fork::Attribute)?) } else { None };
+        self.file_system().load_edit_inode(number)
+    }
+}
+
+impl FileSystem {
+    /// Takes an inode in use apart.
+    pub(crate) fn load_edit_inode(&self, number: InodeNumber) -> Result<EditInode> {
+        let (place, cluster) = self.inode_cluster(number)?;
+        let buffer = self.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let (core, bytes) = self.verified_inode(number, place, &buffer, cluster.offset_bytes)?;
         let attribute_offset_bytes = core.fork_offset_bytes();
-        Ok(EditInode { number, core, data, attribute, attribute_offset_bytes })
+        let mut inode = EditInode {
+            number,
+            core: *core,
+            data: EditFork::empty(),
+            attribute: core.has_attribute_fork().then(EditFork::empty),
+            attribute_offset_bytes,
+            directory_hint: DirectoryHint::default(),
+        };
+        let literal = bytes.get(INODE_CORE_SIZE_BYTES as usize..).unwrap_or_default();
+        let room = inode.fork_room_bytes(Fork::Data, self.geometry()) as usize;
+        let (data, attribute) = literal.split_at_checked(room).unwrap_or((literal, &[]));
+        // The trees of extents are read by who knows the whole inode.
+        let mut whole = None;
+        inode.data = self.load_fork(&inode, Fork::Data, data, &mut whole)?;
+        if inode.attribute.is_some() {
+            inode.attribute = Some(self.load_fork(&inode, Fork::Attribute, attribute, &mut whole)?);
+        }
+        Ok(inode)
+    }
+
+    fn load_fork(
+        &self,
+        inode: &EditInode,
+        fork: Fork,
+        bytes: &[u8],
+        whole: &mut Option<Arc<Inode>>,
+    ) -> Result<EditFork> {
+        let core = &inode.core;
+        Ok(match core.fork_format(fork).ok_or(OperationError::NoSuchInode)? {
+            ForkFormat::Device => {
+                let word = bytes.first_chunk().copied().map_or(0, u32::from_be_bytes);
+                EditFork::Device(DeviceNumber::decode(word).encode().unwrap_or_default())
+            }
+            ForkFormat::Local => EditFork::Local(used_bytes(fork, core, bytes).to_vec()),
+            ForkFormat::Extents if core.extent_count(fork) == 0 => EditFork::empty(),
+            ForkFormat::Extents | ForkFormat::Btree => {
+                let whole = match whole {
+                    Some(whole) => whole,
+                    None => whole.insert(self.inode(inode.number)?),
+                };
+                let extents = self.extent_map(whole, fork)?.iter().collect();
+                let root = match whole.fork_format(fork) {
+                    Some(ForkFormat::Btree) => ExtentRoot::decode(whole.fork_bytes(fork)),
+                    _ => None,
+                };
+                EditFork::Extents(EditExtents { extents, root })
+            }
+            ForkFormat::MetadataBtree => return Err(OperationError::WrongFileType.into()),
+        })
     }
 }
 
 /// The part of a local fork that means something: attributes say themselves how many bytes they take.
-fn used_bytes(fork: Fork, contents: &[u8]) -> &[u8] {
+fn used_bytes<'a>(fork: Fork, core: &InodeCore, contents: &'a [u8]) -> &'a [u8] {
     let length = match (fork, contents.first_chunk()) {
         (Fork::Attribute, Some(length)) => usize::from(u16::from_be_bytes(*length)),
-        _ => contents.len(),
+        (Fork::Attribute, None) => 0,
+        (Fork::Data, _) => long_to_usize(core.size_bytes.get()),
     };
     contents.get(..length).unwrap_or(contents)
 }

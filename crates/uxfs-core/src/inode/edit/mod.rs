@@ -26,6 +26,8 @@ use uxfs_format::{
 };
 use zerocopy::big_endian::{U16, U32, U64};
 
+use crate::directory::edit::DirectoryHint;
+
 /// An inode that only its holder may change.
 #[derive(Debug, Clone)]
 pub struct EditInode {
@@ -40,6 +42,8 @@ pub struct EditInode {
     pub attribute: Option<EditFork>,
     /// Where the attribute fork begins behind the core, a multiple of 8; 0 without one.
     pub attribute_offset_bytes: u32,
+    /// Of directories: where the last name found room.
+    pub(crate) directory_hint: DirectoryHint,
 }
 
 /// One fork.

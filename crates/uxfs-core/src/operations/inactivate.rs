@@ -1,0 +1,124 @@
+//! Inodes that have neither names nor handles are freed with all that they hold.
+//!
+//! An inode without names is in its group's list of such inodes from the transaction on that took its last name. Its
+//! contents are given back in steps, each of which leaves an inode that anybody can go on with: after a crash recovery
+//! does. Contents that are few go with the last name at once, in one transaction; such an inode is never in the list.
+
+use uxfs_format::{
+    btree::extent_map::{Extent, MAX_FILE_BLOCKS},
+    units::FileBlock,
+};
+
+use crate::{
+    error::Result,
+    filesystem::FileSystem,
+    inode::{
+        FileType, Fork,
+        edit::{EditFork, EditInode},
+        table::InodeHandle,
+    },
+    transaction::{Transaction, reservation::Operation},
+};
+
+/// Extents that are given back in one transaction: as many as an intent to free extents holds.
+#[doc(alias = "XFS_EFI_MAX_FAST_EXTENTS")]
+const STEP_EXTENTS: usize = 16;
+/// Blocks of an attribute fork that are given back in one transaction: each is a buffer to be cancelled.
+const STEP_BLOCKS: u64 = 64;
+
+impl FileSystem {
+    /// Frees the inodes that lost their last name and then their last handle. Operations that may leave some call it at
+    /// their end, as [`close`](Self::close) does; whoever drops handles may call it, too.
+    ///
+    /// # Errors
+    /// Damage; the device. The inode stays in the list of those without names, where recovery finds it.
+    #[doc(alias = "xfs_inodegc_worker")]
+    pub fn inactivate_pending(&self) -> Result<()> {
+        while self.inode_table().has_unlinked()
+            && let Some(handle) = self.inode_table().next_unlinked()
+        {
+            let result = self.inactivate(&handle);
+            self.inode_table().end_free(&handle, true);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Frees an inode in the list of those without names, which nobody else has.
+    #[doc(alias = "xfs_inactive")]
+    fn inactivate(&self, handle: &InodeHandle) -> Result<()> {
+        let mut guard = handle.write();
+        let inode = &mut *guard;
+        while has_many_extents(inode, Fork::Data) {
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            inode.set_size_bytes(0);
+            let start = step_start(inode.extents(Fork::Data), u64::MAX);
+            transaction.unmap_blocks(inode, Fork::Data, start, MAX_FILE_BLOCKS)?;
+            transaction.store_inode(inode)?;
+            transaction.commit()?;
+        }
+        if has_many_extents(inode, Fork::Attribute) {
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            transaction.forget_attributes(inode)?;
+            transaction.commit()?;
+        }
+        while has_many_extents(inode, Fork::Attribute) {
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            let start = step_start(inode.extents(Fork::Attribute), STEP_BLOCKS);
+            transaction.cut_attribute_fork(inode, start)?;
+            transaction.store_inode(inode)?;
+            transaction.commit()?;
+        }
+        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+        transaction.remove_unlinked(inode.number)?;
+        transaction.destroy(inode)?;
+        transaction.commit()
+    }
+}
+
+impl Transaction<'_> {
+    /// Frees an inode without names, with all that it holds: little, or else the caller has taken most of it away.
+    pub(super) fn destroy(&mut self, inode: &mut EditInode) -> Result<()> {
+        self.remove_all_attributes(inode)?;
+        match inode.file_type() {
+            Some(FileType::Directory) => self.remove_directory_blocks(inode)?,
+            Some(FileType::SymbolicLink) => self.remove_symlink_target(inode)?,
+            // What lies behind the end of the file goes, too.
+            Some(FileType::Regular) => {
+                self.unmap_blocks(inode, Fork::Data, FileBlock::new(0), MAX_FILE_BLOCKS)?;
+            }
+            // Devices, fifos and sockets hold nothing but a number.
+            _ => {}
+        }
+        inode.set_link_count(0);
+        self.free_inode(inode)
+    }
+}
+
+/// Whether an inode has so little that one transaction can free it.
+#[expect(dead_code, reason = "for operations that remove names")]
+pub(super) fn is_freed_at_once(inode: &EditInode) -> bool {
+    !has_many_extents(inode, Fork::Data) && !has_many_extents(inode, Fork::Attribute)
+}
+
+fn has_many_extents(inode: &EditInode, fork: Fork) -> bool {
+    let extents = inode.extents(fork);
+    let is_tree = matches!(inode.fork(fork), Some(EditFork::Extents(extents)) if extents.root.is_some());
+    let blocks = || extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.length_blocks));
+    is_tree || extents.len() > STEP_EXTENTS || (fork == Fork::Attribute && blocks() > STEP_BLOCKS)
+}
+
+/// Where the last extents of a fork begin that one step takes, of at most `most_blocks` but one.
+fn step_start(extents: &[Extent], most_blocks: u64) -> FileBlock {
+    let mut start = FileBlock::new(0);
+    let mut left = most_blocks;
+    for extent in extents.iter().rev().take(STEP_EXTENTS) {
+        let taken = extent.length_blocks.min(left);
+        start = FileBlock::new(extent.end().get().saturating_sub(taken));
+        left -= taken;
+        if left == 0 {
+            break;
+        }
+    }
+    start
+}
