@@ -3,7 +3,7 @@
 //! The content is put, without the bytes of its files, into a scratch image that is large enough; what it takes there
 //! says how large the real one must be. That size is tried in the same way before it is used.
 
-use std::{path::Path, sync::Arc};
+use std::{os::fd::AsRawFd, path::Path, sync::Arc};
 
 use uxfs_block::{device::BlockDevice, engine};
 use uxfs_core::{
@@ -92,13 +92,7 @@ impl Fit<'_> {
     /// Blocks that the content takes in an image of `size_bytes`; nothing where it does not fit.
     fn try_size(&mut self, contents: &mut Contents, size_bytes: u64) -> Result<Option<u64>, Failure> {
         let layout = self.layout(size_bytes)?;
-        let file = tempfile::NamedTempFile::new_in(self.directory)
-            .map_err(|error| Failure::failed(format!("no scratch file beside the image: {error}")))?;
-        file.as_file()
-            .set_len(size_bytes)
-            .map_err(|error| Failure::failed(format!("no scratch file of {size_bytes} bytes: {error}")))?;
-        let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
-        let device: Arc<dyn BlockDevice> = engine::open(file.path(), &options).map_err(Error::from)?;
+        let device = self.scratch(size_bytes)?;
         let _unfinished = empty::begin(&*device, &layout, self.identity)?;
         let mount = filled::mount_options(self.identity, self.cache_bytes);
         let file_system = FileSystem::mount_bulk(device.clone(), &mount)?;
@@ -113,6 +107,17 @@ impl Fit<'_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// A file of so many bytes, without a name: it may lie in the directory that is being read.
+    fn scratch(&self, size_bytes: u64) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let file = tempfile::tempfile_in(self.directory)
+            .map_err(|error| Failure::failed(format!("no scratch file beside the image: {error}")))?;
+        file.set_len(size_bytes)
+            .map_err(|error| Failure::failed(format!("no scratch file of {size_bytes} bytes: {error}")))?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
+        Ok(engine::open(Path::new(&path), &options).map_err(Error::from)?)
     }
 
     /// The first size whose free blocks, without those that groups keep for themselves, hold the content and leave
