@@ -86,6 +86,42 @@ pub enum FileSize {
     Exactly(u64),
 }
 
+/// An empty file that was made where there was none, before anybody looks for what is to be put into it: it may lie among
+/// that, and then is known by its inode. Goes away again unless it is kept.
+#[derive(Debug)]
+pub struct Reserved {
+    path: Option<PathBuf>,
+}
+
+impl Reserved {
+    /// Makes an empty file at `path`, if there is nothing.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make(path: &Path) -> Result<Self, TargetError> {
+        match OpenOptions::new().write(true).create_new(true).open(path) {
+            Ok(_) => Ok(Self { path: Some(path.to_path_buf()) }),
+            // What is wrong with what is there is told when it is opened. A link to nothing is there, too.
+            Err(_) if fs::symlink_metadata(path).is_ok() => Ok(Self { path: None }),
+            Err(error) => Err(failed("create it")(error)),
+        }
+    }
+
+    /// Keeps the file: there is a file system in it.
+    pub fn keep(mut self) {
+        self.path = None;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Nothing half-made stays behind; if it cannot be removed, it says by itself that it is not finished.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 /// An opened file or block device.
 #[derive(Debug)]
 pub struct Target {
