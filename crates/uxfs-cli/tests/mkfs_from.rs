@@ -1,14 +1,16 @@
 //! `uxfs mkfs --from`: the command as people use it, and what the judges say of its images.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::{
     fs,
-    os::unix::fs::{FileExt, PermissionsExt, symlink},
+    os::unix::fs::FileExt,
     path::Path,
-    process::{Command, Output, Stdio},
-    time::{Duration, SystemTime},
+    process::{Command, Stdio},
 };
 
+use common::{succeeds, text, tree, uxfs};
 use serde_json::Value;
 use tempfile::TempDir;
 use uxfs_testkit::{
@@ -16,48 +18,6 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     verdict::{holds_the_same, kernel_removes_everything, repair_is_silent},
 };
-
-fn uxfs(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
-    command.args(arguments).env("SOURCE_DATE_EPOCH", "1700000000").env("DETERMINISTIC_SEED", "1");
-    command.output().unwrap()
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = uxfs(arguments);
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {words}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Files of several sizes, holes, links; as whoever runs the test.
-fn tree(root: &Path) {
-    fs::create_dir_all(root.join("folder/deeper")).unwrap();
-    for number in 0..200_usize {
-        fs::write(root.join(format!("folder/file-{number}")), vec![number as u8; number * 500]).unwrap();
-    }
-    fs::write(root.join("large"), vec![7; 3_000_000]).unwrap();
-    let sparse = fs::File::create(root.join("sparse")).unwrap();
-    sparse.write_all_at(b"end", 50_000_000).unwrap();
-    fs::hard_link(root.join("large"), root.join("folder/deeper/same")).unwrap();
-    symlink("folder/file-1", root.join("link")).unwrap();
-    fs::set_permissions(root.join("folder"), fs::Permissions::from_mode(0o2750)).unwrap();
-    // Reading leaves access times alone that lie behind all others.
-    let far = fs::FileTimes::new().set_accessed(SystemTime::now() + Duration::from_secs(3600));
-    let mut paths = vec![root.to_path_buf()];
-    while let Some(path) = paths.pop() {
-        if path.is_dir() {
-            paths.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-        }
-        if !path.is_symlink() {
-            fs::File::open(&path).unwrap().set_times(far).unwrap();
-        }
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 const JUDGES: [Judge; 3] = [Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
 

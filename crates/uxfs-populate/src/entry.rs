@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use uxfs_core::{
     attribute::edit::SetMode,
     directory::edit::NameCheck,
@@ -24,6 +25,7 @@ use uxfs_source::{
     entry::{Kind, Metadata, Times},
     error::SourceError,
     stream::StreamSource,
+    tree::LaterContent,
 };
 
 use crate::{
@@ -109,6 +111,8 @@ pub struct Builder<'fs> {
     pool: Option<DataPool>,
     /// Behind the contents of the last file: where the next one's should begin, so that files lie as they come.
     next_block: Option<FsBlock>,
+    /// Files whose content comes later, by its token.
+    later: HashMap<u32, InodeNumber>,
 }
 
 impl<'fs> Builder<'fs> {
@@ -131,6 +135,7 @@ impl<'fs> Builder<'fs> {
             now: file_system.now(),
             pool: options.writes_contents.then(start).transpose()?,
             next_block: None,
+            later: HashMap::new(),
         })
     }
 
@@ -257,6 +262,15 @@ impl<'fs> Builder<'fs> {
                 Some(stream) => self.stream(transaction, inode, size_bytes, &ranges, stream),
                 None => Ok(()),
             },
+            Content::Later { token, ranges } => {
+                for (begin, end) in whole_blocks(&ranges, self.geometry.block_size_bytes) {
+                    self.map(transaction, inode, begin, end - begin)?;
+                }
+                if self.pool.is_some() {
+                    self.later.insert(token, inode.number);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -276,14 +290,53 @@ impl<'fs> Builder<'fs> {
         let mut done = 0;
         while let Some(range) = open.next_data(done)? {
             // Whole blocks: what is a hole in the source's smaller grain reads as zeros there.
-            let begin = (range.offset_bytes / block * block).max(done);
-            let end = range.offset_bytes.saturating_add(range.length_bytes);
-            let end = end.div_ceil(block).saturating_mul(block);
+            let (begin, mut end) = whole(range.offset_bytes, range.length_bytes, block);
+            let begin = begin.max(done);
+            // What follows in the same or the next block lies together, in whatever pieces a source tells it.
+            while let Some(next) = open.next_data(end)? {
+                let (from, to) = whole(next.offset_bytes, next.length_bytes, block);
+                if from > end {
+                    break;
+                }
+                end = to;
+            }
             let mapped = self.map(transaction, inode, begin, end.saturating_sub(begin))?;
             self.copy(&mapped, content, size_bytes)?;
             done = end;
         }
         Ok(())
+    }
+
+    /// Whether content is still to come that was given room only.
+    pub fn awaits_content(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// Writes the content of a file that was told to come later. `read` gives the bytes of its ranges one after the other,
+    /// unless they are in memory.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn content(
+        &mut self,
+        transaction: &mut Transaction<'fs>,
+        content: LaterContent,
+        read: &mut dyn FnMut(&mut [u8]) -> std::result::Result<usize, SourceError>,
+    ) -> Result<()> {
+        // A token that is not known is a source that says more than it promised.
+        let Some(number) = self.later.remove(&content.token) else {
+            return Err(Failure::Image(OperationError::NotFound.into()));
+        };
+        let inode = transaction.load_inode(number)?;
+        let mapped = inode.extents(Fork::Data);
+        let size_bytes = inode.size_bytes();
+        match content.content {
+            Content::Inline(bytes) => self.write_memory(mapped, bytes, 0, size_bytes),
+            Content::Stream(ranges) => {
+                self.pass_on(mapped, &mut ranges.iter().copied().peekable(), size_bytes, read)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Maps blocks for `length_bytes` bytes from `begin_bytes`, a multiple of the block size.
@@ -352,14 +405,26 @@ impl<'fs> Builder<'fs> {
         let mut data = ranges.iter().copied().peekable();
         for (begin, end) in whole_blocks(ranges, self.geometry.block_size_bytes) {
             let mapped = self.map(transaction, inode, begin, end - begin)?;
-            for extent in mapped.iter() {
-                for run in parts(self.run_of(extent)?, STREAM_BYTES) {
-                    let bytes = read_part(stream, &mut data, run)?;
-                    let Some(pool) = &self.pool else { continue };
-                    let content = JobContent::Memory { bytes, start: run.file_bytes };
-                    let job = Job { first: run, more: Vec::new(), size_bytes, content };
-                    pool.push(job).map_err(Failure::Copying)?;
-                }
+            self.pass_on(&mapped, &mut data, size_bytes, &mut |buffer| stream.read_data(buffer))?;
+        }
+        Ok(())
+    }
+
+    /// Reads what belongs into these extents, in order, and hands it on.
+    fn pass_on(
+        &self,
+        mapped: &[Extent],
+        data: &mut std::iter::Peekable<impl Iterator<Item = ByteRange>>,
+        size_bytes: u64,
+        read: &mut dyn FnMut(&mut [u8]) -> std::result::Result<usize, SourceError>,
+    ) -> Result<()> {
+        for extent in mapped {
+            for run in parts(self.run_of(extent)?, STREAM_BYTES) {
+                let bytes = read_part(read, data, run)?;
+                let Some(pool) = &self.pool else { continue };
+                let content = JobContent::Memory { bytes, start: run.file_bytes };
+                let job = Job { first: run, more: Vec::new(), size_bytes, content };
+                pool.push(job).map_err(Failure::Copying)?;
             }
         }
         Ok(())
@@ -375,13 +440,18 @@ fn parts(run: Run, most_bytes: u64) -> impl Iterator<Item = Run> {
     })
 }
 
+/// The blocks that a range touches: begin and end in bytes.
+fn whole(offset_bytes: u64, length_bytes: u64, block: u64) -> (u64, u64) {
+    let end = offset_bytes.saturating_add(length_bytes).div_ceil(block).saturating_mul(block);
+    (offset_bytes / block * block, end)
+}
+
 /// The blocks that ranges touch, joined where they touch the same or the next one: begin and end in bytes.
 fn whole_blocks(ranges: &[ByteRange], block_size_bytes: u32) -> Vec<(u64, u64)> {
     let block = u64::from(block_size_bytes);
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for range in ranges {
-        let begin = range.offset_bytes / block * block;
-        let end = range.offset_bytes.saturating_add(range.length_bytes).div_ceil(block).saturating_mul(block);
+        let (begin, end) = whole(range.offset_bytes, range.length_bytes, block);
         match spans.last_mut() {
             Some(last) if last.1 >= begin => last.1 = last.1.max(end),
             _ => spans.push((begin, end)),
@@ -392,7 +462,7 @@ fn whole_blocks(ranges: &[ByteRange], block_size_bytes: u32) -> Vec<(u64, u64)> 
 
 /// The bytes of a run, read from a stream that gives those of `data` one after the other; zeros between.
 fn read_part(
-    stream: &mut dyn StreamSource,
+    read: &mut dyn FnMut(&mut [u8]) -> std::result::Result<usize, SourceError>,
     data: &mut std::iter::Peekable<impl Iterator<Item = ByteRange>>,
     run: Run,
 ) -> Result<Box<[u8]>> {
@@ -406,7 +476,7 @@ fn read_part(
         let (from, to) = ((range.offset_bytes - run.file_bytes) as usize, (end - run.file_bytes) as usize);
         let mut target = bytes.get_mut(from..to).unwrap_or_default();
         while !target.is_empty() {
-            match stream.read_data(target)? {
+            match read(target)? {
                 // The source says itself where it is cut short; what is missing stays zero.
                 0 => break,
                 read => target = target.get_mut(read..).unwrap_or_default(),

@@ -10,8 +10,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`tree`] | from a source that is asked directory by directory |
-//! | [`stream`] | from archives, also in layers |
+//! | [`tree`] | from a source that is told directory by directory |
+//! | [`stream`] | from one that is told file by file and only once: a pipe, a prototype file, layers with a pipe among them |
 //! | [`entry`] | one file |
 //! | [`adjust`] | what the image is to say other than the source |
 //! | [`data`] | contents on their way into the image |

@@ -3,7 +3,8 @@
 //! A stream tells paths in an order of its own. The directories on the way to the last path stay taken apart, so that
 //! what lies together is made without looking anything up.
 //!
-//! Layers, as container images have them, are streams one after the other that may take away what earlier ones made. A
+//! Layers that can be read twice are resolved before anything is made (`uxfs_source::layers`), and told as a tree. Where a
+//! pipe is among them they are streams one after the other that may take away what earlier ones made. A
 //! directory that a layer declares opaque loses what *earlier* layers put into it, also where the layer says so after
 //! it has added to the directory itself; inodes that the present layer made or named are remembered for that.
 
@@ -71,7 +72,7 @@ struct Filling<'a> {
     builder: Builder<'a>,
     /// From the root down.
     levels: Vec<Level>,
-    /// Inodes that the present layer made, and directories that it named.
+    /// Inodes that the present layer made, and directories that it named or put something into.
     layer: HashSet<InodeNumber>,
     report: Report,
     progress: &'a Progress,
@@ -197,6 +198,8 @@ impl<'a> Filling<'a> {
         }
         match self.find(name)? {
             Some((number, _)) if !self.layer.contains(&number) => self.remove_tree(name),
+            // What the layer itself has put there stays.
+            Some((_, FileType::Directory)) => self.opaque(path),
             _ => Ok(()),
         }
     }
@@ -232,7 +235,10 @@ impl<'a> Filling<'a> {
     fn enter(&mut self, parents: &[u8], below: &Metadata) -> Outcome<()> {
         for name in self.leave_common(parents)? {
             match self.find(name)? {
-                Some((number, FileType::Directory)) => self.descend(name, number)?,
+                Some((number, FileType::Directory)) => {
+                    self.layer.insert(number);
+                    self.descend(name, number)?;
+                }
                 Some(_) => {
                     self.remove_tree(name)?;
                     self.make_parent(name, below)?;

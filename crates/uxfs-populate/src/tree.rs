@@ -44,6 +44,7 @@ pub fn populate_tree<'a>(
         filling.report.add_problems(source.take_problems());
     }
     filling.report.add_problems(source.take_problems());
+    filling.contents(source)?;
     filling.finish()
 }
 
@@ -82,10 +83,10 @@ impl<'a> Filling<'a> {
         })
     }
 
-    /// The root has been made; it gets the attributes of the source's.
+    /// The root has been made; it gets the attributes of the source's, if that has one.
     fn root(&mut self, source: &dyn TreeSource) -> Result<(), PopulateError> {
+        let Some(mut metadata) = source.root().cloned() else { return Ok(()) };
         let mut root = self.transaction.load_inode(self.root)?;
-        let mut metadata = source.root().clone();
         self.adjustments.apply(b"", b"", &Kind::Directory(DirectoryId::ROOT), &mut metadata)?;
         let set = self.builder.set_metadata(&mut self.transaction, &mut root, &metadata);
         set.map_err(|failure| failure.at(b"", b""))?;
@@ -166,6 +167,19 @@ impl<'a> Filling<'a> {
             self.links.add(identity, made.inode);
         }
         Ok((name, Some(made)))
+    }
+
+    /// Contents that come after everything else.
+    fn contents(&mut self, source: &mut dyn TreeSource) -> Result<(), PopulateError> {
+        while self.builder.awaits_content()
+            && let Some(content) = source.next_content()?
+        {
+            let mut read = |buffer: &mut [u8]| source.read_data(buffer);
+            let written = self.builder.content(&mut self.transaction, content, &mut read);
+            written.map_err(|failure| failure.at(b"", b""))?;
+            self.transaction.commit()?;
+        }
+        Ok(())
     }
 
     fn finish(mut self) -> Result<Report, PopulateError> {

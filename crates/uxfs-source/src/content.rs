@@ -59,6 +59,15 @@ pub enum Content {
     /// The next data of the stream, see [`StreamSource::read_data`](crate::stream::StreamSource::read_data). Between
     /// the ranges, which are in order, are holes.
     Stream(Box<[ByteRange]>),
+    /// Data in these ranges that a tree gives after all files, see
+    /// [`TreeSource::next_content`](crate::tree::TreeSource::next_content): those of packed archives come in an order of
+    /// their own.
+    Later {
+        /// Says of which file it is.
+        token: u32,
+        /// In order; between them are holes.
+        ranges: Box<[ByteRange]>,
+    },
 }
 
 /// A regular file to be read from the host.

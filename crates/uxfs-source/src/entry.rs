@@ -2,8 +2,8 @@
 
 use crate::content::Content;
 
-/// Names a directory within its source: they are numbered in the order in which their entries are delivered, from 0 for
-/// the root. In an archive it is only a running number.
+/// Names a directory within its source, each with a number of its own, 0 for the root. A directory of the host is numbered
+/// in the order in which entries are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirectoryId(pub u64);
 

@@ -276,6 +276,9 @@ pub enum LayerFault {
     /// Something above it is a file.
     #[error("lies below something that is no directory")]
     NoDirectoryAbove,
+    /// A whiteout of nothing.
+    #[error("says that something is gone, and not what")]
+    Whiteout,
     /// More than can be numbered.
     #[error("too many files")]
     TooMany,

@@ -10,10 +10,11 @@
 //! | [`entry`] | one file as sources describe it |
 //! | [`content`] | where its bytes are |
 //! | [`tree`], [`stream`] | what sources do |
+//! | [`tree_stream`] | a directory as a stream |
 //! | [`open`] | any source by its path |
 //! | [`directory`] | a directory of the host |
 //! | [`tar`] | archives |
-//! | [`layers`] | streams laid over each other |
+//! | [`layers`] | streams as trees, in order and laid over each other |
 //! | [`protofile`] | prototype files of mkfs.xfs |
 //! | [`labels`] | SELinux labels by path |
 //! | [`manifest`] | files that describe files, as sources and as overlays |
@@ -42,3 +43,4 @@ pub mod protofile;
 pub mod stream;
 pub mod tar;
 pub mod tree;
+pub mod tree_stream;

@@ -14,6 +14,7 @@ use crate::{
     stream::StreamSource,
     tar::{TarOptions, TarSource},
     tree::{Reading, TreeSource},
+    tree_stream::TreeStream,
 };
 
 /// Some source.
@@ -63,6 +64,27 @@ impl Source {
             return Ok(Self::Stream(Box::new(ManifestSource::open(path, &contents, options.time)?)));
         }
         Ok(Self::Stream(Box::new(TarSource::open(path, options.tar.clone(), reading)?)))
+    }
+}
+
+/// Opens a source as [`Source::open`] does, and tells it as a stream whatever it is: as one of several layers, in which
+/// [`TarOptions::whiteouts`] speaks of directories too.
+///
+/// # Errors
+/// It cannot be read.
+pub fn open_stream(
+    path: &Path,
+    options: &SourceOptions,
+    reading: Reading,
+) -> Result<Box<dyn StreamSource>, SourceError> {
+    if path.is_dir() {
+        let tree = DirectorySource::open(path, options.directory.clone(), reading)?;
+        return Ok(Box::new(TreeStream::new(tree, options.tar.whiteouts)));
+    }
+    match Source::open(path, options, reading)? {
+        Source::Stream(stream) => Ok(stream),
+        // It has become a directory this moment.
+        Source::Tree(_) => Err(SourceError::Replaced { path: path.as_os_str().as_encoded_bytes().into() }),
     }
 }
 

@@ -52,6 +52,35 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Box<[u8]> {
     }
 }
 
+/// What a name in a layer says is gone from the layers below, in the words of OCI images.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Whiteout {
+    /// The file or tree of this path.
+    Path(Box<[u8]>),
+    /// What this directory held.
+    Below(Box<[u8]>),
+    /// Nothing: left by aufs, for itself.
+    Nothing,
+    /// No name follows.
+    Malformed,
+}
+
+impl Whiteout {
+    /// `None` for names that are names.
+    pub(crate) fn of(path: &[u8]) -> Option<Self> {
+        let (directory, name) = split(path);
+        if directory.split(|byte| *byte == b'/').any(|name| name.starts_with(b".wh.")) {
+            return Some(Self::Nothing);
+        }
+        Some(match name.strip_prefix(b".wh.")? {
+            b".wh..opq" => Self::Below(directory.into()),
+            name if name.starts_with(b".wh.") => Self::Nothing,
+            b"" | b"." | b".." => Self::Malformed,
+            name => Self::Path(join(directory, name)),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +106,23 @@ mod tests {
         assert!(clean(&[b'a'; MAX_PATH_BYTES]).is_ok());
         assert_eq!(split(b"a/b/c"), (b"a/b".as_slice(), b"c".as_slice()));
         assert_eq!(split(b"c"), (b"".as_slice(), b"c".as_slice()));
+    }
+
+    #[test]
+    fn names_that_say_what_is_gone() {
+        for (path, expected) in [
+            ("a/b", None),
+            ("a.wh./.whb", None),
+            ("a/.wh.b", Some(Whiteout::Path(b"a/b".as_slice().into()))),
+            (".wh.b", Some(Whiteout::Path(b"b".as_slice().into()))),
+            ("a/.wh..wh..opq", Some(Whiteout::Below(b"a".as_slice().into()))),
+            (".wh..wh..opq", Some(Whiteout::Below(b"".as_slice().into()))),
+            (".wh..wh.plnk", Some(Whiteout::Nothing)),
+            (".wh..wh.plnk/12.34", Some(Whiteout::Nothing)),
+            ("a/.wh.", Some(Whiteout::Malformed)),
+            ("a/.wh...", Some(Whiteout::Malformed)),
+        ] {
+            assert_eq!(Whiteout::of(path.as_bytes()), expected, "{path}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Sources that are asked directory by directory.
 
 use crate::{
+    content::Content,
     entry::{DirectoryId, Entry, Metadata},
     error::{Problem, SourceError},
 };
@@ -18,12 +19,23 @@ pub struct Batch {
     pub entries: Vec<Entry>,
 }
 
+/// Content that comes after all files have been told.
+#[derive(Debug)]
+pub struct LaterContent {
+    /// Of which file: the token of its [`Content::Later`].
+    pub token: u32,
+    /// The content: in memory, or a stream.
+    pub content: Content,
+}
+
 /// What to read of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reading {
     /// Small files come with their content, and every file is opened once to see whether it can be.
     #[default]
     Everything,
+    /// As [`Metadata`](Self::Metadata), but every file is opened once to see whether it can be.
+    Checked,
     /// Names, sizes and metadata only: every content is a handle that has not been opened. For a pass that measures.
     Metadata,
 }
@@ -31,14 +43,32 @@ pub enum Reading {
 /// A tree in a fixed order: all entries of a directory, then, in order of their names, its subdirectories in the same
 /// way. The order and the batches depend on the tree alone, on no thread and on no order in which a host lists names.
 pub trait TreeSource: Send {
-    /// The attributes of the root directory.
-    fn root(&self) -> &Metadata;
+    /// The attributes of the root directory, where the source says anything of it.
+    fn root(&self) -> Option<&Metadata>;
 
     /// The next entries, or `None` at the end. The first batch is the root's.
     ///
     /// # Errors
     /// What could not be read, also at the end: see [`SourceError::Unreadable`]. After an error there is nothing more.
     fn next_batch(&mut self) -> Result<Option<Batch>, SourceError>;
+
+    /// Content that was told as [`Content::Later`], one file after the other in an order of the source's own: once, after
+    /// the last batch. Content of the last one that was not read is passed over.
+    ///
+    /// # Errors
+    /// Damage and I/O, or the source is no longer what it was.
+    fn next_content(&mut self) -> Result<Option<LaterContent>, SourceError> {
+        Ok(None)
+    }
+
+    /// Reads on in the data of the last content, if that is a [`Content::Stream`]: the bytes of its ranges one after the
+    /// other, without the holes. 0 at the end.
+    ///
+    /// # Errors
+    /// Damage and I/O.
+    fn read_data(&mut self, _buffer: &mut [u8]) -> Result<usize, SourceError> {
+        Ok(0)
+    }
 
     /// Begins again from the root.
     ///

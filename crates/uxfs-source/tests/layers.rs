@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{folder, of_stream};
+use common::{folder, of_tree};
 use proptest::prelude::*;
 use uxfs_source::{
     content::Content,
@@ -20,7 +20,7 @@ use uxfs_source::{
     layers::Layers,
     stream::{StreamEntry, StreamItem, StreamSource},
     tar::{TarOptions, TarSource},
-    tree::Reading,
+    tree::{Reading, TreeSource},
 };
 use uxfs_testkit::{judges::Judge, require};
 
@@ -113,18 +113,40 @@ fn unpack_entry(entry: &StreamEntry, model: &mut Model) -> Option<()> {
     Some(())
 }
 
-/// What a stream tells, which must name each path once, and files before their links.
-fn collect(source: &mut dyn StreamSource) -> Model {
+/// What a tree tells, which must name each path once, in order. Directories that no layer names are there for what is below
+/// them: they are left out where the model has none.
+fn collect(source: &mut dyn TreeSource, expected: &Model) -> Model {
     let mut model = Model::new();
-    while let Some(item) = source.next_item().unwrap() {
-        let StreamItem::Entry(entry) = item else { panic!("{item:?}") };
-        let path = entry.path.escape_ascii().to_string();
-        let new = match &entry.kind {
-            Kind::HardLink { target } => model[&target.escape_ascii().to_string()],
-            kind => (entry.metadata.user, matches!(kind, Kind::Directory(_))),
-        };
-        assert!(model.insert(path.clone(), new).is_none(), "{path} is told twice");
+    let mut files: BTreeMap<u64, u32> = BTreeMap::new();
+    let mut names: BTreeMap<u64, u32> = BTreeMap::new();
+    let mut last: Option<(DirectoryId, String)> = None;
+    if let Some(root) = source.root() {
+        model.insert(String::new(), (root.user, true));
     }
+    while let Some(batch) = source.next_batch().unwrap() {
+        for entry in batch.entries {
+            let name = entry.name.escape_ascii().to_string();
+            if let Some((directory, before)) = &last {
+                assert!(*directory != batch.directory || *before < name, "{before} comes before {name}");
+            }
+            last = Some((batch.directory, name.clone()));
+            let path = [&batch.path, b"/".as_slice(), &entry.name].concat();
+            let path = path.strip_prefix(b"/").unwrap_or(&path).escape_ascii().to_string();
+            let is_directory = matches!(entry.kind, Kind::Directory(_));
+            if let Some(link) = entry.metadata.link {
+                assert_eq!(*files.entry(link.inode).or_insert(entry.metadata.user), entry.metadata.user);
+                *names.entry(link.inode).or_insert(link.links) -= 1;
+            }
+            let is_implied = is_directory && entry.metadata.user == 0 && !expected.contains_key(&path);
+            if is_implied {
+                assert!(expected.keys().any(|known| is_below(known, &path)), "{path} is empty");
+                continue;
+            }
+            let mark = (entry.metadata.user, is_directory);
+            assert!(model.insert(path.clone(), mark).is_none(), "{path} is told twice");
+        }
+    }
+    assert!(names.values().all(|left| *left == 0), "files have other numbers of names: {names:?}");
     model
 }
 
@@ -180,9 +202,9 @@ proptest! {
         }
         let mut found = layers(&sensible).unwrap();
         let expected = unpack(&sensible).unwrap();
-        prop_assert_eq!(&collect(&mut found), &expected, "{}", brief(&sensible));
+        prop_assert_eq!(&collect(&mut found, &expected), &expected, "{}", brief(&sensible));
         found.restart(Reading::Metadata).unwrap();
-        prop_assert_eq!(&collect(&mut found), &expected);
+        prop_assert_eq!(&collect(&mut found, &expected), &expected);
     }
 }
 
@@ -237,7 +259,7 @@ fn packed_layers_with_content() {
         Box::new(TarSource::open(path, options.clone(), Reading::Metadata).unwrap()) as Box<dyn StreamSource>
     };
     let mut layers = Layers::new(archives.iter().map(open).collect()).unwrap();
-    let tree = of_stream(&mut layers);
+    let tree = of_tree(&mut layers);
     let files: Vec<(&str, String)> = tree
         .paths
         .iter()

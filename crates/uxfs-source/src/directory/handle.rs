@@ -190,6 +190,17 @@ impl Node {
         })
     }
 
+    /// As [`root`](Self::root), where the owner is not known: that only decides what is tried first.
+    pub(crate) fn root_of_any_owner(host: Arc<Host>) -> Arc<Self> {
+        let owner = host.user;
+        Self::root(host, owner)
+    }
+
+    /// As [`child`](Self::child), where the owner is not known.
+    pub(crate) fn child_of_any_owner(self: &Arc<Self>, name: &CStr) -> Arc<Self> {
+        self.child(name, self.host.user)
+    }
+
     pub(crate) fn host(&self) -> &Arc<Host> {
         &self.host
     }

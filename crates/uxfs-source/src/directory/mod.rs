@@ -41,10 +41,12 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 pub(crate) use attributes::attributes_of_open;
-pub(crate) use handle::{FileInTree, Slot};
+pub(crate) use handle::{FileInTree, Host, Node, Slot};
+pub(crate) use reader::{MOST_OF_ALL_NAMES_BYTES, PIECE_BYTES};
+pub(crate) use schedule::CHUNK_NAMES;
 
 use self::{
-    handle::{Host, Node, device_of, examine_open},
+    handle::{device_of, examine_open},
     reader::{Piece, Reader},
     schedule::{Head, Job, Schedule, Subdirectories},
 };
@@ -275,8 +277,8 @@ impl DirectorySource {
 }
 
 impl TreeSource for DirectorySource {
-    fn root(&self) -> &Metadata {
-        &self.root
+    fn root(&self) -> Option<&Metadata> {
+        Some(&self.root)
     }
 
     fn next_batch(&mut self) -> Result<Option<Batch>, SourceError> {

@@ -29,9 +29,9 @@ use crate::{
 };
 
 /// A piece ends when it holds so many bytes of content and attributes.
-const PIECE_BYTES: usize = 1 << 20;
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
 /// Files that come with their content come with no more than this under all of their names together.
-const MOST_OF_ALL_NAMES_BYTES: u64 = 1 << 20;
+pub(crate) const MOST_OF_ALL_NAMES_BYTES: u64 = 1 << 20;
 /// What the host is told to read ahead of a file that is not small.
 const READ_AHEAD_BYTES: u64 = 2 << 20;
 /// Longest target of a symbolic link.
@@ -193,7 +193,7 @@ impl Reader {
         }
         let rdev = DeviceNumber { major: found.stx_rdev_major, minor: found.stx_rdev_minor };
         let kind = match FileType::from_raw_mode(found.stx_mode.into()) {
-            FileType::RegularFile if found.stx_size > 0 && self.reading == Reading::Everything => {
+            FileType::RegularFile if found.stx_size > 0 && self.reading != Reading::Metadata => {
                 return self.regular(subjects, &found, reasons);
             }
             FileType::RegularFile => Kind::Regular {
@@ -274,7 +274,8 @@ impl Reader {
         }
         // A file with many names would be read for each of them, where once is enough.
         let of_all_names = size.saturating_mul(found.stx_nlink.max(1).into());
-        if size > self.options.inline_limit_bytes || of_all_names > MOST_OF_ALL_NAMES_BYTES {
+        let is_small = size <= self.options.inline_limit_bytes && of_all_names <= MOST_OF_ALL_NAMES_BYTES;
+        if !is_small || self.reading != Reading::Everything {
             return Ok(None);
         }
         let length = size as usize;

@@ -18,7 +18,7 @@ use super::{
 use crate::error::{Failure, Problem, Reason};
 
 /// Names of a directory that one task takes on, and most entries of a batch.
-pub(super) const CHUNK_NAMES: usize = 1024;
+pub(crate) const CHUNK_NAMES: usize = 1024;
 /// Tasks begun and not delivered.
 const TASKS_AHEAD: usize = 256;
 

@@ -1,75 +1,90 @@
-//! Several streams, each laid over those before it, as one that tells only what remains: the layers of a container image.
+//! Streams as one tree: an archive in the order of its paths, whatever its own order is, and several laid over each other,
+//! as the layers of container images are.
 //!
-//! A first pass reads what there is, and keeps of each path a few numbers; a second one tells the files that are still
-//! there at the end, each once, with the content of the layer that it comes from. Whoever builds a file system from that
-//! never has to remove anything.
+//! A first pass reads what there is, without content, and keeps of each file a short record and of each path a few numbers:
+//! some 100 bytes together, records beyond 64 MiB in a temporary file. From these the tree is told as a directory of the
+//! host would be: each file that is there at the end, once, in order, with the content of the layer that it comes from.
+//! Whoever builds a file system from that never has to remove anything, and makes the same of two archives that hold
+//! the same in different orders.
 //!
-//! 1. Items have times: their numbers over all layers, from 1. What a path is, it is since the last item that named it.
-//! 2. A cut of a path at a time takes away what was there, and below, before. A file cuts at its own time, for whatever it
-//!    replaces; a whiteout at the time at which its layer began, for it speaks of the layers below alone.
-//! 3. An item remains if its path is that item's still, and neither the path nor any directory above was cut later.
-//! 4. A file that loses the name that it came with and keeps another is told under that other.
+//! Contents of archives that are not packed are read where they lie. A packed one cannot be sought in: its contents come
+//! after all files, in the archive's order, by a second pass ([`Content::Later`](crate::content::Content::Later)).
 //!
-//! Paths are known by 128 bits of keyed hash: 60 bytes or so for each, however long it is.
+//! | module | holds |
+//! |---|---|
+//! | [`paths`] | every path, known by its parent and its name |
+//! | [`plan`] | what of it remains, and in which order |
+//! | [`records`], [`spool`] | what is kept of a file, and where |
+//! | [`teller`] | the thread that tells it |
+//! | here | the two passes |
+
+mod paths;
+mod plan;
+mod records;
+mod spool;
+mod teller;
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::RandomState},
     fmt,
-    hash::BuildHasher,
+    sync::{
+        Arc,
+        mpsc::{Receiver, sync_channel},
+    },
+    thread::{self, JoinHandle},
 };
 
+use self::{
+    plan::{Order, Plan, Time},
+    records::{Handles, Stored, StoredContent, What, decode, encode},
+    spool::{Spool, damaged},
+    teller::{Message, Teller},
+};
 use crate::{
-    entry::Kind,
+    content::Content,
+    entry::{Kind, Metadata},
     error::{LayerFault, Problem, Shown, SourceError},
-    path,
-    stream::{StreamItem, StreamSource},
-    tree::Reading,
+    stream::{StreamEntry, StreamItem, StreamSource},
+    tree::{Batch, LaterContent, Reading, TreeSource},
 };
 
-/// Number of an item, from 1; 0 for what no item names.
-type Time = u32;
-/// Place of a path.
-type PathId = u32;
+/// Batches on their way.
+const MESSAGES: usize = 8;
+/// Files up to this size come with their content.
+const INLINE_LIMIT_BYTES: u64 = 64 << 10;
 
-const ROOT: PathId = 0;
-
-/// What is known of a path.
-#[derive(Debug, Clone, Copy, Default)]
-struct Known {
-    parent: PathId,
-    /// What was here and below before this time is gone.
-    cut: Time,
-    /// What was below before this time is gone.
-    cut_below: Time,
-    /// The item that last named it.
-    named: Time,
-    /// The item that the file it names came with: another one for a hard link.
-    file: Time,
-    is_directory: bool,
+/// What the first pass has learned.
+struct Index {
+    plan: Plan,
+    order: Order,
+    spool: Spool,
+    /// By layer.
+    handles: Vec<Handles>,
+    /// The time of each layer's first item.
+    began: Vec<Time>,
+    root: Option<Metadata>,
 }
 
-/// What a first pass has learned.
-struct Plan {
-    keys: [RandomState; 2],
-    ids: HashMap<[u64; 2], PathId>,
-    known: Vec<Known>,
-    /// Files with more names than one, at some time.
-    linked: HashSet<Time>,
-    /// Files that remain under the name of one of their links.
-    renamed: HashMap<Time, Box<[u8]>>,
-    /// Those links.
-    absorbed: HashSet<Time>,
-}
-
-/// Streams laid over each other.
+/// Streams laid over each other, as a tree.
 pub struct Layers {
     layers: Vec<Box<dyn StreamSource>>,
-    plan: Plan,
-    current: usize,
-    time: Time,
-    /// Under which name files with several have been told.
-    told: HashMap<Time, Box<[u8]>>,
+    index: Arc<Index>,
+    reading: Reading,
+    /// Told again by each pass.
+    problems: Vec<Problem>,
+    has_told_problems: bool,
+    messages: Option<Receiver<Message>>,
+    thread: Option<JoinHandle<()>>,
     is_over: bool,
+    later: Later,
+}
+
+/// The second pass.
+#[derive(Default)]
+struct Later {
+    /// When those files came whose content is wanted, and where they are kept; in order. Known from the beginning of the pass.
+    wanted: Option<std::vec::IntoIter<(Time, u64)>>,
+    /// The layer that is being read, and the time of the item that it gave last.
+    at: Option<(usize, Time)>,
 }
 
 impl fmt::Debug for Layers {
@@ -78,245 +93,178 @@ impl fmt::Debug for Layers {
     }
 }
 
-impl Plan {
-    fn new() -> Self {
-        let mut plan = Self {
-            keys: [RandomState::new(), RandomState::new()],
-            ids: HashMap::new(),
-            known: vec![Known { is_directory: true, ..Known::default() }],
-            linked: HashSet::new(),
-            renamed: HashMap::new(),
-            absorbed: HashSet::new(),
+impl Layers {
+    /// Lays streams over each other, the first lowest. They stand at their beginnings, opened for [`Reading::Checked`] or
+    /// [`Reading::Metadata`], and are read to their ends; those that are packed must be able to restart.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or makes no sense above those below.
+    pub fn new(mut layers: Vec<Box<dyn StreamSource>>) -> Result<Self, SourceError> {
+        let mut first = FirstPass {
+            plan: Plan::new(),
+            spool: Spool::new(),
+            handles: Vec::with_capacity(layers.len()),
+            began: Vec::with_capacity(layers.len()),
+            time: 0,
+            record: Vec::new(),
         };
-        plan.ids.insert(plan.hash(b""), ROOT);
-        plan
-    }
-
-    fn hash(&self, path: &[u8]) -> [u64; 2] {
-        self.keys.each_ref().map(|key| key.hash_one(path))
-    }
-
-    fn find(&self, path: &[u8]) -> Option<PathId> {
-        self.ids.get(&self.hash(path)).copied()
-    }
-
-    fn get(&self, id: PathId) -> Known {
-        self.known.get(id as usize).copied().unwrap_or_default()
-    }
-
-    fn get_mut(&mut self, id: PathId) -> Option<&mut Known> {
-        self.known.get_mut(id as usize)
-    }
-
-    /// The place of a path; those above it get theirs too.
-    fn place(&mut self, path: &[u8]) -> PathId {
-        if let Some(id) = self.find(path) {
-            return id;
+        let mut problems = Vec::new();
+        for layer in &mut layers {
+            first.read(&mut **layer)?;
+            problems.append(&mut layer.take_problems());
         }
-        let mut parent = ROOT;
-        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end);
-        for end in ends.chain([path.len()]) {
-            let hash = self.hash(path.get(..end).unwrap_or_default());
-            let next = self.known.len() as PathId;
-            let id = *self.ids.entry(hash).or_insert(next);
-            if id == next {
-                self.known.push(Known { parent, ..Known::default() });
-            }
-            parent = id;
-        }
-        parent
-    }
-
-    /// Whether what came to a path at `time` was taken away since.
-    fn is_cut(&self, id: PathId, time: Time) -> bool {
-        let known = self.get(id);
-        time < known.cut || self.above(id).any(|above| time < above.cut.max(above.cut_below))
-    }
-
-    /// The directories above, from the nearest on.
-    fn above(&self, id: PathId) -> impl Iterator<Item = Known> + '_ {
-        let mut at = id;
-        std::iter::from_fn(move || {
-            if at == ROOT {
-                return None;
-            }
-            at = self.get(at).parent;
-            Some(self.get(at))
+        Ok(Self {
+            layers,
+            index: Arc::new(first.finish()?),
+            reading: Reading::Everything,
+            problems,
+            has_told_problems: false,
+            messages: None,
+            thread: None,
+            is_over: false,
+            later: Later::default(),
         })
     }
 
-    /// What a path is now, if anything says so.
-    fn present(&self, id: PathId) -> Option<Known> {
-        Some(self.get(id)).filter(|known| known.named != 0 && !self.is_cut(id, known.named))
-    }
-
-    /// Learns of an item; `began` is the time of its layer's first.
-    fn learn(&mut self, item: &StreamItem, time: Time, began: Time) -> Result<(), SourceError> {
-        let entry = match item {
-            StreamItem::Whiteout(path) => {
-                let id = self.place(path);
-                if let Some(known) = self.get_mut(id) {
-                    known.cut = known.cut.max(began);
-                }
-                return Ok(());
-            }
-            StreamItem::Opaque(path) => {
-                let id = self.place(path);
-                if let Some(known) = self.get_mut(id) {
-                    known.cut_below = known.cut_below.max(began);
-                }
-                return Ok(());
-            }
-            StreamItem::Entry(entry) => entry,
-        };
-        let fault = |fault| Err(SourceError::Layer { path: Shown::from(&*entry.path), fault });
-        let id = self.place(&entry.path);
-        let is_directory = matches!(entry.kind, Kind::Directory(_));
-        let mut file = time;
-        if let Kind::HardLink { target } = &entry.kind {
-            let found = self.find(target).and_then(|target| self.present(target));
-            match found {
-                None => return fault(LayerFault::NoTarget(Shown::from(&**target))),
-                Some(found) if found.is_directory => return fault(LayerFault::LinkToDirectory),
-                Some(found) => file = found.file,
-            }
-            self.linked.insert(file);
-        }
-        let mut parent = self.get(id).parent;
-        while parent != ROOT {
-            if self.present(parent).is_some_and(|parent| !parent.is_directory) {
-                return fault(LayerFault::NoDirectoryAbove);
-            }
-            parent = self.get(parent).parent;
-        }
-        let replaces = self.present(id).is_some_and(|known| !known.is_directory);
-        if let Some(known) = self.get_mut(id) {
-            if !is_directory || replaces {
-                known.cut = time;
-            }
-            (known.named, known.file, known.is_directory) = (time, file, is_directory);
-        }
-        Ok(())
-    }
-
-    /// Whether the item that came at `time` with this path is what the path is at the end.
-    fn remains(&self, path: &[u8], time: Time) -> Option<Known> {
-        let id = self.find(path)?;
-        self.present(id).filter(|known| known.named == time)
-    }
-
-    /// Files with several names whose own one is gone, though another remains.
-    fn without_name(&self) -> HashSet<Time> {
-        let present = (0..self.known.len() as PathId).filter_map(|id| self.present(id));
-        let mut remaining = HashSet::new();
-        let mut named = HashSet::new();
-        for known in present.filter(|known| self.linked.contains(&known.file)) {
-            remaining.insert(known.file);
-            if known.named == known.file {
-                named.insert(known.file);
-            }
-        }
-        remaining.retain(|file| !named.contains(file));
-        remaining
-    }
-}
-
-impl Layers {
-    /// Lays streams over each other, the first lowest. They are read from their beginnings, two or three times.
+    /// The sum of the sizes of contents, holes apart.
     ///
     /// # Errors
-    /// One of them cannot be read again, or makes no sense above those below.
-    pub fn new(layers: Vec<Box<dyn StreamSource>>) -> Result<Self, SourceError> {
-        let plan = Plan::new();
-        let mut layers = Self { layers, plan, current: 0, time: 0, told: HashMap::new(), is_over: false };
-        let mut began = 1;
-        let mut last = 0;
-        layers.pass(|plan, layer, item, time| {
-            if layer != last {
-                (last, began) = (layer, time);
+    /// What was kept of the files cannot be read.
+    pub fn content_bytes(&self) -> Result<u64, SourceError> {
+        let index = &self.index;
+        let (mut sum, mut scratch) = (0_u64, Vec::new());
+        for id in &index.order.ids {
+            let known = index.plan.get(*id);
+            if known.is_directory() {
+                continue;
             }
-            plan.learn(item, time, began)
-        })?;
-        let mut nameless = layers.plan.without_name();
-        if !nameless.is_empty() {
-            layers.pass(|plan, _, item, time| {
-                if let StreamItem::Entry(entry) = item
-                    && let Some(known) = plan.remains(&entry.path, time)
-                    && nameless.remove(&known.file)
-                {
-                    plan.renamed.insert(known.file, entry.path.clone());
-                    plan.absorbed.insert(time);
-                }
-                Ok(())
-            })?;
+            // Of the names of one file only one counts: each gives its share.
+            let names = index.order.names.get(&known.file).copied().unwrap_or(1).max(1);
+            sum = sum
+                .saturating_add(index.stored(known.record(), &mut scratch)?.data_bytes() / u64::from(names));
         }
-        layers.restart(Reading::Everything)?;
-        Ok(layers)
+        Ok(sum)
     }
 
-    /// Reads everything once, without content.
-    fn pass(
-        &mut self,
-        mut learn: impl FnMut(&mut Plan, usize, &StreamItem, Time) -> Result<(), SourceError>,
-    ) -> Result<(), SourceError> {
-        let mut time: Time = 0;
-        for (index, layer) in self.layers.iter_mut().enumerate() {
-            layer.restart(Reading::Metadata)?;
-            while let Some(item) = layer.next_item()? {
-                time = next_time(time)?;
-                learn(&mut self.plan, index, &item, time)?;
-            }
-            // They come again with the content.
-            drop(layer.take_problems());
-        }
+    fn start(&mut self) -> Result<(), SourceError> {
+        let (sender, messages) = sync_channel(MESSAGES);
+        let teller = Teller::new(Arc::clone(&self.index), self.reading, INLINE_LIMIT_BYTES, sender);
+        let thread = thread::Builder::new().name("uxfs-layers".to_owned()).spawn(move || teller.run());
+        self.thread = Some(thread.map_err(|error| SourceError::io(b"layers", "start a thread for", error))?);
+        self.messages = Some(messages);
         Ok(())
     }
 
-    /// The item as it is told, if it is.
-    fn tell(&mut self, item: StreamItem, time: Time) -> Option<StreamItem> {
-        let StreamItem::Entry(mut entry) = item else { return None };
-        let remaining = self.plan.remains(&entry.path, time);
-        match &entry.kind {
-            Kind::HardLink { .. } => {
-                let file = remaining.filter(|_| !self.plan.absorbed.contains(&time))?.file;
-                let target = self.told.get(&file)?.clone();
-                entry.kind = Kind::HardLink { target };
-            }
+    fn next(&mut self) -> Result<Option<Batch>, SourceError> {
+        if self.messages.is_none() {
+            self.start()?;
+        }
+        match self.messages.as_ref().map(Receiver::recv) {
+            Some(Ok(Message::Batch(batch))) => Ok(Some(batch)),
+            Some(Ok(Message::Failed(error))) => Err(error),
+            Some(Ok(Message::End)) => Ok(None),
+            // The thread says how it ends, unless it panics.
+            _ => match self.thread.take().map(JoinHandle::join) {
+                Some(Err(panic)) => std::panic::resume_unwind(panic),
+                _ => Err(damaged()),
+            },
+        }
+    }
+
+    /// What comes at `time` in its layer.
+    fn item_at(&mut self, time: Time) -> Result<Option<StreamItem>, SourceError> {
+        let layer = self.index.began.partition_point(|began| *began <= time).saturating_sub(1);
+        let Some(source) = self.layers.get_mut(layer) else { return Ok(None) };
+        let mut now = match self.later.at {
+            Some((at, now)) if at == layer => now,
             _ => {
-                if remaining.is_none() {
-                    entry.path = self.plan.renamed.get(&time)?.clone();
-                }
-                if self.plan.linked.contains(&time) {
-                    self.told.insert(time, entry.path.clone());
-                }
+                source.restart(Reading::Everything)?;
+                self.index.began.get(layer).map_or(0, |began| began - 1)
             }
-        }
-        debug_assert!(path::clean(&entry.path).is_ok());
-        Some(StreamItem::Entry(entry))
-    }
-
-    fn next(&mut self) -> Result<Option<StreamItem>, SourceError> {
-        while let Some(layer) = self.layers.get_mut(self.current) {
-            let Some(item) = layer.next_item()? else {
-                self.current += 1;
-                continue;
-            };
-            self.time = next_time(self.time)?;
-            if let Some(item) = self.tell(item, self.time) {
-                return Ok(Some(item));
+        };
+        let mut item = None;
+        while now < time {
+            item = source.next_item()?;
+            if item.is_none() {
+                break;
             }
+            now += 1;
         }
-        Ok(None)
+        // What it has to say it has said in the first pass.
+        drop(source.take_problems());
+        self.later.at = Some((layer, now));
+        Ok(item)
     }
 }
 
-fn next_time(time: Time) -> Result<Time, SourceError> {
-    let many = SourceError::Layer { path: Shown::from(b"".as_slice()), fault: LayerFault::TooMany };
-    time.checked_add(1).filter(|time| *time != Time::MAX).ok_or(many)
+struct FirstPass {
+    plan: Plan,
+    spool: Spool,
+    handles: Vec<Handles>,
+    began: Vec<Time>,
+    /// Of the last item.
+    time: Time,
+    record: Vec<u8>,
 }
 
-impl StreamSource for Layers {
-    fn next_item(&mut self) -> Result<Option<StreamItem>, SourceError> {
+impl FirstPass {
+    fn read(&mut self, layer: &mut dyn StreamSource) -> Result<(), SourceError> {
+        let many = || SourceError::Layer { path: Shown::from(b"".as_slice()), fault: LayerFault::TooMany };
+        let began = self.time.checked_add(1).ok_or_else(many)?;
+        let number = self.handles.len();
+        self.began.push(began);
+        let mut handles = Handles::default();
+        while let Some(item) = layer.next_item()? {
+            self.time = self.time.checked_add(1).filter(|time| *time != Time::MAX).ok_or_else(many)?;
+            let mut place = 0;
+            if let StreamItem::Entry(entry) = &item
+                && !matches!(entry.kind, Kind::HardLink { .. })
+            {
+                let home = self.plan.place(&entry.path)?;
+                encode(entry, (number, home), &mut handles, &mut self.record);
+                place = self.spool.append(&self.record)?;
+            }
+            self.plan.learn(&item, self.time, began, place)?;
+        }
+        self.handles.push(handles);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Index, SourceError> {
+        let Self { mut plan, mut spool, handles, began, .. } = self;
+        spool.seal()?;
+        let order = plan.resolve();
+        let root = plan.get(paths::ROOT);
+        let mut index = Index { plan, order, spool, handles, began, root: None };
+        if !root.is_implied() {
+            index.root = Some(index.stored(root.record(), &mut Vec::new())?.metadata);
+        }
+        Ok(index)
+    }
+}
+
+impl Index {
+    fn stored(&self, place: u64, scratch: &mut Vec<u8>) -> Result<Stored, SourceError> {
+        decode(self.spool.read(place, scratch)?).ok_or_else(damaged)
+    }
+
+    /// Files whose content comes in the stream, each once, in the order in which they come there.
+    fn later(&self) -> Vec<(Time, u64)> {
+        let known = self.order.ids.iter().map(|id| self.plan.get(*id));
+        let later = known.filter(|known| known.comes_later() && !known.is_directory());
+        let mut wanted: Vec<(Time, u64)> = later.map(|known| (known.file, known.record())).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
+    }
+}
+
+impl TreeSource for Layers {
+    fn root(&self) -> Option<&Metadata> {
+        self.index.root.as_ref()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<Batch>, SourceError> {
         if self.is_over {
             return Ok(None);
         }
@@ -325,18 +273,86 @@ impl StreamSource for Layers {
         next
     }
 
+    fn next_content(&mut self) -> Result<Option<LaterContent>, SourceError> {
+        if self.later.wanted.is_none() {
+            self.later.wanted = Some(self.index.later().into_iter());
+        }
+        let Some((time, place)) = self.later.wanted.as_mut().and_then(Iterator::next) else {
+            return Ok(None);
+        };
+        let stored = self.index.stored(place, &mut Vec::new())?;
+        let name = self.index.plan.paths.name(stored.home).into();
+        match self.item_at(time)? {
+            Some(StreamItem::Entry(entry)) if stored.is(&entry) => match entry.kind {
+                Kind::Regular { content, .. } => Ok(Some(LaterContent { token: time, content })),
+                _ => Err(SourceError::Replaced { path: Shown(name) }),
+            },
+            _ => Err(SourceError::Replaced { path: Shown(name) }),
+        }
+    }
+
     fn read_data(&mut self, buffer: &mut [u8]) -> Result<usize, SourceError> {
-        self.layers.get_mut(self.current).map_or(Ok(0), |layer| layer.read_data(buffer))
+        let layer = self.later.at.and_then(|(layer, _)| self.layers.get_mut(layer));
+        layer.map_or(Ok(0), |layer| layer.read_data(buffer))
     }
 
     fn restart(&mut self, reading: Reading) -> Result<(), SourceError> {
-        self.layers.iter_mut().try_for_each(|layer| layer.restart(reading))?;
-        (self.current, self.time, self.is_over) = (0, 0, false);
-        self.told.clear();
+        self.stop();
+        (self.reading, self.is_over, self.has_told_problems) = (reading, false, false);
+        self.later = Later::default();
         Ok(())
     }
 
     fn take_problems(&mut self) -> Vec<Problem> {
-        self.layers.iter_mut().flat_map(|layer| layer.take_problems()).collect()
+        match std::mem::replace(&mut self.has_told_problems, true) {
+            true => Vec::new(),
+            false => self.problems.clone(),
+        }
+    }
+}
+
+impl Layers {
+    fn stop(&mut self) {
+        // Whoever tells learns that nobody listens.
+        self.messages = None;
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+            && !thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Layers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Stored {
+    fn data_bytes(&self) -> u64 {
+        let What::Regular { size_bytes, content } = &self.what else { return 0 };
+        match content {
+            StoredContent::Hole => 0,
+            StoredContent::Region(ranges) => ranges.iter().map(|range| range.length_bytes).sum(),
+            StoredContent::Stream(ranges) => ranges.iter().map(|range| range.length_bytes).sum(),
+            StoredContent::Inline(_) | StoredContent::Tree { .. } | StoredContent::Host { .. } => *size_bytes,
+        }
+    }
+
+    /// Whether an entry of the second pass has the size and the ranges of the first.
+    fn is(&self, entry: &StreamEntry) -> bool {
+        let What::Regular { size_bytes, content: StoredContent::Stream(ranges) } = &self.what else {
+            return false;
+        };
+        let Kind::Regular { size_bytes: found_bytes, content } = &entry.kind else { return false };
+        size_bytes == found_bytes
+            && match content {
+                Content::Stream(found) => found == ranges,
+                Content::Inline(bytes) => {
+                    matches!(&**ranges, [range] if range.offset_bytes == 0 && range.length_bytes == bytes.len() as u64)
+                }
+                _ => false,
+            }
     }
 }

@@ -14,6 +14,8 @@ use crate::{
 };
 
 const BUFFER_BYTES: usize = 256 << 10;
+/// Read behind what was skipped, where a header is wanted and perhaps no more; from there on twice as much each time.
+const LEAST_BYTES: usize = 4 << 10;
 
 enum Origin {
     /// Not packed, and as long as it says.
@@ -31,6 +33,8 @@ pub(super) struct Input {
     buffer: Box<[u8]>,
     at: usize,
     filled: usize,
+    /// How much of a file is read next.
+    next_bytes: usize,
     /// Of `at`, in the archive.
     position: u64,
 }
@@ -46,7 +50,7 @@ impl Input {
 
     fn new(name: Shown, origin: Origin) -> Self {
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Self { name, origin, buffer, at: 0, filled: 0, position: 0 }
+        Self { name, origin, buffer, at: 0, filled: 0, next_bytes: BUFFER_BYTES, position: 0 }
     }
 
     /// The archive, where its data can be read from it later.
@@ -81,7 +85,9 @@ impl Input {
     fn fill(&mut self) -> Result<usize, SourceError> {
         let read = match &mut self.origin {
             Origin::File { file, .. } => {
-                read_full(file.as_fd(), &mut self.buffer, self.position).map_err(io::Error::from)
+                let part = self.buffer.get_mut(..self.next_bytes).unwrap_or_default();
+                self.next_bytes = (self.next_bytes * 2).min(BUFFER_BYTES);
+                read_full(file.as_fd(), part, self.position).map_err(io::Error::from)
             }
             Origin::Stream(stream) => loop {
                 match stream.read(&mut self.buffer) {
@@ -173,6 +179,7 @@ impl Input {
             if buffered == 0 && matches!(self.origin, Origin::File { .. }) {
                 self.expect(left, within)?;
                 self.position += left;
+                self.next_bytes = LEAST_BYTES;
                 return Ok(());
             }
             let part = usize::try_from(left).unwrap_or(usize::MAX).min(self.filled()?.len());

@@ -13,7 +13,7 @@ use crate::{
     entry::{ACL_ACCESS, ACL_DEFAULT, DeviceNumber, DirectoryId, Kind, Metadata, Times, Timestamp},
     error::{ArchiveFault, Problem, Reason, Shown, SourceError},
     host_names::HostNames,
-    path::{self, BadPath},
+    path::{self, BadPath, Whiteout},
     stream::{StreamEntry, StreamItem},
     tree::Reading,
 };
@@ -201,14 +201,12 @@ impl Parser {
     /// Recognises the names by which a layer says what is gone. `Some(None)` for those that say nothing.
     #[allow(clippy::option_option)]
     fn whiteout(&self, path: &[u8]) -> Result<Option<Option<StreamItem>>, SourceError> {
-        let (directory, name) = path::split(path);
-        let Some(name) = name.strip_prefix(b".wh.") else { return Ok(None) };
-        Ok(match name {
-            b".wh..opq" => Some(Some(StreamItem::Opaque(directory.into()))),
-            // Left by aufs, for itself.
-            _ if name.starts_with(b".wh.") => Some(None),
-            b"" | b"." | b".." => return Err(self.fault(ArchiveFault::BadName(path_shown(path)))),
-            _ => Some(Some(StreamItem::Whiteout(path::join(directory, name)))),
+        Ok(match Whiteout::of(path) {
+            None => None,
+            Some(Whiteout::Path(path)) => Some(Some(StreamItem::Whiteout(path))),
+            Some(Whiteout::Below(directory)) => Some(Some(StreamItem::Opaque(directory))),
+            Some(Whiteout::Nothing) => Some(None),
+            Some(Whiteout::Malformed) => return Err(self.fault(ArchiveFault::BadName(path_shown(path)))),
         })
     }
 

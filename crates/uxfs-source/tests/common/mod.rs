@@ -14,8 +14,9 @@ use tempfile::TempDir;
 use uxfs_source::{
     content::{ByteRange, Content},
     entry::{DirectoryId, Kind, Metadata, Timestamp},
+    error::SourceError,
     stream::{StreamItem, StreamSource},
-    tree::TreeSource,
+    tree::{LaterContent, TreeSource},
 };
 
 /// Disks are slow.
@@ -42,6 +43,8 @@ pub fn bytes_of(size_bytes: u64, content: &Content) -> Vec<u8> {
             bytes
         }
         Content::Stream(_) => panic!("a stream in a tree"),
+        // It comes when all files have been told.
+        Content::Later { .. } => Vec::new(),
     }
 }
 
@@ -162,31 +165,44 @@ fn ranges(size_bytes: u64, content: &Content) -> Vec<(u64, u64)> {
             let ranges = file.open().unwrap().data_ranges().unwrap();
             ranges.iter().map(|range| (range.offset_bytes, range.length_bytes)).collect()
         }
-        Content::Stream(ranges) => ranges.iter().map(|r| (r.offset_bytes, r.length_bytes)).collect(),
+        Content::Stream(ranges) | Content::Later { ranges, .. } => {
+            ranges.iter().map(|r| (r.offset_bytes, r.length_bytes)).collect()
+        }
     }
 }
 
 fn stream_bytes(size_bytes: u64, ranges: &[ByteRange], stream: &mut dyn StreamSource) -> Vec<u8> {
+    read_ranges(size_bytes, ranges, |buffer| stream.read_data(buffer))
+}
+
+fn read_ranges(
+    size_bytes: u64,
+    ranges: &[ByteRange],
+    mut read: impl FnMut(&mut [u8]) -> Result<usize, SourceError>,
+) -> Vec<u8> {
     let mut bytes = vec![0; if size_bytes <= READ_BYTES { size_bytes as usize } else { 0 }];
     for range in ranges {
         let part = range.offset_bytes as usize..(range.offset_bytes + range.length_bytes) as usize;
         let mut part = &mut bytes[part];
         while !part.is_empty() {
             let length = part.len().min(10_007);
-            let read = stream.read_data(&mut part[..length]).unwrap();
+            let read = read(&mut part[..length]).unwrap();
             assert!(read > 0, "the data end early");
             part = &mut part[read..];
         }
     }
-    assert_eq!(stream.read_data(&mut [0; 10]).unwrap(), 0);
+    assert_eq!(read(&mut [0; 10]).unwrap(), 0);
     bytes
 }
 
 /// All that a tree tells. The root is `.`.
 pub fn of_tree(source: &mut dyn TreeSource) -> Tree {
     let mut tree = Tree::default();
-    let root = told(source.root(), &Kind::Directory(DirectoryId::ROOT), None);
-    tree.paths.insert(".".to_owned(), root);
+    if let Some(root) = source.root() {
+        let root = told(root, &Kind::Directory(DirectoryId::ROOT), None);
+        tree.paths.insert(".".to_owned(), root);
+    }
+    let mut later: HashMap<u32, Vec<String>> = HashMap::new();
     let mut links: HashMap<(u64, u64), BTreeSet<String>> = HashMap::new();
     while let Some(batch) = source.next_batch().unwrap() {
         let at =
@@ -196,9 +212,25 @@ pub fn of_tree(source: &mut dyn TreeSource) -> Tree {
             if let Some(link) = entry.metadata.link {
                 links.entry((link.device, link.inode)).or_default().insert(path.clone());
             }
+            if let Kind::Regular { content: Content::Later { token, .. }, .. } = &entry.kind {
+                later.entry(*token).or_default().push(path.clone());
+            }
             tree.paths.insert(path, told(&entry.metadata, &entry.kind, None));
         }
     }
+    while let Some(LaterContent { token, content }) = source.next_content().unwrap() {
+        let paths = later.remove(&token).expect("content of no file");
+        let size_bytes = tree.paths[&paths[0]].size_bytes;
+        let bytes = match &content {
+            Content::Inline(bytes) => bytes.to_vec(),
+            Content::Stream(ranges) => read_ranges(size_bytes, ranges, |buffer| source.read_data(buffer)),
+            content => panic!("{content:?}"),
+        };
+        for path in paths {
+            tree.paths.get_mut(&path).unwrap().content.clone_from(&bytes);
+        }
+    }
+    assert!(later.is_empty(), "no content came for {later:?}");
     tree.links = links.into_values().filter(|names| names.len() > 1).collect();
     tree
 }

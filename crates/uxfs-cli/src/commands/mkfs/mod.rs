@@ -23,7 +23,7 @@ use uxfs_mkfs::{
     layout::{Layout, LayoutError, Warning},
     options::{OptionError, Options, grammar::Setting, number::Units},
     summary::Summary,
-    target::{FileSize, Target, TargetError},
+    target::{FileSize, Reserved, Target, TargetError},
 };
 
 use uxfs_populate::{adjust::Adjustments, report::Report};
@@ -33,7 +33,7 @@ use self::{
     arguments::WantedSize,
     filled::{MakeError, Making},
     fit::Fit,
-    source::{Contents, Proto, Survey},
+    source::{Contents, Proto},
 };
 use crate::{
     commands::{Context, info::layout_document},
@@ -71,6 +71,8 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     if let Some(problem) = problem {
         eprintln!("uxfs: warning: {problem}");
     }
+    let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
+    let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
     let mut filling = Filling::open(arguments, &options, path, &identity)?;
     let size = match &mut filling {
         Some(filling) if is_fitted(arguments, path) => {
@@ -109,6 +111,9 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
             }
         }
         target.keep();
+        if let Some(reserved) = reserved {
+            reserved.keep();
+        }
     }
     if context.json {
         print_json(&superblock, written, report.as_ref(), arguments.dry_run)?;
@@ -137,6 +142,7 @@ fn identity(arguments: &Arguments, options: &Options) -> Result<(Identity, Optio
 /// What a file system is filled with, opened.
 struct Filling {
     name: PathBuf,
+    image: PathBuf,
     contents: Contents,
     adjustments: Adjustments,
     options: uxfs_populate::Options,
@@ -163,7 +169,7 @@ impl Filling {
         let contents = arguments.source.open(proto.as_ref(), path, Reading::Everything)?;
         let adjustments = arguments.source.adjustments()?;
         let options = arguments.source.options(proto.as_ref());
-        Ok(Some(Self { name, contents, adjustments, options }))
+        Ok(Some(Self { name, image: path.to_path_buf(), contents, adjustments, options }))
     }
 
     fn fit(
@@ -206,8 +212,7 @@ impl Filling {
         layout: &Layout,
         identity: &Identity,
     ) -> Result<(Written, Report), Failure> {
-        let is_counted = progress::is_shown() && self.name.is_dir();
-        let survey = if is_counted { Survey::start(&self.name) } else { None };
+        let survey = if progress::is_shown() { self.contents.survey(&self.name, &self.image) } else { None };
         let making = Making {
             layout,
             identity,

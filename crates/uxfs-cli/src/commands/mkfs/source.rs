@@ -27,7 +27,7 @@ use uxfs_source::{
     labels::Labels,
     layers::Layers,
     manifest::Overlay,
-    open::{Source, SourceOptions},
+    open::{Source, SourceOptions, open_stream},
     owner_map::OwnerMap,
     protofile::{ProtofileOptions, ProtofileSource},
     stream::StreamSource,
@@ -42,7 +42,7 @@ use crate::{failure::Failure, text::parse_size};
 #[command(next_help_heading = "Contents")]
 pub struct SourceArguments {
     /// Fill it from a directory, an archive (tar, also packed with gzip, zstd or xz; `-` for standard input) or a manifest
-    /// (mtree, composefs dump); several are layers, one over the other, as container images have them
+    /// (mtree, composefs dump); several, of any kinds, are layers, one over the other, as container images have them
     #[arg(long, value_name = "SOURCE")]
     pub from: Vec<PathBuf>,
     /// Leave out what cannot be read, and list it
@@ -91,6 +91,8 @@ fn parse_percent(text: &str) -> Result<u64, String> {
 pub enum Contents {
     /// One that is asked, or told, as a whole.
     One(Source),
+    /// Archives and layers that are told in order.
+    Layers(Box<Layers>),
     /// Streams in turn, where they cannot be read twice.
     Streams(Vec<Box<dyn StreamSource>>),
 }
@@ -119,32 +121,34 @@ impl SourceArguments {
         }
         let paths: Vec<&Path> =
             proto.map(|proto| proto.path).into_iter().chain(self.from.iter().map(PathBuf::as_path)).collect();
-        let options = self.source_options(image, paths.len() > 1);
-        if let [path] = paths.as_slice() {
+        let itself = image_identity(image);
+        if let Some(path) = paths.iter().find(|path| path.is_file() && image_identity(path) == itself) {
+            let message =
+                format!("{}: is the image itself, and cannot be what it is filled with", path.display());
+            return Err(Failure::usage(message));
+        }
+        let options = self.source_options(itself, paths.len() > 1);
+        if let [path] = paths.as_slice()
+            && (path.is_dir() || !path.is_file())
+        {
             return Ok(Contents::One(Source::open(path, &options, reading)?));
         }
-        let mut streams = Vec::with_capacity(paths.len());
-        for path in &paths {
-            match Source::open(path, &options, reading)? {
-                Source::Stream(stream) => streams.push(stream),
-                Source::Tree(_) => {
-                    let message = format!("{}: a directory cannot be one of several layers", path.display());
-                    return Err(Failure::usage(message));
-                }
-            }
+        let is_read_twice = paths.iter().all(|path| path.is_file() || path.is_dir());
+        let reading = if is_read_twice { Reading::Checked } else { reading };
+        let open = |path: &&Path| open_stream(path, &options, reading);
+        let streams = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        // What can be read twice is laid over each other, in order, before anything is made.
+        match is_read_twice {
+            true => Ok(Contents::Layers(Box::new(Layers::new(streams)?))),
+            false => Ok(Contents::Streams(streams)),
         }
-        // Layers that can be read twice are laid over each other before anything is made.
-        if paths.iter().all(|path| path.is_file()) {
-            return Ok(Contents::One(Source::Stream(Box::new(Layers::new(streams)?))));
-        }
-        Ok(Contents::Streams(streams))
     }
 
-    fn source_options(&self, image: &Path, is_layered: bool) -> SourceOptions {
+    fn source_options(&self, exclude: Vec<FileIdentity>, is_layered: bool) -> SourceOptions {
         let mut directory = DirectoryOptions {
             skip_unreadable: self.skip_unreadable,
             one_file_system: self.one_file_system,
-            exclude: image_identity(image),
+            exclude,
             ..DirectoryOptions::default()
         };
         if let Some(threads) = self.threads {
@@ -218,6 +222,7 @@ impl Contents {
             Self::One(Source::Stream(stream)) => {
                 populate_streams(file_system, std::slice::from_mut(stream), adjustments, options, progress)
             }
+            Self::Layers(layers) => populate_tree(file_system, &mut **layers, adjustments, options, progress),
             Self::Streams(streams) => populate_streams(file_system, streams, adjustments, options, progress),
         }
     }
@@ -236,11 +241,21 @@ impl Contents {
         })
     }
 
+    /// Who counts what there is, where that can be done.
+    pub fn survey(&self, name: &Path, image: &Path) -> Option<Survey> {
+        match self {
+            Self::One(Source::Tree(_)) => Survey::start(name, image),
+            Self::Layers(layers) => layers.content_bytes().ok().map(Survey::known),
+            Self::One(Source::Stream(_)) | Self::Streams(_) => None,
+        }
+    }
+
     /// Begins again.
     pub fn restart(&mut self, reading: Reading) -> Result<(), SourceError> {
         match self {
             Self::One(Source::Tree(tree)) => tree.restart(reading),
             Self::One(Source::Stream(stream)) => stream.restart(reading),
+            Self::Layers(layers) => layers.restart(reading),
             Self::Streams(streams) => streams.iter_mut().try_for_each(|stream| stream.restart(reading)),
         }
     }
@@ -270,8 +285,13 @@ pub struct Survey {
 
 impl Survey {
     /// Begins to count in a thread of its own, which ends with the source or the process.
-    pub fn start(path: &Path) -> Option<Self> {
-        let options = DirectoryOptions { threads: 1, skip_unreadable: true, ..DirectoryOptions::default() };
+    pub fn start(path: &Path, image: &Path) -> Option<Self> {
+        let options = DirectoryOptions {
+            threads: 1,
+            skip_unreadable: true,
+            exclude: image_identity(image),
+            ..DirectoryOptions::default()
+        };
         let mut source = DirectorySource::open(path, options, Reading::Metadata).ok()?;
         let bytes = Arc::new(AtomicU64::new(u64::MAX));
         let total = Arc::clone(&bytes);
@@ -291,6 +311,11 @@ impl Survey {
         };
         thread::Builder::new().name("survey".into()).spawn(count).ok()?;
         Some(Self { bytes })
+    }
+
+    /// Where the bytes of all contents are known already.
+    pub fn known(bytes: u64) -> Self {
+        Self { bytes: Arc::new(AtomicU64::new(bytes)) }
     }
 
     /// Bytes of all contents, once they are known.

@@ -1,0 +1,385 @@
+//! What is kept of a file between the two passes, in few bytes: 30 or so for most.
+
+use std::{
+    fs::File,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use super::paths::PathId;
+use crate::{
+    content::{ByteRange, Content, DataRange, Place},
+    directory::Host,
+    entry::{Attribute, DeviceNumber, DirectoryId, Kind, Metadata, Times, Timestamp},
+    stream::StreamEntry,
+};
+
+/// A file as it comes back.
+#[derive(Debug, PartialEq)]
+pub(super) struct Stored {
+    /// From which layer it is.
+    pub(super) layer: usize,
+    /// Its path there: a hard link gives it others.
+    pub(super) home: PathId,
+    pub(super) metadata: Metadata,
+    pub(super) what: What,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum What {
+    Directory,
+    Regular { size_bytes: u64, content: StoredContent },
+    Symlink(Box<[u8]>),
+    CharacterDevice(DeviceNumber),
+    BlockDevice(DeviceNumber),
+    Fifo,
+    Socket,
+}
+
+/// Where bytes are, without the handles: those are the layer's.
+#[derive(Debug, PartialEq)]
+pub(super) enum StoredContent {
+    Hole,
+    Inline(Box<[u8]>),
+    /// In an archive that is not packed.
+    Region(Box<[DataRange]>),
+    /// In the stream.
+    Stream(Box<[ByteRange]>),
+    /// Below the layer's directory.
+    Tree {
+        device: u64,
+        inode: u64,
+        modified: (i64, u32),
+        owner: u32,
+        may_have_holes: bool,
+    },
+    /// Named by a manifest.
+    Host {
+        path: PathBuf,
+        may_have_holes: bool,
+    },
+}
+
+/// What the contents of a layer share.
+#[derive(Debug, Default)]
+pub(super) struct Handles {
+    pub(super) archive: Option<Arc<File>>,
+    pub(super) host: Option<Arc<Host>>,
+}
+
+const ACCESS: u8 = 1;
+const CHANGE: u8 = 2;
+const CREATION: u8 = 4;
+const ATTRIBUTES: u8 = 8;
+
+/// Writes a record of an entry that is no hard link. Handles that its content has are the layer's from now on.
+pub(super) fn encode(
+    entry: &StreamEntry,
+    (layer, home): (usize, PathId),
+    handles: &mut Handles,
+    record: &mut Vec<u8>,
+) {
+    record.clear();
+    let mut writer = Writer(record);
+    writer.number(layer as u64);
+    writer.number(home.into());
+    writer.metadata(&entry.metadata);
+    match &entry.kind {
+        Kind::Directory(_) | Kind::HardLink { .. } => writer.byte(0),
+        Kind::Regular { size_bytes, content } => writer.regular(*size_bytes, content, handles),
+        Kind::Symlink { target } => {
+            writer.byte(1);
+            writer.bytes(target);
+        }
+        Kind::CharacterDevice(number) => writer.device(2, *number),
+        Kind::BlockDevice(number) => writer.device(3, *number),
+        Kind::Fifo => writer.byte(4),
+        Kind::Socket => writer.byte(5),
+    }
+}
+
+struct Writer<'a>(&'a mut Vec<u8>);
+
+impl Writer<'_> {
+    fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    /// Seven bits a byte, the lowest first.
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.byte(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.byte(number as u8);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn seconds(&mut self, seconds: i64) {
+        self.number((seconds << 1 ^ seconds >> 63) as u64);
+    }
+
+    fn time(&mut self, time: Timestamp) {
+        self.seconds(time.seconds);
+        self.number(time.nanoseconds.into());
+    }
+
+    fn device(&mut self, tag: u8, device: DeviceNumber) {
+        self.byte(tag);
+        self.number(device.major.into());
+        self.number(device.minor.into());
+    }
+
+    fn metadata(&mut self, metadata: &Metadata) {
+        let Times { access, modification, change, creation } = metadata.times;
+        let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
+        self.byte(
+            flag(access != modification, ACCESS)
+                | flag(change != modification, CHANGE)
+                | flag(creation.is_some(), CREATION)
+                | flag(!metadata.attributes.is_empty(), ATTRIBUTES),
+        );
+        self.number(metadata.mode.into());
+        self.number(metadata.user.into());
+        self.number(metadata.group.into());
+        self.time(modification);
+        let others = [Some(access), Some(change)].map(|time| time.filter(|time| *time != modification));
+        others.into_iter().chain([creation]).flatten().for_each(|time| self.time(time));
+        if !metadata.attributes.is_empty() {
+            self.number(metadata.attributes.len() as u64);
+            for Attribute { name, value } in &metadata.attributes {
+                self.bytes(name);
+                self.bytes(value);
+            }
+        }
+    }
+
+    fn regular(&mut self, size_bytes: u64, content: &Content, handles: &mut Handles) {
+        // The kind of content is the kind of file.
+        let tag = match content {
+            Content::Hole => 6,
+            Content::Inline(_) => 7,
+            Content::Stream(_) | Content::Later { .. } => 8,
+            Content::File(file) => match &file.place {
+                Place::Region { .. } => 9,
+                Place::Tree(_) => 10,
+                Place::Host(_) => 11,
+            },
+        };
+        self.byte(tag);
+        self.number(size_bytes);
+        match content {
+            Content::Hole => {}
+            Content::Inline(bytes) => self.bytes(bytes),
+            Content::Stream(ranges) | Content::Later { ranges, .. } => self.ranges(size_bytes, ranges),
+            Content::File(file) => match &file.place {
+                Place::Region { archive, ranges, .. } => {
+                    handles.archive.get_or_insert_with(|| Arc::clone(archive));
+                    let plain: Vec<ByteRange> = ranges
+                        .iter()
+                        .map(|range| ByteRange {
+                            offset_bytes: range.offset_bytes,
+                            length_bytes: range.length_bytes,
+                        })
+                        .collect();
+                    self.ranges(size_bytes, &plain);
+                    // One follows the other in the archive.
+                    self.number(ranges.first().map_or(0, |range| range.source_bytes));
+                }
+                Place::Tree(tree) => {
+                    handles.host.get_or_insert_with(|| Arc::clone(tree.directory.host()));
+                    self.byte(u8::from(file.may_have_holes));
+                    self.number(tree.device);
+                    self.number(tree.inode);
+                    self.number(tree.owner.into());
+                    self.seconds(tree.modified.0);
+                    self.number(tree.modified.1.into());
+                }
+                Place::Host(path) => {
+                    self.byte(u8::from(file.may_have_holes));
+                    self.bytes(path.as_os_str().as_bytes());
+                }
+            },
+        }
+    }
+
+    /// None stand for one that is the whole file.
+    fn ranges(&mut self, size_bytes: u64, ranges: &[ByteRange]) {
+        if ranges == [ByteRange { offset_bytes: 0, length_bytes: size_bytes }] {
+            return self.number(0);
+        }
+        self.number(ranges.len() as u64);
+        let mut end = 0;
+        for range in ranges {
+            // In order, so that distances are small numbers.
+            self.number(range.offset_bytes.wrapping_sub(end));
+            self.number(range.length_bytes);
+            end = range.offset_bytes.wrapping_add(range.length_bytes);
+        }
+    }
+}
+
+/// Reads a record; `None` where it is not one that [`encode`] wrote.
+pub(super) fn decode(record: &[u8]) -> Option<Stored> {
+    let mut reader = Reader(record);
+    let layer = usize::try_from(reader.number()?).ok()?;
+    let home = reader.short()?;
+    let metadata = reader.metadata()?;
+    let what = match reader.byte()? {
+        0 => What::Directory,
+        1 => What::Symlink(reader.bytes()?.into()),
+        2 => What::CharacterDevice(reader.device()?),
+        3 => What::BlockDevice(reader.device()?),
+        4 => What::Fifo,
+        5 => What::Socket,
+        tag => {
+            let size_bytes = reader.number()?;
+            What::Regular { size_bytes, content: reader.content(tag, size_bytes)? }
+        }
+    };
+    reader.0.is_empty().then_some(Stored { layer, home, metadata, what })
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn short(&mut self) -> Option<u32> {
+        self.number().and_then(|number| u32::try_from(number).ok())
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn seconds(&mut self) -> Option<i64> {
+        let number = self.number()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    fn time(&mut self) -> Option<Timestamp> {
+        Some(Timestamp { seconds: self.seconds()?, nanoseconds: self.short()? })
+    }
+
+    fn device(&mut self) -> Option<DeviceNumber> {
+        Some(DeviceNumber { major: self.short()?, minor: self.short()? })
+    }
+
+    fn metadata(&mut self) -> Option<Metadata> {
+        let flags = self.byte()?;
+        let mode = u16::try_from(self.number()?).ok()?;
+        let (user, group) = (self.short()?, self.short()?);
+        let modification = self.time()?;
+        let mut times = Times::all(modification);
+        if flags & ACCESS != 0 {
+            times.access = self.time()?;
+        }
+        if flags & CHANGE != 0 {
+            times.change = self.time()?;
+        }
+        if flags & CREATION != 0 {
+            times.creation = Some(self.time()?);
+        }
+        let mut attributes = Vec::new();
+        if flags & ATTRIBUTES != 0 {
+            for _ in 0..self.number()? {
+                let (name, value) = (self.bytes()?.into(), self.bytes()?.into());
+                attributes.push(Attribute { name, value });
+            }
+        }
+        Some(Metadata { mode, user, group, times, attributes, link: None })
+    }
+
+    fn content(&mut self, tag: u8, size_bytes: u64) -> Option<StoredContent> {
+        Some(match tag {
+            6 => StoredContent::Hole,
+            7 => StoredContent::Inline(self.bytes()?.into()),
+            8 => StoredContent::Stream(self.ranges(size_bytes)?.into()),
+            9 => {
+                let ranges = self.ranges(size_bytes)?;
+                let mut source_bytes = self.number()?;
+                let place = |range: ByteRange| {
+                    let ByteRange { offset_bytes, length_bytes } = range;
+                    let placed = DataRange { offset_bytes, length_bytes, source_bytes };
+                    source_bytes = source_bytes.saturating_add(length_bytes);
+                    placed
+                };
+                StoredContent::Region(ranges.into_iter().map(place).collect())
+            }
+            10 => StoredContent::Tree {
+                may_have_holes: self.byte()? != 0,
+                device: self.number()?,
+                inode: self.number()?,
+                owner: self.short()?,
+                modified: (self.seconds()?, self.short()?),
+            },
+            11 => StoredContent::Host {
+                may_have_holes: self.byte()? != 0,
+                path: PathBuf::from(std::ffi::OsString::from_vec(self.bytes()?.to_vec())),
+            },
+            _ => return None,
+        })
+    }
+
+    fn ranges(&mut self, size_bytes: u64) -> Option<Vec<ByteRange>> {
+        let count = self.number()?;
+        if count == 0 {
+            return Some(vec![ByteRange { offset_bytes: 0, length_bytes: size_bytes }]);
+        }
+        let mut ranges = Vec::new();
+        let mut end = 0_u64;
+        for _ in 0..count {
+            let offset_bytes = end.wrapping_add(self.number()?);
+            let length_bytes = self.number()?;
+            end = offset_bytes.wrapping_add(length_bytes);
+            ranges.push(ByteRange { offset_bytes, length_bytes });
+        }
+        Some(ranges)
+    }
+}
+
+impl What {
+    /// As sources tell it; a regular file's content is the caller's to give.
+    pub(super) fn kind(self, id: DirectoryId, content: impl FnOnce(u64, StoredContent) -> Content) -> Kind {
+        match self {
+            Self::Directory => Kind::Directory(id),
+            Self::Regular { size_bytes, content: stored } => {
+                Kind::Regular { size_bytes, content: content(size_bytes, stored) }
+            }
+            Self::Symlink(target) => Kind::Symlink { target },
+            Self::CharacterDevice(number) => Kind::CharacterDevice(number),
+            Self::BlockDevice(number) => Kind::BlockDevice(number),
+            Self::Fifo => Kind::Fifo,
+            Self::Socket => Kind::Socket,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;
