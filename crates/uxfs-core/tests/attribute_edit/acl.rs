@@ -7,9 +7,13 @@ use uxfs_core::{
         edit::SetMode,
         xattr::{ACL_ACCESS, ACL_DEFAULT},
     },
+    directory::edit::NameCheck,
     error::{Error, OperationError},
+    inode::{DeviceNumber, FileType},
+    operations::create::{FileAttributes, NewKind},
     transaction::Transaction,
 };
+use uxfs_format::units::InodeNumber;
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
@@ -114,6 +118,95 @@ fn lists_are_those_that_the_kernel_would_have_stored() {
         use std::os::unix::fs::MetadataExt;
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode();
         assert_eq!(mode(&ours), mode(&theirs), "{list:?}");
+    }
+    mount.unmount().unwrap();
+}
+
+/// Default lists of directories, as `setfacl` takes them; the first directory has none.
+const DEFAULTS: [&[&str]; 6] = [
+    &[],
+    &["-d", "-m", "u::rwx,g::rwx,o::rwx"],
+    &["-d", "-m", "u::rx,g::x,o::-"],
+    &["-d", "-m", "u:1000:rwx"],
+    &["-d", "-m", "u:1:r,u:2:w,g:5:w,m::rw"],
+    &["-d", "-m", "u::rwx,g::r,m::rwx,o::rx"],
+];
+const UMASKS: [u16; 3] = [0, 0o022, 0o077];
+/// What comes into each directory: name, kind, the mode that the tools ask for, and the mode that it gets later.
+const NEW_FILES: [(&str, NewKind<'_>, u16, u16); 4] = [
+    ("file", NewKind::Regular, 0o666, 0o6_713),
+    ("plain", NewKind::Regular, 0o666, 0),
+    ("directory", NewKind::Directory, 0o777, 0o1_275),
+    ("fifo", NewKind::Special(FileType::Fifo, DeviceNumber { major: 0, minor: 0 }), 0o666, 0o604),
+];
+
+fn fill_by_kernel(directory: &Path, umask: u16) {
+    let script = "umask $1; cd \"$2\"; : > file; : > plain; mkdir directory; mkfifo fifo; \
+        chmod 6713 file; chmod 1275 directory; chmod 604 fifo";
+    let status =
+        Command::new("sh").args(["-ec", script, "sh", &format!("{umask:o}")]).arg(directory).status();
+    assert!(status.unwrap().success());
+}
+
+fn fill_by_us(transaction: &mut Transaction<'_>, directory: InodeNumber, umask: u16) {
+    let mut parent = transaction.load_inode(directory).unwrap();
+    for (name, kind, wanted, later) in NEW_FILES {
+        let acls = transaction.new_file_acls(&mut parent, kind.file_type(), wanted, umask).unwrap();
+        let attributes = FileAttributes { permissions: acls.mode, ..FileAttributes::default() };
+        let mut inode =
+            transaction.create(&mut parent, name.as_bytes(), &kind, &attributes, NameCheck::Check).unwrap();
+        transaction.set_new_file_acls(&mut inode, &acls).unwrap();
+        if later != 0 {
+            transaction.set_permissions(&mut inode, later).unwrap();
+        }
+        transaction.store_inode(&mut inode).unwrap();
+    }
+    transaction.store_inode(&mut parent).unwrap();
+}
+
+#[test]
+fn new_files_inherit_what_the_kernel_would_have_given_them() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    assert!(has_tools() || !uxfs_testkit::judges::are_required(), "getfacl and setfacl are needed");
+    if !has_tools() {
+        return;
+    }
+    let mut image = Image::empty(&[], 320);
+    let cases: Vec<_> = (0..DEFAULTS.len()).flat_map(|list| UMASKS.map(|umask| (list, umask))).collect();
+    image.populate(|root| {
+        for (list, umask) in &cases {
+            for side in ["theirs", "ours"] {
+                let path = root.join(format!("{side}-{list}-{umask}"));
+                std::fs::create_dir(&path).unwrap();
+                if !DEFAULTS[*list].is_empty() {
+                    let status = Command::new("setfacl").arg("-n").args(DEFAULTS[*list]).arg(&path).status();
+                    assert!(status.unwrap().success());
+                }
+            }
+            fill_by_kernel(&root.join(format!("theirs-{list}-{umask}")), *umask);
+        }
+    });
+    let file_system = image.change();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    for (list, umask) in &cases {
+        fill_by_us(&mut transaction, image.files[&format!("ours-{list}-{umask}")], *umask);
+    }
+    transaction.commit().unwrap();
+    drop(transaction);
+    file_system.close().unwrap();
+    verdict::repair_is_silent(&image.path).unwrap();
+    let mount = LoopMount::new(&image.path, Access::ReadOnly).unwrap();
+    for (list, umask) in &cases {
+        for (name, ..) in NEW_FILES {
+            let [theirs, ours] =
+                ["theirs", "ours"].map(|side| mount.join(format!("{side}-{list}-{umask}")).join(name));
+            let case = format!("{name} with {:?} and umask {umask:o}", DEFAULTS[*list]);
+            assert_eq!(getfacl(&ours), getfacl(&theirs), "{case}");
+            use std::os::unix::fs::MetadataExt;
+            let mode = |path: &Path| std::fs::metadata(path).unwrap().mode();
+            assert_eq!(mode(&ours), mode(&theirs), "{case}");
+            assert_eq!(crate::fixture::list(&ours), crate::fixture::list(&theirs), "{case}");
+        }
     }
     mount.unmount().unwrap();
 }

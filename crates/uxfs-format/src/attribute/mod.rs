@@ -9,7 +9,7 @@
 //! | [`shortform`], [`shortform_edit`] | the form inside the inode, and changing it |
 //! | [`leaf`], [`leaf_edit`] | leaf blocks, and changing them |
 //! | [`remote`] | blocks of large values |
-//! | [`posix_acl`] | access control lists |
+//! | [`posix_acl`], [`posix_acl_mode`] | access control lists, and how a mode follows from them |
 //! | [`parent_pointer`] | the attributes that name an inode's parents |
 
 pub mod flags;
@@ -17,6 +17,7 @@ pub mod leaf;
 pub mod leaf_edit;
 pub mod parent_pointer;
 pub mod posix_acl;
+pub mod posix_acl_mode;
 pub mod remote;
 pub mod shortform;
 pub mod shortform_edit;

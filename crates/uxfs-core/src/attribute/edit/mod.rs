@@ -18,7 +18,9 @@
 //! | `store` | blocks of the fork, values of their own |
 //! | `fork` | making room for the fork, and taking it away |
 //! | [`xattr`] | names and values as Linux has them, access control lists |
+//! | [`acl`] | lists that new files inherit, and that follow a change of the mode |
 
+pub mod acl;
 mod fork;
 mod leaves;
 mod shortform;

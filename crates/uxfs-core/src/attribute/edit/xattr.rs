@@ -84,7 +84,12 @@ impl Transaction<'_> {
         self.store_acl(inode, DEFAULT_NAME, acl)
     }
 
-    fn store_acl(&mut self, inode: &mut EditInode, name: &[u8], acl: Option<&PosixAcl>) -> Result<()> {
+    pub(super) fn store_acl(
+        &mut self,
+        inode: &mut EditInode,
+        name: &[u8],
+        acl: Option<&PosixAcl>,
+    ) -> Result<()> {
         let name = AttributeName { namespace: Namespace::Trusted, name };
         if let Some(acl) = acl {
             return self.set_attribute(inode, name, &acl.encode(), SetMode::Upsert);
