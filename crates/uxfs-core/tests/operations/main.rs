@@ -2,249 +2,89 @@
 //! reader say whether image and model are the same.
 #![allow(clippy::unwrap_used)]
 
-mod model;
+use std::{path::Path, sync::Arc};
 
-use std::{fs::File, path::Path};
-
-use model::Model;
-use uxfs_block::engine::{self, OpenOptions};
-use uxfs_core::{
-    attribute::edit::SetMode,
-    directory::edit::NameCheck,
-    error::{Error, OperationError},
-    extent_map::edit::map::Mapping,
-    filesystem::FileSystem,
-    inode::{DeviceNumber, FileType, Fork},
-    mount::MountOptions,
-    operations::create::{FileAttributes, NewKind},
-    transaction::Transaction,
-};
-use uxfs_format::units::FileBlock;
+use uxfs_core::filesystem::FileSystem;
 use uxfs_testkit::{
+    crash::{
+        generator::Generator,
+        geometry::{SHAPES, Shape},
+        image::{Image, ImageDevice},
+        judge::Chronicle,
+        model::Model,
+        states::Promise,
+        tree::{Tree, facts_of},
+        volume::{Volume, mount_options},
+    },
     judges::{self, Judge},
-    manifest::Header,
+    manifest::{self, Header},
     mount::{Access, LoopMount},
+    seeds::Seed,
     verdict::{kernel_removes_everything, repair_is_silent, same},
     walk,
 };
 
-const JUDGES: [Judge; 4] = [Judge::Mkfs, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
+const OPERATIONS: usize = 2000;
 
-/// A generator whose seed replays a run.
-pub struct Random(u64);
-
-impl Random {
-    /// Any number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound.max(1) as u64) as usize
-    }
+fn model_of(file_system: &FileSystem) -> Model {
+    let root = file_system.root().unwrap();
+    Model::new(facts_of(file_system, &root).unwrap())
 }
 
-/// How often each operation comes: some are switched off by the seed.
-#[derive(Debug)]
-struct Weights([usize; OPERATIONS]);
-
-const OPERATIONS: usize = 9;
-
-impl Weights {
-    fn new(random: &mut Random) -> Self {
-        let mut weights = [30, 12, 6, 3, 8, 20, 12, 6, 14];
-        for weight in &mut weights[2..] {
-            if random.below(4) == 0 {
-                *weight = 0;
-            }
-        }
-        Self(weights)
+/// Does random operations in bulk mode; what is there afterwards is what the model says.
+fn run(shape: &Shape, seed: u64, operations: usize) -> (Image, usize) {
+    let device = Arc::new(ImageDevice::new(shape.make().unwrap()));
+    let file_system = FileSystem::mount_bulk(device.clone(), &mount_options(2)).unwrap();
+    let mut model = model_of(&file_system);
+    let mut generator = Generator::new(seed, Volume::supports);
+    let volume = Volume::new(&file_system);
+    for number in 0..operations {
+        let operation = generator.next(&model);
+        let outcome = volume
+            .perform(number, &operation, &model)
+            .unwrap_or_else(|error| panic!("{shape}, seed {seed}, {number}: {operation:?}: {error}"));
+        model.apply(number, &operation, outcome);
     }
-
-    fn choose(&self, random: &mut Random) -> usize {
-        let mut left = random.below(self.0.iter().sum());
-        self.0
-            .iter()
-            .position(|weight| {
-                left < *weight || {
-                    left -= weight;
-                    false
-                }
-            })
-            .unwrap_or(0)
-    }
-}
-
-struct Run<'fs> {
-    file_system: &'fs FileSystem,
-    model: Model,
-    random: Random,
-    weights: Weights,
-}
-
-impl Run<'_> {
-    fn step(&mut self) {
-        let mut transaction = Transaction::begin(self.file_system).unwrap();
-        match self.weights.choose(&mut self.random) {
-            0 => self.create(&mut transaction, &NewKind::Regular),
-            1 => self.create(&mut transaction, &NewKind::Directory),
-            2 => {
-                let target = vec![b't'; 1 + self.random.below(1000)];
-                self.create(&mut transaction, &NewKind::Symlink(&target));
-            }
-            3 => {
-                let number = DeviceNumber { major: 7, minor: self.random.below(1000) as u32 };
-                self.create(&mut transaction, &NewKind::Special(FileType::BlockDevice, number));
-            }
-            4 => self.link(&mut transaction),
-            5 => self.remove(&mut transaction),
-            6 => self.set_attribute(&mut transaction),
-            7 => self.remove_attribute(&mut transaction),
-            _ => self.change_extents(&mut transaction),
-        }
-        transaction.commit().unwrap();
-    }
-
-    fn name(&mut self) -> Vec<u8> {
-        let length = if self.random.below(10) == 0 { 200 } else { 4 + self.random.below(30) };
-        let mut name = format!("{:x}", self.random.below(1 << 40)).into_bytes();
-        name.resize(length.max(name.len()), b'n');
-        name
-    }
-
-    fn create(&mut self, transaction: &mut Transaction<'_>, kind: &NewKind<'_>) {
-        let (parent, name) = (self.model.any_directory(&mut self.random), self.name());
-        let mut directory = transaction.load_inode(self.model.number(parent)).unwrap();
-        let attributes = FileAttributes { permissions: 0o640, uid: 5, gid: 6, ..FileAttributes::default() };
-        let made = transaction.create(&mut directory, &name, kind, &attributes, NameCheck::Check);
-        if self.model.has(parent, &name) {
-            assert!(matches!(made, Err(Error::Operation(OperationError::Exists))));
-            return;
-        }
-        let mut inode = made.unwrap();
-        transaction.store_inode(&mut inode).unwrap();
-        transaction.store_inode(&mut directory).unwrap();
-        self.model.create(parent, name, inode.number, kind);
-    }
-
-    fn link(&mut self, transaction: &mut Transaction<'_>) {
-        let Some(file) = self.model.any_file(&mut self.random) else { return };
-        let (parent, name) = (self.model.any_directory(&mut self.random), self.name());
-        let mut directory = transaction.load_inode(self.model.number(parent)).unwrap();
-        let mut inode = transaction.load_inode(self.model.number(file)).unwrap();
-        transaction.link(&mut directory, &name, &mut inode, NameCheck::Check).unwrap();
-        transaction.store_inode(&mut inode).unwrap();
-        transaction.store_inode(&mut directory).unwrap();
-        self.model.link(parent, name, file);
-    }
-
-    fn remove(&mut self, transaction: &mut Transaction<'_>) {
-        let Some((parent, name)) = self.model.any_name(&mut self.random) else { return };
-        let mut directory = transaction.load_inode(self.model.number(parent)).unwrap();
-        let removed = transaction.remove(&mut directory, &name);
-        if self.model.is_full_directory(parent, &name) {
-            assert!(matches!(removed, Err(Error::Operation(OperationError::NotEmpty))));
-            return;
-        }
-        removed.unwrap();
-        transaction.store_inode(&mut directory).unwrap();
-        self.model.remove(parent, &name);
-    }
-
-    fn set_attribute(&mut self, transaction: &mut Transaction<'_>) {
-        let node = self.model.any_node(&mut self.random);
-        let space = if self.random.below(2) == 0 { "trusted" } else { "security" };
-        let name = format!("{space}.a{}", self.random.below(60)).into_bytes();
-        let length = match self.random.below(8) {
-            0 => self.random.below(9000),
-            1 => 0,
-            _ => self.random.below(120),
-        };
-        let value = vec![self.random.below(256) as u8; length];
-        let mut inode = transaction.load_inode(self.model.number(node)).unwrap();
-        transaction.set_xattr(&mut inode, &name, &value, SetMode::Upsert).unwrap();
-        transaction.store_inode(&mut inode).unwrap();
-        self.model.set_attribute(node, name, value);
-    }
-
-    fn remove_attribute(&mut self, transaction: &mut Transaction<'_>) {
-        let node = self.model.any_node(&mut self.random);
-        let Some(name) = self.model.any_attribute(node, &mut self.random) else { return };
-        let mut inode = transaction.load_inode(self.model.number(node)).unwrap();
-        transaction.remove_xattr(&mut inode, &name).unwrap();
-        transaction.store_inode(&mut inode).unwrap();
-        self.model.remove_attribute(node, &name);
-    }
-
-    /// Maps, frees and cuts blocks of a regular file. What they hold nobody has written: they are unwritten, zeros.
-    fn change_extents(&mut self, transaction: &mut Transaction<'_>) {
-        let Some(file) = self.model.any_regular(&mut self.random) else { return };
-        let mut inode = transaction.load_inode(self.model.number(file)).unwrap();
-        let block = FileBlock::new(self.random.below(300) as u64);
-        let length = 1 + self.random.below(20) as u64;
-        match self.random.below(4) {
-            0 => {
-                transaction.unmap_blocks(&mut inode, Fork::Data, block, length).unwrap();
-            }
-            1 => {
-                let size = self.random.below(1 << 20) as u64;
-                transaction.truncate(&mut inode, size).unwrap();
-                self.model.set_size(file, size);
-            }
-            _ => {
-                let mapping = Mapping { hint: None, is_unwritten: true };
-                transaction.map_blocks(&mut inode, Fork::Data, block, length, mapping).unwrap();
-            }
-        }
-        transaction.store_inode(&mut inode).unwrap();
-    }
-}
-
-fn run(directory: &Path, arguments: &[&str], seed: u64, steps: usize) -> (std::path::PathBuf, usize) {
-    let image = directory.join(format!("image-{seed}"));
-    File::create(&image).unwrap().set_len(400 << 20).unwrap();
-    let made = Judge::Mkfs.command().args(["-q", "-f"]).args(arguments).arg(&image).status().unwrap();
-    assert!(made.success());
-    let device = engine::open(&image, &OpenOptions { writable: true, ..OpenOptions::default() }).unwrap();
-    let options = MountOptions { cache_budget_bytes: Some(2 << 20), ..MountOptions::default() };
-    let file_system = FileSystem::mount_bulk(device, &options).unwrap();
-    let mut random = Random(seed);
-    let weights = Weights::new(&mut random);
-    let model = Model::new(file_system.geometry().root_inode);
-    let mut run = Run { file_system: &file_system, model, random, weights };
-    (0..steps).for_each(|_| run.step());
     file_system.close().unwrap();
-    let Run { model, .. } = run;
-    repair_is_silent(&image).unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+    drop(file_system);
+    let image = device.image();
+    let read = FileSystem::mount(Arc::new(ImageDevice::read_only(image.clone())), &mount_options(2)).unwrap();
+    let tree = Tree::read(&read).unwrap();
+    let files = tree.files.len();
+    let chronicle = Chronicle::new(operations, model);
+    let promise = Promise { fewest: operations, most: operations, contents: operations };
+    chronicle.judge(&tree, &promise).unwrap_or_else(|error| panic!("{shape}, seed {seed}: {error}"));
+    (image, files)
+}
+
+fn judge(path: &Path) {
+    repair_is_silent(path).unwrap();
     let header = |judge: &str| Header { image: "image".into(), judge: judge.into(), made_by: "test".into() };
-    let ours = walk::from_image(&image, header("uxfs")).unwrap();
-    let paths = model.compare(&ours);
-    let mount = LoopMount::new(&image, Access::ReadOnly).unwrap();
-    let kernel = uxfs_testkit::manifest::from_mount(mount.path(), header("kernel")).unwrap();
+    let ours = walk::from_image(path, header("uxfs")).unwrap();
+    let mount = LoopMount::new(path, Access::ReadOnly).unwrap();
+    let kernel = manifest::from_mount(mount.path(), header("kernel")).unwrap();
     mount.unmount().unwrap();
-    same(&kernel, &ours).unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
-    (image, paths)
+    same(&kernel, &ours).unwrap();
 }
 
 #[test]
 fn random_operations_leave_what_the_model_says() {
-    if !judges::all_present(&JUDGES, "random_operations_leave_what_the_model_says") {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let geometries: [&[&str]; 5] = [
-        &[],
-        &["-b", "size=1k", "-n", "size=4k"],
-        &["-n", "parent=0", "-m", "reflink=0"],
-        &["-m", "rmapbt=0,reflink=0,finobt=0,inobtcount=0", "-i", "sparse=0"],
-        &["-i", "size=1024", "-n", "size=16k"],
-    ];
-    for (seed, arguments) in (1..).zip(geometries) {
-        let (image, paths) = run(directory.path(), arguments, seed, 2500);
-        kernel_removes_everything(&image, seed).unwrap();
-        judges::judged(
-            "kernel and xfs_repair",
-            &format!("2500 random operations, {arguments:?}: {paths} paths"),
-        );
+    let test = "random_operations_leave_what_the_model_says";
+    let has_judges = judges::all_present(&[Judge::XfsRepair, Judge::XfsIo, Judge::Kernel], test);
+    let folder = tempfile::tempdir().unwrap();
+    let first = Seed::from_environment(test, 1);
+    let mut random = first.random();
+    for shape in &SHAPES {
+        let seed = random.next_u64() >> 32;
+        let (image, files) = run(shape, seed, OPERATIONS);
+        if !has_judges {
+            continue;
+        }
+        let path = folder.path().join("image");
+        image.save(&path).unwrap();
+        judge(&path);
+        kernel_removes_everything(&path, seed).unwrap();
+        let what = format!("{OPERATIONS} random operations, {shape}: {files} files");
+        judges::judged("kernel and xfs_repair", &what);
     }
 }

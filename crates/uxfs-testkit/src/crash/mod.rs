@@ -12,11 +12,27 @@
 //! | [`recording`] | a device that remembers requests, flushes and the workload's marks |
 //! | [`states`] | every state that a history can leave behind |
 //! | [`flaky`] | a device that fails at the n-th request |
+//! | [`geometry`] | file systems to try |
+//! | [`workload`] | what a workload can do |
+//! | [`generator`] | which operation comes next |
+//! | [`contents`] | bytes that say who wrote them |
+//! | [`model`] | the file system as it should be |
+//! | [`volume`] | the file system under test |
+//! | [`tree`] | what a file system holds, read quickly |
+//! | [`judge`] | whether that is the model after some number of operations |
 
+pub mod contents;
 pub mod flaky;
+pub mod generator;
+pub mod geometry;
 pub mod image;
+pub mod judge;
+pub mod model;
 pub mod recording;
 pub mod states;
+pub mod tree;
+pub mod volume;
+pub mod workload;
 
 /// What is found where a device was told that nobody needs the contents.
 const DISCARDED: u8 = 0xdc;

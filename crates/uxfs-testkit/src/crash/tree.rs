@@ -1,0 +1,127 @@
+//! What a file system holds, read quickly: each file's facts and contents, and one digest.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use anyhow::{Context, Result, ensure};
+use uxfs_core::{
+    attribute::xattr::XattrView,
+    file_data::reader::FilePiece,
+    filesystem::FileSystem,
+    inode::{FileType, Inode},
+};
+use uxfs_format::units::InodeNumber;
+
+use super::model::Facts;
+use crate::manifest::Bytes;
+
+/// No workload makes larger files.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// A file that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// All but contents.
+    pub facts: Facts,
+    /// Of a regular file.
+    pub contents: Vec<u8>,
+}
+
+/// A whole file system.
+#[derive(Debug)]
+pub struct Tree {
+    /// By number.
+    pub files: BTreeMap<u64, Found>,
+    /// Equal to that of a model that says the same, but for contents.
+    pub digest: u64,
+}
+
+impl Tree {
+    /// Reads everything that names lead to.
+    ///
+    /// # Errors
+    /// The file system says so, or contradicts itself.
+    pub fn read(file_system: &FileSystem) -> Result<Self> {
+        let mut tree = Self { files: BTreeMap::new(), digest: 0 };
+        let mut waiting = vec![file_system.geometry().root_inode];
+        while let Some(number) = waiting.pop() {
+            if tree.files.contains_key(&number.get()) {
+                continue;
+            }
+            let found = read_file(file_system, number, &mut waiting)
+                .with_context(|| format!("inode {}", number.get()))?;
+            tree.digest = tree.digest.wrapping_add(found.facts.digest());
+            tree.files.insert(number.get(), found);
+        }
+        Ok(tree)
+    }
+}
+
+/// The facts of one file, without names.
+///
+/// # Errors
+/// The file system says so.
+pub fn facts_of(file_system: &FileSystem, inode: &Inode) -> Result<Facts> {
+    let mut attributes = BTreeMap::new();
+    file_system.visit_xattrs(inode, XattrView::Root, |name, value| {
+        // Access lists are seen twice, in two forms.
+        if !name.starts_with(b"trusted.SGI_ACL_") {
+            attributes.insert(Bytes(name.to_vec()), Bytes(value.to_vec()));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let is_device = matches!(inode.file_type, FileType::BlockDevice | FileType::CharacterDevice);
+    let number = inode.device_number();
+    Ok(Facts {
+        inode: inode.number.get(),
+        kind: inode.file_type,
+        mode: inode.permissions(),
+        owner: (inode.uid, inode.gid),
+        project: inode.project_id,
+        links: inode.link_count,
+        target: match inode.file_type {
+            FileType::SymbolicLink => Bytes(file_system.read_symlink(inode)?),
+            _ => Bytes::default(),
+        },
+        device: if is_device { (number.major, number.minor) } else { (0, 0) },
+        attributes,
+        names: BTreeMap::new(),
+    })
+}
+
+fn read_file(file_system: &FileSystem, number: InodeNumber, waiting: &mut Vec<InodeNumber>) -> Result<Found> {
+    let inode = file_system.inode(number)?;
+    let mut facts = facts_of(file_system, &inode)?;
+    let mut contents = Vec::new();
+    match inode.file_type {
+        FileType::Directory => {
+            let mut reader = file_system.open_directory(&inode, 0)?;
+            while let Some(entry) = reader.next_entry()? {
+                if entry.name == b"." {
+                    ensure!(entry.inode == number, "`.` leads to {}", entry.inode.get());
+                    continue;
+                }
+                if entry.name != b".." {
+                    waiting.push(entry.inode);
+                }
+                let before = facts.names.insert(Bytes(entry.name.to_vec()), entry.inode.get());
+                ensure!(before.is_none(), "{} is there twice", entry.name.escape_ascii());
+            }
+        }
+        FileType::Regular => {
+            ensure!(inode.size_bytes <= MAX_FILE_BYTES, "{} bytes", inode.size_bytes);
+            contents.reserve_exact(inode.size_bytes as usize);
+            let mut reader = file_system.file_reader(&inode)?;
+            while let Some(piece) = reader.next_piece()? {
+                match piece {
+                    FilePiece::Data { bytes, .. } => contents.extend_from_slice(bytes),
+                    FilePiece::Hole { length_bytes, .. } => {
+                        contents.resize(contents.len() + length_bytes as usize, 0);
+                    }
+                }
+            }
+            contents.truncate(inode.size_bytes as usize);
+        }
+        _ => {}
+    }
+    Ok(Found { facts, contents })
+}
