@@ -14,6 +14,7 @@ use super::{
     counting::CountingDevice,
     memory::MemoryDevice,
     open,
+    overlay::OverlayDevice,
     throttled::{Limits, ThrottledDevice},
     uring,
 };
@@ -73,6 +74,14 @@ fn throttled(bytes: &[u8]) -> Subject {
         limits,
         Arc::new(VirtualClock::default()),
     ))
+}
+
+fn overlay(bytes: &[u8]) -> Subject {
+    Subject::alone(OverlayDevice::new(Arc::new(MemoryDevice::new(bytes.to_vec()))))
+}
+
+fn overlay_in_file(bytes: &[u8]) -> Subject {
+    Subject::alone(OverlayDevice::with_memory(Arc::new(MemoryDevice::new(bytes.to_vec())), 0))
 }
 
 fn sync(bytes: &[u8]) -> Subject {
@@ -307,6 +316,8 @@ conformance!(
     memory,
     counting,
     throttled,
+    overlay,
+    overlay_in_file,
     sync,
     sync_partition,
     sync_direct,

@@ -5,11 +5,13 @@
 //! | [`sync`] | files and block devices, one system call for each run of neighbours |
 //! | [`uring`] | files and block devices, one system call for each batch |
 //! | [`memory`] | bytes in memory |
+//! | [`overlay`] | around another device: keeps what is written to itself |
 //! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |
 
 pub mod counting;
 pub mod memory;
 mod open_file;
+pub mod overlay;
 pub mod sync;
 pub mod throttled;
 pub mod uring;
