@@ -18,15 +18,16 @@ use crate::{
     units::Lsn,
 };
 
-/// Where structures of one kind keep checksum and log sequence number.
+/// Where structures of one kind keep checksum, log sequence number and uuid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamps {
     checksum_offset_bytes: u32,
     lsn_offset_bytes: u32,
+    uuid_offset_bytes: u32,
 }
 
-const fn stamps(checksum_offset_bytes: u32, lsn_offset_bytes: u32) -> Stamps {
-    Stamps { checksum_offset_bytes, lsn_offset_bytes }
+const fn stamps(checksum_offset_bytes: u32, lsn_offset_bytes: u32, uuid_offset_bytes: u32) -> Stamps {
+    Stamps { checksum_offset_bytes, lsn_offset_bytes, uuid_offset_bytes }
 }
 
 /// First byte of the number of the first child in an interior block of a tree of names.
@@ -75,27 +76,48 @@ fn tree_of_names(bytes: &[u8], geometry: &Geometry) -> Option<Structure> {
 
 fn stamps_of(structure: Structure) -> Option<Stamps> {
     Some(match structure {
-        Structure::Superblock => stamps(224, 240),
-        Structure::FreeSpaceHeader => stamps(216, 208),
-        Structure::InodeHeader => stamps(312, 320),
-        Structure::FreeList => stamps(32, 24),
+        Structure::Superblock => stamps(224, 240, 32),
+        Structure::FreeSpaceHeader => stamps(216, 208, 64),
+        Structure::InodeHeader => stamps(312, 320, 296),
+        Structure::FreeList => stamps(32, 24, 8),
         Structure::FreeSpaceByBlock
         | Structure::FreeSpaceByLength
         | Structure::InodeIndex
         | Structure::FreeInodeIndex
         | Structure::ReverseMap
-        | Structure::ReferenceCount => stamps(52, 16),
-        Structure::ExtentMap => stamps(64, 24),
-        Structure::DirectoryBlock | Structure::DirectoryData | Structure::DirectoryFreeIndex => stamps(4, 16),
+        | Structure::ReferenceCount => stamps(52, 16, 32),
+        Structure::ExtentMap => stamps(64, 24, 40),
+        Structure::DirectoryBlock | Structure::DirectoryData | Structure::DirectoryFreeIndex => {
+            stamps(4, 16, 24)
+        }
         Structure::DirectoryLeaf
         | Structure::DirectoryLeafNode
         | Structure::DirectoryNode
         | Structure::AttributeLeaf
-        | Structure::AttributeNode => stamps(12, 24),
-        Structure::AttributeRemoteValue | Structure::Symlink => stamps(12, 48),
-        Structure::Inode => stamps(100, 112),
+        | Structure::AttributeNode => stamps(12, 24, 32),
+        Structure::AttributeRemoteValue | Structure::Symlink => stamps(12, 48, 16),
+        Structure::Inode => stamps(100, 112, 160),
         _ => return None,
     })
+}
+
+/// The log sequence number of a block that says itself what it is and that it belongs to this file system: which changes
+/// are in it already. `None` for inodes and for remote values, whose buffers carry no such number, and for anything else.
+#[doc(alias = "xlog_recover_get_buf_lsn")]
+pub fn lsn_of(bytes: &[u8], geometry: &Geometry) -> Option<Lsn> {
+    let structure = structure_of(bytes, geometry)?;
+    if matches!(structure, Structure::InodeCluster | Structure::AttributeRemoteValue) {
+        return None;
+    }
+    let stamps = stamps_of(structure)?;
+    let uuid = bytes.get(to_usize(stamps.uuid_offset_bytes)..)?.first_chunk::<16>()?;
+    // The primary superblock says the uuid that users know first.
+    let is_ours = match structure {
+        Structure::Superblock => *uuid == geometry.uuid.0,
+        _ => *uuid == geometry.metadata_uuid.0,
+    };
+    let lsn = bytes.get(to_usize(stamps.lsn_offset_bytes)..)?.first_chunk::<8>()?;
+    is_ours.then(|| Lsn::new(u64::from_be_bytes(*lsn)))
 }
 
 /// Stamps `lsn` (where there is one) and the checksum into changed metadata; every inode of a cluster, every block of a

@@ -1,16 +1,20 @@
 //! The fixed part of an inode, version 3, and what its fields mean together.
 
-use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{
+    FromZeros,
+    big_endian::{U16, U32, U64},
+};
 
 use crate::{
     checksum::Checksum,
+    geometry::Geometry,
     inode::{
         file_type::{FileType, MODE_PERMISSION_MASK},
         flags::{InodeFlags, InodeFlags2},
         timestamp::{DiskTimestamp, Timestamp},
     },
     on_disk,
-    units::{InodeNumber, Uuid},
+    units::{AgInode, InodeNumber, Uuid},
 };
 
 /// "IN".
@@ -106,6 +110,19 @@ on_disk! {
 }
 
 impl InodeCore {
+    /// An inode that has never been in use, not sealed: what lies in a new chunk.
+    #[doc(alias = "xfs_ialloc_inode_init")]
+    pub fn never_used(number: InodeNumber, generation: u32, geometry: &Geometry) -> Self {
+        let mut core = Self::new_zeroed();
+        core.magic = U16::new(MAGIC);
+        core.version = VERSION;
+        core.generation = U32::new(generation);
+        core.next_unlinked = U32::new(AgInode::NULL.get());
+        core.number = U64::new(number.get());
+        core.uuid = geometry.metadata_uuid;
+        core
+    }
+
     /// File type, or `None` for a free inode and for modes without one.
     #[inline]
     pub fn file_type(&self) -> Option<FileType> {

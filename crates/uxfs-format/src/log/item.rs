@@ -282,6 +282,64 @@ pub enum LogItemFault {
         /// The number.
         inode: u64,
     },
+    /// Longer than any buffer.
+    #[error("{} item is of a buffer of {sectors} sectors at {sector}, and none has more than {limit}", .item.name())]
+    BufferLength {
+        /// Its kind.
+        item: ItemType,
+        /// First 512-byte unit.
+        sector: u64,
+        /// 512-byte units.
+        sectors: u64,
+        /// Most that a buffer has.
+        limit: u64,
+    },
+    /// The log says that the log is to be changed.
+    #[error("{} item is of a buffer inside the log, at sector {sector}", .item.name())]
+    InsideLog {
+        /// Its kind.
+        item: ItemType,
+        /// First 512-byte unit.
+        sector: u64,
+    },
+    /// Said and found contents do not agree.
+    #[error("BUF item says that the buffer at sector {sector} holds {said}, but it holds {}", .found.map_or("nothing known", |found| found.name()))]
+    Contents {
+        /// First 512-byte unit.
+        sector: u64,
+        /// As the item says.
+        said: &'static str,
+        /// As the bytes say.
+        found: Option<crate::fault::Structure>,
+    },
+    /// A change of an inode, and there is none on disk.
+    #[error("{} item changes an inode at byte {offset_bytes} of the buffer at sector {sector}, where there is none", .item.name())]
+    NotAnInode {
+        /// Its kind.
+        item: ItemType,
+        /// First 512-byte unit.
+        sector: u64,
+        /// Of the inode.
+        offset_bytes: u64,
+    },
+    /// Zero names no inode in a list of those without a name.
+    #[error("BUF item sets the next unlinked inode to 0 at byte {offset_bytes} of the buffer at sector {sector}")]
+    NextUnlinked {
+        /// First 512-byte unit.
+        sector: u64,
+        /// Of the inode.
+        offset_bytes: u64,
+    },
+    /// The logged fork is longer than its room, or no possible root.
+    #[error("INODE item of inode {inode} holds {length_bytes} bytes of a fork, which do not fit its {room_bytes}")]
+    Fork {
+        /// The inode.
+        inode: u64,
+        /// In the item.
+        length_bytes: u64,
+        /// In the inode.
+        room_bytes: u64,
+    },
     /// Numbers of a new inode chunk that contradict the file system's sizes.
     #[error("ICREATE item makes {count} inodes of {size_bytes} bytes in {length_blocks} blocks")]
     InodeChunk {

@@ -14,6 +14,7 @@
 //! | [`intent`] | what intents and their ends have in common |
 //! | [`buffer_item`] | changed 128-byte chunks of a buffer |
 //! | [`inode_item`] | changed inode: core in host byte order, and forks |
+//! | [`inode_change`] | from a logged inode to the one on disk, and back |
 //! | [`inode_create_item`] | a newly initialised inode chunk |
 //! | [`quota_item`] | changed quota record; end of quota |
 //! | [`free_extent`] | EFI, EFD |
@@ -30,6 +31,7 @@ pub mod buffer_item;
 pub mod exchange;
 pub mod extent_map;
 pub mod free_extent;
+pub mod inode_change;
 pub mod inode_create_item;
 pub mod inode_item;
 pub mod intent;

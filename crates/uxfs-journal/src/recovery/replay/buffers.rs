@@ -1,0 +1,177 @@
+//! The buffers that a replay changes: held in memory while transactions of one log sequence number go by, then sealed,
+//! verified and written together.
+//!
+//! Several checkpoints may begin in one record and so have one number. A buffer that said it had that number while some
+//! of their changes were missing would be passed over by the next replay: so nothing is sealed with a number before all
+//! transactions of that number have been replayed. (Where memory is short, buffers go to the device below earlier, which
+//! is an overlay; `early` remembers them.)
+
+use std::collections::{BTreeMap, HashSet};
+
+use uxfs_block::device::{BlockDevice, WriteSegment};
+use uxfs_format::{
+    fault::{Corruption, HeaderFault, Location, Structure},
+    geometry::Geometry,
+    seal::{lsn_of, seal},
+    units::{Lsn, SECTOR_SIZE_BYTES, Sector},
+    verify::{VerifyContext, verify},
+};
+
+use crate::error::Result;
+
+/// Bytes that are held before they go to the device although their number is not done.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// What is done to a buffer before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// Nothing: nobody knows what it is, or it is a part of something.
+    Raw,
+    /// Number, checksum and verifier.
+    Seal(Structure),
+    /// The verifier alone: its parts have been sealed one by one.
+    Verify(Structure),
+}
+
+/// A buffer in memory.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub bytes: Vec<u8>,
+    pub treatment: Treatment,
+    /// Something has been changed in it.
+    pub is_changed: bool,
+}
+
+/// The buffers of one log sequence number.
+#[derive(Debug)]
+pub(super) struct Buffers<'a> {
+    device: &'a dyn BlockDevice,
+    lsn: Lsn,
+    /// By first sector. No two overlap.
+    held: BTreeMap<u64, Held>,
+    held_bytes: usize,
+    /// Written before their number was done.
+    early: HashSet<u64>,
+    /// Buffers written in all.
+    pub written: u64,
+}
+
+impl<'a> Buffers<'a> {
+    pub fn new(device: &'a dyn BlockDevice) -> Self {
+        Self {
+            device,
+            lsn: Lsn::default(),
+            held: BTreeMap::new(),
+            held_bytes: 0,
+            early: HashSet::new(),
+            written: 0,
+        }
+    }
+
+    /// A transaction of this number comes: writes what older ones have changed.
+    pub fn begin(&mut self, lsn: Lsn, geometry: &Geometry) -> Result<()> {
+        if lsn != self.lsn {
+            self.write(geometry)?;
+            self.early.clear();
+            self.lsn = lsn;
+        }
+        Ok(())
+    }
+
+    /// The number of the transactions that go by.
+    pub fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// A buffer to be changed: from memory, or read.
+    pub fn open(&mut self, sector: u64, sectors: u32, geometry: &Geometry) -> Result<&mut Held> {
+        let length = sectors as usize * SECTOR_SIZE_BYTES as usize;
+        if self.conflicts(sector, sectors) || self.held_bytes > HELD_BYTES_MAX {
+            self.write(geometry)?;
+        }
+        // Looked up twice: a borrow that is returned cannot end before.
+        if !self.held.contains_key(&sector) {
+            let mut bytes = vec![0; length];
+            self.device.read(Geometry::byte_of_sector(Sector::new(sector)), &mut bytes)?;
+            self.held_bytes += length;
+            self.held.insert(sector, Held { bytes, treatment: Treatment::Raw, is_changed: false });
+        }
+        let fresh = || Held { bytes: Vec::new(), treatment: Treatment::Raw, is_changed: false };
+        Ok(self.held.entry(sector).or_insert_with(fresh))
+    }
+
+    /// Whether a buffer of another extent overlaps.
+    fn conflicts(&self, sector: u64, sectors: u32) -> bool {
+        let sectors_of = |held: &Held| held.bytes.len() as u64 / SECTOR_SIZE_BYTES;
+        let end = sector + u64::from(sectors);
+        let before = self.held.range(..sector).next_back();
+        before.is_some_and(|(start, held)| start + sectors_of(held) > sector)
+            || self.held.get(&sector).is_some_and(|held| sectors_of(held) != u64::from(sectors))
+            || self.held.range(sector + 1..).next().is_some_and(|(start, _)| *start < end)
+    }
+
+    /// Whether the buffer holds what transactions of this number have changed, or something newer: then it must not be
+    /// changed any more. What this number's transactions did themselves does not count.
+    pub fn is_newer(&mut self, sector: u64, sectors: u32, geometry: &Geometry) -> Result<bool> {
+        let (lsn, was_early) = (self.lsn, self.early.contains(&sector));
+        let held = self.open(sector, sectors, geometry)?;
+        if held.is_changed || was_early {
+            return Ok(false);
+        }
+        let found = lsn_of(&held.bytes, geometry);
+        Ok(found.is_some_and(|found| is_a_number(found) && found >= lsn))
+    }
+
+    /// Seals, verifies and writes everything that has been changed, and forgets it.
+    pub fn write(&mut self, geometry: &Geometry) -> Result<()> {
+        for (sector, held) in &mut self.held {
+            if held.is_changed {
+                prepare(*sector, held, self.lsn, geometry)?;
+            }
+        }
+        let changed = self.held.iter().filter(|(_, held)| held.is_changed);
+        let segments: Vec<WriteSegment<'_>> = changed
+            .map(|(sector, held)| WriteSegment {
+                offset_bytes: Geometry::byte_of_sector(Sector::new(*sector)),
+                bytes: &held.bytes,
+            })
+            .collect();
+        self.device.write_batch(&segments)?;
+        self.written += segments.len() as u64;
+        let changed = self.held.iter().filter(|(_, held)| held.is_changed).map(|(sector, _)| *sector);
+        self.early.extend(changed);
+        self.held.clear();
+        self.held_bytes = 0;
+        Ok(())
+    }
+}
+
+/// Whether a log sequence number on disk says anything: zero and all ones do not.
+pub(super) fn is_a_number(lsn: Lsn) -> bool {
+    lsn.get() != 0 && lsn.get() != u64::MAX
+}
+
+fn prepare(sector: u64, held: &mut Held, lsn: Lsn, geometry: &Geometry) -> Result<()> {
+    let structure = match held.treatment {
+        Treatment::Raw => return Ok(()),
+        Treatment::Verify(structure) => structure,
+        Treatment::Seal(structure) => {
+            let sealed = seal(&mut held.bytes, Some(lsn), geometry);
+            if sealed.is_none() {
+                let found = held.bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                return Err(damaged(structure, sector, HeaderFault::BadMagic { found, expected: 0 }));
+            }
+            structure
+        }
+    };
+    let context = VerifyContext { geometry, sector: Sector::new(sector) };
+    verify(structure, &held.bytes, &context).map_err(|fault| damaged(structure, sector, fault))
+}
+
+fn damaged(
+    structure: Structure,
+    sector: u64,
+    fault: impl Into<uxfs_format::fault::Fault>,
+) -> crate::error::JournalError {
+    Corruption::new(structure, Location::at_sector(Sector::new(sector)), fault).into()
+}
