@@ -7,7 +7,7 @@ use uxfs_block::{
     device::BlockDevice,
     engine::{Engine, OpenOptions},
 };
-use uxfs_core::{error::Error, filesystem::FileSystem, mount::MountOptions};
+use uxfs_core::{error::Error, filesystem::FileSystem, mount::MountOptions, recovery};
 use uxfs_format::fault::{Fault, HeaderFault, Structure};
 
 use crate::{
@@ -25,7 +25,7 @@ pub struct ImageArguments {
     /// Where the file system begins in IMAGE, in bytes or with K, M, G, T (a partition)
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_size)]
     pub offset: u64,
-    /// Read on although the log holds changes that are not in place yet
+    /// Show metadata as it lies on the device, without the changes that a dirty log holds
     #[arg(long)]
     pub ignore_log: bool,
     /// Memory for cached metadata, in bytes or with K, M, G [default: 256M, or less where memory is scarce]
@@ -62,7 +62,7 @@ impl From<EngineArgument> for Engine {
 }
 
 impl ImageArguments {
-    /// Opens the image for reading and mounts the file system in it.
+    /// Opens the image for reading and mounts the file system in it. Where its log is dirty, it is seen as it will be.
     pub fn open(&self) -> Result<MountedImage, Failure> {
         self.mount(self.device()?, self.ignore_log)
     }
@@ -95,8 +95,9 @@ impl ImageArguments {
     fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<MountedImage, Failure> {
         let options =
             MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };
-        let filesystem =
-            FileSystem::mount(device, &options).map_err(no_file_system).about(self.image.display())?;
+        let (filesystem, _) = recovery::mount_recovered(&device, &options)
+            .map_err(no_file_system)
+            .about(self.image.display())?;
         // Without the watch the cache merely keeps to its budget.
         let watch = filesystem.watch_memory_pressure().ok();
         Ok(MountedImage { _watch: watch, filesystem })

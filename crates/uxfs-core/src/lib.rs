@@ -16,6 +16,7 @@
 //! | [`attribute`] | extended attributes, access control lists |
 //! | [`parent_pointer`] | from an inode to its names and paths |
 //! | [`transaction`] | changing all of this |
+//! | [`recovery`] | what a dirty log asks for |
 //! | [`operations`] | from a path to an inode |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -34,5 +35,6 @@ pub mod mount;
 mod name_tree;
 pub mod operations;
 pub mod parent_pointer;
+pub mod recovery;
 pub mod symlink;
 pub mod transaction;

@@ -66,14 +66,20 @@ impl FileSystem {
     pub fn mount(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
         let superblock = read_superblock(device.as_ref(), options.is_unfinished)?;
         let geometry = Geometry::new(&superblock);
-        let (needed_bytes, length_bytes) = (geometry.data_size_bytes(), device.size_bytes());
-        if length_bytes < needed_bytes {
-            let fault = SuperblockFault::DeviceTooShort { needed_bytes, length_bytes };
-            return Err(Error::from(superblock_corruption(fault)));
-        }
+        check_device_size(device.as_ref(), &geometry)?;
         let log_state = examine_log(device.as_ref(), &geometry, options)?;
         Ok(Self::new(device, geometry, superblock, log_state, *options))
     }
+}
+
+/// That the device is as long as the file system.
+pub(crate) fn check_device_size(device: &dyn BlockDevice, geometry: &Geometry) -> Result<()> {
+    let (needed_bytes, length_bytes) = (geometry.data_size_bytes(), device.size_bytes());
+    if length_bytes >= needed_bytes {
+        return Ok(());
+    }
+    let fault = SuperblockFault::DeviceTooShort { needed_bytes, length_bytes };
+    Err(Error::from(superblock_corruption(fault)))
 }
 
 /// What the log says, or `None` where nobody wants to know. A dirty log is an error: what lies on the device is then
@@ -95,7 +101,7 @@ fn examine_log(
     }
 }
 
-fn read_superblock(device: &dyn BlockDevice, is_unfinished: bool) -> Result<Superblock> {
+pub(crate) fn read_superblock(device: &dyn BlockDevice, is_unfinished: bool) -> Result<Superblock> {
     let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES];
     let length = bytes.len().min(usize::try_from(device.size_bytes()).unwrap_or(usize::MAX));
     bytes.truncate(length);

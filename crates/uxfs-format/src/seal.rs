@@ -85,8 +85,8 @@ fn stamps_of(structure: Structure) -> Option<Stamps> {
         | Structure::InodeIndex
         | Structure::FreeInodeIndex
         | Structure::ReverseMap
-        | Structure::ReferenceCount => stamps(52, 16, 32),
-        Structure::ExtentMap => stamps(64, 24, 40),
+        | Structure::ReferenceCount => stamps(52, 24, 32),
+        Structure::ExtentMap => stamps(64, 32, 40),
         Structure::DirectoryBlock | Structure::DirectoryData | Structure::DirectoryFreeIndex => {
             stamps(4, 16, 24)
         }
@@ -142,4 +142,39 @@ pub fn seal(bytes: &mut [u8], lsn: Option<Lsn>, geometry: &Geometry) -> Option<S
         checksum::seal(part, stamps.checksum_offset_bytes);
     }
     Some(structure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        allocation_group::{free_space_header::FreeSpaceHeader, inode_header::InodeHeader},
+        btree::block_header::{LongBlockHeader, ShortBlockHeader},
+        field_table::{Field, OnDisk},
+        inode::InodeCore,
+        superblock::Superblock,
+    };
+
+    /// The numbers here are those of the structures' own tables.
+    #[test]
+    fn stamps_lie_where_the_tables_say() {
+        let tables: [(Structure, &[Field]); 6] = [
+            (Structure::Superblock, Superblock::FIELDS),
+            (Structure::FreeSpaceHeader, FreeSpaceHeader::FIELDS),
+            (Structure::InodeHeader, InodeHeader::FIELDS),
+            (Structure::ReverseMap, ShortBlockHeader::FIELDS),
+            (Structure::ExtentMap, LongBlockHeader::FIELDS),
+            (Structure::Inode, InodeCore::FIELDS),
+        ];
+        for (structure, fields) in tables {
+            let at = |name: &str| {
+                let is_named = |field: &&Field| field.name.rsplit('.').next() == Some(name);
+                fields.iter().find(is_named).map(|field| field.bit_offset / 8)
+            };
+            let stamps = stamps_of(structure).unwrap();
+            assert_eq!(Some(stamps.lsn_offset_bytes), at("lsn"), "{structure:?}");
+            assert_eq!(Some(stamps.checksum_offset_bytes), at("crc"), "{structure:?}");
+            assert_eq!(Some(stamps.uuid_offset_bytes), at("uuid"), "{structure:?}");
+        }
+    }
 }

@@ -22,6 +22,7 @@ use uxfs_core::{
     inode::{self, FileType, Fork, Inode, InodeFlags, InodeFlags2},
     mount::MountOptions,
     parent_pointer::paths::PathLimits,
+    recovery,
 };
 use uxfs_format::units::InodeNumber;
 
@@ -38,14 +39,22 @@ const ODD_BYTES: usize = 100_003;
 const XFLAG_DAX: u32 = 0x8000;
 const XFLAG_COW_EXTENT_SIZE: u32 = 0x10000;
 
-/// What the library says of the image at `path`.
+/// What the library says of the image at `path`; where its log is dirty, as it will be when that is replayed.
 ///
 /// # Errors
 /// The library fails on the image, or two of its answers contradict each other.
 pub fn from_image(path: &Path, header: Header) -> Result<Manifest> {
     let device = engine::open(path, &OpenOptions::default())?;
-    let file_system = FileSystem::mount(device, &MountOptions::default())?;
-    Walk { file_system: &file_system }.describe(header)
+    let (file_system, _) = recovery::mount_recovered(&device, &MountOptions::default())?;
+    from_file_system(&file_system, header)
+}
+
+/// What the library says of a mounted file system.
+///
+/// # Errors
+/// As [`from_image`].
+pub fn from_file_system(file_system: &FileSystem, header: Header) -> Result<Manifest> {
+    Walk { file_system }.describe(header)
 }
 
 struct Walk<'fs> {

@@ -38,6 +38,12 @@ fn every_golden_image_reads_as_its_judge_says() {
     assert!(images.len() >= LEAST_IMAGES, "only {} golden images", images.len());
 }
 
+/// The image was cut off with changes in its log: it reads as what the kernel's recovery made of it.
+#[test]
+fn an_image_with_a_dirty_log_reads_as_it_will_be() {
+    compare(&GoldenImage::dirty_log()).unwrap();
+}
+
 /// A manifest says at most what the walk compares: if one said nothing, the test above would prove nothing.
 #[test]
 fn manifests_say_what_is_compared() {

@@ -71,6 +71,17 @@ impl Transaction<'_> {
         Err(self.damaged_list(list, at))
     }
 
+    /// The first inode of a list.
+    pub(crate) fn unlinked_head_of(&mut self, group: AgNumber, bucket: usize) -> Result<AgInode> {
+        self.unlinked_head(List { group, bucket })
+    }
+
+    /// Makes a list empty that leads to something else. Who was in it is lost until a checker finds it.
+    #[doc(alias = "xlog_recover_clear_agi_bucket")]
+    pub(crate) fn cut_unlinked_list(&mut self, group: AgNumber, bucket: usize) -> Result<()> {
+        self.set_unlinked_head(List { group, bucket }, AgInode::NULL)
+    }
+
     fn unlinked_list_of(&self, number: InodeNumber) -> Result<(List, AgInode)> {
         let (group, inode) =
             self.file_system().geometry().split_inode_number(number).ok_or(OperationError::NoSuchInode)?;

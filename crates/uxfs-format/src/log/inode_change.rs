@@ -248,15 +248,13 @@ pub fn long_root(fork: &[u8]) -> Option<Vec<u8>> {
 
 /// What a fork of an inode on disk is in the log: which field says so, and its region without padding. `None` for forks
 /// without contents.
-pub fn logged_fork(
-    core: &InodeCore,
-    fork: Fork,
-    bytes: &[u8],
-) -> Option<(InodeItemFields, Vec<u8>)> {
+pub fn logged_fork(core: &InodeCore, fork: Fork, bytes: &[u8]) -> Option<(InodeItemFields, Vec<u8>)> {
     use InodeItemFields as Fields;
     let is_data = fork == Fork::Data;
-    let (format, is_large) =
-        (if is_data { core.format } else { core.attribute_format }, core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS));
+    let (format, is_large) = (
+        if is_data { core.format } else { core.attribute_format },
+        core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS),
+    );
     let pick = |data: Fields, attribute: Fields| if is_data { data } else { attribute };
     if format == ForkFormat::Local.code() {
         let length = match fork {

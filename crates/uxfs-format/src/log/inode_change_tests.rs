@@ -8,7 +8,12 @@ fn logged_inodes_go_to_disk_and_back() {
     for line in include_str!("../../testdata/log/items.txt").lines() {
         let words = line.split(' ').skip(1);
         let regions: Vec<Vec<u8>> = words
-            .map(|word| (0..word.len()).step_by(2).map(|at| u8::from_str_radix(&word[at..at + 2], 16).unwrap()).collect())
+            .map(|word| {
+                (0..word.len())
+                    .step_by(2)
+                    .map(|at| u8::from_str_radix(&word[at..at + 2], 16).unwrap())
+                    .collect()
+            })
             .collect();
         let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
         let Ok(LogItem::Inode(item)) = LogItem::decode(&regions) else { continue };

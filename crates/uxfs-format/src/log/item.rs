@@ -323,7 +323,9 @@ pub enum LogItemFault {
         offset_bytes: u64,
     },
     /// Zero names no inode in a list of those without a name.
-    #[error("BUF item sets the next unlinked inode to 0 at byte {offset_bytes} of the buffer at sector {sector}")]
+    #[error(
+        "BUF item sets the next unlinked inode to 0 at byte {offset_bytes} of the buffer at sector {sector}"
+    )]
     NextUnlinked {
         /// First 512-byte unit.
         sector: u64,
@@ -331,7 +333,9 @@ pub enum LogItemFault {
         offset_bytes: u64,
     },
     /// The logged fork is longer than its room, or no possible root.
-    #[error("INODE item of inode {inode} holds {length_bytes} bytes of a fork, which do not fit its {room_bytes}")]
+    #[error(
+        "INODE item of inode {inode} holds {length_bytes} bytes of a fork, which do not fit its {room_bytes}"
+    )]
     Fork {
         /// The inode.
         inode: u64,

@@ -95,7 +95,8 @@ impl PendingIntents {
             *slot = None;
             self.finished += 1;
         }
-        if self.pending.len() > 64 && self.pending.iter().filter(|slot| slot.is_some()).count() * 2 < self.pending.len()
+        if self.pending.len() > 64
+            && self.pending.iter().filter(|slot| slot.is_some()).count() * 2 < self.pending.len()
         {
             self.pending.retain(Option::is_some);
         }

@@ -99,12 +99,7 @@ impl OverlayDevice {
         self.state.read().patch(layers, offset_bytes, buffer)
     }
 
-    fn check(
-        &self,
-        operation: DeviceOperation,
-        offset_bytes: u64,
-        length: usize,
-    ) -> Result<(), DeviceError> {
+    fn check(&self, operation: DeviceOperation, offset_bytes: u64, length: usize) -> Result<(), DeviceError> {
         match offset_bytes.checked_add(length as u64) {
             Some(end) if end <= self.size_bytes => Ok(()),
             _ => Err(DeviceError::outside(operation, offset_bytes, length as u64)),
@@ -196,7 +191,11 @@ impl BlockDevice for OverlayDevice {
 
     /// Nothing: what was there stays readable, which is as good as anything.
     fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        self.check(DeviceOperation::Discard, offset_bytes, usize::try_from(length_bytes).unwrap_or(usize::MAX))
+        self.check(
+            DeviceOperation::Discard,
+            offset_bytes,
+            usize::try_from(length_bytes).unwrap_or(usize::MAX),
+        )
     }
 }
 

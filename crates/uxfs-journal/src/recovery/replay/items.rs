@@ -3,6 +3,7 @@
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     fault::Structure,
+    features::Unsupported,
     field_table::OnDisk,
     geometry::Geometry,
     inode::{InodeCore, core::CHECKSUM_OFFSET_BYTES},
@@ -65,8 +66,12 @@ impl Replayer<'_> {
         let start = u64::try_from(sector).unwrap_or(u64::MAX);
         let length = u64::try_from(sectors).unwrap_or(u64::MAX);
         if length == 0 || length > MAX_BUFFER_SECTORS {
-            let fault =
-                LogItemFault::BufferLength { item, sector: start, sectors: length, limit: MAX_BUFFER_SECTORS };
+            let fault = LogItemFault::BufferLength {
+                item,
+                sector: start,
+                sectors: length,
+                limit: MAX_BUFFER_SECTORS,
+            };
             return Err(ItemError::Item(fault));
         }
         // Items were compared with the file system's size, so that nothing overflows here.
@@ -93,15 +98,17 @@ impl Replayer<'_> {
         if format.buffer_flags().contains(BufferFlags::INODES) {
             return self.unlinked_inodes(item, sector, sectors);
         }
-        if matches!(format.contents(), Some(BufferContents::RealtimeBitmap | BufferContents::RealtimeSummary)) {
-            return Err(uxfs_format::features::Unsupported::RealtimeData).map_err(JournalError::from)?;
+        if matches!(format.contents(), Some(BufferContents::RealtimeBitmap | BufferContents::RealtimeSummary))
+        {
+            return Err(ItemError::Other(Unsupported::RealtimeData.into()));
         }
         if self.buffers.is_newer(sector, sectors, &self.geometry)? {
             return Ok(ItemOutcome::NewerOnDisk);
         }
         let held = self.buffers.open(sector, sectors, &self.geometry)?;
         for (offset, contents) in item.changes() {
-            let target = held.bytes.get_mut(offset as usize..).and_then(|rest| rest.get_mut(..contents.len()));
+            let target =
+                held.bytes.get_mut(offset as usize..).and_then(|rest| rest.get_mut(..contents.len()));
             let Some(target) = target else {
                 let fault = LogItemFault::ChunkOutside { chunk: offset / 128, chunks: sectors * 4 };
                 return Err(ItemError::Item(fault));
@@ -131,8 +138,11 @@ impl Replayer<'_> {
         let enough = u64::from(groups).checked_mul(self.geometry.ag_blocks.into());
         let is_possible = blocks >= old_blocks
             && groups >= old_groups
-            && enough.is_some_and(|enough| blocks <= enough && enough - blocks < self.geometry.ag_blocks.into())
-            && blocks.checked_shl(self.geometry.block_log).is_some_and(|bytes| bytes <= self.device.size_bytes());
+            && enough
+                .is_some_and(|enough| blocks <= enough && enough - blocks < self.geometry.ag_blocks.into())
+            && blocks
+                .checked_shl(self.geometry.block_log)
+                .is_some_and(|bytes| bytes <= self.device.size_bytes());
         if !is_possible {
             let (start, length) = (old_blocks, blocks);
             let fault = LogItemFault::OutsideFileSystem { item: ItemType::Buffer, start, length };
@@ -239,7 +249,8 @@ impl Replayer<'_> {
         let sectors = cluster_blocks * self.geometry.sectors_per_block();
         let mut places = Vec::new();
         for block in (first..first.saturating_add(blocks)).step_by(cluster_blocks as usize) {
-            let sector = self.geometry.sector_of_group_block(group, AgBlock::new(block)).unwrap_or(Sector::NULL);
+            let sector =
+                self.geometry.sector_of_group_block(group, AgBlock::new(block)).unwrap_or(Sector::NULL);
             let signed = i64::try_from(sector.get()).unwrap_or(-1);
             places.push((block, self.buffer_place(ItemType::InodeCreate, signed, sectors.into())?));
         }

@@ -305,7 +305,9 @@ impl TransactionSink for SecondPass<'_, '_> {
 fn turn_of(item: &LogItem<'_>) -> Turn {
     match item {
         LogItem::Buffer(item) if item.format.buffer_flags().contains(BufferFlags::CANCEL) => Turn::Cancel,
-        LogItem::Buffer(item) if item.format.buffer_flags().contains(BufferFlags::INODES) => Turn::InodeBuffer,
+        LogItem::Buffer(item) if item.format.buffer_flags().contains(BufferFlags::INODES) => {
+            Turn::InodeBuffer
+        }
         LogItem::Buffer(_) | LogItem::InodeCreate(_) => Turn::Buffer,
         _ => Turn::Item,
     }

@@ -71,8 +71,11 @@ fn change_below(
             budget = left;
             let Some(sector) = geometry.sector_of_block(child) else { return Ok(()) };
             let held = buffers.open(sector.get(), sectors, geometry)?;
-            let is_node = uxfs_format::seal::structure_of(&held.bytes, geometry) == Some(Structure::ExtentMap);
-            let word = |range: std::ops::Range<usize>| held.bytes.get(range).and_then(|bytes| bytes.first_chunk::<2>());
+            let is_node =
+                uxfs_format::seal::structure_of(&held.bytes, geometry) == Some(Structure::ExtentMap);
+            let word = |range: std::ops::Range<usize>| {
+                held.bytes.get(range).and_then(|bytes| bytes.first_chunk::<2>())
+            };
             let found_level = word(LEVEL).map(|bytes| u16::from_be_bytes(*bytes));
             if !is_node || found_level != Some(level) {
                 continue;

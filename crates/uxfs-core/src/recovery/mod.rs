@@ -1,0 +1,172 @@
+//! What must be done to a file system whose log is dirty, so that it is as its users left it.
+//!
+//! ```text
+//! device ──replay──▶ layer 0: what the log holds
+//!                    ──finish──▶ layers 1…: counters, intents without an end, space set aside for copies on write,
+//!                                inodes without names
+//! ```
+//!
+//! All of it is done in an overlay first, and nothing on the device is touched: an image that cannot be recovered stays
+//! as it was. Reading commands then read the overlay ([`Recovered::mount`]); [`Recovered::write`] carries it to the device so
+//! that a crash at any moment leaves what recovery makes the same of again.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | the order of things |
+//! | [`counters`] | the superblock's counters, from the groups |
+//! | `intents` | finishing what was begun |
+//! | `attribute` | intents on attributes, which may be half done |
+//! | `exchange` | intents to exchange contents |
+//! | `leftovers` | inodes without names, space set aside for copies on write |
+
+mod attribute;
+pub mod counters;
+mod exchange;
+mod intents;
+mod leftovers;
+
+use std::sync::Arc;
+
+use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
+use uxfs_format::{features::Unsupported, geometry::Geometry, log::item::ItemType};
+use uxfs_journal::{
+    LogState,
+    area::LogArea,
+    recovery::{
+        find_head_tail::DirtyLog,
+        intents::RecoveredIntent,
+        replay::{ReplayCounts, ReplayObserver, replay},
+    },
+};
+
+use crate::{
+    error::{Error, OperationError, Result},
+    filesystem::FileSystem,
+    mount::{self, MountOptions},
+};
+
+/// What recovery did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// The log as it was found.
+    pub log: DirtyLog,
+    /// How much was replayed.
+    pub replay: ReplayCounts,
+    /// Intents that were finished, by kind and in the order in which they were.
+    pub intents: Vec<(ItemType, u64)>,
+    /// Inodes without names that were freed.
+    pub freed_inodes: u64,
+    /// Lists of such inodes that led to something else and were cut off there.
+    pub broken_lists: u64,
+    /// Blocks set aside for copies on write that were freed.
+    pub freed_staging_blocks: u64,
+}
+
+/// A file system that has been recovered in an overlay.
+#[derive(Debug)]
+pub struct Recovered {
+    overlay: Arc<OverlayDevice>,
+    report: RecoveryReport,
+}
+
+/// Recovers the file system on `device` in an overlay, if its log is dirty; `None` where there is nothing to do.
+///
+/// # Errors
+/// As for mounting; a log that cannot be replayed, or leads to damage.
+pub fn recover(
+    device: &Arc<dyn BlockDevice>,
+    options: &MountOptions,
+    observer: &mut dyn ReplayObserver,
+) -> Result<Option<Recovered>> {
+    let superblock = mount::read_superblock(device.as_ref(), options.is_unfinished)?;
+    let geometry = Geometry::new(&superblock);
+    mount::check_device_size(device.as_ref(), &geometry)?;
+    let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
+    superblock.feature_words().judge()?.replay?;
+    let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
+    let area = LogArea::new(device.as_ref(), &geometry)?;
+    let replayed = replay(&area, &log, &geometry, overlay.as_ref(), observer)?;
+    let mut report = RecoveryReport {
+        log,
+        replay: replayed.counts,
+        intents: Vec::new(),
+        freed_inodes: 0,
+        broken_lists: 0,
+        freed_staging_blocks: 0,
+    };
+    overlay.begin_layer();
+    finish(&overlay, options, &replayed.intents, &mut report)?;
+    Ok(Some(Recovered { overlay, report }))
+}
+
+/// Mounts for reading; a dirty log is recovered in an overlay, so that the image is seen as it will be. Gives what was
+/// done, where something was.
+///
+/// # Errors
+/// As for mounting, and as [`recover`].
+pub fn mount_recovered(
+    device: &Arc<dyn BlockDevice>,
+    options: &MountOptions,
+) -> Result<(FileSystem, Option<RecoveryReport>)> {
+    match FileSystem::mount(Arc::clone(device), options) {
+        Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
+        result => return result.map(|file_system| (file_system, None)),
+    }
+    match recover(device, options, &mut ())? {
+        Some(recovered) => Ok((recovered.mount(options)?, Some(recovered.report))),
+        // Somebody else replayed it meanwhile.
+        None => FileSystem::mount(Arc::clone(device), options).map(|file_system| (file_system, None)),
+    }
+}
+
+impl Recovered {
+    /// What was done.
+    pub fn report(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// The device as it will be, but for its log: that is still the old one.
+    pub fn device(&self) -> Arc<dyn BlockDevice> {
+        Arc::<OverlayDevice>::clone(&self.overlay)
+    }
+
+    /// Mounts what was recovered, for reading.
+    ///
+    /// # Errors
+    /// As for mounting.
+    pub fn mount(&self, options: &MountOptions) -> Result<FileSystem> {
+        FileSystem::mount(self.device(), &MountOptions { ignore_dirty_log: true, ..*options })
+    }
+}
+
+/// What comes after the replay.
+#[doc(alias = "xlog_recover_finish")]
+fn finish(
+    overlay: &Arc<OverlayDevice>,
+    options: &MountOptions,
+    intents: &[RecoveredIntent],
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    let options = MountOptions { ignore_dirty_log: true, ..*options };
+    let device = || -> Arc<dyn BlockDevice> { Arc::<OverlayDevice>::clone(overlay) };
+    // The superblock may be another after the replay.
+    let needs_changes = {
+        let replayed = FileSystem::mount(device(), &options)?;
+        counters::correct(&replayed)?;
+        !intents.is_empty() || leftovers::are_there(&replayed)?
+    };
+    if !needs_changes {
+        return Ok(());
+    }
+    if intents.iter().any(|intent| intent.item_type.is_realtime()) {
+        return Err(Unsupported::RealtimeData.into());
+    }
+    let file_system = FileSystem::mount_bulk(device(), &options)?;
+    for intent in intents {
+        intents::finish(&file_system, intent)?;
+        report.intents.push((intent.item_type, intent.id));
+    }
+    report.freed_staging_blocks = leftovers::free_staging(&file_system)?;
+    leftovers::free_unlinked(&file_system, report)?;
+    file_system.close()
+}
