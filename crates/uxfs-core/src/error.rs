@@ -94,6 +94,21 @@ pub enum OperationError {
     /// ENOTEMPTY.
     #[error("directory is not empty")]
     NotEmpty,
+    /// EPERM: the file or its directory is immutable or only to be appended to, or a directory is to get a further name.
+    #[error("operation not permitted")]
+    NotPermitted,
+    /// EXDEV: files keep to their project where its directories say so.
+    #[error("the directory belongs to another project")]
+    CrossesProjects,
+    /// EINVAL: a directory cannot lie below itself.
+    #[error("a directory cannot be moved below itself")]
+    IntoItself,
+    /// EBUSY: `.` and `..` cannot be renamed.
+    #[error("not possible with this name")]
+    Busy,
+    /// EINVAL.
+    #[error("these cannot be asked for together, or not of this file")]
+    InvalidArgument,
     /// EMLINK.
     #[error("too many links")]
     TooManyLinks,

@@ -11,16 +11,16 @@ use uxfs_format::{
         shortform::Shortform,
     },
     fault::Structure,
-    inode::{FileType, Fork},
-    name_tree::header::magic_of,
+    inode::FileType,
+    name_tree::{TreeKind, header::magic_of},
     units::{FileBlock, InodeNumber},
 };
 
-use super::{Form, FoundEntry, blocks_of, cookie_of, form_of, require_directory, shortform_corruption};
+use super::{Form, FoundEntry, View, cookie_of, form_of, shortform_corruption};
 use crate::{
     error::{OperationError, Result},
     filesystem::{FileSystem, MetadataBuffer},
-    inode::{ForkView, Inode},
+    inode::{Inode, edit::EditInode},
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -34,16 +34,37 @@ impl FileSystem {
     /// # Errors
     /// [`OperationError::NotADirectory`], [`OperationError::NameTooLong`]; damage; the device.
     pub fn lookup(&self, directory: &Inode, name: &[u8]) -> Result<Option<FoundEntry>> {
-        require_directory(directory)?;
+        let view = View::of(directory)?;
+        if let Some(bytes) = view.local {
+            Shortform::verify(bytes, self.geometry()).map_err(|fault| shortform_corruption(&view, fault))?;
+        }
+        self.lookup_in(&view, name, || ForkBlocks::new(self, directory, TreeKind::Directory))
+    }
+
+    /// Finds `name` in a directory that is open and locked, as [`lookup`](Self::lookup) does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lookup_open(&self, directory: &EditInode, name: &[u8]) -> Result<Option<FoundEntry>> {
+        let view = View::of_open(directory)?;
+        self.lookup_in(&view, name, || Ok(ForkBlocks::of_open(self, directory, TreeKind::Directory)))
+    }
+
+    fn lookup_in<'a>(
+        &'a self,
+        view: &View<'_>,
+        name: &[u8],
+        blocks: impl FnOnce() -> Result<ForkBlocks<'a>>,
+    ) -> Result<Option<FoundEntry>> {
         if name.len() > MAX_NAME_BYTES {
             return Err(OperationError::NameTooLong.into());
         }
         let mut wanted = Wanted { name, rule: NameRule::of(self.geometry()), folded: None };
-        let found = match directory.fork(Fork::Data) {
-            ForkView::Local(bytes) => self.lookup_shortform(directory, bytes, &mut wanted)?,
-            _ => {
-                let blocks = blocks_of(self, directory)?;
-                match form_of(directory, &blocks)? {
+        let found = match view.local {
+            Some(bytes) => self.lookup_shortform(view, bytes, &mut wanted)?,
+            None => {
+                let blocks = blocks()?;
+                match form_of(view, &blocks)? {
                     Form::Block => lookup_block(&blocks, &mut wanted)?,
                     Form::Indexed => lookup_indexed(&blocks, &mut wanted)?,
                 }
@@ -54,12 +75,11 @@ impl FileSystem {
 
     fn lookup_shortform(
         &self,
-        directory: &Inode,
+        directory: &View<'_>,
         bytes: &[u8],
         wanted: &mut Wanted<'_>,
     ) -> Result<Option<FoundEntry>> {
         let corrupt = |fault| shortform_corruption(directory, fault);
-        Shortform::verify(bytes, self.geometry()).map_err(corrupt)?;
         let shortform = Shortform::parse(bytes, self.geometry()).map_err(corrupt)?;
         let dots = [(super::read::DOT, directory.number), (super::read::DOT_DOT, shortform.parent)];
         for ((name, cookie), inode) in dots {

@@ -11,6 +11,8 @@ pub mod edit;
 pub mod lookup;
 pub mod read;
 
+use std::sync::Arc;
+
 use uxfs_format::{
     directory::DataPointer,
     fault::{Corruption, Location, Structure},
@@ -20,7 +22,11 @@ use uxfs_format::{
 
 use crate::{
     error::{Error, OperationError, Result},
-    inode::{FileType, Inode},
+    filesystem::FileSystem,
+    inode::{
+        FileType, Fork, ForkView, Inode,
+        edit::{EditFork, EditInode},
+    },
     name_tree::ForkBlocks,
 };
 
@@ -61,8 +67,67 @@ enum Form {
     Indexed,
 }
 
+/// What readers must know of a directory's inode.
+#[derive(Debug, Clone, Copy)]
+struct View<'a> {
+    number: InodeNumber,
+    size_bytes: u64,
+    /// The directory, while it lies in the inode.
+    local: Option<&'a [u8]>,
+}
+
+/// An inode whose directory is read.
+#[derive(Debug, Clone)]
+enum Source<'a> {
+    /// As it was when it was read.
+    Read(Arc<Inode>),
+    /// Open, and locked by the reader.
+    Open(&'a EditInode),
+}
+
+impl<'a> View<'a> {
+    fn of(inode: &'a Inode) -> Result<Self> {
+        if inode.file_type != FileType::Directory {
+            return Err(OperationError::NotADirectory.into());
+        }
+        let local = match inode.fork(Fork::Data) {
+            ForkView::Local(bytes) => Some(bytes),
+            _ => None,
+        };
+        Ok(Self { number: inode.number, size_bytes: inode.size_bytes, local })
+    }
+
+    #[inline]
+    fn of_open(inode: &'a EditInode) -> Result<Self> {
+        if inode.file_type() != Some(FileType::Directory) {
+            return Err(OperationError::NotADirectory.into());
+        }
+        let local = match &inode.data {
+            EditFork::Local(bytes) => Some(bytes.as_slice()),
+            _ => None,
+        };
+        Ok(Self { number: inode.number, size_bytes: inode.size_bytes(), local })
+    }
+}
+
+impl<'a> Source<'a> {
+    fn view(&self) -> Result<View<'_>> {
+        match self {
+            Self::Read(inode) => View::of(inode),
+            Self::Open(inode) => View::of_open(inode),
+        }
+    }
+
+    fn blocks(&self, file_system: &'a FileSystem) -> Result<ForkBlocks<'a>> {
+        match self {
+            Self::Read(inode) => ForkBlocks::new(file_system, inode, TreeKind::Directory),
+            Self::Open(inode) => Ok(ForkBlocks::of_open(file_system, inode, TreeKind::Directory)),
+        }
+    }
+}
+
 /// The directory's form. The caller knows that it is not in the inode.
-fn form_of(inode: &Inode, blocks: &ForkBlocks<'_>) -> Result<Form> {
+fn form_of(inode: &View<'_>, blocks: &ForkBlocks<'_>) -> Result<Form> {
     let geometry = blocks.geometry();
     if blocks.map.next_at_or_after(geometry.directory_leaf_start()).is_some() {
         return Ok(Form::Indexed);
@@ -75,19 +140,8 @@ fn form_of(inode: &Inode, blocks: &ForkBlocks<'_>) -> Result<Form> {
     Err(blocks.corruption(Structure::DirectoryBlock, FileBlock::new(0), None, fault))
 }
 
-fn blocks_of<'fs>(file_system: &'fs crate::filesystem::FileSystem, inode: &Inode) -> Result<ForkBlocks<'fs>> {
-    ForkBlocks::new(file_system, inode, TreeKind::Directory)
-}
-
-fn require_directory(inode: &Inode) -> Result<()> {
-    if inode.file_type == FileType::Directory {
-        return Ok(());
-    }
-    Err(OperationError::NotADirectory.into())
-}
-
 /// Damage in a directory that lies in its inode.
-fn shortform_corruption(inode: &Inode, fault: impl Into<uxfs_format::fault::Fault>) -> Error {
+fn shortform_corruption(inode: &View<'_>, fault: impl Into<uxfs_format::fault::Fault>) -> Error {
     Corruption::new(Structure::DirectoryShortform, Location::of_inode(inode.number), fault).into()
 }
 

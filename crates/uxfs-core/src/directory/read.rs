@@ -14,16 +14,15 @@ use uxfs_format::{
         shortform::{Shortform, ShortformPosition},
     },
     fault::Structure,
-    inode::Fork,
     name_tree::fault::NameTreeFault,
     units::{FileBlock, InodeNumber},
 };
 
-use super::{DirectoryEntry, Form, blocks_of, cookie_of, form_of, require_directory, shortform_corruption};
+use super::{DirectoryEntry, Form, Source, View, cookie_of, form_of, shortform_corruption};
 use crate::{
     error::Result,
     filesystem::{FileSystem, MetadataBuffer},
-    inode::{ForkView, Inode},
+    inode::{Inode, edit::EditInode},
     name_tree::ForkBlocks,
 };
 
@@ -40,17 +39,34 @@ impl FileSystem {
     /// # Errors
     /// [`NotADirectory`](crate::error::OperationError::NotADirectory); damage; the device.
     pub fn open_directory(&self, directory: &Arc<Inode>, cookie: u64) -> Result<DirectoryReader<'_>> {
-        require_directory(directory)?;
-        let state = match directory.fork(Fork::Data) {
-            ForkView::Local(bytes) => {
-                let corrupt = |fault| shortform_corruption(directory, fault);
+        self.open_source(Source::Read(Arc::clone(directory)), cookie)
+    }
+
+    /// As [`open_directory`](Self::open_directory) for a directory that the caller has open and locked, as long as he
+    /// does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_open_directory<'a>(
+        &'a self,
+        directory: &'a EditInode,
+        cookie: u64,
+    ) -> Result<DirectoryReader<'a>> {
+        self.open_source(Source::Open(directory), cookie)
+    }
+
+    fn open_source<'a>(&'a self, source: Source<'a>, cookie: u64) -> Result<DirectoryReader<'a>> {
+        let view = source.view()?;
+        let state = match view.local {
+            Some(bytes) => {
+                let corrupt = |fault| shortform_corruption(&view, fault);
                 Shortform::verify(bytes, self.geometry()).map_err(corrupt)?;
                 let shortform = Shortform::parse(bytes, self.geometry()).map_err(corrupt)?;
                 State::Shortform(Step::Dot, shortform.entries().position())
             }
-            _ => State::Blocks(BlockWalk::new(directory, blocks_of(self, directory)?, cookie)?),
+            None => State::Blocks(BlockWalk::new(&view, source.blocks(self)?, cookie)?),
         };
-        Ok(DirectoryReader { file_system: self, inode: Arc::clone(directory), start: cookie, state })
+        Ok(DirectoryReader { file_system: self, source, start: cookie, state })
     }
 
     /// Calls `visit` for the entries of a directory from `cookie` on, "." and ".." included, until it breaks.
@@ -77,7 +93,7 @@ impl FileSystem {
 #[derive(Debug)]
 pub struct DirectoryReader<'fs> {
     file_system: &'fs FileSystem,
-    inode: Arc<Inode>,
+    source: Source<'fs>,
     /// Smallest cookie to give.
     start: u64,
     state: State<'fs>,
@@ -113,11 +129,6 @@ enum Name {
 }
 
 impl DirectoryReader<'_> {
-    /// The directory.
-    pub fn inode(&self) -> &Arc<Inode> {
-        &self.inode
-    }
-
     /// The next entry, or `None` behind the last. After an error reading can go on: behind the damaged block.
     ///
     /// # Errors
@@ -126,7 +137,7 @@ impl DirectoryReader<'_> {
         let found = loop {
             let found = match &mut self.state {
                 State::Shortform(step, position) => {
-                    next_shortform(self.file_system, &self.inode, step, position)?
+                    next_shortform(self.file_system, &self.source.view()?, step, position)?
                 }
                 State::Blocks(walk) => walk.next()?,
             };
@@ -146,7 +157,7 @@ impl DirectoryReader<'_> {
 
     fn bytes(&self) -> &[u8] {
         match &self.state {
-            State::Shortform(..) => self.inode.fork_bytes(Fork::Data),
+            State::Shortform(..) => self.source.view().ok().and_then(|view| view.local).unwrap_or_default(),
             State::Blocks(walk) => walk.current.as_ref().map(|current| &*current.buffer).unwrap_or_default(),
         }
     }
@@ -154,11 +165,11 @@ impl DirectoryReader<'_> {
 
 fn next_shortform(
     file_system: &FileSystem,
-    inode: &Inode,
+    inode: &View<'_>,
     step: &mut Step,
     position: &mut ShortformPosition,
 ) -> Result<Option<Found>> {
-    let ForkView::Local(bytes) = inode.fork(Fork::Data) else { return Ok(None) };
+    let Some(bytes) = inode.local else { return Ok(None) };
     let shortform = Shortform::parse(bytes, file_system.geometry())
         .map_err(|fault| shortform_corruption(inode, fault))?;
     let fixed = |(name, cookie): (&'static [u8], u64), inode, next_cookie| {
@@ -219,7 +230,7 @@ struct Current {
 }
 
 impl<'fs> BlockWalk<'fs> {
-    fn new(inode: &Inode, blocks: ForkBlocks<'fs>, cookie: u64) -> Result<Self> {
+    fn new(inode: &View<'_>, blocks: ForkBlocks<'fs>, cookie: u64) -> Result<Self> {
         let geometry = blocks.geometry();
         let structure = match form_of(inode, &blocks)? {
             Form::Block => Structure::DirectoryBlock,

@@ -5,6 +5,7 @@ mod writing;
 
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use uxfs_block::{
     cache::{
         Buffer, Cache, CacheCounters, CacheOptions, Piece, ReadError,
@@ -46,6 +47,8 @@ pub struct FileSystem {
     options: MountOptions,
     /// Inodes that are open, and those that were.
     inodes: InodeTable,
+    /// Held while a directory gets another parent.
+    tree_lock: Mutex<()>,
     /// What changing takes; none for a file system mounted for reading.
     writing: Option<Writing>,
 }
@@ -93,7 +96,17 @@ impl FileSystem {
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
         let prefetcher = OnceLock::new();
         let inodes = InodeTable::default();
-        Self { cache, prefetcher, geometry, superblock, log_state, options, inodes, writing: None }
+        Self {
+            cache,
+            prefetcher,
+            geometry,
+            superblock,
+            log_state,
+            options,
+            inodes,
+            tree_lock: Mutex::default(),
+            writing: None,
+        }
     }
 
     /// Sizes and address conversions.
@@ -109,6 +122,12 @@ impl FileSystem {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         self.cache.device()
+    }
+
+    /// What keeps directories where they are. It comes before the locks of inodes.
+    #[doc(alias = "s_vfs_rename_mutex")]
+    pub(crate) fn tree_lock(&self) -> &Mutex<()> {
+        &self.tree_lock
     }
 
     pub(crate) fn inode_table(&self) -> &InodeTable {

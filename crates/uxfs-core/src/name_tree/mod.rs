@@ -10,6 +10,7 @@ pub(crate) mod leaf_walk;
 use std::sync::Arc;
 
 use uxfs_format::{
+    btree::extent_map::Extent,
     directory::header::DirectoryBlockHeader,
     fault::{Corruption, Fault, HeaderFault, Location, Structure},
     field_table::OnDisk,
@@ -23,16 +24,65 @@ use crate::{
     error::{Error, Result},
     extent_map::ExtentMap,
     filesystem::{FileSystem, MetadataBuffer},
-    inode::Inode,
+    inode::{Inode, edit::EditInode},
 };
 
 /// The blocks of a directory's data fork or of an attribute fork.
 #[derive(Debug)]
 pub(crate) struct ForkBlocks<'fs> {
     pub(crate) file_system: &'fs FileSystem,
-    pub(crate) map: Arc<ExtentMap>,
+    pub(crate) map: ForkExtents<'fs>,
     pub(crate) kind: TreeKind,
     inode: InodeNumber,
+}
+
+/// The extents of a fork.
+#[derive(Debug, Clone)]
+pub(crate) enum ForkExtents<'a> {
+    /// Of an inode that was read.
+    Map(Arc<ExtentMap>),
+    /// Of an inode that is open and locked.
+    List(&'a [Extent]),
+}
+
+impl ForkExtents<'_> {
+    fn get(&self, index: usize) -> Option<Extent> {
+        match self {
+            Self::Map(map) => map.get(index),
+            Self::List(extents) => extents.get(index).copied(),
+        }
+    }
+
+    fn index_at_or_after(&self, file_block: FileBlock) -> usize {
+        match self {
+            Self::Map(map) => map.index_at_or_after(file_block),
+            Self::List(extents) => extents.partition_point(|extent| extent.end() <= file_block),
+        }
+    }
+
+    /// The extent that holds `file_block`, or else the next one behind it.
+    pub(crate) fn next_at_or_after(&self, file_block: FileBlock) -> Option<Extent> {
+        self.get(self.index_at_or_after(file_block))
+    }
+
+    /// The extent that holds `file_block`, whole; `None` in a hole.
+    fn lookup(&self, file_block: FileBlock) -> Option<Extent> {
+        self.next_at_or_after(file_block).filter(|extent| extent.file_block <= file_block)
+    }
+
+    /// All extents that end behind `file_block`, in order.
+    pub(crate) fn from(&self, file_block: FileBlock) -> impl Iterator<Item = Extent> + '_ {
+        (self.index_at_or_after(file_block)..).map_while(|index| self.get(index))
+    }
+
+    fn blocks(&self) -> u64 {
+        match self {
+            Self::Map(map) => map.blocks(),
+            Self::List(extents) => {
+                extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.length_blocks))
+            }
+        }
+    }
 }
 
 impl<'fs> ForkBlocks<'fs> {
@@ -41,8 +91,17 @@ impl<'fs> ForkBlocks<'fs> {
             TreeKind::Directory => Fork::Data,
             TreeKind::Attribute => Fork::Attribute,
         };
-        let map = file_system.extent_map(inode, fork)?;
+        let map = ForkExtents::Map(file_system.extent_map(inode, fork)?);
         Ok(Self { file_system, map, kind, inode: inode.number })
+    }
+
+    /// Of an inode that is open and locked.
+    pub(crate) fn of_open(file_system: &'fs FileSystem, inode: &'fs EditInode, kind: TreeKind) -> Self {
+        let fork = match kind {
+            TreeKind::Directory => Fork::Data,
+            TreeKind::Attribute => Fork::Attribute,
+        };
+        Self { file_system, map: ForkExtents::List(inode.extents(fork)), kind, inode: inode.number }
     }
 
     pub(crate) fn geometry(&self) -> &'fs Geometry {
@@ -110,12 +169,28 @@ impl<'fs> ForkBlocks<'fs> {
 
     /// Reads `length_bytes` from `block` of the fork, which may lie in several extents, as one buffer.
     fn read(&self, structure: Structure, block: FileBlock, length_bytes: u32) -> Result<MetadataBuffer> {
+        if let Some(sector) = self.one_piece(block, length_bytes) {
+            return self.read_piece(structure, block, sector, length_bytes);
+        }
         let pieces = self.pieces(structure, block, length_bytes)?;
         let read = match pieces.as_slice() {
             [(sector, length_bytes)] => self.file_system.read_metadata(structure, *sector, *length_bytes),
             pieces => self.file_system.read_metadata_pieces(structure, pieces),
         };
         read.map_err(|error| self.locate(error, block))
+    }
+
+    /// Where bytes lie that are all in one extent: the usual case.
+    #[inline]
+    fn one_piece(&self, block: FileBlock, length_bytes: u32) -> Option<Sector> {
+        let geometry = self.geometry();
+        let extent = self.map.lookup(block).filter(|extent| !extent.is_unwritten)?;
+        let before = block.checked_distance_from(extent.file_block)?;
+        let blocks = u64::from(length_bytes >> geometry.block_log);
+        if extent.length_blocks.saturating_sub(before) < blocks {
+            return None;
+        }
+        geometry.sector_of_block(extent.start.checked_add(before)?)
     }
 
     /// Reads and verifies bytes that lie in one piece and begin with block `block` of the fork.

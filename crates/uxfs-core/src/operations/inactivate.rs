@@ -96,7 +96,6 @@ impl Transaction<'_> {
 }
 
 /// Whether an inode has so little that one transaction can free it.
-#[expect(dead_code, reason = "for operations that remove names")]
 pub(super) fn is_freed_at_once(inode: &EditInode) -> bool {
     !has_many_extents(inode, Fork::Data) && !has_many_extents(inode, Fork::Attribute)
 }

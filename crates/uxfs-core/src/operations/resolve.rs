@@ -77,14 +77,16 @@ impl FileSystem {
     /// Damage, also where the inode is not in use; the device.
     pub fn inode_of_entry(&self, directory: &Inode, inode: InodeNumber) -> Result<Arc<Inode>> {
         self.inode(inode).map_err(|error| match error {
-            Error::Operation(OperationError::NoSuchInode) => {
-                let location = Location::of_inode(directory.number);
-                let fault = NameTreeFault::UnusedInode { inode };
-                Corruption::new(Structure::DirectoryAnyData, location, fault).into()
-            }
+            Error::Operation(OperationError::NoSuchInode) => unused_inode(directory.number, inode),
             other => other,
         })
     }
+}
+
+/// A directory leads to an inode that is not in use.
+pub(super) fn unused_inode(directory: InodeNumber, inode: InodeNumber) -> Error {
+    let fault = NameTreeFault::UnusedInode { inode };
+    Corruption::new(Structure::DirectoryAnyData, Location::of_inode(directory), fault).into()
 }
 
 struct Walk<'a> {

@@ -72,12 +72,15 @@ impl Transaction<'_> {
         old: ParentPointer<'_>,
         new: ParentPointer<'_>,
     ) -> Result<()> {
-        if old == new {
+        let geometry = self.file_system().geometry();
+        if old == new || !geometry.features.has_parent_pointers() {
             return Ok(());
         }
         check_name(new.name)?;
-        self.remove_parent_pointer(child, old)?;
-        self.add_parent_pointer(child, new)
+        let (old_value, new_value) = (record(old.parent, old.generation), record(new.parent, new.generation));
+        let old = Target::of_parent_pointer(old.name, old_value.as_bytes(), geometry);
+        let new = Target::of_parent_pointer(new.name, new_value.as_bytes(), geometry);
+        self.replace_target(child, &old, &new, new_value.as_bytes())
     }
 }
 

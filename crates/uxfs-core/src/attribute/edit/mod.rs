@@ -222,6 +222,28 @@ impl Transaction<'_> {
         self.drop_empty_attribute_fork(inode)
     }
 
+    /// Puts one attribute in the place of another, in one step: in the inode the list never grows by more than the new
+    /// one is longer; in leaves the new one comes before the old one goes, so that they do not go back and forth between
+    /// two forms.
+    pub(crate) fn replace_target(
+        &mut self,
+        inode: &mut EditInode,
+        old: &Target<'_>,
+        new: &Target<'_>,
+        value: &[u8],
+    ) -> Result<()> {
+        let geometry = self.file_system().geometry();
+        if inode.attribute.is_none() {
+            return Err(OperationError::NoSuchAttribute.into());
+        }
+        if is_list(inode) && shortform::replace(inode, old, new, value, geometry)? == shortform::Outcome::Done
+        {
+            return Ok(());
+        }
+        self.set_target(inode, new, value, SetMode::Create)?;
+        self.remove_target(inode, old)
+    }
+
     /// Moves the attributes from the inode into a leaf.
     fn list_to_leaf(&mut self, inode: &mut EditInode) -> Result<()> {
         let rule = NameRule::of(self.file_system().geometry());

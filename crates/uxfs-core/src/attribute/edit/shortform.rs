@@ -85,6 +85,37 @@ pub(super) fn set(
     Ok(Outcome::Done)
 }
 
+/// Puts an attribute in the place of another in the list, unless there is no room.
+pub(super) fn replace(
+    inode: &mut EditInode,
+    old: &Target<'_>,
+    new: &Target<'_>,
+    value: &[u8],
+    geometry: &Geometry,
+) -> Result<Outcome> {
+    let Some(bytes) = list_of(inode) else { return Ok(Outcome::NoRoom) };
+    let list = ShortformEdit::new(bytes);
+    let find = |target: &Target<'_>| {
+        let found = list.find(target.namespace.flags(), target.name, target.value)?;
+        Some((found.offset_bytes, entry_bytes(found.name, found.value.len())))
+    };
+    let (offset, old_bytes) = find(old).ok_or(OperationError::NoSuchAttribute)?;
+    if find(new).is_some() {
+        return Err(OperationError::Exists.into());
+    }
+    if !may_hold(new.name, value.len()) {
+        return Ok(Outcome::NoRoom);
+    }
+    let total = list.total_bytes() - old_bytes + entry_bytes(new.name, value.len());
+    let Some(offset_bytes) = inode.attribute_offset_for(total, geometry) else { return Ok(Outcome::NoRoom) };
+    inode.attribute_offset_bytes = offset_bytes;
+    let Some(bytes) = list_of(inode) else { return Ok(Outcome::NoRoom) };
+    let mut list = ShortformEdit::new(bytes);
+    list.remove(offset);
+    list.append(new.namespace.flags(), new.name, value);
+    Ok(Outcome::Done)
+}
+
 /// Removes an attribute from the list.
 pub(super) fn remove(inode: &mut EditInode, target: &Target<'_>) -> Result<()> {
     let missing = OperationError::NoSuchAttribute;

@@ -80,6 +80,8 @@ pub(crate) struct Slot {
     is_recent: AtomicBool,
     /// It has no name left: the last handle puts it into the queue.
     is_unlinked: AtomicBool,
+    /// It may get a name again: a temporary file.
+    may_get_name: AtomicBool,
     /// It is being freed.
     is_dying: AtomicBool,
     inode: RwLock<EditInode>,
@@ -119,6 +121,7 @@ impl Slot {
             handles: AtomicU32::new(1),
             is_recent: AtomicBool::new(true),
             is_unlinked: AtomicBool::new(inode.link_count() == 0),
+            may_get_name: AtomicBool::new(false),
             is_dying: AtomicBool::new(false),
             inode: RwLock::new(inode),
             queue: Arc::clone(queue),
@@ -163,6 +166,18 @@ impl InodeHandle {
     #[inline]
     pub(crate) fn set_unlinked(&self, is_unlinked: bool) {
         self.slot.is_unlinked.store(is_unlinked, Ordering::Release);
+    }
+}
+
+impl InodeHandle {
+    /// Whether an inode without a name may get one.
+    #[doc(alias = "I_LINKABLE")]
+    pub(crate) fn may_get_name(&self) -> bool {
+        self.slot.may_get_name.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_may_get_name(&self, may_get_name: bool) {
+        self.slot.may_get_name.store(may_get_name, Ordering::Release);
     }
 }
 
@@ -258,13 +273,11 @@ impl InodeTable {
     }
 
     /// A new inode, which `lock` locks before others can reach it by its number.
-    #[allow(dead_code, reason = "for operations that make and free inodes")]
     pub(crate) fn insert_new(&self, inode: EditInode) -> NewSlot<'_> {
         NewSlot { table: self, handle: InodeHandle { slot: Arc::new(Slot::new(inode, &self.queue)) } }
     }
 
     /// Decides that an inode is to be freed, if nobody has it open but `handle`.
-    #[allow(dead_code, reason = "for operations that make and free inodes")]
     pub(crate) fn begin_free(&self, handle: &InodeHandle) -> bool {
         let number = handle.number();
         self.shard_of(number).is_some_and(|(shard, hash)| shard.begin_free(number, hash, &handle.slot))
@@ -312,13 +325,11 @@ impl InodeTable {
 }
 
 /// A slot that is not in the table yet.
-#[allow(dead_code, reason = "for operations that make and free inodes")]
 pub(crate) struct NewSlot<'t> {
     table: &'t InodeTable,
     handle: InodeHandle,
 }
 
-#[allow(dead_code, reason = "for operations that make and free inodes")]
 impl NewSlot<'_> {
     /// Locks the inode and puts it into the table, in the place of whatever is known of its number: an inode that was
     /// freed.
@@ -328,6 +339,10 @@ impl NewSlot<'_> {
             shard.put(&self.handle.slot, hash);
         }
         guard
+    }
+
+    pub(crate) fn into_handle(self) -> InodeHandle {
+        self.handle
     }
 
     pub(crate) fn handle(&self) -> &InodeHandle {

@@ -191,7 +191,6 @@ impl Shard {
     }
 
     /// Puts a new inode into the table, whatever was known of its number.
-    #[allow(dead_code, reason = "for operations that make and free inodes")]
     pub fn put(&self, slot: &Arc<Slot>, hash: u64) {
         let mut state = self.state.write();
         let mut value = Value::Slot(Arc::clone(slot));

@@ -1,0 +1,250 @@
+//! New files in a live file system, with a name or without.
+
+use uxfs_format::inode::symlink::{SymlinkFault, verify_target};
+use zerocopy::big_endian::U32;
+
+use super::{
+    check::{
+        check_may_add, check_may_change, check_name, check_project, is_directory, is_dot, touch,
+        touch_directory,
+    },
+    create::{MAX_LINKS, NewKind, pointer_to},
+};
+use crate::{
+    attribute::edit::{AttributeName, SetMode},
+    directory::edit::NameCheck,
+    error::{Error, OperationError, Result},
+    filesystem::FileSystem,
+    inode::{
+        DeviceNumber, InodeFlags,
+        create::NewInode,
+        edit::{EditInode, TimeKind},
+        table::{InodeHandle, InodeWriteGuard},
+    },
+    transaction::{Transaction, reservation::Operation},
+};
+
+/// The bit of a directory's mode that hands its group down.
+#[doc(alias = "S_ISGID")]
+pub(super) const SET_GROUP: u16 = 0o2000;
+
+/// A file that is to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewFile<'a> {
+    /// What it is.
+    pub kind: NewKind<'a>,
+    /// Permissions with set-id bits and the sticky bit, after the caller's mask.
+    pub permissions: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group, unless the directory decides it.
+    pub gid: u32,
+    /// Attributes that it has from the beginning: access control lists, labels.
+    pub attributes: &'a [(AttributeName<'a>, &'a [u8])],
+}
+
+impl<'a> NewFile<'a> {
+    /// A file of root without attributes.
+    pub fn new(kind: NewKind<'a>, permissions: u16) -> Self {
+        Self { kind, permissions, uid: 0, gid: 0, attributes: &[] }
+    }
+
+    fn operation(&self) -> Operation {
+        let target = match self.kind {
+            NewKind::Symlink(target) => target.len(),
+            _ => 0,
+        };
+        let values = self.attributes.iter().map(|(name, value)| name.name.len() + value.len());
+        let bytes = values.fold(target, usize::saturating_add);
+        Operation::Create { target_bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+    }
+
+    /// What can be refused without a look at the directory.
+    fn check(&self) -> Result<()> {
+        if let NewKind::Symlink(target) = self.kind {
+            verify_target(target).map_err(|fault| match fault {
+                SymlinkFault::TargetLength { length_bytes } if length_bytes > 0 => {
+                    OperationError::TargetTooLong
+                }
+                SymlinkFault::TargetLength { .. } => OperationError::NotFound,
+                _ => OperationError::InvalidName,
+            })?;
+        }
+        if let NewKind::Special(file_type, device) = self.kind {
+            if !file_type.is_special() {
+                return Err(OperationError::InvalidArgument.into());
+            }
+            device.encode().ok_or(OperationError::DeviceNumberTooLarge)?;
+        }
+        Ok(())
+    }
+
+    /// The inode, as it comes of this and of its directory.
+    #[doc(alias = "inode_init_owner")]
+    fn inode(&self, file_system: &FileSystem, directory: &EditInode) -> NewInode {
+        let now = file_system.now();
+        let mut mode = self.kind.file_type().mode_bits() | self.permissions & 0o7777;
+        let mut gid = self.gid;
+        if directory.core.mode.get() & SET_GROUP != 0 {
+            gid = directory.core.gid.get();
+            if matches!(self.kind, NewKind::Directory) {
+                mode |= SET_GROUP;
+            }
+        }
+        let device = match self.kind {
+            NewKind::Special(_, device) => device,
+            _ => DeviceNumber::default(),
+        };
+        let new = NewInode { uid: self.uid, gid, device, ..NewInode::new(mode, now) };
+        new.inherit(&directory.core, file_system.geometry())
+    }
+}
+
+impl FileSystem {
+    /// Makes a file under a name, and opens it.
+    ///
+    /// # Errors
+    /// The name exists or is impossible; not a directory, or one that has been removed or is immutable; too many
+    /// directories in one; no space; damage; the device.
+    #[doc(alias = "xfs_create")]
+    #[doc(alias = "xfs_symlink")]
+    pub fn create(&self, directory: &InodeHandle, name: &[u8], new: &NewFile<'_>) -> Result<InodeHandle> {
+        check_name(name)?;
+        let mut parent = directory.write();
+        if is_dot(name) || self.lookup_open(&parent, name)?.is_some() {
+            return Err(OperationError::Exists.into());
+        }
+        check_may_add(&parent)?;
+        new.check()?;
+        let links = parent.link_count();
+        let makes_directory = matches!(new.kind, NewKind::Directory);
+        if makes_directory && links >= MAX_LINKS {
+            return Err(OperationError::TooManyLinks.into());
+        }
+        let forbids_links = parent.core.flags().contains(InodeFlags::NO_SYMLINKS);
+        if forbids_links && matches!(new.kind, NewKind::Symlink(_)) {
+            return Err(OperationError::NotPermitted.into());
+        }
+        let mut transaction = Transaction::begin_for(self, new.operation())?;
+        let inode = transaction.take_new_inode(&parent, new)?;
+        let slot = self.inode_table().insert_new(inode);
+        let mut child = slot.lock();
+        transaction.fill_new_inode(&mut child, &parent, new)?;
+        transaction.add_parent_pointer(&mut child, pointer_to(&parent, name))?;
+        transaction.add_name(
+            &mut parent,
+            name,
+            child.number,
+            new.kind.file_type(),
+            NameCheck::KnownToBeNew,
+        )?;
+        if makes_directory {
+            parent.core.link_count = U32::new(links + 1);
+        }
+        touch_directory(&mut parent, self.now());
+        transaction.store_inode(&mut child)?;
+        transaction.store_inode(&mut parent)?;
+        transaction.commit()?;
+        drop(child);
+        Ok(slot.into_handle())
+    }
+
+    /// Makes a file without a name near `directory`, and opens it. It goes with its last handle, unless
+    /// [`link`](Self::link) gives it a name before; where `may_get_name` is false, it never gets one.
+    ///
+    /// # Errors
+    /// Not a directory, or one that has been removed or is immutable; no space; damage; the device.
+    #[doc(alias = "O_TMPFILE")]
+    #[doc(alias = "xfs_create_tmpfile")]
+    pub fn create_temporary(
+        &self,
+        directory: &InodeHandle,
+        new: &NewFile<'_>,
+        may_get_name: bool,
+    ) -> Result<InodeHandle> {
+        // Shared is enough: the directory stays as it is.
+        let parent = directory.read();
+        check_may_add(&parent)?;
+        new.check()?;
+        if matches!(new.kind, NewKind::Directory) {
+            return Err(OperationError::InvalidArgument.into());
+        }
+        let mut transaction = Transaction::begin_for(self, new.operation())?;
+        let mut inode = transaction.take_new_inode(&parent, new)?;
+        inode.set_link_count(0);
+        let slot = self.inode_table().insert_new(inode);
+        slot.handle().set_may_get_name(may_get_name);
+        let mut child = slot.lock();
+        transaction.fill_new_inode(&mut child, &parent, new)?;
+        transaction.store_inode(&mut child)?;
+        transaction.add_unlinked(child.number)?;
+        transaction.commit()?;
+        drop(child);
+        Ok(slot.into_handle())
+    }
+
+    /// Gives a file a further name, or a temporary one its first.
+    ///
+    /// # Errors
+    /// The name exists or is impossible; a directory, a file that is immutable or has been removed; another project's
+    /// directory; too many names; no space; damage; the device.
+    #[doc(alias = "xfs_link")]
+    pub fn link(&self, file: &InodeHandle, directory: &InodeHandle, name: &[u8]) -> Result<()> {
+        check_name(name)?;
+        let (mut parent, inode) = self.write_two(directory, file);
+        if is_dot(name) || self.lookup_open(&parent, name)?.is_some() {
+            return Err(OperationError::Exists.into());
+        }
+        check_may_add(&parent)?;
+        // A directory in itself.
+        let mut inode: InodeWriteGuard<'_> = inode.ok_or(OperationError::NotPermitted)?;
+        check_may_change(&inode)?;
+        if is_directory(&inode) {
+            return Err(OperationError::NotPermitted.into());
+        }
+        let is_temporary = inode.link_count() == 0;
+        if is_temporary && !file.may_get_name() {
+            return Err(OperationError::NotFound.into());
+        }
+        if inode.link_count() >= MAX_LINKS {
+            return Err(OperationError::TooManyLinks.into());
+        }
+        check_project(&parent, &inode)?;
+        let mut transaction = Transaction::begin_for(self, Operation::Link)?;
+        if is_temporary {
+            transaction.remove_unlinked(inode.number)?;
+        }
+        transaction.link(&mut parent, name, &mut inode, NameCheck::KnownToBeNew)?;
+        let now = self.now();
+        touch_directory(&mut parent, now);
+        touch(&mut inode, now, &[TimeKind::Change]);
+        transaction.store_inode(&mut inode)?;
+        transaction.store_inode(&mut parent)?;
+        transaction.commit()?;
+        file.set_unlinked(false);
+        Ok(())
+    }
+}
+
+impl Transaction<'_> {
+    /// Takes an inode for a new file. Where there is none, nothing has changed but what helps whoever tries next.
+    pub(super) fn take_new_inode(&mut self, parent: &EditInode, new: &NewFile<'_>) -> Result<EditInode> {
+        let inode = self.create_inode(parent.number, &new.inode(self.file_system(), parent));
+        if let Err(Error::Operation(OperationError::NoSpace)) = inode {
+            self.commit()?;
+        }
+        inode
+    }
+
+    fn fill_new_inode(&mut self, inode: &mut EditInode, parent: &EditInode, new: &NewFile<'_>) -> Result<()> {
+        match new.kind {
+            NewKind::Directory => self.init_directory(inode, parent.number)?,
+            NewKind::Symlink(target) => self.set_symlink_target(inode, target)?,
+            NewKind::Regular | NewKind::Special(..) => {}
+        }
+        for (name, value) in new.attributes {
+            self.set_attribute(inode, *name, value, SetMode::Upsert)?;
+        }
+        Ok(())
+    }
+}
