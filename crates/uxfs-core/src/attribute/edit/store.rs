@@ -49,9 +49,8 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
     }
 
     fn sector(&self, structure: Structure, block: FileBlock) -> Result<Sector> {
-        let pieces = self.pieces(structure, block, 1)?;
-        let missing = || self.corruption(structure, block, NameTreeFault::MissingBlock { block });
-        pieces.first().map(|(sector, _)| *sector).ok_or_else(missing)
+        let sector = self.transaction.fork_sector(self.inode, Fork::Attribute, block)?;
+        sector.ok_or_else(|| self.corruption(structure, block, NameTreeFault::MissingBlock { block }))
     }
 
     fn map(&mut self, block: FileBlock, length_blocks: u32) -> Result<()> {

@@ -46,10 +46,18 @@ pub(super) struct AttributeTree<'a, S> {
 /// An attribute that was found.
 #[derive(Debug, Clone, Copy)]
 struct Hit {
-    path: TreePath,
     index: u32,
     /// Blocks and bytes of its value, where it has its own.
     remote: Option<(FileBlock, u32)>,
+}
+
+/// What came of looking for an attribute.
+struct LookUp<B> {
+    /// To its leaf, or to the first one where it could be.
+    path: TreePath,
+    /// That leaf, where it is at hand: always that of an attribute that was found.
+    leaf: Option<B>,
+    hit: Option<Hit>,
 }
 
 impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
@@ -98,33 +106,39 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         self.tree().advance(path)
     }
 
-    /// Finds an attribute. Also gives the way to where it belongs if it is not there.
-    fn look_up(&mut self, target: &Target<'_>) -> Result<(TreePath, Option<Hit>)> {
-        let first = self.tree().find(target.hash)?;
+    /// Finds an attribute, or where it belongs.
+    fn look_up(&mut self, target: &Target<'_>) -> Result<LookUp<S::Buffer>> {
+        let (first, mut buffer) = self.tree().find_leaf(target.hash)?;
         let (mut path, mut left) = (first, None);
         loop {
-            let buffer = self.edit(path.leaf)?;
             let (found, last_hash) = match LeafBlock::of_block(&buffer) {
                 Some(leaf) => (find_in(&leaf, target), leaf.last_hash()),
                 None => (None, None),
             };
-            drop(buffer);
             if let Some((index, remote)) = found {
-                return Ok((first, Some(Hit { path, index, remote })));
+                return Ok(LookUp { path, leaf: Some(buffer), hit: Some(Hit { index, remote }) });
             }
-            if last_hash != Some(target.hash) || !self.advance(&mut path, &mut left)? {
-                return Ok((first, None));
+            if last_hash != Some(target.hash) {
+                let leaf = (path == first).then_some(buffer);
+                return Ok(LookUp { path: first, leaf, hit: None });
             }
+            drop(buffer);
+            if !self.advance(&mut path, &mut left)? {
+                return Ok(LookUp { path: first, leaf: None, hit: None });
+            }
+            buffer = self.edit(path.leaf)?;
         }
     }
 
     /// The value of an attribute.
     pub(super) fn get(&mut self, target: &Target<'_>) -> Result<Option<Vec<u8>>> {
-        let (_, Some(hit)) = self.look_up(target)? else { return Ok(None) };
+        let LookUp { leaf: Some(buffer), hit: Some(hit), .. } = self.look_up(target)? else {
+            return Ok(None);
+        };
         if let Some((first_block, length_bytes)) = hit.remote {
+            drop(buffer);
             return self.store.read_value(first_block, length_bytes).map(Some);
         }
-        let buffer = self.edit(hit.path.leaf)?;
         let attribute = LeafBlock::of_block(&buffer).and_then(|leaf| leaf.attribute(hit.index));
         Ok(attribute.and_then(|attribute| match attribute.value {
             LeafValue::Local(value) => Some(value.to_vec()),
@@ -134,7 +148,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Sets an attribute. Gives whether there was one before.
     pub(super) fn set(&mut self, target: &Target<'_>, value: &[u8], mode: SetMode) -> Result<bool> {
-        let (path, hit) = self.look_up(target)?;
+        let LookUp { path, mut leaf, hit } = self.look_up(target)?;
         mode.check(hit.is_some())?;
         let block_size_bytes = self.store.geometry().block_size_bytes;
         // Names are shorter than 256 bytes, values not longer than 64 KiB.
@@ -143,53 +157,70 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         let value = if is_local(block_size_bytes, name_length, length_bytes) {
             LeafValue::Local(value)
         } else {
+            // Who gives blocks may not wait for somebody who holds one.
+            leaf = None;
             LeafValue::Remote { first_block: self.store.write_value(value)?, length_bytes }
         };
         let Target { namespace, name, hash, .. } = *target;
         let new = NewAttribute { hash, flags: namespace.flags(), name, value };
         match hit {
-            Some(hit) => self.replace(&hit, &new)?,
+            Some(hit) => self.replace(path, leaf, &hit, &new)?,
             None => {
-                self.insert(path, &new)?;
+                self.insert(path, leaf, &new)?;
             }
         }
         Ok(hit.is_some())
     }
 
-    fn replace(&mut self, hit: &Hit, new: &NewAttribute<'_>) -> Result<()> {
-        let mut buffer = self.edit(hit.path.leaf)?;
+    fn replace(
+        &mut self,
+        path: TreePath,
+        buffer: Option<S::Buffer>,
+        hit: &Hit,
+        new: &NewAttribute<'_>,
+    ) -> Result<()> {
+        let mut buffer = self.leaf_at(&path, buffer)?;
         let mut leaf = LeafEdit::new(buffer.edit());
         let is_done = leaf.replace_in_place(hit.index, new);
         if !is_done {
             leaf.remove(hit.index);
-        }
-        drop(buffer);
-        // A leaf that was not split may have become nearly empty.
-        if !is_done && let Some(path) = self.insert(hit.path, new)? {
-            self.tree().settle(&path)?;
+            // A leaf that was not split may have become nearly empty.
+            if let Some(path) = self.insert(path, Some(buffer), new)? {
+                self.tree().settle(&path)?;
+            }
         }
         self.free(hit.remote)
     }
 
+    /// The leaf at the end of the way, if it is not at hand.
+    fn leaf_at(&mut self, path: &TreePath, buffer: Option<S::Buffer>) -> Result<S::Buffer> {
+        buffer.map_or_else(|| self.edit(path.leaf), Ok)
+    }
+
     /// Puts a new attribute into the leaf at the end of the way, or where splitting that leads. Gives the way if
     /// nothing was split.
-    pub(super) fn insert(&mut self, path: TreePath, new: &NewAttribute<'_>) -> Result<Option<TreePath>> {
+    fn insert(
+        &mut self,
+        path: TreePath,
+        buffer: Option<S::Buffer>,
+        new: &NewAttribute<'_>,
+    ) -> Result<Option<TreePath>> {
         let whole_bytes = new.whole_bytes();
-        let mut path = path;
+        let (mut path, mut buffer) = (path, buffer);
         for splits in 0..=MAX_SPLITS {
-            let mut buffer = self.edit(path.leaf)?;
-            let mut leaf = LeafEdit::new(buffer.edit());
+            let mut at_hand = self.leaf_at(&path, buffer.take())?;
+            let mut leaf = LeafEdit::new(at_hand.edit());
             if leaf.has_room(whole_bytes) {
                 let (index, count) =
                     leaf.view().map_or((0, 0), |leaf| (index_of(&leaf, new.hash), leaf.entries.len() as u32));
                 leaf.insert(index, new);
-                drop(buffer);
+                drop(at_hand);
                 if index == count {
                     self.tree().update_hash(&path, new.hash)?;
                 }
                 return Ok((splits == 0).then_some(path));
             }
-            drop(buffer);
+            drop(at_hand);
             self.leaves.pending_bytes.set(whole_bytes);
             self.tree().split_leaf(&mut path, new.hash)?;
         }
@@ -199,15 +230,16 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Puts an attribute in that is known not to be there.
     pub(super) fn add(&mut self, new: &NewAttribute<'_>) -> Result<()> {
-        let path = self.tree().find(new.hash)?;
-        self.insert(path, new)?;
+        let (path, leaf) = self.tree().find_leaf(new.hash)?;
+        self.insert(path, Some(leaf), new)?;
         Ok(())
     }
 
     /// Removes an attribute. Gives whether there was one.
     pub(super) fn remove(&mut self, target: &Target<'_>) -> Result<bool> {
-        let (_, Some(hit)) = self.look_up(target)? else { return Ok(false) };
-        let mut buffer = self.edit(hit.path.leaf)?;
+        let LookUp { path, leaf: Some(mut buffer), hit: Some(hit) } = self.look_up(target)? else {
+            return Ok(false);
+        };
         let mut leaf = LeafEdit::new(buffer.edit());
         leaf.remove(hit.index);
         let was_last = hit.index == leaf.count();
@@ -215,7 +247,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         drop(buffer);
         // Mostly neither the nodes above nor the neighbours care.
         if was_last || wants_join(used, most) {
-            self.tree().settle(&hit.path)?;
+            self.tree().settle(&path)?;
         }
         self.free(hit.remote)?;
         Ok(true)

@@ -38,6 +38,27 @@ impl Deref for ForkPieces {
 }
 
 impl Transaction<'_> {
+    /// Where one block of a fork lies; `None` in a hole.
+    ///
+    /// # Errors
+    /// An extent outside the file system.
+    #[inline]
+    pub fn fork_sector(
+        &self,
+        inode: &EditInode,
+        fork: Fork,
+        file_block: FileBlock,
+    ) -> Result<Option<Sector>> {
+        let extents = inode.extents(fork);
+        let found = extents.get(list::index_at_or_after(extents, file_block));
+        let Some(before) = found.and_then(|found| file_block.checked_distance_from(found.file_block)) else {
+            return Ok(None);
+        };
+        let start = found.and_then(|found| found.start.checked_add(before));
+        let sector = start.and_then(|start| self.file_system().geometry().sector_of_block(start));
+        sector.map(Some).ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
     /// Where `length_blocks` blocks from `file_block` of a fork lie. `None` where not all of them are mapped.
     ///
     /// # Errors

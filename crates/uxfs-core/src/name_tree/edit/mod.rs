@@ -199,6 +199,11 @@ impl<'a, 'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'a, S, L> {
 
     /// The way to the first leaf that can hold `hash`, or else to the last leaf.
     pub(crate) fn find(&mut self, hash: u32) -> Result<TreePath> {
+        Ok(self.find_leaf(hash)?.0)
+    }
+
+    /// The way to that leaf, and the leaf.
+    pub(crate) fn find_leaf(&mut self, hash: u32) -> Result<(TreePath, S::Buffer)> {
         let mut path = TreePath::new(self.root());
         let mut expected = None;
         // Levels fall at each step and begin at 5 at most: the loop ends.
@@ -211,7 +216,7 @@ impl<'a, 'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'a, S, L> {
                 return Err(self.corruption(block, NameTreeFault::ChildLevel { found: level, expected }));
             }
             if level == 0 {
-                return Ok(path);
+                return Ok((path, buffer));
             }
             let node = self.parse_node(block, &buffer)?;
             let index = node.index_for(hash);
