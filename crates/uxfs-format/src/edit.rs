@@ -54,6 +54,12 @@ impl DirtyMap {
         }
     }
 
+    /// How many runs are marked.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.words.iter().fold(0, |sum, word| sum.wrapping_add(word.count_ones()))
+    }
+
     /// Whether a run is marked.
     pub fn is_dirty(&self, run: u32) -> bool {
         self.words.get(to_usize(run >> 6)).is_some_and(|word| word & 1_u64.wrapping_shl(run) != 0)

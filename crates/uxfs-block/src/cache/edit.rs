@@ -17,6 +17,7 @@
 use std::{
     fmt,
     ops::Deref,
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -26,7 +27,12 @@ use std::{
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::edit::{DirtyMap, Edit};
 
-use super::{Buffer, BufferVerifier, Cache, Piece, ReadError, key::Key, shard::EditLookup};
+use super::{
+    Buffer, BufferVerifier, Cache, Piece, ReadError,
+    key::Key,
+    logged::{EditLog, SetAside},
+    shard::EditLookup,
+};
 use crate::device::{DeviceError, DeviceOperation};
 
 /// Prepares changed bytes for the device, and judges them a last time.
@@ -63,12 +69,55 @@ pub(super) struct DirtyState {
     pub is_dirty: bool,
     /// No longer in the table: written home or invalidated. Look the name up again.
     pub is_gone: bool,
+    /// The newest checkpoint that changed it; 0 where nothing is logged.
+    pub sequence: u64,
+    /// Whether `changes` of that checkpoint wait to be taken by the journal.
+    pub is_pending: bool,
+    /// What an earlier checkpoint left and nobody has taken yet.
+    pub set_aside: Option<SetAside>,
+    /// What has been logged and is not at home.
+    pub unwritten: DirtyMap,
+    /// The oldest checkpoint with changes that are not at home; 0 for none.
+    pub first_sequence: u64,
+}
+
+impl DirtyState {
+    /// Of a buffer like the device.
+    pub fn new(buffer: Buffer) -> Self {
+        Self {
+            buffer,
+            changes: DirtyMap::clean(),
+            version: 0,
+            is_dirty: false,
+            is_gone: false,
+            sequence: 0,
+            is_pending: false,
+            set_aside: None,
+            unwritten: DirtyMap::clean(),
+            first_sequence: 0,
+        }
+    }
 }
 
 /// A buffer that its holder alone may change.
 pub struct EditBuffer {
     guard: ArcMutexGuard<RawMutex, DirtyState>,
     dirty: Arc<Dirty>,
+    /// For whom changes are counted, if they are logged.
+    log: Option<Rc<EditLog>>,
+    runs_before: u32,
+    version_before: u64,
+}
+
+impl Drop for EditBuffer {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(log) = &self.log
+            && self.guard.version != self.version_before
+        {
+            log.note(&self.dirty, &mut self.guard, self.runs_before);
+        }
+    }
 }
 
 impl EditBuffer {
@@ -134,11 +183,20 @@ impl Cache {
         pieces: &[Piece],
         verifier: &V,
     ) -> Result<EditBuffer, ReadError<V::Error>> {
+        self.edit_for(pieces, verifier, None)
+    }
+
+    pub(super) fn edit_for<V: BufferVerifier>(
+        &self,
+        pieces: &[Piece],
+        verifier: &V,
+        log: Option<&Rc<EditLog>>,
+    ) -> Result<EditBuffer, ReadError<V::Error>> {
         let key = Key::new(pieces, &self.hasher)?;
         loop {
             match self.shard(key.hash).look_up_for_edit(&key, &self.dirty_bytes) {
                 EditLookup::Dirty(dirty) => {
-                    if let Some(mut buffer) = self.lock(dirty)? {
+                    if let Some(mut buffer) = self.lock(dirty, log)? {
                         self.verify_dirty(&mut buffer.guard, verifier)?;
                         return Ok(buffer);
                     }
@@ -154,6 +212,15 @@ impl Cache {
     /// # Errors
     /// No such place on the device; no memory.
     pub fn create(&self, pieces: &[Piece], kind: u16) -> Result<EditBuffer, DeviceError> {
+        self.create_for(pieces, kind, None)
+    }
+
+    pub(super) fn create_for(
+        &self,
+        pieces: &[Piece],
+        kind: u16,
+        log: Option<&Rc<EditLog>>,
+    ) -> Result<EditBuffer, DeviceError> {
         let key = Key::new(pieces, &self.hasher)?;
         let size_bytes = self.device.size_bytes();
         for piece in pieces {
@@ -169,7 +236,7 @@ impl Cache {
             buffer.set_verified(kind);
             match self.shard(key.hash).insert_dirty(&key, pieces, buffer, &self.dirty_bytes) {
                 EditLookup::Dirty(dirty) => {
-                    if let Some(mut buffer) = self.lock(dirty)? {
+                    if let Some(mut buffer) = self.lock(dirty, log)? {
                         buffer.guard.is_dirty = true;
                         return Ok(buffer);
                     }
@@ -201,17 +268,26 @@ impl Cache {
     }
 
     /// Locks a changed buffer and makes its bytes the holder's own. `None` where it has left the table meanwhile.
-    fn lock(&self, dirty: Arc<Dirty>) -> Result<Option<EditBuffer>, DeviceError> {
+    fn lock(
+        &self,
+        dirty: Arc<Dirty>,
+        log: Option<&Rc<EditLog>>,
+    ) -> Result<Option<EditBuffer>, DeviceError> {
         let mut guard = Mutex::lock_arc(&dirty.state);
         if guard.is_gone {
             return Ok(None);
+        }
+        if let Some(log) = log {
+            guard.set_aside_before(log.sequence());
         }
         if guard.buffer.is_pinned() {
             // A reader or a write under way holds these bytes: go on in a copy.
             guard.buffer = self.copy_of(&guard.buffer, &dirty.pieces)?;
         }
         dirty.changed_at.store(self.changes.fetch_add(1, Relaxed), Relaxed);
-        Ok(Some(EditBuffer { guard, dirty }))
+        let (runs_before, version_before) =
+            if log.is_some() { (guard.changes.count(), guard.version) } else { (0, 0) };
+        Ok(Some(EditBuffer { guard, dirty, log: log.map(Rc::clone), runs_before, version_before }))
     }
 
     pub(super) fn copy_of(&self, buffer: &Buffer, pieces: &[Piece]) -> Result<Buffer, DeviceError> {

@@ -34,6 +34,7 @@ mod eviction;
 mod flight;
 mod key;
 mod load;
+pub mod logged;
 pub mod prefetcher;
 pub mod pressure;
 mod readahead;

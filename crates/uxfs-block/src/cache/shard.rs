@@ -16,7 +16,6 @@ use super::{
     flight::Flight,
     key::{Key, OwnedKey, Piece},
 };
-use uxfs_format::edit::DirtyMap;
 
 /// Buffers given up in one go: they are freed after the lock is released.
 const VICTIMS: usize = 16;
@@ -258,8 +257,7 @@ impl State {
         dirty_bytes: &AtomicU64,
     ) -> Arc<Dirty> {
         dirty_bytes.fetch_add(buffer.charged_bytes(), Relaxed);
-        let state =
-            DirtyState { buffer, changes: DirtyMap::clean(), version: 0, is_dirty: false, is_gone: false };
+        let state = DirtyState::new(buffer);
         let dirty = Arc::new(Dirty {
             charged_bytes: state.buffer.charged_bytes(),
             state: Arc::new(Mutex::new(state)),

@@ -107,7 +107,7 @@ impl Cache {
 
     /// Takes a buffer that is like the device again back into the queues, unless it has been changed meanwhile or
     /// somebody waits to change it.
-    fn retire(&self, dirty: &Arc<Dirty>, written_version: Option<u64>) {
+    pub(super) fn retire(&self, dirty: &Arc<Dirty>, written_version: Option<u64>) {
         let Some(mut state) = dirty.state.try_lock() else { return };
         if state.is_gone {
             return;
@@ -116,6 +116,9 @@ impl Cache {
             Some(version) if state.version == version => state.is_dirty = false,
             _ if state.is_dirty => return,
             _ => {}
+        }
+        if state.is_pending || state.set_aside.is_some() {
+            return;
         }
         let Ok(key) = super::key::Key::new(&dirty.pieces, &self.hasher) else { return };
         let shard = self.shard(key.hash);
