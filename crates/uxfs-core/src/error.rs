@@ -21,6 +21,9 @@ pub enum Error {
     /// The image is of a kind, or the file uses a feature, that uxfs recognises and does not support.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// The journal cannot go on: EIO for whoever wants to change anything.
+    #[error(transparent)]
+    Journal(Box<JournalError>),
 }
 
 impl From<Corruption> for Error {
@@ -35,6 +38,9 @@ impl From<JournalError> for Error {
             JournalError::Io(error) => Self::Io(error),
             JournalError::Corrupt(corruption) => Self::Corrupt(corruption),
             JournalError::Unsupported(unsupported) => Self::Unsupported(unsupported),
+            error @ (JournalError::LogFull { .. } | JournalError::ShutDown { .. }) => {
+                Self::Journal(Box::new(error))
+            }
         }
     }
 }

@@ -66,7 +66,7 @@ impl DirtyMap {
     }
 
     /// Marked runs that touch each other, as offset and length in bytes.
-    pub fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         let mut run = 0_u32;
         std::iter::from_fn(move || {
             while run < 512 && !self.is_dirty(run) {

@@ -70,6 +70,8 @@ pub struct Geometry {
     pub log_start: Option<FsBlock>,
     /// Blocks in the log.
     pub log_blocks: u32,
+    /// Records in the log are multiples of so many bytes: its stripe unit, its sector, or 512.
+    pub log_unit_bytes: u32,
     /// Root directory.
     pub root_inode: InodeNumber,
     /// The uuid in every piece of metadata.
@@ -105,6 +107,11 @@ impl Geometry {
             realtime_group_extents: superblock.realtime_group_extents.get(),
             log_start: (log_start != 0).then(|| FsBlock::new(log_start)),
             log_blocks: superblock.log_blocks.get(),
+            log_unit_bytes: superblock
+                .log_stripe_unit_bytes
+                .get()
+                .max(superblock.log_sector_size_bytes.get().into())
+                .max(512),
             root_inode: InodeNumber::new(superblock.root_inode.get()),
             metadata_uuid: superblock.effective_metadata_uuid(),
             uuid: superblock.uuid,

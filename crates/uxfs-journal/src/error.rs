@@ -1,5 +1,7 @@
 //! What reading a log can fail with.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 use uxfs_block::device::DeviceError;
 use uxfs_format::{fault::Corruption, features::Unsupported};
@@ -16,6 +18,20 @@ pub enum JournalError {
     /// The log is of a kind that uxfs does not support.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// A checkpoint is larger than what the log has left: reservations are to prevent that.
+    #[error("the log is full: {needed_blocks} blocks are needed, {room_blocks} are left before its tail")]
+    LogFull {
+        /// To be written.
+        needed_blocks: u64,
+        /// Between head and tail.
+        room_blocks: u64,
+    },
+    /// A write failed before, or a change was left halfway: nothing can be changed any more.
+    #[error("the file system has been shut down: {cause}")]
+    ShutDown {
+        /// The first thing that went wrong.
+        cause: Arc<str>,
+    },
 }
 
 impl From<Corruption> for JournalError {

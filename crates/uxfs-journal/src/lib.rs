@@ -16,6 +16,7 @@
 
 pub mod area;
 pub mod error;
+pub mod journal;
 pub mod listing;
 pub mod metadata;
 pub mod recovery;

@@ -65,6 +65,24 @@ impl BufferSealer for StructureSealer<'_> {
     }
 }
 
+/// As [`StructureSealer`] for a cluster of inodes, of which only those get the number that `has_changed` says of their
+/// first byte.
+///
+/// # Errors
+/// They must not be written.
+pub fn seal_cluster(
+    sealer: &StructureSealer<'_>,
+    bytes: &mut [u8],
+    offset_bytes: u64,
+    has_changed: impl Fn(u32) -> bool,
+) -> Result<(), Box<Corruption>> {
+    let size = sealer.geometry.inode_size().max(1);
+    for (first, inode) in (0_u32..).step_by(size).zip(bytes.chunks_exact_mut(size)) {
+        seal(inode, sealer.lsn.filter(|_| has_changed(first)), sealer.geometry);
+    }
+    verify_at(Structure::InodeCluster, bytes, offset_bytes, sealer.geometry)
+}
+
 fn verify_at(
     structure: Structure,
     bytes: &[u8],

@@ -30,7 +30,7 @@ use uxfs_format::edit::{DirtyMap, Edit};
 use super::{
     Buffer, BufferVerifier, Cache, Piece, ReadError,
     key::Key,
-    logged::{EditLog, SetAside},
+    logged::{EditLog, RUN_LOG_BYTES, SetAside},
     shard::EditLookup,
 };
 use crate::device::{DeviceError, DeviceOperation};
@@ -107,6 +107,7 @@ pub struct EditBuffer {
     log: Option<Rc<EditLog>>,
     runs_before: u32,
     version_before: u64,
+    run_bytes: u32,
 }
 
 impl Drop for EditBuffer {
@@ -115,7 +116,7 @@ impl Drop for EditBuffer {
         if let Some(log) = &self.log
             && self.guard.version != self.version_before
         {
-            log.note(&self.dirty, &mut self.guard, self.runs_before);
+            log.note(&self.dirty, &mut self.guard, self.runs_before, self.run_bytes);
         }
     }
 }
@@ -140,6 +141,11 @@ impl EditBuffer {
         }
         state.version += 1;
         Edit::new(state.buffer.unshared_bytes(), &mut state.changes)
+    }
+
+    /// Says what each run that the holder marks takes in the log, where that is not the run itself.
+    pub fn set_run_log_bytes(&mut self, run_bytes: u32) {
+        self.run_bytes = run_bytes;
     }
 
     /// What has been changed since the last call.
@@ -287,7 +293,7 @@ impl Cache {
         dirty.changed_at.store(self.changes.fetch_add(1, Relaxed), Relaxed);
         let (runs_before, version_before) =
             if log.is_some() { (guard.changes.count(), guard.version) } else { (0, 0) };
-        Ok(Some(EditBuffer { guard, dirty, log: log.map(Rc::clone), runs_before, version_before }))
+        Ok(Some(EditBuffer { guard, dirty, log: log.map(Rc::clone), runs_before, version_before, run_bytes: RUN_LOG_BYTES }))
     }
 
     pub(super) fn copy_of(&self, buffer: &Buffer, pieces: &[Piece]) -> Result<Buffer, DeviceError> {

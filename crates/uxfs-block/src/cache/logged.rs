@@ -40,9 +40,14 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 pub struct EditLog {
     sequence: u64,
     touched: RefCell<Vec<ChangedBuffer>>,
-    /// Runs that were marked, and had not been in this checkpoint.
-    marked_runs: Cell<u64>,
+    /// Upper bound of what the changes take in the log.
+    logged_bytes: Cell<u64>,
 }
+
+/// What a run of 128 bytes takes in the log, with the header of its region.
+pub const RUN_LOG_BYTES: u32 = 140;
+/// What each piece of a buffer takes beside its runs.
+const PIECE_LOG_BYTES: u64 = 100;
 
 impl EditLog {
     /// Of a transaction in the checkpoint `sequence`, which is not 0.
@@ -60,18 +65,22 @@ impl EditLog {
         self.touched.borrow_mut()
     }
 
-    /// Runs of 128 bytes that were marked by this transaction first.
-    pub fn marked_runs(&self) -> u64 {
-        self.marked_runs.get()
+    /// The most that the changes of this transaction add to the log: what the checkpoint holds already is not counted.
+    pub fn logged_bytes(&self) -> u64 {
+        self.logged_bytes.get()
     }
 
-    pub(super) fn note(&self, dirty: &Arc<Dirty>, state: &mut DirtyState, runs_before: u32) {
-        let runs = state.changes.count();
-        self.marked_runs.set(self.marked_runs.get() + u64::from(runs.saturating_sub(runs_before)));
+    /// Takes note of what the holder of a buffer has changed. `run_bytes` is what each marked run takes.
+    #[inline]
+    pub(super) fn note(&self, dirty: &Arc<Dirty>, state: &mut DirtyState, runs_before: u32, run_bytes: u32) {
+        let runs = state.changes.count().saturating_sub(runs_before);
+        let mut bytes = self.logged_bytes.get() + u64::from(runs) * u64::from(run_bytes);
         if !state.is_pending {
             (state.is_pending, state.sequence) = (true, self.sequence);
+            bytes += PIECE_LOG_BYTES * dirty.pieces.len() as u64;
             self.touched.borrow_mut().push(ChangedBuffer(Arc::clone(dirty)));
         }
+        self.logged_bytes.set(bytes);
     }
 }
 

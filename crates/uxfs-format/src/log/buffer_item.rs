@@ -65,6 +65,13 @@ macro_rules! buffer_contents {
                 }
             }
 
+            /// The number in the log.
+            pub const fn raw(self) -> u16 {
+                match self {
+                    $( Self::$variant => $raw, )*
+                }
+            }
+
             /// For people.
             pub const fn name(self) -> &'static str {
                 match self {
@@ -73,6 +80,11 @@ macro_rules! buffer_contents {
             }
         }
     };
+}
+
+/// `flags` of a buffer's item.
+pub const fn buffer_flags(flags: BufferFlags, contents: BufferContents) -> u16 {
+    flags.bits() | contents.raw().wrapping_shl(CONTENTS_SHIFT)
 }
 
 buffer_contents! {

@@ -1,0 +1,288 @@
+//! Cutting a checkpoint off and writing it.
+
+use std::{
+    sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
+    time::Instant,
+};
+
+use parking_lot::MutexGuard;
+use uxfs_block::cache::{
+    Piece,
+    logged::{ChangedBuffer, LoggedChange},
+};
+use uxfs_format::{
+    fault::{Corruption, HeaderFault, Location, Structure},
+    log::free_extent::FreedExtent,
+    units::Lsn,
+};
+
+use super::{
+    IntentId, Journal, LogHead, Ticket, Writer,
+    items::{buffer, inode, intent},
+    pending::Pending,
+    records::{RecordWriter, room_blocks},
+};
+use crate::{
+    area::BLOCK,
+    error::{JournalError, Result},
+    metadata::sector_of_byte,
+};
+
+/// Blocks that may be put back among the free ones, now that their checkpoint is stable. Whoever does so ends the
+/// intent in the same transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreedExtents {
+    /// The intent that promises it.
+    pub intent: IntentId,
+    /// What became free.
+    pub extents: Vec<FreedExtent>,
+}
+
+/// What came of cutting a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cut {
+    /// Blocks to be put back.
+    pub freed: Vec<FreedExtents>,
+}
+
+impl Journal {
+    /// Writes the checkpoint that is being filled, and gives when it is stable. Where `wanted` is stable already by then,
+    /// because another thread wrote it while this one waited, there is nothing to do: all that wait share one write.
+    ///
+    /// `settle` brings into buffers what is only in memory; it runs while no transaction is under way.
+    ///
+    /// # Errors
+    /// The device failed, now or before; `settle` did.
+    #[doc(alias = "xlog_cil_push")]
+    pub fn checkpoint<E: From<JournalError>>(
+        &self,
+        wanted: Option<u64>,
+        settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Cut, E> {
+        let mut writer = self.writer.lock();
+        self.check()?;
+        if wanted.is_some_and(|wanted| self.stable.load(Acquire) >= wanted) {
+            return Ok(Cut::default());
+        }
+        let Some((sequence, pending)) = self.cut(&mut writer, settle)? else {
+            self.flush_if_needed()?;
+            return Ok(Cut::default());
+        };
+        let written = self.write_checkpoint(&mut writer, sequence, pending);
+        written.map_err(|error| {
+            self.shut_down(&error);
+            error.into()
+        })
+    }
+
+    /// Waits until checkpoint `sequence` is stable.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    #[doc(alias = "xfs_log_force_seq")]
+    pub fn force<E: From<JournalError>>(
+        &self,
+        sequence: u64,
+        settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Cut, E> {
+        let begun = Instant::now();
+        let cut = self.checkpoint(Some(sequence), settle);
+        let nanoseconds = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.counters.force_nanoseconds.fetch_add(nanoseconds, Relaxed);
+        self.counters.forces.fetch_add(1, Relaxed);
+        cut
+    }
+
+    /// Makes what was written outside the log durable, where no checkpoint does.
+    fn flush_if_needed(&self) -> Result<()> {
+        if self.needs_flush.swap(false, AcqRel)
+            && let Err(error) = self.cache.device().flush()
+        {
+            self.shut_down(&error);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Takes what has been filled so far; `None` where that is nothing.
+    fn cut<E: From<JournalError>>(
+        &self,
+        writer: &mut MutexGuard<'_, Writer>,
+        settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Option<(u64, Pending)>, E> {
+        let _alone = self.gate.write();
+        if let Err(error) = settle(self.ticket(None, 0)) {
+            self.shut_down(&"the group headers could not be settled");
+            return Err(error);
+        }
+        let pending = std::mem::take(&mut *self.pending.lock());
+        if pending.is_empty() {
+            return Ok(None);
+        }
+        let sequence = self.sequence.fetch_add(1, AcqRel);
+        self.active.lock().open(sequence, writer.head.lsn);
+        let in_flight = self.claimed_bytes.swap(0, AcqRel);
+        self.update_limit(writer, in_flight);
+        Ok(Some((sequence, pending)))
+    }
+
+    fn write_checkpoint(&self, writer: &mut Writer, sequence: u64, mut pending: Pending) -> Result<Cut> {
+        let began = writer.head.lsn;
+        let (tail, relog_before) = {
+            let active = self.active.lock();
+            let tail = active.tail().unwrap_or(began);
+            (tail, self.relog_before(&active, writer.head, tail))
+        };
+        writer.transaction = writer.transaction.wrapping_add(1).max(1);
+        let transaction = writer.transaction;
+        let device = self.cache.device().as_ref();
+        let mut records = RecordWriter::new(device, self.place, writer.head, tail, &mut writer.window);
+        records.begin(transaction);
+        let mut write = Write { journal: self, sequence, relog_before, relog_left: self.relog_bytes(), ordered: Vec::new() };
+        for changed in &pending.touched {
+            write.buffer(changed, &mut records)?;
+            records.write_if_full()?;
+        }
+        let freed = self.log_freed(&mut pending, &mut records);
+        pending.log_items(&mut records);
+        for (offset_bytes, length_bytes) in &pending.cancels {
+            buffer::log_cancel(Piece { offset_bytes: *offset_bytes, length_bytes: *length_bytes }, &mut records);
+        }
+        let ordered = write.ordered;
+        self.write_ordered(&ordered)?;
+        let needs_flush = self.needs_flush.swap(false, AcqRel) || !ordered.is_empty();
+        let (head, bytes) = records.commit(needs_flush)?;
+        writer.head = head;
+        writer.newest = began;
+        self.counters.checkpoints.fetch_add(1, Relaxed);
+        self.counters.log_bytes.fetch_add(bytes, Relaxed);
+        self.counters.buffers.fetch_add(pending.touched.len() as u64, Relaxed);
+        self.became_stable(sequence, &pending, &freed);
+        self.update_limit(writer, 0);
+        Ok(Cut { freed })
+    }
+
+    /// The freed blocks, as intents: sorted, neighbours as one.
+    fn log_freed(&self, pending: &mut Pending, records: &mut RecordWriter<'_>) -> Vec<FreedExtents> {
+        let mut freed = std::mem::take(&mut pending.freed);
+        freed.sort_unstable_by_key(|extent| extent.start_block.get());
+        freed.dedup_by(|next, last| {
+            let end = last.start_block.get() + u64::from(last.length_blocks.get());
+            let sum = last.length_blocks.get().checked_add(next.length_blocks.get());
+            let in_one_group =
+                next.start_block.get() >> self.geometry.ag_block_log == last.start_block.get() >> self.geometry.ag_block_log;
+            match sum {
+                Some(sum) if in_one_group && end == next.start_block.get() => {
+                    last.length_blocks = sum.into();
+                    true
+                }
+                _ => false,
+            }
+        });
+        let batches = freed.chunks(intent::MAX_EXTENTS).map(|extents| {
+            let id = self.next_intent.fetch_add(1, Relaxed);
+            records.region(&intent::free_extents(id, extents));
+            FreedExtents { intent: id, extents: extents.to_vec() }
+        });
+        batches.collect()
+    }
+
+    /// The checkpoint is in the log for good: what waited for that goes on.
+    fn became_stable(&self, sequence: u64, pending: &Pending, freed: &[FreedExtents]) {
+        let mut active = self.active.lock();
+        let mut open = self.open_intents.lock();
+        for id in pending.open_intents().chain(freed.iter().map(|freed| freed.intent)) {
+            active.enter(sequence);
+            open.insert(id, sequence);
+        }
+        for id in &pending.ended {
+            if let Some(holder) = open.remove(id) {
+                active.release(holder);
+            }
+        }
+        pending.releases.iter().for_each(|released| active.release(*released));
+        self.stable.store(sequence, Release);
+        active.release(sequence);
+    }
+
+    /// Buffers whose oldest changes are of a checkpoint before this one are logged again: those in the older half of
+    /// what the log holds.
+    fn relog_before(&self, active: &super::ActiveItems, head: LogHead, tail: Lsn) -> u64 {
+        let used = u64::from(self.place.blocks) - room_blocks(self.place.blocks, head.lsn, tail).min(self.place.blocks.into());
+        if used < u64::from(self.place.blocks) / 3 {
+            return 0;
+        }
+        let middle = u64::from(self.place.blocks) / 3;
+        let distance = |lsn: Lsn| u64::from(self.place.blocks) - room_blocks(self.place.blocks, head.lsn, lsn).min(self.place.blocks.into());
+        active.newest_where(|lsn| distance(lsn) > middle).map_or(0, |newest| newest + 1)
+    }
+
+    /// How much may be logged again in one checkpoint.
+    fn relog_bytes(&self) -> u64 {
+        u64::from(self.place.blocks) * BLOCK as u64 / 20
+    }
+
+    fn write_ordered(&self, ordered: &[ChangedBuffer]) -> Result<()> {
+        if ordered.is_empty() {
+            return Ok(());
+        }
+        let mut released = Vec::new();
+        self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
+        let mut active = self.active.lock();
+        released.iter().for_each(|sequence| active.release(*sequence));
+        Ok(())
+    }
+}
+
+/// One checkpoint on its way into records.
+struct Write<'j> {
+    journal: &'j Journal,
+    sequence: u64,
+    relog_before: u64,
+    relog_left: u64,
+    ordered: Vec<ChangedBuffer>,
+}
+
+impl Write<'_> {
+    fn buffer(&mut self, changed: &ChangedBuffer, records: &mut RecordWriter<'_>) -> Result<()> {
+        let Self { journal, sequence, ordered, .. } = self;
+        let relog_before = if self.relog_left > 0 { self.relog_before } else { 0 };
+        let mut bytes = 0;
+        let accounting = changed.take(*sequence, relog_before, |change| -> Result<()> {
+            bytes = u64::from(change.changes.count()) * 128;
+            let structure = buffer::structure_of(change.bytes, &journal.geometry);
+            let Some(structure) = structure else { return Err(unknown(change)) };
+            if buffer::is_ordered(structure) {
+                ordered.push(changed.clone());
+                return Ok(());
+            }
+            if structure == Structure::InodeCluster {
+                if let [piece] = change.pieces {
+                    inode::log_cluster(*piece, change.bytes, &change.changes, &journal.geometry, records);
+                }
+                return Ok(());
+            }
+            let contents = buffer::contents_of(structure).ok_or_else(|| unknown(change))?;
+            buffer::log_buffer(contents, change.pieces, change.bytes, &change.changes, records);
+            Ok(())
+        })?;
+        let mut active = journal.active.lock();
+        if let Some(entered) = accounting.entered {
+            active.enter(entered);
+        }
+        if let Some(released) = accounting.released {
+            active.release(released);
+            journal.counters.relogged.fetch_add(1, Relaxed);
+            self.relog_left = self.relog_left.saturating_sub(bytes);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn unknown(change: &LoggedChange<'_>) -> JournalError {
+    let found = change.bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+    let offset = change.pieces.first().map_or(0, |piece| piece.offset_bytes);
+    let location = Location::at_sector(sector_of_byte(offset));
+    Corruption::new(Structure::Superblock, location, HeaderFault::BadMagic { found, expected: 0 }).into()
+}

@@ -1,0 +1,101 @@
+//! Buffers on their way home, and the end of the log.
+
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use uxfs_block::cache::logged::LoggedWriteBack;
+use uxfs_format::{
+    edit::{DIRTY_RUN_BYTES, DirtyMap},
+    fault::{Corruption, Structure},
+    units::Lsn,
+};
+
+use super::{Journal, records::RecordWriter};
+use crate::{
+    error::{JournalError, Result},
+    metadata::{StructureSealer, seal_cluster},
+};
+
+impl Journal {
+    /// Writes home what is stable and has changes of checkpoint `first_at_most` or an older one (`u64::MAX` for all),
+    /// flushes, and lets the tail go on. Gives how many buffers had to stay because newer changes of theirs are not
+    /// stable.
+    ///
+    /// # Errors
+    /// The device failed, now or before; bytes that must not be written.
+    #[doc(alias = "xfsaild_push")]
+    pub fn write_home(&self, first_at_most: u64) -> Result<usize> {
+        self.check()?;
+        let _one = self.write_back.lock();
+        let mut released = Vec::new();
+        let which = LoggedWriteBack { stable: self.stable(), first_at_most };
+        let result = self.cache.write_back_logged(which, &self.sealer(), &mut released);
+        let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
+        let (written, left) = match (result, flushed) {
+            (Ok(counts), Ok(())) => counts,
+            (Err(error), _) => return Err(self.failed(error.into())),
+            (_, Err(error)) => return Err(self.failed(error.into())),
+        };
+        self.counters.buffers_home.fetch_add(written as u64, Relaxed);
+        {
+            let mut active = self.active.lock();
+            released.iter().for_each(|sequence| active.release(*sequence));
+        }
+        if let Some(writer) = self.writer.try_lock() {
+            self.update_limit(&writer, 0);
+        }
+        Ok(left)
+    }
+
+    /// Half of the checkpoints that hold the tail, counted from the oldest: what to write home to make room.
+    pub fn older_half(&self) -> u64 {
+        let (first, lsns) = self.active.lock().lsns();
+        first + (lsns.len() as u64) / 2
+    }
+
+    /// Says in the log that all is at home. Nothing may be changed from then on.
+    ///
+    /// # Errors
+    /// The device failed, now or before; something is not at home.
+    pub fn close(&self) -> Result<()> {
+        self.check()?;
+        let mut writer = self.writer.lock();
+        if self.active.lock().tail().is_some() {
+            return Err(self.failed(JournalError::ShutDown { cause: "the log is still needed".into() }));
+        }
+        let head = writer.head;
+        let needs_flush = self.needs_flush.swap(false, AcqRel);
+        let device = self.cache.device().as_ref();
+        let records = RecordWriter::new(device, self.place, head, head.lsn, &mut writer.window);
+        let written = records.unmount(needs_flush);
+        let (head, _) = written.map_err(|error| self.failed(error))?;
+        writer.head = head;
+        self.shut_down(&"it has been closed");
+        Ok(())
+    }
+
+    #[cold]
+    fn failed(&self, error: JournalError) -> JournalError {
+        self.shut_down(&error);
+        error
+    }
+
+    /// Stamps the number of the newest checkpoint in a buffer, and its checksum.
+    pub(super) fn sealer(
+        &self,
+    ) -> impl Fn(&mut [u8], u64, u64, &DirtyMap) -> std::result::Result<(), Box<Corruption>> + '_ {
+        let (first, lsns) = self.active.lock().lsns();
+        let geometry = &self.geometry;
+        move |bytes: &mut [u8], offset_bytes: u64, sequence: u64, changes: &DirtyMap| {
+            let index = sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
+            let lsn: Option<Lsn> = index.and_then(|index| lsns.get(index)).copied();
+            let sealer = StructureSealer { geometry, lsn };
+            if uxfs_format::seal::structure_of(bytes, geometry) == Some(Structure::InodeCluster) {
+                return seal_cluster(&sealer, bytes, offset_bytes, |inode| {
+                    let run = inode / DIRTY_RUN_BYTES;
+                    (run..run + 4).any(|run| changes.is_dirty(run))
+                });
+            }
+            uxfs_block::cache::BufferSealer::seal(&sealer, bytes, offset_bytes)
+        }
+    }
+}

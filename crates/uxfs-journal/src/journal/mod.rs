@@ -1,0 +1,326 @@
+//! Writing the journal: delayed logging.
+//!
+//! Transactions change buffers in the cache and commit; nothing is written yet. Later one *checkpoint* writes the changes
+//! of all of them, each buffer once, however often it was changed. A transaction is wholly in one checkpoint.
+//!
+//! ```text
+//! transactions ──▶ gate (shared) ──▶ buffers changed in place, lists of what changed
+//!                    │
+//!      cut: gate (exclusive), for a moment: the sequence number rises, the lists are taken
+//!                    ▼
+//! changed runs ──▶ records ──▶ flush ──▶ record that commits ──▶ flush ──▶ stable
+//!                                                                            │
+//!                       buffers go home in the order of the disk ◀───────────┤
+//!                       freed blocks may be used again           ◀───────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. **Whole.** All changes of a transaction are in one checkpoint: who changes anything holds the gate until it has
+//!    committed, and a cut needs the gate alone.
+//! 2. **Room.** Before a transaction changes anything, the log has room for the most that it may take beside all that
+//!    waits already; so a checkpoint can always be written, and nothing waits for room while it holds the gate.
+//! 3. **Log before home** (invariant 13 of the cache), and home before the tail moves: the tail is behind a buffer only
+//!    after its write was flushed.
+//! 4. **In order.** One checkpoint is written at a time, in the order of the cuts.
+//! 5. **Fails once.** The first error that leaves the log or a transaction half done shuts the journal down: later
+//!    transactions fail with its cause, reads go on.
+//!
+//! Locks, outer first: writer, gate, pending, active.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`ticket`] | what a transaction holds |
+//! | [`pending`] | the checkpoint that is being filled |
+//! | [`checkpoint`] | cutting and writing it |
+//! | [`home`] | write-back, the tail, closing |
+//! | [`items`] | what items look like in the log |
+//! | [`records`] | records, windows, flushes |
+//! | [`active`] | what holds the tail |
+
+pub mod active;
+pub mod checkpoint;
+mod home;
+pub mod items;
+mod pending;
+pub mod records;
+pub mod ticket;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+};
+
+use parking_lot::{Mutex, RwLock};
+use uxfs_block::cache::Cache;
+use uxfs_format::{
+    geometry::Geometry,
+    log::record::{MAX_RECORD_SIZE_BYTES, PAYLOAD_PER_HEADER_BYTES},
+    units::Lsn,
+};
+
+pub use self::{
+    checkpoint::{Cut, FreedExtents},
+    pending::IntentId,
+    ticket::Ticket,
+};
+use self::{
+    active::ActiveItems,
+    pending::Pending,
+    records::{LogHead, LogPlace, room_blocks},
+};
+use crate::{
+    area::{BLOCK, LogArea},
+    error::{JournalError, Result},
+};
+
+/// A checkpoint is begun to be written when it holds so much: more would not make hot buffers any rarer in the log.
+const MAX_CHECKPOINT_BYTES: u64 = 32 << 20;
+/// No checkpoint takes more than this part of the log, so that several can be on their way home.
+const CHECKPOINTS_IN_LOG: u64 = 5;
+
+/// How a journal writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalOptions {
+    /// Size of the buffers that records are built in: 32, 64, 128 or 256 KiB.
+    #[doc(alias = "logbsize")]
+    pub record_size_bytes: u32,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        Self { record_size_bytes: PAYLOAD_PER_HEADER_BYTES }
+    }
+}
+
+/// What the journal has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JournalCounters {
+    /// Transactions that committed.
+    pub transactions: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+    /// Bytes written to the log, headers and padding included.
+    pub log_bytes: u64,
+    /// Buffers in checkpoints.
+    pub buffers: u64,
+    /// Of these, buffers logged again because they held the tail.
+    pub relogged: u64,
+    /// Buffers written home.
+    pub buffers_home: u64,
+    /// Nanoseconds in which somebody waited for a checkpoint to be stable.
+    pub force_nanoseconds: u64,
+    /// Times that somebody waited so.
+    pub forces: u64,
+    /// Transactions that took more of the log than they had asked for.
+    pub overruns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    transactions: AtomicU64,
+    checkpoints: AtomicU64,
+    log_bytes: AtomicU64,
+    buffers: AtomicU64,
+    relogged: AtomicU64,
+    buffers_home: AtomicU64,
+    force_nanoseconds: AtomicU64,
+    forces: AtomicU64,
+    overruns: AtomicU64,
+}
+
+/// Where a journal goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogStart {
+    /// Where the next record begins.
+    pub head: Lsn,
+    /// Block of the newest record; all ones if there is none.
+    pub previous_block: u32,
+    /// Where replay began whose intents have not ended yet; `None` where nothing is left of it.
+    pub recovered_tail: Option<Lsn>,
+}
+
+/// The journal of a file system that is mounted for changes.
+#[doc(alias = "xlog")]
+#[derive(Debug)]
+pub struct Journal {
+    cache: Arc<Cache>,
+    geometry: Geometry,
+    place: LogPlace,
+    gate: RwLock<()>,
+    /// The checkpoint that is being filled.
+    sequence: AtomicU64,
+    /// The most that it may take in the log: what has committed, and what transactions under way may add.
+    claimed_bytes: AtomicU64,
+    /// What may be claimed.
+    limit_bytes: AtomicU64,
+    pending: Mutex<Pending>,
+    writer: Mutex<Writer>,
+    /// One thread writes home at a time.
+    write_back: Mutex<()>,
+    active: Mutex<ActiveItems>,
+    /// Intents without end, with the checkpoint that holds each.
+    open_intents: Mutex<HashMap<IntentId, u64>>,
+    next_intent: AtomicU64,
+    /// The newest checkpoint that is in the log for good.
+    stable: AtomicU64,
+    /// Something was written that the next checkpoint relies on, and not flushed.
+    needs_flush: AtomicBool,
+    failure: OnceLock<Arc<str>>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Writer {
+    head: LogHead,
+    /// Where the newest stable checkpoint began: the tail where nothing is active.
+    newest: Lsn,
+    window: Vec<u8>,
+    transaction: u32,
+}
+
+/// The checkpoint in which the intents of replay are, if there are any.
+pub const RECOVERED_SEQUENCE: u64 = 1;
+
+impl Journal {
+    /// Goes on writing a log at `start`.
+    ///
+    /// # Errors
+    /// The log is external, or its size cannot be.
+    pub fn open(cache: Arc<Cache>, geometry: Geometry, start: LogStart, options: JournalOptions) -> Result<Self> {
+        let area = LogArea::new(cache.device().as_ref(), &geometry)?;
+        let size = options.record_size_bytes.clamp(PAYLOAD_PER_HEADER_BYTES, MAX_RECORD_SIZE_BYTES);
+        let place = LogPlace {
+            start: area.start(),
+            blocks: area.blocks(),
+            uuid: area.uuid(),
+            buffer_size_bytes: size.next_power_of_two(),
+            unit_bytes: geometry.log_unit_bytes.max(BLOCK as u32),
+        };
+        let mut active = ActiveItems::new(RECOVERED_SEQUENCE);
+        if let Some(tail) = start.recovered_tail {
+            active.open(RECOVERED_SEQUENCE, tail);
+        }
+        let head = LogHead { lsn: start.head, previous_block: start.previous_block };
+        let journal = Self {
+            cache,
+            geometry,
+            place,
+            gate: RwLock::new(()),
+            sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
+            claimed_bytes: AtomicU64::new(0),
+            limit_bytes: AtomicU64::new(0),
+            pending: Mutex::default(),
+            writer: Mutex::new(Writer { head, newest: start.head, window: Vec::new(), transaction: random() }),
+            write_back: Mutex::new(()),
+            active: Mutex::new(active),
+            open_intents: Mutex::default(),
+            next_intent: AtomicU64::new(u64::from(random()) << 16),
+            stable: AtomicU64::new(RECOVERED_SEQUENCE),
+            needs_flush: AtomicBool::new(false),
+            failure: OnceLock::new(),
+            counters: Counters::default(),
+        };
+        journal.update_limit(&journal.writer.lock(), 0);
+        Ok(journal)
+    }
+
+    /// An intent that replay found without end. It holds the tail until [`Ticket::done`] says that it has ended, in a
+    /// checkpoint that is stable. Only for a journal that was opened with a recovered tail.
+    pub fn adopt_intent(&self, id: IntentId) {
+        self.active.lock().enter(RECOVERED_SEQUENCE);
+        self.open_intents.lock().insert(id, RECOVERED_SEQUENCE);
+    }
+
+    /// All that replay found is known: what it left in the log is held by [`adopt_intent`](Self::adopt_intent) alone.
+    pub fn recovered(&self) {
+        self.active.lock().release(RECOVERED_SEQUENCE);
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> JournalCounters {
+        let Counters {
+            transactions,
+            checkpoints,
+            log_bytes,
+            buffers,
+            relogged,
+            buffers_home,
+            force_nanoseconds,
+            forces,
+            overruns,
+        } = &self.counters;
+        JournalCounters {
+            transactions: transactions.load(Relaxed),
+            checkpoints: checkpoints.load(Relaxed),
+            log_bytes: log_bytes.load(Relaxed),
+            buffers: buffers.load(Relaxed),
+            relogged: relogged.load(Relaxed),
+            buffers_home: buffers_home.load(Relaxed),
+            force_nanoseconds: force_nanoseconds.load(Relaxed),
+            forces: forces.load(Relaxed),
+            overruns: overruns.load(Relaxed),
+        }
+    }
+
+    /// The checkpoint that is being filled.
+    pub fn sequence(&self) -> u64 {
+        self.sequence.load(Acquire)
+    }
+
+    /// The newest checkpoint that is in the log for good.
+    pub fn stable(&self) -> u64 {
+        self.stable.load(Acquire)
+    }
+
+    /// What went wrong first, if anything.
+    ///
+    /// # Errors
+    /// That.
+    pub fn check(&self) -> Result<()> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(cause) => Err(JournalError::ShutDown { cause: Arc::clone(cause) }),
+        }
+    }
+
+    /// Lets nothing be changed any more.
+    #[doc(alias = "xfs_force_shutdown")]
+    pub fn shut_down(&self, cause: &dyn std::fmt::Display) {
+        self.failure.get_or_init(|| cause.to_string().into());
+    }
+
+    /// Something was written that the next checkpoint relies on: it is flushed before that checkpoint commits.
+    pub fn depends_on_write(&self) {
+        self.needs_flush.store(true, Release);
+    }
+
+    /// Whether it is time to write the checkpoint that is being filled: it is large, or fills half of what the log
+    /// has left.
+    pub fn is_checkpoint_due(&self) -> bool {
+        self.claimed_bytes.load(Relaxed) > self.limit_bytes.load(Relaxed) / 2
+    }
+
+    /// What may be claimed by the checkpoint that is being filled while another of `in_flight_bytes` is written.
+    fn update_limit(&self, writer: &Writer, in_flight_bytes: u64) {
+        let tail = self.active.lock().tail().unwrap_or(writer.head.lsn);
+        let room = room_blocks(self.place.blocks, writer.head.lsn, tail) * BLOCK as u64;
+        let in_flight = self.place.blocks_for(in_flight_bytes) * BLOCK as u64;
+        let all = u64::from(self.place.blocks) * BLOCK as u64;
+        // A quarter is kept for buffers that are logged again, an eighth for headers and padding.
+        let free = room.saturating_sub(in_flight + 64 * 1024) / 8 * 5;
+        let limit = free.min(all / CHECKPOINTS_IN_LOG).min(MAX_CHECKPOINT_BYTES);
+        self.limit_bytes.store(limit, Release);
+    }
+}
+
+/// A number that the last mount is unlikely to have begun with.
+fn random() -> u32 {
+    use std::hash::{BuildHasher, RandomState};
+    (RandomState::new().hash_one(0_u8) as u32) | 1
+}

@@ -1,0 +1,155 @@
+//! What is written is what the reading half finds.
+
+use uxfs_block::engine::memory::MemoryDevice;
+use uxfs_format::log::transaction::TransactionHeader as Header;
+
+use super::*;
+use crate::{
+    area::LogArea,
+    recovery::{
+        find_head_tail::{LogState, examine_area},
+        read_records::RecordReader,
+        transactions::{TransactionAssembler, TransactionInfo, TransactionSink},
+    },
+};
+
+const BLOCKS: u32 = 4096;
+
+#[derive(Default)]
+struct Seen {
+    items: Vec<Vec<Vec<u8>>>,
+    announced: Vec<u32>,
+    commits: Vec<Lsn>,
+}
+
+impl TransactionSink for Seen {
+    fn begin(&mut self, _: &TransactionInfo, header: &Header) {
+        self.announced.push(header.region_count.get());
+    }
+
+    fn item(&mut self, _: &TransactionInfo, regions: &[&[u8]]) {
+        self.items.push(regions.iter().map(|region| region.to_vec()).collect());
+    }
+
+    fn commit(&mut self, transaction: &TransactionInfo) {
+        self.commits.push(transaction.start);
+    }
+}
+
+fn place(buffer_size_bytes: u32, unit_bytes: u32) -> LogPlace {
+    LogPlace { start: Sector::new(8), blocks: BLOCKS, uuid: Uuid([7; 16]), buffer_size_bytes, unit_bytes }
+}
+
+fn read_all(device: &MemoryDevice) -> (LogState, Seen) {
+    let area = LogArea::at(device, Sector::new(8), BLOCKS, Uuid([7; 16])).unwrap();
+    let state = examine_area(&area).unwrap();
+    let mut seen = Seen::default();
+    if let LogState::Dirty(log) = state {
+        let mut assembler = TransactionAssembler::new();
+        let mut reader = RecordReader::new(area, log.tail.block(), log.head.block());
+        while let Some(record) = reader.next_record() {
+            let record = record.unwrap();
+            for operation in record.operations() {
+                assembler.operation(&operation.unwrap(), record.header.lsn(), &mut seen).unwrap();
+            }
+        }
+        assert_eq!(assembler.open().count(), 0);
+    }
+    (state, seen)
+}
+
+/// An item of two regions: its head, and `length` bytes.
+fn item(seed: u32, length: usize) -> [Vec<u8>; 2] {
+    let body = (0..length as u32).map(|index| (index.wrapping_mul(31) ^ seed) as u8).collect();
+    let mut head = vec![0x3c, 0x12, 2, 0];
+    head.extend_from_slice(&seed.to_le_bytes());
+    [head, body]
+}
+
+fn checkpoint(
+    device: &MemoryDevice,
+    place: LogPlace,
+    head: LogHead,
+    tail: Lsn,
+    items: &[[Vec<u8>; 2]],
+) -> Result<LogHead> {
+    let mut window = Vec::new();
+    let mut writer = RecordWriter::new(device, place, head, tail, &mut window);
+    writer.begin(77);
+    for item in items {
+        item.iter().for_each(|region| writer.region(region));
+        writer.write_if_full()?;
+    }
+    Ok(writer.commit(true)?.0)
+}
+
+#[test]
+fn checkpoints_of_every_size_come_back() {
+    for (buffer, unit) in [(32 << 10, 512), (256 << 10, 512), (32 << 10, 4096), (256 << 10, 32 << 10), (64 << 10, 512)] {
+        let device = MemoryDevice::new(vec![0; (BLOCKS as usize + 8) * BLOCK]);
+        let place = place(buffer, unit);
+        let mut head = LogHead { lsn: Lsn::from_parts(1, 0), previous_block: u32::MAX };
+        for round in 0..60_u32 {
+            let lengths: Vec<usize> = match round % 5 {
+                0 => vec![4],
+                1 => vec![128; 40],
+                2 => vec![32 << 10, 4, 65536, 8],
+                3 => (1..200).map(|index| index * 4).collect(),
+                _ => vec![4096; 90],
+            };
+            let items: Vec<_> = lengths.iter().map(|length| item(round, *length)).collect();
+            let began = head.lsn;
+            head = checkpoint(&device, place, head, began, &items).unwrap();
+            assert!((head.lsn.block() * 512).is_multiple_of(unit));
+            let (state, seen) = read_all(&device);
+            assert_eq!(state.head(), Some(head.lsn), "round {round}");
+            assert_eq!(state.tail(), Some(began));
+            assert_eq!(seen.commits, [began]);
+            assert_eq!(seen.announced, [2 * items.len() as u32]);
+            assert!(seen.items.iter().zip(&items).all(|(seen, item)| seen[..] == item[..]), "round {round}");
+            assert_eq!(seen.items.len(), items.len());
+        }
+    }
+}
+
+#[test]
+fn large_checkpoints_go_through_several_windows() {
+    let device = MemoryDevice::new(vec![0; (BLOCKS as usize + 8) * BLOCK]);
+    let place = place(32 << 10, 512);
+    let head = LogHead { lsn: Lsn::from_parts(3, BLOCKS - 100), previous_block: 5 };
+    // Blocks ahead are of the cycle before, or of this one behind the end of the ring.
+    for block in 0..BLOCKS {
+        let cycle: u32 = if block < BLOCKS - 100 { 3 } else { 2 };
+        device.write(u64::from(8 + block) * 512, &cycle.to_be_bytes()).unwrap();
+    }
+    let items: Vec<_> = (0..380).map(|seed| item(seed, 4096)).collect();
+    let end = checkpoint(&device, place, head, head.lsn, &items).unwrap();
+    assert_eq!(end.lsn.cycle(), 4);
+    let (state, seen) = read_all(&device);
+    assert_eq!(state.head(), Some(end.lsn));
+    assert_eq!(seen.items.len(), items.len());
+    assert!(seen.items.iter().zip(&items).all(|(seen, item)| seen[..] == item[..]));
+}
+
+#[test]
+fn the_head_never_reaches_the_tail() {
+    let device = MemoryDevice::new(vec![0; (BLOCKS as usize + 8) * BLOCK]);
+    let items: Vec<_> = (0..100).map(|seed| item(seed, 4096)).collect();
+    let head = LogHead { lsn: Lsn::from_parts(2, 100), previous_block: 0 };
+    let tail = Lsn::from_parts(1, 500);
+    let error = checkpoint(&device, place(32 << 10, 512), head, tail, &items).unwrap_err();
+    assert!(matches!(error, JournalError::LogFull { room_blocks: 400, .. }), "{error}");
+}
+
+#[test]
+fn a_closed_log_is_clean() {
+    let device = MemoryDevice::new(vec![0; (BLOCKS as usize + 8) * BLOCK]);
+    let head = LogHead { lsn: Lsn::from_parts(1, 0), previous_block: u32::MAX };
+    let place = place(32 << 10, 512);
+    let head = checkpoint(&device, place, head, head.lsn, &[item(1, 100)]).unwrap();
+    let mut window = Vec::new();
+    let (end, _) = RecordWriter::new(&device, place, head, head.lsn, &mut window).unmount(true).unwrap();
+    let (state, _) = read_all(&device);
+    assert!(!state.is_dirty());
+    assert_eq!(state.head(), Some(end.lsn));
+}

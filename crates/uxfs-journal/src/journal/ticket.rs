@@ -1,0 +1,177 @@
+//! What a transaction holds of the journal.
+
+use std::{
+    rc::Rc,
+    sync::atomic::Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+use parking_lot::RwLockReadGuard;
+use uxfs_block::cache::{
+    Piece,
+    logged::{EditLog, Invalidated},
+};
+use uxfs_format::{
+    log::{free_extent::FreedExtent, item::ItemType},
+    units::{AgBlock, AgNumber},
+};
+
+use super::{
+    IntentId, Journal,
+    items::{inode, intent::Regions},
+    pending::TransactionItems,
+};
+use crate::error::Result;
+
+/// A place in the checkpoint that is being filled, and in the log for what it will hold. Dropped without a commit after
+/// something was changed, it shuts the journal down: the change has no way back.
+#[derive(Debug)]
+pub struct Ticket<'j> {
+    journal: &'j Journal,
+    /// None during a cut.
+    gate: Option<RwLockReadGuard<'j, ()>>,
+    edits: Rc<EditLog>,
+    items: TransactionItems,
+    reserved_bytes: u64,
+    is_committed: bool,
+}
+
+impl Journal {
+    /// A place for a transaction that takes at most `reserved_bytes` of the log; `None` where there is no room before a
+    /// checkpoint has been written, or buffers have gone home. Whoever asks holds no other ticket.
+    ///
+    /// # Errors
+    /// The journal has been shut down.
+    #[doc(alias = "xfs_log_reserve")]
+    pub fn begin(&self, reserved_bytes: u64) -> Result<Option<Ticket<'_>>> {
+        self.check()?;
+        let gate = self.gate.read();
+        let claimed = self.claimed_bytes.fetch_add(reserved_bytes, AcqRel) + reserved_bytes;
+        if claimed > self.limit_bytes.load(Acquire) {
+            self.claimed_bytes.fetch_sub(reserved_bytes, AcqRel);
+            return Ok(None);
+        }
+        Ok(Some(self.ticket(Some(gate), reserved_bytes)))
+    }
+
+    /// A place for what a cut itself has to change.
+    pub(super) fn ticket<'j>(
+        &'j self,
+        gate: Option<RwLockReadGuard<'j, ()>>,
+        reserved_bytes: u64,
+    ) -> Ticket<'j> {
+        Ticket {
+            journal: self,
+            gate,
+            edits: Rc::new(EditLog::new(self.sequence())),
+            items: TransactionItems::default(),
+            reserved_bytes,
+            is_committed: false,
+        }
+    }
+}
+
+impl<'j> Ticket<'j> {
+    /// The journal.
+    pub fn journal(&self) -> &'j Journal {
+        self.journal
+    }
+
+    /// To be handed along with each change of a buffer.
+    pub fn edits(&self) -> &Rc<EditLog> {
+        &self.edits
+    }
+
+    /// The checkpoint in which the changes are.
+    pub fn sequence(&self) -> u64 {
+        self.edits.sequence()
+    }
+
+    /// The most that the changes so far take in the log.
+    pub fn logged_bytes(&self) -> u64 {
+        self.edits.logged_bytes() + self.items.logged_bytes()
+    }
+
+    /// Whether a further step should be a transaction of its own, because this one has used half of what it asked for.
+    pub fn is_half_used(&self) -> bool {
+        self.logged_bytes() > self.reserved_bytes / 2
+    }
+
+    /// Metadata that has been freed: older changes of it must not be replayed.
+    pub fn cancel(&mut self, piece: Piece) {
+        self.items.cancel(piece);
+    }
+
+    /// New metadata, logged whole: should it have been freed in this checkpoint, that no longer matters.
+    pub fn created(&mut self, piece: Piece) {
+        self.items.created(piece);
+    }
+
+    /// A changed buffer is gone: what it held back is free when this transaction is stable.
+    pub fn invalidated(&mut self, invalidated: Invalidated) {
+        if let Some(sequence) = invalidated.hold {
+            self.journal.active.lock().enter(sequence);
+        }
+        self.items.releases.extend(invalidated.release.into_iter().chain(invalidated.hold));
+    }
+
+    /// New inodes have been written into these blocks.
+    pub fn inodes_created(&mut self, group: AgNumber, start: AgBlock, length_blocks: u32, generation: u32) {
+        let geometry = &self.journal.geometry;
+        self.items.item(vec![inode::log_create((group, start, length_blocks), generation, geometry)]);
+    }
+
+    /// Blocks that nobody owns any more: they become free after this transaction is stable, and an intent says so.
+    pub fn free(&mut self, extent: FreedExtent) {
+        self.items.freed.push(extent);
+    }
+
+    /// Work that is still to be done. `regions` makes the item from the intent's name.
+    pub fn intent(&mut self, regions: impl FnOnce(IntentId) -> Regions) -> IntentId {
+        let id = self.journal.next_intent.fetch_add(1, Relaxed);
+        self.items.intent(id, regions(id));
+        id
+    }
+
+    /// The work of an intent has been done in this transaction. `kind` is that of the end; ends of freed extents repeat
+    /// them.
+    pub fn done(&mut self, kind: ItemType, id: IntentId, extents: &[FreedExtent]) {
+        self.items.done(kind, id, extents);
+    }
+
+    /// Hands everything to the checkpoint.
+    pub fn commit(mut self) {
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.is_committed = true;
+        let used = self.logged_bytes();
+        let claimed = &self.journal.claimed_bytes;
+        if used > self.reserved_bytes {
+            if self.gate.is_some() {
+                self.journal.counters.overruns.fetch_add(1, Relaxed);
+            }
+            claimed.fetch_add(used - self.reserved_bytes, AcqRel);
+        } else {
+            claimed.fetch_sub(self.reserved_bytes - used, AcqRel);
+        }
+        if used > 0 || !self.items.is_empty() {
+            let mut touched = self.edits.touched();
+            self.journal.pending.lock().add(&mut self.items, &mut touched);
+            self.journal.counters.transactions.fetch_add(1, Relaxed);
+        }
+        self.gate = None;
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        if self.is_committed {
+            return;
+        }
+        if self.logged_bytes() > 0 || !self.items.is_empty() || !self.edits.touched().is_empty() {
+            self.journal.shut_down(&"a change was left half done");
+        }
+        self.finish();
+    }
+}
