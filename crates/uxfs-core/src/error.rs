@@ -91,6 +91,12 @@ pub enum OperationError {
     /// EROFS: not mounted for changes.
     #[error("the file system is not mounted for changes")]
     ReadOnly,
+    /// No operation of this kind fits the log.
+    #[error("the log is too small for what is to be done")]
+    LogTooSmall,
+    /// EAGAIN: the system gives no thread.
+    #[error("a thread could not be started")]
+    NoThread,
     /// ENOSPC.
     #[error("no space left on the file system")]
     NoSpace,

@@ -30,6 +30,20 @@ pub struct MountOptions {
     pub clock: Clock,
     /// Take an image that says that it is not finished, to finish it: [`FileSystem::close`] then says so.
     pub is_unfinished: bool,
+    /// How changes go through the log.
+    pub log: LogOptions,
+}
+
+/// How changes go through the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogOptions {
+    /// Every step of every transaction is a checkpoint of its own.
+    pub is_immediate: bool,
+    /// Size of the buffers that records are built in: 32, 64, 128 or 256 KiB; 0 for 32 KiB.
+    #[doc(alias = "logbsize")]
+    pub record_size_bytes: u32,
+    /// A thread writes checkpoints while others go on; else those do who find that it is time.
+    pub has_background: bool,
 }
 
 /// Where the generations of new inodes come from. They tell apart the successive files that have one number.

@@ -150,6 +150,38 @@ impl<'a> Edit<'a> {
         }
     }
 
+    /// Puts `bytes` at `offset_bytes`, marking only runs in which something differs. Does nothing where they do not fit.
+    pub fn update(&mut self, offset_bytes: usize, bytes: &[u8]) {
+        let Some(end) = offset_bytes.checked_add(bytes.len()).filter(|end| *end <= self.bytes.len()) else {
+            return;
+        };
+        let run = to_usize(DIRTY_RUN_BYTES);
+        let (mut at, mut rest) = (offset_bytes, bytes);
+        while at < end {
+            let to_next_run = run.saturating_sub(at.checked_rem(run).unwrap_or(0));
+            let (now, later) = rest.split_at(to_next_run.min(rest.len()));
+            let next = at.saturating_add(now.len());
+            if self.bytes.get(at..next).is_some_and(|old| old != now) {
+                self.put(at, now);
+            }
+            (at, rest) = (next, later);
+        }
+    }
+
+    /// Bytes to be changed that are not marked: their caller [`mark`](Self::mark)s something that stands for them. Empty
+    /// where they do not lie within.
+    #[inline]
+    pub fn unmarked(&mut self, offset_bytes: usize, length_bytes: usize) -> &mut [u8] {
+        let end = offset_bytes.saturating_add(length_bytes);
+        self.bytes.get_mut(offset_bytes..end).unwrap_or_default()
+    }
+
+    /// Marks the run that a byte is in.
+    #[inline]
+    pub fn mark(&mut self, offset_bytes: usize) {
+        self.dirty.mark(offset(offset_bytes), 1);
+    }
+
     /// Puts a structure at `offset_bytes`.
     #[inline]
     pub fn put_value<T: IntoBytes + Immutable>(&mut self, offset_bytes: usize, value: &T) {

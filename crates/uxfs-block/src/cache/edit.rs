@@ -274,11 +274,7 @@ impl Cache {
     }
 
     /// Locks a changed buffer and makes its bytes the holder's own. `None` where it has left the table meanwhile.
-    fn lock(
-        &self,
-        dirty: Arc<Dirty>,
-        log: Option<&Rc<EditLog>>,
-    ) -> Result<Option<EditBuffer>, DeviceError> {
+    fn lock(&self, dirty: Arc<Dirty>, log: Option<&Rc<EditLog>>) -> Result<Option<EditBuffer>, DeviceError> {
         let mut guard = Mutex::lock_arc(&dirty.state);
         if guard.is_gone {
             return Ok(None);
@@ -293,7 +289,14 @@ impl Cache {
         dirty.changed_at.store(self.changes.fetch_add(1, Relaxed), Relaxed);
         let (runs_before, version_before) =
             if log.is_some() { (guard.changes.count(), guard.version) } else { (0, 0) };
-        Ok(Some(EditBuffer { guard, dirty, log: log.map(Rc::clone), runs_before, version_before, run_bytes: RUN_LOG_BYTES }))
+        Ok(Some(EditBuffer {
+            guard,
+            dirty,
+            log: log.map(Rc::clone),
+            runs_before,
+            version_before,
+            run_bytes: RUN_LOG_BYTES,
+        }))
     }
 
     pub(super) fn copy_of(&self, buffer: &Buffer, pieces: &[Piece]) -> Result<Buffer, DeviceError> {

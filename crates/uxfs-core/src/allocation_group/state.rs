@@ -13,7 +13,7 @@ use uxfs_format::{
     units::AgNumber,
 };
 use uxfs_journal::transaction::TransactionBuffers;
-use zerocopy::big_endian::U32;
+use zerocopy::{IntoBytes, big_endian::U32};
 
 use super::{
     free_space::{free_list::FreeListNeeds, reservation::Reservation},
@@ -36,6 +36,8 @@ pub struct GroupState {
     pub(crate) current_chunk: Option<CurrentChunk>,
     /// What the tree of owners is still to be told.
     pub(crate) waiting_owners: WaitingOwners,
+    /// Whether the next cut knows that it has changed.
+    pub(crate) is_listed: bool,
 }
 
 /// What is read from the group's header sectors.
@@ -62,7 +64,7 @@ impl GroupState {
     /// Of a group whose headers have not been read.
     pub fn new(group: AgNumber) -> Self {
         let waiting_owners = WaitingOwners::default();
-        Self { group, headers: None, current_chunk: None, waiting_owners }
+        Self { group, headers: None, current_chunk: None, waiting_owners, is_listed: false }
     }
 
     /// Which group it is.
@@ -73,6 +75,14 @@ impl GroupState {
     /// Whether the headers have been read.
     pub fn is_loaded(&self) -> bool {
         self.headers.is_some()
+    }
+
+    /// Whether anything of it is only in memory.
+    pub(crate) fn needs_settling(&self) -> bool {
+        let are_dirty = |headers: &Headers| headers.is_free_space_dirty || headers.is_inodes_dirty;
+        self.headers.as_deref().is_some_and(are_dirty)
+            || self.current_chunk.as_ref().is_some_and(|current| current.is_dirty)
+            || !self.waiting_owners.is_empty()
     }
 
     /// Reads the headers.
@@ -162,17 +172,14 @@ impl GroupState {
             |index| geometry.sector_of_group_header(self.group, index).ok_or(OperationError::NoSuchGroup);
         if headers.is_free_space_dirty {
             let mut buffer = buffers.edit(Structure::FreeSpaceHeader, sector(1)?, length_bytes)?;
-            buffer.edit().put_value(0, &headers.free_space);
+            buffer.edit().update(0, headers.free_space.as_bytes());
             let mut buffer = buffers.edit(Structure::FreeList, sector(3)?, length_bytes)?;
-            let mut edit = buffer.edit();
-            for (index, slot) in headers.free_list.iter().enumerate() {
-                edit.put_value(HEADER_SIZE_BYTES as usize + index * 4, slot);
-            }
+            buffer.edit().update(HEADER_SIZE_BYTES as usize, headers.free_list.as_bytes());
             headers.is_free_space_dirty = false;
         }
         if headers.is_inodes_dirty {
             let mut buffer = buffers.edit(Structure::InodeHeader, sector(2)?, length_bytes)?;
-            buffer.edit().put_value(0, &headers.inodes);
+            buffer.edit().update(0, headers.inodes.as_bytes());
             headers.is_inodes_dirty = false;
         }
         Ok(())

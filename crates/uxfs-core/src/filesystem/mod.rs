@@ -1,5 +1,7 @@
 //! The file system object. Everything is reached through `&FileSystem`, from as many threads as the caller has.
 
+mod background;
+mod logged;
 mod sources;
 mod writing;
 

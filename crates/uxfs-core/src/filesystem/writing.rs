@@ -7,14 +7,19 @@ use std::sync::{
 
 use parking_lot::Mutex;
 use uxfs_block::{cache::WriteBack, device::BlockDevice};
-use uxfs_format::{fault::Structure, units::AgNumber, units::Sector};
+use uxfs_format::{
+    fault::Structure,
+    geometry::Geometry,
+    superblock::Superblock,
+    units::{AgNumber, Sector},
+};
 use uxfs_journal::{
     metadata::StructureSealer,
     transaction::{Mode, TransactionBuffers},
 };
 use zerocopy::big_endian::U64;
 
-use super::{FileSystem, sources::RandomNumbers};
+use super::{FileSystem, logged::Logged, sources::RandomNumbers};
 use crate::{
     allocation_group::state::GroupState,
     error::{OperationError, Result},
@@ -33,6 +38,28 @@ pub(super) struct Writing {
     /// Group of the next directory.
     directory_rotor: AtomicU32,
     pub(super) random: RandomNumbers,
+    /// In logged mode.
+    pub(super) logged: Option<Logged>,
+}
+
+impl Writing {
+    pub fn new(mode: Mode, geometry: &Geometry, superblock: &Superblock) -> Self {
+        let groups = geometry.groups().map(|group| Arc::new(Mutex::new(GroupState::new(group)))).collect();
+        let counters = Counters {
+            inodes: AtomicI64::new(superblock.inode_count.get().cast_signed()),
+            free_inodes: AtomicI64::new(superblock.free_inodes.get().cast_signed()),
+            free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
+        };
+        Self {
+            mode,
+            groups,
+            group_rotor: AtomicU32::new(0),
+            directory_rotor: AtomicU32::new(0),
+            counters,
+            random: RandomNumbers::new(),
+            logged: None,
+        }
+    }
 }
 
 /// The superblock's counters as they are now.
@@ -53,23 +80,7 @@ impl FileSystem {
             return Err(OperationError::ReadOnly.into());
         }
         let mut file_system = Self::mount(device, options)?;
-        let groups = file_system.geometry.groups();
-        let groups = groups.map(|group| Arc::new(Mutex::new(GroupState::new(group)))).collect();
-        let superblock = &file_system.superblock;
-        let counters = Counters {
-            inodes: AtomicI64::new(superblock.inode_count.get().cast_signed()),
-            free_inodes: AtomicI64::new(superblock.free_inodes.get().cast_signed()),
-            free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
-        };
-        let rotor = || AtomicU32::new(0);
-        file_system.writing = Some(Writing {
-            mode: Mode::Bulk,
-            groups,
-            group_rotor: rotor(),
-            directory_rotor: rotor(),
-            counters,
-            random: RandomNumbers::new(),
-        });
+        file_system.writing = Some(Writing::new(Mode::Bulk, &file_system.geometry, &file_system.superblock));
         Ok(file_system)
     }
 
@@ -109,6 +120,17 @@ impl FileSystem {
         state.ok_or_else(|| OperationError::NoSuchGroup.into())
     }
 
+    /// The superblock's counters as they are now.
+    pub(crate) fn counter_values(&self) -> CounterChanges {
+        let Some(Writing { counters, .. }) = &self.writing else { return CounterChanges::default() };
+        let value = |counter: &AtomicI64| counter.load(Relaxed).max(0);
+        CounterChanges {
+            inodes: value(&counters.inodes),
+            free_inodes: value(&counters.free_inodes),
+            free_blocks: value(&counters.free_blocks),
+        }
+    }
+
     pub(crate) fn apply_counters(&self, changes: CounterChanges) {
         let Some(writing) = &self.writing else { return };
         let counters = &writing.counters;
@@ -137,24 +159,25 @@ impl FileSystem {
         for group in self.geometry.groups() {
             // A group that nobody has touched is left alone.
             if self.group_state(group)?.lock().is_loaded() {
-                let mut group = transaction.group(group)?;
-                group.store_current_chunk()?;
-                group.settle_owners()?;
+                transaction.group(group)?.settle()?;
             }
         }
         transaction.commit()
     }
 
     /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
-    /// counters, each behind a flush.
+    /// counters, each behind a flush. In logged mode the log is closed in good order; nothing can be changed any more.
     ///
     /// # Errors
     /// The device failed; bytes that must not be written. The image is then unfinished.
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
         self.inactivate_pending()?;
+        if writing.mode.is_logged() {
+            return self.close_logged();
+        }
         self.settle_groups()?;
-        let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode);
+        let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode, None);
         for group in &writing.groups {
             group.lock().store(&mut buffers)?;
         }

@@ -194,7 +194,12 @@ impl Transaction<'_> {
                 core.number.set(number.get() + u64::from(index));
                 edit.put_value((index << geometry.inode_log) as usize, &core);
             }
+            // Replay makes them anew from one item: see below.
+            let _ = buffer.take_changes();
             block = AgBlock::new(first.get() + length_blocks);
+        }
+        if let Some(ticket) = self.buffers().ticket() {
+            ticket.inodes_created(group, place.start, place.length_blocks, generation);
         }
         Ok(())
     }

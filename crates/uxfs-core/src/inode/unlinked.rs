@@ -11,6 +11,7 @@ use uxfs_format::{
     inode::{InodeCore, core::CHECKSUM_OFFSET_BYTES},
     units::{AgInode, AgNumber, InodeNumber},
 };
+use uxfs_journal::journal::items::inode::InodeChange;
 use zerocopy::big_endian::U32;
 
 use super::edit::next_unlinked_of;
@@ -118,7 +119,8 @@ impl Transaction<'_> {
         let mut buffer =
             self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let mut edit = buffer.edit();
-        let bytes = edit.range(cluster.offset_bytes, geometry.inode_size());
+        edit.mark(cluster.offset_bytes + InodeChange::NextUnlinked.offset_bytes() as usize);
+        let bytes = edit.unmarked(cluster.offset_bytes, geometry.inode_size());
         if let Some(field) = next_unlinked_of(bytes) {
             *field = next.get().to_be_bytes();
         }

@@ -16,15 +16,20 @@
 //! 3. An inode is changed only by who holds its [`EditInode`](crate::inode::edit::EditInode); it becomes visible to
 //!    others by [`Transaction::store_inode`].
 //! 4. After an error the file system object is not to be changed any more: what was done so far has no way back. In
-//!    bulk mode the image is then abandoned, and says itself that it is unfinished.
+//!    bulk mode the image is then abandoned, and says itself that it is unfinished; in logged mode the journal is shut
+//!    down, and what was committed before is as safe as before.
 
 pub mod allocate;
+mod commit;
 pub mod deferred;
 pub mod reservation;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::AgNumber;
-use uxfs_journal::transaction::TransactionBuffers;
+use uxfs_journal::{
+    journal::Ticket,
+    transaction::{Mode, TransactionBuffers},
+};
 
 use self::{deferred::queue::DeferredWork, reservation::Operation};
 use crate::{
@@ -54,6 +59,10 @@ pub struct Transaction<'fs> {
     groups: Vec<ArcMutexGuard<RawMutex, GroupState>>,
     counters: CounterChanges,
     deferred: DeferredWork,
+    /// Blocks that it may still take.
+    reserved_blocks: u64,
+    /// The most that each of its steps takes of the log.
+    log_bytes: u64,
 }
 
 /// A group that a transaction holds, with what is needed to change it.
@@ -72,15 +81,22 @@ pub struct GroupEdit<'t, 'fs> {
 }
 
 impl<'fs> Transaction<'fs> {
-    /// Begins with nothing changed.
+    /// Begins with nothing changed: in bulk mode, where one transaction may do everything.
     ///
     /// # Errors
     /// The file system is not mounted for changes.
     pub fn begin(file_system: &'fs FileSystem) -> Result<Self> {
-        let mode = file_system.mode().ok_or(OperationError::ReadOnly)?;
-        let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode);
-        let (groups, counters) = (Vec::new(), CounterChanges::default());
-        Ok(Self { file_system, buffers, groups, counters, deferred: DeferredWork::default() })
+        match file_system.mode() {
+            None => Err(OperationError::ReadOnly.into()),
+            Some(Mode::Bulk) => Ok(Self::new(file_system, Mode::Bulk, None)),
+            Some(_) => Self::begin_for(file_system, Operation::Release),
+        }
+    }
+
+    fn new(file_system: &'fs FileSystem, mode: Mode, ticket: Option<Ticket<'fs>>) -> Self {
+        let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode, ticket);
+        let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
+        Self { file_system, buffers, groups, counters, deferred, reserved_blocks: 0, log_bytes: 0 }
     }
 
     /// Begins for one operation, once there is room for all that it may take. Whoever changes inodes has locked them
@@ -89,11 +105,16 @@ impl<'fs> Transaction<'fs> {
     /// # Errors
     /// [`OperationError::NoSpace`], with nothing changed; the file system is not mounted for changes, or no longer.
     pub fn begin_for(file_system: &'fs FileSystem, operation: Operation) -> Result<Self> {
-        let blocks = operation.blocks(file_system.geometry());
-        if blocks > 0 && file_system.free_blocks() < blocks {
-            return Err(OperationError::NoSpace.into());
+        let mode = file_system.mode().ok_or(OperationError::ReadOnly)?;
+        let geometry = file_system.geometry();
+        let (blocks, log_bytes) = (operation.blocks(geometry), operation.log_bytes(geometry));
+        file_system.reserve_blocks(blocks)?;
+        let mut transaction = Self::new(file_system, mode, None);
+        (transaction.reserved_blocks, transaction.log_bytes) = (blocks, log_bytes);
+        if let Some(ticket) = file_system.begin_ticket(log_bytes)? {
+            transaction.buffers.set_ticket(ticket);
         }
-        Self::begin(file_system)
+        Ok(transaction)
     }
 
     /// The file system.
@@ -157,18 +178,6 @@ impl<'fs> Transaction<'fs> {
     /// Gives back the groups behind the first `held`, in which nothing has been changed.
     pub(crate) fn give_back_untouched(&mut self, held: usize) {
         self.groups.truncate(held);
-    }
-
-    /// Ends one step: runs deferred work, puts counters where they belong, gives the groups back. What is left of the
-    /// transaction can be used for the next step or operation.
-    ///
-    /// # Errors
-    /// Damage; the device; no space.
-    pub fn commit(&mut self) -> Result<()> {
-        self.finish_deferred()?;
-        self.groups.clear();
-        self.file_system.apply_counters(std::mem::take(&mut self.counters));
-        self.file_system.write_back_if_crowded()
     }
 }
 

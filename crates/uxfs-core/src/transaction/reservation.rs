@@ -62,4 +62,14 @@ impl Operation {
             Self::Remap => 2 * extent_map,
         }
     }
+
+    /// The most that it takes of the log, in one step.
+    pub fn log_bytes(self, geometry: &Geometry) -> u64 {
+        let blocks = self.blocks(geometry).clamp(16, 64);
+        let value = match self {
+            Self::SetXattr { value_bytes } => u64::from(value_bytes),
+            _ => 0,
+        };
+        blocks * u64::from(geometry.block_size_bytes) + 64 * 1024 + value
+    }
 }

@@ -138,7 +138,13 @@ impl Journal {
         let device = self.cache.device().as_ref();
         let mut records = RecordWriter::new(device, self.place, writer.head, tail, &mut writer.window);
         records.begin(transaction);
-        let mut write = Write { journal: self, sequence, relog_before, relog_left: self.relog_bytes(), ordered: Vec::new() };
+        let mut write = Write {
+            journal: self,
+            sequence,
+            relog_before,
+            relog_left: self.relog_bytes(),
+            ordered: Vec::new(),
+        };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
             records.write_if_full()?;
@@ -146,7 +152,10 @@ impl Journal {
         let freed = self.log_freed(&mut pending, &mut records);
         pending.log_items(&mut records);
         for (offset_bytes, length_bytes) in &pending.cancels {
-            buffer::log_cancel(Piece { offset_bytes: *offset_bytes, length_bytes: *length_bytes }, &mut records);
+            buffer::log_cancel(
+                Piece { offset_bytes: *offset_bytes, length_bytes: *length_bytes },
+                &mut records,
+            );
         }
         let ordered = write.ordered;
         self.write_ordered(&ordered)?;
@@ -169,8 +178,8 @@ impl Journal {
         freed.dedup_by(|next, last| {
             let end = last.start_block.get() + u64::from(last.length_blocks.get());
             let sum = last.length_blocks.get().checked_add(next.length_blocks.get());
-            let in_one_group =
-                next.start_block.get() >> self.geometry.ag_block_log == last.start_block.get() >> self.geometry.ag_block_log;
+            let in_one_group = next.start_block.get() >> self.geometry.ag_block_log
+                == last.start_block.get() >> self.geometry.ag_block_log;
             match sum {
                 Some(sum) if in_one_group && end == next.start_block.get() => {
                     last.length_blocks = sum.into();
@@ -208,12 +217,16 @@ impl Journal {
     /// Buffers whose oldest changes are of a checkpoint before this one are logged again: those in the older half of
     /// what the log holds.
     fn relog_before(&self, active: &super::ActiveItems, head: LogHead, tail: Lsn) -> u64 {
-        let used = u64::from(self.place.blocks) - room_blocks(self.place.blocks, head.lsn, tail).min(self.place.blocks.into());
+        let used = u64::from(self.place.blocks)
+            - room_blocks(self.place.blocks, head.lsn, tail).min(self.place.blocks.into());
         if used < u64::from(self.place.blocks) / 3 {
             return 0;
         }
         let middle = u64::from(self.place.blocks) / 3;
-        let distance = |lsn: Lsn| u64::from(self.place.blocks) - room_blocks(self.place.blocks, head.lsn, lsn).min(self.place.blocks.into());
+        let distance = |lsn: Lsn| {
+            u64::from(self.place.blocks)
+                - room_blocks(self.place.blocks, head.lsn, lsn).min(self.place.blocks.into())
+        };
         active.newest_where(|lsn| distance(lsn) > middle).map_or(0, |newest| newest + 1)
     }
 

@@ -64,15 +64,15 @@ use uxfs_format::{
     units::Lsn,
 };
 
-pub use self::{
-    checkpoint::{Cut, FreedExtents},
-    pending::IntentId,
-    ticket::Ticket,
-};
 use self::{
     active::ActiveItems,
     pending::Pending,
     records::{LogHead, LogPlace, room_blocks},
+};
+pub use self::{
+    checkpoint::{Cut, FreedExtents},
+    pending::IntentId,
+    ticket::Ticket,
 };
 use crate::{
     area::{BLOCK, LogArea},
@@ -192,7 +192,12 @@ impl Journal {
     ///
     /// # Errors
     /// The log is external, or its size cannot be.
-    pub fn open(cache: Arc<Cache>, geometry: Geometry, start: LogStart, options: JournalOptions) -> Result<Self> {
+    pub fn open(
+        cache: Arc<Cache>,
+        geometry: Geometry,
+        start: LogStart,
+        options: JournalOptions,
+    ) -> Result<Self> {
         let area = LogArea::new(cache.device().as_ref(), &geometry)?;
         let size = options.record_size_bytes.clamp(PAYLOAD_PER_HEADER_BYTES, MAX_RECORD_SIZE_BYTES);
         let place = LogPlace {
@@ -216,7 +221,12 @@ impl Journal {
             claimed_bytes: AtomicU64::new(0),
             limit_bytes: AtomicU64::new(0),
             pending: Mutex::default(),
-            writer: Mutex::new(Writer { head, newest: start.head, window: Vec::new(), transaction: random() }),
+            writer: Mutex::new(Writer {
+                head,
+                newest: start.head,
+                window: Vec::new(),
+                transaction: random(),
+            }),
             write_back: Mutex::new(()),
             active: Mutex::new(active),
             open_intents: Mutex::default(),
@@ -304,6 +314,13 @@ impl Journal {
     /// has left.
     pub fn is_checkpoint_due(&self) -> bool {
         self.claimed_bytes.load(Relaxed) > self.limit_bytes.load(Relaxed) / 2
+    }
+
+    /// Whether half of the log is in use.
+    pub fn is_half_full(&self) -> bool {
+        let Some(writer) = self.writer.try_lock() else { return false };
+        let tail = self.active.lock().tail().unwrap_or(writer.head.lsn);
+        room_blocks(self.place.blocks, writer.head.lsn, tail) < u64::from(self.place.blocks) / 2
     }
 
     /// What may be claimed by the checkpoint that is being filled while another of `in_flight_bytes` is written.

@@ -124,6 +124,10 @@ impl TransactionItems {
         self.bytes + 80 * self.freed.len() as u64
     }
 
+    pub fn claim(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
     pub fn item(&mut self, regions: intent::Regions) {
         self.count(&regions);
         self.items.push(Change::Item(regions));

@@ -11,9 +11,12 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     field_table::OnDisk,
     log::{
-        operation::{CLIENT_LOG, CLIENT_TRANSACTION, OperationFlags, OperationHeader, UNMOUNT_MAGIC, UnmountRecord},
+        operation::{
+            CLIENT_LOG, CLIENT_TRANSACTION, OperationFlags, OperationHeader, UNMOUNT_MAGIC, UnmountRecord,
+        },
         record::{
-            FORMAT_LITTLE_ENDIAN, MAGIC, PAYLOAD_PER_HEADER_BYTES, RecordHeader, next_cycle, seal, stamp_payload,
+            FORMAT_LITTLE_ENDIAN, MAGIC, PAYLOAD_PER_HEADER_BYTES, RecordHeader, next_cycle, seal,
+            stamp_payload,
         },
         transaction::{self, TransactionHeader},
     },
@@ -55,7 +58,9 @@ impl LogPlace {
     /// The most blocks that operations of `bytes` bytes take, cut into records.
     pub fn blocks_for(&self, bytes: u64) -> u64 {
         let headers = u64::from(self.header_blocks()) * BLOCK as u64;
-        let room = u64::from(self.buffer_size_bytes).saturating_sub(headers + OPERATION_BYTES as u64 + 4).max(BLOCK as u64);
+        let room = u64::from(self.buffer_size_bytes)
+            .saturating_sub(headers + OPERATION_BYTES as u64 + 4)
+            .max(BLOCK as u64);
         let records = bytes / room + 1;
         (bytes + records * (headers + 32 + u64::from(self.unit_bytes))).div_ceil(BLOCK as u64)
     }
@@ -154,7 +159,9 @@ impl<'w> RecordWriter<'w> {
     /// The device failed; the log is full.
     pub fn write_if_full(&mut self) -> Result<()> {
         // The last record goes on being built: it moves to the front.
-        if self.window.len() < WINDOW_BYTES - 2 * self.place.buffer_size_bytes as usize || self.records.len() < 2 {
+        if self.window.len() < WINDOW_BYTES - 2 * self.place.buffer_size_bytes as usize
+            || self.records.len() < 2
+        {
             return Ok(());
         }
         let Some(last) = self.records.pop() else { return Ok(()) };

@@ -85,7 +85,9 @@ fn checkpoint(
 
 #[test]
 fn checkpoints_of_every_size_come_back() {
-    for (buffer, unit) in [(32 << 10, 512), (256 << 10, 512), (32 << 10, 4096), (256 << 10, 32 << 10), (64 << 10, 512)] {
+    for (buffer, unit) in
+        [(32 << 10, 512), (256 << 10, 512), (32 << 10, 4096), (256 << 10, 32 << 10), (64 << 10, 512)]
+    {
         let device = MemoryDevice::new(vec![0; (BLOCKS as usize + 8) * BLOCK]);
         let place = place(buffer, unit);
         let mut head = LogHead { lsn: Lsn::from_parts(1, 0), previous_block: u32::MAX };

@@ -96,6 +96,11 @@ impl<'j> Ticket<'j> {
         self.logged_bytes() > self.reserved_bytes / 2
     }
 
+    /// A cut will log so much more on account of what this transaction did.
+    pub fn claim(&mut self, bytes: u64) {
+        self.items.claim(bytes);
+    }
+
     /// Metadata that has been freed: older changes of it must not be replayed.
     pub fn cancel(&mut self, piece: Piece) {
         self.items.cancel(piece);

@@ -1,14 +1,15 @@
 //! The buffers that a transaction changes.
 //!
 //! [`TransactionBuffers`] is the only way by which metadata buffers are changed. It hands out buffers to edit, which
-//! remember the ranges that change; a logged transaction formats exactly those ranges into the journal when it
-//! commits. In bulk mode (an image that no one can see before it is finished) nothing is recorded.
+//! remember the ranges that change; of a logged transaction exactly those ranges go into the journal. In bulk mode (an
+//! image that no one can see before it is finished) nothing is recorded.
 
 use uxfs_block::cache::{Cache, EditBuffer, Piece};
 use uxfs_format::{fault::Structure, geometry::Geometry, units::Sector};
 
 use crate::{
     error::Result,
+    journal::{Ticket, items::inode::run_log_bytes},
     metadata::{StructureVerifier, piece},
 };
 
@@ -18,6 +19,19 @@ pub enum Mode {
     /// Not at all before the end: nothing is logged, buffers go home whenever memory is wanted, and until the last
     /// write the image says that it is unfinished.
     Bulk,
+    /// Transactions gather in memory; one checkpoint writes many to the log.
+    #[doc(alias = "delaylog")]
+    Delayed,
+    /// Every step of every transaction is a checkpoint of its own, and stable when it has ended: to compare with, and to
+    /// have every intent in the log.
+    Immediate,
+}
+
+impl Mode {
+    /// Whether changes go through the log.
+    pub fn is_logged(self) -> bool {
+        self != Self::Bulk
+    }
 }
 
 /// The buffers that one transaction changes.
@@ -26,12 +40,14 @@ pub struct TransactionBuffers<'fs> {
     cache: &'fs Cache,
     geometry: &'fs Geometry,
     mode: Mode,
+    /// Only in logged mode, and there as long as something may be changed.
+    ticket: Option<Ticket<'fs>>,
 }
 
 impl<'fs> TransactionBuffers<'fs> {
-    /// Of a new transaction.
-    pub fn new(cache: &'fs Cache, geometry: &'fs Geometry, mode: Mode) -> Self {
-        Self { cache, geometry, mode }
+    /// Of a new transaction. `ticket` is for logged mode.
+    pub fn new(cache: &'fs Cache, geometry: &'fs Geometry, mode: Mode, ticket: Option<Ticket<'fs>>) -> Self {
+        Self { cache, geometry, mode, ticket }
     }
 
     /// How changes become durable.
@@ -44,14 +60,28 @@ impl<'fs> TransactionBuffers<'fs> {
         self.geometry
     }
 
+    /// The place in the journal, in logged mode.
+    pub fn ticket(&mut self) -> Option<&mut Ticket<'fs>> {
+        self.ticket.as_mut()
+    }
+
+    /// Takes the place in the journal away, to commit it.
+    pub fn take_ticket(&mut self) -> Option<Ticket<'fs>> {
+        self.ticket.take()
+    }
+
+    /// A place in the journal for the next step.
+    pub fn set_ticket(&mut self, ticket: Ticket<'fs>) {
+        self.ticket = Some(ticket);
+    }
+
     /// Metadata in one piece, to be changed: verified as `structure`.
     ///
     /// # Errors
     /// The device failed or the bytes are damaged.
     #[inline]
     pub fn edit(&mut self, structure: Structure, sector: Sector, length_bytes: u32) -> Result<EditBuffer> {
-        let verifier = StructureVerifier { structure, geometry: self.geometry };
-        Ok(self.cache.edit(&[piece((sector, length_bytes))], &verifier)?)
+        self.edit_cached(structure, &[piece((sector, length_bytes))])
     }
 
     /// Metadata in several pieces (a directory block over several extents) as one buffer, to be changed.
@@ -63,8 +93,18 @@ impl<'fs> TransactionBuffers<'fs> {
             return self.edit(structure, *sector, *length_bytes);
         }
         let pieces: Vec<Piece> = pieces.iter().copied().map(piece).collect();
+        self.edit_cached(structure, &pieces)
+    }
+
+    #[inline]
+    fn edit_cached(&self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
         let verifier = StructureVerifier { structure, geometry: self.geometry };
-        Ok(self.cache.edit(&pieces, &verifier)?)
+        let Some(ticket) = &self.ticket else { return Ok(self.cache.edit(pieces, &verifier)?) };
+        let mut buffer = self.cache.edit_logged(pieces, &verifier, ticket.edits())?;
+        if structure == Structure::InodeCluster {
+            buffer.set_run_log_bytes(run_log_bytes(self.geometry));
+        }
+        Ok(buffer)
     }
 
     /// New metadata: zeros, whatever lies on the device.
@@ -72,7 +112,7 @@ impl<'fs> TransactionBuffers<'fs> {
     /// # Errors
     /// No such place on the device; no memory.
     pub fn create(&mut self, structure: Structure, sector: Sector, length_bytes: u32) -> Result<EditBuffer> {
-        Ok(self.cache.create(&[piece((sector, length_bytes))], structure as u16)?)
+        self.create_cached(structure, &[piece((sector, length_bytes))])
     }
 
     /// New metadata in several pieces.
@@ -81,7 +121,17 @@ impl<'fs> TransactionBuffers<'fs> {
     /// As [`create`](Self::create).
     pub fn create_pieces(&mut self, structure: Structure, pieces: &[(Sector, u32)]) -> Result<EditBuffer> {
         let pieces: Vec<Piece> = pieces.iter().copied().map(piece).collect();
-        Ok(self.cache.create(&pieces, structure as u16)?)
+        self.create_cached(structure, &pieces)
+    }
+
+    fn create_cached(&mut self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
+        let Some(ticket) = &mut self.ticket else {
+            return Ok(self.cache.create(pieces, structure as u16)?);
+        };
+        let (buffer, invalidated) = self.cache.create_logged(pieces, structure as u16, ticket.edits())?;
+        ticket.invalidated(invalidated);
+        pieces.iter().for_each(|piece| ticket.created(*piece));
+        Ok(buffer)
     }
 
     /// Says that a buffer has turned into another structure (a directory's only block into its first data block).
@@ -89,13 +139,25 @@ impl<'fs> TransactionBuffers<'fs> {
         buffer.set_kind(structure as u16);
     }
 
-    /// Metadata that has been freed: what is in memory must never be written over what comes to lie there.
+    /// Metadata that has been freed: what is in memory must never be written over what comes to lie there, and what is in
+    /// the log must never be replayed over it.
     pub fn invalidate(&mut self, pieces: &[(Sector, u32)]) {
         match pieces {
-            [one] => self.cache.invalidate(&[piece(*one)]),
+            [one] => self.invalidate_cached(&[piece(*one)]),
             _ => {
                 let pieces: Vec<Piece> = pieces.iter().copied().map(piece).collect();
-                self.cache.invalidate(&pieces);
+                self.invalidate_cached(&pieces);
+            }
+        }
+    }
+
+    fn invalidate_cached(&mut self, pieces: &[Piece]) {
+        match &mut self.ticket {
+            None => self.cache.invalidate(pieces),
+            Some(ticket) => {
+                let invalidated = self.cache.invalidate_logged(pieces, ticket.sequence());
+                ticket.invalidated(invalidated);
+                pieces.iter().for_each(|piece| ticket.cancel(*piece));
             }
         }
     }

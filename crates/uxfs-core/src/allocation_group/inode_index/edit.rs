@@ -30,7 +30,7 @@ const REMOVABLE_INODES_PER_BLOCK: u32 = 64;
 pub(crate) struct CurrentChunk {
     chunk: InodeChunk,
     /// Its records in the trees are behind.
-    is_dirty: bool,
+    pub(crate) is_dirty: bool,
 }
 
 impl GroupEdit<'_, '_> {

@@ -1,13 +1,12 @@
 //! Owners that are to be noted together.
 //!
-//! In bulk mode nobody sees the trees before the end, so new owners of blocks that nobody shares may wait in memory, under
-//! the group's lock, until there are some of them: then one cursor notes them all, in the order of the tree, and mostly
-//! within one leaf. Whoever looks in the tree for what files own has them noted first
-//! ([`GroupEdit::settle_owners`]), and so does who closes the file system. Owners that are no files, and extent maps, never
+//! Nobody sees the trees before the image is closed or a checkpoint is cut, so new owners of blocks that nobody shares may
+//! wait in memory, under the group's lock, until there are some of them: then one cursor notes them all, in the order of
+//! the tree, and mostly within one leaf. Whoever looks in the tree for what files own has them noted first
+//! ([`GroupEdit::settle_owners`]), and so does who closes the file system or cuts a checkpoint. Owners that are no files, and extent maps, never
 //! wait and never become one record with a file's contents: they need not care.
 
 use uxfs_format::btree::reverse_map::{Mapping, ReverseMap};
-use uxfs_journal::transaction::Mode;
 
 use super::{change::continues, edit::Ascending};
 use crate::{error::Result, transaction::GroupEdit};
@@ -35,16 +34,21 @@ impl GroupEdit<'_, '_> {
         if !self.file_system.geometry().features.has_reverse_map() {
             return Ok(());
         }
-        // A logged transaction must log all that it changes: there this is `map_owner`.
-        match self.buffers.mode() {
-            Mode::Bulk => {}
-        }
         let waiting = &mut self.state.waiting_owners.mappings;
         match waiting.last_mut() {
             Some(last) if continues(last, &mapping) => last.length_blocks += mapping.length_blocks,
             _ => waiting.push(mapping),
         }
         if waiting.len() >= MOST_WAITING { self.settle_owners() } else { Ok(()) }
+    }
+
+    /// Has the trees told all that waits in memory: the chunk of inodes that is worked on, owners.
+    ///
+    /// # Errors
+    /// As [`settle_owners`](Self::settle_owners).
+    pub fn settle(&mut self) -> Result<()> {
+        self.store_current_chunk()?;
+        self.settle_owners()
     }
 
     /// Notes all owners that wait.

@@ -6,9 +6,11 @@ use uxfs_format::{
     btree::extent_map::{ExtentMapRoot, ExtentRecord},
     checksum,
     fault::Structure,
+    field_table::OnDisk,
     geometry::{Geometry, INODE_CORE_SIZE_BYTES},
     inode::{Fork, InodeCore, core::CHECKSUM_OFFSET_BYTES},
 };
+use uxfs_journal::journal::items::inode::InodeChange;
 use zerocopy::IntoBytes;
 
 use super::{EditExtents, EditFork, EditInode, ExtentRoot};
@@ -20,6 +22,7 @@ use crate::{
 /// Where an inode says which is the next one without a name.
 const NEXT_UNLINKED_OFFSET_BYTES: usize = offset_of!(InodeCore, next_unlinked);
 
+const MAX_INODE_SIZE_BYTES: usize = 2048;
 const TOO_LONG: OperationError = OperationError::ForkTooLarge;
 
 impl Transaction<'_> {
@@ -34,15 +37,36 @@ impl Transaction<'_> {
         let mut buffer =
             self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let mut edit = buffer.edit();
-        inode.encode(edit.range(cluster.offset_bytes, geometry.inode_size()), geometry)
+        let changes = inode.encode(edit.unmarked(cluster.offset_bytes, geometry.inode_size()), geometry)?;
+        let marks = [
+            (true, InodeChange::Core),
+            (changes.has_data, InodeChange::Data),
+            (changes.has_attribute, InodeChange::Attribute),
+        ];
+        for (has_changed, change) in marks {
+            if has_changed {
+                edit.mark(cluster.offset_bytes + change.offset_bytes() as usize);
+            }
+        }
+        Ok(())
     }
+}
+
+/// Which forks of an inode differ from what was stored before.
+#[derive(Debug, Clone, Copy, Default)]
+struct ForkChanges {
+    has_data: bool,
+    has_attribute: bool,
 }
 
 impl EditInode {
     /// Puts the inode into the bytes that it has on disk, sealed. The name of the next inode without a name stays what
     /// it was: who links such inodes writes it, and nobody else.
-    fn encode(&self, bytes: &mut [u8], geometry: &Geometry) -> Result<()> {
+    fn encode(&self, bytes: &mut [u8], geometry: &Geometry) -> Result<ForkChanges> {
         let (core, literal) = bytes.split_at_mut_checked(INODE_CORE_SIZE_BYTES as usize).ok_or(TOO_LONG)?;
+        // Where forks lie and what they are follows from the core: new formats are new forks.
+        let old = InodeCore::prefix_of(core).map(|old| (old.fork_offset, old.format, old.attribute_format));
+        let are_alike = old == Some((self.core.fork_offset, self.core.format, self.core.attribute_format));
         let next_unlinked = next_unlinked_of(core).map(|field| *field);
         core.copy_from_slice(self.core.as_bytes());
         if let (Some(next), Some(field)) = (next_unlinked, next_unlinked_of(core)) {
@@ -50,14 +74,16 @@ impl EditInode {
         }
         let split = self.fork_room_bytes(Fork::Data, geometry) as usize;
         let (data, attribute) = literal.split_at_mut_checked(split).ok_or(TOO_LONG)?;
-        self.data.encode(data)?;
+        let mut changes =
+            ForkChanges { has_data: !are_alike, has_attribute: !are_alike && self.attribute.is_some() };
+        changes.has_data |= replace(data, |room| self.data.encode(room))?;
         match &self.attribute {
-            Some(fork) => fork.encode(attribute)?,
+            Some(fork) => changes.has_attribute |= replace(attribute, |room| fork.encode(room))?,
             None => attribute.fill(0),
         }
         // Whoever reads the inode from memory before it is written compares the checksum too.
         checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
-        Ok(())
+        Ok(changes)
     }
 
     /// As it would lie on disk, for tests.
@@ -68,6 +94,18 @@ impl EditInode {
         self.encode(&mut bytes, geometry)?;
         Ok(bytes)
     }
+}
+
+/// Has `encode` write into `room`, and gives whether anything is different now.
+fn replace(room: &mut [u8], encode: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<bool> {
+    let mut scratch = [0; MAX_INODE_SIZE_BYTES];
+    let new = scratch.get_mut(..room.len()).ok_or(TOO_LONG)?;
+    encode(new)?;
+    let differs = new != room;
+    if differs {
+        room.copy_from_slice(new);
+    }
+    Ok(differs)
 }
 
 /// The field of an inode that names the next one without a name.

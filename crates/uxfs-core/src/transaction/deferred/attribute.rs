@@ -123,19 +123,25 @@ impl DeferredWork {
 
     /// Adds the change of an attribute.
     pub fn push_attribute(&mut self, change: &AttributeChange<'_>) {
+        let stored = self.store_attribute(change);
+        self.push(Work::Attribute(stored));
+    }
+
+    /// Keeps the names and values of a change.
+    pub(super) fn store_attribute(&mut self, change: &AttributeChange<'_>) -> StoredChange {
         let start = self.text.len();
         let parts =
             [change.name, change.value, change.new_name.unwrap_or(&[]), change.new_value.unwrap_or(&[])];
         parts.into_iter().for_each(|part| self.text.extend_from_slice(part));
         let AttributeChange { operation, inode, generation, namespace, .. } = *change;
         let lengths = parts.map(<[u8]>::len);
-        self.push(Work::Attribute(StoredChange { operation, inode, generation, namespace, start, lengths }));
+        StoredChange { operation, inode, generation, namespace, start, lengths }
     }
 }
 
 impl StoredChange {
     /// With its names and values, which lie in `text`.
-    fn within<'a>(&self, text: &'a [u8]) -> AttributeChange<'a> {
+    pub(super) fn within<'a>(&self, text: &'a [u8]) -> AttributeChange<'a> {
         let mut rest = text.get(self.start..).unwrap_or_default();
         let [name, value, new_name, new_value] = self.lengths.map(|length| {
             let (part, behind) = rest.split_at_checked(length).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Work that comes after what an operation did itself, in an order that keeps every step sound.
 //!
 //! An operation changes an inode's extents at once, and defers what follows from that in other places: who owns the
-//! blocks, how many share them, that they are free. In logged mode each step of deferred work becomes a transaction of
-//! its own, with an intent in the log from the moment that the work was deferred; in bulk mode the steps follow each
-//! other.
+//! blocks, how many share them, that they are free. The steps follow each other in the transaction, and so are in one
+//! checkpoint with what they follow from. Where there is more than one transaction may log, and always in immediate mode,
+//! the transaction ends between two steps under intents for what is left to do, and goes on in the next.
 //!
 //! | module | holds |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | [`run`] | doing it |
 //! | [`attribute`] | parent pointers and other attributes |
 //! | [`intent`] | work as the log's intents say it |
+//! | `promise` | intents in the log for what is left to do |
 //!
 //! Rules:
 //! 1. Work is done in the order in which it was deferred. What comes up while a step is done is done before older work:
@@ -19,12 +20,12 @@
 //! 3. A step is work of one kind, sorted by group, so that groups are locked in ascending order; work on an inode is a
 //!    step of its own. Groups that are held from before are given back if the step locks one below them.
 //! 4. Blocks that a step frees may be allocated again in the same transaction in bulk mode, where nothing on the device
-//!    counts before the end. In logged mode they are *busy* until the transaction is in the log for good: then
-//!    [`GroupEdit::free`](super::GroupEdit) is where a busy list has to be told, and allocation for data where it is
-//!    asked.
+//!    counts before the end. In logged mode they lose their owner, and an intent to free them goes into the checkpoint; they
+//!    come back among the free ones after it is stable. So nobody writes to what a crash would give back to its owner.
 
 pub mod attribute;
 pub mod intent;
+mod promise;
 pub mod queue;
 mod run;
 

@@ -6,11 +6,13 @@ use uxfs_format::{
     btree::{extent_map::Extent, reverse_map::Mapping},
     inode::Fork,
     log::{
-        extent_map::ExtentMapOperation, reference_count::ReferenceCountOperation,
-        reverse_map::ReverseMapOperation,
+        extent_map::ExtentMapOperation, free_extent::FreedExtent, item::ItemType,
+        reference_count::ReferenceCountOperation, reverse_map::ReverseMapOperation,
     },
     units::{AgBlock, AgNumber, InodeNumber},
 };
+
+use uxfs_journal::journal::IntentId;
 
 use super::{FreedOwner, attribute::StoredChange};
 use crate::allocation_group::reverse_map::continues;
@@ -127,11 +129,32 @@ impl Work {
     }
 }
 
+/// An intent in the log that promises works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    /// What ends it.
+    pub end: ItemType,
+    /// Its name.
+    pub id: IntentId,
+    /// What its end repeats.
+    pub extents: Vec<FreedExtent>,
+}
+
+#[derive(Debug)]
+struct Run {
+    works: usize,
+    promise: Option<Promise>,
+}
+
 /// The work that a transaction has deferred. Its memory stays for the next operation.
 #[doc(alias = "xfs_defer_pending")]
 #[derive(Debug, Default)]
 pub struct DeferredWork {
     waiting: VecDeque<Work>,
+    /// How `waiting` is divided: runs of works, in order, each promised by an intent in the log or not.
+    runs: VecDeque<Run>,
+    /// Of the step that is being done.
+    promise: Option<Promise>,
     /// What came up since the step that is being done began.
     created: Vec<Work>,
     is_running: bool,
@@ -154,15 +177,60 @@ impl DeferredWork {
     /// where the last ended becomes one with it: so an extent that came in pieces touches its tree once.
     #[inline]
     pub fn push(&mut self, work: Work) {
-        let last = if self.is_running { self.created.last_mut() } else { self.waiting.back_mut() };
+        let is_promised = self.runs.back().is_some_and(|run| run.promise.is_some());
+        let last = match self.is_running {
+            true => self.created.last_mut(),
+            // What an intent promises stays what it says.
+            false if is_promised => None,
+            false => self.waiting.back_mut(),
+        };
         if last.is_some_and(|last| last.absorb(&work)) {
             return;
         }
         if self.is_running {
             self.created.push(work);
-        } else {
-            self.waiting.push_back(work);
+            return;
         }
+        self.waiting.push_back(work);
+        match self.runs.back_mut() {
+            Some(run) if run.promise.is_none() => run.works += 1,
+            _ => self.runs.push_back(Run { works: 1, promise: None }),
+        }
+    }
+
+    /// Adds works that an intent in the log promises.
+    pub fn push_promised(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) {
+        let before = self.waiting.len();
+        self.waiting.extend(works);
+        let works = self.waiting.len() - before;
+        self.runs.push_back(Run { works, promise: Some(promise) });
+    }
+
+    /// Has an intent promise all work that none promises yet: `promise` is given works that go together, as many as one
+    /// intent holds.
+    pub fn promise_all<E>(
+        &mut self,
+        mut promise: impl FnMut(&[Work], &[u8]) -> Result<Promise, E>,
+    ) -> Result<(), E> {
+        let works = self.waiting.make_contiguous();
+        let mut runs = VecDeque::with_capacity(self.runs.len());
+        let mut start = 0;
+        for run in self.runs.drain(..) {
+            let end = start + run.works;
+            if run.promise.is_some() {
+                runs.push_back(run);
+                start = end;
+                continue;
+            }
+            while let Some((first, rest)) = works.get(start..end).and_then(<[Work]>::split_first) {
+                let more = rest.iter().take(STEP_LIMIT - 1).take_while(|next| next.goes_with(first)).count();
+                let together = works.get(start..=start + more).unwrap_or_default();
+                runs.push_back(Run { works: together.len(), promise: Some(promise(together, &self.text)?) });
+                start += together.len();
+            }
+        }
+        self.runs = runs;
+        Ok(())
     }
 
     /// Begins a step: the oldest work with all of its kind that follows it, by group. What comes up while it is done
@@ -170,15 +238,22 @@ impl DeferredWork {
     pub fn begin_step(&mut self) -> Option<Vec<Work>> {
         let Some(first) = self.waiting.pop_front() else {
             self.text.clear();
+            self.runs.clear();
             return None;
         };
+        let run = self.runs.front_mut()?;
+        let most = if run.promise.is_some() { run.works } else { run.works.min(STEP_LIMIT) };
         let mut step = std::mem::take(&mut self.step);
         step.clear();
         step.push(first);
-        while step.len() < STEP_LIMIT
+        while step.len() < most
             && let Some(next) = self.waiting.pop_front_if(|next| next.goes_with(&first))
         {
             step.push(next);
+        }
+        run.works -= step.len().min(run.works);
+        if run.works == 0 {
+            self.promise = self.runs.pop_front().and_then(|run| run.promise);
         }
         // Stable: work on one group keeps its order.
         step.sort_by_key(Work::group);
@@ -186,13 +261,17 @@ impl DeferredWork {
         Some(step)
     }
 
-    /// Ends a step.
-    pub fn end_step(&mut self, step: Vec<Work>) {
+    /// Ends a step. Gives the promise that it has kept, if there was one.
+    pub fn end_step(&mut self, step: Vec<Work>) -> Option<Promise> {
         self.step = step;
         self.is_running = false;
+        if !self.created.is_empty() {
+            self.runs.push_front(Run { works: self.created.len(), promise: None });
+        }
         for work in self.created.drain(..).rev() {
             self.waiting.push_front(work);
         }
+        self.promise.take()
     }
 }
 

@@ -1,9 +1,16 @@
 //! Doing deferred work.
 
-use uxfs_format::units::AgBlock;
+use uxfs_format::{
+    log::free_extent::FreedExtent,
+    units::{AgBlock, AgNumber},
+};
+use uxfs_journal::transaction::Mode;
 
 use super::{FreedOwner, Transaction, queue::Work};
-use crate::{error::Result, transaction::GroupEdit};
+use crate::{
+    error::{OperationError, Result},
+    transaction::GroupEdit,
+};
 
 impl Transaction<'_> {
     /// Does all deferred work, and what follows from it.
@@ -15,10 +22,41 @@ impl Transaction<'_> {
         while let Some(step) = self.deferred.begin_step() {
             self.give_back_groups_for(&step);
             let result = step.iter().try_for_each(|work| self.do_work(work));
-            self.deferred.end_step(step);
+            let promise = self.deferred.end_step(step);
             result?;
+            if let Some(promise) = promise {
+                self.intent_done(promise.end, promise.id, &promise.extents);
+            }
         }
         Ok(())
+    }
+
+    /// As [`finish_deferred`](Self::finish_deferred), in a logged transaction whose inodes have all been stored: steps for
+    /// which there may not be room any more, and all in immediate mode, become transactions of their own, under intents for
+    /// what is left to do.
+    pub(in crate::transaction) fn finish_deferred_in_steps(&mut self) -> Result<()> {
+        while !self.deferred.is_empty() {
+            if self.should_roll() {
+                self.promise_deferred()?;
+                self.roll()?;
+            }
+            let Some(step) = self.deferred.begin_step() else { break };
+            self.give_back_groups_for(&step);
+            let result = step.iter().try_for_each(|work| self.do_work(work));
+            let promise = self.deferred.end_step(step);
+            result?;
+            if let Some(promise) = promise {
+                self.intent_done(promise.end, promise.id, &promise.extents);
+            }
+        }
+        Ok(())
+    }
+
+    fn should_roll(&mut self) -> bool {
+        let is_immediate = self.buffers.mode() == Mode::Immediate;
+        self.buffers
+            .ticket()
+            .is_some_and(|ticket| ticket.is_half_used() || is_immediate && ticket.logged_bytes() > 0)
     }
 
     /// Gives groups back where the step locks one below them: see invariant 2 of the transaction.
@@ -44,10 +82,40 @@ impl Transaction<'_> {
                 self.change_extent_map(operation, inode, fork, &extent)
             }
             Work::Attribute(stored) => self.change_attribute(&stored),
+            Work::Free { group, start, length_blocks, owner } if self.buffers.mode().is_logged() => {
+                self.free_when_stable(group, start, length_blocks, owner)
+            }
             Work::Free { group, start, length_blocks, owner } => {
                 self.group(group)?.free_of(start, length_blocks, owner)
             }
         }
+    }
+
+    /// Takes blocks from their owner. They become free in a transaction after the one that is under way is stable, so that
+    /// nobody writes to what a crash gives back to its owner.
+    fn free_when_stable(
+        &mut self,
+        group: AgNumber,
+        start: AgBlock,
+        length_blocks: u32,
+        owner: FreedOwner,
+    ) -> Result<()> {
+        let geometry = self.file_system().geometry();
+        let first = geometry.fs_block(group, start).ok_or(OperationError::NoSuchGroup)?;
+        if owner != FreedOwner::Nobody {
+            let mut group = self.group(group)?;
+            group.ready_free_list()?;
+            group.remove_freed_owner(start, length_blocks, owner)?;
+        }
+        self.file_system().note_freed_blocks(length_blocks.into());
+        if let Some(ticket) = self.buffers().ticket() {
+            ticket.free(FreedExtent {
+                start_block: first.get().into(),
+                length_blocks: length_blocks.into(),
+                padding: 0.into(),
+            });
+        }
+        Ok(())
     }
 }
 

@@ -80,14 +80,17 @@ fn log_inode(
     sink: &mut impl RegionSink,
 ) {
     let inode = cluster.get(offset_bytes as usize..).and_then(|rest| rest.get(..geometry.inode_size()));
-    let Some((core, literal)) = inode.and_then(|inode| inode.split_at_checked(INODE_CORE_SIZE_BYTES as usize)) else {
+    let Some((core, literal)) =
+        inode.and_then(|inode| inode.split_at_checked(INODE_CORE_SIZE_BYTES as usize))
+    else {
         return;
     };
     let Some(core) = InodeCore::prefix_of(core) else { return };
     let split = if core.fork_offset == 0 { literal.len() } else { core.fork_offset_bytes() as usize };
     let (data, attribute) = literal.split_at(split.min(literal.len()));
     let data = LoggedFork::of(core, Fork::Data, data, data_changed);
-    let attribute = LoggedFork::of(core, Fork::Attribute, attribute, attribute_changed && core.fork_offset != 0);
+    let attribute =
+        LoggedFork::of(core, Fork::Attribute, attribute, attribute_changed && core.fork_offset != 0);
     let mut format = InodeFormat::new_zeroed();
     format.kind = ItemType::Inode.raw().into();
     let regions = 2 + u16::from(data.bytes.is_some()) + u16::from(attribute.bytes.is_some());
@@ -132,7 +135,8 @@ impl<'a> LoggedFork<'a> {
         let (field, bytes) = match format {
             ForkFormat::Device => return Self { field: InodeItemFields::DEVICE, bytes: None },
             ForkFormat::Local => {
-                let length = if is_data { core.size_bytes.get() as usize } else { local_attribute_bytes(room) };
+                let length =
+                    if is_data { core.size_bytes.get() as usize } else { local_attribute_bytes(room) };
                 let field = choose(InodeItemFields::DATA_LOCAL, InodeItemFields::ATTRIBUTE_LOCAL);
                 (field, ForkBytes::Raw(room.get(..length).unwrap_or(room)))
             }

@@ -1,0 +1,89 @@
+//! The thread that writes checkpoints while others go on.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release},
+    },
+    thread::JoinHandle,
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::FileSystem;
+use crate::error::{OperationError, Result};
+
+#[derive(Debug, Default)]
+struct Shared {
+    is_wanted: AtomicBool,
+    is_ended: AtomicBool,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+/// A running thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Background {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts the thread of a file system that has a journal. It does not keep the file system alive.
+    pub fn start(file_system: &Arc<FileSystem>) -> Result<()> {
+        let Some(logged) = file_system.logged() else { return Ok(()) };
+        let (shared, weak) = (Arc::<Shared>::default(), Arc::downgrade(file_system));
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("uxfs-journal".into());
+        let thread = thread.spawn(move || run(&of_thread, &weak)).map_err(|_| OperationError::NoThread)?;
+        *logged.background.lock() = Some(Self { shared, thread: Some(thread) });
+        Ok(())
+    }
+
+    /// There is something to do.
+    pub fn wake(&self) {
+        if !self.shared.is_wanted.swap(true, AcqRel) {
+            let _lock = self.shared.lock.lock();
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.shared.is_ended.store(true, Release);
+        {
+            let _lock = self.shared.lock.lock();
+            self.shared.wake.notify_one();
+        }
+        // The last reference may be given up by the thread itself.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared, file_system: &Weak<FileSystem>) {
+    loop {
+        {
+            let mut lock = shared.lock.lock();
+            while !shared.is_wanted.load(Acquire) && !shared.is_ended.load(Acquire) {
+                shared.wake.wait(&mut lock);
+            }
+        }
+        if shared.is_ended.load(Acquire) {
+            return;
+        }
+        let Some(file_system) = file_system.upgrade() else { return };
+        shared.is_wanted.store(false, Release);
+        // An error has shut the journal down: whoever changes something next is told.
+        if let Err(error) = file_system.upkeep()
+            && let Some(journal) = file_system.journal()
+        {
+            journal.shut_down(&error);
+            return;
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! A file system that is mounted for changes with its journal.
+//!
+//! What waits for something else to happen, and who does it:
+//!
+//! | waits | for | done by |
+//! |---|---|---|
+//! | changes of transactions | a checkpoint | who wants them durable, who finds no room in the log, [`Background`] |
+//! | freed blocks | their checkpoint to be stable | [`FileSystem::put_back_freed`] |
+//! | buffers | their checkpoint to be stable | [`FileSystem::write_home`] |
+//!
+//! Nobody who holds a transaction waits for any of these.
+
+use std::sync::{
+    Arc,
+    atomic::{
+        AtomicI64,
+        Ordering::{AcqRel, Acquire, Relaxed},
+    },
+};
+
+use parking_lot::Mutex;
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    fault::Structure,
+    log::item::ItemType,
+    units::{AgNumber, FsBlock, Lsn, Sector},
+};
+use uxfs_journal::{
+    LogState,
+    journal::{FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
+    transaction::Mode,
+};
+use zerocopy::big_endian::U64;
+
+use super::{FileSystem, background::Background, writing::Writing};
+use crate::{
+    error::{Error, OperationError, Result},
+    mount::MountOptions,
+    transaction::{Transaction, reservation::Operation},
+};
+
+/// More tries to get room in the log mean that there is none to be had.
+const MOST_TRIES: u32 = 1000;
+
+/// What changing through the log takes.
+#[derive(Debug)]
+pub(super) struct Logged {
+    pub journal: Journal,
+    /// Groups that have changed since the last cut, once each.
+    changed_groups: Mutex<Vec<AgNumber>>,
+    /// Blocks whose checkpoint is stable: to be put back.
+    freed: Mutex<Vec<FreedExtents>>,
+    /// Blocks that were freed and are not back yet.
+    freed_blocks: AtomicI64,
+    /// Blocks that transactions under way may still take.
+    reserved_blocks: AtomicI64,
+    pub background: Mutex<Option<Background>>,
+}
+
+impl FileSystem {
+    /// Mounts for changes that survive a crash at any moment.
+    ///
+    /// # Errors
+    /// As for [`mount`](Self::mount); the device is read-only; features that uxfs cannot write.
+    pub fn mount_logged(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Arc<Self>> {
+        if device.is_read_only() {
+            return Err(OperationError::ReadOnly.into());
+        }
+        let file_system = Self::mount(device, options)?;
+        let start = match file_system.log_state() {
+            None => return Err(OperationError::ReadOnly.into()),
+            Some(LogState::Clean(log)) => {
+                LogStart { head: log.head, previous_block: log.newest.block(), recovered_tail: None }
+            }
+            Some(_) => {
+                LogStart { head: Lsn::from_parts(1, 0), previous_block: u32::MAX, recovered_tail: None }
+            }
+        };
+        file_system.into_logged(start)
+    }
+
+    /// Goes on from mounted for reading to mounted for changes, with the log at `start`.
+    pub(crate) fn into_logged(mut self, start: LogStart) -> Result<Arc<Self>> {
+        let options = self.options.log;
+        let journal_options = match options.record_size_bytes {
+            0 => JournalOptions::default(),
+            record_size_bytes => JournalOptions { record_size_bytes },
+        };
+        let journal = Journal::open(Arc::clone(&self.cache), self.geometry.clone(), start, journal_options)?;
+        let mode = if options.is_immediate { Mode::Immediate } else { Mode::Delayed };
+        let mut writing = Writing::new(mode, &self.geometry, &self.superblock);
+        writing.logged = Some(Logged {
+            journal,
+            changed_groups: Mutex::default(),
+            freed: Mutex::default(),
+            freed_blocks: AtomicI64::new(0),
+            reserved_blocks: AtomicI64::new(0),
+            background: Mutex::default(),
+        });
+        self.writing = Some(writing);
+        let file_system = Arc::new(self);
+        if options.has_background {
+            Background::start(&file_system)?;
+        }
+        Ok(file_system)
+    }
+
+    pub(super) fn logged(&self) -> Option<&Logged> {
+        self.writing.as_ref()?.logged.as_ref()
+    }
+
+    /// The journal, of a file system that has one.
+    pub fn journal(&self) -> Option<&Journal> {
+        self.logged().map(|logged| &logged.journal)
+    }
+
+    /// What the journal has done so far.
+    pub fn journal_counters(&self) -> JournalCounters {
+        self.journal().map(Journal::counters).unwrap_or_default()
+    }
+
+    /// Makes everything durable that has been done so far.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    #[doc(alias = "syncfs")]
+    pub fn force(&self) -> Result<()> {
+        match self.journal() {
+            Some(journal) => self.force_sequence(journal.sequence()),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes everything durable up to this checkpoint: that of a change is [`Journal::sequence`] right after it.
+    ///
+    /// # Errors
+    /// As [`force`](Self::force).
+    pub fn force_sequence(&self, sequence: u64) -> Result<()> {
+        let Some(logged) = self.logged() else { return Ok(()) };
+        let cut = logged.journal.force::<Error>(sequence, |ticket| self.settle(ticket))?;
+        logged.freed.lock().extend(cut.freed);
+        Ok(())
+    }
+
+    /// Writes a checkpoint of what has been done so far.
+    pub(super) fn write_checkpoint(&self) -> Result<()> {
+        let Some(logged) = self.logged() else { return Ok(()) };
+        let cut = logged.journal.checkpoint::<Error>(None, |ticket| self.settle(ticket))?;
+        logged.freed.lock().extend(cut.freed);
+        Ok(())
+    }
+
+    /// Brings what is only in memory of the groups that have changed into their buffers. No transaction is under way.
+    fn settle(&self, ticket: Ticket<'_>) -> Result<()> {
+        let Some(logged) = self.logged() else { return Ok(()) };
+        let mut groups = std::mem::take(&mut *logged.changed_groups.lock());
+        groups.sort_unstable();
+        let mut transaction = Transaction::of_cut(self, ticket);
+        for group in &groups {
+            transaction.settle_group(*group)?;
+        }
+        transaction.end_cut(&groups)
+    }
+
+    /// A group has changed in the checkpoint that is being filled, for the first time.
+    pub(crate) fn note_changed_group(&self, group: AgNumber) {
+        if let Some(logged) = self.logged() {
+            logged.changed_groups.lock().push(group);
+        }
+    }
+
+    /// A place in the journal for a transaction, once there is room. `None` in bulk mode.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    pub(crate) fn begin_ticket(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
+        let Some(logged) = self.logged() else { return Ok(None) };
+        for attempt in 0..MOST_TRIES {
+            if let Some(ticket) = logged.journal.begin(log_bytes)? {
+                return Ok(Some(ticket));
+            }
+            self.make_room(attempt)?;
+        }
+        let error = OperationError::LogTooSmall;
+        logged.journal.shut_down(&error);
+        Err(error.into())
+    }
+
+    /// Makes room in the log: first by writing what waits, then by bringing home what holds the tail.
+    #[cold]
+    fn make_room(&self, attempt: u32) -> Result<()> {
+        let Some(logged) = self.logged() else { return Ok(()) };
+        self.write_checkpoint()?;
+        let first_at_most = if attempt == 0 { logged.journal.older_half() } else { u64::MAX };
+        logged.journal.write_home(first_at_most)?;
+        Ok(())
+    }
+
+    /// Reserves blocks for an operation; freed blocks that wait for their checkpoint are waited for.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSpace`]; the device failed, now or before.
+    pub(crate) fn reserve_blocks(&self, blocks: u64) -> Result<()> {
+        let Some(logged) = self.logged() else {
+            if blocks > 0 && self.free_blocks() < blocks {
+                return Err(OperationError::NoSpace.into());
+            }
+            return Ok(());
+        };
+        if blocks == 0 {
+            return Ok(());
+        }
+        let wanted = i64::try_from(blocks).map_err(|_| OperationError::NoSpace)?;
+        for _ in 0..3 {
+            let reserved = logged.reserved_blocks.fetch_add(wanted, AcqRel) + wanted;
+            if self.available_blocks() >= reserved {
+                return Ok(());
+            }
+            logged.reserved_blocks.fetch_sub(wanted, AcqRel);
+            if logged.freed_blocks.load(Acquire) <= 0 {
+                break;
+            }
+            self.write_checkpoint()?;
+            self.put_back_freed()?;
+        }
+        Err(OperationError::NoSpace.into())
+    }
+
+    /// Gives back what an operation has not taken.
+    pub(crate) fn release_blocks(&self, blocks: u64) {
+        if let Some(logged) = self.logged() {
+            logged.reserved_blocks.fetch_sub(blocks.cast_signed(), AcqRel);
+        }
+    }
+
+    /// Free blocks without those that every group keeps for its own trees.
+    fn available_blocks(&self) -> i64 {
+        let set_aside = u64::from(self.geometry.ag_count) * 8;
+        self.free_blocks().saturating_sub(set_aside).cast_signed()
+    }
+
+    /// Blocks that have been freed and will be free once their checkpoint is stable.
+    pub fn freed_blocks(&self) -> u64 {
+        self.logged().map_or(0, |logged| logged.freed_blocks.load(Relaxed).max(0).cast_unsigned())
+    }
+
+    pub(crate) fn note_freed_blocks(&self, blocks: i64) {
+        if let Some(logged) = self.logged() {
+            logged.freed_blocks.fetch_add(blocks, Relaxed);
+        }
+    }
+
+    /// Puts freed blocks back whose checkpoint is stable. Who calls this holds no transaction.
+    ///
+    /// # Errors
+    /// Damage; the device failed, now or before.
+    #[doc(alias = "xfs_extent_busy_clear")]
+    pub fn put_back_freed(&self) -> Result<()> {
+        let Some(logged) = self.logged() else { return Ok(()) };
+        loop {
+            // Not before every write of what lay there is over.
+            let Some(freed) = logged.freed.lock().pop() else { return Ok(()) };
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            let mut blocks = 0;
+            for extent in &freed.extents {
+                let start = FsBlock::new(extent.start_block.get());
+                let place = self.geometry.split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
+                let length_blocks = extent.length_blocks.get();
+                transaction.put_back(place, length_blocks)?;
+                blocks += i64::from(length_blocks);
+            }
+            transaction.intent_done(ItemType::FreeExtentDone, freed.intent, &freed.extents);
+            transaction.commit_quietly()?;
+            self.note_freed_blocks(-blocks);
+        }
+    }
+
+    /// Writes home what is stable: what holds the older half of the log, or all where `is_all`.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    pub fn write_home(&self, is_all: bool) -> Result<()> {
+        let Some(journal) = self.journal() else { return Ok(()) };
+        journal.write_home(if is_all { u64::MAX } else { journal.older_half() }).map(drop)?;
+        Ok(())
+    }
+
+    /// What is to be done from time to time, after a transaction: by the background thread if there is one, else now.
+    pub(crate) fn after_commit(&self, sequence: u64) -> Result<()> {
+        let Some(logged) = self.logged() else { return self.write_back_if_crowded() };
+        if self.mode() == Some(Mode::Immediate) {
+            self.force_sequence(sequence)?;
+            self.put_back_freed()?;
+        }
+        if !self.is_upkeep_due() {
+            return Ok(());
+        }
+        if let Some(background) = &*logged.background.lock() {
+            background.wake();
+            return Ok(());
+        }
+        self.upkeep()
+    }
+
+    fn is_upkeep_due(&self) -> bool {
+        self.journal().is_some_and(Journal::is_checkpoint_due) || self.is_crowded()
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.cache.dirty_bytes() > self.cache.budget_bytes() / 2
+    }
+
+    /// Writes a checkpoint, puts back what has become free, and brings home what holds the log or fills the memory.
+    pub(crate) fn upkeep(&self) -> Result<()> {
+        let Some(logged) = self.logged() else { return Ok(()) };
+        self.write_checkpoint()?;
+        self.put_back_freed()?;
+        if self.is_crowded() {
+            self.write_home(true)?;
+        } else if logged.journal.is_half_full() {
+            self.write_home(false)?;
+        }
+        Ok(())
+    }
+
+    /// Brings everything home and closes the log in good order.
+    pub(super) fn close_logged(&self) -> Result<()> {
+        let Some(logged) = self.logged() else { return Ok(()) };
+        let background = logged.background.lock().take();
+        drop(background);
+        // What is put back changes trees, and what those give up is to be put back in turn.
+        loop {
+            self.write_checkpoint()?;
+            if logged.freed.lock().is_empty() {
+                break;
+            }
+            self.put_back_freed()?;
+        }
+        self.store_superblock()?;
+        for _ in 0..MOST_TRIES {
+            self.write_checkpoint()?;
+            if logged.journal.write_home(u64::MAX)? == 0 {
+                break;
+            }
+        }
+        Ok(logged.journal.close()?)
+    }
+
+    /// Logs the superblock with the counters as they are.
+    fn store_superblock(&self) -> Result<()> {
+        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+        let counters = self.counter_values();
+        let length_bytes = self.geometry.sector_size_bytes;
+        let mut buffer = transaction.buffers().edit(Structure::Superblock, Sector::new(0), length_bytes)?;
+        let mut superblock = self.superblock;
+        superblock.inode_count = U64::new(counters.inodes.cast_unsigned());
+        superblock.free_inodes = U64::new(counters.free_inodes.cast_unsigned());
+        superblock.free_data_blocks = U64::new(counters.free_blocks.cast_unsigned());
+        buffer.edit().put_value(0, &superblock);
+        drop(buffer);
+        transaction.commit_quietly()
+    }
+}

@@ -1,0 +1,153 @@
+//! The end of a transaction, and of each of its steps.
+
+use uxfs_format::{
+    log::{free_extent::FreedExtent, item::ItemType},
+    units::{AgBlock, AgNumber},
+};
+use uxfs_journal::{
+    journal::{IntentId, Ticket},
+    transaction::Mode,
+};
+
+use super::{Transaction, deferred::FreedOwner};
+use crate::{allocation_group::state::GroupState, error::Result, filesystem::FileSystem};
+
+/// What a cut may log of a group that has changed: its headers, the chunk of inodes that is worked on, owners that wait.
+const GROUP_CUT_BYTES: u64 = 24 << 10;
+
+impl<'fs> Transaction<'fs> {
+    /// Ends the transaction: does deferred work, in steps of its own where there is much, puts counters where they
+    /// belong, gives the groups back. In bulk mode what is left can be used for the next operation.
+    ///
+    /// # Errors
+    /// Damage; the device; no space.
+    #[doc(alias = "xfs_trans_commit")]
+    pub fn commit(&mut self) -> Result<()> {
+        let sequence = self.finish()?;
+        self.file_system.after_commit(sequence)
+    }
+
+    /// As [`commit`](Self::commit), leaving to others what is to be done from time to time.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn commit_quietly(&mut self) -> Result<()> {
+        self.finish().map(drop)
+    }
+
+    /// Gives the checkpoint in which the last step is; 0 in bulk mode.
+    fn finish(&mut self) -> Result<u64> {
+        if self.buffers.mode() == Mode::Bulk {
+            self.finish_deferred()?;
+        } else {
+            self.finish_deferred_in_steps()?;
+        }
+        let sequence = self.end_step();
+        self.file_system.release_blocks(std::mem::take(&mut self.reserved_blocks));
+        Ok(sequence)
+    }
+
+    /// What has changed so far becomes visible to a cut; groups are given back, after the journal knows what was done in
+    /// them.
+    pub(super) fn end_step(&mut self) -> u64 {
+        let ticket = self.buffers.take_ticket();
+        let sequence = ticket.as_ref().map_or(0, Ticket::sequence);
+        if let Some(mut ticket) = ticket {
+            for state in &mut self.groups {
+                if state.lists_itself() {
+                    self.file_system.note_changed_group(state.group());
+                    ticket.claim(GROUP_CUT_BYTES);
+                }
+            }
+            self.file_system.apply_counters(std::mem::take(&mut self.counters));
+            ticket.commit();
+        } else {
+            self.file_system.apply_counters(std::mem::take(&mut self.counters));
+        }
+        self.groups.clear();
+        sequence
+    }
+
+    /// Ends a step under intents for what is left to do, and begins the next.
+    #[doc(alias = "xfs_trans_roll")]
+    pub(super) fn roll(&mut self) -> Result<()> {
+        let sequence = self.end_step();
+        if self.buffers.mode() == Mode::Immediate {
+            self.file_system.force_sequence(sequence)?;
+        }
+        if let Some(ticket) = self.file_system.begin_ticket(self.log_bytes)? {
+            self.buffers.set_ticket(ticket);
+        }
+        Ok(())
+    }
+
+    /// What a cut itself changes.
+    pub(crate) fn of_cut(file_system: &'fs FileSystem, ticket: Ticket<'fs>) -> Self {
+        Self::new(file_system, Mode::Delayed, Some(ticket))
+    }
+
+    /// Has the trees of a group told what waits in memory.
+    pub(crate) fn settle_group(&mut self, group: AgNumber) -> Result<()> {
+        self.group(group)?.settle()
+    }
+
+    /// Brings the headers of all settled groups into their buffers.
+    pub(crate) fn end_cut(&mut self, groups: &[AgNumber]) -> Result<()> {
+        self.finish_deferred()?;
+        for group in groups {
+            let edit = self.group(*group)?;
+            edit.state.store(edit.buffers)?;
+            edit.state.is_settled();
+        }
+        self.file_system.apply_counters(std::mem::take(&mut self.counters));
+        if let Some(ticket) = self.buffers.take_ticket() {
+            ticket.commit();
+        }
+        self.groups.clear();
+        Ok(())
+    }
+
+    /// Puts blocks back among the free ones that nobody owns.
+    pub(crate) fn put_back(&mut self, (group, start): (AgNumber, AgBlock), length_blocks: u32) -> Result<()> {
+        self.group(group)?.free_of(start, length_blocks, FreedOwner::Nobody)
+    }
+
+    /// The work of an intent has been done.
+    pub(crate) fn intent_done(&mut self, kind: ItemType, id: IntentId, extents: &[FreedExtent]) {
+        if let Some(ticket) = self.buffers.ticket() {
+            ticket.done(kind, id, extents);
+        }
+    }
+
+    /// File contents have been written that mappings in this transaction make visible: they are flushed before it is
+    /// stable, so that nobody ever reads there what was before.
+    pub fn depends_on_data(&mut self) {
+        if let Some(journal) = self.file_system.journal() {
+            journal.depends_on_write();
+        }
+    }
+
+    /// The checkpoint in which changes made now will be; 0 in bulk mode.
+    pub fn sequence(&mut self) -> u64 {
+        self.buffers.ticket().map_or(0, |ticket| ticket.sequence())
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.file_system.release_blocks(self.reserved_blocks);
+    }
+}
+
+impl GroupState {
+    /// Whether it has changed since the last cut and nobody has said so yet.
+    fn lists_itself(&mut self) -> bool {
+        let is_new = !self.is_listed && self.needs_settling();
+        self.is_listed |= is_new;
+        is_new
+    }
+
+    fn is_settled(&mut self) {
+        self.is_listed = false;
+    }
+}
