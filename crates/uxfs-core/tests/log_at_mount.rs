@@ -10,7 +10,7 @@ use uxfs_block::device::{BlockDevice, DeviceError};
 use uxfs_core::{
     error::{Error, OperationError},
     filesystem::FileSystem,
-    mount::{Clock, Generations, MountOptions},
+    mount::{Clock, Generations, LogOptions, MountOptions},
 };
 use uxfs_format::{
     checksum,
@@ -96,6 +96,7 @@ const IGNORE: MountOptions = MountOptions {
     generations: Generations::Random,
     clock: Clock::System,
     is_unfinished: false,
+    log: LogOptions { is_immediate: false, record_size_bytes: 0, has_background: false },
 };
 const HEED: MountOptions = MountOptions { ignore_dirty_log: false, ..IGNORE };
 
