@@ -7,6 +7,7 @@ use std::{path::Path, sync::Arc};
 use uxfs_core::filesystem::FileSystem;
 use uxfs_testkit::{
     crash::{
+        consistency,
         generator::Generator,
         geometry::{SHAPES, Shape},
         image::{Image, ImageDevice},
@@ -50,6 +51,7 @@ fn run(shape: &Shape, seed: u64, operations: usize) -> (Image, usize) {
     let image = device.image();
     let read = FileSystem::mount(Arc::new(ImageDevice::read_only(image.clone())), &mount_options(2)).unwrap();
     let tree = Tree::read(&read).unwrap();
+    consistency::check(&read, &tree).unwrap_or_else(|error| panic!("{shape}, seed {seed}: {error:#}"));
     let files = tree.files.len();
     let chronicle = Chronicle::new(operations, model);
     let promise = Promise { fewest: operations, most: operations, contents: operations };

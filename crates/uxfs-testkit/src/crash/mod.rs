@@ -19,8 +19,10 @@
 //! | [`model`] | the file system as it should be |
 //! | [`volume`] | the file system under test |
 //! | [`tree`] | what a file system holds, read quickly |
+//! | [`consistency`] | whether structures agree with each other |
 //! | [`judge`] | whether that is the model after some number of operations |
 
+pub mod consistency;
 pub mod contents;
 pub mod flaky;
 pub mod generator;
