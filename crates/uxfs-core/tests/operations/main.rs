@@ -46,6 +46,9 @@ fn run(shape: &Shape, seed: u64, operations: usize) -> (Image, usize) {
             .unwrap_or_else(|error| panic!("{shape}, seed {seed}, {number}: {operation:?}: {error}"));
         model.apply(number, &operation, outcome);
     }
+    volume.close_all().unwrap();
+    model.close_all();
+    drop(volume);
     file_system.close().unwrap();
     drop(file_system);
     let image = device.image();

@@ -1,15 +1,16 @@
 //! A mounted file system that does what a workload says.
 
+use std::{cell::RefCell, collections::HashMap};
+
 use uxfs_block::device::WriteSegment;
 use uxfs_core::{
     attribute::edit::SetMode,
-    directory::edit::NameCheck,
     error::{Error, OperationError, Result},
     extent_map::edit::map::Mapping,
     filesystem::FileSystem,
-    inode::{DeviceNumber, FileType, Fork},
+    inode::{DeviceNumber, FileType, Fork, table::InodeHandle},
     mount::{Clock, Generations, MountOptions},
-    operations::create::{FileAttributes, NewKind},
+    operations::{create::NewKind, new_file, rename::RenameOptions, set_attributes::AttributeChanges},
     transaction::{Transaction, reservation},
 };
 use uxfs_format::{
@@ -21,7 +22,7 @@ use super::{
     contents::{Origin, pattern},
     geometry::NOW,
     model::{Model, Outcome},
-    workload::{NewFile, NodeId, Operation, OperationKind, Reshape},
+    workload::{NewFile, NodeId, Operation, OperationKind, RenameHow, Reshape},
 };
 
 /// How crash tests mount: one seed gives one image.
@@ -38,32 +39,28 @@ pub fn mount_options(cache_mebibytes: u64) -> MountOptions {
 #[derive(Debug)]
 pub struct Volume<'fs> {
     file_system: &'fs FileSystem,
+    /// Files that are kept open.
+    open: RefCell<HashMap<NodeId, InodeHandle>>,
 }
 
 impl<'fs> Volume<'fs> {
     /// Works on this.
     pub fn new(file_system: &'fs FileSystem) -> Self {
-        Self { file_system }
+        Self { file_system, open: RefCell::default() }
     }
 
     /// Which operations there are.
     pub fn supports(kind: OperationKind) -> bool {
         use OperationKind as Kind;
-        matches!(
+        !matches!(
             kind,
-            Kind::CreateFile
-                | Kind::CreateDirectory
-                | Kind::CreateSymlink
-                | Kind::CreateSpecial
-                | Kind::Link
-                | Kind::Remove
-                | Kind::SetXattr
-                | Kind::SetAcl
-                | Kind::RemoveXattr
-                | Kind::Write
-                | Kind::Truncate
-                | Kind::Allocate
-                | Kind::Sync
+            Kind::WriteUnaligned
+                | Kind::Punch
+                | Kind::Zero
+                | Kind::Collapse
+                | Kind::Insert
+                | Kind::Clone
+                | Kind::Exchange
         )
     }
 
@@ -72,116 +69,151 @@ impl<'fs> Volume<'fs> {
     /// # Errors
     /// The file system's.
     pub fn perform(&self, number: usize, operation: &Operation, model: &Model) -> Result<Outcome> {
-        let inode = |node: NodeId| {
-            let found = model.node(node).map(|node| InodeNumber::new(node.inode()));
-            found.ok_or(Error::Operation(OperationError::NoSuchInode))
-        };
+        let mut outcome = Outcome::default();
         match operation {
             Operation::Create { parent, name, file, mode, owner } => {
-                self.create(inode(*parent)?, name, file, *mode, *owner)
+                let new = new_file::NewFile {
+                    uid: owner.0,
+                    gid: owner.1,
+                    ..new_file::NewFile::new(kind_of(file), *mode)
+                };
+                let made = self.file_system.create(&self.open(model, *parent)?, name, &new)?;
+                outcome.inode = Some(made.number().get());
             }
-            Operation::Link { node, parent, name } => self.link(inode(*node)?, inode(*parent)?, name),
-            Operation::Remove { parent, name } => {
-                let mut transaction = self.begin(reservation::Operation::Remove)?;
-                let mut directory = transaction.load_inode(inode(*parent)?)?;
-                transaction.remove(&mut directory, name)?;
-                transaction.store_inode(&mut directory)?;
-                transaction.commit().map(|()| Outcome::default())
+            Operation::Temporary { parent } => {
+                let new = new_file::NewFile::new(NewKind::Regular, 0o600);
+                let made = self.file_system.create_temporary(&self.open(model, *parent)?, &new, true)?;
+                outcome.inode = Some(made.number().get());
+                self.open.borrow_mut().insert(model.made() as NodeId, made);
+            }
+            Operation::Link { node, parent, name } => {
+                self.file_system.link(&self.open(model, *node)?, &self.open(model, *parent)?, name)?;
+            }
+            Operation::Remove { parent, name } => self.remove(model, *parent, name)?,
+            Operation::Rename { parent, name, new_parent, new_name, how } => {
+                outcome.inode = self.rename(model, (*parent, name), (*new_parent, new_name), *how)?;
+            }
+            Operation::SetAttributes { node, mode, owner, project } => {
+                let changes = AttributeChanges {
+                    permissions: *mode,
+                    uid: owner.map(|owner| owner.0),
+                    gid: owner.map(|owner| owner.1),
+                    project_id: *project,
+                    ..AttributeChanges::default()
+                };
+                self.file_system.set_attributes(&self.open(model, *node)?, &changes)?;
             }
             Operation::SetXattr { node, name, value } => {
-                let value_bytes = value.len() as u32;
-                let mut transaction = self.begin(reservation::Operation::SetXattr { value_bytes })?;
-                let mut file = transaction.load_inode(inode(*node)?)?;
-                transaction.set_xattr(&mut file, name, value, SetMode::Upsert)?;
-                transaction.store_inode(&mut file)?;
-                transaction.commit().map(|()| Outcome::default())
+                self.set_xattr(&self.open(model, *node)?, name, Some(value))?;
             }
             Operation::RemoveXattr { node, name } => {
-                let mut transaction = self.begin(reservation::Operation::SetXattr { value_bytes: 0 })?;
-                let mut file = transaction.load_inode(inode(*node)?)?;
-                transaction.remove_xattr(&mut file, name)?;
-                transaction.store_inode(&mut file)?;
-                transaction.commit().map(|()| Outcome::default())
+                self.set_xattr(&self.open(model, *node)?, name, None)?;
             }
-            Operation::Write { node, offset, length } => {
-                let origin = Origin { file: node + 1, version: number as u32 + 1, offset: *offset };
-                let mut bytes = vec![0; *length as usize];
-                pattern(origin, &mut bytes);
-                self.write(inode(*node)?, *offset, &bytes)
+            Operation::Open { node } => {
+                let handle = self.open(model, *node)?;
+                self.open.borrow_mut().insert(*node, handle);
             }
-            Operation::Truncate { node, size } => {
-                let mut transaction = self.begin(reservation::Operation::Allocate { blocks: 1 })?;
-                let mut file = transaction.load_inode(inode(*node)?)?;
-                transaction.truncate(&mut file, *size)?;
-                transaction.store_inode(&mut file)?;
-                transaction.commit().map(|()| Outcome::default())
+            Operation::Close { node } => {
+                self.open.borrow_mut().remove(node);
+                self.file_system.inactivate_pending()?;
             }
-            Operation::Reshape { node, how, offset, length } => {
-                self.reshape(inode(*node)?, *how, *offset, *length)
-            }
-            Operation::Sync => Ok(Outcome::default()),
-            _ => Err(OperationError::WrongFileType.into()),
+            Operation::SyncFile { .. } | Operation::Sync => {}
+            contents => self.change_contents(number, contents, model)?,
         }
+        Ok(outcome)
+    }
+
+    /// Closes everything that is open.
+    ///
+    /// # Errors
+    /// The file system's, freeing what has no name.
+    pub fn close_all(&self) -> Result<()> {
+        self.open.borrow_mut().clear();
+        self.file_system.inactivate_pending()
+    }
+
+    fn open(&self, model: &Model, node: NodeId) -> Result<InodeHandle> {
+        if let Some(handle) = self.open.borrow().get(&node) {
+            return Ok(handle.clone());
+        }
+        let found = model.node(node).ok_or(Error::Operation(OperationError::NoSuchInode))?;
+        self.file_system.open(InodeNumber::new(found.inode()))
     }
 
     fn begin(&self, operation: reservation::Operation) -> Result<Transaction<'fs>> {
         Transaction::begin_for(self.file_system, operation)
     }
 
-    fn create(
-        &self,
-        parent: InodeNumber,
-        name: &[u8],
-        file: &NewFile,
-        mode: u16,
-        owner: (u32, u32),
-    ) -> Result<Outcome> {
-        let kind = match file {
-            NewFile::Regular => NewKind::Regular,
-            NewFile::Directory => NewKind::Directory,
-            NewFile::Symlink(target) => NewKind::Symlink(target),
-            NewFile::Device(major, minor) => {
-                NewKind::Special(FileType::BlockDevice, DeviceNumber { major: *major, minor: *minor })
-            }
-            NewFile::Fifo => NewKind::Special(FileType::Fifo, DeviceNumber::default()),
-        };
-        let target_bytes = if let NewFile::Symlink(target) = file { target.len() as u32 } else { 0 };
-        let attributes = FileAttributes {
-            permissions: mode,
-            uid: owner.0,
-            gid: owner.1,
-            access_time: NOW,
-            modification_time: NOW,
-            change_time: NOW,
-            creation_time: NOW,
-            ..FileAttributes::default()
-        };
-        let mut transaction = self.begin(reservation::Operation::Create { target_bytes })?;
-        let mut directory = transaction.load_inode(parent)?;
-        let mut made = transaction.create(&mut directory, name, &kind, &attributes, NameCheck::Check)?;
-        transaction.store_inode(&mut made)?;
-        transaction.store_inode(&mut directory)?;
-        transaction.commit()?;
-        Ok(Outcome { inode: Some(made.number.get()) })
+    fn remove(&self, model: &Model, parent: NodeId, name: &[u8]) -> Result<()> {
+        let child = model.node(parent).and_then(|parent| parent.children.get(name));
+        let kind = child.and_then(|child| model.node(*child)).map(|child| child.kind());
+        let parent = self.open(model, parent)?;
+        match kind {
+            Some(FileType::Directory) => self.file_system.remove_directory(&parent, name),
+            _ => self.file_system.unlink(&parent, name),
+        }
     }
 
-    fn link(&self, node: InodeNumber, parent: InodeNumber, name: &[u8]) -> Result<Outcome> {
-        let mut transaction = self.begin(reservation::Operation::Link)?;
-        let mut directory = transaction.load_inode(parent)?;
-        let mut file = transaction.load_inode(node)?;
-        transaction.link(&mut directory, name, &mut file, NameCheck::Check)?;
+    fn rename(
+        &self,
+        model: &Model,
+        old: (NodeId, &[u8]),
+        new: (NodeId, &[u8]),
+        how: RenameHow,
+    ) -> Result<Option<u64>> {
+        let options = RenameOptions {
+            no_replace: how == RenameHow::NoReplace,
+            exchange: how == RenameHow::Exchange,
+            whiteout: (how == RenameHow::Whiteout).then_some((0, 0)),
+        };
+        let (from, to) = (self.open(model, old.0)?, self.open(model, new.0)?);
+        self.file_system.rename(&from, old.1, &to, new.1, &options)?;
+        let left = (how == RenameHow::Whiteout).then(|| self.file_system.find(&from, old.1)).transpose()?;
+        Ok(left.map(|left| left.number().get()))
+    }
+
+    fn set_xattr(&self, file: &InodeHandle, name: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let value_bytes = value.map_or(0, <[u8]>::len) as u32;
+        let mut file = file.write();
+        let mut transaction = self.begin(reservation::Operation::SetXattr { value_bytes })?;
+        match value {
+            Some(value) => transaction.set_xattr(&mut file, name, value, SetMode::Upsert)?,
+            None => transaction.remove_xattr(&mut file, name)?,
+        }
         transaction.store_inode(&mut file)?;
-        transaction.store_inode(&mut directory)?;
-        transaction.commit().map(|()| Outcome::default())
+        transaction.commit()
+    }
+
+    fn change_contents(&self, number: usize, operation: &Operation, model: &Model) -> Result<()> {
+        match operation {
+            Operation::Write { node, offset, length } => {
+                let origin = Origin { file: node + 1, version: number as u32 + 1, offset: *offset };
+                let mut bytes = vec![0; *length as usize];
+                pattern(origin, &mut bytes);
+                self.write(&self.open(model, *node)?, *offset, &bytes)
+            }
+            Operation::Truncate { node, size } => {
+                let file = self.open(model, *node)?;
+                let mut file = file.write();
+                let mut transaction = self.begin(reservation::Operation::Allocate { blocks: 1 })?;
+                transaction.truncate(&mut file, *size)?;
+                transaction.store_inode(&mut file)?;
+                transaction.commit()
+            }
+            Operation::Reshape { node, how, offset, length } => {
+                self.reshape(&self.open(model, *node)?, *how, *offset, *length)
+            }
+            _ => Err(OperationError::WrongFileType.into()),
+        }
     }
 
     /// Whole blocks: unwritten first, then the contents, then written.
-    fn write(&self, node: InodeNumber, offset: u64, bytes: &[u8]) -> Result<Outcome> {
+    fn write(&self, file: &InodeHandle, offset: u64, bytes: &[u8]) -> Result<()> {
         let geometry = self.file_system.geometry();
+        let mut file = file.write();
         let first = FileBlock::new(offset >> geometry.block_log);
         let blocks = bytes.len() as u64 >> geometry.block_log;
         let mut transaction = self.begin(reservation::Operation::Allocate { blocks })?;
-        let mut file = transaction.load_inode(node)?;
         let unwritten = Mapping { hint: None, is_unwritten: true };
         let mapped = transaction.map_blocks(&mut file, Fork::Data, first, blocks, unwritten)?;
         transaction.store_inode(&mut file)?;
@@ -196,20 +228,20 @@ impl<'fs> Volume<'fs> {
         }
         self.file_system.device().write_batch(&segments)?;
         let mut transaction = self.begin(reservation::Operation::Remap)?;
-        let mut file = transaction.load_inode(node)?;
         transaction.convert_blocks(&mut file, first, blocks, false)?;
         let end = offset + bytes.len() as u64;
-        file.set_size_bytes(file.size_bytes().max(end));
+        let size = file.size_bytes().max(end);
+        file.set_size_bytes(size);
         transaction.store_inode(&mut file)?;
-        transaction.commit().map(|()| Outcome::default())
+        transaction.commit()
     }
 
-    fn reshape(&self, node: InodeNumber, how: Reshape, offset: u64, length: u64) -> Result<Outcome> {
+    fn reshape(&self, file: &InodeHandle, how: Reshape, offset: u64, length: u64) -> Result<()> {
         let geometry = self.file_system.geometry();
+        let mut file = file.write();
         let block = |bytes: u64| FileBlock::new(bytes >> geometry.block_log);
         let blocks = (offset + length).div_ceil(geometry.block_size_bytes.into()) - block(offset).get();
         let mut transaction = self.begin(reservation::Operation::Allocate { blocks })?;
-        let mut file = transaction.load_inode(node)?;
         match how {
             Reshape::Punch => {
                 transaction.unmap_blocks(&mut file, Fork::Data, block(offset), blocks)?;
@@ -218,11 +250,24 @@ impl<'fs> Volume<'fs> {
                 let unwritten = Mapping { hint: None, is_unwritten: true };
                 transaction.map_blocks(&mut file, Fork::Data, block(offset), blocks, unwritten)?;
                 if how == Reshape::Allocate {
-                    file.set_size_bytes(file.size_bytes().max(offset + length));
+                    let size = file.size_bytes().max(offset + length);
+                    file.set_size_bytes(size);
                 }
             }
         }
         transaction.store_inode(&mut file)?;
-        transaction.commit().map(|()| Outcome::default())
+        transaction.commit()
+    }
+}
+
+fn kind_of(file: &NewFile) -> NewKind<'_> {
+    match file {
+        NewFile::Regular => NewKind::Regular,
+        NewFile::Directory => NewKind::Directory,
+        NewFile::Symlink(target) => NewKind::Symlink(target),
+        NewFile::Device(major, minor) => {
+            NewKind::Special(FileType::BlockDevice, DeviceNumber { major: *major, minor: *minor })
+        }
+        NewFile::Fifo => NewKind::Special(FileType::Fifo, DeviceNumber::default()),
     }
 }
