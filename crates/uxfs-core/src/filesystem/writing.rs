@@ -173,6 +173,12 @@ impl FileSystem {
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
         self.inactivate_pending()?;
+        for group in self.geometry.groups() {
+            // A group that nobody has touched has gained nothing that is without a name.
+            if self.group_state(group)?.lock().is_loaded() {
+                self.inactivate_orphans_of(group)?;
+            }
+        }
         if writing.mode.is_logged() {
             return self.close_logged();
         }

@@ -83,6 +83,18 @@ impl Transaction<'_> {
         self.set_unlinked_head(List { group, bucket }, AgInode::NULL)
     }
 
+    /// The first inode of the first list of a group that has any.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub(crate) fn first_unlinked(&mut self, group: AgNumber) -> Result<Option<InodeNumber>> {
+        let geometry = self.file_system().geometry();
+        let edit = self.group(group)?;
+        let heads = edit.state.headers()?.inodes.unlinked;
+        let head = heads.iter().map(|head| AgInode::new(head.get())).find(|head| !head.is_null());
+        Ok(head.map(|head| geometry.inode_number(group, head)))
+    }
+
     fn unlinked_list_of(&self, number: InodeNumber) -> Result<(List, AgInode)> {
         let (group, inode) =
             self.file_system().geometry().split_inode_number(number).ok_or(OperationError::NoSuchInode)?;

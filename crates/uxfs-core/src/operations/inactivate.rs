@@ -6,11 +6,11 @@
 
 use uxfs_format::{
     btree::extent_map::{Extent, MAX_FILE_BLOCKS},
-    units::FileBlock,
+    units::{AgNumber, FileBlock},
 };
 
 use crate::{
-    error::Result,
+    error::{OperationError, Result},
     filesystem::FileSystem,
     inode::{
         FileType, Fork,
@@ -44,11 +44,48 @@ impl FileSystem {
         Ok(())
     }
 
+    /// Frees all inodes in the lists of those without names: what a crash left, after its log has been replayed, or
+    /// what is still open when the file system is closed; handles of such inodes lead to nothing then. Gives how many
+    /// there were.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    #[doc(alias = "xlog_recover_process_iunlinks")]
+    pub fn inactivate_orphans(&self) -> Result<u64> {
+        self.inactivate_pending()?;
+        self.geometry().groups().try_fold(0, |sum, group| Ok(sum + self.inactivate_orphans_of(group)?))
+    }
+
+    /// Those of one group.
+    pub(crate) fn inactivate_orphans_of(&self, group: AgNumber) -> Result<u64> {
+        let (mut count, mut last) = (0, None);
+        loop {
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            let first = transaction.first_unlinked(group)?;
+            transaction.commit()?;
+            let Some(first) = first else { return Ok(count) };
+            if last.replace(first) == Some(first) {
+                // What was freed is in the list all the same.
+                return Err(OperationError::NoSuchInode.into());
+            }
+            let handle = self.open(first)?;
+            self.inactivate(&handle)?;
+            self.inode_table().end_free(&handle, true);
+            count += 1;
+        }
+    }
+
     /// Frees an inode in the list of those without names, which nobody else has.
     #[doc(alias = "xfs_inactive")]
     fn inactivate(&self, handle: &InodeHandle) -> Result<()> {
         let mut guard = handle.write();
         let inode = &mut *guard;
+        if inode.link_count() != 0 {
+            // A list that is damaged must not take a file away that has a name.
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            transaction.remove_unlinked(inode.number)?;
+            return transaction.commit();
+        }
         while has_many_extents(inode, Fork::Data) {
             let mut transaction = Transaction::begin_for(self, Operation::Release)?;
             inode.set_size_bytes(0);
