@@ -3,7 +3,7 @@
 // Helpers of tests are tests.
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, io::Cursor};
+use std::{collections::BTreeMap, fs, io::Cursor};
 
 use proptest::prelude::*;
 use uxfs_source::{
@@ -11,12 +11,13 @@ use uxfs_source::{
     entry::{Kind, Metadata, Timestamp},
     error::{ArchiveFault, SourceError},
     labels::Labels,
+    layers::Layers,
     manifest::{ManifestSource, Overlay},
     owner_map::OwnerMap,
     protofile::{ProtofileOptions, ProtofileSource},
     stream::{MAX_PATH_BYTES, StreamItem, StreamSource},
     tar::{TarOptions, TarSource},
-    tree::Reading,
+    tree::{LaterContent, Reading, TreeSource},
 };
 
 const BLOCK: usize = 512;
@@ -196,8 +197,79 @@ fn read_both_ways(bytes: &[u8], whiteouts: bool) -> (Result<Sum, SourceError>, R
     (piped, opened.and_then(|mut source| read_all(&mut source)))
 }
 
+/// What a tree tells: kind, size and a sum of the data of each path.
+type Told = BTreeMap<Vec<u8>, (&'static str, u64, u64)>;
+
+fn add_up(sum: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(sum, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
+}
+
+fn read_tree(source: &mut dyn TreeSource) -> Result<Told, SourceError> {
+    let mut told = Told::new();
+    let mut later: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
+    while let Some(batch) = source.next_batch()? {
+        for entry in batch.entries {
+            let path = [&batch.path, b"/".as_slice(), &entry.name].concat();
+            let word = entry.kind.word();
+            let (mut size, mut sum) = (0, 0);
+            if let Kind::Regular { size_bytes, content } = entry.kind {
+                size = size_bytes;
+                match content {
+                    Content::Inline(bytes) => sum = add_up(0, &bytes),
+                    Content::File(file) => {
+                        let file = file.open()?;
+                        for range in file.data_ranges()? {
+                            let mut data = vec![0; range.length_bytes as usize];
+                            assert_eq!(file.read_at(&mut data, range.offset_bytes)?, 0);
+                            sum = add_up(sum, &data);
+                        }
+                    }
+                    Content::Later { token, .. } => later.entry(token).or_default().push(path.clone()),
+                    Content::Hole => {}
+                    Content::Stream(_) => panic!("a stream in a tree"),
+                }
+            }
+            assert!(told.insert(path, (word, size, sum)).is_none(), "told twice");
+        }
+    }
+    while let Some(LaterContent { token, content }) = source.next_content()? {
+        let mut sum = 0;
+        let mut buffer = vec![0; 5000];
+        match content {
+            Content::Inline(bytes) => sum = add_up(0, &bytes),
+            _ => loop {
+                match source.read_data(&mut buffer)? {
+                    0 => break,
+                    read => sum = add_up(sum, &buffer[..read]),
+                }
+            },
+        }
+        for path in later.remove(&token).expect("content of no file") {
+            told.get_mut(&path).unwrap().2 = sum;
+        }
+    }
+    assert!(later.is_empty());
+    Ok(told)
+}
+
+/// As trees, plain and packed: the same, or an error of both.
+fn read_as_trees(bytes: &[u8], whiteouts: bool) -> Option<Told> {
+    let packed = zstd::encode_all(bytes, 1).unwrap();
+    let trees = [bytes, &packed].map(|bytes| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), bytes).unwrap();
+        let options = TarOptions { whiteouts, ..TarOptions::default() };
+        let stream = TarSource::open(file.path(), options, Reading::Metadata)?;
+        read_tree(&mut Layers::new(vec![Box::new(stream)])?)
+    });
+    let [plain, packed] = trees.map(Result::ok);
+    assert_eq!(plain, packed);
+    plain
+}
+
 #[test]
 fn the_archive_itself_is_good() {
+    assert!(read_as_trees(&archive(), true).is_some_and(|told| told.len() > 10));
     let (piped, opened) = read_both_ways(&archive(), true);
     let (piped, opened) = (piped.unwrap(), opened.unwrap());
     assert_eq!(piped, opened);
@@ -359,6 +431,7 @@ proptest! {
         bytes.truncate(cut.unwrap_or(bytes.len()));
         let (piped, opened) = read_both_ways(&bytes, whiteouts);
         prop_assert_eq!(piped.ok(), opened.ok());
+        read_as_trees(&bytes, true);
     }
 
     /// Headers are where damage says most.
@@ -375,11 +448,13 @@ proptest! {
         seal_all(&mut bytes);
         let (piped, opened) = read_both_ways(&bytes, true);
         prop_assert_eq!(piped.ok(), opened.ok());
+        read_as_trees(&bytes, true);
     }
 
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
         read_both_ways(&bytes, true).0.ok();
+        read_as_trees(&bytes, true);
         read_texts(&bytes);
     }
 
