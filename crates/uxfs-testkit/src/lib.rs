@@ -13,6 +13,7 @@
 //! | [`sparse`] | copying and packing images without their holes |
 //! | [`limits`] | running a command with limits of time and memory |
 //! | [`structures`] | every metadata structure of a sound image |
+//! | [`image`] | fresh images to be changed and judged |
 //! | [`inspect_diff`] | what `uxfs inspect` prints of each beside what `xfs_db` prints |
 //! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
 //! | [`walk`] | what the library under test says of an image, in the form of a manifest |
@@ -25,6 +26,7 @@ pub mod crash;
 pub mod field_fuzz;
 pub mod fuzz;
 pub mod golden;
+pub mod image;
 pub mod inspect_diff;
 pub mod judges;
 pub mod limits;

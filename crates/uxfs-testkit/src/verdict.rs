@@ -31,16 +31,28 @@ const USUAL_LINES: [&str; 6] = [
 /// # Errors
 /// It finds something, with its words.
 pub fn repair_is_silent(image: &Path) -> Result<()> {
-    let output = Judge::XfsRepair.command().args(["-n", "-f"]).arg(image).output()?;
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let is_usual = |line: &str| USUAL_LINES.iter().any(|usual| line.starts_with(usual));
-    let unusual: Vec<&str> = text.lines().filter(|line| !line.is_empty() && !is_usual(line)).collect();
-    if !output.status.success() || !unusual.is_empty() {
-        let shown = unusual.iter().take(40).copied().collect::<Vec<_>>().join("\n");
-        bail!("xfs_repair -n of {}: {}\n{shown}", image.display(), output.status);
+    let findings = repair_findings(image)?;
+    if !findings.is_empty() {
+        let shown = findings.iter().take(40).map(String::as_str).collect::<Vec<_>>().join("\n");
+        bail!("xfs_repair -n of {}:\n{shown}", image.display());
     }
     Ok(())
+}
+
+/// What `xfs_repair -n` says beyond its phases, line by line; at least its exit status where that is not 0.
+///
+/// # Errors
+/// It cannot be run.
+pub fn repair_findings(image: &Path) -> Result<Vec<String>> {
+    let output = Judge::XfsRepair.command().args(["-n", "-f"]).arg(image).output()?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let is_usual = |line: &&str| USUAL_LINES.iter().any(|usual| line.starts_with(usual)) || line.is_empty();
+    let mut findings: Vec<String> = text.lines().filter(|line| !is_usual(line)).map(str::to_owned).collect();
+    if !output.status.success() && findings.is_empty() {
+        findings.push(output.status.to_string());
+    }
+    Ok(findings)
 }
 
 /// An image is sound and holds what `source` holds, in the words of `xfs_repair`, of the kernel and of our own reader.

@@ -6,17 +6,13 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt, symlink},
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
 };
 
 use rustix::fs::{CWD, FileType, Mode, lgetxattr, llistxattr, makedev, mknodat};
-use tempfile::TempDir;
-use uxfs_block::engine::{OpenOptions, sync::SyncDevice};
 use uxfs_core::{
     attribute::xattr::XattrView,
     filesystem::FileSystem,
     inode::edit::{EditFork, EditInode},
-    mount::MountOptions,
 };
 use uxfs_format::{
     attribute::leaf,
@@ -26,7 +22,7 @@ use uxfs_format::{
     units::InodeNumber,
 };
 use uxfs_testkit::{
-    judges::Judge,
+    image::TestImage,
     mount::{Access, LoopMount},
     verdict,
 };
@@ -36,7 +32,7 @@ pub type Model = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// An image in a folder of its own.
 pub struct Image {
-    _folder: TempDir,
+    image: TestImage,
     pub path: PathBuf,
     /// Inode numbers of the files that the kernel made, by name.
     pub files: BTreeMap<String, InodeNumber>,
@@ -55,13 +51,8 @@ pub enum Form {
 impl Image {
     /// Makes an image without files.
     pub fn empty(options: &[&str], size_mib: u64) -> Self {
-        let folder = tempfile::Builder::new().prefix("uxfs-attributes-").tempdir().unwrap();
-        let path = folder.path().join("image");
-        fs::File::create(&path).unwrap().set_len(size_mib << 20).unwrap();
-        let output =
-            Judge::Mkfs.command().args(["-q", "-f", "-K"]).args(options).arg(&path).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self { _folder: folder, path, files: BTreeMap::new() }
+        let image = TestImage::new("attributes", size_mib, options, 0);
+        Self { path: image.path.clone(), image, files: BTreeMap::new() }
     }
 
     /// Lets the kernel make files.
@@ -79,10 +70,7 @@ impl Image {
 
     /// Opens it for changes.
     pub fn change(&self) -> FileSystem {
-        let options = OpenOptions { writable: true, ..OpenOptions::default() };
-        let device = SyncDevice::open(&self.path, &options).unwrap();
-        let options = MountOptions { cache_budget_bytes: Some(64 << 20), ..MountOptions::default() };
-        FileSystem::mount_bulk(Arc::new(device), &options).unwrap()
+        self.image.mount_bulk()
     }
 
     /// The image is sound, and the kernel finds the attributes of the model.

@@ -2,9 +2,6 @@
 //! end by `xfs_repair` and by what the kernel lists.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-#[path = "../write_images/mod.rs"]
-mod write_images;
-
 use std::{collections::BTreeMap, ffi::OsStr, fs, ops::ControlFlow, os::unix::ffi::OsStrExt, time::Instant};
 
 use uxfs_core::{
@@ -24,13 +21,12 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber},
 };
 use uxfs_testkit::{
+    image::{TestImage, file},
     judges::{Judge, judged},
     mount::{Access, LoopMount},
     require,
     verdict::{kernel_removes_everything, repair_is_silent},
 };
-
-use self::write_images::{TestImage, file};
 
 const CASE_FOLDED: &str = "case-folded";
 

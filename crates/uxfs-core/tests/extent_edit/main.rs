@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod random;
-#[path = "../write_images/mod.rs"]
-mod write_images;
 
 use std::{os::unix::fs::FileExt, process::Command};
 
@@ -21,13 +19,12 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber},
 };
 use uxfs_testkit::{
+    image::{TestImage, file},
     judges::Judge,
     mount::{Access, LoopMount},
     require,
     verdict::kernel_removes_everything,
 };
-
-use self::write_images::{TestImage, file, run};
 
 /// Options of `mkfs.xfs`, and how large the image is in MiB.
 const KINDS: &[(&str, u64, &[&str])] = &[
@@ -344,7 +341,9 @@ fn truncation_leaves_zeros_and_other_files_alone() {
     let contents = |length: usize| vec![0xa5_u8; length];
     let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
     std::fs::write(mount.join("file-0"), contents(100_000)).unwrap();
-    run(Command::new("cp").args(["--reflink=always"]).arg(mount.join("file-0")).arg(mount.join("file-1")));
+    let mut copy = Command::new("cp");
+    copy.args(["--reflink=always"]).arg(mount.join("file-0")).arg(mount.join("file-1"));
+    assert!(copy.status().unwrap().success());
     std::fs::write(mount.join("file-2"), contents(50_000)).unwrap();
     mount.unmount().unwrap();
 

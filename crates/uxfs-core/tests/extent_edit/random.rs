@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use uxfs_core::extent_map::{Extent, edit::map::Mapping};
 use uxfs_format::inode::Fork;
-use uxfs_testkit::{judges::Judge, require};
+use uxfs_testkit::{image::TestImage, judges::Judge, require};
 
-use super::{KINDS, begin, block, finish, read_back, write_images::TestImage};
+use super::{KINDS, begin, block, finish, read_back};
 
 /// File block to whether it is unwritten.
 type Model = BTreeMap<u64, bool>;

@@ -8,9 +8,8 @@ use std::{
 };
 
 use rustix::fs::{FallocateFlags, fallocate, ioctl_ficlone};
-use tempfile::NamedTempFile;
 use uxfs_testkit::{
-    judges::Judge,
+    image::TestImage,
     mount::{Access, LoopMount},
 };
 
@@ -34,21 +33,9 @@ pub const IMAGES: &[(&str, &[&str], &[u32; 3])] = &[
 const PIECES: u64 = 6000;
 
 /// Makes, fills and unmounts an image.
-pub fn make(options: &[&str]) -> NamedTempFile {
-    let image = NamedTempFile::new().unwrap();
-    image.as_file().set_len(320 << 20).unwrap();
-    let output = Judge::Mkfs
-        .command()
-        .env("TEST_DIR", "1")
-        .env("TEST_DEV", "1")
-        .env("QA_CHECK_FS", "1")
-        .args(["-q", "-f"])
-        .args(options)
-        .arg(image.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "mkfs.xfs {options:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let mount = LoopMount::new(image.path(), Access::ReadWrite).unwrap();
+pub fn make(options: &[&str]) -> TestImage {
+    let image = TestImage::new("fragmented", 320, options, 0);
+    let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
     fill(mount.path());
     mount.unmount().unwrap();
     image

@@ -39,8 +39,8 @@ fn groups_of_fragmented_images_read_as_xfs_db_prints_them() {
     require!(Judge::XfsDb, Judge::Mkfs, Judge::Kernel);
     for (name, options, heights) in fragmented::IMAGES {
         let image = fragmented::make(options);
-        compare(image.path(), name);
-        let header = mount(image.path()).free_space_header(AgNumber::new(0)).unwrap();
+        compare(&image.path, name);
+        let header = mount(&image.path).free_space_header(AgNumber::new(0)).unwrap();
         let levels = [header.by_block_levels, header.by_length_levels, header.reverse_map_levels]
             .map(|level| level.get());
         assert_eq!(levels, **heights, "{name}: otherwise this tests less than it says");

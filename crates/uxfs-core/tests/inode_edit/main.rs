@@ -2,9 +2,6 @@
 //! disconnected, find nothing else wrong, and nothing at all once they are free again.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-#[path = "../write_images/mod.rs"]
-mod write_images;
-
 use std::collections::BTreeMap;
 
 use uxfs_core::{
@@ -21,13 +18,12 @@ use uxfs_format::{
     units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber},
 };
 use uxfs_testkit::{
+    image::{TestImage, file},
     judges::Judge,
     mount::{Access, LoopMount},
     require,
     verdict::kernel_removes_everything,
 };
-
-use self::write_images::{TestImage, file};
 
 /// Options of `mkfs.xfs`, and how large the image is in MiB.
 const KINDS: &[(&str, u64, &[&str])] = &[

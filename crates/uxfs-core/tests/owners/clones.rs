@@ -147,10 +147,10 @@ fn linux_reads_files_that_share_blocks() {
         [("default", &[]), ("1 KiB blocks", &["-b", "size=1024", "-d", "agcount=2"])];
     for (image_name, options) in images {
         let image = make(options);
-        let block_bytes = open(image.path(), false).geometry().block_size();
-        let mut contents = fill(image.path(), block_bytes);
+        let block_bytes = open(&image.path, false).geometry().block_size();
+        let mut contents = fill(&image.path, block_bytes);
         for round in 0..3 {
-            let file_system = open(image.path(), true);
+            let file_system = open(&image.path, true);
             let find =
                 |file| file_system.resolve(format!("/{}", name(file)).as_bytes(), false).unwrap().number;
             let inodes = (0..CLONED_FILES).map(find).collect();
@@ -172,8 +172,8 @@ fn linux_reads_files_that_share_blocks() {
             contents = cloner.contents;
             drop(transaction);
             file_system.close().unwrap();
-            repair_is_silent(image.path()).unwrap();
-            let mount = LoopMount::new(image.path(), Access::ReadWrite).unwrap();
+            repair_is_silent(&image.path).unwrap();
+            let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
             for (file, blocks) in contents.iter().enumerate() {
                 let bytes = fs::read(mount.join(name(file))).unwrap();
                 assert_eq!(bytes.len(), blocks.len() * block_bytes);
@@ -189,7 +189,7 @@ fn linux_reads_files_that_share_blocks() {
             contents[0][7..10].fill(42);
             mount.unmount().unwrap();
         }
-        let file_system = open(image.path(), false);
+        let file_system = open(&image.path, false);
         let shared: usize = file_system
             .geometry()
             .groups()

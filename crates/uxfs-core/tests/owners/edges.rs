@@ -5,17 +5,6 @@ use uxfs_testkit::mount::{Access, LoopMount};
 
 use super::*;
 
-/// An image as small as tests may have it.
-fn make_small(options: &[&str], size_bytes: u64) -> NamedTempFile {
-    let image = NamedTempFile::new().unwrap();
-    image.as_file().set_len(size_bytes).unwrap();
-    let mut command = Judge::Mkfs.command();
-    command.env("TEST_DIR", "1").env("TEST_DEV", "1").env("QA_CHECK_FS", "1");
-    let output = command.args(["-q", "-f"]).args(options).arg(image.path()).output().unwrap();
-    assert!(output.status.success(), "mkfs.xfs {options:?}: {}", String::from_utf8_lossy(&output.stderr));
-    image
-}
-
 /// Fills a file system with blocks of many owners.
 struct Filler<'t, 'fs> {
     transaction: &'t mut Transaction<'fs>,
@@ -116,14 +105,14 @@ impl<'t, 'fs> Filler<'t, 'fs> {
 fn a_full_file_system_can_always_say_who_owns_what() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     let images: [(&str, &[&str], u64); 3] = [
-        ("1 KiB blocks", &["-b", "size=1024", "-d", "agcount=2"], 40 << 20),
-        ("4 KiB blocks", &["-d", "agcount=2"], 64 << 20),
-        ("no sharing", &["-b", "size=1024", "-m", "reflink=0", "-d", "agcount=2"], 40 << 20),
+        ("1 KiB blocks", &["-b", "size=1024", "-d", "agcount=2"], 40),
+        ("4 KiB blocks", &["-d", "agcount=2"], 64),
+        ("no sharing", &["-b", "size=1024", "-m", "reflink=0", "-d", "agcount=2"], 40),
     ];
-    for (name, options, size_bytes) in images {
-        let image = make_small(options, size_bytes);
-        let free_before = open(image.path(), false).superblock().free_data_blocks.get();
-        let file_system = open(image.path(), true);
+    for (name, options, size_mebibytes) in images {
+        let image = TestImage::new("owners of a small image", size_mebibytes, options, 0);
+        let free_before = open(&image.path, false).superblock().free_data_blocks.get();
+        let file_system = open(&image.path, true);
         let mut transaction = Transaction::begin(&file_system).unwrap();
         let mut filler = Filler::new(&mut transaction);
         filler.fill(9, 800);
@@ -141,10 +130,10 @@ fn a_full_file_system_can_always_say_who_owns_what() {
         filler.empty(0);
         drop(transaction);
         file_system.close().unwrap();
-        let reader = open(image.path(), false);
+        let reader = open(&image.path, false);
         assert_eq!(reader.superblock().free_data_blocks.get(), free_before, "{name}");
         assert_eq!(free_blocks_of(&reader), free_before, "{name}");
-        repair_is_silent(image.path()).unwrap();
+        repair_is_silent(&image.path).unwrap();
         judged("xfs_repair", &format!("a full file system, {name}"));
     }
 }
@@ -154,8 +143,8 @@ fn a_full_file_system_can_always_say_who_owns_what() {
 fn linux_ends_what_was_set_aside() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel);
     let image = make(&["-b", "size=1024"]);
-    let free_before = open(image.path(), false).superblock().free_data_blocks.get();
-    let file_system = open(image.path(), true);
+    let free_before = open(&image.path, false).superblock().free_data_blocks.get();
+    let file_system = open(&image.path, true);
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut staged = Vec::new();
     for number in 0..3000 {
@@ -177,17 +166,17 @@ fn linux_ends_what_was_set_aside() {
     transaction.commit().unwrap();
     drop(transaction);
     file_system.close().unwrap();
-    assert_trees_are_sound(image.path(), "set aside");
-    let mount = LoopMount::new(image.path(), Access::ReadWrite).unwrap();
+    assert_trees_are_sound(&image.path, "set aside");
+    let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
     std::fs::create_dir(mount.join("directory")).unwrap();
     let stop = Judge::XfsIo.command().args(["-x", "-c", "shutdown -f"]).arg(mount.path()).status().unwrap();
     assert!(stop.success());
     mount.unmount().unwrap();
-    let mount = LoopMount::new(image.path(), Access::ReadWrite).unwrap();
+    let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
     std::fs::remove_dir(mount.join("directory")).unwrap();
     mount.unmount().unwrap();
-    repair_is_silent(image.path()).unwrap();
-    let reader = open(image.path(), false);
+    repair_is_silent(&image.path).unwrap();
+    let reader = open(&image.path, false);
     for group in reader.geometry().groups() {
         assert_eq!(reader.shared_extents(group).unwrap().count(), 0, "group {group}");
     }

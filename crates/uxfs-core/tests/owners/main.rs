@@ -8,12 +8,10 @@ mod names;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use tempfile::NamedTempFile;
-use uxfs_block::engine::{OpenOptions, sync::SyncDevice};
+use uxfs_block::engine::sync::SyncDevice;
 use uxfs_core::{
     filesystem::FileSystem,
     inode::edit::EditInode,
-    mount::MountOptions,
     transaction::{
         Transaction,
         allocate::{AllocationRequest, Goal},
@@ -32,6 +30,7 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber},
 };
 use uxfs_testkit::{
+    image::{TestImage, mount_bulk, mount_options},
     judges::{Judge, judged},
     ownership::{OwnerModel, ReferenceModel},
     require,
@@ -50,24 +49,17 @@ const IMAGES: &[(&str, &[&str], usize)] = &[
     ("neither owners nor sharing", &["-m", "rmapbt=0,reflink=0"], 400),
 ];
 
-fn make(options: &[&str]) -> NamedTempFile {
-    let image = NamedTempFile::new().unwrap();
-    image.as_file().set_len(400 << 20).unwrap();
-    let output = Judge::Mkfs.command().args(["-q", "-f"]).args(options).arg(image.path()).output().unwrap();
-    assert!(output.status.success(), "mkfs.xfs {options:?}: {}", String::from_utf8_lossy(&output.stderr));
-    image
+fn make(options: &[&str]) -> TestImage {
+    TestImage::new("owners", 400, options, 0)
 }
 
 fn open(image: &Path, is_for_changes: bool) -> FileSystem {
-    let options = MountOptions { cache_budget_bytes: Some(32 << 20), ..MountOptions::default() };
+    let options = mount_options(32 << 20);
     if is_for_changes {
-        let device =
-            SyncDevice::open(image, &OpenOptions { writable: true, ..OpenOptions::default() }).unwrap();
-        FileSystem::mount_bulk(Arc::new(device), &options).unwrap()
-    } else {
-        let device = SyncDevice::open_read_only(image, 0).unwrap();
-        FileSystem::mount(Arc::new(device), &options).unwrap()
+        return mount_bulk(image, &options).unwrap();
     }
+    let device = SyncDevice::open_read_only(image, 0).unwrap();
+    FileSystem::mount(Arc::new(device), &options).unwrap()
 }
 
 /// Files that share nothing, and files that may.
@@ -413,8 +405,8 @@ fn random_histories_end_as_the_models_say_and_leave_nothing() {
     for (name, options, steps) in IMAGES {
         let seed = Seed::from_environment("owners", 20_261_120);
         let image = make(options);
-        let free_before = open(image.path(), false).superblock().free_data_blocks.get();
-        let mut world = World::new(image.path(), &seed);
+        let free_before = open(&image.path, false).superblock().free_data_blocks.get();
+        let mut world = World::new(&image.path, &seed);
         let mut levels = 0;
         for _ in 0..3 {
             world.go_on(steps / 3, false);
@@ -427,9 +419,9 @@ fn random_histories_end_as_the_models_say_and_leave_nothing() {
             world.go_on(500, true);
         }
         world.compare(name);
-        let free_after = open(image.path(), false).superblock().free_data_blocks.get();
+        let free_after = open(&image.path, false).superblock().free_data_blocks.get();
         assert_eq!(free_after, free_before, "{name}: nothing is lost");
-        repair_is_silent(image.path()).unwrap();
+        repair_is_silent(&image.path).unwrap();
         judged("xfs_repair", &format!("owners, {name}"));
     }
 }
@@ -439,13 +431,13 @@ fn threads_change_the_same_groups() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     let image = make(&["-d", "agcount=3"]);
     let seed = Seed::from_environment("owners of threads", 17);
-    let file_system = Arc::new(open(image.path(), true));
+    let file_system = Arc::new(open(&image.path, true));
     let groups = file_system.geometry().ag_count as usize;
     let mut worlds: Vec<World<'_>> = (0..3)
         .map(|number| World {
             first_file: 3 + number * FILES,
             random: Random::new(1000 * number + seed.random().below(1000)),
-            ..World::on(image.path(), Arc::clone(&file_system))
+            ..World::on(&image.path, Arc::clone(&file_system))
         })
         .collect();
     std::thread::scope(|scope| {
@@ -453,7 +445,7 @@ fn threads_change_the_same_groups() {
             scope.spawn(|| world.go_on(600, false));
         }
     });
-    let mut all = World::on(image.path(), file_system);
+    let mut all = World::on(&image.path, file_system);
     for group in 0..groups {
         let mappings = worlds.iter().flat_map(|world| world.owners[group].mappings());
         all.owners[group] = OwnerModel::of(mappings);
@@ -473,6 +465,6 @@ fn threads_change_the_same_groups() {
         }
     });
     all.file_system.close().unwrap();
-    repair_is_silent(image.path()).unwrap();
+    repair_is_silent(&image.path).unwrap();
     judged("xfs_repair", "owners, three threads");
 }

@@ -105,7 +105,7 @@ fn pointer<'n>(directories: &[InodeNumber], name: &'n Name, generation: u32) -> 
 fn parent_pointers_follow_names() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
     let image = make(&[]);
-    let mount = LoopMount::new(image.path(), Access::ReadWrite).unwrap();
+    let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
     let mut names = BTreeSet::new();
     for directory in 0..DIRECTORIES {
         fs::create_dir(mount.join(format!("directory-{directory}"))).unwrap();
@@ -116,7 +116,7 @@ fn parent_pointers_follow_names() {
         names.insert((directory, format!("file-{file}"), file));
     }
     mount.unmount().unwrap();
-    let file_system = open(image.path(), true);
+    let file_system = open(&image.path, true);
     let find = |path: String| file_system.resolve(path.as_bytes(), false).unwrap().number;
     let directories = (0..DIRECTORIES).map(|directory| find(format!("/directory-{directory}"))).collect();
     let files =
@@ -133,8 +133,8 @@ fn parent_pointers_follow_names() {
     let names = namer.names;
     drop(transaction);
     file_system.close().unwrap();
-    repair_is_silent(image.path()).unwrap();
-    let mount = LoopMount::new(image.path(), Access::ReadWrite).unwrap();
+    repair_is_silent(&image.path).unwrap();
+    let mount = LoopMount::new(&image.path, Access::ReadWrite).unwrap();
     let mut found = BTreeSet::new();
     for directory in 0..DIRECTORIES {
         for entry in fs::read_dir(mount.join(format!("directory-{directory}"))).unwrap() {
@@ -149,6 +149,6 @@ fn parent_pointers_follow_names() {
         fs::remove_dir_all(mount.join(format!("directory-{directory}"))).unwrap();
     }
     mount.unmount().unwrap();
-    repair_is_silent(image.path()).unwrap();
+    repair_is_silent(&image.path).unwrap();
     judged("kernel", &format!("{} names with parent pointers", names.len()));
 }

@@ -25,13 +25,14 @@ use uxfs_format::{
     units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber},
 };
 use uxfs_testkit::{
+    image::TestImage,
     judges::Judge,
     require,
     seeds::{Random, Seed},
 };
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::{check::blocks_of, image::Image};
+use crate::check::blocks_of;
 
 const GROUP: AgNumber = AgNumber::new(1);
 const BLOCK_BYTES: usize = 1024;
@@ -68,9 +69,9 @@ struct Target {
 }
 
 /// An image whose group has trees of several levels, and where their blocks and the headers lie.
-fn high_trees() -> (Image, Vec<Target>) {
-    let image = Image::new("damaged trees", "64m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount();
+fn high_trees() -> (TestImage, Vec<Target>) {
+    let image = TestImage::new("damaged trees", 64, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let geometry = file_system.geometry();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(GROUP).unwrap();
@@ -155,7 +156,7 @@ fn work(file_system: &FileSystem, random: &mut Random) -> Result<(), Error> {
 }
 
 /// Changes bytes of one block or header, sealed again, and works on the trees. Nothing is written.
-fn one_case(image: &Image, file: &File, targets: &[Target], random: &mut Random) -> bool {
+fn one_case(image: &TestImage, file: &File, targets: &[Target], random: &mut Random) -> bool {
     let target = targets[random.below(targets.len() as u64) as usize];
     let mut bytes = vec![0; target.length_bytes];
     file.read_exact_at(&mut bytes, target.offset_bytes).unwrap();
@@ -175,7 +176,7 @@ fn one_case(image: &Image, file: &File, targets: &[Target], random: &mut Random)
     }
     checksum::seal(&mut bytes, target.checksum_offset_bytes);
     file.write_all_at(&bytes, target.offset_bytes).unwrap();
-    let file_system = image.mount();
+    let file_system = image.mount_bulk();
     let result = work(&file_system, random);
     file.write_all_at(&sound, target.offset_bytes).unwrap();
     match result {
@@ -194,10 +195,10 @@ fn damage_is_an_error_and_not_a_panic_or_a_wait() {
     let seed = Seed::from_environment("damaged trees", 9);
     let mut random = seed.random();
     let (image, targets) = high_trees();
-    assert!(work(&image.mount(), &mut random).is_ok(), "sound so far");
+    assert!(work(&image.mount_bulk(), &mut random).is_ok(), "sound so far");
     let (done, progress) = channel();
     let worker = thread::spawn(move || {
-        let file = File::options().read(true).write(true).open(image.path()).unwrap();
+        let file = File::options().read(true).write(true).open(image.path.as_path()).unwrap();
         for _ in 0..CASES {
             let is_found = one_case(&image, &file, &targets, &mut random);
             if done.send(is_found).is_err() {

@@ -15,15 +15,13 @@ use uxfs_format::{
 };
 use uxfs_journal::transaction::TransactionBuffers;
 use uxfs_testkit::{
+    image::TestImage,
     judges::Judge,
     require,
     seeds::{Random, Seed},
 };
 
-use crate::{
-    check::{Checked, check_extent_map},
-    image::Image,
-};
+use crate::check::{Checked, check_extent_map};
 
 const INODE: u64 = 131;
 
@@ -169,8 +167,8 @@ fn grow_and_shrink(group: &mut GroupEdit<'_, '_>, capacity: usize, mut random: R
 #[test]
 fn roots_in_inodes_of_every_room_grow_and_shrink() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("roots in inodes", "64m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("roots in inodes", 64, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let seed = Seed::from_environment("roots in inodes", 5);
     let mut transaction = Transaction::begin(&file_system).unwrap();
     for capacity in [2, 3, 11, 20, 59] {
@@ -180,15 +178,15 @@ fn roots_in_inodes_of_every_room_grow_and_shrink() {
     }
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 /// The room of a root changes with the place of the attribute fork.
 #[test]
 fn roots_fit_the_room_that_they_get() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("room for roots", "64m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("room for roots", 64, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
     let (model, root) = (BTreeMap::new(), ExtentRoot::default());
@@ -206,15 +204,15 @@ fn roots_fit_the_room_that_they_get() {
     tree.end();
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 /// What a file that is written from its start leaves.
 #[test]
 fn extents_added_in_order_leave_full_leaves() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("extents in order", "64m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("extents in order", 64, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
     let (model, root) = (BTreeMap::new(), ExtentRoot::default());

@@ -20,12 +20,13 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, FsBlock, InodeNumber},
 };
 use uxfs_testkit::{
+    image::TestImage,
     judges::Judge,
     require,
     seeds::{Random, Seed},
 };
 
-use crate::{check::check_tree, image::Image};
+use crate::check::check_tree;
 
 /// Invariants 1 to 4 of `free_space`; gives the free extents.
 fn check(group: &mut GroupEdit<'_, '_>) -> Vec<(u32, u32)> {
@@ -63,9 +64,9 @@ fn random_request(draw: &mut impl FnMut(u64) -> u32, length: u32) -> GroupReques
 }
 
 /// Allocates and frees at random; at the end all is free again.
-fn allocate_and_free(name: &'static str, size: &str, options: &[&str], steps: u32, levels: u32) {
-    let image = Image::new(name, size, options);
-    let file_system = image.mount();
+fn allocate_and_free(name: &'static str, size_mebibytes: u64, options: &[&str], steps: u32, levels: u32) {
+    let image = TestImage::new(name, size_mebibytes, options, 0);
+    let file_system = image.mount_bulk();
     let seed = Seed::from_environment(name, 11);
     let mut random = seed.random();
     let mut draw = |below: u64| random.below(below) as u32;
@@ -119,46 +120,46 @@ fn allocate_and_free(name: &'static str, size: &str, options: &[&str], steps: u3
     transaction.commit().unwrap();
     assert_eq!(file_system.free_blocks(), free_before, "invariant 3");
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 #[test]
 fn small_blocks() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    allocate_and_free("1 KiB blocks", "256m", &["-b", "size=1024", "-d", "agcount=2"], 60_000, 2);
+    allocate_and_free("1 KiB blocks", 256, &["-b", "size=1024", "-d", "agcount=2"], 60_000, 2);
 }
 
 #[test]
 fn usual_blocks() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    allocate_and_free("4 KiB blocks", "256m", &["-d", "agcount=2"], 20_000, 2);
+    allocate_and_free("4 KiB blocks", 256, &["-d", "agcount=2"], 20_000, 2);
 }
 
 #[test]
 fn without_reverse_map() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     let options = ["-b", "size=1024", "-d", "agcount=2", "-m", "rmapbt=0,reflink=0"];
-    allocate_and_free("no reverse map", "128m", &options, 20_000, 2);
+    allocate_and_free("no reverse map", 128, &options, 20_000, 2);
 }
 
 #[test]
 fn large_sectors() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    allocate_and_free("4 KiB sectors", "256m", &["-s", "size=4096", "-d", "agcount=2"], 6_000, 1);
+    allocate_and_free("4 KiB sectors", 256, &["-s", "size=4096", "-d", "agcount=2"], 6_000, 1);
 }
 
 #[test]
 fn large_blocks() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    allocate_and_free("64 KiB blocks", "1g", &["-b", "size=65536", "-d", "agcount=2"], 6_000, 1);
+    allocate_and_free("64 KiB blocks", 1024, &["-b", "size=65536", "-d", "agcount=2"], 6_000, 1);
 }
 
 /// Trees whose blocks leave memory and come back, judged by the verifiers each time.
 #[test]
 fn with_a_small_cache() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("small cache", "128m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount_with_small_cache();
+    let image = TestImage::new("small cache", 128, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk_with_cache(256 << 10);
     let mut random = Seed::from_environment("small cache", 3).random();
     let mut taken = Vec::new();
     let mut transaction = Transaction::begin(&file_system).unwrap();
@@ -192,15 +193,15 @@ fn with_a_small_cache() {
     transaction.commit().unwrap();
     assert!(file_system.cache_counters().misses > 1000, "{:?}", file_system.cache_counters());
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 /// Threads that allocate anywhere, several groups each, neither wait for each other for ever nor get the same blocks.
 #[test]
 fn threads_share_the_groups() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("threads", "256m", &["-b", "size=1024", "-d", "agcount=4"]);
-    let file_system = image.mount();
+    let image = TestImage::new("threads", 256, &["-b", "size=1024", "-d", "agcount=4"], 0);
+    let file_system = image.mount_bulk();
     let taken = Mutex::new(BTreeMap::new());
     let work = |seed: u64| {
         let mut random = Random::new(seed + 1);
@@ -233,7 +234,7 @@ fn threads_share_the_groups() {
     }
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 /// High trees that stay: every other block is set aside for a copy-on-write, which needs no file, and `xfs_repair` compares
@@ -244,8 +245,8 @@ fn high_trees_are_what_repair_expects() {
     for (name, options) in
         [("high trees, 1 KiB", ["-b", "size=1024"]), ("high trees, 4 KiB", ["-b", "size=4096"])]
     {
-        let image = Image::new(name, "256m", &[options.as_slice(), &["-d", "agcount=2"]].concat());
-        let file_system = image.mount();
+        let image = TestImage::new(name, 256, &[options.as_slice(), &["-d", "agcount=2"]].concat(), 0);
+        let file_system = image.mount_bulk();
         let mut transaction = Transaction::begin(&file_system).unwrap();
         let mut seed = Seed::from_environment(name, 21).random();
         let (mut levels, mut taken) = ([0; 4], Vec::new());
@@ -278,9 +279,9 @@ fn high_trees_are_what_repair_expects() {
         assert!(levels.iter().all(|levels| *levels >= 2), "{name}: {levels:?}");
         transaction.commit().unwrap();
         file_system.close().unwrap();
-        image.judge_but_for(Some("leftover CoW extent"));
+        image.must_satisfy_repair_but_for("leftover CoW extent");
         // And back, in another order, until the trees are as low as they were.
-        let file_system = image.mount();
+        let file_system = image.mount_bulk();
         let mut transaction = Transaction::begin(&file_system).unwrap();
         let middle = taken.len() / 3;
         taken.rotate_left(middle);
@@ -293,7 +294,7 @@ fn high_trees_are_what_repair_expects() {
             transaction.commit().unwrap();
         }
         file_system.close().unwrap();
-        image.judge();
+        image.must_satisfy_repair();
     }
 }
 
@@ -301,8 +302,8 @@ fn high_trees_are_what_repair_expects() {
 #[test]
 fn a_group_is_full_before_its_trees_are() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("owners of a full group", "64m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("owners of a full group", 64, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
     let mut taken = Vec::new();
@@ -347,15 +348,15 @@ fn a_group_is_full_before_its_trees_are() {
     check(&mut group);
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 /// Every other block of a group, so that its trees become as high as they can.
 #[test]
 fn the_most_ragged_group() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("ragged", "256m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("ragged", 256, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
     let mut taken = Vec::new();
@@ -381,15 +382,15 @@ fn the_most_ragged_group() {
     check(&mut group);
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 /// Invariant 5: what a full group keeps.
 #[test]
 fn a_full_group_keeps_what_its_trees_need() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("full", "64m", &["-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("full", 64, &["-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
     let request = |purpose| GroupRequest { purpose, min_blocks: 1, ..GroupRequest::blocks(7) };
@@ -409,15 +410,15 @@ fn a_full_group_keeps_what_its_trees_need() {
     }
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 /// What Linux hides of the free space of a file system of 1 GiB, as `statfs` shows.
 #[test]
 fn reservations_are_those_of_linux() {
     require!(Judge::Mkfs);
-    let image = Image::new("reservations", "1g", &[]);
-    let file_system = image.mount();
+    let image = TestImage::new("reservations", 1024, &[], 0);
+    let file_system = image.mount_bulk();
     let geometry = file_system.geometry();
     let mut hidden = 0;
     for group in geometry.groups() {
@@ -432,8 +433,8 @@ fn reservations_are_those_of_linux() {
 #[test]
 fn allocations_go_from_group_to_group() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("from group to group", "256m", &["-d", "agcount=4"]);
-    let file_system = image.mount();
+    let image = TestImage::new("from group to group", 256, &["-d", "agcount=4"], 0);
+    let file_system = image.mount_bulk();
     let geometry = file_system.geometry();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut taken = Vec::new();
@@ -468,15 +469,15 @@ fn allocations_go_from_group_to_group() {
     }
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 /// Blocks that are free already, lie outside the group or in its headers are not freed.
 #[test]
 fn what_is_not_allocated_cannot_be_freed() {
     require!(Judge::Mkfs);
-    let image = Image::new("not allocated", "64m", &["-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("not allocated", 64, &["-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
     let extents = check(&mut group);
@@ -494,8 +495,8 @@ fn what_is_not_allocated_cannot_be_freed() {
 #[test]
 fn a_free_list_that_contradicts_itself_is_empty() {
     require!(Judge::Mkfs);
-    let image = Image::new("free list", "64m", &["-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("free list", 64, &["-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
     let before = group.state.headers().unwrap().free_space;

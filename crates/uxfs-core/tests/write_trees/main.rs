@@ -9,5 +9,4 @@ mod damage;
 mod extent_roots;
 mod free_space;
 mod golden;
-mod image;
 mod records;

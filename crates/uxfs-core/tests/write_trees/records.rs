@@ -15,13 +15,14 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, FileBlock, InodeNumber},
 };
 use uxfs_testkit::{
+    image::TestImage,
     judges::Judge,
     require,
     seeds::{Random, Seed},
 };
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::{check::check_tree, image::Image};
+use crate::check::check_tree;
 
 /// Makes records with distinct places from numbers.
 trait Sample: GroupTree {
@@ -208,8 +209,8 @@ fn churn<K: Sample<Position: std::hash::Hash>>(
 }
 
 fn churn_in_image<K: Sample<Position: std::hash::Hash>>(name: &'static str, seed: u64, numbers: u32) {
-    let image = Image::new(name, "96m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new(name, 96, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let seed = Seed::from_environment(name, seed);
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
@@ -221,7 +222,7 @@ fn churn_in_image<K: Sample<Position: std::hash::Hash>>(name: &'static str, seed
     group.free(base, length).unwrap();
     transaction.commit().unwrap();
     file_system.close().unwrap();
-    image.judge();
+    image.must_satisfy_repair();
 }
 
 #[test]
@@ -252,8 +253,8 @@ fn the_reverse_map_holds_what_a_map_holds() {
 #[test]
 fn records_added_in_order_leave_full_blocks() {
     require!(Judge::Mkfs, Judge::XfsRepair);
-    let image = Image::new("in order", "96m", &["-b", "size=1024", "-d", "agcount=2"]);
-    let file_system = image.mount();
+    let image = TestImage::new("in order", 96, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut group = transaction.group(AgNumber::new(1)).unwrap();
     for number in 0..10_000 {
