@@ -229,11 +229,18 @@ fn blocks_are_shared_with_the_source() {
     let content: Vec<u8> = (0..8_u32 << 18).flat_map(u32::to_le_bytes).collect();
     fs::write(source.join("large"), &content).unwrap();
     fs::write(source.join("odd"), &content[..3_000_001]).unwrap();
-    let document = succeeds(&["--json", "mkfs", "--size", "300M", "--from", text(&source), text(&image)]);
-    let document: Value = serde_json::from_str(&document).unwrap();
-    let shared = document["contents"]["shared_bytes"].as_u64().unwrap();
-    assert!(shared >= content.len() as u64 + 2_990_000, "{shared}");
-    repair_is_silent(&image).unwrap();
+    let lower = mount.join("lower");
+    fs::create_dir(&lower).unwrap();
+    fs::write(lower.join("large"), "hidden").unwrap();
+    // Alone, and as one of two layers.
+    for layers in [&[text(&source)][..], &[text(&lower), text(&source)]] {
+        let from: Vec<&str> = layers.iter().flat_map(|layer| ["--from", layer]).collect();
+        let arguments = [&["--json", "mkfs", "-f", "--size", "300M"][..], &from, &[text(&image)]].concat();
+        let document: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
+        let shared = document["contents"]["shared_bytes"].as_u64().unwrap();
+        assert!(shared >= content.len() as u64 + 2_990_000, "{layers:?}: {shared}");
+        repair_is_silent(&image).unwrap();
+    }
     let read = |path| uxfs(&["cat", text(&image), path]).stdout;
     assert!(read("large") == content && read("odd") == content[..3_000_001]);
     // What is written to the source now is not seen in the image.

@@ -142,8 +142,11 @@ impl<'fs> Builder<'fs> {
     /// Waits until all contents are written.
     ///
     /// # Errors
-    /// What a copying thread has failed with.
+    /// What a copying thread has failed with, or contents that were promised and never came.
     pub fn finish(self) -> std::result::Result<(), PopulateError> {
+        if self.awaits_content() {
+            return Err(PopulateError::MissingContents(self.later.len()));
+        }
         self.pool.map_or(Ok(()), DataPool::finish)
     }
 

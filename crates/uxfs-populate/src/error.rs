@@ -30,6 +30,9 @@ pub enum PopulateError {
     /// Threads that copy could not be started or have died.
     #[error("cannot copy file contents: {0}")]
     Threads(io::Error),
+    /// A source that has ended before it gave what it promised.
+    #[error("the source has not given the contents of {0} files")]
+    MissingContents(usize),
     /// A file that XFS cannot hold.
     #[error("{path}: {problem}")]
     Impossible {

@@ -14,9 +14,15 @@ use std::{
 };
 
 use anyhow::Result;
-use common::{empty_image, fill, fill_with};
+use common::{empty_image, fill, fill_from, fill_with};
 use rustix::fs::{XattrFlags, setxattr};
 use tempfile::TempDir;
+use uxfs_source::{
+    content::{ByteRange, Content},
+    entry::{DirectoryId, Entry, Kind, Metadata},
+    error::{Problem, SourceError},
+    tree::{Batch, LaterContent, Reading, TreeSource},
+};
 use uxfs_testkit::{
     golden::GoldenImage,
     judges::{self, Judge},
@@ -216,6 +222,57 @@ fn a_full_image_fails_with_the_place_and_stays_unfinished() {
     let error = fill(&image, &source, 2).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("file-") && text.contains("no space"), "{text}");
+}
+
+/// Tells one file, whose content is to come later, and gives another's content or none.
+struct Promises {
+    batch: Option<Batch>,
+    content: Option<LaterContent>,
+}
+
+impl TreeSource for Promises {
+    fn root(&self) -> Option<&Metadata> {
+        None
+    }
+
+    fn next_batch(&mut self) -> Result<Option<Batch>, SourceError> {
+        Ok(self.batch.take())
+    }
+
+    fn next_content(&mut self) -> Result<Option<LaterContent>, SourceError> {
+        Ok(self.content.take())
+    }
+
+    fn restart(&mut self, _: Reading) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    fn take_problems(&mut self) -> Vec<Problem> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn contents_that_never_come_are_an_error() {
+    if !judges::all_present(&[Judge::Mkfs], "contents_that_never_come_are_an_error") {
+        return;
+    }
+    let directory = directory();
+    let image = empty_image(directory.path(), "image", 300, &[]).unwrap();
+    let fill = |token: Option<u32>| {
+        let ranges = [ByteRange { offset_bytes: 0, length_bytes: 9 }];
+        let content = Content::Later { token: 7, ranges: ranges.into() };
+        let name = format!("file-{token:?}").into_bytes().into();
+        let kind = Kind::Regular { size_bytes: 9, content };
+        let entries = vec![Entry { name, metadata: Metadata::default(), kind }];
+        let batch = Batch { directory: DirectoryId::ROOT, path: Box::default(), is_last: true, entries };
+        let content = |token| LaterContent { token, content: Content::Inline((*b"the bytes").into()) };
+        let mut source = Promises { batch: Some(batch), content: token.map(content) };
+        fill_from(&image, &mut source)
+    };
+    let words = |token| format!("{:#}", fill(token).unwrap_err());
+    assert_eq!(words(None), "the source has not given the contents of 1 files");
+    assert!(words(Some(8)).contains("no such"), "{}", words(Some(8)));
 }
 
 #[test]
