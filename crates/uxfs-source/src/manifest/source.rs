@@ -52,7 +52,11 @@ impl ManifestSource {
         let kind = described.kind.ok_or(TextFault::Missing("the type of the file"))?;
         let is_directory = kind == DescribedKind::Directory;
         let metadata = Metadata {
-            mode: described.mode.unwrap_or(if is_directory { 0o755 } else { 0o644 }),
+            mode: described.mode.unwrap_or(match kind {
+                DescribedKind::Directory => 0o755,
+                DescribedKind::Symlink => 0o777,
+                _ => 0o644,
+            }),
             user: described.user.unwrap_or(0),
             group: described.group.unwrap_or(0),
             times: Times::all(described.modification.unwrap_or(self.default_time)),
