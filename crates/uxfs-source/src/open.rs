@@ -48,7 +48,7 @@ impl Source {
     /// # Errors
     /// It cannot be read.
     pub fn open(path: &Path, options: &SourceOptions, reading: Reading) -> Result<Self, SourceError> {
-        if path.as_os_str() == "-" {
+        if is_standard_input(path) {
             let source = TarSource::from_stream("standard input", io::stdin(), options.tar.clone())?;
             return Ok(Self::Stream(Box::new(source)));
         }
@@ -77,7 +77,7 @@ pub fn open_stream(
     options: &SourceOptions,
     reading: Reading,
 ) -> Result<Box<dyn StreamSource>, SourceError> {
-    if path.is_dir() {
+    if path.is_dir() && !is_standard_input(path) {
         let tree = DirectorySource::open(path, options.directory.clone(), reading)?;
         return Ok(Box::new(TreeStream::new(tree, options.tar.whiteouts)));
     }
@@ -86,6 +86,16 @@ pub fn open_stream(
         // It has become a directory this moment.
         Source::Tree(_) => Err(SourceError::Replaced { path: path.as_os_str().as_encoded_bytes().into() }),
     }
+}
+
+/// Whether sources can be read twice: not pipes.
+pub fn can_be_read_twice(path: &Path) -> bool {
+    !is_standard_input(path) && (path.is_file() || path.is_dir())
+}
+
+/// Whatever else has that name.
+fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 fn is_manifest(path: &Path) -> Result<bool, SourceError> {

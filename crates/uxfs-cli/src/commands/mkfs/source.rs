@@ -27,7 +27,7 @@ use uxfs_source::{
     labels::Labels,
     layers::Layers,
     manifest::Overlay,
-    open::{Source, SourceOptions, open_stream},
+    open::{Source, SourceOptions, can_be_read_twice, open_stream},
     owner_map::OwnerMap,
     protofile::{ProtofileOptions, ProtofileSource},
     stream::StreamSource,
@@ -129,11 +129,11 @@ impl SourceArguments {
         }
         let options = self.source_options(itself, paths.len() > 1);
         if let [path] = paths.as_slice()
-            && (path.is_dir() || !path.is_file())
+            && (path.is_dir() || !can_be_read_twice(path))
         {
             return Ok(Contents::One(Source::open(path, &options, reading)?));
         }
-        let is_read_twice = paths.iter().all(|path| path.is_file() || path.is_dir());
+        let is_read_twice = paths.iter().all(|path| can_be_read_twice(path));
         let reading = if is_read_twice { Reading::Checked } else { reading };
         let open = |path: &&Path| open_stream(path, &options, reading);
         let streams = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
