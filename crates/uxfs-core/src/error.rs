@@ -67,6 +67,9 @@ pub enum OperationError {
     /// ENODATA.
     #[error("no such attribute")]
     NoSuchAttribute,
+    /// ERANGE.
+    #[error("attribute name is empty or longer than 255 bytes")]
+    XattrNameLength,
     /// EOPNOTSUPP.
     #[error("no such kind of attribute (user., trusted., security. and system.posix_acl_… there are)")]
     UnknownNamespace,
@@ -109,6 +112,9 @@ pub enum OperationError {
     /// EPERM: the file or its directory is immutable or only to be appended to, or a directory is to get a further name.
     #[error("operation not permitted")]
     NotPermitted,
+    /// EACCES: only directories have a default access control list.
+    #[error("permission denied")]
+    AccessDenied,
     /// EXDEV: files keep to their project where its directories say so.
     #[error("the directory belongs to another project")]
     CrossesProjects,

@@ -3,17 +3,19 @@
 use std::borrow::Cow;
 
 use uxfs_format::{
-    attribute::{MAX_NAME_BYTES, leaf::LeafBlock},
+    attribute::{MAX_NAME_BYTES, leaf::LeafBlock, shortform::ShortformAttributes},
     directory::name_hash,
-    inode::Fork,
     units::FileBlock,
 };
 
-use super::{Attribute, AttributeValue, Namespace, blocks_of, shortform_corruption};
+use super::{
+    Attribute, AttributeValue, Namespace,
+    reader::{AttributeReader, Place},
+};
 use crate::{
     error::{OperationError, Result},
     filesystem::{FileSystem, MetadataBuffer},
-    inode::{ForkView, Inode},
+    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -30,18 +32,23 @@ impl FileSystem {
         if name.len() > MAX_NAME_BYTES {
             return Err(OperationError::NameTooLong.into());
         }
-        match inode.fork(Fork::Attribute) {
-            ForkView::Local(bytes) => find_shortform(inode, bytes, namespace, name),
-            ForkView::Extents | ForkView::Btree => {
-                self.find_in_blocks(inode, &blocks_of(self, inode)?, namespace, name)
-            }
-            _ => Ok(None),
+        AttributeReader::new(self, inode)?.get(namespace, name)
+    }
+}
+
+impl AttributeReader<'_> {
+    /// The value of one attribute.
+    pub(crate) fn get(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        match &self.place {
+            Place::Nowhere => Ok(None),
+            Place::List(bytes) => find_in_list(self, self.list(bytes, false)?, namespace, name),
+            Place::OpenList(bytes) => find_in_list(self, self.list(bytes, true)?, namespace, name),
+            Place::Blocks(blocks) => self.find_in_blocks(blocks, namespace, name),
         }
     }
 
     fn find_in_blocks(
         &self,
-        inode: &Inode,
         blocks: &ForkBlocks<'_>,
         namespace: Namespace,
         name: &[u8],
@@ -52,7 +59,7 @@ impl FileSystem {
         loop {
             let (found, last_hash) = find_in_leaf(blocks, &walk.leaf, walk.block, hash, namespace, name)?;
             if let Some(value) = found {
-                return self.attribute_value(inode, &value).map(Cow::into_owned).map(Some);
+                return self.value(&value).map(Cow::into_owned).map(Some);
             }
             // Equal hashes may go on in the next leaf.
             if last_hash.is_some_and(|last| last > hash) || !walk.next(last_hash)? {
@@ -62,12 +69,14 @@ impl FileSystem {
     }
 }
 
-fn find_shortform(inode: &Inode, bytes: &[u8], namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
-    use uxfs_format::attribute::shortform::Shortform;
-    let corrupt = |fault| shortform_corruption(inode, fault);
-    Shortform::verify(bytes).map_err(corrupt)?;
-    for attribute in Shortform::parse(bytes).map_err(corrupt)?.attributes() {
-        let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
+fn find_in_list(
+    reader: &AttributeReader<'_>,
+    list: ShortformAttributes<'_>,
+    namespace: Namespace,
+    name: &[u8],
+) -> Result<Option<Vec<u8>>> {
+    for attribute in list {
+        let attribute = attribute.map_err(|fault| reader.list_corruption(fault))?;
         if attribute.flags.namespace() == Some(namespace) && attribute.name == name {
             return Ok(Some(attribute.value.to_vec()));
         }

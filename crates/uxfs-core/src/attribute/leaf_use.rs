@@ -3,15 +3,14 @@
 use uxfs_format::{
     attribute::leaf::{LeafBlock, LeafValue},
     attribute::leaf_edit::LeafEdit,
-    inode::Fork,
     units::FileBlock,
 };
 
-use super::blocks_of;
+use super::reader::{AttributeReader, Place};
 use crate::{
     error::Result,
     filesystem::{FileSystem, MetadataBuffer},
-    inode::{ForkView, Inode},
+    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -78,16 +77,14 @@ impl FileSystem {
     /// Damage; the device.
     pub fn attribute_leaf_use(&self, inode: &Inode) -> Result<LeafUse> {
         let mut counting = Counting { found: LeafUse::default(), last: None, of_last: 0 };
-        if !matches!(inode.fork(Fork::Attribute), ForkView::Extents | ForkView::Btree) {
-            return Ok(counting.found);
-        }
-        let blocks = blocks_of(self, inode)?;
+        let reader = AttributeReader::new(self, inode)?;
+        let Place::Blocks(blocks) = &reader.place else { return Ok(counting.found) };
         let root = blocks.read_tree_block(FileBlock::new(0))?;
-        let Some(mut walk) = LeafWalk::descend(&blocks, root, Start::First)? else {
+        let Some(mut walk) = LeafWalk::descend(blocks, root, Start::First)? else {
             return Ok(counting.found);
         };
         loop {
-            let last_hash = counting.add(&blocks, &walk.leaf, walk.block)?;
+            let last_hash = counting.add(blocks, &walk.leaf, walk.block)?;
             if !walk.next(last_hash)? {
                 return Ok(counting.found);
             }

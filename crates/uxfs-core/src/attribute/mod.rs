@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | here | what an attribute is |
+//! | `reader` | of which inode, in which form |
 //! | [`visit`] | all attributes of an inode, one after the other |
 //! | [`get`] | one attribute by name, by hash |
 //! | [`value`] | values in blocks of their own |
@@ -13,6 +14,7 @@
 pub mod edit;
 pub mod get;
 pub mod leaf_use;
+pub(crate) mod reader;
 pub mod value;
 pub mod visit;
 pub mod xattr;
@@ -20,16 +22,7 @@ pub mod xattr;
 pub use uxfs_format::attribute::flags::Namespace;
 use uxfs_format::{
     attribute::leaf::{LeafAttribute, LeafValue},
-    fault::{Corruption, Location, Structure},
-    name_tree::TreeKind,
     units::FileBlock,
-};
-
-use crate::{
-    error::{Error, Result},
-    filesystem::FileSystem,
-    inode::Inode,
-    name_tree::ForkBlocks,
 };
 
 /// One attribute, as it lies on disk.
@@ -48,7 +41,7 @@ pub struct Attribute<'a> {
 pub enum AttributeValue<'a> {
     /// At hand.
     Local(&'a [u8]),
-    /// In blocks of its own: [`FileSystem::attribute_value`] reads them.
+    /// In blocks of its own: [`FileSystem::attribute_value`](crate::filesystem::FileSystem::attribute_value) reads them.
     Remote {
         /// First block in the attribute fork.
         first_block: FileBlock,
@@ -80,13 +73,4 @@ impl<'a> Attribute<'a> {
         let namespace = attribute.flags.namespace()?;
         attribute.is_complete().then_some(Self { namespace, name: attribute.name, value })
     }
-}
-
-fn blocks_of<'fs>(file_system: &'fs FileSystem, inode: &Inode) -> Result<ForkBlocks<'fs>> {
-    ForkBlocks::new(file_system, inode, TreeKind::Attribute)
-}
-
-/// Damage in attributes that lie in their inode.
-fn shortform_corruption(inode: &Inode, fault: impl Into<uxfs_format::fault::Fault>) -> Error {
-    Corruption::new(Structure::AttributeShortform, Location::of_inode(inode.number), fault).into()
 }

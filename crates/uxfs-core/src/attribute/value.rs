@@ -5,11 +5,19 @@ use std::borrow::Cow;
 use uxfs_format::{
     attribute::remote::{self, RemoteBlock},
     fault::Structure,
-    units::FileBlock,
+    units::{FileBlock, InodeNumber},
 };
 
-use super::{AttributeValue, blocks_of};
-use crate::{error::Result, filesystem::FileSystem, inode::Inode, name_tree::ForkBlocks};
+use super::{
+    AttributeValue,
+    reader::{AttributeReader, Place},
+};
+use crate::{
+    error::{OperationError, Result},
+    filesystem::FileSystem,
+    inode::Inode,
+    name_tree::ForkBlocks,
+};
 
 const STRUCTURE: Structure = Structure::AttributeRemoteValue;
 
@@ -19,19 +27,27 @@ impl FileSystem {
     /// # Errors
     /// Damage; the device.
     pub fn attribute_value<'a>(&self, inode: &Inode, value: &AttributeValue<'a>) -> Result<Cow<'a, [u8]>> {
-        match *value {
-            AttributeValue::Local(value) => Ok(Cow::Borrowed(value)),
-            AttributeValue::Remote { first_block, length_bytes } => {
-                let blocks = blocks_of(self, inode)?;
-                read_remote(inode, &blocks, first_block, length_bytes).map(Cow::Owned)
+        AttributeReader::new(self, inode)?.value(value)
+    }
+}
+
+impl AttributeReader<'_> {
+    /// A value, read where it lies.
+    pub(crate) fn value<'v>(&self, value: &AttributeValue<'v>) -> Result<Cow<'v, [u8]>> {
+        match (*value, &self.place) {
+            (AttributeValue::Local(value), _) => Ok(Cow::Borrowed(value)),
+            (AttributeValue::Remote { first_block, length_bytes }, Place::Blocks(blocks)) => {
+                read_remote(self.inode, blocks, first_block, length_bytes).map(Cow::Owned)
             }
+            // Lists have no values elsewhere: it is another inode's.
+            (AttributeValue::Remote { .. }, _) => Err(OperationError::NoSuchAttribute.into()),
         }
     }
 }
 
 /// Reads a value of `length_bytes`, which a verifier has found to be 64 KiB at most.
 fn read_remote(
-    inode: &Inode,
+    inode: InodeNumber,
     blocks: &ForkBlocks<'_>,
     first_block: FileBlock,
     length_bytes: u32,
@@ -48,7 +64,7 @@ fn read_remote(
             let offset_bytes = value.len() as u32;
             let part = RemoteBlock::parse(block, geometry).and_then(|remote| {
                 remote.verify_place(
-                    inode.number,
+                    inode,
                     offset_bytes,
                     length_bytes.saturating_sub(offset_bytes),
                     geometry,

@@ -3,17 +3,19 @@
 use std::ops::ControlFlow;
 
 use uxfs_format::{
-    attribute::{leaf::LeafBlock, remote, shortform::Shortform},
-    inode::Fork,
+    attribute::{leaf::LeafBlock, remote, shortform::ShortformAttributes},
     name_tree::fault::NameTreeFault,
     units::FileBlock,
 };
 
-use super::{Attribute, AttributeValue, blocks_of, shortform_corruption};
+use super::{
+    Attribute, AttributeValue,
+    reader::{AttributeReader, Place},
+};
 use crate::{
     error::Result,
     filesystem::{FileSystem, MetadataBuffer},
-    inode::{ForkView, Inode},
+    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -21,7 +23,7 @@ use crate::{
 };
 
 /// Called for each attribute.
-type Visit<'v> = dyn FnMut(&Attribute<'_>) -> Result<ControlFlow<()>> + 'v;
+pub(crate) type Visit<'v> = dyn FnMut(&Attribute<'_>) -> Result<ControlFlow<()>> + 'v;
 
 impl FileSystem {
     /// Calls `visit` for every attribute of an inode, parent pointers included, in the order of Linux (as they lie
@@ -34,29 +36,32 @@ impl FileSystem {
         inode: &Inode,
         mut visit: impl FnMut(&Attribute<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        match inode.fork(Fork::Attribute) {
-            ForkView::Local(bytes) => visit_shortform(inode, bytes, &mut visit),
-            ForkView::Extents | ForkView::Btree => {
-                let blocks = blocks_of(self, inode)?;
-                BlockVisitor { value_blocks: blocks.most_blocks(), blocks: &blocks }.all(&mut visit)
-            }
-            _ => Ok(()),
-        }
+        AttributeReader::new(self, inode)?.visit(&mut visit)
     }
 }
 
-fn visit_shortform(inode: &Inode, bytes: &[u8], visit: &mut Visit<'_>) -> Result<()> {
-    let corrupt = |fault| shortform_corruption(inode, fault);
-    Shortform::verify(bytes).map_err(corrupt)?;
-    for attribute in Shortform::parse(bytes).map_err(corrupt)?.attributes() {
-        let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
-        let Some(namespace) = attribute.flags.namespace() else { continue };
-        let value = AttributeValue::Local(attribute.value);
-        if visit(&Attribute { namespace, name: attribute.name, value })?.is_break() {
-            break;
+impl AttributeReader<'_> {
+    /// Calls `visit` for every attribute until it breaks or fails.
+    pub(crate) fn visit(&self, visit: &mut Visit<'_>) -> Result<()> {
+        match &self.place {
+            Place::Nowhere => Ok(()),
+            Place::List(bytes) => self.visit_list(self.list(bytes, false)?, visit),
+            Place::OpenList(bytes) => self.visit_list(self.list(bytes, true)?, visit),
+            Place::Blocks(blocks) => BlockVisitor { value_blocks: blocks.most_blocks(), blocks }.all(visit),
         }
     }
-    Ok(())
+
+    fn visit_list(&self, list: ShortformAttributes<'_>, visit: &mut Visit<'_>) -> Result<()> {
+        for attribute in list {
+            let attribute = attribute.map_err(|fault| self.list_corruption(fault))?;
+            let Some(namespace) = attribute.flags.namespace() else { continue };
+            let value = AttributeValue::Local(attribute.value);
+            if visit(&Attribute { namespace, name: attribute.name, value })?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 struct BlockVisitor<'a, 'fs> {

@@ -4,11 +4,14 @@
 use std::ops::ControlFlow;
 
 use uxfs_format::{
-    attribute::posix_acl::{self, PosixAcl},
+    attribute::{
+        MAX_NAME_BYTES,
+        posix_acl::{self, PosixAcl},
+    },
     fault::{Corruption, Location, Structure},
 };
 
-use super::{Attribute, Namespace};
+use super::{Attribute, Namespace, reader::AttributeReader};
 use crate::{
     error::{OperationError, Result},
     filesystem::FileSystem,
@@ -61,7 +64,7 @@ fn acl_name(attribute: &Attribute<'_>) -> Option<&'static [u8]> {
 }
 
 /// Splits a name as Linux has it into where and under which name it is stored; `true` for an ACL.
-pub(super) fn stored_name(name: &[u8]) -> Option<(Namespace, &[u8], bool)> {
+pub(crate) fn stored_name(name: &[u8]) -> Option<(Namespace, &[u8], bool)> {
     match name {
         ACL_ACCESS => return Some((Namespace::Trusted, posix_acl::ACCESS_NAME, true)),
         ACL_DEFAULT => return Some((Namespace::Trusted, posix_acl::DEFAULT_NAME, true)),
@@ -90,21 +93,9 @@ impl FileSystem {
         &self,
         inode: &Inode,
         view: XattrView,
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+        visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.visit_attributes(inode, |attribute| {
-            let (own, acl) = view.names_of(attribute);
-            if !own && acl.is_none() {
-                return Ok(ControlFlow::Continue(()));
-            }
-            let value = self.attribute_value(inode, &attribute.value)?;
-            if let Some(name) = acl
-                && visit(name, &acl_to_xattr(inode, &value)?)?.is_break()
-            {
-                return Ok(ControlFlow::Break(()));
-            }
-            if own { visit(&shown_name(attribute), &value) } else { Ok(ControlFlow::Continue(())) }
-        })
+        AttributeReader::new(self, inode)?.visit_xattrs(view, visit)
     }
 
     /// The names of all attributes, as `listxattr` gives them.
@@ -112,13 +103,66 @@ impl FileSystem {
     /// # Errors
     /// [`OperationError::TooManyAttributes`] past [`MAX_NAMES_BYTES`]; damage; the device.
     pub fn xattr_names(&self, inode: &Inode, view: XattrView) -> Result<Vec<Vec<u8>>> {
+        AttributeReader::new(self, inode)?.xattr_names(view, MAX_NAMES_BYTES)
+    }
+
+    /// The value of one attribute by the name that Linux shows, as `getxattr` gives it.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchAttribute`], [`OperationError::NameTooLong`],
+    /// [`OperationError::UnknownNamespace`]; damage; the device.
+    pub fn xattr(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
+        AttributeReader::new(self, inode)?.xattr(name)
+    }
+
+    /// The access ACL of an inode beyond its mode, if it has one.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn access_acl(&self, inode: &Inode) -> Result<Option<PosixAcl>> {
+        AttributeReader::new(self, inode)?.acl(posix_acl::ACCESS_NAME)
+    }
+
+    /// The ACL that new files in a directory get, if it has one.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn default_acl(&self, inode: &Inode) -> Result<Option<PosixAcl>> {
+        AttributeReader::new(self, inode)?.acl(posix_acl::DEFAULT_NAME)
+    }
+}
+
+impl AttributeReader<'_> {
+    /// Calls `visit` with name and value of every attribute that the view has.
+    pub(crate) fn visit_xattrs(
+        &self,
+        view: XattrView,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        self.visit(&mut |attribute| {
+            let (own, acl) = view.names_of(attribute);
+            if !own && acl.is_none() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let value = self.value(&attribute.value)?;
+            if let Some(name) = acl
+                && visit(name, &self.decode_acl(&value)?.to_xattr())?.is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+            if own { visit(&shown_name(attribute), &value) } else { Ok(ControlFlow::Continue(())) }
+        })
+    }
+
+    /// The names of all attributes that the view has, of at most so many bytes, a zero byte each included.
+    pub(crate) fn xattr_names(&self, view: XattrView, most_bytes: usize) -> Result<Vec<Vec<u8>>> {
         let (mut names, mut total_bytes) = (Vec::new(), 0);
-        self.visit_attributes(inode, |attribute| {
+        self.visit(&mut |attribute| {
             let (own, acl) = view.names_of(attribute);
             let own = own.then(|| shown_name(attribute));
             for name in acl.map(<[u8]>::to_vec).into_iter().chain(own) {
                 total_bytes += name.len() + 1;
-                if total_bytes > MAX_NAMES_BYTES {
+                if total_bytes > most_bytes {
                     return Err(OperationError::TooManyAttributes.into());
                 }
                 names.push(name);
@@ -128,45 +172,25 @@ impl FileSystem {
         Ok(names)
     }
 
-    /// The value of one attribute by the name that Linux shows, as `getxattr` gives it.
-    ///
-    /// # Errors
-    /// [`OperationError::NoSuchAttribute`], [`OperationError::NameTooLong`],
-    /// [`OperationError::UnknownNamespace`]; damage; the device.
-    pub fn xattr(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
+    /// The value of one attribute by the name that Linux shows.
+    pub(crate) fn xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
         let (namespace, name, is_acl) = stored_name(name).ok_or(OperationError::UnknownNamespace)?;
-        let value = self.attribute(inode, namespace, name)?.ok_or(OperationError::NoSuchAttribute)?;
-        if is_acl { acl_to_xattr(inode, &value) } else { Ok(value) }
+        if name.len() > MAX_NAME_BYTES {
+            return Err(OperationError::NameTooLong.into());
+        }
+        let value = self.get(namespace, name)?.ok_or(OperationError::NoSuchAttribute)?;
+        if is_acl { Ok(self.decode_acl(&value)?.to_xattr()) } else { Ok(value) }
     }
 
-    /// The access ACL of an inode beyond its mode, if it has one.
-    ///
-    /// # Errors
-    /// Damage; the device.
-    pub fn access_acl(&self, inode: &Inode) -> Result<Option<PosixAcl>> {
-        self.acl(inode, posix_acl::ACCESS_NAME)
+    /// A list, by the name that it is stored under.
+    pub(crate) fn acl(&self, name: &[u8]) -> Result<Option<PosixAcl>> {
+        let value = self.get(Namespace::Trusted, name)?;
+        value.map(|value| self.decode_acl(&value)).transpose()
     }
 
-    /// The ACL that new files in a directory get, if it has one.
-    ///
-    /// # Errors
-    /// Damage; the device.
-    pub fn default_acl(&self, inode: &Inode) -> Result<Option<PosixAcl>> {
-        self.acl(inode, posix_acl::DEFAULT_NAME)
+    fn decode_acl(&self, value: &[u8]) -> Result<PosixAcl> {
+        PosixAcl::decode(value).map_err(|fault| {
+            Corruption::new(Structure::AccessControlList, Location::of_inode(self.inode), fault).into()
+        })
     }
-
-    fn acl(&self, inode: &Inode, name: &[u8]) -> Result<Option<PosixAcl>> {
-        let value = self.attribute(inode, Namespace::Trusted, name)?;
-        value.map(|value| decode_acl(inode, &value)).transpose()
-    }
-}
-
-fn decode_acl(inode: &Inode, value: &[u8]) -> Result<PosixAcl> {
-    PosixAcl::decode(value).map_err(|fault| {
-        Corruption::new(Structure::AccessControlList, Location::of_inode(inode.number), fault).into()
-    })
-}
-
-fn acl_to_xattr(inode: &Inode, value: &[u8]) -> Result<Vec<u8>> {
-    Ok(decode_acl(inode, value)?.to_xattr())
 }

@@ -19,6 +19,7 @@
 //! | [`unlink`] | taking names away |
 //! | [`rename`] | other names, exchanged ones, what is left behind |
 //! | [`set_attributes`] | owner, permissions, times, flags |
+//! | [`xattr`] | extended attributes and access control lists |
 //! | [`inactivate`] | freeing files that have neither names nor handles |
 //! | `check` | what is refused |
 //! | [`create`] | new files and further names while an image is filled |
@@ -34,3 +35,4 @@ pub mod rename;
 pub mod resolve;
 pub mod set_attributes;
 pub mod unlink;
+pub mod xattr;

@@ -11,7 +11,7 @@ use super::{
     create::{MAX_LINKS, NewKind, pointer_to},
 };
 use crate::{
-    attribute::edit::{AttributeName, SetMode},
+    attribute::edit::{AttributeName, SetMode, acl::NewFileAcls},
     directory::edit::NameCheck,
     error::{Error, OperationError, Result},
     filesystem::FileSystem,
@@ -33,30 +33,33 @@ pub(super) const SET_GROUP: u16 = 0o2000;
 pub struct NewFile<'a> {
     /// What it is.
     pub kind: NewKind<'a>,
-    /// Permissions with set-id bits and the sticky bit, after the caller's mask.
+    /// Permissions with set-id bits and the sticky bit, as they are asked for.
     pub permissions: u16,
+    /// Permissions that the caller's process gives to nobody, where the directory has no list that says what new files get.
+    pub umask: u16,
     /// Owner.
     pub uid: u32,
     /// Group, unless the directory decides it.
     pub gid: u32,
-    /// Attributes that it has from the beginning: access control lists, labels.
+    /// Attributes that it has from the beginning: labels. Access control lists come from the directory.
     pub attributes: &'a [(AttributeName<'a>, &'a [u8])],
 }
 
 impl<'a> NewFile<'a> {
     /// A file of root without attributes.
     pub fn new(kind: NewKind<'a>, permissions: u16) -> Self {
-        Self { kind, permissions, uid: 0, gid: 0, attributes: &[] }
+        Self { kind, permissions, umask: 0, uid: 0, gid: 0, attributes: &[] }
     }
 
-    fn operation(&self) -> Operation {
+    fn operation(&self, acls: &NewFileAcls) -> Operation {
         let target = match self.kind {
             NewKind::Symlink(target) => target.len(),
             _ => 0,
         };
         let values = self.attributes.iter().map(|(name, value)| name.name.len() + value.len());
         let bytes = values.fold(target, usize::saturating_add);
-        Operation::Create { target_bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Operation::Create { target_bytes: bytes.saturating_add(acls.value_bytes()) }
     }
 
     /// What can be refused without a look at the directory.
@@ -81,9 +84,9 @@ impl<'a> NewFile<'a> {
 
     /// The inode, as it comes of this and of its directory.
     #[doc(alias = "inode_init_owner")]
-    fn inode(&self, file_system: &FileSystem, directory: &EditInode) -> NewInode {
+    fn inode(&self, file_system: &FileSystem, directory: &EditInode, acls: &NewFileAcls) -> NewInode {
         let now = file_system.now();
-        let mut mode = self.kind.file_type().mode_bits() | self.permissions & 0o7777;
+        let mut mode = self.kind.file_type().mode_bits() | acls.mode & 0o7777;
         let mut gid = self.gid;
         if directory.core.mode.get() & SET_GROUP != 0 {
             gid = directory.core.gid.get();
@@ -125,11 +128,12 @@ impl FileSystem {
         if forbids_links && matches!(new.kind, NewKind::Symlink(_)) {
             return Err(OperationError::NotPermitted.into());
         }
-        let mut transaction = Transaction::begin_for(self, new.operation())?;
-        let inode = transaction.take_new_inode(&parent, new)?;
+        let acls = self.new_file_acls(&parent, new.kind.file_type(), new.permissions, new.umask)?;
+        let mut transaction = Transaction::begin_for(self, new.operation(&acls))?;
+        let inode = transaction.take_new_inode(&parent, new, &acls)?;
         let slot = self.inode_table().insert_new(inode);
         let mut child = slot.lock();
-        transaction.fill_new_inode(&mut child, &parent, new)?;
+        transaction.fill_new_inode(&mut child, &parent, new, &acls)?;
         transaction.add_parent_pointer(&mut child, pointer_to(&parent, name))?;
         transaction.add_name(
             &mut parent,
@@ -169,13 +173,14 @@ impl FileSystem {
         if matches!(new.kind, NewKind::Directory) {
             return Err(OperationError::InvalidArgument.into());
         }
-        let mut transaction = Transaction::begin_for(self, new.operation())?;
-        let mut inode = transaction.take_new_inode(&parent, new)?;
+        let acls = self.new_file_acls(&parent, new.kind.file_type(), new.permissions, new.umask)?;
+        let mut transaction = Transaction::begin_for(self, new.operation(&acls))?;
+        let mut inode = transaction.take_new_inode(&parent, new, &acls)?;
         inode.set_link_count(0);
         let slot = self.inode_table().insert_new(inode);
         slot.handle().set_may_get_name(may_get_name);
         let mut child = slot.lock();
-        transaction.fill_new_inode(&mut child, &parent, new)?;
+        transaction.fill_new_inode(&mut child, &parent, new, &acls)?;
         transaction.store_inode(&mut child)?;
         transaction.add_unlinked(child.number)?;
         transaction.commit()?;
@@ -228,15 +233,26 @@ impl FileSystem {
 
 impl Transaction<'_> {
     /// Takes an inode for a new file. Where there is none, nothing has changed but what helps whoever tries next.
-    pub(super) fn take_new_inode(&mut self, parent: &EditInode, new: &NewFile<'_>) -> Result<EditInode> {
-        let inode = self.create_inode(parent.number, &new.inode(self.file_system(), parent));
+    pub(super) fn take_new_inode(
+        &mut self,
+        parent: &EditInode,
+        new: &NewFile<'_>,
+        acls: &NewFileAcls,
+    ) -> Result<EditInode> {
+        let inode = self.create_inode(parent.number, &new.inode(self.file_system(), parent, acls));
         if let Err(Error::Operation(OperationError::NoSpace)) = inode {
             self.commit()?;
         }
         inode
     }
 
-    fn fill_new_inode(&mut self, inode: &mut EditInode, parent: &EditInode, new: &NewFile<'_>) -> Result<()> {
+    fn fill_new_inode(
+        &mut self,
+        inode: &mut EditInode,
+        parent: &EditInode,
+        new: &NewFile<'_>,
+        acls: &NewFileAcls,
+    ) -> Result<()> {
         match new.kind {
             NewKind::Directory => self.init_directory(inode, parent.number)?,
             NewKind::Symlink(target) => self.set_symlink_target(inode, target)?,
@@ -245,6 +261,6 @@ impl Transaction<'_> {
         for (name, value) in new.attributes {
             self.set_attribute(inode, *name, value, SetMode::Upsert)?;
         }
-        Ok(())
+        self.set_new_file_acls(inode, acls)
     }
 }

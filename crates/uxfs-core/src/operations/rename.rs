@@ -17,6 +17,7 @@ use super::{
     unlink::Fate,
 };
 use crate::{
+    attribute::edit::acl::NewFileAcls,
     directory::edit::NameCheck,
     error::{OperationError, Result},
     filesystem::FileSystem,
@@ -225,7 +226,8 @@ impl FileSystem {
         let mut transaction = Transaction::begin_for(self, Operation::Rename)?;
         let now = self.now();
         let placeholder = match &whiteout {
-            Some(new) => Some(transaction.take_new_inode(parents.from, new)?),
+            // Directories give it no list.
+            Some(new) => Some(transaction.take_new_inode(parents.from, new, &NewFileAcls::default())?),
             None => None,
         };
         let file_type = moved.file_type().ok_or(OperationError::NoSuchInode)?;

@@ -102,19 +102,29 @@ impl FileSystem {
         if let Some(flags) = &changes.flags {
             flags.check(&inode, self)?;
         }
-        let mut transaction = Transaction::begin_for(self, Operation::SetAttributes)?;
+        let mut transaction = Transaction::begin_for(self, self.operation_of(&inode, changes)?)?;
+        if let Some(permissions) = changes.permissions {
+            transaction.set_permissions(&mut inode, permissions)?;
+        }
         changes.apply(&mut inode, self);
         transaction.store_inode(&mut inode)?;
         transaction.commit()
     }
+
+    /// The access control list follows the permissions, and may lie in blocks of its own.
+    fn operation_of(&self, inode: &EditInode, changes: &AttributeChanges) -> Result<Operation> {
+        if changes.permissions.is_none() {
+            return Ok(Operation::SetAttributes);
+        }
+        let value_bytes = self.access_acl_bytes(inode)?;
+        Ok(value_bytes.map_or(Operation::SetAttributes, |value_bytes| Operation::SetXattr { value_bytes }))
+    }
 }
 
 impl AttributeChanges {
+    /// All but the permissions.
     fn apply(&self, inode: &mut EditInode, file_system: &FileSystem) {
         let core = &mut inode.core;
-        if let Some(permissions) = self.permissions {
-            core.mode = U16::new(core.mode.get() & !0o7777 | permissions & 0o7777);
-        }
         if let Some(uid) = self.uid {
             core.uid = U32::new(uid);
         }

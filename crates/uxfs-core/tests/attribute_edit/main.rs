@@ -11,5 +11,6 @@ mod files;
 mod fixture;
 mod links;
 mod many;
+mod operations;
 mod parents;
 mod random;

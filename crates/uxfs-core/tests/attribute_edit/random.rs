@@ -24,7 +24,7 @@ use uxfs_testkit::{
 use crate::fixture::{Form, Image, Model, contents, fill_files, form_of, make_files, read_back};
 
 /// Names from few, so that they are met again.
-fn name_of(random: &mut Random, most: u64) -> Vec<u8> {
+pub fn name_of(random: &mut Random, most: u64) -> Vec<u8> {
     let number = random.below(most);
     let mut name = format!("n{number}").into_bytes();
     if number.is_multiple_of(7) {
@@ -33,7 +33,7 @@ fn name_of(random: &mut Random, most: u64) -> Vec<u8> {
     name
 }
 
-fn value_of(random: &mut Random, is_large: bool) -> Vec<u8> {
+pub fn value_of(random: &mut Random, is_large: bool) -> Vec<u8> {
     let most = match random.below(20) {
         0..10 => 40,
         10..15 => 300,

@@ -27,7 +27,7 @@ pub const DEFAULT_NAME: &[u8] = b"SGI_ACL_DEFAULT";
 pub const MAX_ENTRIES: u32 = 5461;
 /// Version of the form that Linux shows.
 #[doc(alias = "POSIX_ACL_XATTR_VERSION")]
-const XATTR_VERSION: u32 = 2;
+pub const XATTR_VERSION: u32 = 2;
 /// The id of entries that have none.
 const NO_ID: u32 = u32::MAX;
 

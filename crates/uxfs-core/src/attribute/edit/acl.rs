@@ -5,13 +5,17 @@ use uxfs_format::{
         posix_acl::{ACCESS_NAME, DEFAULT_NAME, PosixAcl},
         posix_acl_mode::PERMISSION_BITS,
     },
-    fault::{Corruption, Location, Structure},
     inode::FileType,
 };
 use zerocopy::big_endian::U16;
 
-use super::{AttributeName, Namespace};
-use crate::{error::Result, inode::edit::EditInode, transaction::Transaction};
+use crate::{
+    attribute::{Namespace, reader::AttributeReader},
+    error::Result,
+    filesystem::FileSystem,
+    inode::edit::EditInode,
+    transaction::Transaction,
+};
 
 /// What a new file has of permissions and lists, by the directory that it comes into.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,16 +48,22 @@ impl NewFileAcls {
     }
 }
 
-impl Transaction<'_> {
-    /// What a new file of this kind gets in `directory` when somebody with this umask wants `mode` for it. Symbolic links
-    /// have no lists and take no notice of a umask.
+impl FileSystem {
+    /// Bytes of the access list of an inode that the caller has locked; `None` where it has none.
+    pub(crate) fn access_acl_bytes(&self, inode: &EditInode) -> Result<Option<u32>> {
+        let value = AttributeReader::of_open(self, inode).get(Namespace::Trusted, ACCESS_NAME)?;
+        Ok(value.map(|value| u32::try_from(value.len()).unwrap_or(u32::MAX)))
+    }
+
+    /// What a new file of this kind gets in `directory`, which the caller has locked, when somebody with this umask wants
+    /// `mode` for it. Symbolic links have no lists and take no notice of a umask.
     ///
     /// # Errors
     /// Damage; the device.
     #[doc(alias = "posix_acl_create")]
     pub fn new_file_acls(
-        &mut self,
-        directory: &mut EditInode,
+        &self,
+        directory: &EditInode,
         file_type: FileType,
         mode: u16,
         umask: u16,
@@ -61,12 +71,14 @@ impl Transaction<'_> {
         if file_type == FileType::SymbolicLink {
             return Ok(NewFileAcls { mode, ..NewFileAcls::default() });
         }
-        Ok(match self.stored_acl(directory, DEFAULT_NAME)? {
+        Ok(match AttributeReader::of_open(self, directory).acl(DEFAULT_NAME)? {
             Some(list) => NewFileAcls::by_list(list, file_type, mode),
             None => NewFileAcls::by_umask(mode, umask),
         })
     }
+}
 
+impl Transaction<'_> {
     /// Gives a new file its lists; its mode has been set. The inode is not stored.
     ///
     /// # Errors
@@ -89,7 +101,7 @@ impl Transaction<'_> {
     #[doc(alias = "posix_acl_chmod")]
     pub fn set_permissions(&mut self, inode: &mut EditInode, permissions: u16) -> Result<()> {
         if inode.file_type() != Some(FileType::SymbolicLink)
-            && let Some(list) = self.stored_acl(inode, ACCESS_NAME)?
+            && let Some(list) = AttributeReader::of_open(self.file_system(), inode).acl(ACCESS_NAME)?
         {
             let list = list.with_mode(permissions);
             let (_, says_all) = list.mode_bits();
@@ -97,14 +109,5 @@ impl Transaction<'_> {
         }
         inode.core.mode = U16::new(inode.core.mode.get() & !0o7777 | permissions & 0o7777);
         Ok(())
-    }
-
-    /// A list of an inode, as it is stored.
-    pub(super) fn stored_acl(&mut self, inode: &mut EditInode, name: &[u8]) -> Result<Option<PosixAcl>> {
-        let value = self.attribute(inode, AttributeName { namespace: Namespace::Trusted, name })?;
-        let corrupt = |fault| {
-            Corruption::new(Structure::AccessControlList, Location::of_inode(inode.number), fault).into()
-        };
-        value.map(|value| PosixAcl::decode(&value).map_err(corrupt)).transpose()
     }
 }

@@ -76,7 +76,7 @@ impl Transaction<'_> {
             (Some(FileType::Directory), _) => {}
             (Some(FileType::SymbolicLink), _) => return Err(OperationError::UnknownNamespace.into()),
             (_, None) => return Ok(()),
-            _ => return Err(OperationError::NotADirectory.into()),
+            _ => return Err(OperationError::AccessDenied.into()),
         }
         if let Some(acl) = acl {
             acl.verify_rules().map_err(OperationError::InvalidAcl)?;
