@@ -78,7 +78,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });
         }
     };
-    let context = Context { json: arguments.json };
+    let context = Context { json: arguments.json, directory: None };
     match arguments.command.run(&context) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => failure.report(arguments.json),

@@ -1,6 +1,6 @@
 //! Which file a command is about: a path in the image, or an inode number.
 
-use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt, sync::Arc};
+use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, sync::Arc};
 
 use uxfs_core::{error::Result, filesystem::FileSystem, inode::Inode};
 use uxfs_format::units::InodeNumber;
@@ -18,12 +18,21 @@ pub enum Target {
 
 impl Target {
     /// All digits are an inode number (a file of such a name is reached as `/123`), everything else is a path.
-    pub fn parse(argument: &OsString) -> Self {
+    pub fn parse(argument: &OsStr) -> Self {
         let bytes = argument.as_bytes();
         let number = argument.to_str().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         match number.and_then(|text| text.parse().ok()) {
             Some(number) => Self::Inode(InodeNumber::new(number)),
             None => Self::Path(bytes.to_vec()),
+        }
+    }
+
+    /// The same as seen from a directory: paths without a slash in front begin there.
+    #[must_use]
+    pub fn from_directory(self, directory: &[u8]) -> Self {
+        match self {
+            Self::Path(path) if !path.starts_with(b"/") => Self::Path([directory, b"/", &path].concat()),
+            target => target,
         }
     }
 

@@ -12,34 +12,29 @@ use uxfs_core::{
 use crate::{
     commands::Context,
     failure::{About, Complaints, Failure, Outcome},
-    image::ImageArguments,
     output::Output,
-    target::Target,
 };
 
 /// Arguments of `uxfs cat`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs cat disk.img /etc/os-release\nHoles come out as zeros.")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Paths in the image, or inode numbers
     #[arg(value_name = "PATH", required = true)]
     targets: Vec<OsString>,
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
     if context.json {
         return Err(Failure::usage("cat writes the file's bytes and has no JSON form"));
     }
-    let filesystem = arguments.image.open()?;
     let mut output = Output::new();
     let mut complaints = Complaints::default();
     for argument in &arguments.targets {
-        let target = Target::parse(argument);
-        match target.find(&filesystem, true) {
-            Ok(inode) => copy(&filesystem, &inode, &mut output).about(&target)?,
+        let target = context.target(argument);
+        match target.find(filesystem, true) {
+            Ok(inode) => copy(filesystem, &inode, &mut output).about(&target)?,
             Err(error) => complaints.add(&target, &error),
         }
     }

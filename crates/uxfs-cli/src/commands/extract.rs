@@ -23,7 +23,6 @@ use uxfs_extract::{
 use crate::{
     commands::Context,
     failure::{About, Complaints, Exit, Failure, Outcome},
-    image::ImageArguments,
     output::{JsonName, Output},
     progress::Progress,
     target::Target,
@@ -45,8 +44,6 @@ const PIPE_BYTES: usize = 1 << 20;
                   Examples: uxfs extract disk.img /etc --to rescued\n          \
                   uxfs extract disk.img --tar - | tar tv")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// File or directory in the image, or an inode number
     #[arg(value_name = "PATH", default_value = "/")]
     path: OsString,
@@ -73,9 +70,8 @@ struct Place {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
-    let start = find_start(&filesystem, &arguments.path)?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+    let start = find_start(filesystem, &arguments.path, context)?;
     let mut options = ExtractOptions::default();
     if let Some(threads) = arguments.threads {
         options.workers = threads.into();
@@ -84,11 +80,11 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let mut is_stdout_taken = false;
     if let Some(directory) = &arguments.place.to {
         let sink = DirectorySink::create(directory, DirectoryOptions { overwrite: arguments.overwrite });
-        carry_out(&filesystem, &start, &options, sink?, &mut tally)?;
+        carry_out(filesystem, &start, &options, sink?, &mut tally)?;
     } else if let Some(file) = &arguments.place.tar {
         is_stdout_taken = file == Path::new("-");
         let sink = TarSink::new(open_archive(file)?);
-        carry_out(&filesystem, &start, &options, sink, &mut tally).about(file.display())?;
+        carry_out(filesystem, &start, &options, sink, &mut tally).about(file.display())?;
     }
     tally.finish(is_stdout_taken)
 }
@@ -129,8 +125,8 @@ fn open_archive(path: &Path) -> Result<File, Failure> {
 
 /// What PATH means: `/`, `DIR/.` and `DIR/..` their contents, anything else a file or directory under its last name. An
 /// inode has no name: a file gets its number, a directory comes out as its contents.
-fn find_start(filesystem: &FileSystem, path: &OsString) -> Result<Start, Failure> {
-    let target = Target::parse(path);
+fn find_start(filesystem: &FileSystem, path: &OsString, context: &Context) -> Result<Start, Failure> {
+    let target = context.target(path);
     let inode = target.find(filesystem, false).about(&target)?;
     let mut names = path.as_bytes().rsplit(|byte| *byte == b'/').filter(|name| !name.is_empty());
     let is_directory = inode.file_type == FileType::Directory;

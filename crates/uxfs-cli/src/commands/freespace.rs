@@ -3,13 +3,12 @@
 use std::io::Write;
 
 use serde_json::json;
-use uxfs_core::allocation_group::free_space::FreeSpaceHistogram;
+use uxfs_core::{allocation_group::free_space::FreeSpaceHistogram, filesystem::FileSystem};
 use uxfs_format::units::AgNumber;
 
 use crate::{
     commands::Context,
     failure::{Complaints, Failure, Outcome},
-    image::ImageArguments,
     output::Output,
     progress::Progress,
 };
@@ -20,8 +19,6 @@ use crate::{
     Counts the free extents of each allocation group by length, in powers of two of a block. Each block of a group's \
     free list counts as an extent.")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Only this allocation group
     #[arg(short = 'a', long, value_name = "GROUP")]
     group: Option<u32>,
@@ -31,8 +28,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
     let count = filesystem.geometry().ag_count;
     let groups = match arguments.group {
         Some(group) if group >= count => {

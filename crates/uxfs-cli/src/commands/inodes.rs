@@ -16,7 +16,6 @@ use crate::{
     commands::Context,
     document::JsonInode,
     failure::{Complaints, Exit, Failure, Outcome},
-    image::ImageArguments,
     output::Output,
     progress::Progress,
     text,
@@ -33,8 +32,6 @@ const PROGRESS_STEP: u64 = 4096;
     Inodes are found by the inode btrees, not by names, so that files without a name are seen too. Each is read and \
     verified in full, also when they are only counted. Listed on one thread they come in order.")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Only count
     #[arg(short, long)]
     count: bool,
@@ -44,8 +41,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
     let options = match (arguments.threads, arguments.count) {
         (Some(threads), _) => ScanOptions { threads },
         (None, true) => ScanOptions::default(),
@@ -54,7 +50,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let superblock = filesystem.superblock();
     let expected = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
     let scan = Scan {
-        filesystem: &filesystem,
+        filesystem,
         json: context.json,
         lists: !arguments.count,
         shared: Mutex::new(Shared::default()),

@@ -12,10 +12,8 @@ use crate::{
     commands::Context,
     document::{JsonInode, type_name},
     failure::{About, Complaints, Exit, Failure, Outcome},
-    image::ImageArguments,
     listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
     output::{JsonName, Output},
-    target::Target,
     text::{self, Moment},
 };
 
@@ -25,10 +23,8 @@ use crate::{
     All names are shown, also those that begin with a dot. Times are UTC. Directories of more than 50,000 entries \
     are listed in their own order.")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Paths in the image, or inode numbers
-    #[arg(value_name = "PATH", default_value = "/")]
+    #[arg(value_name = "PATH")]
     targets: Vec<OsString>,
     /// Show mode, links, owner, group, size and modification time
     #[arg(short, long)]
@@ -57,10 +53,9 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
     let mut lister = Lister {
-        filesystem: &filesystem,
+        filesystem,
         arguments,
         json: context.json,
         output: Output::new(),
@@ -68,10 +63,12 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         visited: InodeSet::default(),
         has_output: false,
     };
-    for argument in &arguments.targets {
-        let target = Target::parse(argument);
+    let everything = [context.default_path().to_owned()];
+    let targets = if arguments.targets.is_empty() { &everything[..] } else { &arguments.targets };
+    for argument in targets {
+        let target = context.target(argument);
         // As ls does: a symbolic link to a directory is followed unless its own line was asked for.
-        match target.find(&filesystem, !arguments.long && !arguments.directory) {
+        match target.find(filesystem, !arguments.long && !arguments.directory) {
             Ok(inode) => lister.list_target(argument.as_bytes(), &inode)?,
             Err(error) => lister.complaints.add(&target, &error),
         }

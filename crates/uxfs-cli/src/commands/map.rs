@@ -3,14 +3,15 @@
 use std::{ffi::OsString, io::Write};
 
 use serde_json::json;
-use uxfs_core::inode::{Fork, ForkView};
+use uxfs_core::{
+    filesystem::FileSystem,
+    inode::{Fork, ForkView},
+};
 
 use crate::{
     commands::Context,
     failure::{About, Exit, Outcome},
-    image::ImageArguments,
     output::Output,
-    target::Target,
 };
 
 /// Arguments of `uxfs map`.
@@ -18,8 +19,6 @@ use crate::{
 #[command(after_help = "Example: uxfs map disk.img /var/lib/db.dat\n\
     Columns are in blocks of the file system; the group and the block in it are those of the first block.")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Path in the image, or inode number
     #[arg(value_name = "PATH")]
     target: OsString,
@@ -29,10 +28,9 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
-    let target = Target::parse(&arguments.target);
-    let inode = target.find(&filesystem, true).about(&target)?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+    let target = context.target(&arguments.target);
+    let inode = target.find(filesystem, true).about(&target)?;
     let fork = if arguments.attributes { Fork::Attribute } else { Fork::Data };
     let view = inode.fork(fork);
     let mut output = Output::new();

@@ -15,13 +15,50 @@ pub mod stat;
 pub mod tree;
 pub mod xattr;
 
-use crate::failure::Outcome;
+use std::ffi::OsStr;
+
+use uxfs_core::filesystem::FileSystem;
+
+use crate::{failure::Outcome, image::ImageArguments, target::Target};
 
 /// What every command knows beside its own arguments.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub struct Context {
     /// Print JSON.
     pub json: bool,
+    /// Where paths without a slash in front begin; the root without one. Of the shell.
+    pub directory: Option<Vec<u8>>,
+}
+
+impl Context {
+    /// What an argument of a reading command names.
+    pub fn target(&self, argument: &OsStr) -> Target {
+        let target = Target::parse(argument);
+        match &self.directory {
+            Some(directory) => target.from_directory(directory),
+            None => target,
+        }
+    }
+
+    /// The path that is meant where none is given.
+    pub fn default_path(&self) -> &OsStr {
+        OsStr::new(if self.directory.is_some() { "." } else { "/" })
+    }
+}
+
+/// The arguments of a reading command, behind those that say in which image.
+#[derive(Debug, clap::Args)]
+pub struct OnImage<T: clap::Args> {
+    #[command(flatten)]
+    image: ImageArguments,
+    #[command(flatten)]
+    arguments: T,
+}
+
+impl<T: clap::Args> OnImage<T> {
+    fn run(&self, context: &Context, command: fn(&FileSystem, &T, &Context) -> Outcome) -> Outcome {
+        command(&*self.image.open()?, &self.arguments, context)
+    }
 }
 
 /// The commands.
@@ -32,25 +69,25 @@ pub enum Command {
     /// Show sizes, features and counters of a file system
     Info(info::Arguments),
     /// List directories
-    Ls(ls::Arguments),
+    Ls(OnImage<ls::Arguments>),
     /// Draw a directory tree
-    Tree(tree::Arguments),
+    Tree(OnImage<tree::Arguments>),
     /// Show everything an inode says of itself
-    Stat(stat::Arguments),
+    Stat(OnImage<stat::Arguments>),
     /// Write the contents of files to standard output
-    Cat(cat::Arguments),
+    Cat(OnImage<cat::Arguments>),
     /// Show extended attributes and ACLs
-    Xattr(xattr::Arguments),
+    Xattr(OnImage<xattr::Arguments>),
     /// Show where the contents of a file lie
-    Map(map::Arguments),
+    Map(OnImage<map::Arguments>),
     /// List or count every inode, each read and verified
-    Inodes(inodes::Arguments),
+    Inodes(OnImage<inodes::Arguments>),
     /// Show every path of an inode, from parent pointers alone
-    Parents(parents::Arguments),
+    Parents(OnImage<parents::Arguments>),
     /// Show free extents by length
-    Freespace(freespace::Arguments),
+    Freespace(OnImage<freespace::Arguments>),
     /// Copy files out, to a directory or an archive
-    Extract(extract::Arguments),
+    Extract(OnImage<extract::Arguments>),
     /// Show any structure field by field, damaged or not
     Inspect(inspect::Arguments),
     /// Measure file systems: mounted ones, by system calls
@@ -63,16 +100,16 @@ impl Command {
         match self {
             Self::Mkfs(arguments) => mkfs::run(arguments, context),
             Self::Info(arguments) => info::run(arguments, context),
-            Self::Ls(arguments) => ls::run(arguments, context),
-            Self::Tree(arguments) => tree::run(arguments, context),
-            Self::Stat(arguments) => stat::run(arguments, context),
-            Self::Cat(arguments) => cat::run(arguments, context),
-            Self::Xattr(arguments) => xattr::run(arguments, context),
-            Self::Map(arguments) => map::run(arguments, context),
-            Self::Inodes(arguments) => inodes::run(arguments, context),
-            Self::Parents(arguments) => parents::run(arguments, context),
-            Self::Freespace(arguments) => freespace::run(arguments, context),
-            Self::Extract(arguments) => extract::run(arguments, context),
+            Self::Ls(arguments) => arguments.run(context, ls::run),
+            Self::Tree(arguments) => arguments.run(context, tree::run),
+            Self::Stat(arguments) => arguments.run(context, stat::run),
+            Self::Cat(arguments) => arguments.run(context, cat::run),
+            Self::Xattr(arguments) => arguments.run(context, xattr::run),
+            Self::Map(arguments) => arguments.run(context, map::run),
+            Self::Inodes(arguments) => arguments.run(context, inodes::run),
+            Self::Parents(arguments) => arguments.run(context, parents::run),
+            Self::Freespace(arguments) => arguments.run(context, freespace::run),
+            Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Inspect(arguments) => inspect::run(arguments, context),
             Self::Bench(arguments) => bench::run(arguments, context),
         }

@@ -3,14 +3,12 @@
 use std::{ffi::OsString, io::Write};
 
 use serde_json::json;
-use uxfs_core::parent_pointer::paths::PathLimits;
+use uxfs_core::{filesystem::FileSystem, parent_pointer::paths::PathLimits};
 
 use crate::{
     commands::Context,
     failure::{About, Complaints, Exit, Outcome},
-    image::ImageArguments,
     output::{JsonName, Output},
-    target::Target,
 };
 
 /// Arguments of `uxfs parents`.
@@ -18,8 +16,6 @@ use crate::{
 #[command(after_help = "Example: uxfs parents disk.img 131\n\
     No directory is read: the paths come from what the inode and the directories above it know of their own names.")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Path in the image, or inode number
     #[arg(value_name = "PATH|INODE")]
     target: OsString,
@@ -29,10 +25,9 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
-    let target = Target::parse(&arguments.target);
-    let inode = target.find(&filesystem, false).about(&target)?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+    let target = context.target(&arguments.target);
+    let inode = target.find(filesystem, false).about(&target)?;
     let mut limits = PathLimits::default();
     if let Some(paths) = arguments.limit {
         limits.paths = paths;

@@ -2,13 +2,15 @@
 
 use std::{ffi::OsString, io::Write};
 
-use uxfs_core::inode::{FileType, Fork, ForkFormat, Inode, Timestamp};
+use uxfs_core::{
+    filesystem::FileSystem,
+    inode::{FileType, Fork, ForkFormat, Inode, Timestamp},
+};
 
 use crate::{
     commands::Context,
     document::{JsonInode, flag_names, format_name, type_name},
     failure::{About, Complaints, Failure, Outcome},
-    image::ImageArguments,
     output::Output,
     target::Target,
     text,
@@ -18,8 +20,6 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs stat disk.img /etc/passwd")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Paths in the image, or inode numbers
     #[arg(value_name = "PATH", required = true)]
     targets: Vec<OsString>,
@@ -29,13 +29,12 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
     let mut output = Output::new();
     let mut complaints = Complaints::default();
     for argument in &arguments.targets {
-        let target = Target::parse(argument);
-        match target.find(&filesystem, arguments.dereference) {
+        let target = context.target(argument);
+        match target.find(filesystem, arguments.dereference) {
             Ok(inode) if context.json => output.json(&JsonInode::new(&inode))?,
             Ok(inode) => {
                 let link = match inode.file_type {

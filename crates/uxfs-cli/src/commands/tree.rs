@@ -12,10 +12,8 @@ use crate::{
     commands::Context,
     document::type_name,
     failure::{About, Complaints, Exit, Failure, Outcome},
-    image::ImageArguments,
     listing::{Listed, Listing, ListingOptions},
     output::{JsonName, Output},
-    target::Target,
     text,
 };
 
@@ -26,11 +24,9 @@ const DEPTH_MAX: usize = 1000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs tree -L 2 disk.img /etc")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Path in the image, or inode number
-    #[arg(value_name = "PATH", default_value = "/")]
-    target: OsString,
+    #[arg(value_name = "PATH")]
+    target: Option<OsString>,
     /// Show directories only
     #[arg(short, long)]
     directories: bool,
@@ -40,12 +36,12 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
-    let target = Target::parse(&arguments.target);
-    let root = target.find(&filesystem, true).about(&target)?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+    let path = arguments.target.as_deref().unwrap_or_else(|| context.default_path());
+    let target = context.target(path);
+    let root = target.find(filesystem, true).about(&target)?;
     let mut drawing = Drawing {
-        filesystem: &filesystem,
+        filesystem,
         arguments,
         json: context.json,
         output: Output::new(),
@@ -54,7 +50,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         directories: 0,
         files: 0,
     };
-    drawing.draw(arguments.target.as_bytes(), &root)?;
+    drawing.draw(path.as_bytes(), &root)?;
     if !context.json {
         let (directories, files) = (drawing.directories, drawing.files);
         writeln!(drawing.output, "\n{directories} directories, {files} files")?;

@@ -8,9 +8,7 @@ use uxfs_core::{attribute::xattr::XattrView, error::Error, filesystem::FileSyste
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
-    image::ImageArguments,
     output::{JsonName, Output},
-    target::Target,
     text,
 };
 
@@ -19,8 +17,6 @@ use crate::{
 #[command(after_help = "Example: uxfs xattr disk.img /usr/bin/ping\n\
     Values that are not plain text are shown in hexadecimal, ACLs also as getfacl writes them.")]
 pub struct Arguments {
-    #[command(flatten)]
-    image: ImageArguments,
     /// Path in the image, or inode number
     #[arg(value_name = "PATH")]
     target: OsString,
@@ -36,10 +32,9 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let filesystem = arguments.image.open()?;
-    let target = Target::parse(&arguments.target);
-    let inode = target.find(&filesystem, arguments.dereference).about(&target)?;
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+    let target = context.target(&arguments.target);
+    let inode = target.find(filesystem, arguments.dereference).about(&target)?;
     let mut output = Output::new();
     if let Some(name) = &arguments.name {
         let value = filesystem.xattr(&inode, name.as_bytes()).about(&target)?;
@@ -48,9 +43,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         return Ok(Exit::Success);
     }
     let view = if arguments.all { XattrView::Root } else { XattrView::Copy };
-    list(&filesystem, &inode, view, context.json, &mut output).map_err(|failure| failure.about(&target))?;
+    list(filesystem, &inode, view, context.json, &mut output).map_err(|failure| failure.about(&target))?;
     if !context.json {
-        print_acls(&filesystem, &inode, &mut output).map_err(|failure| failure.about(&target))?;
+        print_acls(filesystem, &inode, &mut output).map_err(|failure| failure.about(&target))?;
     }
     output.finish()?;
     Ok(Exit::Success)
