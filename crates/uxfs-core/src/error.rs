@@ -151,6 +151,18 @@ pub enum OperationError {
     /// ENAMETOOLONG.
     #[error("target of a symbolic link is longer than 1023 bytes")]
     TargetTooLong,
+    /// EINVAL: a range of no length, unaligned where it must be aligned, behind the end, or over itself.
+    #[error("not a possible range of a file")]
+    InvalidRange,
+    /// ENXIO: no data there, or an offset behind the end.
+    #[error("no such offset in the file")]
+    NoSuchOffset,
+    /// EOPNOTSUPP: made without reference counts.
+    #[error("files of this file system cannot share blocks")]
+    CannotShare,
+    /// EOPNOTSUPP: made without the feature.
+    #[error("files of this file system cannot exchange contents")]
+    CannotExchange,
     /// The log holds changes that have not been replayed.
     #[error(
         "the log is dirty: {records} records from {tail} to {head} hold changes that are not in place yet; \

@@ -10,7 +10,8 @@
 //! | [`inode`] | inodes in memory |
 //! | [`inspect`] | structures as they lie on disk, damaged or not |
 //! | [`extent_map`] | where the contents of a fork lie |
-//! | [`file_data`] | the contents of regular files |
+//! | [`file_data`] | the contents of regular files, read |
+//! | [`file`] | the contents of regular files, changed |
 //! | [`symlink`] | targets of symbolic links |
 //! | [`directory`] | finding names and reading all of them |
 //! | [`attribute`] | extended attributes, access control lists |
@@ -27,6 +28,7 @@ pub mod btree;
 pub mod directory;
 pub mod error;
 pub mod extent_map;
+pub mod file;
 pub mod file_data;
 pub mod filesystem;
 pub mod inode;

@@ -72,6 +72,20 @@ impl Reservation {
         choices.into_iter().find(|choice| choice.left(headers, Purpose::Data) <= free).unwrap_or_default()
     }
 
+    /// Whether the group is so short of blocks that its reverse map should not grow by what needs no blocks itself: further
+    /// owners of shared ones, which nothing bounds.
+    #[doc(alias = "xfs_ag_resv_critical")]
+    pub fn is_reverse_map_short(&self, headers: &Headers) -> bool {
+        const LEAST_BLOCKS: u32 = 9;
+        if self.reverse_map_blocks == 0 {
+            return false;
+        }
+        let header = &headers.free_space;
+        let there = header.free_blocks.get().saturating_add(header.free_list_count.get());
+        let of_others = self.left(headers, Purpose::Data) - self.left(headers, Purpose::FreeInodeBtree);
+        there.saturating_sub(of_others) < (self.reverse_map_blocks / 10).max(LEAST_BLOCKS)
+    }
+
     /// Blocks that are kept from `purpose`.
     #[doc(alias = "xfs_ag_resv_needed")]
     pub fn left(&self, headers: &Headers, purpose: Purpose) -> u32 {

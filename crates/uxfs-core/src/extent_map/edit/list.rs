@@ -6,6 +6,8 @@
 //! Extents that continue each other in the file and on disk, both written or both not, become one as long as a record
 //! can hold their length.
 
+use std::ops::Range;
+
 use uxfs_format::{
     btree::extent_map::{Extent, MAX_EXTENT_BLOCKS},
     units::{FileBlock, FsBlock},
@@ -86,7 +88,7 @@ pub(crate) fn index_at_or_after(extents: &[Extent], file_block: FileBlock) -> us
 }
 
 /// The extents that have blocks in a range, as indexes.
-pub(crate) fn overlapping(extents: &[Extent], start: FileBlock, end: FileBlock) -> std::ops::Range<usize> {
+pub(crate) fn overlapping(extents: &[Extent], start: FileBlock, end: FileBlock) -> Range<usize> {
     let first = index_at_or_after(extents, start);
     let rest = extents.get(first..).unwrap_or_default();
     first..first + rest.partition_point(|extent| extent.file_block < end)
@@ -153,6 +155,42 @@ pub(crate) fn conversion(
     let tail = part_of(extent, end, FileBlock::NULL);
     let splice = placed(extents, index, 1, head, Extent { is_unwritten, ..part }, tail);
     Some((part, splice))
+}
+
+/// Puts an extent in the place of a part of another one.
+pub(crate) fn replacement(extents: &[Extent], new: &Extent) -> Option<Splice> {
+    let index = index_at_or_after(extents, new.file_block);
+    let old = extents.get(index)?;
+    if old.file_block > new.file_block || old.end() < new.end() {
+        return None;
+    }
+    let head = part_of(old, FileBlock::new(0), new.file_block);
+    let tail = part_of(old, new.end(), FileBlock::NULL);
+    Some(placed(extents, index, 1, head, *new, tail))
+}
+
+/// How many extents more there are when a range is no longer what the extents around it are.
+pub(crate) fn division_growth(extents: &[Extent], range: &Range<FileBlock>) -> u32 {
+    let is_within = |block: FileBlock| {
+        let found = extents.get(index_at_or_after(extents, block));
+        found.is_some_and(|extent| extent.file_block < block)
+    };
+    u32::from(is_within(range.start)) + u32::from(is_within(range.end))
+}
+
+/// Moves an extent to other file blocks, over none but holes.
+pub(crate) fn shift(extents: &[Extent], index: usize, file_block: FileBlock) -> Option<Splice> {
+    let extent = extents.get(index)?;
+    Some(placed(extents, index, 1, None, Extent { file_block, ..*extent }, None))
+}
+
+/// Divides the extent that holds `file_block` and the one before it, if one does.
+pub(crate) fn division(extents: &[Extent], file_block: FileBlock) -> Option<Splice> {
+    let index = index_at_or_after(extents, file_block);
+    let extent = extents.get(index)?;
+    let head = part_of(extent, FileBlock::new(0), file_block)?;
+    let tail = part_of(extent, file_block, FileBlock::NULL)?;
+    Some(Splice::new(index, 1).and(head).and(tail))
 }
 
 /// Puts `new`, between what is left of the extents it replaces, in the place of `removed` extents from `index`, and

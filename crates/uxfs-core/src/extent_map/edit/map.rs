@@ -1,6 +1,6 @@
 //! Allocating and mapping blocks.
 
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 
 use uxfs_format::{
     btree::extent_map::{Extent, MAX_EXTENT_BLOCKS, MAX_FILE_BLOCKS},
@@ -115,6 +115,34 @@ impl Transaction<'_> {
         Ok(mapped)
     }
 
+    /// Takes blocks for a hole in the data of a regular file that begins at `file_block`, as many as can be had in one
+    /// piece, without mapping them. Room is left in their group for the tree to take `growth` more extents.
+    ///
+    /// # Errors
+    /// [`NoSpace`](OperationError::NoSpace), with nothing changed that anybody sees; damage; the device.
+    pub(crate) fn allocate_for_hole(
+        &mut self,
+        inode: &EditInode,
+        file_block: FileBlock,
+        blocks: RangeInclusive<u64>,
+        growth: u32,
+    ) -> Result<Allocated> {
+        let geometry = self.file_system().geometry();
+        let extents = inode.data.extents();
+        let index = list::index_at_or_after(extents, file_block);
+        let goal = goal_beside(extents, index, file_block, *blocks.end(), geometry);
+        let most = u64::from(geometry.ag_blocks).min(MAX_EXTENT_BLOCKS);
+        let narrow = |blocks: u64| u32::try_from(blocks.min(most)).unwrap_or(u32::MAX);
+        self.allocate(&AllocationRequest {
+            goal: Goal::Near(goal.unwrap_or_else(|| block_of_inode(inode, geometry))),
+            min_blocks: narrow(*blocks.start()),
+            max_blocks: narrow(*blocks.end()),
+            alignment_blocks: 1,
+            spare_blocks: tree_growth_blocks(inode, Fork::Data, growth),
+            purpose: Purpose::Data,
+        })
+    }
+
     /// Blocks for a fork, as many as can be had in one piece.
     fn allocate_for_fork(
         &mut self,
@@ -125,17 +153,12 @@ impl Transaction<'_> {
     ) -> Result<Allocated> {
         let is_data = fork == Fork::Data && inode.file_type() == Some(FileType::Regular);
         let most = u64::from(self.file_system().geometry().ag_blocks).min(wanted_blocks);
-        let tree_levels = match inode.fork(fork) {
-            Some(EditFork::Extents(EditExtents { root: Some(root), .. })) => u32::from(root.level),
-            _ => 0,
-        };
         self.allocate(&AllocationRequest {
             goal: Goal::Near(goal),
             min_blocks: 1,
             max_blocks: u32::try_from(most).unwrap_or(u32::MAX),
             alignment_blocks: 1,
-            // The tree may have to split down to its leaf, and to grow.
-            spare_blocks: tree_levels + 1,
+            spare_blocks: tree_growth_blocks(inode, fork, 1),
             purpose: if is_data { Purpose::Data } else { Purpose::Metadata },
         })
     }
@@ -150,6 +173,18 @@ impl Transaction<'_> {
         inode.add_blocks(extent.length_blocks.cast_signed());
         self.defer_map(inode, fork, &extent)
     }
+}
+
+/// The most blocks that the tree of a fork takes when it gets so many extents more, close to each other: it may have to
+/// split down to its leaf, again where these fill more than what a split leaves, and to grow.
+pub(super) fn tree_growth_blocks(inode: &EditInode, fork: Fork, growth: u32) -> u32 {
+    let tree_levels = match inode.fork(fork) {
+        Some(EditFork::Extents(EditExtents { root: Some(root), .. })) => u32::from(root.level),
+        _ => 0,
+    };
+    // Half of the smallest leaf holds more.
+    let splits = growth.min(1 + growth.div_ceil(16));
+    tree_levels.saturating_mul(splits).saturating_add(1)
 }
 
 /// Where the block of a fork should lie whose neighbours are mapped: at the same distance from the one before it on

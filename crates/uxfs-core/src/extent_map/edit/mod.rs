@@ -16,6 +16,8 @@
 //! | [`unmap`] | taking blocks away, truncating |
 //! | [`remap`] | mapping and unmapping blocks that stay in use |
 //! | [`convert`] | written and unwritten |
+//! | [`shift`] | other file blocks for the same blocks on disk |
+//! | [`ready`] | whether a change will find room, before it begins |
 //! | `splice` | making a change: in the list, in the btree, from one to the other |
 //! | `tree` | the btree's blocks |
 //! | [`fork_offset`] | moving the border between the forks |
@@ -23,10 +25,14 @@
 
 pub mod convert;
 pub mod fork_offset;
-mod list;
+pub(crate) mod list;
 pub mod map;
+pub mod ready;
 pub mod remap;
 pub mod sectors;
+pub mod shift;
 mod splice;
 mod tree;
 pub mod unmap;
+
+pub(crate) use splice::refuse_realtime;

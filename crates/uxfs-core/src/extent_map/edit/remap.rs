@@ -9,7 +9,11 @@ use uxfs_format::{
 };
 
 use super::list;
-use crate::{error::Result, inode::edit::EditInode, transaction::Transaction};
+use crate::{
+    error::{OperationError, Result},
+    inode::edit::EditInode,
+    transaction::Transaction,
+};
 
 impl Transaction<'_> {
     /// Takes a mapping away. Its blocks stay what they are: the caller knows who has them now.
@@ -33,6 +37,37 @@ impl Transaction<'_> {
         self.splice_extents(inode, fork, &splice)?;
         inode.add_blocks(-extent.length_blocks.cast_signed());
         self.defer_unmap(inode, fork, extent)
+    }
+
+    /// Puts a mapping in the place of another of the same blocks of a file's data. Who owns the blocks is for the caller
+    /// to defer, in the order that it takes.
+    ///
+    /// # Errors
+    /// Not a part of one extent ([`NotFound`](OperationError::NotFound)); no space for the tree; more extents than the
+    /// inode can count; damage; the device.
+    pub(crate) fn replace_mapping(&mut self, inode: &mut EditInode, new: &Extent) -> Result<()> {
+        let splice = list::replacement(inode.data.extents(), new).ok_or(OperationError::NotFound)?;
+        self.splice_extents(inode, Fork::Data, &splice)
+    }
+
+    /// Takes a mapping out of a file's data, or puts one into a hole of it. Who owns the blocks is for the caller to
+    /// defer.
+    ///
+    /// # Errors
+    /// As [`replace_mapping`](Self::replace_mapping).
+    pub(crate) fn remove_mapping(&mut self, inode: &mut EditInode, old: &Extent) -> Result<()> {
+        let splice = list::removal(inode.data.extents(), old.file_block, old.end());
+        self.splice_extents(inode, Fork::Data, &splice)?;
+        inode.add_blocks(-old.length_blocks.cast_signed());
+        Ok(())
+    }
+
+    /// See [`remove_mapping`](Self::remove_mapping).
+    pub(crate) fn insert_mapping(&mut self, inode: &mut EditInode, new: &Extent) -> Result<()> {
+        let splice = list::insertion(inode.data.extents(), new).ok_or(OperationError::Exists)?;
+        self.splice_extents(inode, Fork::Data, &splice)?;
+        inode.add_blocks(new.length_blocks.cast_signed());
+        Ok(())
     }
 
     /// Does what an intent or deferred work says.

@@ -57,14 +57,14 @@ impl Transaction<'_> {
 /// Lets an inode that counts its extents in the small way count them in the large way, where the file system has that
 /// and it is enough.
 #[doc(alias = "xfs_iext_count_upgrade")]
-fn count_more(inode: &mut EditInode, fork: Fork, count: u64, geometry: &Geometry) -> Result<()> {
+pub(super) fn count_more(inode: &mut EditInode, fork: Fork, count: u64, geometry: &Geometry) -> Result<()> {
     let flags = inode.core.flags2() | (feature_flags2(geometry) & InodeFlags2::LARGE_EXTENT_COUNTS);
     inode.core.flags2 = U64::new(flags.bits());
     if count > inode.core.extent_count_max(fork) { Err(OperationError::FileTooLarge.into()) } else { Ok(()) }
 }
 
 /// Blocks of the realtime section are not those of the groups.
-pub(super) fn refuse_realtime(inode: &EditInode, fork: Fork) -> Result<()> {
+pub(crate) fn refuse_realtime(inode: &EditInode, fork: Fork) -> Result<()> {
     let is_realtime = inode.core.flags().contains(InodeFlags::REALTIME);
     if fork == Fork::Data && is_realtime { Err(Unsupported::RealtimeData.into()) } else { Ok(()) }
 }

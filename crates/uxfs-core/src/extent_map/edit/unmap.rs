@@ -1,5 +1,7 @@
 //! Taking blocks away from a fork.
 
+use std::ops::Range;
+
 use uxfs_format::{
     btree::extent_map::{Extent, MAX_FILE_BLOCKS},
     geometry::Geometry,
@@ -46,6 +48,28 @@ impl Transaction<'_> {
                 self.finish_deferred()?;
             }
         }
+    }
+
+    /// Takes the blocks of at most so many extents of a regular file away, from the end of a range, and gives whether
+    /// that was all: a step of an operation that may have millions to take.
+    ///
+    /// # Errors
+    /// As [`unmap_blocks`](Self::unmap_blocks).
+    pub(crate) fn unmap_last(
+        &mut self,
+        inode: &mut EditInode,
+        range: Range<FileBlock>,
+        most_extents: usize,
+    ) -> Result<bool> {
+        let extents = inode.data.extents();
+        let found = list::overlapping(extents, range.start, range.end);
+        if found.is_empty() {
+            return Ok(true);
+        }
+        let first = found.end.saturating_sub(most_extents).max(found.start);
+        let start = extents.get(first).map_or(range.start, |extent| extent.file_block);
+        self.unmap_step(inode, Fork::Data, start.max(range.start), range.end)?;
+        Ok(first == found.start)
     }
 
     fn unmap_step(

@@ -1,0 +1,271 @@
+//! Exchanging the contents of two files.
+//!
+//! Mappings change places; no contents are copied and no count of owners changes. Up to a number of extents an exchange is
+//! one transaction, and a crash finds it done or not begun. A larger one goes in steps: a crash finds whole file systems,
+//! but files that have exchanged only the first part of the range. Linux has the remaining range in the log meanwhile
+//! (XMI, [`ExchangeIntent`](uxfs_format::log::exchange::ExchangeIntent)) and goes on at recovery. The place for that is the
+//! end of a step in [`exchange_range`](FileSystem::exchange_range): a done item for the last intent and an intent for
+//! what is left, in the transaction of the step; sizes come last, with the intent's.
+
+use uxfs_format::{
+    btree::extent_map::Extent,
+    features::Incompatible,
+    inode::{Fork, InodeFlags2},
+    units::FileBlock,
+};
+use zerocopy::big_endian::U64;
+
+use super::{
+    FileEdit, STEP_EXTENTS, Touch,
+    pieces::{Piece, PieceState, first_piece},
+    require_regular,
+};
+use crate::{
+    error::{OperationError, Result},
+    extent_map::edit::list,
+    filesystem::FileSystem,
+    inode::edit::EditInode,
+    transaction::{Transaction, reservation::Operation},
+};
+
+/// Exchanges of no more extents, of both files together, are atomic.
+const ATOMIC_MAPPINGS: usize = 512;
+
+/// What is to be exchanged.
+#[doc(alias = "xfs_exchange_range")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ExchangeRange {
+    /// First byte in the first file.
+    pub first_bytes: u64,
+    /// First byte in the second file.
+    pub second_bytes: u64,
+    /// How many.
+    pub length_bytes: u64,
+    /// Instead of a length: all up to the end of both files, which change their sizes with it.
+    #[doc(alias = "XFS_EXCHANGE_RANGE_TO_EOF")]
+    pub to_end: bool,
+    /// Only what the first file has written.
+    #[doc(alias = "XFS_EXCHANGE_RANGE_FILE1_WRITTEN")]
+    pub only_written: bool,
+    /// Only say whether it would go.
+    #[doc(alias = "XFS_EXCHANGE_RANGE_DRY_RUN")]
+    pub dry_run: bool,
+}
+
+/// The range in blocks, and what the sizes become.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    starts: [FileBlock; 2],
+    length_blocks: u64,
+    sizes: Option<[u64; 2]>,
+}
+
+impl Plan {
+    fn at(&self, side: usize, done: u64) -> FileBlock {
+        let start = self.starts.get(side).map_or(0, |start| start.get());
+        FileBlock::new(start.saturating_add(done))
+    }
+}
+
+impl FileSystem {
+    /// Exchanges a range of two different files.
+    ///
+    /// # Errors
+    /// [`CannotExchange`](OperationError::CannotExchange); [`InvalidRange`](OperationError::InvalidRange): unaligned,
+    /// behind the ends, a part of a block into the middle of a file; [`FileTooLarge`](OperationError::FileTooLarge);
+    /// [`NoSpace`](OperationError::NoSpace): where that is said nothing has changed, or in an exchange of very many
+    /// extents its first part; damage; the device.
+    #[doc(alias = "XFS_IOC_EXCHANGE_RANGE")]
+    pub fn exchange_range(
+        &self,
+        first: &mut EditInode,
+        second: &mut EditInode,
+        range: &ExchangeRange,
+        touch: Touch,
+    ) -> Result<()> {
+        let Some(plan) = self.plan_exchange(first, second, range)? else { return Ok(()) };
+        let counts = [(&*first, 0), (&*second, 1)].map(|(inode, side)| {
+            let (start, end) = (plan.at(side, 0), plan.at(side, plan.length_blocks));
+            list::overlapping(inode.data.extents(), start, end).len()
+        });
+        let is_atomic = counts.iter().sum::<usize>() <= ATOMIC_MAPPINGS;
+        let growth = |of_other: usize| {
+            let most = if is_atomic { of_other } else { STEP_EXTENTS };
+            u32::try_from(most).unwrap_or(u32::MAX) + 2
+        };
+        // Both may take blocks of one group.
+        let growth = growth(counts[0]).saturating_add(growth(counts[1]));
+        if range.dry_run {
+            return self.begin_exchange(first, second, growth)?.commit();
+        }
+        if first.may_share_extents() || second.may_share_extents() {
+            [&mut *first, &mut *second].into_iter().for_each(say_sharing);
+        }
+        let mut tx = self.begin_exchange(first, second, growth)?;
+        let (mut done, mut changed) = (0, 0);
+        while done < plan.length_blocks {
+            if !is_atomic && changed >= STEP_EXTENTS / 2 {
+                end_exchange(&mut tx, first, second, Touch::NOTHING)?;
+                (tx, changed) = (self.begin_exchange(first, second, growth)?, 0);
+            }
+            let (blocks, is_changed) = tx.exchange_piece(first, second, &plan, done, range.only_written)?;
+            done += blocks.max(1);
+            changed += usize::from(is_changed);
+        }
+        if let Some([first_bytes, second_bytes]) = plan.sizes {
+            first.set_size_bytes(first_bytes);
+            second.set_size_bytes(second_bytes);
+        }
+        tx.depends_on_data();
+        end_exchange(&mut tx, first, second, touch)
+    }
+
+    fn begin_exchange(
+        &self,
+        first: &mut EditInode,
+        second: &mut EditInode,
+        growth: u32,
+    ) -> Result<Transaction<'_>> {
+        let mut tx = Transaction::begin_for(self, Operation::Remap)?;
+        let ready = tx
+            .ready_extents(first, Fork::Data, growth)
+            .and_then(|()| tx.ready_extents(second, Fork::Data, growth));
+        match ready {
+            Ok(()) => Ok(tx),
+            Err(error) => {
+                tx.commit()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Nothing where there is nothing to do.
+    #[doc(alias = "xfs_exchange_range_checks")]
+    fn plan_exchange(
+        &self,
+        first: &mut EditInode,
+        second: &mut EditInode,
+        range: &ExchangeRange,
+    ) -> Result<Option<Plan>> {
+        if !self.geometry().features.incompatible.contains(Incompatible::EXCHANGE_RANGE) {
+            return Err(OperationError::CannotExchange.into());
+        }
+        require_regular(first)?;
+        require_regular(second)?;
+        let sizes = [first.size_bytes(), second.size_bytes()];
+        let invalid = || OperationError::InvalidRange;
+        if first.number == second.number {
+            return Err(invalid().into());
+        }
+        let left_bytes = [
+            sizes[0].checked_sub(range.first_bytes).ok_or_else(invalid)?,
+            sizes[1].checked_sub(range.second_bytes).ok_or_else(invalid)?,
+        ];
+        let file = self.edit_file(first)?;
+        let length_bytes = if range.to_end { left_bytes[0].max(left_bytes[1]) } else { range.length_bytes };
+        let is_possible = file.is_aligned(range.first_bytes)
+            && file.is_aligned(range.second_bytes)
+            && (range.to_end || left_bytes.iter().all(|left| length_bytes <= *left))
+            // A part of a block only where both files end with it.
+            && (range.to_end
+                || file.is_aligned(length_bytes)
+                || left_bytes.iter().all(|left| length_bytes == *left));
+        if !is_possible {
+            return Err(invalid().into());
+        }
+        if length_bytes == 0 {
+            return Ok(None);
+        }
+        file.range_end(range.first_bytes, length_bytes)?;
+        file.range_end(range.second_bytes, length_bytes)?;
+        let new_sizes = [range.first_bytes + left_bytes[1], range.second_bytes + left_bytes[0]];
+        Ok(Some(Plan {
+            starts: [file.block_of(range.first_bytes), file.block_of(range.second_bytes)],
+            length_blocks: file.block_behind(length_bytes).get(),
+            sizes: range.to_end.then_some(new_sizes),
+        }))
+    }
+}
+
+fn say_sharing(inode: &mut EditInode) {
+    inode.core.flags2 = U64::new((inode.core.flags2() | InodeFlags2::REFLINK).bits());
+}
+
+fn end_exchange(
+    tx: &mut Transaction<'_>,
+    first: &mut EditInode,
+    second: &mut EditInode,
+    touch: Touch,
+) -> Result<()> {
+    for inode in [first, second] {
+        touch.apply(inode);
+        tx.store_inode(inode)?;
+    }
+    tx.commit()
+}
+
+impl Transaction<'_> {
+    /// Exchanges the next pieces of both files: gives how many blocks, and whether anything changed.
+    fn exchange_piece(
+        &mut self,
+        first: &mut EditInode,
+        second: &mut EditInode,
+        plan: &Plan,
+        done: u64,
+        only_written: bool,
+    ) -> Result<(u64, bool)> {
+        let piece = |inode: &EditInode, side| {
+            first_piece(inode.data.extents(), plan.at(side, done), plan.at(side, plan.length_blocks))
+        };
+        let (Some(one), Some(other)) = (piece(first, 0), piece(second, 1)) else {
+            return Err(OperationError::InvalidRange.into());
+        };
+        let blocks = one.length_blocks.min(other.length_blocks);
+        let (one, other) = (one.first(blocks), other.first(blocks));
+        let is_passed_over = only_written && !matches!(one.state, PieceState::Written(_));
+        if one.state == other.state || is_passed_over {
+            return Ok((blocks, false));
+        }
+        let to_first = Piece { file_block: one.file_block, ..other }.extent();
+        let to_second = Piece { file_block: other.file_block, ..one }.extent();
+        self.put_mapping(first, one.extent(), to_first)?;
+        self.put_mapping(second, other.extent(), to_second)?;
+        // Both lose their owners before they get others: a block has one at a time, unless it is shared.
+        for (inode, old) in [(&*first, one.extent()), (&*second, other.extent())] {
+            if let Some(old) = old {
+                self.defer_unmap(inode, Fork::Data, &old)?;
+            }
+        }
+        for (inode, new) in [(&*first, to_first), (&*second, to_second)] {
+            if let Some(new) = new {
+                self.defer_map(inode, Fork::Data, &new)?;
+            }
+        }
+        Ok((blocks, true))
+    }
+
+    /// Changes what a run of blocks of a file is, in its extents.
+    fn put_mapping(&mut self, inode: &mut EditInode, old: Option<Extent>, new: Option<Extent>) -> Result<()> {
+        match (old, new) {
+            (Some(_), Some(new)) => self.replace_mapping(inode, &new),
+            (Some(old), None) => self.remove_mapping(inode, &old),
+            (None, Some(new)) => self.insert_mapping(inode, &new),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl FileEdit<'_> {
+    /// Exchanges a range of this file with one of another: see [`FileSystem::exchange_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn exchange_with(
+        &mut self,
+        other: &mut EditInode,
+        range: &ExchangeRange,
+        touch: Touch,
+    ) -> Result<()> {
+        self.file_system.exchange_range(self.inode, other, range, touch)
+    }
+}

@@ -1,0 +1,48 @@
+//! Contents of files that are changed, judged by a model, our own reader, `xfs_repair` and the kernel.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod full;
+mod model;
+mod random;
+#[path = "../write_images/mod.rs"]
+mod write_images;
+
+use uxfs_testkit::{
+    judges::{Judge, judged},
+    mount::{Access, LoopMount},
+};
+
+use self::{model::Model, write_images::TestImage};
+
+/// Numbers that one seed decides.
+pub struct Random(u64);
+
+impl Random {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// One below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word ^ (word >> 31)) % end
+    }
+}
+
+/// The kernel reads in the files what the models hold.
+pub fn linux_reads(image: &TestImage, models: &[Model]) {
+    if !Judge::Kernel.is_present() {
+        return;
+    }
+    let mount = LoopMount::new(&image.path, Access::ReadOnly).unwrap();
+    for (index, model) in models.iter().enumerate() {
+        let bytes = std::fs::read(mount.join(format!("file-{index}"))).unwrap();
+        assert!(bytes == model.bytes, "file {index}: the kernel reads other bytes");
+    }
+    mount.unmount().unwrap();
+    judged("kernel", &format!("{} files read", models.len()));
+}
