@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use uxfs_block::engine::{OpenOptions, sync::SyncDevice};
 use uxfs_core::{
     filesystem::FileSystem,
-    mount::{Clock, Generations, MountOptions},
+    mount::{Clock, Generations, LogOptions, MountOptions},
 };
 use uxfs_format::{inode::Timestamp, units::InodeNumber};
 
@@ -106,6 +106,12 @@ impl TestImage {
     /// With little memory changed blocks go home, and come back, all the time.
     pub fn mount_bulk_with_cache(&self, bytes: u64) -> FileSystem {
         mount_bulk(&self.path, &mount_options(bytes)).unwrap()
+    }
+
+    /// With its journal.
+    pub fn mount_logged(&self, log: LogOptions) -> Arc<FileSystem> {
+        let options = MountOptions { log, ..mount_options(64 * MEBIBYTE) };
+        FileSystem::mount_logged(device(&self.path).unwrap(), &options).unwrap()
     }
 
     /// As somebody else sees it who comes later.

@@ -65,8 +65,16 @@ impl<'a> FileEdit<'a> {
         self.end_step(&mut tx, touch)
     }
 
-    /// Begins a transaction and takes blocks for a hole.
+    /// Begins a transaction and takes blocks for a hole; where there are none, but some wait for a checkpoint to be free,
+    /// they are waited for.
     fn allocate(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
+        match self.allocate_now(wanted) {
+            Err(error) if is_no_space(&error) && self.wait_for_freed()? => self.allocate_now(wanted),
+            done => done,
+        }
+    }
+
+    fn allocate_now(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
         let range = self.range_to_allocate(wanted);
         let length = |range: &Range<FileBlock>| range.end.checked_distance_from(range.start).unwrap_or(0);
         // What a hint puts around the bytes is of no use in pieces.
@@ -161,6 +169,19 @@ impl<'a> FileEdit<'a> {
         file_block: FileBlock,
         most_blocks: u64,
     ) -> Result<(Transaction<'a>, Extent)> {
+        match self.allocate_copy_now(file_block, most_blocks) {
+            Err(error) if is_no_space(&error) && self.wait_for_freed()? => {
+                self.allocate_copy_now(file_block, most_blocks)
+            }
+            done => done,
+        }
+    }
+
+    fn allocate_copy_now(
+        &mut self,
+        file_block: FileBlock,
+        most_blocks: u64,
+    ) -> Result<(Transaction<'a>, Extent)> {
         let mut blocks = most_blocks;
         loop {
             match self.try_allocate(file_block, 1, blocks) {
@@ -169,9 +190,4 @@ impl<'a> FileEdit<'a> {
             }
         }
     }
-}
-
-impl Transaction<'_> {
-    /// What this transaction changes leads to contents that have been written to the device and may not be durable yet.
-    pub(super) fn depends_on_data(&mut self) {}
 }

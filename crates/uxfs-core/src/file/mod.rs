@@ -16,6 +16,7 @@
 //! | [`shift`] | collapsing and inserting ranges |
 //! | [`share`] | clones |
 //! | [`exchange`] | exchanging the contents of two files |
+//! | [`handles`] | all of it on files that are open, from any thread |
 //! | `device` | contents on the device, whatever alignment it wants |
 //!
 //! Invariants, cited by the tests:
@@ -37,6 +38,7 @@ mod allocate;
 mod copy_on_write;
 mod device;
 pub mod exchange;
+pub mod handles;
 mod pieces;
 pub mod read;
 pub mod share;
@@ -60,6 +62,7 @@ use crate::{
     extent_map::edit::list,
     filesystem::FileSystem,
     inode::edit::{EditInode, TimeKind},
+    operations::set_attributes::mode_without_set_id,
     transaction::{Transaction, reservation::Operation},
 };
 
@@ -67,10 +70,6 @@ use crate::{
 const STEP_EXTENTS: usize = 64;
 /// Operations that touch no more extents are one step.
 const ATOMIC_EXTENTS: usize = 256;
-
-const SET_USER_ID: u16 = 0o4000;
-const SET_GROUP_ID: u16 = 0o2000;
-const GROUP_EXECUTES: u16 = 0o0010;
 
 /// What a change of contents does to the rest of the inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +93,7 @@ impl Touch {
 
     fn apply(&self, inode: &mut EditInode) {
         if self.clears_set_id {
-            let mode = inode.core.mode.get();
-            let gone = if mode & GROUP_EXECUTES == 0 { SET_USER_ID } else { SET_USER_ID | SET_GROUP_ID };
-            inode.core.mode = U16::new(mode & !gone);
+            inode.core.mode = U16::new(mode_without_set_id(inode.core.mode.get()));
         }
         if let Some(time) = self.time {
             inode.set_time(TimeKind::Modification, time);
@@ -204,6 +201,23 @@ impl<'a> FileEdit<'a> {
     /// [`NoSpace`](OperationError::NoSpace), [`FileTooLarge`](OperationError::FileTooLarge), with nothing changed; damage;
     /// the device.
     fn begin_remap(&mut self, growth: u32) -> Result<Transaction<'a>> {
+        match self.begin_remap_now(growth) {
+            Err(error) if is_no_space(&error) && self.wait_for_freed()? => self.begin_remap_now(growth),
+            done => done,
+        }
+    }
+
+    /// Has blocks become free that wait for a checkpoint: gives whether there were any. No transaction is under way.
+    fn wait_for_freed(&self) -> Result<bool> {
+        if self.file_system.freed_blocks() == 0 {
+            return Ok(false);
+        }
+        self.file_system.force()?;
+        self.file_system.put_back_freed()?;
+        Ok(true)
+    }
+
+    fn begin_remap_now(&mut self, growth: u32) -> Result<Transaction<'a>> {
         let mut tx = match Transaction::begin_for(self.file_system, Operation::Remap) {
             // What gives space back must go on a full file system; whether there is enough is asked next.
             Err(error) if is_no_space(&error) => {

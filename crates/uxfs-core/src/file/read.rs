@@ -81,7 +81,7 @@ impl FileSystem {
     /// # Errors
     /// There is none ([`NoSuchOffset`](OperationError::NoSuchOffset)); no regular file.
     pub fn seek_data(&self, inode: &EditInode, offset_bytes: u64) -> Result<u64> {
-        let found = self.seek(inode, offset_bytes, |state| matches!(state, PieceState::Written(_)))?;
+        let found = self.find_piece(inode, offset_bytes, |state| matches!(state, PieceState::Written(_)))?;
         found.ok_or_else(|| OperationError::NoSuchOffset.into())
     }
 
@@ -90,11 +90,11 @@ impl FileSystem {
     /// # Errors
     /// The offset lies behind the end ([`NoSuchOffset`](OperationError::NoSuchOffset)); no regular file.
     pub fn seek_hole(&self, inode: &EditInode, offset_bytes: u64) -> Result<u64> {
-        let found = self.seek(inode, offset_bytes, |state| !matches!(state, PieceState::Written(_)))?;
+        let found = self.find_piece(inode, offset_bytes, |state| !matches!(state, PieceState::Written(_)))?;
         Ok(found.unwrap_or(inode.size_bytes()))
     }
 
-    fn seek(
+    fn find_piece(
         &self,
         inode: &EditInode,
         offset_bytes: u64,

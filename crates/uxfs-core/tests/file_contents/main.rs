@@ -2,17 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod full;
+mod logged;
 mod model;
 mod random;
-#[path = "../write_images/mod.rs"]
-mod write_images;
 
 use uxfs_testkit::{
+    image::TestImage,
     judges::{Judge, judged},
     mount::{Access, LoopMount},
 };
 
-use self::{model::Model, write_images::TestImage};
+use self::model::Model;
 
 /// Numbers that one seed decides.
 pub struct Random(u64);
@@ -35,10 +35,19 @@ impl Random {
 
 /// The kernel reads in the files what the models hold.
 pub fn linux_reads(image: &TestImage, models: &[Model]) {
+    linux_reads_as(image, models, Access::ReadOnly);
+}
+
+/// The same, after it has recovered what the log holds.
+pub fn linux_recovers(image: &TestImage, models: &[Model]) {
+    linux_reads_as(image, models, Access::ReadWrite);
+}
+
+fn linux_reads_as(image: &TestImage, models: &[Model], access: Access) {
     if !Judge::Kernel.is_present() {
         return;
     }
-    let mount = LoopMount::new(&image.path, Access::ReadOnly).unwrap();
+    let mount = LoopMount::new(&image.path, access).unwrap();
     for (index, model) in models.iter().enumerate() {
         let bytes = std::fs::read(mount.join(format!("file-{index}"))).unwrap();
         assert!(bytes == model.bytes, "file {index}: the kernel reads other bytes");

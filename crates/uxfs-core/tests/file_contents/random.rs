@@ -1,19 +1,22 @@
 //! Random sequences of operations beside a model, on file systems of many kinds.
 
+use std::sync::Arc;
+
 use uxfs_core::{
     error::{Error, OperationError},
     file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::edit::EditInode,
+    mount::LogOptions,
     transaction::Transaction,
 };
-use uxfs_testkit::{judges::Judge, judges::judged, require};
-
-use super::{
-    Random, linux_reads,
-    model::Model,
-    write_images::{TestImage, file},
+use uxfs_testkit::{
+    image::{TestImage, file},
+    judges::{Judge, judged},
+    require,
 };
+
+use super::{Random, linux_reads, linux_recovers, model::Model};
 
 const FILES: usize = 5;
 
@@ -254,7 +257,7 @@ impl<'fs> World<'fs> {
             expected = Some(OperationError::CannotShare);
         } else if from > model.size()
             || length > left
-            || (!length.is_multiple_of(block) && !(length == left && to + length >= old.size()))
+            || !(length.is_multiple_of(block) || length == left && to + length >= old.size())
             || (source == target && from.abs_diff(to) < length.next_multiple_of(block))
         {
             expected = Some(OperationError::InvalidRange);
@@ -448,22 +451,67 @@ fn pair<T>(items: &mut [T], first: usize, second: usize) -> (&mut T, &mut T) {
     (first, second)
 }
 
+/// How a round is mounted and ended.
+#[derive(Debug, Clone, Copy)]
+enum Round {
+    Bulk,
+    /// With the journal, closed in good order.
+    Closed(LogOptions),
+    /// With the journal, made durable and left as it is: the kernel recovers it.
+    Crashed(LogOptions),
+}
+
 fn rounds() -> u64 {
     std::env::var("UXFS_MODEL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4)
 }
 
+impl Round {
+    fn of(number: u64) -> Self {
+        let large = LogOptions { record_size_bytes: 256 << 10, ..LogOptions::default() };
+        match number % 5 {
+            0 => Self::Bulk,
+            1 => Self::Crashed(LogOptions::default()),
+            2 => Self::Closed(LogOptions { has_background: true, ..large }),
+            3 => Self::Crashed(LogOptions { is_immediate: true, ..LogOptions::default() }),
+            _ => Self::Closed(large),
+        }
+    }
+
+    fn mount(self, image: &TestImage) -> Arc<FileSystem> {
+        match self {
+            Self::Bulk => Arc::new(image.mount_bulk()),
+            Self::Closed(log) | Self::Crashed(log) => image.mount_logged(log),
+        }
+    }
+
+    fn end(self, file_system: Arc<FileSystem>, image: &TestImage, models: &[Model]) {
+        if let Self::Crashed(_) = self {
+            file_system.force().unwrap();
+            drop(file_system);
+            linux_recovers(image, models);
+        } else {
+            file_system.close().unwrap();
+            drop(file_system);
+            linux_reads(image, models);
+        }
+        image.must_be_sound();
+    }
+}
+
 #[test]
 fn random_operations_beside_a_model() {
-    require!(Judge::Mkfs, Judge::XfsRepair);
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
     for (name, size, most_blocks, options) in KINDS {
         let image = TestImage::new(&format!("contents, {name}"), *size, options, FILES);
         let mut models = vec![Model::default(); FILES];
         let (mut done, mut refused) = ([0; 16], 0);
-        for round in 0..rounds() {
-            let seed = 0x5eed_0000 + round * 1000 + name.len() as u64;
-            let file_system = image.mount_bulk();
+        for number in 0..rounds() {
+            let round = Round::of(number);
+            let seed = 0x5eed_0000 + number * 1000 + name.len() as u64;
+            let file_system = round.mount(&image);
             let mut world = World::new(&file_system, models, *most_blocks, seed);
-            for number in 0..1500 {
+            let steps = if matches!(round, Round::Crashed(log) if log.is_immediate) { 300 } else { 1500 };
+            for number in 0..steps {
                 world.step();
                 if number % 250 == 0 {
                     world.check_all();
@@ -473,9 +521,7 @@ fn random_operations_beside_a_model() {
             done.iter_mut().zip(world.done).for_each(|(sum, count)| *sum += count);
             refused += world.refused;
             models = world.models;
-            file_system.close().unwrap();
-            image.must_be_sound();
-            linux_reads(&image, &models);
+            round.end(file_system, &image, &models);
         }
         let operations: u64 = done.iter().sum();
         // Otherwise this tests less than it says. What file systems cannot share is refused.
