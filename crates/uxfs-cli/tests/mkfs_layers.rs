@@ -42,6 +42,11 @@ fn random_path(random: &mut Random) -> String {
 fn random_layer(root: &Path, random: &mut Random) {
     fs::create_dir(root).unwrap();
     let mut files: Vec<PathBuf> = Vec::new();
+    let set = |path: &Path, number: u64| {
+        let name = format!("user.{number}");
+        rustix::fs::setxattr(path, name, &[number as u8; 100], rustix::fs::XattrFlags::empty()).unwrap();
+    };
+    set(root, random.below(5));
     for number in 0..40 {
         let path = root.join(random_path(random));
         let (directory, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
@@ -49,7 +54,10 @@ fn random_layer(root: &Path, random: &mut Random) {
             continue;
         }
         match random.below(8) {
-            0 => fs::create_dir(&path).unwrap(),
+            0 => {
+                fs::create_dir(&path).unwrap();
+                set(&path, random.below(5));
+            }
             1 => symlink(format!("target-{number}"), &path).unwrap(),
             2 => fs::write(directory.join(format!(".wh.{name}")), "").unwrap(),
             3 => fs::write(directory.join(".wh..wh..opq"), "").unwrap(),
@@ -87,6 +95,15 @@ fn remove(path: &Path) {
     }
 }
 
+/// A directory that a layer names again has that layer's attributes alone.
+fn forget_attributes(directory: &Path) {
+    let mut names = vec![0; 4096];
+    let length = rustix::fs::listxattr(directory, &mut names[..]).unwrap();
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| name.starts_with(b"user.")) {
+        rustix::fs::removexattr(directory, name).unwrap();
+    }
+}
+
 /// Unpacks a layer over what the lower ones left.
 fn unpack(layer: &Path, onto: &Path) {
     let paths = paths_below(layer);
@@ -106,10 +123,13 @@ fn unpack(layer: &Path, onto: &Path) {
     }
     for path in &paths {
         let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        if !(is_directory(path) && is_directory(&place(path))) {
+        if is_directory(path) && is_directory(&place(path)) {
+            forget_attributes(&place(path));
+        } else {
             remove(&place(path));
         }
     }
+    forget_attributes(onto);
     host("cp", &["-a", &format!("{}/.", text(layer)), text(onto)]);
     for path in paths.iter().filter(|path| name(path).starts_with(".wh.")) {
         let directory = place(path).parent().unwrap().to_path_buf();

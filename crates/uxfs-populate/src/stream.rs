@@ -127,6 +127,7 @@ impl<'a> Filling<'a> {
             // The root itself.
             self.leave_to(1)?;
             return self.with_top(|filling, root| {
+                filling.remove_xattrs(root)?;
                 filling.builder.set_metadata(&mut filling.transaction, root, &metadata)
             });
         };
@@ -155,12 +156,16 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    /// All that users see; parent pointers stay.
+    /// All that users see; parent pointers stay, and what mkfs gave the root.
     fn remove_xattrs(&mut self, inode: &mut EditInode) -> Outcome<()> {
         self.transaction.store_inode(inode)?;
         let file_system = self.transaction.file_system();
         let stored = file_system.inode(inode.number)?;
+        let is_root = inode.number == file_system.geometry().root_inode;
         for name in file_system.xattr_names(&stored, XattrView::Root)? {
+            if is_root && name.starts_with(b"trusted.xfs:") {
+                continue;
+            }
             match self.transaction.remove_xattr(inode, &name) {
                 Err(Error::Operation(OperationError::NoSuchAttribute)) => {}
                 removed => removed?,
