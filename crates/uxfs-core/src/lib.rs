@@ -26,6 +26,7 @@ pub mod allocation_group;
 pub mod attribute;
 pub mod btree;
 pub mod directory;
+mod errno;
 pub mod error;
 pub mod extent_map;
 pub mod file;

@@ -102,7 +102,6 @@ impl FileSystem {
             return Err(OperationError::InvalidArgument.into());
         }
         check_name(from_name)?;
-        check_name(to_name)?;
         if is_dot(from_name) || is_dot(to_name) {
             let error = if options.no_replace && !is_dot(from_name) {
                 OperationError::Exists
@@ -120,6 +119,7 @@ impl FileSystem {
     /// `false` where a name led elsewhere when all was locked.
     fn try_rename(&self, from: Place<'_>, to: Place<'_>, options: &RenameOptions) -> Result<bool> {
         let moved = self.find(from.directory, from.name)?;
+        check_name(to.name)?;
         let other = self.find_if_there(to)?;
         match &other {
             Some(_) if options.no_replace => return Err(OperationError::Exists.into()),
@@ -226,8 +226,10 @@ impl FileSystem {
         let mut transaction = Transaction::begin_for(self, Operation::Rename)?;
         let now = self.now();
         let placeholder = match &whiteout {
-            // Directories give it no list.
-            Some(new) => Some(transaction.take_new_inode(parents.from, new, &NewFileAcls::default())?),
+            // Linux makes it as one of the directory that the other goes to. Directories give it no list.
+            Some(new) => {
+                Some(transaction.take_new_inode(parents.target(), new, &NewFileAcls::default())?)
+            }
             None => None,
         };
         let file_type = moved.file_type().ok_or(OperationError::NoSuchInode)?;
@@ -319,8 +321,8 @@ impl FileSystem {
     ) -> Result<()> {
         check_may_remove(parents.from, first)?;
         check_may_remove(parents.target(), second)?;
+        // Linux asks for one of both.
         check_project(parents.target(), first)?;
-        check_project(parents.from, second)?;
         let (first_type, second_type) = (
             first.file_type().ok_or(OperationError::NoSuchInode)?,
             second.file_type().ok_or(OperationError::NoSuchInode)?,
@@ -351,12 +353,13 @@ impl FileSystem {
         let new = pointer_to(parents.target(), second_name);
         transaction.replace_parent_pointer(first, old, new)?;
         transaction.replace_parent_pointer(second, new, old)?;
-        // XFS tells of directories that get another parent, and of what they are exchanged with.
-        if changes_parent && (is_first || is_second) {
-            let times = [TimeKind::Change, TimeKind::Modification];
-            touch(first, now, if is_first { &times } else { &times[..1] });
-            touch(second, now, if is_second { &times } else { &times[..1] });
-        }
+        // A directory that gets another parent has changed itself.
+        let times = [TimeKind::Change, TimeKind::Modification];
+        let moved = |is_directory: bool| {
+            if changes_parent && is_directory { times.as_slice() } else { &[TimeKind::Change] }
+        };
+        touch(first, now, moved(is_first));
+        touch(second, now, moved(is_second));
         transaction.store_inode(first)?;
         transaction.store_inode(second)?;
         touch_directory(parents.from, now);

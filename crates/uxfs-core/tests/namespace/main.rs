@@ -1,0 +1,9 @@
+//! Operations on names: as Linux does them, errors and times included; from many threads at once; and when there is no
+//! space.
+#![allow(clippy::unwrap_used)]
+
+mod as_linux;
+mod images;
+mod kernel_side;
+mod own_side;
+mod script;
