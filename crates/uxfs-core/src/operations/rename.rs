@@ -227,9 +227,7 @@ impl FileSystem {
         let now = self.now();
         let placeholder = match &whiteout {
             // Linux makes it as one of the directory that the other goes to. Directories give it no list.
-            Some(new) => {
-                Some(transaction.take_new_inode(parents.target(), new, &NewFileAcls::default())?)
-            }
+            Some(new) => Some(transaction.take_new_inode(parents.target(), new, &NewFileAcls::default())?),
             None => None,
         };
         let file_type = moved.file_type().ok_or(OperationError::NoSuchInode)?;
