@@ -16,7 +16,7 @@ use uxfs_journal::transaction::TransactionBuffers;
 use zerocopy::{IntoBytes, big_endian::U32};
 
 use super::{
-    free_space::{free_list::FreeListNeeds, reservation::Reservation},
+    free_space::{Purpose, free_list::FreeListNeeds, reservation::Reservation},
     inode_index::edit::CurrentChunk,
     reverse_map::WaitingOwners,
     trees::Fingers,
@@ -38,6 +38,8 @@ pub struct GroupState {
     pub(crate) waiting_owners: WaitingOwners,
     /// Whether the next cut knows that it has changed.
     pub(crate) is_listed: bool,
+    /// Blocks that it kept for its trees when somebody asked last.
+    hidden_blocks: u32,
 }
 
 /// What is read from the group's header sectors.
@@ -64,7 +66,7 @@ impl GroupState {
     /// Of a group whose headers have not been read.
     pub fn new(group: AgNumber) -> Self {
         let waiting_owners = WaitingOwners::default();
-        Self { group, headers: None, current_chunk: None, waiting_owners, is_listed: false }
+        Self { group, headers: None, current_chunk: None, waiting_owners, is_listed: false, hidden_blocks: 0 }
     }
 
     /// Which group it is.
@@ -83,6 +85,13 @@ impl GroupState {
         self.headers.as_deref().is_some_and(are_dirty)
             || self.current_chunk.as_ref().is_some_and(|current| current.is_dirty)
             || !self.waiting_owners.is_empty()
+    }
+
+    /// How many blocks more than at the last call are kept for the group's trees.
+    pub(crate) fn change_of_hidden_blocks(&mut self) -> i64 {
+        let kept = |headers: &Headers| headers.reservation.left(headers, Purpose::Data);
+        let now = self.headers.as_deref().map_or(0, kept);
+        i64::from(now) - i64::from(std::mem::replace(&mut self.hidden_blocks, now))
     }
 
     /// Reads the headers.

@@ -54,6 +54,8 @@ pub(super) struct Logged {
     freed_blocks: AtomicI64,
     /// Blocks that transactions under way may still take.
     reserved_blocks: AtomicI64,
+    /// Blocks that groups keep for their own trees.
+    hidden_blocks: AtomicI64,
     pub background: Mutex<Option<Background>>,
 }
 
@@ -95,9 +97,11 @@ impl FileSystem {
             freed: Mutex::default(),
             freed_blocks: AtomicI64::new(0),
             reserved_blocks: AtomicI64::new(0),
+            hidden_blocks: AtomicI64::new(0),
             background: Mutex::default(),
         });
         self.writing = Some(writing);
+        self.count_hidden_blocks()?;
         let file_system = Arc::new(self);
         if options.has_background {
             Background::start(&file_system)?;
@@ -233,10 +237,33 @@ impl FileSystem {
         }
     }
 
-    /// Free blocks without those that every group keeps for its own trees.
-    fn available_blocks(&self) -> i64 {
-        let set_aside = u64::from(self.geometry.ag_count) * 8;
-        self.free_blocks().saturating_sub(set_aside).cast_signed()
+    /// Free blocks that operations may take: without those that groups keep for their trees and free lists.
+    #[doc(alias = "xfs_fdblocks_unavailable")]
+    pub fn available_blocks(&self) -> i64 {
+        let hidden = self.logged().map_or(0, |logged| logged.hidden_blocks.load(Relaxed));
+        let set_aside = i64::from(self.geometry.ag_count) * 8;
+        self.free_blocks().cast_signed() - set_aside - hidden
+    }
+
+    /// Reads the headers of all groups: each keeps blocks for its own trees, which operations must not promise to each
+    /// other.
+    fn count_hidden_blocks(&self) -> Result<()> {
+        let features = &self.geometry.features;
+        if !features.has_reflink() && !features.has_free_inode_btree() && !features.has_reverse_map() {
+            return Ok(());
+        }
+        for group in self.geometry.groups() {
+            let mut state = self.group_state(group)?.lock();
+            state.load(self)?;
+            self.add_hidden_blocks(state.change_of_hidden_blocks());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_hidden_blocks(&self, change: i64) {
+        if let Some(logged) = self.logged() {
+            logged.hidden_blocks.fetch_add(change, Relaxed);
+        }
     }
 
     /// Blocks that have been freed and will be free once their checkpoint is stable.
@@ -257,9 +284,11 @@ impl FileSystem {
     #[doc(alias = "xfs_extent_busy_clear")]
     pub fn put_back_freed(&self) -> Result<()> {
         let Some(logged) = self.logged() else { return Ok(()) };
-        loop {
-            // Not before every write of what lay there is over.
-            let Some(freed) = logged.freed.lock().pop() else { return Ok(()) };
+        let all = std::mem::take(&mut *logged.freed.lock());
+        if !all.is_empty() {
+            logged.journal.wait_for_writes();
+        }
+        for freed in all {
             let mut transaction = Transaction::begin_for(self, Operation::Release)?;
             let mut blocks = 0;
             for extent in &freed.extents {
@@ -273,6 +302,7 @@ impl FileSystem {
             transaction.commit_quietly()?;
             self.note_freed_blocks(-blocks);
         }
+        Ok(())
     }
 
     /// Writes home what is stable: what holds the older half of the log, or all where `is_all`.

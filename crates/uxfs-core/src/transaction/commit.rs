@@ -97,7 +97,9 @@ impl<'fs> Transaction<'fs> {
         for group in groups {
             let edit = self.group(*group)?;
             edit.state.store(edit.buffers)?;
-            edit.state.is_settled();
+            edit.state.is_listed = false;
+            let change = edit.state.change_of_hidden_blocks();
+            self.file_system.add_hidden_blocks(change);
         }
         self.file_system.apply_counters(std::mem::take(&mut self.counters));
         if let Some(ticket) = self.buffers.take_ticket() {
@@ -145,9 +147,5 @@ impl GroupState {
         let is_new = !self.is_listed && self.needs_settling();
         self.is_listed |= is_new;
         is_new
-    }
-
-    fn is_settled(&mut self) {
-        self.is_listed = false;
     }
 }

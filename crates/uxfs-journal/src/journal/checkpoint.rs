@@ -137,7 +137,8 @@ impl Journal {
         let transaction = writer.transaction;
         let device = self.cache.device().as_ref();
         let mut records = RecordWriter::new(device, self.place, writer.head, tail, &mut writer.window);
-        records.begin(transaction);
+        // Only for people: a region for what is said of a buffer, and one or two for what changed in it.
+        records.begin(transaction, 3 * pending.touched.len() as u32);
         let mut write = Write {
             journal: self,
             sequence,
@@ -149,9 +150,10 @@ impl Journal {
             write.buffer(changed, &mut records)?;
             records.write_if_full()?;
         }
-        let freed = self.log_freed(&mut pending, &mut records);
-        pending.log_items(&mut records);
+        let freed = self.log_freed(&mut pending, &mut records)?;
+        pending.log_items(&mut records, RecordWriter::write_if_full)?;
         for (offset_bytes, length_bytes) in &pending.cancels {
+            records.write_if_full()?;
             buffer::log_cancel(
                 Piece { offset_bytes: *offset_bytes, length_bytes: *length_bytes },
                 &mut records,
@@ -172,7 +174,7 @@ impl Journal {
     }
 
     /// The freed blocks, as intents: sorted, neighbours as one.
-    fn log_freed(&self, pending: &mut Pending, records: &mut RecordWriter<'_>) -> Vec<FreedExtents> {
+    fn log_freed(&self, pending: &mut Pending, records: &mut RecordWriter<'_>) -> Result<Vec<FreedExtents>> {
         let mut freed = std::mem::take(&mut pending.freed);
         freed.sort_unstable_by_key(|extent| extent.start_block.get());
         freed.dedup_by(|next, last| {
@@ -190,8 +192,9 @@ impl Journal {
         });
         let batches = freed.chunks(intent::MAX_EXTENTS).map(|extents| {
             let id = self.next_intent.fetch_add(1, Relaxed);
+            records.write_if_full()?;
             records.region(&intent::free_extents(id, extents));
-            FreedExtents { intent: id, extents: extents.to_vec() }
+            Ok(FreedExtents { intent: id, extents: extents.to_vec() })
         });
         batches.collect()
     }

@@ -46,6 +46,12 @@ impl Journal {
         Ok(left)
     }
 
+    /// Waits until no write of a buffer is under way that has been invalidated meanwhile: what lay there may then be used
+    /// for something else.
+    pub fn wait_for_writes(&self) {
+        drop(self.write_back.lock());
+    }
+
     /// Half of the checkpoints that hold the tail, counted from the oldest: what to write home to make room.
     pub fn older_half(&self) -> u64 {
         let (first, lsns) = self.active.lock().lsns();

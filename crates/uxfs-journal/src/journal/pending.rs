@@ -85,10 +85,19 @@ impl Pending {
     }
 
     /// Logs all items but buffers and inodes.
-    pub fn log_items(&self, sink: &mut impl RegionSink) {
+    ///
+    /// # Errors
+    /// Those of `before_each`.
+    pub fn log_items<S: RegionSink, E>(
+        &self,
+        sink: &mut S,
+        before_each: impl Fn(&mut S) -> Result<(), E>,
+    ) -> Result<(), E> {
         for item in self.items.iter().flatten() {
+            before_each(sink)?;
             item.regions.iter().for_each(|region| sink.region(region));
         }
+        Ok(())
     }
 }
 

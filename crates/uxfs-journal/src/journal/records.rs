@@ -131,15 +131,16 @@ impl<'w> RecordWriter<'w> {
         writer
     }
 
-    /// Begins a transaction.
-    pub fn begin(&mut self, transaction: u32) {
+    /// Begins a transaction. Its header says how many regions follow: `regions` where the first window is written before
+    /// they have been counted.
+    pub fn begin(&mut self, transaction: u32, regions: u32) {
         self.transaction = transaction;
         self.operation(OperationFlags::START, CLIENT_TRANSACTION, &[]);
         let header = TransactionHeader {
             magic: transaction::MAGIC.into(),
             kind: transaction::TYPE_CHECKPOINT.into(),
             transaction: transaction.into(),
-            region_count: 0.into(),
+            region_count: regions.into(),
         };
         self.transaction_header = Some(self.window.len() + OPERATION_BYTES);
         self.operation(OperationFlags::empty(), CLIENT_TRANSACTION, header.as_bytes());

@@ -75,7 +75,7 @@ fn checkpoint(
 ) -> Result<LogHead> {
     let mut window = Vec::new();
     let mut writer = RecordWriter::new(device, place, head, tail, &mut window);
-    writer.begin(77);
+    writer.begin(77, 0);
     for item in items {
         item.iter().for_each(|region| writer.region(region));
         writer.write_if_full()?;
