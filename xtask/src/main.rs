@@ -7,6 +7,7 @@ mod field_fuzz;
 mod fuzz;
 mod golden_images;
 mod judges;
+mod linux_logs;
 mod manual;
 mod process;
 mod test;
@@ -40,6 +41,8 @@ enum Arguments {
     FieldFuzz(field_fuzz::Arguments),
     /// Coverage-guided fuzzing of every parser and of whole images
     Fuzz(fuzz::Arguments),
+    /// Cut kernel mounts off under load and compare our recovery with the kernel's (needs root)
+    LinuxLogs(linux_logs::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
 }
@@ -65,6 +68,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::Extremes(arguments) => extremes::run(&arguments),
         Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
         Arguments::Fuzz(arguments) => fuzz::run(&arguments),
+        Arguments::LinuxLogs(arguments) => linux_logs::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
     }
 }

@@ -11,6 +11,7 @@
 //! | [`populate`] | the recipe that fills them |
 //! | [`manifest`] | what a file system holds, path by path, in the kernel's words; differences between two |
 //! | [`sparse`] | copying and packing images without their holes |
+//! | [`linux_logs`] | logs that kernel mounts leave behind when they are cut off |
 //! | [`limits`] | running a command with limits of time and memory |
 //! | [`structures`] | every metadata structure of a sound image |
 //! | [`image`] | fresh images to be changed and judged |
@@ -30,6 +31,7 @@ pub mod image;
 pub mod inspect_diff;
 pub mod judges;
 pub mod limits;
+pub mod linux_logs;
 pub mod manifest;
 pub mod matrix;
 pub mod mount;

@@ -49,9 +49,17 @@ impl LoopMount {
     /// # Errors
     /// `mount` says no, with its words.
     pub fn new(image: &Path, access: Access) -> Result<Self> {
+        Self::with_options(image, access, "")
+    }
+
+    /// As [`new`](Self::new), with more options as `mount -o` takes them.
+    ///
+    /// # Errors
+    /// `mount` says no, with its words.
+    pub fn with_options(image: &Path, access: Access, more: &str) -> Result<Self> {
         // `mount` takes a loop device that is there already; that of a read-only mount which has just gone may be.
         for _ in 0..100 {
-            let mount = Self::once(image, access)?;
+            let mount = Self::once(image, access, more)?;
             let is_read_only = statvfs(mount.path())?.f_flag.contains(StatVfsMountFlags::RDONLY);
             if access != Access::ReadWrite || !is_read_only {
                 return Ok(mount);
@@ -62,10 +70,12 @@ impl LoopMount {
         bail!("{} can only be mounted for reading", image.display());
     }
 
-    fn once(image: &Path, access: Access) -> Result<Self> {
+    fn once(image: &Path, access: Access, more: &str) -> Result<Self> {
+        let separator = if more.is_empty() { "" } else { "," };
+        let options = format!("{}{separator}{more}", access.options());
         let mount_point = tempfile::Builder::new().prefix("uxfs-mount-").tempdir()?;
         let output = Command::new("mount")
-            .args(["-t", "xfs", "-o", access.options()])
+            .args(["-t", "xfs", "-o", &options])
             .arg(image)
             .arg(mount_point.path())
             .output()

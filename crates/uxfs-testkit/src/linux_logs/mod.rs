@@ -1,0 +1,196 @@
+//! Logs that Linux left behind: kernel mounts under load, cut off in the middle, recovered by the kernel and by us.
+//!
+//! ```text
+//! mkfs ─▶ mount ─▶ two threads of operations, one of log forces ─▶ shutdown ─▶ the image, twice
+//!           ▲                                                                    │      │
+//!           └──────────────── next round: on what the kernel recovered ◀── kernel      uxfs
+//!                                                                            └─ equal? ──┘
+//! ```
+//!
+//! What recovery makes of an image must be the same: read through an overlay, and after the log was replayed onto the image;
+//! that must be sound, and the kernel must mount it. Images are only ever mounted for writing when the kernel itself left them,
+//! or when `xfs_repair` has found nothing.
+
+mod work;
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use uxfs_block::engine::{self, OpenOptions};
+use uxfs_core::{
+    mount::MountOptions,
+    recovery::{self, RecoveryReport},
+};
+
+use crate::{
+    judges::Judge,
+    manifest::{self, Header, Manifest},
+    mount::{Access, LoopMount},
+    seeds::Random,
+    verdict, walk,
+};
+
+/// Geometries by the options of `mkfs.xfs`.
+pub const GEOMETRIES: [(&str, &str); 8] = [
+    ("default", ""),
+    ("block-1k", "-b size=1024"),
+    ("inode-1k", "-i size=1024"),
+    ("directory-16k", "-n size=16k"),
+    ("no-rmap", "-m rmapbt=0"),
+    ("no-reflink", "-m reflink=0,rmapbt=1"),
+    ("no-parent", "-n parent=0"),
+    ("plain", "-m rmapbt=0,reflink=0,finobt=0 -n parent=0 -i sparse=0"),
+];
+
+/// What became of the logs so far.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Logs that were dirty and recovered by both.
+    pub logs: u64,
+    /// Logs that were clean although the file system was cut off.
+    pub clean: u64,
+    /// Records replayed.
+    pub records: u64,
+    /// Transactions replayed.
+    pub transactions: u64,
+    /// Intents finished, by kind.
+    pub intents: std::collections::BTreeMap<&'static str, u64>,
+    /// Inodes without names that were freed.
+    pub freed_inodes: u64,
+    /// Blocks set aside for copies on write that were freed.
+    pub freed_staging_blocks: u64,
+    /// Paths compared.
+    pub paths: u64,
+}
+
+impl Tally {
+    fn add(&mut self, report: &RecoveryReport, paths: usize) {
+        self.logs += 1;
+        self.records += report.replay.records;
+        self.transactions += report.replay.transactions;
+        for (kind, _) in &report.intents {
+            *self.intents.entry(kind.name()).or_default() += 1;
+        }
+        self.freed_inodes += report.freed_inodes;
+        self.freed_staging_blocks += report.freed_staging_blocks;
+        self.paths += paths as u64;
+    }
+}
+
+/// Makes a file system and leaves `rounds` logs of it behind, each recovered by both.
+///
+/// # Errors
+/// The two differ, a judge finds something, or a tool fails. The images stay in `keep` then, if it is given.
+pub fn run(seed: u64, rounds: u32, keep: Option<&Path>, tally: &mut Tally) -> Result<()> {
+    let mut random = Random::new(seed);
+    let (name, options) = GEOMETRIES[random.below(GEOMETRIES.len() as u64) as usize];
+    let work = tempfile::Builder::new().prefix("uxfs-linux-log-").tempdir()?;
+    let image = work.path().join("image");
+    make(&image, options, &mut random)?;
+    for round in 0..rounds {
+        let dirty = work.path().join("dirty");
+        let result = leave_log(&image, &mut random)
+            .and_then(|()| copy(&image, &dirty))
+            .and_then(|()| compare(&image, &dirty, tally));
+        if let Err(error) = result {
+            if let Some(keep) = keep {
+                fs::create_dir_all(keep)?;
+                let kept = keep.join(format!("seed-{seed}-round-{round}.img"));
+                copy(&dirty, &kept)?;
+                eprintln!("kept {}", kept.display());
+            }
+            return Err(error).with_context(|| format!("geometry {name}, seed {seed}, round {round}"));
+        }
+    }
+    Ok(())
+}
+
+fn make(image: &Path, options: &str, random: &mut Random) -> Result<()> {
+    File::create(image)?.set_len(160 << 20)?;
+    let mut command = Judge::Mkfs.command();
+    command.args(["-q", "--unsupported", "-d", &format!("agcount={}", 2 + random.below(3))]);
+    command.args(options.split_whitespace());
+    // The smallest logs force checkpoints out early and wrap often.
+    if random.below(2) == 0 {
+        command.args(["-l", "size=10m"]);
+    }
+    let output = command.arg(image).output()?;
+    ensure!(output.status.success(), "mkfs.xfs: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// Mounts, works, and cuts off.
+fn leave_log(image: &Path, random: &mut Random) -> Result<()> {
+    let options = ["", "logbsize=32k", "logbsize=256k"][random.below(3) as usize];
+    let mount = LoopMount::with_options(image, Access::ReadWrite, options)?;
+    let threads: Vec<_> = (0..2)
+        .map(|thread| {
+            let (root, seed) = (mount.join(format!("t{thread}")), random.next_u64());
+            thread::spawn(move || work::operate(&root, seed))
+        })
+        .collect();
+    let (root, seed) = (mount.path().to_path_buf(), random.next_u64());
+    let forces = thread::spawn(move || work::force_log(&root, seed));
+    thread::sleep(Duration::from_millis(30 + random.below(400)));
+    let command = if random.below(2) == 0 { "shutdown" } else { "shutdown -f" };
+    let output = Judge::XfsIo.command().args(["-x", "-c", command]).arg(mount.path()).output()?;
+    ensure!(output.status.success(), "xfs_io: {}", String::from_utf8_lossy(&output.stderr));
+    for thread in threads {
+        // Files that are open without names stay so until here.
+        drop(thread.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?);
+    }
+    drop(forces.join());
+    mount.unmount()
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let status = std::process::Command::new("cp").args(["--sparse=always"]).arg(from).arg(to).status()?;
+    ensure!(status.success(), "cp {}", from.display());
+    Ok(())
+}
+
+fn header(judge: &str) -> Header {
+    Header { image: "a log of Linux".into(), judge: judge.into(), made_by: "linux_logs".into() }
+}
+
+/// The kernel recovers `image` and we `dirty`, a copy of it.
+fn compare(image: &Path, dirty: &Path, tally: &mut Tally) -> Result<()> {
+    LoopMount::new(image, Access::ReadWrite)?.unmount()?;
+    let expected = kernel_manifest(image)?;
+    let device = engine::open(dirty, &OpenOptions::default())?;
+    let Some(recovered) = recovery::recover(&device, &MountOptions::default(), &mut ())? else {
+        tally.clean += 1;
+        return Ok(());
+    };
+    let file_system = recovered.mount(&MountOptions::default())?;
+    let found = walk::from_file_system(&file_system, header("uxfs, through an overlay"))?;
+    same(&expected, &found).context("the overlay differs from the kernel's recovery")?;
+    tally.add(recovered.report(), expected.entries.len());
+    Ok(())
+}
+
+fn kernel_manifest(image: &Path) -> Result<Manifest> {
+    let mount = LoopMount::new(image, Access::ReadOnly)?;
+    let manifest = manifest::from_mount(mount.path(), header("the kernel's recovery"))?;
+    mount.unmount()?;
+    Ok(manifest)
+}
+
+/// The same but for where blocks of attributes lie: those may come of intents that are finished, by whoever does it.
+fn same(expected: &Manifest, found: &Manifest) -> Result<()> {
+    let without_places = |manifest: &Manifest| {
+        let mut manifest = manifest.clone();
+        for details in manifest.entries.iter_mut().filter_map(|entry| entry.details.as_deref_mut()) {
+            for extent in details.attribute_extents.iter_mut().flatten() {
+                extent.disk_bytes = 0;
+            }
+        }
+        manifest
+    };
+    verdict::same(&without_places(expected), &without_places(found))
+}
