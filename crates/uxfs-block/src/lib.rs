@@ -7,11 +7,13 @@
 //! |---|---|
 //! | [`device`] | the [`BlockDevice`](device::BlockDevice) trait and its errors |
 //! | [`engine`] | implementations: files and block devices, memory |
+//! | [`busy`] | whether somebody uses a file or device |
 //! | [`clock`] | time, which tests replace |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
 
 pub mod aligned_buffer;
+pub mod busy;
 pub mod cache;
 pub mod clock;
 pub mod device;

@@ -12,6 +12,12 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Runs of zeros of this size become holes.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// Whether `path` is zstd-compressed.
+pub fn is_packed(path: &Path) -> io::Result<bool> {
+    let mut magic = [0; MAGIC.len()];
+    Ok(File::open(path)?.read(&mut magic)? == MAGIC.len() && magic == MAGIC)
+}
+
 /// Unpacks `path` if it is zstd-compressed; `None` if it is not.
 pub fn unpack(path: &Path) -> io::Result<Option<File>> {
     let mut file = File::open(path)?;

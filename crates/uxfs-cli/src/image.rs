@@ -92,6 +92,25 @@ impl ImageArguments {
             .about(self.image.display())
     }
 
+    /// Opens the image for changes: nobody else may change it meanwhile.
+    pub fn device_for_changes(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let is_packed = compressed::is_packed(&self.image)
+            .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
+        if is_packed {
+            return Err(Failure::failed("a compressed image cannot be changed").about(self.image.display()));
+        }
+        let options = OpenOptions {
+            engine: self.engine.into(),
+            direct: self.direct,
+            start_bytes: self.offset,
+            writable: true,
+            exclusive: true,
+        };
+        uxfs_block::engine::open(&self.image, &options)
+            .map_err(uxfs_core::error::Error::from)
+            .about(self.image.display())
+    }
+
     fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<MountedImage, Failure> {
         let options =
             MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };

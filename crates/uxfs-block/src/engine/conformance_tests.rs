@@ -427,3 +427,19 @@ fn the_automatic_engine_suits_the_file() {
     let is_uring = uring::is_permitted() && file.answers_without_waiting();
     assert_eq!(subject.device.engine(), if is_uring { "io_uring" } else { "sync" });
 }
+
+/// Who changes a file keeps other writers away, and readers not.
+#[test]
+fn one_writer_at_a_time() {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(&[1; 4096]).unwrap();
+    let options = OpenOptions { writable: true, exclusive: true, ..OpenOptions::default() };
+    for engine in [Engine::Auto, Engine::Sync] {
+        let first = open(file.path(), &OpenOptions { engine, ..options }).unwrap();
+        let second = open(file.path(), &options).unwrap_err();
+        assert_eq!(second.source.kind(), io::ErrorKind::ResourceBusy, "{second}");
+        assert_eq!(read(open(file.path(), &OpenOptions::default()).unwrap().as_ref(), 0, 4), [1; 4]);
+        drop(first);
+        open(file.path(), &options).unwrap();
+    }
+}

@@ -45,6 +45,9 @@ pub struct OpenOptions {
     pub start_bytes: u64,
     /// For writing too.
     pub writable: bool,
+    /// Nobody else may write meanwhile: opening fails where it is mounted or swap, where another program has opened it in
+    /// this way, and where the kernel uses the block device.
+    pub exclusive: bool,
 }
 
 /// Opens a file or block device.

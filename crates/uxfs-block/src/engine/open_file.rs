@@ -3,14 +3,47 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileTypeExt,
+    },
     path::Path,
 };
 
-use rustix::fs::{self as system, AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{self as system, AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
 
 use super::OpenOptions;
-use crate::device::{Alignment, DeviceError, DeviceOperation, Identity};
+use crate::{
+    busy::{self, Use},
+    device::{Alignment, DeviceError, DeviceOperation, Identity},
+};
+
+/// Refuses what somebody uses; gives the flags that keep others from a block device. The kernel then refuses what is mounted,
+/// part of a RAID or opened so by others.
+fn exclusive_flags(path: &Path) -> io::Result<OFlags> {
+    let metadata = std::fs::metadata(path)?;
+    match busy::find(&metadata) {
+        Some(Use::Mounted(place)) => return Err(in_use(format!("it is mounted at {}", place.display()))),
+        Some(Use::Swap) => return Err(in_use("it is in use as swap space")),
+        None => {}
+    }
+    let is_block_device = metadata.file_type().is_block_device();
+    Ok(if is_block_device { OFlags::EXCL } else { OFlags::empty() })
+}
+
+/// Keeps other programs that ask from writing, as long as the file is open.
+fn lock(file: &File) -> io::Result<()> {
+    match system::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(in_use("another program is changing it")),
+        // Some network file systems have no such locks.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOLCK) => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+fn in_use(message: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, message.into())
+}
 
 /// Offsets and lengths of direct I/O where the system does not say: the largest sector of any disk in use.
 const DIRECT_ALIGNMENT_BYTES: u32 = 4096;
@@ -42,10 +75,15 @@ impl OpenFile {
     fn try_open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let access = if options.writable { OFlags::RDWR } else { OFlags::RDONLY };
         let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
-        let file = match system::open(path, access | direct | OFlags::CLOEXEC, Mode::empty()) {
+        let exclusive = if options.exclusive { exclusive_flags(path)? } else { OFlags::empty() };
+        let file = match system::open(path, access | direct | exclusive | OFlags::CLOEXEC, Mode::empty()) {
             Err(rustix::io::Errno::INVAL) if options.direct => return Err(no_direct_io()),
+            Err(rustix::io::Errno::BUSY) if options.exclusive => return Err(in_use("the device is in use")),
             result => File::from(result?),
         };
+        if options.exclusive {
+            lock(&file)?;
+        }
         let status = system::fstat(&file)?;
         let file_type = FileType::from_raw_mode(status.st_mode);
         let is_block_device = file_type == FileType::BlockDevice;

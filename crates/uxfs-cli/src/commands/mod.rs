@@ -11,6 +11,7 @@ pub mod ls;
 pub mod map;
 pub mod mkfs;
 pub mod parents;
+pub mod replay;
 pub mod stat;
 pub mod tree;
 pub mod xattr;
@@ -90,6 +91,8 @@ pub enum Command {
     Extract(OnImage<extract::Arguments>),
     /// Show any structure field by field, damaged or not
     Inspect(inspect::Arguments),
+    /// Replay the log of an image that was not closed in good order
+    Replay(replay::Arguments),
     /// Measure file systems: mounted ones, by system calls
     Bench(bench::Arguments),
 }
@@ -110,6 +113,7 @@ impl Command {
             Self::Parents(arguments) => arguments.run(context, parents::run),
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
             Self::Extract(arguments) => arguments.run(context, extract::run),
+            Self::Replay(arguments) => replay::run(arguments, context),
             Self::Inspect(arguments) => inspect::run(arguments, context),
             Self::Bench(arguments) => bench::run(arguments, context),
         }

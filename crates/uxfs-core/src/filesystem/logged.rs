@@ -36,6 +36,7 @@ use super::{FileSystem, background::Background, writing::Writing};
 use crate::{
     error::{Error, OperationError, Result},
     mount::MountOptions,
+    recovery,
     transaction::{Transaction, reservation::Operation},
 };
 
@@ -60,7 +61,7 @@ pub(super) struct Logged {
 }
 
 impl FileSystem {
-    /// Mounts for changes that survive a crash at any moment.
+    /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.
     ///
     /// # Errors
     /// As for [`mount`](Self::mount); the device is read-only; features that uxfs cannot write.
@@ -68,7 +69,15 @@ impl FileSystem {
         if device.is_read_only() {
             return Err(OperationError::ReadOnly.into());
         }
-        let file_system = Self::mount(device, options)?;
+        let file_system = match Self::mount(Arc::clone(&device), options) {
+            Err(Error::Operation(OperationError::DirtyLog { .. })) => {
+                if let Some(recovered) = recovery::recover(&device, options, &mut ())? {
+                    recovered.write()?;
+                }
+                Self::mount(device, options)?
+            }
+            result => result?,
+        };
         let start = match file_system.log_state() {
             None => return Err(OperationError::ReadOnly.into()),
             Some(LogState::Clean(log)) => {

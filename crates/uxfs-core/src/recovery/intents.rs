@@ -11,11 +11,12 @@ use uxfs_format::{
         free_extent::FreedExtent,
         item::{ItemType, LogItem, LogItemFault},
     },
+    units::InodeNumber,
 };
-use uxfs_journal::recovery::intents::RecoveredIntent;
+use uxfs_journal::{journal::items::intent::end_of, recovery::intents::RecoveredIntent};
 use zerocopy::little_endian::{U32, U64};
 
-use super::{attribute, exchange};
+use super::{FinishedIntent, attribute, exchange};
 use crate::{
     error::{Error, Result},
     filesystem::FileSystem,
@@ -26,33 +27,58 @@ use crate::{
     },
 };
 
-/// Does what an intent announces.
+/// Does what an intent announces, and logs its end where there is a log.
 pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Result<()> {
     let unknown = || damaged(LogItemFault::UnknownType { kind: intent.item_type.raw() });
-    intent.with_item(|item| finish_item(file_system, item)).unwrap_or_else(|| Err(unknown()))
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    let item = intent.with_item(|item| {
+        finish_item(&mut transaction, item)?;
+        Ok(match item {
+            LogItem::FreeExtent(item) => item.extents.iter().map(freed).collect(),
+            _ => Vec::new(),
+        })
+    });
+    let freed: Vec<FreedExtent> = item.unwrap_or_else(|| Err(unknown()))?;
+    let end = end_of(intent.item_type).ok_or_else(unknown)?;
+    transaction.intent_done(end, intent.id, &freed);
+    transaction.commit()
 }
 
-fn finish_item(file_system: &FileSystem, item: &LogItem<'_>) -> Result<()> {
-    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+/// What is told of an intent that has been finished.
+pub(super) fn finished(intent: &RecoveredIntent) -> FinishedIntent {
+    let inode = intent.with_item(|item| match item {
+        LogItem::ExtentMapIntent(item) => Some(item.extent.owner.get()),
+        LogItem::AttributeIntent(item) => Some(item.format.inode.get()),
+        LogItem::ExchangeIntent(item) => Some(item.first_inode.get()),
+        _ => None,
+    });
+    FinishedIntent {
+        item_type: intent.item_type,
+        id: intent.id,
+        lsn: intent.lsn,
+        inode: inode.flatten().map(InodeNumber::new),
+    }
+}
+
+fn freed((start, length): (u64, u32)) -> FreedExtent {
+    FreedExtent { start_block: U64::new(start), length_blocks: U32::new(length), padding: U32::new(0) }
+}
+
+fn finish_item(transaction: &mut Transaction<'_>, item: &LogItem<'_>) -> Result<()> {
     match item {
         LogItem::FreeExtent(item) => {
-            for (start, length) in item.extents.iter() {
-                let extent = FreedExtent {
-                    start_block: U64::new(start),
-                    length_blocks: U32::new(length),
-                    padding: U32::new(0),
-                };
-                finish_extent(&mut transaction, item.item_type, &IntentExtent::Free(extent))?;
+            for extent in item.extents.iter().map(freed) {
+                finish_extent(transaction, item.item_type, &IntentExtent::Free(extent))?;
             }
         }
         LogItem::ReverseMapIntent(item) => {
             for extent in item.extents {
-                finish_extent(&mut transaction, item.item_type, &IntentExtent::ReverseMap(*extent))?;
+                finish_extent(transaction, item.item_type, &IntentExtent::ReverseMap(*extent))?;
             }
         }
         LogItem::ReferenceCountIntent(item) => {
             for extent in item.extents {
-                finish_extent(&mut transaction, item.item_type, &IntentExtent::ReferenceCount(*extent))?;
+                finish_extent(transaction, item.item_type, &IntentExtent::ReferenceCount(*extent))?;
             }
         }
         LogItem::ExtentMapIntent(item) => {
@@ -60,13 +86,13 @@ fn finish_item(file_system: &FileSystem, item: &LogItem<'_>) -> Result<()> {
                 return Err(Unsupported::RealtimeData.into());
             }
             let extent = IntentExtent::ExtentMap(*item.extent);
-            finish_extent(&mut transaction, ItemType::ExtentMapIntent, &extent)?;
+            finish_extent(transaction, ItemType::ExtentMapIntent, &extent)?;
         }
-        LogItem::AttributeIntent(item) => attribute::finish(&mut transaction, item)?,
-        LogItem::ExchangeIntent(item) => exchange::finish(&mut transaction, item)?,
+        LogItem::AttributeIntent(item) => attribute::finish(transaction, item)?,
+        LogItem::ExchangeIntent(item) => exchange::finish(transaction, item)?,
         _ => return Err(damaged(LogItemFault::UnknownType { kind: item.item_type().raw() })),
     }
-    transaction.commit()
+    Ok(())
 }
 
 /// Each extent by itself: two that follow each other on disk may have had different owners, and must not become one.

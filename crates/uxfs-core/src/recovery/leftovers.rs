@@ -36,9 +36,15 @@ fn staging_of(
     Ok(extents.filter(|extent| extent.as_ref().map_or(true, |extent| extent.is_cow_staging)))
 }
 
+/// Frees it all.
+pub(super) fn free(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
+    report.freed_staging_blocks = free_staging(file_system)?;
+    free_unlinked(file_system, report)
+}
+
 /// Frees blocks that were set aside for copies on write: only memory knew for which files. Gives how many there were.
 #[doc(alias = "xfs_reflink_recover_cow")]
-pub(super) fn free_staging(file_system: &FileSystem) -> Result<u64> {
+fn free_staging(file_system: &FileSystem) -> Result<u64> {
     let mut freed = 0;
     for group in file_system.geometry().groups() {
         // Read to the end before anything changes. The tree's size bounds the list.
@@ -60,9 +66,11 @@ pub(super) fn free_staging(file_system: &FileSystem) -> Result<u64> {
 /// Frees the inodes in the lists of those without names. A list that leads to something else is cut off there, as Linux
 /// does: what was behind is lost until a checker finds it.
 #[doc(alias = "xlog_recover_process_iunlinks")]
-pub(super) fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
+fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
     for group in file_system.geometry().groups() {
-        let header = file_system.inode_header(group)?;
+        // The header may be newer in memory.
+        let header =
+            Transaction::begin_for(file_system, Operation::Release)?.group(group)?.state.headers()?.inodes;
         // Each turn takes one inode out of a list, or ends a list: no more turns than inodes.
         let mut budget = u64::from(header.count.get()) + 1;
         for (bucket, head) in header.unlinked.iter().enumerate() {

@@ -18,17 +18,24 @@
 //! | `attribute` | intents on attributes, which may be half done |
 //! | `exchange` | intents to exchange contents |
 //! | `leftovers` | inodes without names, space set aside for copies on write |
+//! | `write` | carrying all of it to the device |
 
 mod attribute;
 pub mod counters;
 mod exchange;
 mod intents;
 mod leftovers;
+mod write;
 
 use std::sync::Arc;
 
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
-use uxfs_format::{features::Unsupported, geometry::Geometry, log::item::ItemType};
+use uxfs_format::{
+    features::Unsupported,
+    geometry::Geometry,
+    log::item::ItemType,
+    units::{InodeNumber, Lsn},
+};
 use uxfs_journal::{
     LogState,
     area::LogArea,
@@ -52,8 +59,8 @@ pub struct RecoveryReport {
     pub log: DirtyLog,
     /// How much was replayed.
     pub replay: ReplayCounts,
-    /// Intents that were finished, by kind and in the order in which they were.
-    pub intents: Vec<(ItemType, u64)>,
+    /// Intents that were finished, in the order in which they were.
+    pub intents: Vec<FinishedIntent>,
     /// Inodes without names that were freed.
     pub freed_inodes: u64,
     /// Lists of such inodes that led to something else and were cut off there.
@@ -62,10 +69,26 @@ pub struct RecoveryReport {
     pub freed_staging_blocks: u64,
 }
 
+/// An intent that was finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FinishedIntent {
+    /// Its kind.
+    pub item_type: ItemType,
+    /// Its name in the log.
+    pub id: u64,
+    /// Where its transaction began.
+    pub lsn: Lsn,
+    /// The inode that it changed, if it is about one.
+    pub inode: Option<InodeNumber>,
+}
+
 /// A file system that has been recovered in an overlay.
 #[derive(Debug)]
 pub struct Recovered {
     overlay: Arc<OverlayDevice>,
+    geometry: Geometry,
+    options: MountOptions,
+    intents: Vec<RecoveredIntent>,
     report: RecoveryReport,
 }
 
@@ -95,8 +118,9 @@ pub fn recover(
         freed_staging_blocks: 0,
     };
     overlay.begin_layer();
-    finish(&overlay, options, &replayed.intents, &mut report)?;
-    Ok(Some(Recovered { overlay, report }))
+    let options = MountOptions { ignore_dirty_log: true, ..*options };
+    finish(&overlay, &options, &replayed.intents, &mut report)?;
+    Ok(Some(Recovered { overlay, geometry, options, intents: replayed.intents, report }))
 }
 
 /// Mounts for reading; a dirty log is recovered in an overlay, so that the image is seen as it will be. Gives what was
@@ -147,11 +171,10 @@ fn finish(
     intents: &[RecoveredIntent],
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    let options = MountOptions { ignore_dirty_log: true, ..*options };
     let device = || -> Arc<dyn BlockDevice> { Arc::<OverlayDevice>::clone(overlay) };
     // The superblock may be another after the replay.
     let needs_changes = {
-        let replayed = FileSystem::mount(device(), &options)?;
+        let replayed = FileSystem::mount(device(), options)?;
         counters::correct(&replayed)?;
         !intents.is_empty() || leftovers::are_there(&replayed)?
     };
@@ -161,12 +184,11 @@ fn finish(
     if intents.iter().any(|intent| intent.item_type.is_realtime()) {
         return Err(Unsupported::RealtimeData.into());
     }
-    let file_system = FileSystem::mount_bulk(device(), &options)?;
+    let file_system = FileSystem::mount_bulk(device(), options)?;
     for intent in intents {
         intents::finish(&file_system, intent)?;
-        report.intents.push((intent.item_type, intent.id));
+        report.intents.push(intents::finished(intent));
     }
-    report.freed_staging_blocks = leftovers::free_staging(&file_system)?;
-    leftovers::free_unlinked(&file_system, report)?;
+    leftovers::free(&file_system, report)?;
     file_system.close()
 }

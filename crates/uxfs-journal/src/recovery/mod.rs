@@ -13,6 +13,7 @@
 //! | [`mod@replay`] | making the changes |
 //! | [`cancel_table`] | buffers that were freed later on |
 //! | [`intents`] | what was begun and not finished |
+//! | [`stale`] | what lies ahead of the head |
 
 pub mod cancel_table;
 pub mod find_head_tail;
@@ -20,4 +21,5 @@ pub mod intents;
 pub mod read_records;
 pub mod replay;
 pub(crate) mod search;
+pub mod stale;
 pub mod transactions;

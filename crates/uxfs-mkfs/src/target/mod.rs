@@ -3,7 +3,6 @@
 //! | module | holds |
 //! |---|---|
 //! | [`signatures`] | what it seems to hold already |
-//! | [`busy`] | whether somebody uses it |
 //! | [`block_device`] | what the kernel says of a block device |
 //! | [`clear`] | making it forget |
 
@@ -23,12 +22,11 @@ use uxfs_block::{
 };
 
 mod block_device;
-pub mod busy;
 pub mod clear;
 pub mod signatures;
 
-pub use busy::Use;
 pub use signatures::Signature;
+pub use uxfs_block::busy::Use;
 
 use crate::layout::{DeviceFacts, Layout};
 
@@ -308,7 +306,7 @@ impl Drop for Target {
 }
 
 fn refuse_use(metadata: &fs::Metadata) -> Result<(), TargetError> {
-    match busy::find(metadata) {
+    match uxfs_block::busy::find(metadata) {
         None => Ok(()),
         Some(Use::Mounted(place)) => Err(TargetError::Mounted(place)),
         Some(Use::Swap) => Err(TargetError::Swap),

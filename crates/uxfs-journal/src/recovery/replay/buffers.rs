@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use uxfs_block::device::{BlockDevice, WriteSegment};
 use uxfs_format::{
+    checksum,
     fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
-    seal::{lsn_of, seal},
+    seal::{lsn_of, seal, structure_of},
     units::{Lsn, SECTOR_SIZE_BYTES, Sector},
     verify::{VerifyContext, verify},
 };
@@ -111,15 +112,16 @@ impl<'a> Buffers<'a> {
     }
 
     /// Whether the buffer holds what transactions of this number have changed, or something newer: then it must not be
-    /// changed any more. What this number's transactions did themselves does not count.
+    /// changed any more. What this number's transactions did themselves does not count, and the number of a damaged
+    /// buffer says nothing: it was torn while it was written, and the log holds all that was being written.
     pub fn is_newer(&mut self, sector: u64, sectors: u32, geometry: &Geometry) -> Result<bool> {
         let (lsn, was_early) = (self.lsn, self.early.contains(&sector));
         let held = self.open(sector, sectors, geometry)?;
         if held.is_changed || was_early {
             return Ok(false);
         }
-        let found = lsn_of(&held.bytes, geometry);
-        Ok(found.is_some_and(|found| is_a_number(found) && found >= lsn))
+        let found = lsn_of(&held.bytes, geometry).filter(|found| is_a_number(*found) && *found >= lsn);
+        Ok(found.is_some() && is_sound(sector, &held.bytes, geometry))
     }
 
     /// Seals, verifies and writes everything that has been changed, and forgets it.
@@ -143,6 +145,19 @@ impl<'a> Buffers<'a> {
         self.held.clear();
         self.held_bytes = 0;
         Ok(())
+    }
+}
+
+/// Whether a buffer is what it says that it is, in whole.
+fn is_sound(sector: u64, bytes: &[u8], geometry: &Geometry) -> bool {
+    let context = VerifyContext { geometry, sector: Sector::new(sector) };
+    match structure_of(bytes, geometry) {
+        // Its verifier wants to know which of the superblocks it is.
+        Some(Structure::Superblock) => {
+            checksum::check(bytes, uxfs_format::superblock::CHECKSUM_OFFSET_BYTES).is_ok()
+        }
+        Some(structure) => verify(structure, bytes, &context).is_ok(),
+        None => false,
     }
 }
 

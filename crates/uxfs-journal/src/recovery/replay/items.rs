@@ -2,6 +2,7 @@
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
+    checksum,
     fault::Structure,
     features::Unsupported,
     field_table::OnDisk,
@@ -176,7 +177,7 @@ impl Replayer<'_> {
                 if let Some(target) = inode.get_mut(NEXT_UNLINKED) {
                     target.copy_from_slice(value);
                 }
-                uxfs_format::checksum::seal(inode, CHECKSUM_OFFSET_BYTES);
+                checksum::seal(inode, CHECKSUM_OFFSET_BYTES);
             }
         }
         held.is_changed = true;
@@ -203,7 +204,10 @@ impl Replayer<'_> {
         let inode = held.bytes.get_mut(start..).and_then(|rest| rest.get_mut(..inode_size));
         let inode = inode.filter(|inode| is_inode(inode)).ok_or(ItemError::Item(no_inode))?;
         let disk = InodeCore::prefix_of(inode).map_or(0, |core| core.lsn.get());
-        let is_newer = is_a_number(Lsn::new(disk)) && Lsn::new(disk) > lsn;
+        // The number of an inode that was torn while it was written says nothing.
+        let is_newer = is_a_number(Lsn::new(disk))
+            && Lsn::new(disk) > lsn
+            && checksum::check(inode, CHECKSUM_OFFSET_BYTES).is_ok();
         if !is_newer {
             item.apply_to(inode, lsn).map_err(ItemError::Item)?;
             let inode_sector = Sector::new(sector + offset_bytes / SECTOR_SIZE_BYTES);
@@ -269,7 +273,7 @@ impl Replayer<'_> {
                 if let Some(target) = InodeCore::prefix_of_mut(inode) {
                     *target = core;
                 }
-                uxfs_format::checksum::seal(inode, CHECKSUM_OFFSET_BYTES);
+                checksum::seal(inode, CHECKSUM_OFFSET_BYTES);
             }
             held.is_changed = true;
             held.treatment = Treatment::Verify(Structure::InodeCluster);
@@ -306,7 +310,7 @@ impl Replayer<'_> {
         if let Some(record) = quota::QuotaRecord::prefix_of_mut(record) {
             record.lsn.set(lsn.get());
         }
-        uxfs_format::checksum::seal(record, quota::CHECKSUM_OFFSET_BYTES);
+        checksum::seal(record, quota::CHECKSUM_OFFSET_BYTES);
         held.is_changed = true;
         held.treatment = Treatment::Verify(Structure::QuotaBlock);
         Ok(ItemOutcome::Replayed)

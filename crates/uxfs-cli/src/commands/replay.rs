@@ -1,0 +1,215 @@
+//! `uxfs replay`: the log is replayed, and the image is as if its file system had been closed in good order.
+
+use std::{collections::BTreeMap, io::Write};
+
+use serde_json::{Value as Json, json};
+use uxfs_core::{
+    mount::MountOptions,
+    recovery::{self, RecoveryReport},
+};
+use uxfs_format::log::item::{ItemType, LogItem};
+use uxfs_journal::recovery::{
+    replay::{ItemOutcome, ReplayObserver},
+    transactions::TransactionInfo,
+};
+
+use crate::{
+    commands::Context,
+    failure::{About, Exit, Failure, Outcome},
+    image::ImageArguments,
+    output::Output,
+};
+
+/// Arguments of `uxfs replay`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Replay finishes what was begun, frees files that have no name any more, and closes the log. A crash \
+    in between does no harm: replay again. An image whose log cannot be replayed stays as it is.\n\
+    Example: uxfs replay disk.img"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Only say what would be done; the image is not changed
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Show each item of the log and what replay makes of it; the image is not changed
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let image = &arguments.image;
+    if image.ignore_log {
+        return Err(Failure::usage("replaying a log and ignoring it do not go together"));
+    }
+    let is_change = !arguments.dry_run && !arguments.list;
+    let device = if is_change { image.device_for_changes()? } else { image.device()? };
+    let options = MountOptions { cache_budget_bytes: image.cache_size, ..MountOptions::default() };
+    let mut output = Output::new();
+    let mut list = List { output: &mut output, context, failure: None };
+    let recovered = if arguments.list {
+        recovery::recover(&device, &options, &mut list)
+    } else {
+        recovery::recover(&device, &options, &mut ())
+    };
+    let failure = list.failure.take();
+    let recovered = recovered.about(image.image.display())?;
+    failure.map_or(Ok(()), |error| Err(Failure::from(error)))?;
+    let report = match recovered {
+        Some(recovered) if is_change => Some(recovered.write().about(image.image.display())?),
+        Some(recovered) => Some(recovered.report().clone()),
+        None => None,
+    };
+    if context.json {
+        output.json(&document(report.as_ref(), is_change))?;
+    } else {
+        print(&mut output, report.as_ref(), is_change)?;
+    }
+    output.finish()?;
+    Ok(Exit::Success)
+}
+
+/// Shows each item as it is replayed.
+struct List<'a> {
+    output: &'a mut Output,
+    context: &'a Context,
+    /// The first error of the output.
+    failure: Option<std::io::Error>,
+}
+
+impl ReplayObserver for List<'_> {
+    fn item(&mut self, transaction: &TransactionInfo, regions: &[&[u8]], outcome: ItemOutcome) {
+        if self.failure.is_some() {
+            return;
+        }
+        let Ok(item) = LogItem::decode(regions) else { return };
+        let (kind, about) = (item.item_type().name(), about(&item));
+        let is_written = if self.context.json {
+            let written = self.output.json(&json!({
+                "transaction": transaction.id,
+                "lsn": transaction.start.to_string(),
+                "item": kind,
+                "about": about,
+                "outcome": outcome.name(),
+            }));
+            written.is_ok()
+        } else {
+            let (id, start, outcome) = (transaction.id, transaction.start, outcome.name());
+            writeln!(self.output, "{start} {id:08x} {kind} {about}: {outcome}").is_ok()
+        };
+        if !is_written {
+            self.failure = Some(std::io::ErrorKind::BrokenPipe.into());
+        }
+    }
+}
+
+/// What an item is about, in a few words.
+fn about(item: &LogItem<'_>) -> String {
+    match item {
+        LogItem::Buffer(item) => {
+            let contents = item.format.contents().map_or("unknown", |contents| contents.name());
+            let (sector, sectors) = (item.format.sector.get(), item.format.length_sectors.get());
+            format!("sector {sector}+{sectors} {contents}")
+        }
+        LogItem::Inode(item) => format!("inode {}", item.core.inode),
+        LogItem::InodeCreate(item) => {
+            format!("group {} block {}+{}", item.group, item.block, item.length_blocks)
+        }
+        LogItem::Quota(item) => format!("id {}", item.format.id),
+        LogItem::FreeExtent(item) => {
+            let extents = item.extents.iter().map(|(start, length)| format!("{start}+{length}"));
+            format!("{:#x} blocks {}", item.header.id, extents.collect::<Vec<_>>().join(" "))
+        }
+        LogItem::ReverseMapIntent(item) => format!("{:#x} {} extents", item.header.id, item.extents.len()),
+        LogItem::ReferenceCountIntent(item) => {
+            format!("{:#x} {} extents", item.header.id, item.extents.len())
+        }
+        LogItem::ExtentMapIntent(item) => format!("{:#x} inode {}", item.header.id, item.extent.owner),
+        LogItem::AttributeIntent(item) => {
+            format!("{:#x} inode {} {:?}", item.format.id, item.format.inode, item.operation)
+        }
+        LogItem::ExchangeIntent(item) => {
+            format!("{:#x} inodes {} and {}", item.id, item.first_inode, item.second_inode)
+        }
+        LogItem::ReverseMapDone(item) => format!("{:#x}", item.done.intent_id),
+        LogItem::ReferenceCountDone(item) => format!("{:#x}", item.done.intent_id),
+        LogItem::ExtentMapDone(item) => format!("{:#x}", item.done.intent_id),
+        LogItem::AttributeDone(item) => format!("{:#x}", item.done.intent_id),
+        LogItem::ExchangeDone(item) => format!("{:#x}", item.done.intent_id),
+        LogItem::QuotaOff(_) => String::new(),
+    }
+}
+
+/// Intents by kind.
+fn by_kind(report: &RecoveryReport) -> BTreeMap<ItemType, u64> {
+    let mut kinds = BTreeMap::new();
+    for intent in &report.intents {
+        *kinds.entry(intent.item_type).or_default() += 1;
+    }
+    kinds
+}
+
+fn print(output: &mut Output, report: Option<&RecoveryReport>, is_change: bool) -> std::io::Result<()> {
+    let Some(report) = report else { return writeln!(output, "the log is clean: nothing to do") };
+    let replay = &report.replay;
+    let verb = if is_change { "replayed" } else { "would be replayed" };
+    writeln!(output, "log from {} to {}: {} records", report.log.tail, report.log.head, replay.records)?;
+    if let Some(block) = report.log.torn_block {
+        writeln!(output, "torn record at block {block}: it and what follows do not count")?;
+    }
+    writeln!(
+        output,
+        "{verb}: {} transactions; {} buffers, {} inodes, {} inode chunks, {} quota records",
+        replay.transactions, replay.buffers, replay.inodes, replay.inode_chunks, replay.quotas
+    )?;
+    writeln!(
+        output,
+        "left alone: {} items of freed buffers, {} in place already; {} transactions without commit",
+        replay.cancelled, replay.newer, replay.dropped_transactions
+    )?;
+    let kinds = by_kind(report).into_iter().map(|(kind, count)| format!("{count} {}", kind.name()));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    writeln!(output, "intents finished: {}", if kinds.is_empty() { "none" } else { &kinds })?;
+    writeln!(
+        output,
+        "freed: {} inodes without names, {} blocks set aside for copies on write",
+        report.freed_inodes, report.freed_staging_blocks
+    )?;
+    if report.broken_lists > 0 {
+        writeln!(
+            output,
+            "{} lists of inodes without names were damaged and were cut off: run a check",
+            report.broken_lists
+        )?;
+    }
+    Ok(())
+}
+
+fn document(report: Option<&RecoveryReport>, is_change: bool) -> Json {
+    let Some(report) = report else { return json!({"state": "clean", "changed": false}) };
+    let replay = &report.replay;
+    let intents: serde_json::Map<_, _> =
+        by_kind(report).into_iter().map(|(kind, count)| (kind.name().to_owned(), count.into())).collect();
+    json!({
+        "state": "dirty",
+        "changed": is_change,
+        "tail": report.log.tail.to_string(),
+        "head": report.log.head.to_string(),
+        "torn_block": report.log.torn_block,
+        "records": replay.records,
+        "transactions": replay.transactions,
+        "dropped_transactions": replay.dropped_transactions,
+        "buffers": replay.buffers,
+        "inodes": replay.inodes,
+        "inode_chunks": replay.inode_chunks,
+        "quota_records": replay.quotas,
+        "cancelled": replay.cancelled,
+        "newer_on_disk": replay.newer,
+        "intents": intents,
+        "freed_inodes": report.freed_inodes,
+        "freed_staging_blocks": report.freed_staging_blocks,
+        "broken_lists": report.broken_lists,
+    })
+}

@@ -1,0 +1,72 @@
+//! What lies ahead of the head after a crash.
+//!
+//! Records that were under way when the machine stopped may have been written in part, behind one that was not: they count
+//! for nothing, but their blocks carry the newest cycle. Were new records written up to where they lie, and the machine
+//! stopped again, the two could not be told apart. So what may be there is overwritten with empty records of the cycle
+//! before, as Linux does.
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    field_table::OnDisk,
+    geometry::Geometry,
+    log::{
+        MAX_RECORDS_IN_FLIGHT,
+        record::{FORMAT_LITTLE_ENDIAN, MAGIC, MAX_RECORD_SIZE_BYTES, RecordHeader},
+    },
+    units::Lsn,
+};
+use zerocopy::FromZeros;
+
+use super::find_head_tail::DirtyLog;
+use crate::{
+    area::{BLOCK, LogArea},
+    error::Result,
+};
+
+/// As many blocks as records that were under way can take.
+const STALE_BLOCKS: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_SIZE_BYTES / BLOCK as u32;
+
+/// Overwrites what may lie ahead of the head of the log in `area`, up to the tail, and flushes. `device` is where the log
+/// lies, for writing.
+///
+/// # Errors
+/// The device failed. Nothing that counts was changed.
+#[doc(alias = "xlog_clear_stale_blocks")]
+pub fn clear_stale_blocks(area: &LogArea<'_>, log: &DirtyLog, device: &dyn BlockDevice) -> Result<()> {
+    let head = log.head;
+    let room = area.distance(head.block(), log.tail.block());
+    let count = STALE_BLOCKS.min(room);
+    // Blocks up to the end of the ring were last written in the cycle before the head's, those behind it in the head's.
+    let to_end = (area.blocks() - head.block()).min(count);
+    let parts = [(head.block(), to_end, head.cycle().wrapping_sub(1)), (0, count - to_end, head.cycle())];
+    for (first, blocks, cycle) in parts {
+        if blocks == 0 {
+            continue;
+        }
+        let mut bytes = vec![0; blocks as usize * BLOCK];
+        for (block, bytes) in (first..).zip(bytes.chunks_exact_mut(BLOCK)) {
+            // A log that was never written round has zeros there, which say the same.
+            if cycle != 0
+                && let Some(target) = RecordHeader::prefix_of_mut(bytes)
+            {
+                *target = filler(area, cycle, block, log.tail);
+            }
+        }
+        device.write(Geometry::byte_of_sector(area.sector(first)), &bytes)?;
+    }
+    Ok(device.flush()?)
+}
+
+/// An empty record.
+#[doc(alias = "xlog_add_record")]
+fn filler(area: &LogArea<'_>, cycle: u32, block: u32, tail: Lsn) -> RecordHeader {
+    let mut header = RecordHeader::new_zeroed();
+    header.magic = MAGIC.into();
+    header.cycle = cycle.into();
+    header.version = 2.into();
+    header.lsn = Lsn::from_parts(cycle, block).get().into();
+    header.tail_lsn = tail.get().into();
+    header.format = FORMAT_LITTLE_ENDIAN.into();
+    header.uuid = area.uuid();
+    header
+}
