@@ -1,19 +1,21 @@
 //! Exchanging the contents of two files.
 //!
 //! Mappings change places; no contents are copied and no count of owners changes. Up to a number of extents an exchange is
-//! one transaction, and a crash finds it done or not begun. A larger one goes in steps: a crash finds whole file systems,
-//! but files that have exchanged only the first part of the range. Linux has the remaining range in the log meanwhile
-//! (XMI, [`ExchangeIntent`](uxfs_format::log::exchange::ExchangeIntent)) and goes on at recovery. The place for that is the
-//! end of a step in [`exchange_range`](FileSystem::exchange_range): a done item for the last intent and an intent for
-//! what is left, in the transaction of the step; sizes come last, with the intent's.
+//! one transaction. A larger one goes in steps, and an intent (XMI) in the log says what is left: whoever recovers the log
+//! does that. So a crash finds every exchange done or not begun.
 
 use uxfs_format::{
     btree::extent_map::Extent,
     features::Incompatible,
     inode::{Fork, InodeFlags2},
+    log::{
+        exchange::{ExchangeFlags, ExchangeIntent},
+        item::ItemType,
+    },
     units::FileBlock,
 };
-use zerocopy::big_endian::U64;
+use uxfs_journal::journal::IntentId;
+use zerocopy::{IntoBytes, big_endian::U64};
 
 use super::{
     FileEdit, STEP_EXTENTS, Touch,
@@ -28,7 +30,7 @@ use crate::{
     transaction::{Transaction, reservation::Operation},
 };
 
-/// Exchanges of no more extents, of both files together, are atomic.
+/// Exchanges of no more extents, of both files together, are one step.
 const ATOMIC_MAPPINGS: usize = 512;
 
 /// What is to be exchanged.
@@ -73,8 +75,7 @@ impl FileSystem {
     /// # Errors
     /// [`CannotExchange`](OperationError::CannotExchange); [`InvalidRange`](OperationError::InvalidRange): unaligned,
     /// behind the ends, a part of a block into the middle of a file; [`FileTooLarge`](OperationError::FileTooLarge);
-    /// [`NoSpace`](OperationError::NoSpace): where that is said nothing has changed, or in an exchange of very many
-    /// extents its first part; damage; the device.
+    /// [`NoSpace`](OperationError::NoSpace), with nothing changed; damage; the device.
     #[doc(alias = "XFS_IOC_EXCHANGE_RANGE")]
     pub fn exchange_range(
         &self,
@@ -89,10 +90,7 @@ impl FileSystem {
             list::overlapping(inode.data.extents(), start, end).len()
         });
         let is_atomic = counts.iter().sum::<usize>() <= ATOMIC_MAPPINGS;
-        let growth = |of_other: usize| {
-            let most = if is_atomic { of_other } else { STEP_EXTENTS };
-            u32::try_from(most).unwrap_or(u32::MAX) + 2
-        };
+        let growth = |of_other: usize| u32::try_from(of_other).unwrap_or(u32::MAX / 4) + 2;
         // Both may take blocks of one group.
         let growth = growth(counts[0]).saturating_add(growth(counts[1]));
         if range.dry_run {
@@ -102,11 +100,14 @@ impl FileSystem {
             [&mut *first, &mut *second].into_iter().for_each(say_sharing);
         }
         let mut tx = self.begin_exchange(first, second, growth)?;
-        let (mut done, mut changed) = (0, 0);
+        let (mut done, mut changed, mut promise) = (0, 0, None);
         while done < plan.length_blocks {
             if !is_atomic && changed >= STEP_EXTENTS / 2 {
+                let next = tx.promise_exchange(first, second, &plan, (done, range.only_written));
+                tx.end_promise(std::mem::replace(&mut promise, next));
                 end_exchange(&mut tx, first, second, Touch::NOTHING)?;
-                (tx, changed) = (self.begin_exchange(first, second, growth)?, 0);
+                // What is promised is done: whether there is space was asked before the first step.
+                (tx, changed) = (Transaction::begin_for(self, Operation::Release)?, 0);
             }
             let (blocks, is_changed) = tx.exchange_piece(first, second, &plan, done, range.only_written)?;
             done += blocks.max(1);
@@ -116,6 +117,7 @@ impl FileSystem {
             first.set_size_bytes(first_bytes);
             second.set_size_bytes(second_bytes);
         }
+        tx.end_promise(promise);
         tx.depends_on_data();
         end_exchange(&mut tx, first, second, touch)
     }
@@ -205,6 +207,47 @@ fn end_exchange(
 }
 
 impl Transaction<'_> {
+    /// Says in the log what is left of an exchange behind the first `done` blocks. Nothing where there is no log.
+    fn promise_exchange(
+        &mut self,
+        first: &EditInode,
+        second: &EditInode,
+        plan: &Plan,
+        (done, only_written): (u64, bool),
+    ) -> Option<IntentId> {
+        let mut flags = ExchangeFlags::empty();
+        flags.set(ExchangeFlags::SET_SIZES, plan.sizes.is_some());
+        flags.set(ExchangeFlags::FIRST_WRITTEN, only_written);
+        let [first_bytes, second_bytes] = plan.sizes.unwrap_or_default();
+        let ticket = self.buffers().ticket()?;
+        Some(ticket.intent(|id| {
+            let intent = ExchangeIntent {
+                kind: ItemType::ExchangeIntent.raw().into(),
+                region_count: 1.into(),
+                padding: 0.into(),
+                id: id.into(),
+                first_inode: first.number.get().into(),
+                second_inode: second.number.get().into(),
+                first_generation: first.core.generation.get().into(),
+                second_generation: second.core.generation.get().into(),
+                first_offset_blocks: plan.at(0, done).get().into(),
+                second_offset_blocks: plan.at(1, done).get().into(),
+                length_blocks: plan.length_blocks.saturating_sub(done).into(),
+                flags: flags.bits().into(),
+                first_size_bytes: first_bytes.cast_signed().into(),
+                second_size_bytes: second_bytes.cast_signed().into(),
+            };
+            vec![intent.as_bytes().to_vec()]
+        }))
+    }
+
+    /// What an intent said is done, or another says what is left of it.
+    fn end_promise(&mut self, promise: Option<IntentId>) {
+        if let Some(id) = promise {
+            self.intent_done(ItemType::ExchangeDone, id, &[]);
+        }
+    }
+
     /// Exchanges the next pieces of both files: gives how many blocks, and whether anything changed.
     fn exchange_piece(
         &mut self,

@@ -213,8 +213,9 @@ impl FileEdit<'_> {
         const LEAST_BYTES: u64 = 64 << 10;
         const MOST_BYTES: u64 = 16 << 20;
         let size_bytes = self.inode.size_bytes();
-        // The first write may be the only one.
-        if size_bytes == 0 || end_bytes <= size_bytes || offset_bytes < size_bytes {
+        // The first write may be the only one, and who leaves holes does not append.
+        let appends = self.block_of(offset_bytes) <= self.block_behind(size_bytes);
+        if size_bytes == 0 || end_bytes <= size_bytes || offset_bytes < size_bytes || !appends {
             return 0;
         }
         let blocks = end_bytes.clamp(LEAST_BYTES, MOST_BYTES) >> self.geometry().block_log;

@@ -1,8 +1,10 @@
 //! Contents of files that are changed, judged by a model, our own reader, `xfs_repair` and the kernel.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod crash;
 mod full;
 mod logged;
+mod many;
 mod model;
 mod random;
 

@@ -79,7 +79,7 @@ impl<'fs> World<'fs> {
 
     fn bytes(&mut self, length: usize) -> Vec<u8> {
         let seed = self.random.below(251) as usize;
-        (0..length).map(|index| (1 + (seed + index / 3 + index % 7) % 255) as u8).collect()
+        (0..length).map(|index| (1 + (seed + index / 3 + index % 7) % 200) as u8).collect()
     }
 
     /// Any offset and length, often at the edges of blocks.
@@ -485,6 +485,8 @@ impl Round {
     }
 
     fn end(self, file_system: Arc<FileSystem>, image: &TestImage, models: &[Model]) {
+        let overruns = file_system.journal_counters().overruns;
+        assert_eq!(overruns, 0, "steps took more of the log than they asked for");
         if let Self::Crashed(_) = self {
             file_system.force().unwrap();
             drop(file_system);
