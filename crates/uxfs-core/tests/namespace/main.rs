@@ -7,3 +7,4 @@ mod images;
 mod kernel_side;
 mod own_side;
 mod script;
+mod threads;
