@@ -2,6 +2,7 @@
 
 mod build;
 mod fixtures;
+mod journal;
 mod measure;
 mod read;
 
@@ -16,6 +17,8 @@ pub enum Bench {
     Read(read::Arguments),
     /// Making images: from a tree of files, from a million empty ones, and empty, beside mkfs.xfs and tar
     Build(build::Arguments),
+    /// Operations through the journal: files, attributes, directories that are synced, beside the kernel's XFS
+    Journal(journal::Arguments),
 }
 
 /// Runs it.
@@ -23,5 +26,6 @@ pub fn run(benchmark: &Bench) -> Result<()> {
     match benchmark {
         Bench::Read(arguments) => read::run(arguments),
         Bench::Build(arguments) => build::run(arguments),
+        Bench::Journal(arguments) => journal::run(arguments),
     }
 }

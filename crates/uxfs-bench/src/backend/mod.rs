@@ -3,6 +3,7 @@
 //! A [`Backend`] is the file system, shared by all threads; each thread has a [`Worker`] of its own. Directories and files
 //! are held open as programs hold them: a descriptor, or an inode in memory.
 
+pub mod image;
 pub mod system;
 
 use crate::Result;

@@ -93,7 +93,7 @@ pub enum Command {
     Inspect(inspect::Arguments),
     /// Replay the log of an image that was not closed in good order
     Replay(replay::Arguments),
-    /// Measure file systems: mounted ones, by system calls
+    /// Measure file systems: mounted ones by system calls, images in process
     Bench(bench::Arguments),
 }
 

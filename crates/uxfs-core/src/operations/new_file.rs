@@ -47,7 +47,7 @@ pub struct NewFile<'a> {
 
 impl<'a> NewFile<'a> {
     /// A file of root without attributes.
-    pub fn new(kind: NewKind<'a>, permissions: u16) -> Self {
+    pub const fn new(kind: NewKind<'a>, permissions: u16) -> Self {
         Self { kind, permissions, umask: 0, uid: 0, gid: 0, attributes: &[] }
     }
 

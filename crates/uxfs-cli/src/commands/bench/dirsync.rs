@@ -1,13 +1,16 @@
 //! `uxfs bench dirsync`: one directory that is often made durable.
 
-use std::{io::Write, path::PathBuf};
+use std::io::Write;
 
-use uxfs_bench::dirsync::{self, Document, Options};
+use uxfs_bench::{
+    backend::Backend,
+    dirsync::{self, Document, Options},
+};
 
-use super::mounted;
+use super::target::{TargetArguments, Work};
 use crate::{
     commands::Context,
-    failure::{Exit, Outcome},
+    failure::{Failure, Outcome},
     output::Output,
 };
 
@@ -16,9 +19,8 @@ use crate::{
 #[command(after_help = "Example: uxfs bench dirsync -d /mnt\n\
     Makes files in one directory, with an fsync of the directory every so often, then renames them likewise.")]
 pub struct Arguments {
-    /// Directory to work in, made if need be
-    #[arg(short = 'd', value_name = "DIR")]
-    directory: PathBuf,
+    #[command(flatten)]
+    target: TargetArguments,
     /// Files that are made and renamed
     #[arg(short = 'n', value_name = "COUNT", default_value_t = 10_000)]
     files: u64,
@@ -32,15 +34,18 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let backend = mounted(std::slice::from_ref(&arguments.directory))?;
-    let options = Options { files: arguments.files, every: arguments.every, keep: arguments.keep };
-    let phases = dirsync::run(&backend, &options)?;
-    let mut output = Output::new();
-    if context.json {
-        phases.iter().try_for_each(|phase| output.json(&Document::new(phase)))?;
-    } else {
-        write!(output, "{}", dirsync::table(&phases))?;
+    arguments.target.run(arguments, context)
+}
+
+impl Work for Arguments {
+    fn on<B: Backend>(&self, backend: &B, context: &Context, output: &mut Output) -> Result<(), Failure> {
+        let options = Options { files: self.files, every: self.every, keep: self.keep };
+        let phases = dirsync::run(backend, &options)?;
+        if context.json {
+            phases.iter().try_for_each(|phase| output.json(&Document::new(phase)))?;
+        } else {
+            write!(output, "{}", dirsync::table(&phases))?;
+        }
+        Ok(())
     }
-    output.finish()?;
-    Ok(Exit::Success)
 }

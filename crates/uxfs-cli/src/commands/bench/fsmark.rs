@@ -11,10 +11,10 @@ use uxfs_bench::{
     fsmark::{self, Iteration, Options, Outcome as Run, SyncMethod, report},
 };
 
-use super::mounted;
+use super::target::{TargetArguments, Work};
 use crate::{
     commands::Context,
-    failure::{About, Exit, Failure, Outcome},
+    failure::{About, Failure, Outcome},
     output::Output,
     text::parse_size,
 };
@@ -23,13 +23,13 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: uxfs bench fsmark -d /mnt/a -d /mnt/b -t 2 -D 1000 -N 1000 -n 500000 -s 0 -S 0\n\
+    In process: uxfs bench fsmark --image disk.img --size 8G -d /a -d /b -t 2 -s 0 -S 0\n\
     The options are those of fs_mark, and so are the columns. Names and directories follow from the seed. \
     Iterations keep their files; at the end all threads delete them, unless -k is given."
 )]
 pub struct Arguments {
-    /// Directory to work in, made if need be; several get threads in turn
-    #[arg(short = 'd', value_name = "DIR", required = true)]
-    directories: Vec<PathBuf>,
+    #[command(flatten)]
+    target: TargetArguments,
     /// Subdirectories of each directory
     #[arg(short = 'D', value_name = "COUNT", default_value_t = 0)]
     subdirectories: u64,
@@ -84,7 +84,7 @@ impl Arguments {
             .ok_or_else(|| Failure::usage(format!("there is no sync method {}, only 0 to 7", self.sync)))?;
         Ok(Options {
             // At least one for each directory, as fs_mark does.
-            threads: self.threads.max(self.directories.len()),
+            threads: self.threads.max(self.target.directories.len()),
             files: self.files,
             loops: (!self.fill).then_some(self.loops),
             size_bytes: self.size,
@@ -102,39 +102,41 @@ impl Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    run_on(&mounted(&arguments.directories)?, arguments, context)
+    arguments.target.run(arguments, context)
 }
 
-fn run_on(backend: &impl Backend, arguments: &Arguments, context: &Context) -> Outcome {
-    let options = arguments.options()?;
-    options.check(backend.root_count())?;
-    let mut lines = Lines::open(arguments.log.as_deref(), context.json)?;
-    lines.write(&report::heading(&options, backend.root_count(), arguments.verbose))?;
-    let mut failed = None;
-    let run = fsmark::run(backend, &options, |iteration: &Iteration| {
-        let line = report::line(iteration, arguments.verbose);
-        if let Err(failure) = lines.write(&format!("{line}\n")) {
-            failed.get_or_insert(failure);
-        }
-    })?;
-    failed.map_or(Ok(()), Err)?;
-    lines.finish(&options, &run)
+impl Work for Arguments {
+    fn on<B: Backend>(&self, backend: &B, context: &Context, output: &mut Output) -> Result<(), Failure> {
+        let options = self.options()?;
+        options.check(backend.root_count())?;
+        let mut lines = Lines::open(self.log.as_deref(), context.json, output)?;
+        lines.write(&report::heading(&options, backend.root_count(), self.verbose))?;
+        let mut failed = None;
+        let run = fsmark::run(backend, &options, |iteration: &Iteration| {
+            let line = report::line(iteration, self.verbose);
+            if let Err(failure) = lines.write(&format!("{line}\n")) {
+                failed.get_or_insert(failure);
+            }
+        })?;
+        failed.map_or(Ok(()), Err)?;
+        lines.finish(&options, &run)
+    }
 }
 
 /// Standard output, flushed line by line because iterations take their time, and the log.
-struct Lines {
-    output: Output,
+struct Lines<'o> {
+    output: &'o mut Output,
     log: Option<File>,
     json: bool,
 }
 
-impl Lines {
-    fn open(log: Option<&Path>, json: bool) -> Result<Self, Failure> {
+impl<'o> Lines<'o> {
+    fn open(log: Option<&Path>, json: bool, output: &'o mut Output) -> Result<Self, Failure> {
         let open = |path: &Path| -> Result<File, Failure> {
             let file = File::options().create(true).append(true).open(path);
             file.map_err(|error| Failure::failed(error.to_string())).about(path.display())
         };
-        Ok(Self { output: Output::new(), log: log.map(open).transpose()?, json })
+        Ok(Self { output, log: log.map(open).transpose()?, json })
     }
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
@@ -149,13 +151,12 @@ impl Lines {
         Ok(())
     }
 
-    fn finish(mut self, options: &Options, run: &Run) -> Outcome {
+    fn finish(mut self, options: &Options, run: &Run) -> Result<(), Failure> {
         let summary = report::summary(run);
         self.write(&summary)?;
         if self.json {
             self.output.json(&report::Document::new(options, run))?;
         }
-        self.output.finish()?;
-        Ok(Exit::Success)
+        Ok(())
     }
 }

@@ -1,13 +1,12 @@
-//! `uxfs bench`: workloads on any mounted directory.
+//! `uxfs bench`: workloads on any mounted directory, or in process on an image.
 
 mod dirsync;
 mod fsmark;
 mod leaves;
+mod target;
 mod xattr;
 
-use std::path::PathBuf;
-
-use uxfs_bench::{BenchError, backend::system::MountedDirectories};
+use uxfs_bench::BenchError;
 
 use crate::{
     commands::Context,
@@ -42,12 +41,6 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         Workload::Xattr(arguments) => xattr::run(arguments, context),
         Workload::Leaves(arguments) => leaves::run(arguments, context),
     }
-}
-
-/// Directories of a mounted file system, made where they are not there.
-fn mounted(directories: &[PathBuf]) -> Result<MountedDirectories, Failure> {
-    MountedDirectories::new(directories.to_vec())
-        .map_err(|error| Failure::failed(format!("cannot make the directory: {error}")))
 }
 
 impl From<BenchError> for Failure {

@@ -1,13 +1,16 @@
 //! `uxfs bench xattr`: very many attributes on one file.
 
-use std::{io::Write, path::PathBuf};
+use std::io::Write;
 
-use uxfs_bench::xattr::{self, Document, Options, case::Case};
+use uxfs_bench::{
+    backend::Backend,
+    xattr::{self, Document, Options, case::Case},
+};
 
-use super::mounted;
+use super::target::{TargetArguments, Work};
 use crate::{
     commands::Context,
-    failure::{Exit, Outcome},
+    failure::{Failure, Outcome},
     output::Output,
 };
 
@@ -20,9 +23,8 @@ pub struct Arguments {
     /// Which attributes, such as n1000000-20-40-60-80-100-d25
     #[arg(value_name = "CASE")]
     case: Case,
-    /// Directory to work in, made if need be
-    #[arg(short = 'd', value_name = "DIR")]
-    directory: PathBuf,
+    #[command(flatten)]
+    target: TargetArguments,
     /// Costs are shown for each so many attributes
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     step: u64,
@@ -42,22 +44,25 @@ const FILE: &str = "attributes";
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
-    let backend = mounted(std::slice::from_ref(&arguments.directory))?;
-    let options = Options {
-        case: arguments.case.clone(),
-        step: arguments.step,
-        prefix: arguments.prefix.clone(),
-        file: FILE.to_owned(),
-        keep: arguments.keep,
-        seed: arguments.seed,
-    };
-    let steps = xattr::run(&backend, &options, |_| {})?;
-    let mut output = Output::new();
-    if context.json {
-        steps.iter().try_for_each(|step| output.json(&Document::new(step)))?;
-    } else {
-        write!(output, "{}", xattr::table(&steps))?;
+    arguments.target.run(arguments, context)
+}
+
+impl Work for Arguments {
+    fn on<B: Backend>(&self, backend: &B, context: &Context, output: &mut Output) -> Result<(), Failure> {
+        let options = Options {
+            case: self.case.clone(),
+            step: self.step,
+            prefix: self.prefix.clone(),
+            file: FILE.to_owned(),
+            keep: self.keep,
+            seed: self.seed,
+        };
+        let steps = xattr::run(backend, &options, |_| {})?;
+        if context.json {
+            steps.iter().try_for_each(|step| output.json(&Document::new(step)))?;
+        } else {
+            write!(output, "{}", xattr::table(&steps))?;
+        }
+        Ok(())
     }
-    output.finish()?;
-    Ok(Exit::Success)
 }

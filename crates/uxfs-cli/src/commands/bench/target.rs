@@ -1,0 +1,157 @@
+//! What a workload works on: directories of a mounted file system, or an image.
+
+use std::{
+    io::Write,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use clap::Parser;
+use serde_json::json;
+use uxfs_bench::backend::{Backend, image::ImageDirectories, system::MountedDirectories};
+use uxfs_block::engine::OpenOptions;
+use uxfs_core::{
+    filesystem::FileSystem,
+    mount::{LogOptions, MountOptions},
+};
+
+use crate::{
+    commands::{Context, mkfs},
+    failure::{About, Exit, Failure, Outcome},
+    output::Output,
+    text::parse_size,
+};
+
+/// Where.
+#[derive(Debug, clap::Args)]
+pub struct TargetArguments {
+    /// Directory to work in, made if need be; where there are several, threads take turns
+    #[arg(short = 'd', value_name = "DIR", required_unless_present = "image")]
+    pub directories: Vec<PathBuf>,
+    /// Work in process on this image, -d being directories in it
+    #[arg(long, value_name = "FILE", help_heading = "In process")]
+    image: Option<PathBuf>,
+    /// Make a file system of this size in the image first, whatever is there
+    #[arg(
+        long = "size", value_name = "BYTES", value_parser = parse_size, requires = "image",
+        help_heading = "In process"
+    )]
+    image_size: Option<u64>,
+    /// Options of uxfs mkfs for that, such as "-n parent=0"
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        requires = "image_size",
+        allow_hyphen_values = true,
+        default_value = "",
+        help_heading = "In process"
+    )]
+    mkfs: String,
+    /// How changes go through the log
+    #[arg(long, value_enum, default_value_t, requires = "image", help_heading = "In process")]
+    log_mode: LogMode,
+    /// Bytes of a record of the log: 32K, 64K, 128K or 256K
+    #[arg(
+        long, value_name = "BYTES", value_parser = parse_size, default_value = "32K",
+        help_heading = "In process"
+    )]
+    log_record: u64,
+    /// Memory for cached metadata [default: 256M, or less where memory is scarce]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "image", help_heading = "In process")]
+    cache: Option<u64>,
+}
+
+/// How changes go through the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum LogMode {
+    /// Many transactions in a checkpoint
+    #[default]
+    Delayed,
+    /// Each transaction is a checkpoint of its own
+    Immediate,
+    /// Nothing is logged; the image is of use after the end only
+    Bulk,
+}
+
+/// What is measured.
+pub trait Work {
+    /// Does it, and prints what came of it.
+    fn on<B: Backend>(&self, backend: &B, context: &Context, output: &mut Output) -> Result<(), Failure>;
+}
+
+/// The command line of `uxfs mkfs`, by itself.
+#[derive(Debug, Parser)]
+#[command(name = "--mkfs")]
+struct Mkfs {
+    #[command(flatten)]
+    arguments: mkfs::Arguments,
+}
+
+impl TargetArguments {
+    /// Does the work where it is to be done.
+    pub fn run(&self, work: &impl Work, context: &Context) -> Outcome {
+        let mut output = Output::new();
+        match &self.image {
+            None => {
+                let backend = MountedDirectories::new(self.directories.clone())
+                    .map_err(|error| Failure::failed(format!("cannot make the directory: {error}")))?;
+                work.on(&backend, context, &mut output)?;
+            }
+            Some(image) => self.run_in_process(image, work, context, &mut output).about(image.display())?,
+        }
+        output.finish()?;
+        Ok(Exit::Success)
+    }
+
+    fn run_in_process(
+        &self,
+        image: &Path,
+        work: &impl Work,
+        context: &Context,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        if let Some(size) = self.image_size {
+            self.make(image, size)?;
+        }
+        let roots = self.directories.iter().map(|path| path.as_os_str().as_bytes().to_vec());
+        let roots: Vec<Vec<u8>> =
+            if self.directories.is_empty() { vec![Vec::new()] } else { roots.collect() };
+        let backend = ImageDirectories::new(self.mount(image)?, roots);
+        work.on(&backend, context, output)?;
+        // What a mount leaves to the time after the workload is not hidden.
+        let started = Instant::now();
+        backend.file_system().close()?;
+        let seconds = started.elapsed().as_secs_f64();
+        if context.json {
+            output.json(&json!({"close_seconds": seconds}))?;
+        } else {
+            writeln!(output, "\nclosed in {seconds:.3} s")?;
+        }
+        Ok(())
+    }
+
+    fn make(&self, image: &Path, size: u64) -> Result<(), Failure> {
+        // An old image would leave its blocks in the file.
+        let made = std::fs::File::create(image).and_then(|file| file.set_len(size));
+        made.map_err(|error| Failure::failed(format!("cannot make the image: {error}")))?;
+        let words = ["--mkfs", "-q", "-f"].into_iter().chain(self.mkfs.split_whitespace());
+        let words = words.map(std::ffi::OsString::from).chain([image.as_os_str().to_owned()]);
+        let mkfs = Mkfs::try_parse_from(words).map_err(|error| Failure::usage(error.to_string()))?;
+        mkfs::run(&mkfs.arguments, &Context::default()).map(drop)
+    }
+
+    fn mount(&self, image: &Path) -> Result<Arc<FileSystem>, Failure> {
+        let open = OpenOptions { writable: true, ..OpenOptions::default() };
+        let device = uxfs_block::engine::open(image, &open).map_err(uxfs_core::error::Error::from)?;
+        let record_size_bytes = u32::try_from(self.log_record).unwrap_or(u32::MAX);
+        let is_immediate = self.log_mode == LogMode::Immediate;
+        let log = LogOptions { is_immediate, record_size_bytes, has_background: !is_immediate };
+        let options = MountOptions { cache_budget_bytes: self.cache, log, ..MountOptions::default() };
+        Ok(match self.log_mode {
+            LogMode::Bulk => Arc::new(FileSystem::mount_bulk(device, &options)?),
+            LogMode::Delayed | LogMode::Immediate => FileSystem::mount_logged(device, &options)?,
+        })
+    }
+}
