@@ -1,6 +1,7 @@
 //! The one door for developer commands: `cargo xtask --help`.
 
 mod bench;
+mod crash;
 mod diff_walk;
 mod extremes;
 mod field_fuzz;
@@ -35,6 +36,8 @@ enum Arguments {
     /// Measure uxfs beside its rivals in the same run (needs root)
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Crash random workloads everywhere and recover: the states must be those of the model
+    Crash(crash::Arguments),
     /// Fill images with a million files, names and more, and have them judged (needs root)
     Extremes(extremes::Arguments),
     /// Damage every field of every structure in eight ways and read: nothing may panic, hang or take much memory
@@ -65,6 +68,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::GoldenImages(arguments) => golden_images::run(&arguments),
         Arguments::DiffWalk(arguments) => diff_walk::run(&arguments),
         Arguments::Bench(benchmark) => bench::run(&benchmark),
+        Arguments::Crash(arguments) => crash::run(&arguments),
         Arguments::Extremes(arguments) => extremes::run(&arguments),
         Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
         Arguments::Fuzz(arguments) => fuzz::run(&arguments),

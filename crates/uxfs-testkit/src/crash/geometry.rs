@@ -1,6 +1,6 @@
 //! File systems to try: shapes in which logs wrap soon, groups are many and trees have few blocks.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use anyhow::{Context, Result};
 use uxfs_format::{inode::Timestamp, units::Uuid};
@@ -11,7 +11,10 @@ use uxfs_mkfs::{
     options::{Options, grammar::Group},
 };
 
-use super::image::{Image, ImageDevice};
+use super::{
+    image::{Image, ImageDevice},
+    workload::OperationKind,
+};
 use crate::seeds::Random;
 
 /// What every byte holds that nobody has ever written: it must never be seen in a file.
@@ -84,11 +87,25 @@ impl Shape {
         SHAPES[random.below(SHAPES.len() as u64) as usize].clone()
     }
 
+    /// Whether its features have what an operation needs.
+    pub fn allows(&self, kind: OperationKind) -> bool {
+        let has_no_reflink = self.options.iter().any(|(_, text)| text.contains("reflink=0"));
+        kind != OperationKind::Clone || !has_no_reflink
+    }
+
     /// An empty file system; free space holds canaries.
     ///
     /// # Errors
     /// The options do not go together.
     pub fn make(&self) -> Result<Image> {
+        self.make_with_log().map(|(image, _)| image)
+    }
+
+    /// As [`make`](Self::make), and where the log lies, in bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn make_with_log(&self) -> Result<(Image, Range<u64>)> {
         let size_bytes = self.size_mebibytes << 20;
         let mut options = Options::default();
         options.allow_unsupported = true;
@@ -104,7 +121,7 @@ impl Shape {
             Identity { uuid: Uuid(*b"uxfs crash tests"), now: NOW, numbers: Numbers::Fixed(0x5eed) };
         let device = ImageDevice::new(image);
         empty::format(&device, &layout, &identity)?;
-        Ok(device.image())
+        Ok((device.image(), log))
     }
 }
 

@@ -20,6 +20,7 @@
 //! | [`volume`] | the file system under test |
 //! | [`tree`] | what a file system holds, read quickly |
 //! | [`consistency`] | whether structures agree with each other |
+//! | [`run`] | a workload, and all of its crash states |
 //! | [`judge`] | whether that is the model after some number of operations |
 
 pub mod consistency;
@@ -31,6 +32,7 @@ pub mod image;
 pub mod judge;
 pub mod model;
 pub mod recording;
+pub mod run;
 pub mod states;
 pub mod tree;
 pub mod volume;

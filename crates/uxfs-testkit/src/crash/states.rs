@@ -28,12 +28,21 @@ pub struct Plan {
     pub torn: usize,
     /// Decides subsets and tearing.
     pub seed: u64,
+    /// Only requests within these bytes of the device are torn: first, and behind the last.
+    pub torn_within: (u64, u64),
 }
 
 impl Plan {
     /// All kinds of state.
     pub const fn new(seed: u64) -> Self {
-        Self { sector_bytes: 512, subsets: 4, torn: 2, seed }
+        Self { sector_bytes: 512, subsets: 4, torn: 2, seed, torn_within: (0, u64::MAX) }
+    }
+}
+
+impl Plan {
+    fn tears(&self, offset_bytes: u64, length: usize) -> bool {
+        let (start, end) = self.torn_within;
+        length > self.sector_bytes && (start..end).contains(&offset_bytes)
     }
 }
 
@@ -109,7 +118,7 @@ impl Walk<'_> {
     fn event(&mut self, index: usize) -> ControlFlow<()> {
         match &self.events[index] {
             Event::Write { offset_bytes, bytes } => {
-                for _ in 0..self.plan.torn * usize::from(bytes.len() > self.plan.sector_bytes) {
+                for _ in 0..self.plan.torn * usize::from(self.plan.tears(*offset_bytes, bytes.len())) {
                     let mut image = self.now.clone();
                     tear(&mut image, *offset_bytes, bytes, self.plan.sector_bytes, &mut self.random);
                     self.emit(Kind::Torn, index + 1, image)?;
@@ -194,7 +203,7 @@ fn tear(image: &mut Image, offset_bytes: u64, bytes: &[u8], sector_bytes: usize,
 }
 
 /// What may be found after a crash, as the marks say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Promise {
     /// Operations whose metadata is durable.
     pub fewest: usize,

@@ -229,6 +229,7 @@ impl<'fs> Volume<'fs> {
         self.file_system.device().write_batch(&segments)?;
         let mut transaction = self.begin(reservation::Operation::Remap)?;
         transaction.convert_blocks(&mut file, first, blocks, false)?;
+        transaction.depends_on_data();
         let end = offset + bytes.len() as u64;
         let size = file.size_bytes().max(end);
         file.set_size_bytes(size);

@@ -1,0 +1,396 @@
+//! A workload on a recording device, and what its crash states are found to be.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    fmt,
+    ops::{ControlFlow, Range},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow};
+use uxfs_block::device::BlockDevice;
+use uxfs_core::{
+    error::{Error, OperationError},
+    filesystem::FileSystem,
+    mount::{LogOptions, MountOptions},
+};
+
+use super::{
+    consistency,
+    generator::Generator,
+    geometry::Shape,
+    image::ImageDevice,
+    judge::Chronicle,
+    model::{Model, Outcome},
+    recording::{Event, History, Mark, RecordingDevice},
+    states::{CrashState, Kind, Plan, Promise, promises, visit},
+    tree::{Tree, facts_of},
+    volume::{Volume, mount_options},
+    workload::Operation,
+};
+use crate::seeds::Random;
+
+/// Trees that are kept, because the same contents come again with another promise.
+const KEPT_TREES: usize = 8;
+
+/// What a run does: it follows from the seed.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Decides everything.
+    pub seed: u64,
+    /// The file system.
+    pub shape: Shape,
+    /// Operations before the recording begins: they fill trees and turn the log round.
+    pub warm_up: usize,
+    /// Operations that are recorded.
+    pub operations: usize,
+    /// One checkpoint for each step.
+    pub is_immediate: bool,
+    /// Size of log records; 0 for the usual.
+    pub record_size_bytes: u32,
+    /// Whether it is unmounted in the end.
+    pub is_closed: bool,
+}
+
+impl Setup {
+    /// All from the seed, but for what is given.
+    pub fn new(seed: u64, shape: Option<Shape>) -> Self {
+        let mut random = Random::new(seed ^ 0x005e_ed00_c4a5);
+        let any = Shape::any(&mut random);
+        Self {
+            seed,
+            shape: shape.unwrap_or(any),
+            warm_up: [0, 0, 100, 400][random.below(4) as usize],
+            operations: 30 + random.below(120) as usize,
+            is_immediate: random.below(4) == 0,
+            record_size_bytes: [0, 0, 64 << 10, 256 << 10][random.below(4) as usize],
+            is_closed: random.below(3) == 0,
+        }
+    }
+
+    fn mount_options(&self) -> MountOptions {
+        let log = LogOptions {
+            is_immediate: self.is_immediate,
+            record_size_bytes: self.record_size_bytes,
+            // One seed is to give one history.
+            has_background: false,
+        };
+        MountOptions { log, ..mount_options(4) }
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {} on {}: {} + {} operations", self.seed, self.shape, self.warm_up, self.operations)?;
+        write!(f, "{}", if self.is_immediate { ", immediate" } else { "" })
+    }
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Recording {
+    /// Of this.
+    pub setup: Setup,
+    /// What should be there after each operation.
+    pub chronicle: Chronicle,
+    /// What happened to the device.
+    pub history: History,
+    /// What is promised after each number of events.
+    pub promises: Vec<Promise>,
+    /// Where the log lies on the device, in bytes.
+    pub log: Range<u64>,
+}
+
+/// Mounts, works and records.
+///
+/// # Errors
+/// The file system fails where it should not.
+pub fn record(setup: &Setup) -> Result<Recording> {
+    let (image, log) = setup.shape.make_with_log()?;
+    let device = Arc::new(RecordingDevice::new(image));
+    let file_system = FileSystem::mount_logged(device.clone(), &setup.mount_options())?;
+    let mut work = Work {
+        volume: Volume::new(&file_system),
+        generator: Generator::new(setup.seed, |kind| setup.shape.allows(kind) && Volume::supports(kind)),
+        model: Model::new(facts_of(&file_system, &*file_system.root()?)?),
+        upkeep: Random::new(setup.seed ^ 0xacc0_7ab1e),
+        device: &device,
+        file_system: &file_system,
+    };
+    for number in 0..setup.warm_up {
+        work.step(number).with_context(|| setup.to_string())?;
+    }
+    file_system.force()?;
+    // What has not been written home goes on being that: the log is dirty in the first state already.
+    device.begin_again();
+    let mut chronicle = Chronicle::new(setup.warm_up, work.model.clone());
+    for number in setup.warm_up..setup.warm_up + setup.operations {
+        let operation = work.step(number).with_context(|| setup.to_string())?;
+        chronicle.push(operation, work.model.clone());
+    }
+    if setup.is_closed {
+        work.volume.close_all()?;
+        file_system.close()?;
+        device.mark(Mark::Synced(chronicle.done()));
+    }
+    drop(work);
+    let history = device.history();
+    let promises = promises(&history.events, setup.warm_up);
+    Ok(Recording { setup: setup.clone(), chronicle, history, promises, log })
+}
+
+struct Work<'a> {
+    volume: Volume<'a>,
+    generator: Generator,
+    model: Model,
+    upkeep: Random,
+    device: &'a RecordingDevice,
+    file_system: &'a FileSystem,
+}
+
+impl Work<'_> {
+    /// What a background thread would do at times that nobody can foresee.
+    fn upkeep(&mut self) -> Result<()> {
+        match self.upkeep.below(48) {
+            0 | 1 => self.file_system.force()?,
+            2 => self.file_system.write_home(false)?,
+            3 => self.file_system.write_home(true)?,
+            4 | 5 => self.file_system.put_back_freed()?,
+            6 => {
+                self.file_system.force()?;
+                self.file_system.write_home(true)?;
+                self.file_system.put_back_freed()?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, number: usize) -> Result<Operation> {
+        self.upkeep()?;
+        let operation = self.generator.next(&self.model);
+        self.device.mark(Mark::Begun(number));
+        let outcome = match self.volume.perform(number, &operation, &self.model) {
+            Ok(outcome) => Some(outcome),
+            // Nothing has changed then.
+            Err(Error::Operation(OperationError::NoSpace)) => None,
+            Err(error) => return Err(anyhow!(error).context(format!("operation {number}: {operation:?}"))),
+        };
+        match operation {
+            Operation::Sync => {
+                self.file_system.force()?;
+                self.device.mark(Mark::Synced(number + 1));
+            }
+            Operation::SyncFile { node } => {
+                self.file_system.force()?;
+                self.device.mark(Mark::FileSynced { operations: number + 1, file: node });
+            }
+            _ => {}
+        }
+        match outcome {
+            Some(Outcome { inode }) => self.model.apply(number, &operation, Outcome { inode }),
+            None => return Ok(Operation::Sync),
+        }
+        Ok(operation)
+    }
+}
+
+/// Counts.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Workloads.
+    pub runs: u64,
+    /// Operations in them.
+    pub operations: u64,
+    /// Crash states.
+    pub states: u64,
+    /// Of these, states that held what an earlier one held and promised the same.
+    pub repeated: u64,
+    /// States by kind: prefixes, single losses, torn requests, subsets.
+    pub kinds: [u64; 4],
+    /// States in which operations were missing that nobody had synced.
+    pub behind: u64,
+    /// Time.
+    pub elapsed: Duration,
+}
+
+impl Tally {
+    /// Adds another.
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.operations += other.operations;
+        self.states += other.states;
+        self.repeated += other.repeated;
+        self.kinds.iter_mut().zip(other.kinds).for_each(|(sum, part)| *sum += part);
+        self.behind += other.behind;
+        self.elapsed += other.elapsed;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [prefixes, lost, torn, subsets] = self.kinds;
+        write!(
+            f,
+            "{} states ({prefixes} prefixes, {lost} single losses, {torn} torn, {subsets} subsets; {} repeated) of {} \
+             operations in {} runs",
+            self.states, self.repeated, self.operations, self.runs
+        )
+    }
+}
+
+/// A crash state that was found to be wrong.
+#[derive(Debug)]
+pub struct Failure {
+    /// Where it comes from.
+    pub setup: Setup,
+    /// The state.
+    pub state: CrashState,
+    /// What was promised.
+    pub promise: Promise,
+    /// What is wrong.
+    pub what: String,
+    /// What happened last.
+    pub events: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (state, promise) = (&self.state, &self.promise);
+        write!(
+            f,
+            "{}: state {} ({:?}, {} events; {} to {} operations): {}",
+            self.setup, state.number, state.kind, state.events, promise.fewest, promise.most, self.what
+        )?;
+        self.events.iter().try_for_each(|line| write!(f, "\n    {line}"))
+    }
+}
+
+/// How thoroughly states are looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Depth {
+    /// No more states than this.
+    pub states: u64,
+    /// Only this one.
+    pub only: Option<u64>,
+}
+
+impl Recording {
+    /// The crash states that are judged: all kinds, but that only writes to the log are torn. What recovery makes of a block
+    /// that was torn on its way home is another matter.
+    pub fn plan(&self) -> Plan {
+        let (seed, sector_bytes) = (self.setup.seed, self.setup.shape.sector_bytes);
+        Plan { sector_bytes, torn_within: (self.log.start, self.log.end), ..Plan::new(seed) }
+    }
+
+    /// The last events before a number of them, one line for each.
+    pub fn events_before(&self, events: usize, count: usize) -> Vec<String> {
+        let first = events.saturating_sub(count);
+        let mut lines = Vec::new();
+        for (index, event) in self.history.events.iter().enumerate().take(events).skip(first) {
+            lines.push(match event {
+                Event::Write { offset_bytes, bytes } => {
+                    format!("{index}: write of {} bytes at sector {}", bytes.len(), offset_bytes / 512)
+                }
+                Event::Discard { offset_bytes, length_bytes } => {
+                    format!("{index}: discard of {length_bytes} bytes at sector {}", offset_bytes / 512)
+                }
+                Event::Flush => format!("{index}: flush"),
+                Event::Mark(Mark::Begun(number)) => {
+                    let operation = self.chronicle.operations.get(number - self.setup.warm_up);
+                    format!("{index}: operation {number} begins: {operation:?}")
+                }
+                Event::Mark(mark) => format!("{index}: {mark:?}"),
+            });
+        }
+        lines
+    }
+
+    /// Judges the crash states of the recording.
+    ///
+    /// # Errors
+    /// The first one that is wrong.
+    pub fn explore(&self, plan: &Plan, depth: &Depth) -> Result<Tally, Box<Failure>> {
+        let started = Instant::now();
+        let mut tally = Tally { runs: 1, operations: self.setup.operations as u64, ..Tally::default() };
+        let mut examiner = Examiner { recording: self, seen: HashSet::new(), trees: VecDeque::new() };
+        let mut failure = None;
+        let _ = visit(&self.history, plan, &mut |state| {
+            if depth.only.is_some_and(|only| only != state.number) {
+                return ControlFlow::Continue(());
+            }
+            tally.states += 1;
+            tally.kinds[match state.kind {
+                Kind::Prefix => 0,
+                Kind::Lost(_) => 1,
+                Kind::Torn => 2,
+                Kind::Subset => 3,
+            }] += 1;
+            let promise = self.promises[state.events];
+            match catch_unwind(AssertUnwindSafe(|| examiner.judge(&state, &promise))) {
+                Ok(Ok(Seen::Before)) => tally.repeated += 1,
+                Ok(Ok(Seen::Now(done))) => tally.behind += u64::from(done < promise.most),
+                Ok(Err(error)) => failure = Some((state, promise, format!("{error:#}"))),
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().cloned();
+                    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                    failure = Some((state, promise, format!("panic: {}", text.unwrap_or_default())));
+                }
+            }
+            match failure.is_none() && tally.states < depth.states {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        tally.elapsed = started.elapsed();
+        match failure {
+            None => Ok(tally),
+            Some((state, promise, what)) => {
+                let events = self.events_before(state.events, 24);
+                Err(Box::new(Failure { setup: self.setup.clone(), state, promise, what, events }))
+            }
+        }
+    }
+}
+
+/// Whether a state had been there before, or after how many operations it is.
+enum Seen {
+    Before,
+    Now(usize),
+}
+
+struct Examiner<'a> {
+    recording: &'a Recording,
+    seen: HashSet<(u64, Promise)>,
+    trees: VecDeque<(u64, Arc<Tree>)>,
+}
+
+impl Examiner<'_> {
+    fn judge(&mut self, state: &CrashState, promise: &Promise) -> Result<Seen> {
+        let digest = state.image.digest();
+        if !self.seen.insert((digest, *promise)) {
+            return Ok(Seen::Before);
+        }
+        let tree = self.tree(state)?;
+        let done =
+            self.recording.chronicle.judge(&tree, promise).map_err(|difference| anyhow!(difference.0))?;
+        Ok(Seen::Now(done))
+    }
+
+    fn tree(&mut self, state: &CrashState) -> Result<Arc<Tree>> {
+        let digest = state.image.digest();
+        if let Some((_, tree)) = self.trees.iter().find(|(other, _)| *other == digest) {
+            return Ok(Arc::clone(tree));
+        }
+        let device: Arc<dyn BlockDevice> = Arc::new(ImageDevice::read_only(state.image.clone()));
+        let (file_system, _) = uxfs_core::recovery::mount_recovered(&device, &mount_options(4))
+            .map_err(|error| anyhow!("recovery: {error}"))?;
+        let tree = Arc::new(Tree::read(&file_system).context("what was recovered cannot be read")?);
+        consistency::check(&file_system, &tree).context("what was recovered contradicts itself")?;
+        self.trees.truncate(KEPT_TREES - 1);
+        self.trees.push_front((digest, Arc::clone(&tree)));
+        Ok(tree)
+    }
+}

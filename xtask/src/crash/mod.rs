@@ -1,0 +1,195 @@
+//! `cargo xtask crash`: workloads on recording devices, and what their crash states recover to.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use uxfs_testkit::{
+    crash::{
+        geometry::{SHAPES, Shape},
+        run::{Depth, Failure, Setup, Tally, record},
+    },
+    judges::workspace_directory,
+};
+
+/// Try crash states of random workloads: recovery must lead to what the model says
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    /// How many crash states
+    #[arg(long, default_value_t = 100_000)]
+    states: u64,
+    /// The first workload; each further one has the next number
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only this shape of file system
+    #[arg(long)]
+    geometry: Option<String>,
+    /// No more states than this of one workload
+    #[arg(long, default_value_t = 20_000)]
+    states_per_run: u64,
+    /// Only the state of this number, of the first workload
+    #[arg(long)]
+    only: Option<u64>,
+    /// No more operations than this in a workload
+    #[arg(long)]
+    operations: Option<usize>,
+    /// Threads; the number of processors unless given
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Go on after a failure, and count
+    #[arg(long)]
+    keep_going: bool,
+    /// Where the image of a wrong state is kept
+    #[arg(long)]
+    keep: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    is_optimised: bool,
+}
+
+/// Runs the laboratory.
+///
+/// # Errors
+/// A state was wrong, or a workload could not be run.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if !arguments.is_optimised {
+        return run_optimised();
+    }
+    let shape = arguments.geometry.as_deref().map(named).transpose()?;
+    let started = Instant::now();
+    let (next, is_over) = (AtomicU64::new(arguments.seed), AtomicBool::new(false));
+    let (total, failures) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
+    let jobs = match arguments.only {
+        Some(_) => 1,
+        None => arguments.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)),
+    };
+    let work = || -> Result<()> {
+        while !is_over.load(Relaxed) {
+            let setup = setup_of(arguments, next.fetch_add(1, Relaxed), shape.as_ref());
+            let failure = try_one(arguments, &setup, &total)?;
+            let is_enough = total.lock().is_ok_and(|total| total.states >= arguments.states);
+            let stops = failure.is_some() && !arguments.keep_going;
+            if let Some(failure) = failure
+                && let Ok(mut failures) = failures.lock()
+            {
+                failures.push(failure);
+            }
+            if is_enough || stops || arguments.only.is_some() {
+                is_over.store(true, Relaxed);
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(_) => bail!("a thread of the laboratory panicked"),
+        })
+    })?;
+    let (Ok(total), Ok(failures)) = (total.into_inner(), failures.into_inner()) else { bail!("a lock") };
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{total}; {:.0} states a second", total.states as f64 / seconds);
+    for failure in &failures {
+        println!("WRONG: {failure}");
+        if let Some(folder) = &arguments.keep {
+            keep(failure, folder)?;
+        }
+    }
+    if let Some(failure) = failures.first() {
+        report(arguments, failure);
+        bail!("{} workloads with a wrong state", failures.len());
+    }
+    println!("every state is that of the model");
+    Ok(())
+}
+
+fn setup_of(arguments: &Arguments, seed: u64, shape: Option<&Shape>) -> Setup {
+    let mut setup = Setup::new(seed, shape.cloned());
+    setup.operations = arguments.operations.map_or(setup.operations, |most| most.min(setup.operations));
+    setup
+}
+
+fn try_one(arguments: &Arguments, setup: &Setup, total: &Mutex<Tally>) -> Result<Option<Box<Failure>>> {
+    let recording = record(setup)?;
+    let depth = Depth { states: arguments.states_per_run, only: arguments.only };
+    match recording.explore(&recording.plan(), &depth) {
+        Ok(tally) => {
+            if let Ok(mut total) = total.lock() {
+                total.add(&tally);
+            }
+            Ok(None)
+        }
+        Err(failure) => Ok(Some(failure)),
+    }
+}
+
+/// How to see it again, with as few operations as will do.
+fn report(arguments: &Arguments, failure: &Failure) {
+    let (setup, shape) = (&failure.setup, &failure.setup.shape);
+    println!(
+        "again: cargo xtask crash --seed {} --geometry {shape} --only {} --keep FOLDER",
+        setup.seed, failure.state.number
+    );
+    // Shorter workloads have other states behind their end: looked for, not computed.
+    let mut shortest: Option<Box<Failure>> = None;
+    let (mut low, mut high) = (1, failure.promise.most.saturating_sub(setup.warm_up).max(1));
+    while low <= high {
+        let operations = low.midpoint(high);
+        let shorter = Setup { operations, ..setup.clone() };
+        let found = record(&shorter).ok().and_then(|recording| {
+            let depth = Depth { states: arguments.states_per_run, only: None };
+            recording.explore(&recording.plan(), &depth).err()
+        });
+        match found {
+            Some(found) => {
+                high = operations - 1;
+                shortest = Some(found);
+            }
+            None => low = operations + 1,
+        }
+    }
+    if let Some(shortest) = shortest {
+        println!(
+            "shortest: cargo xtask crash --seed {} --geometry {shape} --operations {}\n{shortest}",
+            setup.seed, shortest.setup.operations
+        );
+    }
+}
+
+fn keep(failure: &Failure, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let name = format!("seed-{}-state-{}.img", failure.setup.seed, failure.state.number);
+    let path = folder.join(name);
+    failure.state.image.save(&path)?;
+    println!("kept: {}", path.display());
+    Ok(())
+}
+
+fn named(name: &str) -> Result<Shape> {
+    let names = || SHAPES.iter().map(|shape| shape.name).collect::<Vec<_>>().join(", ");
+    Shape::named(name).with_context(|| format!("no such geometry; there are {}", names()))
+}
+
+/// Builds this program with optimisation and all checks, and runs it.
+fn run_optimised() -> Result<()> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--profile", "checked", "--package", "xtask"])
+        .current_dir(workspace_directory())
+        .status()?;
+    ensure!(status.success(), "cannot build");
+    let target = env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| workspace_directory().join("target"), PathBuf::from);
+    let program = target.join("checked/xtask");
+    let status = Command::new(program).args(env::args_os().skip(1)).arg("--is-optimised").status()?;
+    if status.success() { Ok(()) } else { bail!("crash states are wrong") }
+}
