@@ -37,7 +37,7 @@ fn run(shape: &Shape, seed: u64, operations: usize) -> (Image, usize) {
     let device = Arc::new(ImageDevice::new(shape.make().unwrap()));
     let file_system = FileSystem::mount_bulk(device.clone(), &mount_options(2)).unwrap();
     let mut model = model_of(&file_system);
-    let mut generator = Generator::new(seed, Volume::supports);
+    let mut generator = Generator::new(seed, |kind| shape.allows(kind));
     let volume = Volume::new(&file_system);
     for number in 0..operations {
         let operation = generator.next(&model);

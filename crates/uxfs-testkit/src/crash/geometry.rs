@@ -89,8 +89,13 @@ impl Shape {
 
     /// Whether its features have what an operation needs.
     pub fn allows(&self, kind: OperationKind) -> bool {
-        let has_no_reflink = self.options.iter().any(|(_, text)| text.contains("reflink=0"));
-        kind != OperationKind::Clone || !has_no_reflink
+        let has = |switch: &str| self.options.iter().any(|(_, text)| text.contains(switch));
+        match kind {
+            OperationKind::Clone => !has("reflink=0"),
+            // mkfs makes room for exchanges with parent pointers.
+            OperationKind::Exchange => !has("parent=0"),
+            _ => true,
+        }
     }
 
     /// An empty file system; free space holds canaries.

@@ -113,7 +113,7 @@ pub fn record(setup: &Setup) -> Result<Recording> {
     let file_system = FileSystem::mount_logged(device.clone(), &setup.mount_options())?;
     let mut work = Work {
         volume: Volume::new(&file_system),
-        generator: Generator::new(setup.seed, |kind| setup.shape.allows(kind) && Volume::supports(kind)),
+        generator: Generator::new(setup.seed, |kind| setup.shape.allows(kind)),
         model: Model::new(facts_of(&file_system, &*file_system.root()?)?),
         upkeep: Random::new(setup.seed ^ 0xacc0_7ab1e),
         device: &device,

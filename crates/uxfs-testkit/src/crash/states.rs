@@ -173,7 +173,10 @@ impl Walk<'_> {
                 continue;
             }
             match &self.events[*index] {
-                Event::Write { offset_bytes, bytes } if Some(*index) == last || self.random.below(8) == 0 => {
+                Event::Write { offset_bytes, bytes }
+                    if (Some(*index) == last || self.random.below(8) == 0)
+                        && self.plan.tears(*offset_bytes, bytes.len()) =>
+                {
                     tear(&mut image, *offset_bytes, bytes, self.plan.sector_bytes, &mut self.random);
                 }
                 event => event.apply(&mut image),

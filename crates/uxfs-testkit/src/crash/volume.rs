@@ -2,27 +2,22 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use uxfs_block::device::WriteSegment;
 use uxfs_core::{
     attribute::edit::SetMode,
     error::{Error, OperationError, Result},
-    extent_map::edit::map::Mapping,
+    file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
-    inode::{DeviceNumber, FileType, Fork, table::InodeHandle},
+    inode::{DeviceNumber, FileType, table::InodeHandle},
     mount::{Clock, Generations, MountOptions},
     operations::{create::NewKind, new_file, rename::RenameOptions, set_attributes::AttributeChanges},
-    transaction::{Transaction, reservation},
 };
-use uxfs_format::{
-    geometry::Geometry,
-    units::{FileBlock, InodeNumber},
-};
+use uxfs_format::units::InodeNumber;
 
 use super::{
     contents::{Origin, pattern},
     geometry::NOW,
     model::{Model, Outcome},
-    workload::{NewFile, NodeId, Operation, OperationKind, RenameHow, Reshape},
+    workload::{NewFile, NodeId, Operation, RenameHow, Reshape},
 };
 
 /// How crash tests mount: one seed gives one image.
@@ -47,21 +42,6 @@ impl<'fs> Volume<'fs> {
     /// Works on this.
     pub fn new(file_system: &'fs FileSystem) -> Self {
         Self { file_system, open: RefCell::default() }
-    }
-
-    /// Which operations there are.
-    pub fn supports(kind: OperationKind) -> bool {
-        use OperationKind as Kind;
-        !matches!(
-            kind,
-            Kind::WriteUnaligned
-                | Kind::Punch
-                | Kind::Zero
-                | Kind::Collapse
-                | Kind::Insert
-                | Kind::Clone
-                | Kind::Exchange
-        )
     }
 
     /// Does operation number `number` to the file system that is in the state of `model`.
@@ -104,10 +84,10 @@ impl<'fs> Volume<'fs> {
                 self.file_system.set_attributes(&self.open(model, *node)?, &changes)?;
             }
             Operation::SetXattr { node, name, value } => {
-                self.set_xattr(&self.open(model, *node)?, name, Some(value))?;
+                self.file_system.set_xattr(&self.open(model, *node)?, name, value, SetMode::Upsert)?;
             }
             Operation::RemoveXattr { node, name } => {
-                self.set_xattr(&self.open(model, *node)?, name, None)?;
+                self.file_system.remove_xattr(&self.open(model, *node)?, name)?;
             }
             Operation::Open { node } => {
                 let handle = self.open(model, *node)?;
@@ -140,10 +120,6 @@ impl<'fs> Volume<'fs> {
         self.file_system.open(InodeNumber::new(found.inode()))
     }
 
-    fn begin(&self, operation: reservation::Operation) -> Result<Transaction<'fs>> {
-        Transaction::begin_for(self.file_system, operation)
-    }
-
     fn remove(&self, model: &Model, parent: NodeId, name: &[u8]) -> Result<()> {
         let child = model.node(parent).and_then(|parent| parent.children.get(name));
         let kind = child.and_then(|child| model.node(*child)).map(|child| child.kind());
@@ -172,92 +148,54 @@ impl<'fs> Volume<'fs> {
         Ok(left.map(|left| left.number().get()))
     }
 
-    fn set_xattr(&self, file: &InodeHandle, name: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let value_bytes = value.map_or(0, <[u8]>::len) as u32;
-        let mut file = file.write();
-        let mut transaction = self.begin(reservation::Operation::SetXattr { value_bytes })?;
-        match value {
-            Some(value) => transaction.set_xattr(&mut file, name, value, SetMode::Upsert)?,
-            None => transaction.remove_xattr(&mut file, name)?,
-        }
-        transaction.store_inode(&mut file)?;
-        transaction.commit()
-    }
-
     fn change_contents(&self, number: usize, operation: &Operation, model: &Model) -> Result<()> {
+        let (volume, touch) = (self.file_system, Touch::at(NOW));
         match operation {
             Operation::Write { node, offset, length } => {
                 let origin = Origin { file: node + 1, version: number as u32 + 1, offset: *offset };
                 let mut bytes = vec![0; *length as usize];
                 pattern(origin, &mut bytes);
-                self.write(&self.open(model, *node)?, *offset, &bytes)
+                let written = volume.write(&self.open(model, *node)?, *offset, &bytes, touch)?;
+                // A workload that fills a file system must not write more than a step.
+                if written == bytes.len() { Ok(()) } else { Err(OperationError::NoSpace.into()) }
             }
-            Operation::Truncate { node, size } => {
-                let file = self.open(model, *node)?;
-                let mut file = file.write();
-                let mut transaction = self.begin(reservation::Operation::Allocate { blocks: 1 })?;
-                transaction.truncate(&mut file, *size)?;
-                transaction.store_inode(&mut file)?;
-                transaction.commit()
-            }
+            Operation::Truncate { node, size } => volume.set_size(&self.open(model, *node)?, *size, touch),
             Operation::Reshape { node, how, offset, length } => {
                 self.reshape(&self.open(model, *node)?, *how, *offset, *length)
+            }
+            Operation::Clone { source, source_offset, target, target_offset, length } => {
+                let range = CloneRange {
+                    source_bytes: *source_offset,
+                    target_bytes: *target_offset,
+                    length_bytes: *length,
+                };
+                let (source, target) = (self.open(model, *source)?, self.open(model, *target)?);
+                volume.clone_range(&source, &target, &range, touch).map(drop)
+            }
+            Operation::Exchange { first, second, offset, length } => {
+                let range = ExchangeRange {
+                    first_bytes: *offset,
+                    second_bytes: *offset,
+                    length_bytes: *length,
+                    ..ExchangeRange::default()
+                };
+                let (first, second) = (self.open(model, *first)?, self.open(model, *second)?);
+                volume.exchange_files(&first, &second, &range, touch)
             }
             _ => Err(OperationError::WrongFileType.into()),
         }
     }
 
-    /// Whole blocks: unwritten first, then the contents, then written.
-    fn write(&self, file: &InodeHandle, offset: u64, bytes: &[u8]) -> Result<()> {
-        let geometry = self.file_system.geometry();
-        let mut file = file.write();
-        let first = FileBlock::new(offset >> geometry.block_log);
-        let blocks = bytes.len() as u64 >> geometry.block_log;
-        let mut transaction = self.begin(reservation::Operation::Allocate { blocks })?;
-        let unwritten = Mapping { hint: None, is_unwritten: true };
-        let mapped = transaction.map_blocks(&mut file, Fork::Data, first, blocks, unwritten)?;
-        transaction.store_inode(&mut file)?;
-        transaction.commit()?;
-        let mut segments = Vec::new();
-        let mut rest = bytes;
-        for extent in mapped.iter() {
-            let (part, after) = rest.split_at((extent.length_blocks << geometry.block_log) as usize);
-            let sector = geometry.sector_of_block(extent.start).ok_or(OperationError::NoSuchGroup)?;
-            segments.push(WriteSegment { offset_bytes: Geometry::byte_of_sector(sector), bytes: part });
-            rest = after;
-        }
-        self.file_system.device().write_batch(&segments)?;
-        let mut transaction = self.begin(reservation::Operation::Remap)?;
-        transaction.convert_blocks(&mut file, first, blocks, false)?;
-        transaction.depends_on_data();
-        let end = offset + bytes.len() as u64;
-        let size = file.size_bytes().max(end);
-        file.set_size_bytes(size);
-        transaction.store_inode(&mut file)?;
-        transaction.commit()
-    }
-
     fn reshape(&self, file: &InodeHandle, how: Reshape, offset: u64, length: u64) -> Result<()> {
-        let geometry = self.file_system.geometry();
-        let mut file = file.write();
-        let block = |bytes: u64| FileBlock::new(bytes >> geometry.block_log);
-        let blocks = (offset + length).div_ceil(geometry.block_size_bytes.into()) - block(offset).get();
-        let mut transaction = self.begin(reservation::Operation::Allocate { blocks })?;
+        let (volume, touch) = (self.file_system, Touch::at(NOW));
         match how {
-            Reshape::Punch => {
-                transaction.unmap_blocks(&mut file, Fork::Data, block(offset), blocks)?;
-            }
-            _ => {
-                let unwritten = Mapping { hint: None, is_unwritten: true };
-                transaction.map_blocks(&mut file, Fork::Data, block(offset), blocks, unwritten)?;
-                if how == Reshape::Allocate {
-                    let size = file.size_bytes().max(offset + length);
-                    file.set_size_bytes(size);
-                }
-            }
+            Reshape::Allocate => volume.allocate_range(file, offset, length, SizeChange::Grow, touch),
+            Reshape::AllocateKeepSize => volume.allocate_range(file, offset, length, SizeChange::Keep, touch),
+            Reshape::Punch => volume.punch_range(file, offset, length, touch),
+            Reshape::Zero => volume.zero_range(file, offset, length, SizeChange::Grow, touch),
+            Reshape::Collapse => volume.collapse_range(file, offset, length, touch),
+            Reshape::Insert => volume.insert_range(file, offset, length, touch),
         }
-        transaction.store_inode(&mut file)?;
-        transaction.commit()
     }
 }
 
