@@ -13,6 +13,9 @@
 //! 11. **Stable while written.** Write-back sends a version that no one changes any more; a change that comes
 //!     meanwhile makes a new version and the buffer stays dirty.
 //! 12. **Sealed when written.** What goes to the device has passed through [`BufferSealer::seal`].
+//!
+//! An image can be made in which two structures claim one block, so that whoever changes both would wait for itself, or
+//! two threads for each other: such waits end in an error.
 
 use std::{
     fmt,
@@ -20,11 +23,12 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
-use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
 use uxfs_format::edit::{DirtyMap, Edit};
 
 use super::{
@@ -56,6 +60,73 @@ pub(super) struct Dirty {
     pub charged_bytes: u64,
     /// When it was changed last, by the cache's count of changes.
     pub changed_at: AtomicU64,
+    /// The thread that holds it to change it, 0 for none.
+    holder: AtomicUsize,
+    /// Invalidated by its own holder: gone as soon as that lets go.
+    is_doomed: AtomicBool,
+}
+
+/// No change of a buffer takes so long, reading what it needs included.
+const LONGEST_CHANGE: Duration = Duration::from_secs(120);
+
+/// A number that no other running thread has.
+#[inline]
+fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place).addr())
+}
+
+impl Dirty {
+    /// Of a buffer that is like the device.
+    pub fn new(buffer: Buffer, pieces: &[Piece]) -> Self {
+        Self {
+            charged_bytes: buffer.charged_bytes(),
+            state: Arc::new(Mutex::new(DirtyState::new(buffer))),
+            pieces: pieces.into(),
+            changed_at: AtomicU64::new(0),
+            holder: AtomicUsize::new(0),
+            is_doomed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the thread that asks holds it to change it.
+    #[inline]
+    pub fn is_held_by_me(&self) -> bool {
+        self.holder.load(Relaxed) == this_thread()
+    }
+
+    /// It is invalid, but its holder is the one who says so.
+    pub fn doom(&self) {
+        self.is_doomed.store(true, Relaxed);
+    }
+
+    #[cold]
+    fn claimed_twice(&self) -> DeviceError {
+        let offset_bytes = self.pieces.first().map_or(0, |piece| piece.offset_bytes);
+        let length_bytes = self.pieces.iter().map(|piece| u64::from(piece.length_bytes)).sum();
+        let source = std::io::Error::other("two structures claim this block: it is being changed already");
+        DeviceError { operation: DeviceOperation::Write, offset_bytes, length_bytes, source }
+    }
+
+    /// Locks it for a change.
+    fn hold(&self) -> Result<ArcMutexGuard<RawMutex, DirtyState>, DeviceError> {
+        let guard = match Mutex::try_lock_arc(&self.state) {
+            Some(guard) => Some(guard),
+            None if self.is_held_by_me() => None,
+            None => Mutex::try_lock_arc_for(&self.state, LONGEST_CHANGE),
+        };
+        guard.ok_or_else(|| self.claimed_twice())
+    }
+
+    /// Locks it to look at it.
+    fn look(&self) -> Result<MutexGuard<'_, DirtyState>, DeviceError> {
+        let guard = match self.state.try_lock() {
+            Some(guard) => Some(guard),
+            None if self.is_held_by_me() => None,
+            None => self.state.try_lock_for(LONGEST_CHANGE),
+        };
+        guard.ok_or_else(|| self.claimed_twice())
+    }
 }
 
 #[derive(Debug)]
@@ -113,6 +184,10 @@ pub struct EditBuffer {
 impl Drop for EditBuffer {
     #[inline]
     fn drop(&mut self) {
+        if self.dirty.is_doomed.load(Relaxed) {
+            self.guard.is_gone = true;
+        }
+        self.dirty.holder.store(0, Relaxed);
         if let Some(log) = &self.log
             && self.guard.version != self.version_before
         {
@@ -261,6 +336,11 @@ impl Cache {
         let shard = self.shard(key.hash);
         drop(shard.forget(&key));
         if let Some(dirty) = shard.find_dirty(&key) {
+            if dirty.is_held_by_me() {
+                dirty.doom();
+                shard.remove_dirty(&key, &dirty, &self.dirty_bytes);
+                return;
+            }
             // In the order "buffer, then shard", as everywhere.
             let mut state = dirty.state.lock();
             state.is_gone = true;
@@ -275,7 +355,7 @@ impl Cache {
 
     /// Locks a changed buffer and makes its bytes the holder's own. `None` where it has left the table meanwhile.
     fn lock(&self, dirty: Arc<Dirty>, log: Option<&Rc<EditLog>>) -> Result<Option<EditBuffer>, DeviceError> {
-        let mut guard = Mutex::lock_arc(&dirty.state);
+        let mut guard = dirty.hold()?;
         if guard.is_gone {
             return Ok(None);
         }
@@ -289,6 +369,7 @@ impl Cache {
         dirty.changed_at.store(self.changes.fetch_add(1, Relaxed), Relaxed);
         let (runs_before, version_before) =
             if log.is_some() { (guard.changes.count(), guard.version) } else { (0, 0) };
+        dirty.holder.store(this_thread(), Relaxed);
         Ok(Some(EditBuffer {
             guard,
             dirty,
@@ -326,7 +407,7 @@ impl Cache {
         dirty: &Dirty,
         verifier: &V,
     ) -> Result<Option<Buffer>, ReadError<V::Error>> {
-        let mut state = dirty.state.lock();
+        let mut state = dirty.look()?;
         if state.is_gone {
             return Ok(None);
         }

@@ -156,3 +156,17 @@ fn many_threads_change_and_write_the_same_buffers() {
     assert_eq!(counts.sum::<u32>(), 2000, "invariants 10 and 11: no change is lost");
     assert_eq!(cache.dirty_bytes(), 0);
 }
+
+#[test]
+fn a_thread_does_not_wait_for_itself() {
+    let (_, cache) = cache(1 << 20);
+    let mut held = cache.edit(&piece(1), &Unverified).unwrap();
+    held.edit().put(0, &[1]);
+    let error = cache.edit(&piece(1), &Unverified).unwrap_err();
+    assert!(error.to_string().contains("two structures claim this block"), "{error}");
+    assert!(cache.read(&piece(1), &Unverified).is_err());
+    cache.invalidate(&piece(1));
+    drop(held);
+    assert_eq!(cache.dirty_bytes(), 0);
+    assert_eq!(cache.read(&piece(1), &Unverified).unwrap()[0], 0, "what was invalid is gone");
+}

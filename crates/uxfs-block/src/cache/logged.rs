@@ -229,6 +229,11 @@ impl Cache {
         let shard = self.shard(key.hash);
         drop(shard.forget(&key));
         if let Some(dirty) = shard.find_dirty(&key) {
+            if dirty.is_held_by_me() {
+                dirty.doom();
+                shard.remove_dirty(&key, &dirty, &self.dirty_bytes);
+                return invalidated;
+            }
             let mut state = dirty.state.lock();
             if state.is_gone {
                 return invalidated;

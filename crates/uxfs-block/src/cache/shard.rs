@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::{
     buffer::Buffer,
     counters::CacheCounters,
-    edit::{Dirty, DirtyState},
+    edit::Dirty,
     eviction::Policy,
     flight::Flight,
     key::{Key, OwnedKey, Piece},
@@ -257,13 +257,7 @@ impl State {
         dirty_bytes: &AtomicU64,
     ) -> Arc<Dirty> {
         dirty_bytes.fetch_add(buffer.charged_bytes(), Relaxed);
-        let state = DirtyState::new(buffer);
-        let dirty = Arc::new(Dirty {
-            charged_bytes: state.buffer.charged_bytes(),
-            state: Arc::new(Mutex::new(state)),
-            pieces: pieces.into(),
-            changed_at: AtomicU64::new(0),
-        });
+        let dirty = Arc::new(Dirty::new(buffer, pieces));
         let position = self.dirty.len();
         self.dirty.push(index);
         let entry = self.entries[index as usize].as_mut().expect("the caller found it");
