@@ -6,10 +6,10 @@ use super::{
     FileEdit, Touch, exchange::ExchangeRange, read::FileMapping, share::CloneRange, space::SizeChange,
 };
 use crate::{
-    error::{OperationError, Result},
+    error::{Error, OperationError, Result},
     filesystem::FileSystem,
     inode::{
-        InodeFlags,
+        FileType, InodeFlags,
         edit::EditInode,
         table::{InodeHandle, lock_in_order},
     },
@@ -87,7 +87,29 @@ impl FileSystem {
         let mut inode = file.write();
         let is_append = offset_bytes == inode.size_bytes();
         check_flags(&inode, if is_append { InodeFlags::IMMUTABLE } else { FIXED })?;
-        self.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)
+        let written = self.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
+        if self.has_blocks_behind_end(&inode) {
+            file.set_has_ahead();
+        }
+        drop(inode);
+        self.release_closed()?;
+        Ok(written)
+    }
+
+    /// Gives back what was allocated ahead in files that nobody has open any more.
+    pub(crate) fn release_closed(&self) -> Result<()> {
+        while let Some(number) = self.inode_table().next_with_ahead() {
+            let file = match self.open(number) {
+                // It has been freed meanwhile.
+                Err(Error::Operation(OperationError::NoSuchInode)) => continue,
+                opened => opened?,
+            };
+            let mut inode = file.write();
+            if inode.file_type() == Some(FileType::Regular) {
+                self.edit_file(&mut inode)?.release_ahead()?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes to the end of a file, wherever that is by then, and gives where it was.
@@ -96,10 +118,16 @@ impl FileSystem {
     /// As [`write`](Self::write).
     #[doc(alias = "O_APPEND")]
     pub fn append(&self, file: &InodeHandle, bytes: &[u8], touch: Touch) -> Result<(u64, usize)> {
-        self.change_file(file, InodeFlags::IMMUTABLE, |file| {
-            let offset_bytes = file.inode.size_bytes();
-            Ok((offset_bytes, file.write(offset_bytes, bytes, touch)?))
-        })
+        let mut inode = file.write();
+        check_flags(&inode, InodeFlags::IMMUTABLE)?;
+        let offset_bytes = inode.size_bytes();
+        let written = self.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
+        if self.has_blocks_behind_end(&inode) {
+            file.set_has_ahead();
+        }
+        drop(inode);
+        self.release_closed()?;
+        Ok((offset_bytes, written))
     }
 
     /// Sets the size of a file: see [`FileEdit::set_size`].

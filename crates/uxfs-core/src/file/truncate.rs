@@ -2,17 +2,23 @@
 
 use std::ops::Range;
 
-use uxfs_format::{
-    btree::extent_map::{Extent, MAX_FILE_BLOCKS},
-    inode::InodeFlags,
-    units::FileBlock,
-};
+use uxfs_format::{btree::extent_map::MAX_FILE_BLOCKS, inode::InodeFlags, units::FileBlock};
 
 use super::{ATOMIC_EXTENTS, FileEdit, STEP_EXTENTS, Touch};
 use crate::{
     error::{OperationError, Result},
+    filesystem::FileSystem,
+    inode::edit::EditInode,
     transaction::{Transaction, reservation::Operation},
 };
+
+impl FileSystem {
+    /// Whether a file has blocks behind its end.
+    pub(super) fn has_blocks_behind_end(&self, inode: &EditInode) -> bool {
+        let end = inode.data.extents().last().map_or(0, |extent| extent.end().get());
+        end > inode.size_bytes().div_ceil(self.geometry().block_size_bytes.into())
+    }
+}
 
 impl FileEdit<'_> {
     /// Makes the file as large as that. What lies behind a smaller size is taken away, in steps after the size has
@@ -58,10 +64,10 @@ impl FileEdit<'_> {
     }
 
     fn free_behind_end(&mut self) -> Result<()> {
-        let gone = self.range_behind_end();
-        if self.inode.data.extents().last().map_or(FileBlock::new(0), Extent::end) <= gone.start {
+        if !self.file_system.has_blocks_behind_end(self.inode) {
             return Ok(());
         }
+        let gone = self.range_behind_end();
         self.release(&gone, Touch::NOTHING)
     }
 

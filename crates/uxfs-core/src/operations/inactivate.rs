@@ -41,7 +41,7 @@ impl FileSystem {
             self.inode_table().end_free(&handle, true);
             result?;
         }
-        Ok(())
+        self.release_closed()
     }
 
     /// Frees all inodes in the lists of those without names: what a crash left, after its log has been replayed, or

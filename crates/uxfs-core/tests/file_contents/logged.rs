@@ -84,11 +84,51 @@ fn threads_change_files_beside_each_other() {
         let threads: Vec<_> = files.chunks(2).enumerate().map(start).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    files.iter().for_each(|file| file_system.release_ahead(file).unwrap());
-    file_system.force().unwrap();
     drop(files);
+    file_system.inactivate_pending().unwrap();
+    file_system.force().unwrap();
     drop::<Arc<FileSystem>>(file_system);
     linux_recovers(&image, &models);
     image.must_be_sound();
     judged("model", &format!("{THREADS} threads, 400 operations each"));
+}
+
+#[test]
+fn what_is_allocated_ahead_goes_with_the_last_handle() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let image = TestImage::new("ahead", 320, &[], 2);
+    let file_system = image.mount_logged(LogOptions::default());
+    let [one, other] = [0, 1].map(|index| file_system.open(file(&file_system, index)).unwrap());
+    // In turn, in small pieces.
+    for step in 0..100 {
+        for file in [&one, &other] {
+            let (offset, written) = file_system.append(file, &[7; 1000], touch(&file_system)).unwrap();
+            assert_eq!((offset, written), (step * 1000, 1000));
+        }
+    }
+    let blocks = |file: &InodeHandle| file_system.stat(file).unwrap().blocks;
+    let mappings = file_system.mappings(&one, 0, 100_000, 100).unwrap().len();
+    assert!(mappings <= 4, "{mappings} extents");
+    assert!(blocks(&one) > 25);
+    let again = one.clone();
+    drop(one);
+    file_system.inactivate_pending().unwrap();
+    assert!(blocks(&again) > 25);
+    drop(again);
+    // Whoever writes next sees to it.
+    file_system.write(&other, 0, &[8], touch(&file_system)).unwrap();
+    let one = file_system.open(file(&file_system, 0)).unwrap();
+    assert_eq!(blocks(&one), 25);
+    // What was asked for stays.
+    file_system.allocate_range(&one, 0, 400_000, SizeChange::Keep, touch(&file_system)).unwrap();
+    drop((one, other));
+    file_system.close().unwrap();
+    let again = file_system.open(file(&file_system, 0)).unwrap();
+    assert_eq!(again.read().blocks(), 98);
+    drop(again);
+    drop(file_system);
+    let later = image.mount();
+    let blocks = |index| later.inode(file(&later, index)).unwrap().blocks;
+    assert_eq!((blocks(0), blocks(1)), (98, 25));
+    image.must_be_sound();
 }

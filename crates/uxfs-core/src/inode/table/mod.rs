@@ -13,8 +13,8 @@
 //!    says: whoever changes it stores it ([`Transaction::store_inode`](crate::transaction::Transaction::store_inode))
 //!    before the lock goes. So a slot that nobody has open can be dropped at any time, and costs nothing then.
 //! 3. **Open stays.** A slot with handles stays in the table; an inode without names is freed only when it has none.
-//! 4. **Dropping a handle only counts.** The last handle of an inode without names puts its number into a queue; who
-//!    works off the queue does the I/O, and gets the errors.
+//! 4. **Dropping a handle only counts.** The last handle of an inode without names puts its number into a queue, and so
+//!    does that of a file with blocks ahead of who appended; who works off the queues does the I/O, and gets the errors.
 //! 5. **Nobody opens the dying.** From the decision to free an inode on, made under the lock of its shard while no other
 //!    handle exists, its number names no inode until a new inode gets the number.
 //! 6. **Bounded.** Slots that nobody has open are given up, the least recently used first (roughly: a clock), when there
@@ -61,10 +61,18 @@ pub type InodeWriteGuard<'a> = RwLockWriteGuard<'a, EditInode>;
 #[derive(Debug)]
 pub(crate) struct InodeTable {
     shards: Box<[Shard]>,
-    queue: Arc<Queue>,
+    queues: Arc<Queues>,
 }
 
-/// Inodes that lost their last name and then their last handle.
+/// Inodes that lost their last handle, and something is to be done.
+#[derive(Debug, Default)]
+struct Queues {
+    /// They have no name: to be freed.
+    unlinked: Queue,
+    /// They have blocks ahead of who appended: to be given back.
+    ahead: Queue,
+}
+
 #[derive(Debug, Default)]
 struct Queue {
     numbers: Mutex<Vec<InodeNumber>>,
@@ -82,10 +90,12 @@ pub(crate) struct Slot {
     is_unlinked: AtomicBool,
     /// It may get a name again: a temporary file.
     may_get_name: AtomicBool,
+    /// It has blocks ahead of who appends: the last handle sees to it that they go.
+    has_ahead: AtomicBool,
     /// It is being freed.
     is_dying: AtomicBool,
     inode: RwLock<EditInode>,
-    queue: Arc<Queue>,
+    queues: Arc<Queues>,
 }
 
 /// An inode that stays in memory, and stays an inode even without a name, as long as there is a handle. Cloning one
@@ -115,16 +125,17 @@ impl Queue {
 
 impl Slot {
     /// With one handle, not in the table.
-    fn new(inode: EditInode, queue: &Arc<Queue>) -> Self {
+    fn new(inode: EditInode, queues: &Arc<Queues>) -> Self {
         Self {
             number: inode.number,
             handles: AtomicU32::new(1),
             is_recent: AtomicBool::new(true),
             is_unlinked: AtomicBool::new(inode.link_count() == 0),
             may_get_name: AtomicBool::new(false),
+            has_ahead: AtomicBool::new(false),
             is_dying: AtomicBool::new(false),
             inode: RwLock::new(inode),
-            queue: Arc::clone(queue),
+            queues: Arc::clone(queues),
         }
     }
 }
@@ -176,6 +187,11 @@ impl InodeHandle {
         self.slot.may_get_name.load(Ordering::Acquire)
     }
 
+    /// Says that the file has blocks ahead of who appends.
+    pub(crate) fn set_has_ahead(&self) {
+        self.slot.has_ahead.store(true, Ordering::Release);
+    }
+
     pub(crate) fn set_may_get_name(&self, may_get_name: bool) {
         self.slot.may_get_name.store(may_get_name, Ordering::Release);
     }
@@ -193,8 +209,14 @@ impl Drop for InodeHandle {
     #[inline]
     fn drop(&mut self) {
         let slot = &self.slot;
-        if slot.handles.fetch_sub(1, Ordering::AcqRel) == 1 && slot.is_unlinked.load(Ordering::Acquire) {
-            slot.queue.push(slot.number);
+        if slot.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        if slot.is_unlinked.load(Ordering::Acquire) {
+            slot.queues.unlinked.push(slot.number);
+        } else if slot.has_ahead.load(Ordering::Acquire) {
+            slot.has_ahead.store(false, Ordering::Release);
+            slot.queues.ahead.push(slot.number);
         }
     }
 }
@@ -226,7 +248,7 @@ impl InodeTable {
     fn new(most: usize) -> Self {
         let most_in_shard = most.div_ceil(SHARDS);
         let shards = (0..SHARDS).map(|_| Shard::new(most_in_shard)).collect();
-        Self { shards, queue: Arc::default() }
+        Self { shards, queues: Arc::default() }
     }
 
     /// The shard of a number, and its hash.
@@ -263,7 +285,7 @@ impl InodeTable {
                 Found::Loading(flight) => drop(flight.lock()),
                 Found::Absent => {
                     let Some(loading) = shard.begin_load(number, hash) else { continue };
-                    let slot = Arc::new(Slot::new(load()?, &self.queue));
+                    let slot = Arc::new(Slot::new(load()?, &self.queues));
                     if let Some(handle) = loading.finish(slot) {
                         return Ok(handle);
                     }
@@ -274,7 +296,7 @@ impl InodeTable {
 
     /// A new inode, which `lock` locks before others can reach it by its number.
     pub(crate) fn insert_new(&self, inode: EditInode) -> NewSlot<'_> {
-        NewSlot { table: self, handle: InodeHandle { slot: Arc::new(Slot::new(inode, &self.queue)) } }
+        NewSlot { table: self, handle: InodeHandle { slot: Arc::new(Slot::new(inode, &self.queues)) } }
     }
 
     /// Decides that an inode is to be freed, if nobody has it open but `handle`.
@@ -302,7 +324,7 @@ impl InodeTable {
 
     /// The next inode without names that nobody has open; it is dying from now on.
     pub(crate) fn next_unlinked(&self) -> Option<InodeHandle> {
-        while let Some(number) = self.queue.pop() {
+        while let Some(number) = self.queues.unlinked.pop() {
             if let Some((shard, hash)) = self.shard_of(number)
                 && let Some(handle) = shard.take_unlinked(number, hash)
             {
@@ -312,10 +334,16 @@ impl InodeTable {
         None
     }
 
+    /// The number of the next file that was closed with blocks ahead of who appended. Perhaps another file has it by now.
+    #[inline]
+    pub(crate) fn next_with_ahead(&self) -> Option<InodeNumber> {
+        self.queues.ahead.pop()
+    }
+
     /// Whether there may be inodes to be freed.
     #[inline]
     pub(crate) fn has_unlinked(&self) -> bool {
-        self.queue.length.load(Ordering::Acquire) > 0
+        self.queues.unlinked.length.load(Ordering::Acquire) > 0
     }
 
     /// How many slots there are.
