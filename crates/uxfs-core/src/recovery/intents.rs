@@ -22,7 +22,10 @@ use crate::{
     filesystem::FileSystem,
     transaction::{
         Transaction,
-        deferred::{intent::IntentExtent, queue::Work},
+        deferred::{
+            intent::IntentExtent,
+            queue::{Promise, Work},
+        },
         reservation::Operation,
     },
 };
@@ -30,17 +33,14 @@ use crate::{
 /// Does what an intent announces, and logs its end where there is a log.
 pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Result<()> {
     let unknown = || damaged(LogItemFault::UnknownType { kind: intent.item_type.raw() });
-    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
-    let item = intent.with_item(|item| {
-        finish_item(&mut transaction, item)?;
-        Ok(match item {
-            LogItem::FreeExtent(item) => item.extents.iter().map(freed).collect(),
-            _ => Vec::new(),
-        })
-    });
-    let freed: Vec<FreedExtent> = item.unwrap_or_else(|| Err(unknown()))?;
     let end = end_of(intent.item_type).ok_or_else(unknown)?;
-    transaction.intent_done(end, intent.id, &freed);
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    let begun = intent.with_item(|item| begin(&mut transaction, item));
+    match begun.unwrap_or_else(|| Err(unknown()))? {
+        // In steps where that is much: the end comes with the last.
+        Some((works, extents)) => transaction.adopt_intent(works, Promise { end, id: intent.id, extents }),
+        None => transaction.intent_done(end, intent.id, &[]),
+    }
     transaction.commit()
 }
 
@@ -64,52 +64,50 @@ fn freed((start, length): (u64, u32)) -> FreedExtent {
     FreedExtent { start_block: U64::new(start), length_blocks: U32::new(length), padding: U32::new(0) }
 }
 
-fn finish_item(transaction: &mut Transaction<'_>, item: &LogItem<'_>) -> Result<()> {
-    match item {
+/// What an intent is about as work, with the extents that the end of an EFI repeats; `None` where it has been done here.
+///
+/// Each extent is a piece of work by itself: two that follow each other on disk may have had different owners.
+fn begin(
+    transaction: &mut Transaction<'_>,
+    item: &LogItem<'_>,
+) -> Result<Option<(Vec<Work>, Vec<FreedExtent>)>> {
+    let geometry = transaction.file_system().geometry();
+    let mut freed_extents = Vec::new();
+    let extents: Vec<IntentExtent> = match item {
         LogItem::FreeExtent(item) => {
-            for extent in item.extents.iter().map(freed) {
-                finish_extent(transaction, item.item_type, &IntentExtent::Free(extent))?;
-            }
+            freed_extents = item.extents.iter().map(freed).collect();
+            freed_extents.iter().copied().map(IntentExtent::Free).collect()
         }
         LogItem::ReverseMapIntent(item) => {
-            for extent in item.extents {
-                finish_extent(transaction, item.item_type, &IntentExtent::ReverseMap(*extent))?;
-            }
+            item.extents.iter().copied().map(IntentExtent::ReverseMap).collect()
         }
         LogItem::ReferenceCountIntent(item) => {
-            for extent in item.extents {
-                finish_extent(transaction, item.item_type, &IntentExtent::ReferenceCount(*extent))?;
-            }
+            item.extents.iter().copied().map(IntentExtent::ReferenceCount).collect()
         }
-        LogItem::ExtentMapIntent(item) => {
-            if item.flags().contains(ExtentMapFlags::REALTIME) {
-                return Err(Unsupported::RealtimeData.into());
-            }
-            let extent = IntentExtent::ExtentMap(*item.extent);
-            finish_extent(transaction, ItemType::ExtentMapIntent, &extent)?;
+        LogItem::ExtentMapIntent(item) if item.flags().contains(ExtentMapFlags::REALTIME) => {
+            return Err(Unsupported::RealtimeData.into());
         }
-        LogItem::AttributeIntent(item) => attribute::finish(transaction, item)?,
-        LogItem::ExchangeIntent(item) => exchange::finish(transaction, item)?,
+        LogItem::ExtentMapIntent(item) => vec![IntentExtent::ExtentMap(*item.extent)],
+        LogItem::AttributeIntent(item) => return attribute::finish(transaction, item).map(|()| None),
+        LogItem::ExchangeIntent(item) => return exchange::finish(transaction, item).map(|()| None),
         _ => return Err(damaged(LogItemFault::UnknownType { kind: item.item_type().raw() })),
-    }
-    Ok(())
+    };
+    let works = extents
+        .iter()
+        .map(|extent| Work::from_intent(extent, geometry).ok_or_else(|| outside(item.item_type(), extent)));
+    Ok(Some((works.collect::<Result<_>>()?, freed_extents)))
 }
 
-/// Each extent by itself: two that follow each other on disk may have had different owners, and must not become one.
-fn finish_extent(transaction: &mut Transaction<'_>, item: ItemType, extent: &IntentExtent) -> Result<()> {
-    let geometry = transaction.file_system().geometry();
-    let work = Work::from_intent(extent, geometry).ok_or_else(|| {
-        let (start, length) = match extent {
-            IntentExtent::Free(extent) => (extent.start_block, extent.length_blocks),
-            IntentExtent::ReverseMap(extent) | IntentExtent::ExtentMap(extent) => {
-                (extent.start_block, extent.length_blocks)
-            }
-            IntentExtent::ReferenceCount(extent) => (extent.start_block, extent.length_blocks),
-        };
-        damaged(LogItemFault::OutsideFileSystem { item, start: start.get(), length: length.get().into() })
-    })?;
-    transaction.defer_work(work);
-    transaction.finish_deferred()
+#[cold]
+fn outside(item: ItemType, extent: &IntentExtent) -> Error {
+    let (start, length) = match extent {
+        IntentExtent::Free(extent) => (extent.start_block, extent.length_blocks),
+        IntentExtent::ReverseMap(extent) | IntentExtent::ExtentMap(extent) => {
+            (extent.start_block, extent.length_blocks)
+        }
+        IntentExtent::ReferenceCount(extent) => (extent.start_block, extent.length_blocks),
+    };
+    damaged(LogItemFault::OutsideFileSystem { item, start: start.get(), length: length.get().into() })
 }
 
 /// A fault in an intent.

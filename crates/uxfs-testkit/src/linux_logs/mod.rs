@@ -11,6 +11,8 @@
 //! that must be sound, and the kernel must mount it. Images are only ever mounted for writing when the kernel itself left them,
 //! or when `xfs_repair` has found nothing.
 
+pub mod crashes;
+pub mod hostile;
 mod work;
 
 use std::{
@@ -110,6 +112,33 @@ pub fn run(seed: u64, rounds: u32, keep: Option<&Path>, tally: &mut Tally) -> Re
         }
     }
     Ok(())
+}
+
+/// Makes a file system, leaves a log of it behind, and gives the image to `look`.
+///
+/// # Errors
+/// A tool fails, or `look` does: the image is then kept in `keep`, if that is given.
+pub fn with_dirty_image(
+    seed: u64,
+    keep: Option<&Path>,
+    look: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    let mut random = Random::new(seed);
+    let (name, options) = GEOMETRIES[random.below(GEOMETRIES.len() as u64) as usize];
+    let work = tempfile::Builder::new().prefix("uxfs-linux-log-").tempdir()?;
+    let image = work.path().join("image");
+    make(&image, options, &mut random)?;
+    // The second log is of an older file system.
+    leave_log(&image, &mut random)?;
+    LoopMount::new(&image, Access::ReadWrite)?.unmount()?;
+    leave_log(&image, &mut random)?;
+    look(&image).with_context(|| {
+        if let Some(keep) = keep {
+            let kept = keep.join(format!("dirty-seed-{seed}.img"));
+            let _ = fs::create_dir_all(keep).map_err(anyhow::Error::from).and_then(|()| copy(&image, &kept));
+        }
+        format!("geometry {name}, seed {seed}")
+    })
 }
 
 fn make(image: &Path, options: &str, random: &mut Random) -> Result<()> {

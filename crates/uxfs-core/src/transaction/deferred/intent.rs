@@ -19,7 +19,7 @@ use uxfs_format::{
 };
 use zerocopy::little_endian::{U32, U64};
 
-use super::{FreedOwner, Transaction, queue::Work};
+use super::{FreedOwner, queue::Work};
 
 /// The extent of an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +32,6 @@ pub enum IntentExtent {
     ReferenceCount(PhysicalExtent),
     /// Of an EFI. It does not say who owned the blocks.
     Free(FreedExtent),
-}
-
-impl Transaction<'_> {
-    /// Defers work that an intent of the log stands for.
-    pub(crate) fn defer_work(&mut self, work: Work) {
-        self.deferred.push(work);
-    }
 }
 
 impl Work {

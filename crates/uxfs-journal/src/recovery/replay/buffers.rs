@@ -5,6 +5,9 @@
 //! of their changes were missing would be passed over by the next replay: so nothing is sealed with a number before all
 //! transactions of that number have been replayed. (Where memory is short, buffers go to the device below earlier, which
 //! is an overlay; `early` remembers them.)
+//!
+//! A buffer that was torn while it was written home is a mixture of old and new. The log holds all that was being written,
+//! so that it is whole at the end; in between it need not make sense, and is not verified before.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,9 +15,12 @@ use uxfs_block::device::{BlockDevice, WriteSegment};
 use uxfs_format::{
     checksum,
     fault::{Corruption, HeaderFault, Location, Structure},
+    field_table::OnDisk,
     geometry::Geometry,
+    inode::InodeCore,
+    log::inode_change::is_inode,
     seal::{lsn_of, seal, structure_of},
-    units::{Lsn, SECTOR_SIZE_BYTES, Sector},
+    units::{InodeNumber, Lsn, SECTOR_SIZE_BYTES, Sector},
     verify::{VerifyContext, verify},
 };
 
@@ -53,6 +59,10 @@ pub(super) struct Buffers<'a> {
     held_bytes: usize,
     /// Written before their number was done.
     early: HashSet<u64>,
+    /// Buffers that were damaged when they were first read, with their lengths in sectors.
+    torn: BTreeMap<u64, u32>,
+    /// The same for single inodes, by the sector in which each begins and its number.
+    torn_inodes: BTreeMap<u64, InodeNumber>,
     /// Buffers written in all.
     pub written: u64,
 }
@@ -65,6 +75,8 @@ impl<'a> Buffers<'a> {
             held: BTreeMap::new(),
             held_bytes: 0,
             early: HashSet::new(),
+            torn: BTreeMap::new(),
+            torn_inodes: BTreeMap::new(),
             written: 0,
         }
     }
@@ -94,6 +106,9 @@ impl<'a> Buffers<'a> {
         if !self.held.contains_key(&sector) {
             let mut bytes = vec![0; length];
             self.device.read(Geometry::byte_of_sector(Sector::new(sector)), &mut bytes)?;
+            if lsn_of(&bytes, geometry).is_some() && !is_sound(sector, &bytes, geometry) {
+                self.torn.insert(sector, sectors);
+            }
             self.held_bytes += length;
             self.held.insert(sector, Held { bytes, treatment: Treatment::Raw, is_changed: false });
         }
@@ -124,11 +139,57 @@ impl<'a> Buffers<'a> {
         Ok(found.is_some() && is_sound(sector, &held.bytes, geometry))
     }
 
+    /// An inode was damaged when it was first read.
+    pub fn note_torn_inode(&mut self, sector: u64, number: InodeNumber) {
+        self.torn_inodes.insert(sector, number);
+    }
+
+    /// Whether an inode was damaged when it was first read.
+    pub fn was_inode_torn(&self, sector: u64) -> bool {
+        self.torn_inodes.contains_key(&sector)
+    }
+
+    /// A buffer was damaged when it was first read.
+    pub fn note_torn(&mut self, sector: u64, sectors: u32) {
+        self.torn.insert(sector, sectors);
+    }
+
+    /// Writes what is left, and verifies what was damaged before: it must be whole now.
+    pub fn finish(&mut self, geometry: &Geometry) -> Result<()> {
+        self.write(geometry)?;
+        let mut bytes = Vec::new();
+        for (sector, sectors) in std::mem::take(&mut self.torn) {
+            bytes.resize(sectors as usize * SECTOR_SIZE_BYTES as usize, 0);
+            self.device.read(Geometry::byte_of_sector(Sector::new(sector)), &mut bytes)?;
+            let context = VerifyContext { geometry, sector: Sector::new(sector) };
+            // What turned into something else, or is free now, is of no interest.
+            if let Some(structure) = structure_of(&bytes, geometry)
+                && structure != Structure::Superblock
+                && !is_part(structure, bytes.len(), geometry)
+            {
+                verify(structure, &bytes, &context).map_err(|fault| damaged(structure, sector, fault))?;
+            }
+        }
+        for (sector, number) in std::mem::take(&mut self.torn_inodes) {
+            bytes.resize(geometry.inode_size(), 0);
+            self.device.read(Geometry::byte_of_sector(Sector::new(sector)), &mut bytes)?;
+            let is_there = InodeCore::prefix_of(&bytes).is_some_and(|core| core.inode_number() == number);
+            if !is_inode(&bytes) || !is_there {
+                continue;
+            }
+            let context = VerifyContext { geometry, sector: Sector::new(sector) };
+            let location = Location { sector: Some(Sector::new(sector)), ..Location::of_inode(number) };
+            verify(Structure::Inode, &bytes, &context)
+                .map_err(|fault| Corruption::new(Structure::Inode, location, fault))?;
+        }
+        Ok(())
+    }
+
     /// Seals, verifies and writes everything that has been changed, and forgets it.
     pub fn write(&mut self, geometry: &Geometry) -> Result<()> {
         for (sector, held) in &mut self.held {
             if held.is_changed {
-                prepare(*sector, held, self.lsn, geometry)?;
+                prepare(*sector, held, self.lsn, geometry, self.torn.contains_key(sector))?;
             }
         }
         let changed = self.held.iter().filter(|(_, held)| held.is_changed);
@@ -166,7 +227,21 @@ pub(super) fn is_a_number(lsn: Lsn) -> bool {
     lsn.get() != 0 && lsn.get() != u64::MAX
 }
 
-fn prepare(sector: u64, held: &mut Held, lsn: Lsn, geometry: &Geometry) -> Result<()> {
+/// Whether bytes are a piece of a directory block that lies in several extents.
+fn is_part(structure: Structure, length: usize, geometry: &Geometry) -> bool {
+    let is_directory = matches!(
+        structure,
+        Structure::DirectoryBlock
+            | Structure::DirectoryData
+            | Structure::DirectoryFreeIndex
+            | Structure::DirectoryLeaf
+            | Structure::DirectoryLeafNode
+            | Structure::DirectoryNode
+    );
+    is_directory && length < geometry.directory_block_size_bytes as usize
+}
+
+fn prepare(sector: u64, held: &mut Held, lsn: Lsn, geometry: &Geometry, was_torn: bool) -> Result<()> {
     let structure = match held.treatment {
         Treatment::Raw => return Ok(()),
         Treatment::Verify(structure) => structure,
@@ -179,6 +254,9 @@ fn prepare(sector: u64, held: &mut Held, lsn: Lsn, geometry: &Geometry) -> Resul
             structure
         }
     };
+    if was_torn {
+        return Ok(());
+    }
     let context = VerifyContext { geometry, sector: Sector::new(sector) };
     verify(structure, &held.bytes, &context).map_err(|fault| damaged(structure, sector, fault))
 }

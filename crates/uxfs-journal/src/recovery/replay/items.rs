@@ -199,20 +199,22 @@ impl Replayer<'_> {
         let (lsn, inode_size) = (self.buffers.lsn(), self.geometry.inode_size());
         let number = InodeNumber::new(format.inode.get());
         self.check_inode_place(number, sector, offset_bytes).ok_or(ItemError::Item(no_inode))?;
+        let inode_at = sector + offset_bytes / SECTOR_SIZE_BYTES;
+        let was_torn = self.buffers.was_inode_torn(inode_at);
         let held = self.buffers.open(sector, sectors, &self.geometry)?;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         let inode = held.bytes.get_mut(start..).and_then(|rest| rest.get_mut(..inode_size));
         let inode = inode.filter(|inode| is_inode(inode)).ok_or(ItemError::Item(no_inode))?;
         let disk = InodeCore::prefix_of(inode).map_or(0, |core| core.lsn.get());
-        // The number of an inode that was torn while it was written says nothing.
-        let is_newer = is_a_number(Lsn::new(disk))
-            && Lsn::new(disk) > lsn
-            && checksum::check(inode, CHECKSUM_OFFSET_BYTES).is_ok();
+        // The number of an inode that was torn while it was written says nothing; see the module `buffers`.
+        let is_torn = was_torn || checksum::check(inode, CHECKSUM_OFFSET_BYTES).is_err();
+        let is_newer = is_a_number(Lsn::new(disk)) && Lsn::new(disk) > lsn && !is_torn;
         if !is_newer {
             item.apply_to(inode, lsn).map_err(ItemError::Item)?;
-            let inode_sector = Sector::new(sector + offset_bytes / SECTOR_SIZE_BYTES);
+            let inode_sector = Sector::new(inode_at);
             let context = VerifyContext { geometry: &self.geometry, sector: inode_sector };
-            verify(Structure::Inode, inode, &context).map_err(|fault| {
+            let verdict = if is_torn { Ok(()) } else { verify(Structure::Inode, inode, &context) };
+            verdict.map_err(|fault| {
                 let location = uxfs_format::fault::Location {
                     sector: Some(inode_sector),
                     ..uxfs_format::fault::Location::of_inode(number)
@@ -228,6 +230,9 @@ impl Replayer<'_> {
         if !is_newer {
             held.is_changed = true;
             held.treatment = Treatment::Verify(Structure::InodeCluster);
+        }
+        if is_torn {
+            self.buffers.note_torn_inode(inode_at, number);
         }
         if !new_owner.is_empty() {
             owner::change(&mut self.buffers, &self.geometry, &new_owner, number, item.fields)?;
@@ -300,7 +305,8 @@ impl Replayer<'_> {
             return Err(ItemError::Item(LogItemFault::OutsideFileSystem { item, start, length }));
         };
         let disk = Lsn::new(quota::QuotaRecord::prefix_of(record).map_or(0, |record| record.lsn.get()));
-        if is_a_number(disk) && disk >= lsn && !held.is_changed {
+        let is_torn = checksum::check(record, quota::CHECKSUM_OFFSET_BYTES).is_err();
+        if is_a_number(disk) && disk >= lsn && !held.is_changed && !is_torn {
             return Ok(ItemOutcome::NewerOnDisk);
         }
         let logged = item.record.get(..LOGGED_QUOTA_BYTES).unwrap_or_default();
@@ -313,6 +319,9 @@ impl Replayer<'_> {
         checksum::seal(record, quota::CHECKSUM_OFFSET_BYTES);
         held.is_changed = true;
         held.treatment = Treatment::Verify(Structure::QuotaBlock);
+        if is_torn {
+            self.buffers.note_torn(sector, sectors);
+        }
         Ok(ItemOutcome::Replayed)
     }
 }

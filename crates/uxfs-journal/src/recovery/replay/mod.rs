@@ -159,7 +159,7 @@ pub fn replay(
     };
     let ended = run(area, log, &mut second, |second| second.error.take())?;
     let SecondPass { mut replayer, intents, mut counts, .. } = second;
-    replayer.buffers.write(&replayer.geometry)?;
+    replayer.buffers.finish(&replayer.geometry)?;
     counts.records = ended.records;
     counts.dropped_transactions = ended.dropped;
     counts.written_buffers = replayer.buffers.written;
