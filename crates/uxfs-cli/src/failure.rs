@@ -55,6 +55,19 @@ impl Failure {
         self
     }
 
+    /// As [`about`](Self::about) a path in an image.
+    #[must_use]
+    pub fn about_path(self, path: &[u8]) -> Self {
+        self.about(crate::edit::report::shown(path))
+    }
+
+    /// Says what can be done about it.
+    #[must_use]
+    pub fn with_remedy(mut self, remedy: &str) -> Self {
+        self.message = format!("{} ({remedy})", self.message);
+        self
+    }
+
     /// Prints the message, unless the reader of our output has gone, and gives the exit code.
     pub fn report(&self, json: bool) -> ExitCode {
         if self.is_quiet {
@@ -125,6 +138,14 @@ impl Complaints {
     pub fn add(&mut self, subject: impl std::fmt::Display, error: &Error) {
         eprintln!("uxfs: {subject}: {error}");
         self.raise(exit_of(error));
+    }
+
+    /// Tells one that has its message already.
+    pub fn tell(&mut self, failure: &Failure) {
+        if !failure.is_quiet {
+            eprintln!("uxfs: {}", failure.message);
+            self.raise(failure.exit);
+        }
     }
 
     /// Makes the exit code at least as bad as `exit`.

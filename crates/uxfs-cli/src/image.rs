@@ -124,7 +124,7 @@ impl ImageArguments {
 }
 
 /// Says of a file without any superblock what it most likely is.
-fn no_file_system(error: Error) -> Failure {
+pub(crate) fn no_file_system(error: Error) -> Failure {
     let fault = match &error {
         Error::Corrupt(corruption) if corruption.structure == Structure::Superblock => corruption.fault,
         _ => return error.into(),

@@ -5,6 +5,7 @@
 //! | [`commands`] | one file per command: its arguments and what it prints |
 //! | [`compressed`] | images compressed with zstd |
 //! | [`document`] | JSON documents that several commands share |
+//! | [`edit`] | changing files in an image: what the commands for it share |
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | [`listing`] | the entries of a directory as commands list them |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals |
@@ -17,6 +18,7 @@
 pub mod commands;
 pub mod compressed;
 pub mod document;
+pub mod edit;
 pub mod failure;
 pub mod image;
 pub mod listing;

@@ -26,12 +26,17 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+    copy_all(filesystem, &arguments.targets, context)
+}
+
+/// Writes files to standard output, one after the other.
+pub fn copy_all(filesystem: &FileSystem, targets: &[OsString], context: &Context) -> Outcome {
     if context.json {
         return Err(Failure::usage("cat writes the file's bytes and has no JSON form"));
     }
     let mut output = Output::new();
     let mut complaints = Complaints::default();
-    for argument in &arguments.targets {
+    for argument in targets {
         let target = context.target(argument);
         match target.find(filesystem, true) {
             Ok(inode) => copy(filesystem, &inode, &mut output).about(&target)?,

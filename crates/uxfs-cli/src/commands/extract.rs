@@ -89,7 +89,11 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
     tally.finish(is_stdout_taken)
 }
 
-fn carry_out(
+/// Extracts, and tells of it.
+///
+/// # Errors
+/// Nothing can be written any more.
+pub(super) fn carry_out(
     filesystem: &FileSystem,
     start: &Start,
     options: &ExtractOptions,
@@ -138,7 +142,7 @@ fn find_start(filesystem: &FileSystem, path: &OsString, context: &Context) -> Re
 }
 
 /// Counts, tells and remembers.
-struct Tally {
+pub(super) struct Tally {
     json: bool,
     progress: Progress,
     counts: Counts,
@@ -150,7 +154,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(json: bool) -> Self {
+    pub fn new(json: bool) -> Self {
         Self {
             json,
             progress: Progress::new("files", None),
@@ -163,7 +167,7 @@ impl Tally {
     }
 
     /// Prints the summary or the document.
-    fn finish(self, is_stdout_taken: bool) -> Outcome {
+    pub fn finish(self, is_stdout_taken: bool) -> Outcome {
         drop(self.progress);
         if self.json {
             let document = json!({

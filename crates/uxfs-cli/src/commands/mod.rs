@@ -2,8 +2,10 @@
 
 pub mod bench;
 pub mod cat;
+pub mod edit;
 pub mod extract;
 pub mod freespace;
+pub mod get;
 pub mod info;
 pub mod inodes;
 pub mod inspect;
@@ -20,6 +22,7 @@ use std::ffi::OsStr;
 
 use uxfs_core::filesystem::FileSystem;
 
+use self::edit::InImage;
 use crate::{failure::Outcome, image::ImageArguments, target::Target};
 
 /// What every command knows beside its own arguments.
@@ -89,6 +92,36 @@ pub enum Command {
     Freespace(OnImage<freespace::Arguments>),
     /// Copy files out, to a directory or an archive
     Extract(OnImage<extract::Arguments>),
+    /// Copy files out, as cp would
+    Get(OnImage<get::Arguments>),
+    /// Copy files of the host into the image
+    Put(InImage<edit::put::Arguments>),
+    /// Make directories
+    Mkdir(InImage<edit::mkdir::Arguments>),
+    /// Remove files
+    Rm(InImage<edit::rm::Arguments>),
+    /// Remove empty directories
+    Rmdir(InImage<edit::rm::RmdirArguments>),
+    /// Rename files
+    Mv(InImage<edit::mv::Arguments>),
+    /// Copy files within the image
+    Cp(InImage<edit::cp::Arguments>),
+    /// Make hard and symbolic links
+    Ln(InImage<edit::ln::Arguments>),
+    /// Change permissions
+    Chmod(InImage<edit::chmod::Arguments>),
+    /// Change owners and groups
+    Chown(InImage<edit::chown::Arguments>),
+    /// Change times; make empty files
+    Touch(InImage<edit::touch::Arguments>),
+    /// Change sizes
+    Truncate(InImage<edit::truncate::Arguments>),
+    /// Make special files
+    Mknod(InImage<edit::mknod::Arguments>),
+    /// Make named pipes
+    Mkfifo(InImage<edit::mknod::FifoArguments>),
+    /// Change extended attributes
+    Setfattr(InImage<edit::setfattr::Arguments>),
     /// Show any structure field by field, damaged or not
     Inspect(inspect::Arguments),
     /// Replay the log of an image that was not closed in good order
@@ -114,6 +147,21 @@ impl Command {
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
             Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Replay(arguments) => replay::run(arguments, context),
+            Self::Get(arguments) => arguments.run(context, get::run),
+            Self::Put(arguments) => arguments.run(context),
+            Self::Mkdir(arguments) => arguments.run(context),
+            Self::Rm(arguments) => arguments.run(context),
+            Self::Rmdir(arguments) => arguments.run(context),
+            Self::Mv(arguments) => arguments.run(context),
+            Self::Cp(arguments) => arguments.run(context),
+            Self::Ln(arguments) => arguments.run(context),
+            Self::Chmod(arguments) => arguments.run(context),
+            Self::Chown(arguments) => arguments.run(context),
+            Self::Touch(arguments) => arguments.run(context),
+            Self::Truncate(arguments) => arguments.run(context),
+            Self::Mknod(arguments) => arguments.run(context),
+            Self::Mkfifo(arguments) => arguments.run(context),
+            Self::Setfattr(arguments) => arguments.run(context),
             Self::Inspect(arguments) => inspect::run(arguments, context),
             Self::Bench(arguments) => bench::run(arguments, context),
         }

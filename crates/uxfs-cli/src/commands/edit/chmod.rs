@@ -1,0 +1,76 @@
+//! `uxfs chmod`: permissions.
+
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
+use uxfs_core::{inode::FileType, operations::set_attributes::AttributeChanges};
+
+use crate::{
+    commands::edit::Edit,
+    edit::{
+        mode::ModeChange,
+        session::{Session, explained},
+        walk::Met,
+    },
+    failure::Failure,
+};
+
+/// Arguments of `uxfs chmod`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples: uxfs chmod disk.img 644 /etc/passwd\n          \
+                  uxfs chmod -R disk.img -- u+rwX,go-w /srv\n\
+                  Access control lists follow, as they do in Linux.")]
+pub struct Arguments {
+    /// Octal (755) or symbolic (u+x,go-w)
+    #[arg(value_name = "MODE", value_parser = ModeChange::parse, allow_hyphen_values = true)]
+    mode: ModeChange,
+    /// Paths in the image
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+    /// Directories with all that they hold; symbolic links are passed over
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Tell of each file
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl Edit for Arguments {
+    fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.report.is_verbose = self.verbose;
+        for path in &self.paths {
+            let path = path.as_bytes();
+            let found = session.find(path, true).and_then(|handle| {
+                let file_type = session.status(&handle)?.file_type;
+                Ok(Met { handle, file_type, path: path.to_vec() })
+            });
+            let Some(met) = session.report.check(found) else { continue };
+            if self.recursive {
+                session.walk(met, |session, met| self.change(session, met))?;
+            } else {
+                let changed = self.change(session, &met);
+                session.report.check(changed);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    fn change(&self, session: &mut Session, met: &Met) -> Result<(), Failure> {
+        if met.file_type == FileType::SymbolicLink {
+            return Ok(());
+        }
+        let old = session.status(&met.handle)?.mode;
+        let new = self.mode.apply(old, met.file_type == FileType::Directory, session.umask);
+        let changes = AttributeChanges { permissions: Some(new), ..AttributeChanges::default() };
+        session
+            .filesystem()
+            .set_attributes(&met.handle, &changes)
+            .map_err(|error| explained(error).about_path(&met.path))?;
+        if new != old & 0o7777 {
+            let mode = format!("{new:04o}");
+            session.report.done_with("changed mode of", &met.path, Some(("to", mode.as_bytes())));
+        }
+        Ok(())
+    }
+}

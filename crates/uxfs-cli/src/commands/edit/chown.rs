@@ -1,0 +1,97 @@
+//! `uxfs chown`: owners and groups.
+
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
+use uxfs_core::{
+    error::{Error, OperationError},
+    inode::FileType,
+    operations::set_attributes::{AttributeChanges, mode_without_set_id},
+};
+
+use crate::{
+    commands::edit::Edit,
+    edit::{
+        people::Owner,
+        session::{Session, explained},
+        walk::Met,
+    },
+    failure::Failure,
+};
+
+/// Arguments of `uxfs chown`.
+#[derive(Debug, clap::Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "Example: uxfs chown -R disk.img www-data: /srv/www\n\
+                  Names are those of the image's own /etc/passwd and /etc/group, or else of the host's. As in Linux, a \
+                  file with another owner loses its set-id bits and capabilities."
+)]
+pub struct Arguments {
+    /// USER, USER:GROUP, USER: (with the user's own group) or :GROUP; names or numbers
+    #[arg(value_name = "OWNER")]
+    owner: OsString,
+    /// Paths in the image
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+    /// Directories with all that they hold; symbolic links themselves
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Symbolic links themselves, not what they lead to
+    #[arg(short = 'h', long)]
+    no_dereference: bool,
+    /// Tell of each file
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+impl Edit for Arguments {
+    fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.report.is_verbose = self.verbose;
+        let owner = session.people().owner(self.owner.as_bytes()).map_err(Failure::usage)?;
+        for path in &self.paths {
+            let path = path.as_bytes();
+            let found = session.find(path, !self.no_dereference && !self.recursive).and_then(|handle| {
+                let file_type = session.status(&handle)?.file_type;
+                Ok(Met { handle, file_type, path: path.to_vec() })
+            });
+            let Some(met) = session.report.check(found) else { continue };
+            if self.recursive {
+                session.walk(met, |session, met| change(session, met, owner))?;
+            } else {
+                let changed = change(session, &met, owner);
+                session.report.check(changed);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn change(session: &mut Session, met: &Met, owner: Owner) -> Result<(), Failure> {
+    let old = session.status(&met.handle)?;
+    let (uid, gid) = (owner.uid.unwrap_or(old.uid), owner.gid.unwrap_or(old.gid));
+    let is_directory = met.file_type == FileType::Directory;
+    let kept_mode = if is_directory { old.mode } else { mode_without_set_id(old.mode) };
+    let changes = AttributeChanges {
+        uid: owner.uid,
+        gid: owner.gid,
+        permissions: (kept_mode != old.mode).then_some(kept_mode & 0o7777),
+        ..AttributeChanges::default()
+    };
+    let filesystem = session.filesystem();
+    let failed = |error: Error| explained(error).about_path(&met.path);
+    filesystem.set_attributes(&met.handle, &changes).map_err(failed)?;
+    if !is_directory {
+        match filesystem.remove_xattr(&met.handle, b"security.capability") {
+            Ok(()) | Err(Error::Operation(OperationError::NoSuchAttribute)) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    if (uid, gid) != (old.uid, old.gid) {
+        let owner = format!("{uid}:{gid}");
+        session.report.done_with("changed owner of", &met.path, Some(("to", owner.as_bytes())));
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! `uxfs cp`: copies within the image.
+
+use std::{collections::HashMap, os::unix::ffi::OsStrExt};
+
+use uxfs_core::{
+    error::OperationError,
+    inode::{FileType, InodeFlags, set::InodeSet, table::InodeHandle},
+    operations::live::Status,
+};
+use uxfs_format::units::InodeNumber;
+
+use crate::{
+    commands::edit::{
+        Edit,
+        operands::{Goal, Operands},
+    },
+    edit::{
+        contents::{self, Source},
+        deposit::{Deposit, Kept, Kind, Overwriting, kept_of_image},
+        people::Owner,
+        session::{Place, Session, join},
+        walk::{Level, Met},
+    },
+    failure::Failure,
+    listing::PATH_BYTES_MAX,
+};
+
+/// Arguments of `uxfs cp`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uxfs cp -a disk.img /etc /etc.before\n\
+                  Copies share their blocks with what they are copies of, as far as the file system can; holes stay holes.")]
+pub struct Arguments {
+    #[command(flatten)]
+    operands: Operands,
+    /// Directories with all that they hold
+    #[arg(short, long, visible_short_alias = 'R')]
+    recursive: bool,
+    /// As -r, and everything is kept: owners, permissions, times, attributes, lists, hard links
+    #[arg(short, long)]
+    archive: bool,
+    /// Keep owners, permissions with lists, and times
+    #[arg(short)]
+    preserve: bool,
+    /// Symbolic links themselves, and hard links among the copies
+    #[arg(short = 'd')]
+    links: bool,
+    /// What symbolic links lead to
+    #[arg(short = 'L', long, conflicts_with_all = ["links", "archive"])]
+    dereference: bool,
+    /// Leave files that are there
+    #[arg(short, long)]
+    no_clobber: bool,
+    /// Whether copies share blocks: where they can, or else it is an error, or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    reflink: Reflink,
+    /// Tell of each file
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// When copies share blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Reflink {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl Edit for Arguments {
+    fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.report.is_verbose = self.verbose;
+        if self.reflink == Reflink::Always && !contents::shares(session.filesystem()) {
+            return Err(Failure::failed(
+                "files of this file system cannot share blocks (made without reflink)",
+            ));
+        }
+        let (sources, goal) = self.operands.split(session)?;
+        let mut copying = Copying { arguments: self, copies: HashMap::new() };
+        for source in sources {
+            let copied = copying.operand(session, source.as_bytes(), &goal);
+            session.report.check(copied);
+        }
+        Ok(())
+    }
+}
+
+struct Copying<'a> {
+    arguments: &'a Arguments,
+    /// Copies of files with several names.
+    copies: HashMap<InodeNumber, InodeHandle>,
+}
+
+/// A directory that is being copied.
+struct Directory {
+    source: Level,
+    copy: InodeHandle,
+    path: Vec<u8>,
+    kept: Kept,
+}
+
+impl Copying<'_> {
+    fn is_recursive(&self) -> bool {
+        self.arguments.recursive || self.arguments.archive
+    }
+
+    fn keeps_links(&self) -> bool {
+        self.arguments.archive || self.arguments.links
+    }
+
+    /// Whether symbolic links are copied as what they lead to.
+    fn follows(&self) -> bool {
+        self.arguments.dereference || !(self.is_recursive() || self.arguments.links)
+    }
+
+    fn operand(&mut self, session: &mut Session, path: &[u8], goal: &Goal) -> Result<(), Failure> {
+        let handle = session.find(path, self.follows())?;
+        let file_type = session.status(&handle)?.file_type;
+        let met = Met { handle, file_type, path: path.to_vec() };
+        if met.file_type == FileType::Directory && !self.is_recursive() {
+            let failure = Failure::from(uxfs_core::error::Error::from(OperationError::IsADirectory));
+            return Err(failure.with_remedy("-r copies directories").about_path(path));
+        }
+        let place = goal.place(session, path)?;
+        if met.file_type == FileType::Directory && is_within(session, &place.directory, &met.handle)? {
+            return Err(Failure::failed("a directory cannot be copied into itself").about_path(path));
+        }
+        let mut levels = Vec::new();
+        let mut seen = InodeSet::default();
+        self.copy(session, &mut levels, &mut seen, met, place)?;
+        while let Some(level) = levels.last_mut() {
+            match level.source.next(session.filesystem()) {
+                Ok(Some(name)) => {
+                    let place = Place::below(&level.copy, &name, join(&level.path, &name));
+                    let met = self.meet(session, level, &name);
+                    let copied = met.and_then(|met| self.copy(session, &mut levels, &mut seen, met, place));
+                    session.report.check(copied);
+                }
+                Ok(None) => {
+                    // Filling it has changed its times.
+                    if let Some(done) = levels.pop() {
+                        let kept = session.keep(&done.copy, &done.kept);
+                        session.report.check(kept.map_err(|failure| failure.about_path(&done.path)));
+                    }
+                }
+                Err(failure) => {
+                    session.report.complain(&failure);
+                    levels.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn meet(&self, session: &Session, level: &Directory, name: &[u8]) -> Result<Met, Failure> {
+        let met = session.meet(&level.source, name)?;
+        if met.file_type != FileType::SymbolicLink || !self.arguments.dereference {
+            return Ok(met);
+        }
+        let handle = session.find(&met.path, true)?;
+        let file_type = session.status(&handle)?.file_type;
+        Ok(Met { handle, file_type, path: met.path })
+    }
+
+    fn copy(
+        &mut self,
+        session: &mut Session,
+        levels: &mut Vec<Directory>,
+        seen: &mut InodeSet,
+        met: Met,
+        place: Place,
+    ) -> Result<(), Failure> {
+        let status = session.status(&met.handle)?;
+        if let Some(existing) = session.at(&place)? {
+            if existing.is_same(&met.handle) {
+                return Err(Failure::failed("both are the same file").about_path(&place.path));
+            }
+            if status.file_type == FileType::Regular
+                && session.find_if_there(&place.path, true)?.is_some_and(|other| other.is_same(&met.handle))
+            {
+                return Err(Failure::failed("both are the same file").about_path(&place.path));
+            }
+        }
+        if self.keeps_links()
+            && status.link_count > 1
+            && met.file_type != FileType::Directory
+            && let Some(copy) = self.copies.get(&met.handle.number()).cloned()
+        {
+            return self.link(session, &copy, &place);
+        }
+        let kept = self.kept(session, &met.handle)?;
+        let target;
+        let kind = match met.file_type {
+            FileType::Directory => Kind::Directory,
+            FileType::Regular => {
+                Kind::Regular(self.contents(session, &met.handle, &status)?, status.size_bytes)
+            }
+            FileType::SymbolicLink => {
+                target = session.filesystem().read_link(&met.handle)?;
+                Kind::Symlink(&target)
+            }
+            _ => Kind::Special(met.file_type, status.device),
+        };
+        let mask = match met.file_type {
+            FileType::Directory => 0o1777,
+            FileType::Regular => 0o777,
+            _ => 0o7777,
+        };
+        let is_directory = met.file_type == FileType::Directory;
+        let deposit = Deposit {
+            kind,
+            permissions: status.mode & mask,
+            owner: Owner::default(),
+            kept: if is_directory { Kept::default() } else { kept.clone() },
+        };
+        let overwriting =
+            Overwriting { keeps_existing: self.arguments.no_clobber, divides_links: self.keeps_links() };
+        let Some(copy) = session.deposit_over(&place, deposit, overwriting)? else { return Ok(()) };
+        session.report.done_with("copied", &met.path, Some(("->", &place.path)));
+        if is_directory {
+            if !seen.insert(met.handle.number()) {
+                return Err(Failure::failed("this directory was met before").about_path(&met.path));
+            }
+            if met.path.len() > PATH_BYTES_MAX {
+                return Err(Failure::failed("too deep").about_path(&met.path));
+            }
+            let source = Level::new(met.handle, met.path);
+            levels.push(Directory { source, copy, path: place.path, kept });
+        } else if self.keeps_links() && status.link_count > 1 {
+            self.copies.insert(met.handle.number(), copy);
+        }
+        Ok(())
+    }
+
+    /// A further name for what was copied already.
+    fn link(&self, session: &mut Session, copy: &InodeHandle, place: &Place) -> Result<(), Failure> {
+        if let Some(existing) = session.at(place)? {
+            if self.arguments.no_clobber || existing.is_same(copy) {
+                return Ok(());
+            }
+            if session.status(&existing)?.file_type == FileType::Directory {
+                return Err(place.failure(OperationError::IsADirectory));
+            }
+            drop(existing);
+            session.remove_name(place, false)?;
+        }
+        let linked = session.filesystem().link(copy, &place.directory, &place.name);
+        linked.map_err(|error| place.failure(error))
+    }
+
+    fn kept(&self, session: &Session, handle: &InodeHandle) -> Result<Kept, Failure> {
+        if self.arguments.archive || self.arguments.preserve {
+            kept_of_image(session, handle, self.arguments.archive)
+        } else {
+            Ok(Kept::default())
+        }
+    }
+
+    fn contents(
+        &self,
+        session: &Session,
+        file: &InodeHandle,
+        status: &Status,
+    ) -> Result<Source<'static>, Failure> {
+        let can_share =
+            contents::shares(session.filesystem()) && !status.flags.contains(InodeFlags::REALTIME);
+        Ok(match self.arguments.reflink {
+            Reflink::Always => Source::Clone(file.clone()),
+            Reflink::Auto if can_share => Source::Clone(file.clone()),
+            Reflink::Auto | Reflink::Never => Source::Image(file.clone()),
+        })
+    }
+}
+
+/// Whether a directory is another or lies below it.
+fn is_within(session: &Session, directory: &InodeHandle, above: &InodeHandle) -> Result<bool, Failure> {
+    let root = session.filesystem().geometry().root_inode;
+    let mut at = directory.clone();
+    // A damaged image may lead in a circle.
+    for _ in 0..PATH_BYTES_MAX {
+        if at.is_same(above) {
+            return Ok(true);
+        }
+        if at.number() == root {
+            return Ok(false);
+        }
+        at = session.filesystem().find(&at, b"..")?;
+    }
+    Err(Failure::failed("the directories above lead in a circle"))
+}

@@ -1,0 +1,132 @@
+//! `uxfs ln`: further names, and symbolic links.
+
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
+use uxfs_core::{error::OperationError, inode::FileType};
+
+use crate::{
+    commands::edit::{Edit, operands::Goal},
+    edit::{
+        deposit::{Deposit, Kept, Kind},
+        people::Owner,
+        session::{Place, Session, last_name},
+    },
+    failure::Failure,
+};
+
+/// Arguments of `uxfs ln`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: uxfs ln -s disk.img ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf"
+)]
+pub struct Arguments {
+    /// What the links lead to, and behind them the directory or name that they get; one alone gets into the root
+    #[arg(value_name = "TARGET... LINK", required = true)]
+    paths: Vec<OsString>,
+    /// Symbolic links
+    #[arg(short, long)]
+    symbolic: bool,
+    /// Replace what has the name of a link
+    #[arg(short, long)]
+    force: bool,
+    /// A LINK that is a symbolic link to a directory is the name itself
+    #[arg(short, long)]
+    no_dereference: bool,
+    /// LINK is the name itself, also where a directory has it
+    #[arg(short = 'T', long)]
+    no_target_directory: bool,
+    /// Where TARGET is a symbolic link, link what it leads to
+    #[arg(short = 'L', long)]
+    logical: bool,
+    /// Where TARGET is a symbolic link, link it (as without)
+    #[arg(short = 'P', long, conflicts_with = "logical")]
+    physical: bool,
+    /// Tell of each link
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl Edit for Arguments {
+    fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.report.is_verbose = self.verbose;
+        let (targets, goal) = self.split(session)?;
+        for target in targets {
+            let linked = self.link(session, target.as_bytes(), &goal);
+            session.report.check(linked);
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    fn split(&self, session: &Session) -> Result<(&[OsString], Goal), Failure> {
+        let (link, targets) = match self.paths.as_slice() {
+            [_] => return Ok((&self.paths, Goal::Into(b".".to_vec()))),
+            paths => paths.split_last().ok_or_else(|| Failure::usage("there must be a TARGET"))?,
+        };
+        let link = link.as_bytes();
+        let is_directory = !self.no_target_directory
+            && match session.directory_at(link)? {
+                None => false,
+                Some(_) if !self.no_dereference => true,
+                Some(directory) => {
+                    session.find_if_there(link, false)?.is_some_and(|found| found.is_same(&directory))
+                }
+            };
+        if is_directory {
+            return Ok((targets, Goal::Into(link.to_vec())));
+        }
+        if targets.len() > 1 {
+            return Err(Failure::failed("several links need a directory that is there").about_path(link));
+        }
+        Ok((targets, Goal::As(link.to_vec())))
+    }
+
+    fn link(&self, session: &mut Session, target: &[u8], goal: &Goal) -> Result<(), Failure> {
+        let place = match goal {
+            Goal::Into(directory) if last_name(target).is_empty() => {
+                return Err(Failure::failed("the link needs a name").about_path(directory));
+            }
+            goal => goal.place(session, target)?,
+        };
+        match session.at(&place)? {
+            None => self.make(session, target, &place)?,
+            Some(_) if !self.force => return Err(place.failure(OperationError::Exists)),
+            Some(existing) => {
+                if session.status(&existing)?.file_type == FileType::Directory {
+                    return Err(place.failure(OperationError::IsADirectory));
+                }
+                if !self.symbolic && session.find(target, self.logical)?.is_same(&existing) {
+                    let from = session.place(target)?;
+                    if from.directory.is_same(&place.directory) && from.name == place.name {
+                        return Err(Failure::failed("both are the same name").about_path(&place.path));
+                    }
+                    return Ok(());
+                }
+                // Under another name first, so that there is always one or the other.
+                let beside = session.unused_place(&place)?;
+                self.make(session, target, &beside)?;
+                session.rename_over(&beside, &place)?;
+            }
+        }
+        session.report.done_with("linked", &place.path, Some(("->", target)));
+        Ok(())
+    }
+
+    fn make(&self, session: &Session, target: &[u8], place: &Place) -> Result<(), Failure> {
+        if place.is_directory_wanted {
+            return Err(place.failure(OperationError::NotFound));
+        }
+        if self.symbolic {
+            let (kind, owner) = (Kind::Symlink(target), Owner::default());
+            let deposit = Deposit { kind, permissions: 0o777, owner, kept: Kept::default() };
+            return session.deposit(place, deposit).map(drop);
+        }
+        let file = session.find(target, self.logical)?;
+        if session.status(&file)?.file_type == FileType::Directory {
+            return Err(Failure::failed("a directory cannot have further names").about_path(target));
+        }
+        let linked = session.filesystem().link(&file, &place.directory, &place.name);
+        linked.map_err(|error| place.failure(error))
+    }
+}

@@ -1,0 +1,85 @@
+//! `uxfs mv`: other names.
+
+use std::os::unix::ffi::OsStrExt;
+
+use uxfs_core::{error::OperationError, inode::FileType, operations::rename::RenameOptions};
+
+use crate::{
+    commands::edit::{
+        Edit,
+        operands::{Goal, Operands},
+    },
+    edit::session::Session,
+    failure::Failure,
+};
+
+/// Arguments of `uxfs mv`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples: uxfs mv disk.img /etc/motd /etc/motd.old\n          \
+                  uxfs mv --exchange disk.img /srv/current /srv/next")]
+pub struct Arguments {
+    #[command(flatten)]
+    operands: Operands,
+    /// Leave files that are there
+    #[arg(short, long)]
+    no_clobber: bool,
+    /// Replace files that are there, as without it
+    #[arg(short, long, conflicts_with = "no_clobber")]
+    force: bool,
+    /// Both names stay, and each leads to what the other did
+    #[arg(long, conflicts_with = "no_clobber")]
+    exchange: bool,
+    /// Tell of each file
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl Edit for Arguments {
+    fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.report.is_verbose = self.verbose;
+        let (sources, goal) = self.operands.split(session)?;
+        for source in sources {
+            let moved = self.rename(session, source.as_bytes(), &goal);
+            session.report.check(moved);
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    fn rename(&self, session: &mut Session, source: &[u8], goal: &Goal) -> Result<(), Failure> {
+        let from = session.place(source)?;
+        let Some(moved) = session.at(&from)? else { return Err(from.failure(OperationError::NotFound)) };
+        let is_directory = session.status(&moved)?.file_type == FileType::Directory;
+        let to = goal.place(session, source)?;
+        let has_slash = from.is_directory_wanted || to.is_directory_wanted;
+        if has_slash && !is_directory && !self.exchange {
+            let place = if from.is_directory_wanted { &from } else { &to };
+            return Err(place.failure(OperationError::NotADirectory));
+        }
+        let other = session.at(&to)?;
+        if self.no_clobber && other.is_some() {
+            return Ok(());
+        }
+        let is_one_file = other.as_ref().is_some_and(|other| other.is_same(&moved));
+        if is_one_file {
+            if from.directory.is_same(&to.directory) && from.name == to.name {
+                return Err(Failure::failed("both are the same name").about_path(&to.path));
+            }
+            if !self.exchange {
+                // Renaming one name of a file to another does nothing, says POSIX; mv takes the first away.
+                session.remove_name(&from, false)?;
+                return Ok(());
+            }
+        }
+        drop((moved, other));
+        let options = RenameOptions { exchange: self.exchange, ..RenameOptions::default() };
+        session
+            .filesystem()
+            .rename(&from.directory, &from.name, &to.directory, &to.name, &options)
+            .map_err(|error| to.failure(error).about_path(&from.path))?;
+        let action = if self.exchange { "exchanged" } else { "renamed" };
+        session.report.done_with(action, &from.path, Some(("->", &to.path)));
+        Ok(())
+    }
+}

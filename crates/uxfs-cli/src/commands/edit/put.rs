@@ -1,0 +1,337 @@
+//! `uxfs put`: files of the host into the image.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs, io,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileTypeExt, MetadataExt},
+    },
+    path::Path,
+};
+
+use uxfs_core::inode::{DeviceNumber, FileType, table::InodeHandle};
+use uxfs_source::{
+    content::Content,
+    directory::{DirectoryOptions, DirectorySource},
+    entry::{Attribute, DirectoryId, Entry, Kind as SourceKind, LinkIdentity, Metadata, Times, Timestamp},
+    tree::{Batch, Reading, TreeSource},
+};
+
+use crate::{
+    commands::edit::{
+        Edit,
+        operands::{Goal, Operands},
+    },
+    edit::{
+        contents::Source,
+        deposit::{Deposit, Kept, Kind, Overwriting, kept_of_host},
+        mode::ModeChange,
+        people::Owner,
+        session::{Place, Session, join},
+        time::parse_date,
+    },
+    failure::Failure,
+};
+
+/// Arguments of `uxfs put`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples: uxfs put disk.img resolv.conf /etc/\n          \
+                  uxfs put -a disk.img rootfs/. /\n          \
+                  generate | uxfs put --mode 600 disk.img - /etc/secret\n\
+                  New files belong to root. A file that is there keeps its owner, permissions and names, and gets the new \
+                  contents in one step, when all of them are there.")]
+pub struct Arguments {
+    #[command(flatten)]
+    operands: Operands,
+    /// Directories with all that they hold
+    #[arg(short, long, visible_short_alias = 'R')]
+    recursive: bool,
+    /// As -r, and everything is kept: owners, permissions, times, attributes, lists, hard links
+    #[arg(short, long)]
+    archive: bool,
+    /// Owner of all that is put: as of chown
+    #[arg(long, value_name = "OWNER")]
+    owner: Option<OsString>,
+    /// Permissions of files (of directories too with X), as of chmod
+    #[arg(long, value_name = "MODE", value_parser = ModeChange::parse)]
+    mode: Option<ModeChange>,
+    /// Time of modification: as of touch -d
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    mtime: Option<String>,
+    /// Leave files that are there
+    #[arg(short, long)]
+    no_clobber: bool,
+    /// Tell of each file
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl Edit for Arguments {
+    fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        session.report.is_verbose = self.verbose;
+        let owner = match &self.owner {
+            Some(owner) => session.people().owner(owner.as_bytes()).map_err(Failure::usage)?,
+            None => Owner::default(),
+        };
+        let now = session.filesystem().now();
+        let modification = self.mtime.as_ref().map(|time| parse_date(time, now)).transpose();
+        let forced = Kept { owner, modification: modification.map_err(Failure::usage)?, ..Kept::default() };
+        let (sources, goal) = self.operands.split(session)?;
+        let mut putting = Putting { arguments: self, forced, links: HashMap::new() };
+        for source in sources {
+            let put = putting.operand(session, Path::new(source), &goal);
+            session.report.check(put);
+        }
+        Ok(())
+    }
+}
+
+struct Putting<'a> {
+    arguments: &'a Arguments,
+    /// What was asked for by option.
+    forced: Kept,
+    /// What was put of files with several names.
+    links: HashMap<(u64, u64), InodeHandle>,
+}
+
+/// A directory of the image that is being filled.
+struct Filling {
+    handle: InodeHandle,
+    path: Vec<u8>,
+    kept: Kept,
+}
+
+impl Putting<'_> {
+    fn operand(&mut self, session: &mut Session, source: &Path, goal: &Goal) -> Result<(), Failure> {
+        let shown = source.display().to_string();
+        if source == Path::new("-") {
+            let Goal::As(target) = goal else {
+                return Err(Failure::usage("what comes from standard input needs a name, not a directory"));
+            };
+            if session.is_input_taken {
+                return Err(Failure::usage("the commands come from standard input already"));
+            }
+            let place = session.place(target)?;
+            let metadata = Metadata { mode: 0o666, ..Metadata::default() };
+            let kind = Kind::Regular(Source::Stream(io::stdin().lock()), 0);
+            return self.put(session, &place, kind, &metadata, false).map(drop);
+        }
+        let failed = |error: io::Error| Failure::failed(error.to_string()).about(&shown);
+        let is_tree = self.arguments.recursive || self.arguments.archive;
+        let found = if is_tree { fs::symlink_metadata(source) } else { fs::metadata(source) };
+        let found = found.map_err(failed)?;
+        if found.is_dir() {
+            if !is_tree {
+                return Err(Failure::failed("is a directory (-r puts directories)").about(&shown));
+            }
+            let place = goal.place(session, source.as_os_str().as_bytes())?;
+            return self.tree(session, source, &place);
+        }
+        let place = goal.place(session, source.as_os_str().as_bytes())?;
+        let entry = self.examine(source, &found).map_err(failed)?;
+        self.entry(session, &place, &entry).map(drop)
+    }
+
+    /// A file that is no directory, as sources of files tell them.
+    fn examine(&self, path: &Path, found: &fs::Metadata) -> io::Result<Entry> {
+        let file_type = found.file_type();
+        let number = || uxfs_source::entry::DeviceNumber {
+            major: rustix::fs::major(found.rdev()),
+            minor: rustix::fs::minor(found.rdev()),
+        };
+        let kind = if file_type.is_symlink() {
+            SourceKind::Symlink { target: fs::read_link(path)?.as_os_str().as_bytes().into() }
+        } else if file_type.is_file() {
+            let content = Content::of_host_file(path).map_err(io::Error::other)?;
+            SourceKind::Regular { size_bytes: content.0, content: content.1 }
+        } else if file_type.is_char_device() {
+            SourceKind::CharacterDevice(number())
+        } else if file_type.is_block_device() {
+            SourceKind::BlockDevice(number())
+        } else if file_type.is_fifo() {
+            SourceKind::Fifo
+        } else {
+            SourceKind::Socket
+        };
+        let time = |seconds, nanoseconds: i64| Timestamp {
+            seconds,
+            nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
+        };
+        let metadata = Metadata {
+            mode: (found.mode() & 0o7777) as u16,
+            user: found.uid(),
+            group: found.gid(),
+            times: Times {
+                access: time(found.atime(), found.atime_nsec()),
+                modification: time(found.mtime(), found.mtime_nsec()),
+                change: time(found.ctime(), found.ctime_nsec()),
+                creation: None,
+            },
+            attributes: if self.arguments.archive { attributes_of(path)? } else { Vec::new() },
+            link: (found.nlink() > 1).then(|| LinkIdentity {
+                device: found.dev(),
+                inode: found.ino(),
+                links: u32::try_from(found.nlink()).unwrap_or(u32::MAX),
+            }),
+        };
+        Ok(Entry { name: Box::default(), metadata, kind })
+    }
+
+    fn tree(&mut self, session: &mut Session, source: &Path, place: &Place) -> Result<(), Failure> {
+        let failed = |error: uxfs_source::error::SourceError| Failure::failed(error.to_string());
+        let mut options = DirectoryOptions::default();
+        options.exclude.extend(session.image_identity());
+        let mut tree = DirectorySource::open(source, options, Reading::Everything).map_err(failed)?;
+        let metadata = tree.root().cloned().unwrap_or_default();
+        let root = self.put(session, place, Kind::Directory, &metadata, false)?;
+        let Some(root) = root else { return Ok(()) };
+        let kept = self.kept(&metadata, true);
+        let mut filling = HashMap::new();
+        filling.insert(DirectoryId::ROOT, Filling { handle: root, path: place.path.clone(), kept });
+        let ended = loop {
+            match tree.next_batch() {
+                Ok(Some(batch)) => self.batch(session, &mut filling, batch)?,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(failed(error)),
+            }
+        };
+        for problem in tree.take_problems() {
+            session.report.complain(&Failure::failed(problem.to_string()));
+        }
+        ended
+    }
+
+    fn batch(
+        &mut self,
+        session: &mut Session,
+        filling: &mut HashMap<DirectoryId, Filling>,
+        batch: Batch,
+    ) -> Result<(), Failure> {
+        // One that could not be made has been told.
+        let Some(directory) = filling.remove(&batch.directory) else { return Ok(()) };
+        for entry in &batch.entries {
+            let place = Place::below(&directory.handle, &entry.name, join(&directory.path, &entry.name));
+            let put = self.entry(session, &place, entry);
+            let put = session.report.check(put).flatten();
+            if let (SourceKind::Directory(id), Some(handle)) = (&entry.kind, put) {
+                let kept = self.kept(&entry.metadata, true);
+                filling.insert(*id, Filling { handle, path: place.path, kept });
+            }
+        }
+        if !batch.is_last {
+            filling.insert(batch.directory, directory);
+            return Ok(());
+        }
+        // Filling it has changed its times.
+        let kept = session.keep(&directory.handle, &directory.kept);
+        session.report.check(kept.map_err(|failure| failure.about_path(&directory.path)));
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        session: &mut Session,
+        place: &Place,
+        entry: &Entry,
+    ) -> Result<Option<InodeHandle>, Failure> {
+        let identity = entry.metadata.link.filter(|_| self.arguments.archive);
+        let identity = identity.map(|link| (link.device, link.inode));
+        let known = identity.and_then(|identity| self.links.get(&identity).cloned());
+        if let Some(known) = known {
+            return self.link(session, place, &known).map(|()| None);
+        }
+        let device = |number: &uxfs_source::entry::DeviceNumber| DeviceNumber {
+            major: number.major,
+            minor: number.minor,
+        };
+        let kind = match &entry.kind {
+            SourceKind::Directory(_) => Kind::Directory,
+            SourceKind::Regular { size_bytes, content } => {
+                let source = Source::of(content).map_err(|failure| failure.about_path(&place.path))?;
+                Kind::Regular(source, *size_bytes)
+            }
+            SourceKind::Symlink { target } => Kind::Symlink(target),
+            SourceKind::CharacterDevice(number) => Kind::Special(FileType::CharacterDevice, device(number)),
+            SourceKind::BlockDevice(number) => Kind::Special(FileType::BlockDevice, device(number)),
+            SourceKind::Fifo => Kind::Special(FileType::Fifo, DeviceNumber::default()),
+            SourceKind::Socket => Kind::Special(FileType::Socket, DeviceNumber::default()),
+            // Only streams have these.
+            SourceKind::HardLink { .. } => return Ok(None),
+        };
+        let put = self.put(session, place, kind, &entry.metadata, identity.is_some())?;
+        if let (Some(identity), Some(handle)) = (identity, &put)
+            && !matches!(entry.kind, SourceKind::Directory(_))
+        {
+            self.links.insert(identity, handle.clone());
+        }
+        Ok(put)
+    }
+
+    fn link(&self, session: &mut Session, place: &Place, file: &InodeHandle) -> Result<(), Failure> {
+        if let Some(existing) = session.at(place)? {
+            if self.arguments.no_clobber || existing.is_same(file) {
+                return Ok(());
+            }
+            drop(existing);
+            session.remove(place, false)?;
+        }
+        let linked = session.filesystem().link(file, &place.directory, &place.name);
+        linked.map_err(|error| place.failure(error))?;
+        session.report.done("linked", &place.path);
+        Ok(())
+    }
+
+    fn put(
+        &self,
+        session: &mut Session,
+        place: &Place,
+        kind: Kind<'_>,
+        metadata: &Metadata,
+        divides_links: bool,
+    ) -> Result<Option<InodeHandle>, Failure> {
+        let is_directory = matches!(kind, Kind::Directory);
+        let permissions = metadata.mode & if is_directory { 0o1777 } else { 0o777 };
+        let kept = if is_directory { Kept::default() } else { self.kept(metadata, false) };
+        let deposit = Deposit { kind, permissions, owner: self.forced.owner, kept };
+        let overwriting = Overwriting { keeps_existing: self.arguments.no_clobber, divides_links };
+        let put = session.deposit_over(place, deposit, overwriting)?;
+        if put.is_some() {
+            session.report.done("put", &place.path);
+        }
+        Ok(put)
+    }
+
+    fn kept(&self, metadata: &Metadata, is_directory: bool) -> Kept {
+        let mut kept = if self.arguments.archive { kept_of_host(metadata) } else { Kept::default() };
+        if let Some(mode) = &self.arguments.mode {
+            kept.permissions = Some(mode.apply(metadata.mode & 0o7777, is_directory, 0));
+        }
+        kept.owner.uid = self.forced.owner.uid.or(kept.owner.uid);
+        kept.owner.gid = self.forced.owner.gid.or(kept.owner.gid);
+        kept.modification = self.forced.modification.or(kept.modification);
+        kept
+    }
+}
+
+/// The attributes of a file of the host that may be told to it, by their names.
+fn attributes_of(path: &Path) -> io::Result<Vec<Attribute>> {
+    use rustix::fs::{lgetxattr, llistxattr};
+    let mut names = vec![0_u8; 64 << 10];
+    let length = match llistxattr(path, &mut names[..]) {
+        Err(rustix::io::Errno::OPNOTSUPP) => 0,
+        length => length?,
+    };
+    let mut attributes = Vec::new();
+    for name in names.get(..length).unwrap_or_default().split(|byte| *byte == 0) {
+        if name.is_empty() || name.starts_with(b"trusted.SGI_ACL_") {
+            continue;
+        }
+        let mut value = vec![0_u8; 64 << 10];
+        let length = lgetxattr(path, std::ffi::OsStr::from_bytes(name), &mut value[..])?;
+        value.truncate(length);
+        attributes.push(Attribute { name: name.into(), value: value.into() });
+    }
+    Ok(attributes)
+}

@@ -1,0 +1,158 @@
+//! `uxfs truncate`: sizes.
+
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
+use uxfs_core::error::{Error, OperationError};
+
+use crate::{
+    commands::edit::Edit,
+    edit::{
+        contents::{self, Source},
+        deposit::{Deposit, Kept, Kind},
+        people::Owner,
+        session::{Session, explained},
+    },
+    failure::Failure,
+    text::parse_size,
+};
+
+/// Arguments of `uxfs truncate`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: uxfs truncate -s 1G disk.img /var/swap.img\nWhat a file gains reads as zeros and is a hole."
+)]
+pub struct Arguments {
+    /// Paths in the image; files that are not there are made
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+    /// Bytes, or with K, M, G, T; +more, -less, <at most, >at least, /down or %up to a multiple
+    #[arg(short, long, value_name = "SIZE", value_parser = Size::parse, allow_hyphen_values = true, required_unless_present = "reference")]
+    size: Option<Size>,
+    /// The size of this file of the image
+    #[arg(short, long, value_name = "PATH", conflicts_with = "size")]
+    reference: Option<OsString>,
+    /// Make no files
+    #[arg(short = 'c', long)]
+    no_create: bool,
+}
+
+/// A size, or how to come from the present one to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    relation: Relation,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Exactly,
+    More,
+    Less,
+    AtMost,
+    AtLeast,
+    Down,
+    Up,
+}
+
+impl Size {
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (relation, rest) = match text.chars().next() {
+            Some('+') => (Relation::More, &text[1..]),
+            Some('-') => (Relation::Less, &text[1..]),
+            Some('<') => (Relation::AtMost, &text[1..]),
+            Some('>') => (Relation::AtLeast, &text[1..]),
+            Some('/') => (Relation::Down, &text[1..]),
+            Some('%') => (Relation::Up, &text[1..]),
+            _ => (Relation::Exactly, text),
+        };
+        let bytes = parse_size(rest)?;
+        if bytes == 0 && matches!(relation, Relation::Down | Relation::Up) {
+            return Err("there are no multiples of 0".to_owned());
+        }
+        Ok(Self { relation, bytes })
+    }
+
+    /// From the present size; `None` where it would be larger than any file.
+    fn apply(self, old: u64) -> Option<u64> {
+        Some(match self.relation {
+            Relation::Exactly => self.bytes,
+            Relation::More => old.checked_add(self.bytes)?,
+            Relation::Less => old.saturating_sub(self.bytes),
+            Relation::AtMost => old.min(self.bytes),
+            Relation::AtLeast => old.max(self.bytes),
+            Relation::Down => old - old % self.bytes,
+            Relation::Up => old.checked_next_multiple_of(self.bytes)?,
+        })
+    }
+}
+
+impl Edit for Arguments {
+    fn run(&self, session: &mut Session) -> Result<(), Failure> {
+        let size = match (&self.size, &self.reference) {
+            (Some(size), _) => *size,
+            (None, Some(reference)) => {
+                let found = session.find(reference.as_bytes(), true)?;
+                Size { relation: Relation::Exactly, bytes: session.status(&found)?.size_bytes }
+            }
+            (None, None) => return Err(Failure::usage("there must be a --size or a --reference")),
+        };
+        for path in &self.paths {
+            let changed = self.truncate(session, path.as_bytes(), size);
+            session.report.check(changed);
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    fn truncate(&self, session: &mut Session, path: &[u8], size: Size) -> Result<(), Failure> {
+        let failed = |error: Error| explained(error).about_path(path);
+        let too_large = || failed(OperationError::FileTooLarge.into());
+        match session.find_if_there(path, true)? {
+            Some(file) => {
+                let new = size.apply(session.status(&file)?.size_bytes).ok_or_else(too_large)?;
+                let filesystem = session.filesystem();
+                filesystem.set_size(&file, new, contents::now(filesystem)).map_err(failed)?;
+            }
+            None if self.no_create => return Ok(()),
+            None => {
+                let place = session.place(path)?;
+                let size_bytes = size.apply(0).ok_or_else(too_large)?;
+                session.deposit(
+                    &place,
+                    Deposit {
+                        kind: Kind::Regular(Source::Bytes(&[]), size_bytes),
+                        permissions: 0o666,
+                        owner: Owner::default(),
+                        kept: Kept::default(),
+                    },
+                )?;
+            }
+        }
+        session.report.done("changed size of", path);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_from_sizes() {
+        for (text, old, new) in [
+            ("10", 5, Some(10)),
+            ("+1K", 5, Some(1029)),
+            ("-10", 5, Some(0)),
+            ("<3", 5, Some(3)),
+            (">3", 5, Some(5)),
+            ("/4", 7, Some(4)),
+            ("%4", 7, Some(8)),
+            ("+1", u64::MAX, None),
+        ] {
+            assert_eq!(Size::parse(text).unwrap().apply(old), new, "{text}");
+        }
+        assert!(Size::parse("/0").is_err() && Size::parse("x").is_err());
+    }
+}

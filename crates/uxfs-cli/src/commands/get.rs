@@ -1,0 +1,97 @@
+//! `uxfs get`: files of the image to the host, as cp would copy them.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use uxfs_core::{
+    error::{Error, OperationError},
+    filesystem::FileSystem,
+    inode::FileType,
+};
+use uxfs_extract::{
+    directory::{DirectoryOptions, DirectorySink},
+    walk::{ExtractOptions, Start},
+};
+
+use crate::{
+    commands::{Context, cat, extract},
+    edit::session::last_name,
+    failure::{About, Failure, Outcome},
+    target::Target,
+};
+
+/// Arguments of `uxfs get`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples: uxfs get disk.img /etc/passwd /etc/group .\n          \
+                  uxfs get -r disk.img /etc etc-of-the-image\n          \
+                  uxfs get disk.img /etc/passwd - | sort\n\
+                  Owners, permissions, times, attributes and holes come along, as with extract; files that are there are \
+                  replaced.")]
+pub struct Arguments {
+    /// Files of the image, and behind them the directory or name that they get on the host, or - for standard output
+    #[arg(value_name = "PATH... TARGET", required = true, num_args = 2..)]
+    paths: Vec<OsString>,
+    /// Directories with all that they hold
+    #[arg(short, long, visible_short_alias = 'R')]
+    recursive: bool,
+    /// Leave files that are there, and say so
+    #[arg(short, long)]
+    no_clobber: bool,
+}
+
+/// Runs the command.
+pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+    let Some((target, sources)) = arguments.paths.split_last() else {
+        return Err(Failure::usage("there must be a PATH and a TARGET"));
+    };
+    if target == "-" {
+        return cat::copy_all(filesystem, sources, context);
+    }
+    let target = Path::new(target);
+    let is_directory = target.is_dir();
+    if sources.len() > 1 && !is_directory {
+        return Err(Failure::failed("several files need a directory that is there").about(target.display()));
+    }
+    let mut tally = extract::Tally::new(context.json);
+    for source in sources {
+        let named = context.target(source);
+        let inode = named.find(filesystem, true).about(&named)?;
+        if inode.file_type == FileType::Directory && !arguments.recursive {
+            let failure = Failure::from(Error::from(OperationError::IsADirectory));
+            return Err(failure.with_remedy("-r gets directories").about(&named));
+        }
+        let (folder, name) = place(target, is_directory, &named, source)?;
+        let options = DirectoryOptions { overwrite: !arguments.no_clobber };
+        let sink = DirectorySink::create(&folder, options)?;
+        let start = Start { inode: inode.number, name };
+        extract::carry_out(filesystem, &start, &ExtractOptions::default(), sink, &mut tally)?;
+    }
+    tally.finish(false)
+}
+
+/// The directory that it comes into, and its name there; the contents of a directory alone have none.
+fn place(
+    target: &Path,
+    is_directory: bool,
+    named: &Target,
+    source: &OsStr,
+) -> Result<(PathBuf, Option<Vec<u8>>), Failure> {
+    if is_directory {
+        let name = match (named, last_name(source.as_bytes())) {
+            (Target::Inode(number), _) => Some(number.to_string().into_bytes()),
+            (_, b"" | b"." | b"..") => None,
+            (_, name) => Some(name.to_vec()),
+        };
+        return Ok((target.to_owned(), name));
+    }
+    let name = target.file_name().ok_or_else(|| Failure::usage("TARGET has no name"))?;
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(Failure::failed("no such directory").about(folder.display()));
+    }
+    Ok((folder.to_owned(), Some(name.as_bytes().to_vec())))
+}

@@ -1,0 +1,244 @@
+//! Bytes of files into the image.
+//!
+//! What replaces contents is written to a file without a name first; then both files exchange what they hold, in one
+//! transaction. So when space runs out, or the source cannot be read to its end, the old contents are still there, and a
+//! crash finds the old ones or the new ones.
+
+use std::io::{self, Read};
+
+use uxfs_core::{
+    error::{Error, OperationError},
+    file::{Touch, exchange::ExchangeRange, handles::Seek, share::CloneRange},
+    filesystem::FileSystem,
+    inode::table::InodeHandle,
+    operations::{create::NewKind, new_file::NewFile},
+};
+use uxfs_source::content::{Content, OpenFile};
+
+use crate::{edit::session::explained, failure::Failure};
+
+/// Bytes that are read and written at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The attribute by which a program has rights of its own: new contents must not have them.
+const CAPABILITY: &[u8] = b"security.capability";
+
+/// Where contents come from.
+#[derive(Debug)]
+pub enum Source<'a> {
+    /// A file of the host, or of a tree of the host.
+    Host(OpenFile),
+    /// Bytes in memory.
+    Bytes(&'a [u8]),
+    /// What is read until it ends.
+    Stream(io::StdinLock<'static>),
+    /// A file of the image.
+    Image(InodeHandle),
+    /// A file of the image, whose blocks are to be shared.
+    Clone(InodeHandle),
+}
+
+impl<'a> Source<'a> {
+    /// Opens what a source of files gives.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is of a kind that no directory gives.
+    pub fn of(content: &'a Content) -> Result<Self, Failure> {
+        match content {
+            Content::Hole => Ok(Self::Bytes(&[])),
+            Content::Inline(bytes) => Ok(Self::Bytes(bytes)),
+            Content::File(file) => {
+                file.open().map(Self::Host).map_err(|error| Failure::failed(error.to_string()))
+            }
+            Content::Stream(_) | Content::Later { .. } => Err(Failure::failed("contents come as a stream")),
+        }
+    }
+}
+
+/// Puts contents into a file that has none. Holes stay holes. The times of the file are those of now.
+///
+/// # Errors
+/// No space; the source cannot be read; damage; the device.
+pub fn fill(
+    filesystem: &FileSystem,
+    file: &InodeHandle,
+    source: &mut Source<'_>,
+    size_bytes: u64,
+) -> Result<(), Failure> {
+    let mut writer = Writer { filesystem, file, buffer: Vec::new() };
+    match source {
+        Source::Clone(from) => return clone(filesystem, from, file),
+        Source::Stream(stream) => return writer.stream(stream),
+        Source::Bytes(bytes) => {
+            for (index, piece) in bytes.chunks(PIECE_BYTES).enumerate() {
+                writer.write((index * PIECE_BYTES) as u64, piece)?;
+            }
+        }
+        Source::Host(open) => {
+            let mut from = 0;
+            while let Some(range) = open.next_data(from).map_err(of_source)? {
+                from = range.offset_bytes + range.length_bytes;
+                writer.copy(range.offset_bytes, from, |buffer, offset| {
+                    match open.read_at(buffer, offset).map_err(of_source)? {
+                        0 => Ok(()),
+                        _ => Err(Failure::failed("the source became shorter while it was read")),
+                    }
+                })?;
+            }
+        }
+        Source::Image(other) => {
+            let mut from = 0;
+            while let Some((begin, end)) = next_data(filesystem, other, from)? {
+                from = end;
+                writer.copy(begin, end, |buffer, offset| {
+                    let read = filesystem.read(other, offset, buffer)?;
+                    if read == buffer.len() { Ok(()) } else { Err(Failure::failed("cannot be read whole")) }
+                })?;
+            }
+        }
+    }
+    if filesystem.stat(file)?.size_bytes != size_bytes {
+        filesystem.set_size(file, size_bytes, now(filesystem)).map_err(explained)?;
+    }
+    Ok(filesystem.release_ahead(file)?)
+}
+
+/// Replaces the contents of a file: it, its names, owner and permissions stay.
+///
+/// # Errors
+/// As [`fill`]; the old contents are then still there, unless the file system can neither exchange nor share.
+pub fn replace(
+    filesystem: &FileSystem,
+    near: &InodeHandle,
+    file: &InodeHandle,
+    source: &mut Source<'_>,
+    size_bytes: u64,
+) -> Result<(), Failure> {
+    let old = filesystem.stat(file)?;
+    if old.size_bytes == 0 && old.blocks == 0 {
+        fill(filesystem, file, source, size_bytes)?;
+    } else {
+        let new = NewFile::new(NewKind::Regular, 0o600);
+        let fresh = filesystem.create_temporary(near, &new, false).map_err(explained)?;
+        fill(filesystem, &fresh, source, size_bytes)?;
+        swap(filesystem, &fresh, file)?;
+    }
+    match filesystem.remove_xattr(file, CAPABILITY) {
+        Err(Error::Operation(OperationError::NoSuchAttribute | OperationError::UnknownNamespace)) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Gives `file` the contents of `fresh`, which nobody needs afterwards.
+fn swap(filesystem: &FileSystem, fresh: &InodeHandle, file: &InodeHandle) -> Result<(), Failure> {
+    let all = ExchangeRange { to_end: true, ..ExchangeRange::default() };
+    match filesystem.exchange_files(fresh, file, &all, now(filesystem)) {
+        Err(Error::Operation(OperationError::CannotExchange)) => {}
+        done => return done.map_err(explained),
+    }
+    let size_bytes = filesystem.stat(fresh)?.size_bytes;
+    filesystem.set_size(file, 0, now(filesystem)).map_err(explained)?;
+    match clone(filesystem, fresh, file) {
+        Err(_) if !shares(filesystem) => {}
+        done => return done,
+    }
+    // What this takes, the old contents have given back.
+    fill(filesystem, file, &mut Source::Image(fresh.clone()), size_bytes)
+}
+
+/// Whether files can share blocks.
+pub fn shares(filesystem: &FileSystem) -> bool {
+    filesystem.geometry().features.has_reflink()
+}
+
+fn clone(filesystem: &FileSystem, from: &InodeHandle, to: &InodeHandle) -> Result<(), Failure> {
+    let size_bytes = filesystem.stat(from)?.size_bytes;
+    if size_bytes == 0 {
+        return Ok(());
+    }
+    let all = CloneRange { source_bytes: 0, target_bytes: 0, length_bytes: 0 };
+    let shared_bytes = filesystem.clone_range(from, to, &all, now(filesystem)).map_err(explained)?;
+    if shared_bytes < size_bytes {
+        return Err(explained(OperationError::NoSpace.into()));
+    }
+    Ok(())
+}
+
+/// The next bytes of a file that are no hole.
+fn next_data(filesystem: &FileSystem, file: &InodeHandle, from: u64) -> Result<Option<(u64, u64)>, Failure> {
+    match filesystem.seek(file, from, Seek::Data) {
+        Ok(begin) => Ok(Some((begin, filesystem.seek(file, begin, Seek::Hole)?))),
+        Err(Error::Operation(OperationError::NoSuchOffset)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What changes with contents.
+pub fn now(filesystem: &FileSystem) -> Touch {
+    Touch::at(filesystem.now())
+}
+
+fn of_source(error: uxfs_source::error::SourceError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+struct Writer<'w> {
+    filesystem: &'w FileSystem,
+    file: &'w InodeHandle,
+    buffer: Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let touch = now(self.filesystem);
+        let written = self.filesystem.write(self.file, offset_bytes, bytes, touch).map_err(explained)?;
+        if written < bytes.len() {
+            let end = offset_bytes.saturating_add(written as u64);
+            let is_large = end >= self.filesystem.largest_file_bytes();
+            let error = if is_large { OperationError::FileTooLarge } else { OperationError::NoSpace };
+            return Err(explained(error.into()));
+        }
+        Ok(())
+    }
+
+    fn copy(
+        &mut self,
+        begin: u64,
+        end: u64,
+        mut read: impl FnMut(&mut [u8], u64) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(PIECE_BYTES, 0);
+        let mut offset = begin;
+        while offset < end {
+            let length = usize::try_from(end - offset).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+            let piece = &mut buffer[..length];
+            read(piece, offset)?;
+            self.write(offset, piece)?;
+            offset += length as u64;
+        }
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    fn stream(&mut self, stream: &mut impl Read) -> Result<(), Failure> {
+        let mut buffer = vec![0; PIECE_BYTES];
+        let mut offset = 0;
+        loop {
+            let mut length = 0;
+            while length < buffer.len() {
+                match stream.read(&mut buffer[length..]) {
+                    Ok(0) => break,
+                    Ok(read) => length += read,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(Failure::failed(format!("cannot read the source: {error}"))),
+                }
+            }
+            self.write(offset, &buffer[..length])?;
+            offset += length as u64;
+            if length < buffer.len() {
+                return Ok(self.filesystem.release_ahead(self.file)?);
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Putting one file into a directory of the image.
+//!
+//! A regular file gets its name last, when contents and attributes are complete: a crash finds it whole or not at all.
+
+use uxfs_core::{
+    attribute::{
+        edit::SetMode,
+        xattr::{ACL_ACCESS, ACL_DEFAULT},
+    },
+    error::{Error, OperationError},
+    inode::{DeviceNumber, FileType, Timestamp, table::InodeHandle},
+    operations::{
+        create::NewKind, new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges,
+        xattr::AclKind,
+    },
+};
+
+use crate::{
+    edit::{
+        contents::{self, Source},
+        people::Owner,
+        session::{Place, Session, explained},
+    },
+    failure::Failure,
+};
+
+/// A file that is to be put into the image.
+#[derive(Debug)]
+pub struct Deposit<'a> {
+    /// What it is.
+    pub kind: Kind<'a>,
+    /// Permissions that are asked for; the umask, or the list of the directory, takes from them.
+    pub permissions: u16,
+    /// Another owner than root.
+    pub owner: Owner,
+    /// What it has from where it comes.
+    pub kept: Kept,
+}
+
+/// What a new file is.
+#[derive(Debug)]
+pub enum Kind<'a> {
+    /// A regular file of this size, with these contents.
+    Regular(Source<'a>, u64),
+    /// A directory.
+    Directory,
+    /// A symbolic link to this target.
+    Symlink(&'a [u8]),
+    /// A device, fifo or socket.
+    Special(FileType, DeviceNumber),
+}
+
+/// What a copy keeps; what is `None` is as in a new file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Permissions, exactly.
+    pub permissions: Option<u16>,
+    /// Owner.
+    pub owner: Owner,
+    /// Last access.
+    pub access: Option<Timestamp>,
+    /// Last change of contents.
+    pub modification: Option<Timestamp>,
+    /// Attributes by the names that Linux shows, and no access control lists but those here.
+    pub attributes: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+}
+
+/// What becomes of files that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overwriting {
+    /// They stay.
+    pub keeps_existing: bool,
+    /// One with further names leaves the contents to those.
+    pub divides_links: bool,
+}
+
+impl Deposit<'_> {
+    fn new_file<'f>(&self, kind: NewKind<'f>, umask: u16) -> NewFile<'f> {
+        NewFile {
+            umask,
+            uid: self.owner.uid.unwrap_or(0),
+            gid: self.owner.gid.unwrap_or(0),
+            ..NewFile::new(kind, self.permissions)
+        }
+    }
+}
+
+impl Session {
+    /// Puts a file where there is none. The times of a directory are still to come, when it is full:
+    /// [`keep`](Self::keep).
+    ///
+    /// # Errors
+    /// There is something; no space, and then nothing of it stays; what comes from outside cannot be read; damage; the
+    /// device.
+    pub fn deposit(&self, place: &Place, deposit: Deposit<'_>) -> Result<InodeHandle, Failure> {
+        let filesystem = self.filesystem();
+        let failed = |error: Error| place.failure(error);
+        let kind = match &deposit.kind {
+            Kind::Regular(..) => return self.deposit_regular(place, deposit),
+            Kind::Directory => NewKind::Directory,
+            Kind::Symlink(target) => NewKind::Symlink(target),
+            Kind::Special(file_type, device) => NewKind::Special(*file_type, *device),
+        };
+        let is_symlink = matches!(kind, NewKind::Symlink(_));
+        let new = deposit.new_file(kind, self.umask);
+        let new = if is_symlink { NewFile { permissions: 0o777, umask: 0, ..new } } else { new };
+        let handle = filesystem.create(&place.directory, &place.name, &new).map_err(failed)?;
+        self.keep(&handle, &deposit.kept).map_err(|failure| failure.about_path(&place.path))?;
+        Ok(handle)
+    }
+
+    /// Puts a file where there may be one, as cp does: regular files get new contents and stay what they are else,
+    /// directories are to be filled, everything else is replaced. Gives what is there then; `None` where it was to stay.
+    ///
+    /// # Errors
+    /// A directory in the place of a file, or a file in that of a directory; as for [`deposit`](Self::deposit).
+    pub fn deposit_over(
+        &mut self,
+        place: &Place,
+        deposit: Deposit<'_>,
+        overwriting: Overwriting,
+    ) -> Result<Option<InodeHandle>, Failure> {
+        let is_directory = matches!(deposit.kind, Kind::Directory);
+        let Some(existing) = self.at(place)? else {
+            if place.is_directory_wanted && !is_directory {
+                return Err(place.failure(OperationError::NotADirectory));
+            }
+            return self.deposit(place, deposit).map(Some);
+        };
+        if overwriting.keeps_existing && !is_directory {
+            return Ok(None);
+        }
+        let status = self.status(&existing)?;
+        let wrong = |words: &str| Err(Failure::failed(words).about_path(&place.path));
+        match (is_directory, status.file_type == FileType::Directory) {
+            (true, true) => return Ok(Some(existing)),
+            (true, false) => return wrong("a directory cannot replace what is no directory"),
+            (false, true) => return wrong("a directory is there, which a file cannot replace"),
+            (false, false) => {}
+        }
+        let has_names = status.file_type == FileType::Regular && status.link_count > 1;
+        let Deposit { kind: Kind::Regular(mut source, size_bytes), kept, .. } = deposit else {
+            drop(existing);
+            self.remove_name(place, false)?;
+            return self.deposit(place, deposit).map(Some);
+        };
+        if has_names && overwriting.divides_links {
+            drop(existing);
+            self.remove_name(place, false)?;
+            let deposit = Deposit { kind: Kind::Regular(source, size_bytes), kept, ..deposit };
+            return self.deposit(place, deposit).map(Some);
+        }
+        let existing = match status.file_type {
+            FileType::SymbolicLink => self.find(&place.path, true)?,
+            _ => existing,
+        };
+        if self.status(&existing)?.file_type != FileType::Regular {
+            return wrong("no regular file: remove it first");
+        }
+        contents::replace(self.filesystem(), &place.directory, &existing, &mut source, size_bytes)
+            .and_then(|()| self.keep(&existing, &kept))
+            .map_err(|failure| failure.about_path(&place.path))?;
+        Ok(Some(existing))
+    }
+
+    fn deposit_regular(&self, place: &Place, mut deposit: Deposit<'_>) -> Result<InodeHandle, Failure> {
+        let filesystem = self.filesystem();
+        let new = deposit.new_file(NewKind::Regular, self.umask);
+        // Before the contents, which may be long.
+        if self.at(place)?.is_some() {
+            return Err(place.failure(OperationError::Exists));
+        }
+        let created = filesystem.create_temporary(&place.directory, &new, true);
+        let handle = created.map_err(|error| place.failure(error))?;
+        if let Kind::Regular(source, size_bytes) = &mut deposit.kind {
+            contents::fill(filesystem, &handle, source, *size_bytes)
+                .map_err(|failure| failure.about_path(&place.path))?;
+        }
+        self.keep(&handle, &deposit.kept).map_err(|failure| failure.about_path(&place.path))?;
+        filesystem.link(&handle, &place.directory, &place.name).map_err(|error| place.failure(error))?;
+        Ok(handle)
+    }
+
+    /// Gives a file what it is to keep from where it comes.
+    ///
+    /// # Errors
+    /// No space; an attribute that cannot be; damage; the device.
+    pub fn keep(&self, handle: &InodeHandle, kept: &Kept) -> Result<(), Failure> {
+        if *kept == Kept::default() {
+            return Ok(());
+        }
+        let filesystem = self.filesystem();
+        let file_type = self.status(handle)?.file_type;
+        let is_symlink = file_type == FileType::SymbolicLink;
+        if kept.attributes.is_some() && !is_symlink {
+            // Those that the directory has handed down.
+            for kind in [AclKind::Access, AclKind::Default] {
+                if filesystem.get_acl(handle, kind)?.is_some() {
+                    filesystem.set_acl(handle, kind, None, true).map_err(explained)?;
+                }
+            }
+        }
+        let changes = AttributeChanges {
+            permissions: kept.permissions.filter(|_| !is_symlink),
+            uid: kept.owner.uid,
+            gid: kept.owner.gid,
+            access_time: kept.access,
+            modification_time: kept.modification,
+            ..AttributeChanges::default()
+        };
+        if changes != AttributeChanges::default() {
+            filesystem.set_attributes(handle, &changes).map_err(explained)?;
+        }
+        for (name, value) in kept.attributes.iter().flatten() {
+            filesystem.set_xattr(handle, name, value, SetMode::Upsert).map_err(|error| {
+                explained(error).about(format!("attribute {}", crate::text::escaped(name)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets a place lead to what is in another, and takes the name away there; what was in the place goes.
+    ///
+    /// # Errors
+    /// As for renaming.
+    pub fn rename_over(&self, from: &Place, to: &Place) -> Result<(), Failure> {
+        let options = RenameOptions::default();
+        self.filesystem()
+            .rename(&from.directory, &from.name, &to.directory, &to.name, &options)
+            .map_err(|error| to.failure(error))
+    }
+
+    /// A place beside another that leads to nothing yet.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn unused_place(&self, beside: &Place) -> Result<Place, Failure> {
+        for number in 0_u32.. {
+            let name = format!(".uxfs-{number:08x}");
+            let place = Place { name: name.into_bytes(), ..beside.clone() };
+            if self.at(&place)?.is_none() {
+                return Ok(place);
+            }
+        }
+        Err(beside.failure(OperationError::Exists))
+    }
+}
+
+/// What a file of the image has, for a copy: its lists, and all other attributes where `all` says so.
+///
+/// # Errors
+/// Damage; the device.
+pub fn kept_of_image(session: &Session, handle: &InodeHandle, all: bool) -> Result<Kept, Failure> {
+    let filesystem = session.filesystem();
+    let status = session.status(handle)?;
+    let mut attributes = Vec::new();
+    let view = uxfs_core::attribute::xattr::XattrView::Copy;
+    for name in filesystem.list_xattrs(handle, view, usize::MAX)? {
+        if all || matches!(name.as_slice(), ACL_ACCESS | ACL_DEFAULT) {
+            let value = filesystem.get_xattr(handle, &name)?;
+            attributes.push((name, value));
+        }
+    }
+    Ok(Kept {
+        permissions: Some(status.mode & 0o7777),
+        owner: Owner { uid: Some(status.uid), gid: Some(status.gid) },
+        access: Some(status.access_time),
+        modification: Some(status.modification_time),
+        attributes: Some(attributes),
+    })
+}
+
+/// What a file of the host has.
+pub fn kept_of_host(metadata: &uxfs_source::entry::Metadata) -> Kept {
+    let time = |time: uxfs_source::entry::Timestamp| Timestamp {
+        seconds: time.seconds,
+        nanoseconds: time.nanoseconds,
+    };
+    let attributes = metadata.attributes.iter();
+    Kept {
+        permissions: Some(metadata.mode & 0o7777),
+        owner: Owner { uid: Some(metadata.user), gid: Some(metadata.group) },
+        access: Some(time(metadata.times.access)),
+        modification: Some(time(metadata.times.modification)),
+        attributes: Some(
+            attributes.map(|attribute| (attribute.name.to_vec(), attribute.value.to_vec())).collect(),
+        ),
+    }
+}

@@ -1,0 +1,31 @@
+//! Changing files in an image, for the commands that do and for the shell.
+//!
+//! ```text
+//! EditArguments ──▶ the image, locked; its log replayed ──▶ Session: a mount with its journal
+//!                                                              │
+//!                  commands: paths ──▶ handles ──▶ operations ─┘──▶ close: all is durable, the log is clean
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`session`] | an image that is open for changes, and where paths begin |
+//! | [`loop_device`] | loop devices that write to an image |
+//! | [`report`] | what is told of single files; what went wrong with some while others went well |
+//! | [`deposit`] | putting one file into a directory of the image, whatever it comes from |
+//! | [`contents`] | bytes of a file into the image, holes left out, the old ones lost only when the new ones are there |
+//! | [`clear`] | removing a tree |
+//! | [`walk`] | each file of a tree, once, without recursion |
+//! | [`mode`] | permissions as chmod takes them |
+//! | [`people`] | users and groups by name |
+//! | [`time`] | times as touch takes them |
+
+pub mod clear;
+pub mod contents;
+pub mod deposit;
+pub mod loop_device;
+pub mod mode;
+pub mod people;
+pub mod report;
+pub mod session;
+pub mod time;
+pub mod walk;

@@ -1,0 +1,147 @@
+//! Users and groups by name: as the image itself knows them, or else the host.
+
+use std::{collections::HashMap, fs};
+
+use uxfs_core::{file_data::reader::FilePiece, filesystem::FileSystem};
+
+/// Longest list that is read.
+const LIST_BYTES_MAX: u64 = 16 << 20;
+
+/// Who has which number.
+#[derive(Debug, Default)]
+pub struct People {
+    users: HashMap<Vec<u8>, (u32, u32)>,
+    groups: HashMap<Vec<u8>, u32>,
+}
+
+/// Owner and group that are asked for; what is `None` stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Owner {
+    /// User.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+}
+
+impl People {
+    /// Reads `/etc/passwd` and `/etc/group` of an image, and those of the host for names that it does not have.
+    pub fn of_image(filesystem: &FileSystem) -> Self {
+        let mut people = Self::default();
+        for is_host in [true, false] {
+            let list = |path: &str| {
+                if is_host { fs::read(path).ok() } else { read(filesystem, path.as_bytes()) }
+                    .unwrap_or_default()
+            };
+            for line in list("/etc/passwd").split(|byte| *byte == b'\n').rev() {
+                let mut fields = line.split(|byte| *byte == b':');
+                let (name, uid, gid) = (fields.next(), fields.nth(1), fields.next());
+                if let (Some(name), Some(uid), Some(gid)) = (name, number(uid), number(gid)) {
+                    people.users.insert(name.to_vec(), (uid, gid));
+                }
+            }
+            for line in list("/etc/group").split(|byte| *byte == b'\n').rev() {
+                let mut fields = line.split(|byte| *byte == b':');
+                let (name, gid) = (fields.next(), fields.nth(1));
+                if let (Some(name), Some(gid)) = (name, number(gid)) {
+                    people.groups.insert(name.to_vec(), gid);
+                }
+            }
+        }
+        people
+    }
+
+    /// What `USER`, `USER:GROUP`, `USER:` (with the user's own group) or `:GROUP` means. Numbers that are no names are
+    /// numbers.
+    ///
+    /// # Errors
+    /// Nobody has that name.
+    pub fn owner(&self, text: &[u8]) -> Result<Owner, String> {
+        let (user, group) = match text.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&text[..colon], Some(&text[colon + 1..])),
+            None => (text, None),
+        };
+        let (uid, own_group) = match user {
+            b"" => (None, None),
+            name => {
+                let (uid, gid) = self.user(name)?;
+                (Some(uid), gid)
+            }
+        };
+        let gid = match group {
+            None => None,
+            Some(b"") if user.is_empty() => None,
+            Some(b"") => Some(own_group.ok_or("a number has no group of its own: say USER:GROUP")?),
+            Some(name) => Some(self.group(name)?),
+        };
+        Ok(Owner { uid, gid })
+    }
+
+    fn user(&self, name: &[u8]) -> Result<(u32, Option<u32>), String> {
+        if let Some((uid, gid)) = self.users.get(name) {
+            return Ok((*uid, Some(*gid)));
+        }
+        let uid = plain_number(name).ok_or_else(|| unknown("user", name))?;
+        Ok((uid, None))
+    }
+
+    fn group(&self, name: &[u8]) -> Result<u32, String> {
+        let known = self.groups.get(name).copied();
+        known.or_else(|| plain_number(name)).ok_or_else(|| unknown("group", name))
+    }
+}
+
+fn unknown(what: &str, name: &[u8]) -> String {
+    let name = crate::text::escaped(name);
+    format!("no {what} `{name}` in the image's /etc or in the host's; numbers always go")
+}
+
+fn number(field: Option<&[u8]>) -> Option<u32> {
+    std::str::from_utf8(field?).ok()?.parse().ok()
+}
+
+/// A number, with a plus in front where somebody may have it as a name.
+fn plain_number(text: &[u8]) -> Option<u32> {
+    let number = number(Some(text.strip_prefix(b"+").unwrap_or(text)))?;
+    // Linux means "leave it" by this.
+    (number != u32::MAX).then_some(number)
+}
+
+fn read(filesystem: &FileSystem, path: &[u8]) -> Option<Vec<u8>> {
+    let inode = filesystem.resolve(path, true).ok()?;
+    if inode.size_bytes > LIST_BYTES_MAX {
+        return None;
+    }
+    let mut reader = filesystem.file_reader(&inode).ok()?;
+    let mut list = Vec::new();
+    while let Some(piece) = reader.next_piece().ok()? {
+        match piece {
+            FilePiece::Data { bytes, .. } => list.extend_from_slice(bytes),
+            FilePiece::Hole { length_bytes, .. } => {
+                list.resize(list.len().checked_add(usize::try_from(length_bytes).ok()?)?, 0);
+            }
+        }
+    }
+    Some(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_by_name_and_number() {
+        let mut people = People::default();
+        people.users.insert(b"ann".to_vec(), (1000, 100));
+        people.groups.insert(b"staff".to_vec(), 50);
+        let owner = |text: &str| people.owner(text.as_bytes()).map(|owner| (owner.uid, owner.gid));
+        assert_eq!(owner("ann"), Ok((Some(1000), None)));
+        assert_eq!(owner("ann:"), Ok((Some(1000), Some(100))));
+        assert_eq!(owner("ann:staff"), Ok((Some(1000), Some(50))));
+        assert_eq!(owner(":7"), Ok((None, Some(7))));
+        assert_eq!(owner("+8:9"), Ok((Some(8), Some(9))));
+        assert_eq!(owner(":"), Ok((None, None)));
+        assert!(owner("nobody-here").is_err());
+        assert!(owner("8:").is_err());
+        assert!(owner("4294967295").is_err());
+    }
+}

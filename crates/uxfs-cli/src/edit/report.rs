@@ -1,0 +1,122 @@
+//! What a command tells of single files.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+
+use crate::{
+    failure::{Complaints, Exit, Failure},
+    output::{JsonName, Output},
+    text::escaped,
+};
+
+/// Tells what is done, and keeps in mind what was not.
+#[derive(Debug)]
+pub struct Report {
+    /// A line for each file.
+    pub is_verbose: bool,
+    json: bool,
+    output: Output,
+    complaints: Complaints,
+    /// Standard output is gone: nobody listens, and the work goes on.
+    broken: Option<io::Error>,
+}
+
+impl Report {
+    /// With JSON each thing that is done is told; else where somebody asked for it.
+    pub fn new(json: bool) -> Self {
+        Self {
+            is_verbose: false,
+            json,
+            output: Output::new(),
+            complaints: Complaints::default(),
+            broken: None,
+        }
+    }
+
+    /// Something was done to the file at `path`.
+    pub fn done(&mut self, action: &'static str, path: &[u8]) {
+        self.done_with(action, path, None);
+    }
+
+    /// As [`done`](Self::done), with another path that has a part in it.
+    pub fn done_with(&mut self, action: &'static str, path: &[u8], other: Option<(&'static str, &[u8])>) {
+        if !self.json && !self.is_verbose {
+            return;
+        }
+        let written = if self.json { self.json(action, path, other) } else { self.text(action, path, other) };
+        if let Err(error) = written
+            && self.broken.is_none()
+        {
+            self.broken = Some(error);
+        }
+    }
+
+    fn text(
+        &mut self,
+        action: &'static str,
+        path: &[u8],
+        other: Option<(&'static str, &[u8])>,
+    ) -> io::Result<()> {
+        write!(self.output, "{action} ")?;
+        self.output.name(path)?;
+        if let Some((word, other)) = other {
+            write!(self.output, " {word} ")?;
+            self.output.name(other)?;
+        }
+        self.output.write_all(b"\n")
+    }
+
+    fn json(
+        &mut self,
+        action: &'static str,
+        path: &[u8],
+        other: Option<(&'static str, &[u8])>,
+    ) -> io::Result<()> {
+        let mut document = json!({"action": action});
+        let mut add = |key: &str, path: &[u8]| {
+            let name = JsonName::new(path);
+            document[key] = name.text().into();
+            if let Some(hex) = name.hex() {
+                document[format!("{key}_hex")] = hex.into();
+            }
+        };
+        add("path", path);
+        if let Some((_, other)) = other {
+            add("other_path", other);
+        }
+        self.output.json(&document)
+    }
+
+    /// Something went wrong with one file, and others can go on.
+    pub fn complain(&mut self, failure: &Failure) {
+        self.complaints.tell(failure);
+    }
+
+    /// As [`complain`](Self::complain), where it did.
+    pub fn check<T>(&mut self, result: Result<T, Failure>) -> Option<T> {
+        result.inspect_err(|failure| self.complain(failure)).ok()
+    }
+
+    /// Ends the output; the next command begins anew. Gives the exit code.
+    ///
+    /// # Errors
+    /// Standard output could not be written.
+    pub fn finish(&mut self) -> Result<Exit, Failure> {
+        self.is_verbose = false;
+        let complaints = std::mem::take(&mut self.complaints);
+        let flushed = self.output.flush();
+        match self.broken.take() {
+            Some(error) => Err(error.into()),
+            None => {
+                flushed?;
+                Ok(complaints.exit())
+            }
+        }
+    }
+}
+
+/// A path as messages show it.
+pub fn shown(path: &[u8]) -> String {
+    if path.is_empty() { "\"\"".to_owned() } else { escaped(path) }
+}

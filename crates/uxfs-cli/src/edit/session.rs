@@ -1,0 +1,391 @@
+//! An image that is open for changes.
+
+use std::{fs::File, path::PathBuf, sync::Arc};
+
+use uxfs_block::{cache::pressure::PressureWatch, device::BlockDevice, engine::OpenOptions};
+use uxfs_core::{
+    error::{Error, OperationError},
+    filesystem::FileSystem,
+    inode::{FileType, Inode, table::InodeHandle},
+    mount::{LogOptions, MountOptions},
+    operations::live::Status,
+    recovery,
+};
+use uxfs_source::directory::FileIdentity;
+
+use crate::{
+    compressed,
+    edit::{loop_device, people::People, report::Report, report::shown},
+    failure::{About, Failure},
+    image::{EngineArgument, no_file_system},
+    text::parse_size,
+};
+
+/// The image that a command changes, and the options that all of them have.
+#[derive(Debug, Clone, clap::Args)]
+pub struct EditArguments {
+    /// Image file or block device
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// Where the file system begins in IMAGE, in bytes or with K, M, G, T (a partition)
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_size, help_heading = "Input and output")]
+    pub offset: u64,
+    /// Memory for cached metadata, in bytes or with K, M, G [default: 256M, or less where memory is scarce]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, help_heading = "Input and output")]
+    pub cache_size: Option<u64>,
+    /// How requests reach the system
+    #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
+    pub engine: EngineArgument,
+}
+
+/// An image that is open for changes, by us alone.
+#[derive(Debug)]
+pub struct Session {
+    // Dropped first: it works on the file system's cache.
+    _watch: Option<PressureWatch>,
+    filesystem: Arc<FileSystem>,
+    directory: Directory,
+    /// What is told.
+    pub report: Report,
+    /// Permissions that new files do not get.
+    pub umask: u16,
+    /// Commands are read from standard input, so that contents cannot be.
+    pub is_input_taken: bool,
+    people: Option<People>,
+    image: PathBuf,
+}
+
+/// Where relative paths begin.
+#[derive(Debug, Clone)]
+struct Directory {
+    handle: InodeHandle,
+    path: Vec<u8>,
+}
+
+/// A name in a directory, which may lead to something or not.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The directory.
+    pub directory: InodeHandle,
+    /// The name: `.` where the path has none.
+    pub name: Vec<u8>,
+    /// Slashes follow the name: it must be a directory.
+    pub is_directory_wanted: bool,
+    /// The whole path, for messages.
+    pub path: Vec<u8>,
+}
+
+impl EditArguments {
+    /// Opens the image for changes, alone. Where its log is dirty, it is replayed first.
+    ///
+    /// # Errors
+    /// It is in use, or no image that can be changed.
+    pub fn open(&self, json: bool) -> Result<Session, Failure> {
+        self.try_open(json).about(self.image.display())
+    }
+
+    fn try_open(&self, json: bool) -> Result<Session, Failure> {
+        let filesystem = self.mount()?;
+        let root = filesystem.open_root()?;
+        Ok(Session {
+            // Without the watch the cache merely keeps to its budget.
+            _watch: filesystem.watch_memory_pressure().ok(),
+            filesystem,
+            image: self.image.clone(),
+            directory: Directory { handle: root, path: b"/".to_vec() },
+            report: Report::new(json),
+            umask: umask(),
+            people: None,
+            is_input_taken: false,
+        })
+    }
+
+    fn mount(&self) -> Result<Arc<FileSystem>, Failure> {
+        let device = self.device()?;
+        let options = MountOptions {
+            cache_budget_bytes: self.cache_size,
+            log: LogOptions { has_background: true, ..LogOptions::default() },
+            ..MountOptions::default()
+        };
+        let mount = || FileSystem::mount_logged(Arc::clone(&device), &options);
+        match mount() {
+            Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
+            mounted => return mounted.map_err(no_file_system),
+        }
+        if let Some(recovered) = recovery::recover(&device, &options, &mut ())? {
+            recovered.write()?;
+        }
+        Ok(mount()?)
+    }
+
+    /// Opens the image for changes: nobody else may change it meanwhile. Readers are not kept away.
+    ///
+    /// # Errors
+    /// It cannot be opened; it is mounted; a loop device or another command changes it.
+    pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        if compressed::is_packed(&self.image).unwrap_or(false) {
+            return Err(Failure::failed("a compressed image cannot be changed (unpack it with zstd -d)"));
+        }
+        let options = OpenOptions {
+            engine: self.engine.into(),
+            start_bytes: self.offset,
+            writable: true,
+            exclusive: true,
+            ..OpenOptions::default()
+        };
+        let device = uxfs_block::engine::open(&self.image, &options).map_err(Error::from)?;
+        match loop_device::writing_to(&self.image) {
+            Some(device) => Err(Failure::failed(format!(
+                "it is attached to {0} for writing (losetup -d {0} detaches it)",
+                device.display()
+            ))),
+            None => Ok(device),
+        }
+    }
+}
+
+/// The umask of this process; asking for it means setting it.
+fn umask() -> u16 {
+    let mask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(mask);
+    u16::try_from(mask.bits()).unwrap_or(0o022)
+}
+
+impl Session {
+    /// The file system.
+    pub fn filesystem(&self) -> &FileSystem {
+        &self.filesystem
+    }
+
+    /// The path of the directory where relative paths begin.
+    pub fn directory(&self) -> &[u8] {
+        &self.directory.path
+    }
+
+    /// Lets relative paths begin elsewhere.
+    ///
+    /// # Errors
+    /// No such directory.
+    pub fn change_directory(&mut self, path: &[u8]) -> Result<(), Failure> {
+        let handle = self.find(path, true)?;
+        if self.status(&handle)?.file_type != FileType::Directory {
+            return Err(Failure::from(Error::from(OperationError::NotADirectory)).about(shown(path)));
+        }
+        let path = self.path_of(&handle, path)?;
+        self.directory = Directory { handle, path };
+        Ok(())
+    }
+
+    /// The path of a directory without symbolic links, going up from it.
+    fn path_of(&self, directory: &InodeHandle, path: &[u8]) -> Result<Vec<u8>, Failure> {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let mut at = directory.clone();
+        let root = self.filesystem.geometry().root_inode;
+        while at.number() != root {
+            // A damaged image may lead in a circle.
+            if names.len() > 4096 {
+                return Err(Failure::failed("too deep").about(shown(path)));
+            }
+            let above = self.filesystem.find(&at, b"..").about(shown(path))?;
+            let mut name = None;
+            self.filesystem
+                .read_entries(&above, 0, |entry| {
+                    if entry.inode == at.number() && !matches!(entry.name, b"." | b"..") {
+                        name = Some(entry.name.to_vec());
+                        return std::ops::ControlFlow::Break(());
+                    }
+                    std::ops::ControlFlow::Continue(())
+                })
+                .about(shown(path))?;
+            let name = name.ok_or_else(|| Failure::from(Error::from(OperationError::NotFound)));
+            names.push(name.about(shown(path))?);
+            at = above;
+        }
+        let mut whole = Vec::new();
+        for name in names.iter().rev() {
+            whole.push(b'/');
+            whole.extend_from_slice(name);
+        }
+        Ok(if whole.is_empty() { b"/".to_vec() } else { whole })
+    }
+
+    /// Opens what is at `path`. The last symbolic link is followed only if `follow` says so.
+    ///
+    /// # Errors
+    /// There is nothing; damage; the device.
+    pub fn find(&self, path: &[u8], follow: bool) -> Result<InodeHandle, Failure> {
+        self.look(path, follow).map_err(|error| explained(error).about(shown(path)))
+    }
+
+    /// As [`find`](Self::find), with `None` where there is nothing.
+    ///
+    /// # Errors
+    /// Damage; the device; what is above cannot be gone through.
+    pub fn find_if_there(&self, path: &[u8], follow: bool) -> Result<Option<InodeHandle>, Failure> {
+        match self.look(path, follow) {
+            Ok(handle) => Ok(Some(handle)),
+            Err(Error::Operation(OperationError::NotFound)) => Ok(None),
+            Err(error) => Err(explained(error).about(shown(path))),
+        }
+    }
+
+    fn look(&self, path: &[u8], follow: bool) -> Result<InodeHandle, Error> {
+        if path.is_empty() {
+            return Err(OperationError::NotFound.into());
+        }
+        self.look_from(&self.directory.handle, path, follow)
+    }
+
+    fn look_from(&self, start: &InodeHandle, path: &[u8], follow: bool) -> Result<InodeHandle, Error> {
+        // While nobody changes an inode, its cluster says what its handle says.
+        let start: Arc<Inode> = self.filesystem.inode(start.number())?;
+        let inode = self.filesystem.resolve_from(&start, path, follow)?;
+        self.filesystem.open(inode.number)
+    }
+
+    /// The directory of the last name of a path, and that name.
+    ///
+    /// # Errors
+    /// The directory is not there.
+    pub fn place(&self, path: &[u8]) -> Result<Place, Failure> {
+        self.place_from(&self.directory.handle, path)
+    }
+
+    /// As [`place`](Self::place) for a path that begins at a directory.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn place_from(&self, start: &InodeHandle, path: &[u8]) -> Result<Place, Failure> {
+        let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        let (stem, slashes) = path.split_at(end);
+        let begin = stem.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        let (above, name) = stem.split_at(begin);
+        if path.is_empty() {
+            return Err(explained(OperationError::NotFound.into()).about(shown(path)));
+        }
+        let (above, name) = match (above, name) {
+            // "/"
+            (_, b"") => (&b"/"[..], &b"."[..]),
+            (b"", name) => (&b"."[..], name),
+            other => other,
+        };
+        let directory =
+            self.look_from(start, above, true).map_err(|error| explained(error).about(shown(path)))?;
+        Ok(Place {
+            directory,
+            name: name.to_vec(),
+            is_directory_wanted: !slashes.is_empty(),
+            path: path.to_vec(),
+        })
+    }
+
+    /// What a place leads to, if anything; a symbolic link itself.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn at(&self, place: &Place) -> Result<Option<InodeHandle>, Failure> {
+        match self.filesystem.find(&place.directory, &place.name) {
+            Ok(handle) => Ok(Some(handle)),
+            Err(Error::Operation(OperationError::NotFound)) => Ok(None),
+            Err(error) => Err(explained(error).about(shown(&place.path))),
+        }
+    }
+
+    /// What `stat` tells.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn status(&self, handle: &InodeHandle) -> Result<Status, Failure> {
+        Ok(self.filesystem.stat(handle)?)
+    }
+
+    /// Whether there is a directory at `path`, or a symbolic link to one.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn directory_at(&self, path: &[u8]) -> Result<Option<InodeHandle>, Failure> {
+        match self.look(path, true) {
+            Ok(handle) if self.status(&handle)?.file_type == FileType::Directory => Ok(Some(handle)),
+            Ok(_) => Ok(None),
+            Err(Error::Operation(OperationError::NotFound | OperationError::NotADirectory)) => Ok(None),
+            Err(error) => Err(explained(error).about(shown(path))),
+        }
+    }
+
+    /// Users and groups by name: those of the image, or else of the host.
+    pub fn people(&mut self) -> &People {
+        if self.people.is_none() {
+            self.people = Some(People::of_image(&self.filesystem));
+        }
+        self.people.get_or_insert_default()
+    }
+
+    /// Forgets what was read of users and groups: files have changed.
+    pub fn forget_people(&mut self) {
+        self.people = None;
+    }
+
+    /// Which file of the host the image is: it is not put into itself.
+    pub fn image_identity(&self) -> Option<FileIdentity> {
+        FileIdentity::of(File::open(&self.image).ok()?).ok()
+    }
+
+    /// Makes everything durable that has been done so far.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    pub fn sync(&self) -> Result<(), Failure> {
+        Ok(self.filesystem.force()?)
+    }
+
+    /// Brings everything home and closes the log in good order: all is durable.
+    ///
+    /// # Errors
+    /// The device failed, now or before; the log then holds what was durable.
+    pub fn close(self) -> Result<(), Failure> {
+        let Self { filesystem, directory, .. } = self;
+        drop(directory);
+        Ok(filesystem.close()?)
+    }
+}
+
+impl Place {
+    /// A name in a directory that was found by going through a tree.
+    pub fn below(directory: &InodeHandle, name: &[u8], path: Vec<u8>) -> Self {
+        Self { directory: directory.clone(), name: name.to_vec(), is_directory_wanted: false, path }
+    }
+
+    /// The same place, in messages, with this failure.
+    pub fn failure(&self, error: impl Into<Error>) -> Failure {
+        explained(error.into()).about(shown(&self.path))
+    }
+}
+
+/// An error with what can be done about it, where that is not plain.
+pub fn explained(error: Error) -> Failure {
+    let remedy = match &error {
+        Error::Operation(OperationError::NoSpace) => "remove something, or make the image larger",
+        Error::Operation(OperationError::NotPermitted) => {
+            "flags say that it must stay as it is (immutable, append-only); `uxfs stat` shows them"
+        }
+        Error::Operation(OperationError::CrossesProjects) => "copy it instead",
+        Error::Journal(_) => {
+            "what was done before is in the log; the next command that opens the image replays it"
+        }
+        _ => return error.into(),
+    };
+    Failure::from(error).with_remedy(remedy)
+}
+
+/// The path of something in a directory.
+pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if directory.ends_with(b"/") { b"" } else { b"/" };
+    [directory, slash, name].concat()
+}
+
+/// The last name of a path; empty where it has none.
+pub fn last_name(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let stem = path.get(..end).unwrap_or_default();
+    stem.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}

@@ -1,0 +1,136 @@
+//! Trees of the image, file by file, without recursion: images come from strangers.
+
+use std::{collections::VecDeque, ops::ControlFlow};
+
+use uxfs_core::{
+    directory::DirectoryEntry,
+    filesystem::FileSystem,
+    inode::{FileType, set::InodeSet, table::InodeHandle},
+};
+
+use crate::{
+    edit::session::{Session, explained, join},
+    failure::Failure,
+    listing::PATH_BYTES_MAX,
+};
+
+/// Names that are read at once.
+const BATCH_NAMES: usize = 1024;
+
+/// One directory, name by name, while what its names lead to changes.
+#[derive(Debug)]
+pub struct Level {
+    /// The directory.
+    pub directory: InodeHandle,
+    /// Its path.
+    pub path: Vec<u8>,
+    names: VecDeque<Vec<u8>>,
+    cookie: u64,
+    is_over: bool,
+}
+
+impl Level {
+    /// Begins with its first name.
+    pub fn new(directory: InodeHandle, path: Vec<u8>) -> Self {
+        Self { directory, path, names: VecDeque::new(), cookie: 0, is_over: false }
+    }
+
+    /// The next name, without `.` and `..`.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn next(&mut self, filesystem: &FileSystem) -> Result<Option<Vec<u8>>, Failure> {
+        while self.names.is_empty() && !self.is_over {
+            self.is_over = true;
+            let begin = self.cookie;
+            let (names, cookie, is_over) = (&mut self.names, &mut self.cookie, &mut self.is_over);
+            let take = |entry: DirectoryEntry<'_>| {
+                *cookie = entry.next_cookie;
+                if !matches!(entry.name, b"." | b"..") {
+                    names.push_back(entry.name.to_vec());
+                }
+                if names.len() < BATCH_NAMES {
+                    return ControlFlow::Continue(());
+                }
+                *is_over = false;
+                ControlFlow::Break(())
+            };
+            filesystem
+                .read_entries(&self.directory, begin, take)
+                .map_err(|error| explained(error).about_path(&self.path))?;
+        }
+        Ok(self.names.pop_front())
+    }
+}
+
+/// What a walk meets.
+#[derive(Debug)]
+pub struct Met {
+    /// The file.
+    pub handle: InodeHandle,
+    /// What it is.
+    pub file_type: FileType,
+    /// Its path.
+    pub path: Vec<u8>,
+}
+
+impl Session {
+    /// Calls `visit` for `start` and everything below, directories before what they hold. What it complains of is told,
+    /// and the rest goes on.
+    ///
+    /// # Errors
+    /// None that concerns single files.
+    pub fn walk(
+        &mut self,
+        start: Met,
+        mut visit: impl FnMut(&mut Self, &Met) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut seen = InodeSet::default();
+        let mut levels = Vec::new();
+        let mut next = Some(start);
+        loop {
+            if let Some(met) = next.take() {
+                let done = visit(self, &met);
+                self.report.check(done);
+                if met.file_type == FileType::Directory {
+                    self.enter(&mut levels, &mut seen, met);
+                }
+            }
+            let Some(level) = levels.last_mut() else { return Ok(()) };
+            match level.next(self.filesystem()) {
+                Ok(Some(name)) => {
+                    let found = self.meet(level, &name);
+                    next = self.report.check(found);
+                }
+                Ok(None) => drop(levels.pop()),
+                Err(failure) => {
+                    self.report.complain(&failure);
+                    levels.pop();
+                }
+            }
+        }
+    }
+
+    /// What a name of a level leads to.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn meet(&self, level: &Level, name: &[u8]) -> Result<Met, Failure> {
+        let path = join(&level.path, name);
+        let handle = self.filesystem().find(&level.directory, name);
+        let handle = handle.map_err(|error| explained(error).about_path(&path))?;
+        let file_type = self.status(&handle)?.file_type;
+        Ok(Met { handle, file_type, path })
+    }
+
+    /// On a damaged image a directory may hold itself.
+    fn enter(&mut self, levels: &mut Vec<Level>, seen: &mut InodeSet, met: Met) {
+        if !seen.insert(met.handle.number()) {
+            self.report.complain(&Failure::failed("this directory was met before").about_path(&met.path));
+        } else if met.path.len() > PATH_BYTES_MAX {
+            self.report.complain(&Failure::failed("too deep").about_path(&met.path));
+        } else {
+            levels.push(Level::new(met.handle, met.path));
+        }
+    }
+}
