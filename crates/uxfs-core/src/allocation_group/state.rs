@@ -87,9 +87,14 @@ impl GroupState {
             || !self.waiting_owners.is_empty()
     }
 
-    /// How many blocks more than at the last call are kept for the group's trees.
+    /// How many blocks more than at the last call are free for the superblock but not for files: kept for the group's
+    /// trees, or in those that lie in free space. Linux keeps the root of the reverse map, too, which takes none of it.
     pub(crate) fn change_of_hidden_blocks(&mut self) -> i64 {
-        let kept = |headers: &Headers| headers.reservation.left(headers, Purpose::Data);
+        let kept = |headers: &Headers| {
+            let root = u32::from(headers.reservation.reverse_map_blocks > 0);
+            let trees = headers.free_space.btree_blocks.get();
+            headers.reservation.left(headers, Purpose::Data).saturating_add(trees).saturating_add(root)
+        };
         let now = self.headers.as_deref().map_or(0, kept);
         i64::from(now) - i64::from(std::mem::replace(&mut self.hidden_blocks, now))
     }

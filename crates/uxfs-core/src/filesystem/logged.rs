@@ -209,13 +209,15 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Reserves blocks for an operation; freed blocks that wait for their checkpoint are waited for.
+    /// Reserves blocks for an operation, which leaves `kept_blocks` to those that are more important; freed blocks that
+    /// wait for their checkpoint are waited for.
     ///
     /// # Errors
     /// [`OperationError::NoSpace`]; the device failed, now or before.
-    pub(crate) fn reserve_blocks(&self, blocks: u64) -> Result<()> {
+    pub(crate) fn reserve_blocks(&self, blocks: u64, kept_blocks: u64) -> Result<()> {
         let Some(logged) = self.logged() else {
-            if blocks > 0 && self.free_blocks() < blocks {
+            // Images are filled to the last block, and who takes away from a full one may try.
+            if kept_blocks > 0 && blocks > 0 && self.free_blocks() < blocks {
                 return Err(OperationError::NoSpace.into());
             }
             return Ok(());
@@ -226,7 +228,7 @@ impl FileSystem {
         let wanted = i64::try_from(blocks).map_err(|_| OperationError::NoSpace)?;
         for _ in 0..3 {
             let reserved = logged.reserved_blocks.fetch_add(wanted, AcqRel) + wanted;
-            if self.available_blocks() >= reserved {
+            if self.available_blocks().saturating_sub_unsigned(kept_blocks) >= reserved {
                 return Ok(());
             }
             logged.reserved_blocks.fetch_sub(wanted, AcqRel);

@@ -101,6 +101,12 @@ impl FileSystem {
         counter.map_or(self.superblock.inode_count.get(), |count| u64::try_from(count).unwrap_or(0))
     }
 
+    /// Inodes that exist and are not in use, as the superblock's counter has them now.
+    pub fn free_inode_count(&self) -> u64 {
+        let counter = self.writing.as_ref().map(|writing| writing.counters.free_inodes.load(Relaxed));
+        counter.map_or(self.superblock.free_inodes.get(), |count| u64::try_from(count).unwrap_or(0))
+    }
+
     /// Whose turn it is when an allocation may go anywhere.
     pub(crate) fn group_rotor(&self) -> &AtomicU32 {
         static NOBODY_ALLOCATES: AtomicU32 = AtomicU32::new(0);

@@ -140,15 +140,8 @@ impl Transaction<'_> {
     /// Whether inodes may take more of the space than they do: the superblock has a limit in per cent.
     fn may_make_inodes(&self, shape: &ChunkShape) -> bool {
         let file_system = self.file_system();
-        let geometry = file_system.geometry();
-        let percent = u64::from(file_system.superblock().inode_max_percent);
-        let chunk_blocks = u64::from(shape.blocks);
-        // A share of the blocks, in whole chunks.
-        let blocks = u128::from(geometry.data_blocks) * u128::from(percent) / 100;
-        let chunks = u64::try_from(blocks).unwrap_or(u64::MAX) / chunk_blocks.max(1);
-        let most = (chunks * chunk_blocks) << geometry.inodes_per_block_log;
         let count = file_system.inode_count().saturating_add_signed(self.counter_changes().inodes);
-        percent == 0 || count.saturating_add(shape.inodes.into()) <= most
+        file_system.most_inodes().is_none_or(|most| count.saturating_add(shape.inodes.into()) <= most)
     }
 
     /// Makes a chunk of new inodes in a group, or a part of one. `false` where there is no room.

@@ -20,6 +20,7 @@
 //! | [`rename`] | other names, exchanged ones, what is left behind |
 //! | [`set_attributes`] | owner, permissions, times, flags |
 //! | [`xattr`] | extended attributes and access control lists |
+//! | [`statistics`] | how full the file system is |
 //! | [`inactivate`] | freeing files that have neither names nor handles |
 //! | `check` | what is refused |
 //! | [`create`] | new files and further names while an image is filled |
@@ -34,5 +35,6 @@ pub mod remove;
 pub mod rename;
 pub mod resolve;
 pub mod set_attributes;
+pub mod statistics;
 pub mod unlink;
 pub mod xattr;

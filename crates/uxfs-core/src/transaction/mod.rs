@@ -108,7 +108,7 @@ impl<'fs> Transaction<'fs> {
         let mode = file_system.mode().ok_or(OperationError::ReadOnly)?;
         let geometry = file_system.geometry();
         let (blocks, log_bytes) = (operation.blocks(geometry), operation.log_bytes(geometry));
-        file_system.reserve_blocks(blocks)?;
+        file_system.reserve_blocks(blocks, operation.leaves(file_system.kept_blocks()))?;
         let mut transaction = Self::new(file_system, mode, None);
         (transaction.reserved_blocks, transaction.log_bytes) = (blocks, log_bytes);
         if let Some(ticket) = file_system.begin_ticket(log_bytes)? {

@@ -63,6 +63,20 @@ impl Operation {
         }
     }
 
+    /// How many of the blocks that are kept for important operations it leaves: what gives space back may take all, what
+    /// finishes something or needs space only in passing half of them, everything else none. So a full file system can
+    /// always be made emptier.
+    #[doc(alias = "XFS_TRANS_RESERVE")]
+    pub fn leaves(self, kept_blocks: u64) -> u64 {
+        match self {
+            Self::Release | Self::Remove | Self::SetAttributes => 0,
+            Self::Rename | Self::Remap | Self::SetXattr { value_bytes: 0 } => kept_blocks / 2,
+            Self::Create { .. } | Self::Link | Self::SetXattr { .. } | Self::Allocate { .. } => {
+                kept_blocks.max(1)
+            }
+        }
+    }
+
     /// The most that it takes of the log, in one step.
     pub fn log_bytes(self, geometry: &Geometry) -> u64 {
         let blocks = self.blocks(geometry).clamp(16, 64);

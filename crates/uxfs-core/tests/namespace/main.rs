@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod as_linux;
+mod full;
 mod images;
 mod kernel_side;
 mod own_side;
