@@ -64,7 +64,7 @@ pub fn run<B: Backend>(backend: &B, options: &Options) -> Result<Vec<Phase>> {
     worker.fsync_directory(&directory)?;
     let creates = phase(backend, &mut worker, &directory, options, "create", |worker, index| {
         let file = worker.create(&directory, name_of("file", index).as_bytes())?;
-        worker.close(file);
+        worker.close(file)?;
         Ok(())
     })?;
     let renames = phase(backend, &mut worker, &directory, options, "rename", |worker, index| {

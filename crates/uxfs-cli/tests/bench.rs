@@ -93,6 +93,23 @@ fn many_files_in_an_image() {
 }
 
 #[test]
+fn files_with_contents_in_an_image() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let folder = folder();
+    let image = folder.path().join("image");
+    let workload = ["fsmark", "--size", "400M", "-n", "50", "-s", "10000", "-w", "3000", "-S", "6", "-k"];
+    let documents = bench(&workload, &image);
+    let latencies = &documents[0]["iterations"][0]["latencies"];
+    assert_eq!((&latencies["write"]["count"], &latencies["fsync"]["count"]), (&200.into(), &50.into()));
+    verdict::repair_is_silent(&image).unwrap();
+    let mount = LoopMount::new(&image, Access::ReadOnly).unwrap();
+    for entry in std::fs::read_dir(mount.path()).unwrap() {
+        assert_eq!(std::fs::read(entry.unwrap().path()).unwrap(), vec![0; 10_000]);
+    }
+    mount.unmount().unwrap();
+}
+
+#[test]
 fn attributes_and_names_in_an_image() {
     require!(Judge::XfsRepair, Judge::Kernel);
     let folder = folder();

@@ -1,10 +1,11 @@
 //! An image, in process: operations through handles, without a mount.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use uxfs_core::{
     attribute::edit::SetMode,
     error::{Error, OperationError},
+    file::Touch,
     filesystem::FileSystem,
     inode::table::InodeHandle,
     operations::{create::NewKind, new_file::NewFile},
@@ -70,6 +71,13 @@ pub struct Operations<'b> {
     roots: &'b [Vec<u8>],
 }
 
+/// A file, and whether somebody has written to it: what was allocated ahead of him goes when he is done.
+#[derive(Debug)]
+pub struct OpenFile {
+    inode: InodeHandle,
+    is_written: Cell<bool>,
+}
+
 /// As the system calls have it, with nobody's mask.
 const FILE: NewFile<'static> = NewFile::new(NewKind::Regular, 0o666);
 const DIRECTORY: NewFile<'static> = NewFile::new(NewKind::Directory, 0o777);
@@ -89,7 +97,7 @@ impl Operations<'_> {
 
 impl Worker for Operations<'_> {
     type Directory = InodeHandle;
-    type File = InodeHandle;
+    type File = OpenFile;
 
     fn root(&mut self, index: usize) -> Result<InodeHandle> {
         let path = self.roots.get(index % self.roots.len().max(1));
@@ -105,31 +113,38 @@ impl Worker for Operations<'_> {
         self.make(parent, name)
     }
 
-    fn create(&mut self, directory: &InodeHandle, name: &[u8]) -> Result<InodeHandle> {
-        match self.file_system.create(directory, name, &FILE) {
+    fn create(&mut self, directory: &InodeHandle, name: &[u8]) -> Result<OpenFile> {
+        let inode = match self.file_system.create(directory, name, &FILE) {
             Err(error) if is(&error, OperationError::Exists) => {
                 self.file_system.unlink(directory, name)?;
-                Ok(self.file_system.create(directory, name, &FILE)?)
+                self.file_system.create(directory, name, &FILE)?
             }
-            result => Ok(result?),
+            result => result?,
+        };
+        Ok(OpenFile { inode, is_written: Cell::new(false) })
+    }
+
+    fn open(&mut self, directory: &InodeHandle, name: &[u8]) -> Result<OpenFile> {
+        let inode = self.file_system.find(directory, name)?;
+        Ok(OpenFile { inode, is_written: Cell::new(false) })
+    }
+
+    fn close(&mut self, file: OpenFile) -> Result<()> {
+        if file.is_written.get() {
+            self.file_system.release_ahead(&file.inode)?;
         }
+        Ok(())
     }
 
-    fn open(&mut self, directory: &InodeHandle, name: &[u8]) -> Result<InodeHandle> {
-        Ok(self.file_system.find(directory, name)?)
+    fn write(&mut self, file: &OpenFile, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
+        file.is_written.set(true);
+        let touch = Touch::at(self.file_system.now());
+        let written = self.file_system.write(&file.inode, offset_bytes, bytes, touch)?;
+        if written < bytes.len() { Err(Error::from(OperationError::NoSpace).into()) } else { Ok(()) }
     }
 
-    fn close(&mut self, file: InodeHandle) {
-        drop(file);
-    }
-
-    fn write(&mut self, file: &InodeHandle, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
-        let _ = (file, offset_bytes, bytes);
-        Err(BenchError::Options("in process, files have no contents: -s 0".to_owned()))
-    }
-
-    fn fsync(&mut self, _: &InodeHandle) -> Result<()> {
-        Ok(self.file_system.force()?)
+    fn fsync(&mut self, file: &OpenFile) -> Result<()> {
+        Ok(self.file_system.sync_file(&file.inode)?)
     }
 
     fn fsync_directory(&mut self, _: &InodeHandle) -> Result<()> {
@@ -158,12 +173,12 @@ impl Worker for Operations<'_> {
         }
     }
 
-    fn setxattr(&mut self, file: &InodeHandle, name: &[u8], value: &[u8]) -> Result<()> {
-        Ok(self.file_system.set_xattr(file, name, value, SetMode::Upsert)?)
+    fn setxattr(&mut self, file: &OpenFile, name: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.file_system.set_xattr(&file.inode, name, value, SetMode::Upsert)?)
     }
 
-    fn getxattr(&mut self, file: &InodeHandle, name: &[u8], value: &mut [u8]) -> Result<usize> {
-        let found = self.file_system.get_xattr(file, name)?;
+    fn getxattr(&mut self, file: &OpenFile, name: &[u8], value: &mut [u8]) -> Result<usize> {
+        let found = self.file_system.get_xattr(&file.inode, name)?;
         let length = found.len().min(value.len());
         if let (Some(target), Some(source)) = (value.get_mut(..length), found.get(..length)) {
             target.copy_from_slice(source);
@@ -171,7 +186,7 @@ impl Worker for Operations<'_> {
         Ok(found.len())
     }
 
-    fn removexattr(&mut self, file: &InodeHandle, name: &[u8]) -> Result<()> {
-        Ok(self.file_system.remove_xattr(file, name)?)
+    fn removexattr(&mut self, file: &OpenFile, name: &[u8]) -> Result<()> {
+        Ok(self.file_system.remove_xattr(&file.inode, name)?)
     }
 }

@@ -111,7 +111,10 @@ pub trait Worker {
     fn open(&mut self, directory: &Self::Directory, name: &[u8]) -> Result<Self::File>;
 
     /// Lets go of a file.
-    fn close(&mut self, file: Self::File);
+    ///
+    /// # Errors
+    /// See [`root`](Self::root).
+    fn close(&mut self, file: Self::File) -> Result<()>;
 
     /// Puts bytes into a file.
     ///

@@ -96,8 +96,9 @@ impl Worker for SystemCalls<'_> {
         openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed("open"))
     }
 
-    fn close(&mut self, file: OwnedFd) {
+    fn close(&mut self, file: OwnedFd) -> Result<()> {
         drop(file);
+        Ok(())
     }
 
     fn write(&mut self, file: &OwnedFd, offset_bytes: u64, bytes: &[u8]) -> Result<()> {

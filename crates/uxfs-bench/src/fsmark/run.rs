@@ -172,7 +172,7 @@ impl<'w, 'o, W: Worker> Making<'w, 'o, W> {
                 }
                 watch.lap(&mut latencies.fsync);
             }
-            worker.close(file);
+            worker.close(file)?;
             watch.lap(&mut latencies.close);
         }
         Ok(())
@@ -205,7 +205,7 @@ impl<'w, 'o, W: Worker> Making<'w, 'o, W> {
         let mut watch = Stopwatch::start();
         let file = self.worker.open(directory, name)?;
         self.worker.fsync(&file)?;
-        self.worker.close(file);
+        self.worker.close(file)?;
         watch.lap(&mut self.latencies.fsync);
         Ok(())
     }

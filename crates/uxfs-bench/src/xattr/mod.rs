@@ -94,7 +94,7 @@ pub fn run<B: Backend>(backend: &B, options: &Options, mut tell: impl FnMut(&Ste
         running.phase(action, number, &mut tell)?;
     }
     let steps = running.steps;
-    worker.close(file);
+    worker.close(file)?;
     if !options.keep {
         worker.unlink(&root, options.file.as_bytes())?;
     }
