@@ -20,8 +20,8 @@ use crate::{
     error::{Error, OperationError, Result},
     filesystem::FileSystem,
     inode::{
-        FileType,
-        edit::{EditInode, TimeKind},
+        FileType, Fork,
+        edit::{EditFork, EditInode, TimeKind, room::inline_extents_max},
         table::InodeHandle,
     },
     transaction::{Transaction, reservation::Operation},
@@ -46,6 +46,9 @@ enum Meaning<'a> {
 /// Most bytes of names that Linux lists, each with a zero byte.
 #[doc(alias = "XATTR_LIST_MAX")]
 pub const LIST_MAX_BYTES: usize = 65536;
+
+/// Extents by which one removal can lengthen the list: a leaf goes, the nodes above it, a value.
+const EXTENTS_OF_REMOVAL: usize = 7;
 
 impl FileSystem {
     /// The value of an attribute, as `getxattr` gives it to root.
@@ -117,9 +120,12 @@ impl FileSystem {
         let mut inode = file.write();
         check_may_set(&inode, name)?;
         match meaning_of(&inode, name)? {
-            Meaning::Attribute(name) => self.change_attributes(&mut inode, REMOVAL, |transaction, inode| {
-                transaction.remove_attribute(inode, name)
-            }),
+            Meaning::Attribute(name) => {
+                let operation = self.removal_of(&inode);
+                self.change_attributes(&mut inode, operation, |transaction, inode| {
+                    transaction.remove_attribute(inode, name)
+                })
+            }
             Meaning::Acl(kind) => self.set_acl_locked(&mut inode, kind, None, true),
         }
     }
@@ -169,8 +175,10 @@ impl FileSystem {
         if let Some(acl) = acl {
             acl.verify_rules().map_err(OperationError::InvalidAcl)?;
         }
-        let value_bytes = acl.map_or(0, |acl| acl.encode().len());
-        let operation = Operation::SetXattr { value_bytes: u32::try_from(value_bytes).unwrap_or(u32::MAX) };
+        let operation = match acl.map(|acl| u32::try_from(acl.encode().len()).unwrap_or(u32::MAX)) {
+            Some(value_bytes) => Operation::SetXattr { value_bytes },
+            None => self.removal_of(inode),
+        };
         self.change_attributes(inode, operation, |transaction, inode| {
             match kind {
                 AclKind::Access => transaction.set_access_acl(inode, acl)?,
@@ -181,6 +189,15 @@ impl FileSystem {
             }
             Ok(())
         })
+    }
+
+    /// Removing needs blocks only where one is freed in the middle of an extent and the list of extents then does not fit
+    /// the inode: attributes can go from a full file system.
+    fn removal_of(&self, inode: &EditInode) -> Operation {
+        let has_tree = matches!(&inode.attribute, Some(EditFork::Extents(extents)) if extents.root.is_some());
+        let room = inline_extents_max(inode.fork_room_bytes(Fork::Attribute, self.geometry()));
+        let may_come = inode.extents(Fork::Attribute).len().saturating_add(EXTENTS_OF_REMOVAL);
+        if has_tree || may_come > room { Operation::Remove } else { Operation::Release }
     }
 
     /// One transaction. What it refuses it refuses before anything has changed.
@@ -204,9 +221,6 @@ impl FileSystem {
         transaction.commit()
     }
 }
-
-/// Removing can need a block: where one is freed in the middle of an extent.
-const REMOVAL: Operation = Operation::SetXattr { value_bytes: 0 };
 
 impl AclKind {
     /// Of the trusted attribute that holds it.

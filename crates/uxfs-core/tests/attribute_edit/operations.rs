@@ -1,11 +1,16 @@
 //! Attributes through handles: what Linux refuses we refuse with the same error, and threads do not disturb each other.
 
-use std::{collections::BTreeMap, path::Path, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use rustix::{
     fs::{XattrFlags, lgetxattr, lremovexattr, lsetxattr},
     io::Errno,
 };
+use uxfs_block::engine::{OpenOptions, sync::SyncDevice};
 use uxfs_core::{
     attribute::{
         edit::SetMode,
@@ -14,6 +19,7 @@ use uxfs_core::{
     error::{Error, OperationError},
     filesystem::FileSystem,
     inode::{InodeFlags, table::InodeHandle},
+    mount::{LogOptions, MountOptions},
     operations::{
         set_attributes::{AttributeChanges, FlagChanges},
         xattr::{AclKind, LIST_MAX_BYTES},
@@ -288,35 +294,112 @@ fn change_some(
     model
 }
 
+/// How the file system is mounted, and how it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Bulk,
+    Closed,
+    /// All is durable, and nobody closes it: the kernel recovers.
+    CutOff,
+}
+
+fn mount(image: &Image, end: End) -> Arc<FileSystem> {
+    if end == End::Bulk {
+        return Arc::new(image.change());
+    }
+    let options = OpenOptions { writable: true, ..OpenOptions::default() };
+    let device = SyncDevice::open(&image.path, &options).unwrap();
+    let log = LogOptions { has_background: true, ..LogOptions::default() };
+    let options = MountOptions { cache_budget_bytes: Some(64 << 20), log, ..MountOptions::default() };
+    FileSystem::mount_logged(Arc::new(device), &options).unwrap()
+}
+
+fn unmount(file_system: Arc<FileSystem>, image: &Image, end: End) {
+    if end == End::CutOff {
+        file_system.force().unwrap();
+        drop(file_system);
+        LoopMount::new(&image.path, Access::ReadWrite).unwrap().unmount().unwrap();
+    } else {
+        file_system.close().unwrap();
+    }
+}
+
 #[test]
 fn threads_change_the_attributes_of_the_same_files() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    let seed = Seed::from_environment("attributes by threads", 11);
-    let mut image = Image::empty(&[], 400);
-    image.populate(make_files);
-    let file_system = image.change();
-    let names = ["empty", "directory", "link", "fifo"];
-    let files: BTreeMap<&str, InodeHandle> =
-        names.iter().map(|name| (*name, file_system.open(image.files[*name]).unwrap())).collect();
-    let mut whole: Model = names.iter().map(|name| ((*name).to_owned(), BTreeMap::new())).collect();
-    let mut random = seed.random();
-    let starts: Vec<u64> = (0..3).map(|_| random.next_u64()).collect();
-    let models = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for (thread, start) in (0..).zip(&starts) {
-            let (file_system, files, models) = (&file_system, &files, &models);
-            scope.spawn(move || {
-                let model = change_some(file_system, files, thread, &mut Random::new(*start));
-                models.lock().unwrap().push(model);
-            });
+    for end in [End::Bulk, End::Closed, End::CutOff] {
+        let seed = Seed::from_environment("attributes by threads", 11);
+        let mut image = Image::empty(&[], 400);
+        image.populate(make_files);
+        let file_system = mount(&image, end);
+        let names = ["empty", "directory", "link", "fifo"];
+        let files: BTreeMap<&str, InodeHandle> =
+            names.iter().map(|name| (*name, file_system.open(image.files[*name]).unwrap())).collect();
+        let mut whole: Model = names.iter().map(|name| ((*name).to_owned(), BTreeMap::new())).collect();
+        let mut random = seed.random();
+        let starts: Vec<u64> = (0..3).map(|_| random.next_u64()).collect();
+        let models = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for (thread, start) in (0..).zip(&starts) {
+                let (file_system, files, models) = (&file_system, &files, &models);
+                scope.spawn(move || {
+                    let model = change_some(file_system, files, thread, &mut Random::new(*start));
+                    models.lock().unwrap().push(model);
+                });
+            }
+        });
+        for model in models.into_inner().unwrap() {
+            for (file, attributes) in model {
+                whole.get_mut(&file).unwrap().extend(attributes);
+            }
         }
-    });
-    for model in models.into_inner().unwrap() {
-        for (file, attributes) in model {
-            whole.get_mut(&file).unwrap().extend(attributes);
-        }
+        drop(files);
+        unmount(file_system, &image, end);
+        image.judge(&whole);
     }
-    drop(files);
-    file_system.close().unwrap();
-    image.judge(&whole);
+}
+
+#[test]
+fn a_full_file_system_refuses_whole_attributes_and_lets_them_go() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    for end in [End::Closed, End::CutOff] {
+        let mut image = Image::empty(&["--unsupported"], 48);
+        image.populate(make_files);
+        let file_system = mount(&image, end);
+        let file = file_system.open(image.files["empty"]).unwrap();
+        let mut model = BTreeMap::new();
+        let mut refused = 0;
+        for (round, length) in [65536, 20_000, 3000, 700, 40].into_iter().enumerate() {
+            // Enough of the smallest to see that they are refused too, not all that the leaves have room for.
+            for number in 0..1000 {
+                let name = format!("trusted.{round}-{number:04}").into_bytes();
+                match file_system.set_xattr(&file, &name, &vec![round as u8; length], SetMode::Create) {
+                    Ok(()) => {
+                        model.insert(name, vec![round as u8; length]);
+                    }
+                    Err(Error::Operation(OperationError::NoSpace)) => {
+                        assert!(file_system.get_xattr(&file, &name).is_err());
+                        refused += 1;
+                        break;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        assert!(refused >= 3, "{refused}");
+        for (name, value) in &model {
+            assert!(file_system.get_xattr(&file, name).unwrap() == *value);
+        }
+        let names: Vec<Vec<u8>> = model.keys().cloned().collect();
+        for (index, name) in names.iter().enumerate() {
+            if index % 3 != 0 {
+                file_system.remove_xattr(&file, name).unwrap();
+                model.remove(name);
+            }
+        }
+        drop(file);
+        unmount(file_system, &image, end);
+        let model: Model = [("empty".to_owned(), model)].into();
+        image.judge(&model);
+    }
 }
