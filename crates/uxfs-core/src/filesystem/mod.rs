@@ -32,6 +32,7 @@ use crate::{
     error::{Error, Result},
     inode::table::InodeTable,
     mount::MountOptions,
+    transaction::reservation::Needs,
 };
 
 /// Threads that read ahead on a slow device: one waits for a batch while another prepares the next.
@@ -49,6 +50,8 @@ pub struct FileSystem {
     options: MountOptions,
     /// Inodes that are open, and those that were.
     inodes: InodeTable,
+    /// What operations may take.
+    needs: Needs,
     /// Held while a directory gets another parent.
     tree_lock: Mutex<()>,
     /// What changing takes; none for a file system mounted for reading.
@@ -97,6 +100,7 @@ impl FileSystem {
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
         let prefetcher = OnceLock::new();
+        let needs = Needs::new(&geometry);
         let inodes = InodeTable::default();
         Self {
             cache,
@@ -107,6 +111,7 @@ impl FileSystem {
             options,
             inodes,
             tree_lock: Mutex::default(),
+            needs,
             writing: None,
         }
     }
@@ -124,6 +129,11 @@ impl FileSystem {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         self.cache.device()
+    }
+
+    /// What operations may take.
+    pub(crate) fn needs(&self) -> &Needs {
+        &self.needs
     }
 
     /// What keeps directories where they are. It comes before the locks of inodes.

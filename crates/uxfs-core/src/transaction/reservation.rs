@@ -4,7 +4,15 @@
 //! the most that its kind of operation can take of the two things that run out: free blocks, and room in the log. Each
 //! variant names the objects that it may change; what a transaction really used is compared with that.
 
-use uxfs_format::geometry::Geometry;
+use uxfs_format::{
+    btree::{
+        BtreeKind,
+        extent_map::ExtentMap,
+        inode_index::InodeIndex,
+        levels::{self, ForkRoom},
+    },
+    geometry::Geometry,
+};
 
 /// A kind of operation.
 #[doc(alias = "xfs_trans_res")]
@@ -39,27 +47,89 @@ pub enum Operation {
     Remap,
 }
 
+/// What the parts of operations may take, in blocks. It follows from the geometry alone.
+#[doc(alias = "xfs_trans_resv")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// A name that comes into a directory.
+    name: u64,
+    /// An attribute that comes into an inode, without the blocks of its value.
+    attribute: u64,
+    /// A chunk of inodes.
+    inodes: u64,
+    /// One extent that comes into an extent map, or one that is split there.
+    extent: u64,
+    /// Bytes of a value that one block holds.
+    value_bytes_per_block: u64,
+}
+
+/// Levels that a tree of names has at most.
+#[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
+const NAME_TREE_LEVELS: u64 = 5;
+/// Bytes of each of the three spaces of a directory: entries, index, free index.
+#[doc(alias = "XFS_DIR2_SPACE_SIZE")]
+const DIRECTORY_SPACE_BYTES: u64 = 1 << 35;
+
+impl Needs {
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let block_bytes = geometry.block_size_bytes;
+        let per_leaf = u64::from(ExtentMap::min_entries(block_bytes, 0)).max(1);
+        // Extents that come to one place of a map split its leaf as often as they fill half of one, and each time every
+        // node above; the root goes into a block once.
+        let splits = |extents: u64, levels: u64| extents.div_ceil(per_leaf) * levels;
+        let levels = |extents| u64::from(levels::for_records::<ExtentMap>(geometry, extents));
+        let directory_levels = levels(3 * (DIRECTORY_SPACE_BYTES >> geometry.block_log));
+        let directory_block = u64::from(geometry.blocks_per_directory_block());
+        // The tree of names splits on every level, entry and free index get a block each. All may be in pieces, and lie
+        // in three places of the map.
+        let name_map = splits(NAME_TREE_LEVELS * directory_block, directory_levels)
+            + 2 * splits(directory_block, directory_levels)
+            + 1;
+        let name = (NAME_TREE_LEVELS + 2) * directory_block + name_map;
+        // A leaf is split into three, every node above into two; what is in the way moves out of the inode: the names
+        // of a directory, a target, the root of a btree.
+        let attribute_levels = levels(1 << 32);
+        let moved = directory_block.max(2) + 1;
+        let attribute = NAME_TREE_LEVELS + 1 + splits(NAME_TREE_LEVELS + 1, attribute_levels) + 1 + moved;
+        let index_levels = u64::from(InodeIndex::max_levels(geometry));
+        Self {
+            name,
+            attribute,
+            // The chunk, and splits of both trees that know it.
+            inodes: u64::from(geometry.blocks_per_inode_chunk()) + 2 * index_levels,
+            // The map of a file of any size.
+            extent: u64::from(levels::of_extent_map(geometry, ForkRoom::Data)),
+            value_bytes_per_block: u64::from(block_bytes).saturating_sub(VALUE_HEADER_BYTES).max(1),
+        }
+    }
+
+    fn value(&self, bytes: u32) -> u64 {
+        u64::from(bytes).div_ceil(self.value_bytes_per_block)
+    }
+}
+
+/// Header of each block of a long target or of a large value.
+const VALUE_HEADER_BYTES: u64 = 56;
+
 impl Operation {
     /// The most free blocks that it can take.
-    pub fn blocks(self, geometry: &Geometry) -> u64 {
-        // A name can split every level of the tree of names and make a block of data and one of the free index; each of
-        // these blocks may need a new block in every level of the extent map. Inode chunks are counted as they come.
-        let extent_map = 8;
-        let directory = (1 << geometry.directory_block_log) * (7 + extent_map);
-        let attribute = 6 + extent_map;
-        let chunk_blocks = u64::from(64 / geometry.inodes_per_block().max(1)).max(1);
-        let value =
-            |bytes: u32| u64::from(bytes).div_ceil(u64::from(geometry.block_size_bytes).saturating_sub(56));
+    pub(crate) fn blocks(self, needs: &Needs) -> u64 {
+        let Needs { name, attribute, inodes, extent, .. } = *needs;
         match self {
             Self::Release | Self::SetAttributes => 0,
-            Self::Create { target_bytes } => chunk_blocks + 6 + directory + attribute + value(target_bytes),
-            Self::Link => directory + attribute,
-            // Freeing a block in the middle of an extent may split the extent map.
-            Self::Remove => extent_map,
-            Self::Rename => 2 * directory + 3 * attribute,
-            Self::SetXattr { value_bytes } => attribute + value(value_bytes) + extent_map,
-            Self::Allocate { blocks } => blocks + 2 * extent_map,
-            Self::Remap => 2 * extent_map,
+            // Inodes, the name, the parent pointer; a target, or the lists and labels that the file begins with.
+            Self::Create { target_bytes } => inodes + name + 2 * attribute + needs.value(target_bytes),
+            // The name and the parent pointer.
+            Self::Link => name + attribute,
+            // Freeing a block in the middle of an extent splits it, at each of the three places of a directory's map
+            // and in the attribute fork.
+            Self::Remove => 3 * extent + extent,
+            // A name, one that leads elsewhere and may have to leave the inode for it, "..", what is left behind with
+            // its inode; parent pointers of what moves, of what it is exchanged with, and of what is left behind.
+            Self::Rename => inodes + 2 * name + 3 * attribute,
+            Self::SetXattr { value_bytes } => attribute + needs.value(value_bytes) + extent,
+            Self::Allocate { blocks } => blocks + 2 * extent,
+            Self::Remap => 2 * extent,
         }
     }
 
@@ -78,12 +148,43 @@ impl Operation {
     }
 
     /// The most that it takes of the log, in one step.
-    pub fn log_bytes(self, geometry: &Geometry) -> u64 {
-        let blocks = self.blocks(geometry).clamp(16, 64);
+    pub(crate) fn log_bytes(self, needs: &Needs, geometry: &Geometry) -> u64 {
+        let blocks = self.blocks(needs).clamp(16, 64);
         let value = match self {
             Self::SetXattr { value_bytes } => u64::from(value_bytes),
             _ => 0,
         };
         blocks * u64::from(geometry.block_size_bytes) + 64 * 1024 + value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use uxfs_format::superblock::{Copy, Superblock};
+
+    use super::*;
+
+    /// Of the image whose superblock the format's tests have: blocks of 4 KiB.
+    #[test]
+    fn a_usual_file_system_needs_few_blocks() {
+        let bytes = include_bytes!("../../../uxfs-format/testdata/superblock.bin");
+        let (superblock, sector) = Superblock::parse(bytes).unwrap();
+        superblock.verify(sector, Copy::Primary).unwrap();
+        let needs = Needs::new(&Geometry::new(superblock));
+        // Seven blocks of a directory, and three ways of at most five blocks through its map.
+        assert!((20..=7 + 3 * 5 + 1).contains(&needs.name), "{needs:?}");
+        assert!((6 + 5..=6 + 6 + 1 + 3).contains(&needs.attribute), "{needs:?}");
+        assert_eq!(Operation::Release.blocks(&needs), 0);
+        assert!(Operation::Create { target_bytes: 0 }.blocks(&needs) < 80);
+        assert_eq!(
+            Operation::Create { target_bytes: 4041 }.blocks(&needs),
+            Operation::Create { target_bytes: 0 }.blocks(&needs) + 2
+        );
+        // Unlinking takes what linking leaves.
+        assert_eq!(Operation::Remove.leaves(100), 0);
+        assert_eq!(Operation::Rename.leaves(100), 50);
+        assert_eq!(Operation::Link.leaves(100), 100);
     }
 }

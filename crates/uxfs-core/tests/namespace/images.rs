@@ -39,6 +39,8 @@ impl Volume {
 
     /// Closes it; `xfs_repair`, the kernel and our own reader say that it is sound. Gives how many files there are.
     pub fn judge(self, test: &str) -> usize {
+        let overruns = self.file_system.journal_counters().overruns;
+        assert_eq!(overruns, 0, "transactions took more of the log than they asked for");
         self.file_system.close().unwrap();
         let image = self.device.image();
         let device = Arc::new(ImageDevice::read_only(image.clone()));
