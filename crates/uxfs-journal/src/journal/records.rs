@@ -7,7 +7,10 @@
 //! 3. The record that commits is written after everything that it needs was flushed.
 //! 4. The head never reaches the tail: a write that would is refused before it happens.
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{
+    aligned_buffer::AlignedBuffer,
+    device::{BlockDevice, DeviceError, DeviceOperation},
+};
 use uxfs_format::{
     field_table::OnDisk,
     log::{
@@ -292,10 +295,8 @@ impl<'w> RecordWriter<'w> {
         let to_end = (self.place.blocks.saturating_sub(first)) as usize * BLOCK;
         let (before, wrapped) = self.window.split_at(to_end.min(self.window.len()));
         let byte = |block: u32| (self.place.start.get() + u64::from(block)) * SECTOR_SIZE_BYTES;
-        self.device.write(byte(first), before)?;
-        if !wrapped.is_empty() {
-            self.device.write(byte(0), wrapped)?;
-        }
+        write_aligned(self.device, byte(first), before)?;
+        write_aligned(self.device, byte(0), wrapped)?;
         self.room_blocks -= blocks;
         self.written_bytes += self.window.len() as u64;
         self.window.clear();
@@ -303,6 +304,27 @@ impl<'w> RecordWriter<'w> {
         self.transaction_header = None;
         Ok(())
     }
+}
+
+/// Writes from memory that the device takes: records are built where there is room.
+fn write_aligned(device: &dyn BlockDevice, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    if bytes.as_ptr().addr().is_multiple_of(device.alignment().memory_bytes.max(1) as usize) {
+        return Ok(device.write(offset_bytes, bytes)?);
+    }
+    let aligned = AlignedBuffer::page_aligned(bytes.len()).map(|mut aligned| {
+        aligned.copy_from_slice(bytes);
+        aligned
+    });
+    let aligned = aligned.map_err(|source| DeviceError {
+        operation: DeviceOperation::Write,
+        offset_bytes,
+        length_bytes: bytes.len() as u64,
+        source,
+    })?;
+    Ok(device.write(offset_bytes, &aligned)?)
 }
 
 /// Blocks from the head to the tail, round the ring; all of them where they are equal, since then nothing is live.

@@ -1,6 +1,9 @@
 //! What is written is what the reading half finds.
 
-use uxfs_block::engine::memory::MemoryDevice;
+use uxfs_block::{
+    device::{Alignment, BlockDevice, DeviceError},
+    engine::memory::MemoryDevice,
+};
 use uxfs_format::log::transaction::TransactionHeader as Header;
 
 use super::*;
@@ -154,4 +157,54 @@ fn a_closed_log_is_clean() {
     let (state, _) = read_all(&device);
     assert!(!state.is_dirty());
     assert_eq!(state.head(), Some(end.lsn));
+}
+
+/// Takes what direct I/O takes.
+#[derive(Debug)]
+struct Strict(MemoryDevice);
+
+impl BlockDevice for Strict {
+    fn engine(&self) -> &'static str {
+        "strict"
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn alignment(&self) -> Alignment {
+        Alignment { offset_bytes: 512, memory_bytes: 512 }
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> std::result::Result<(), DeviceError> {
+        self.0.read(offset_bytes, buffer)
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
+        assert!(offset_bytes.is_multiple_of(512) && bytes.as_ptr().addr().is_multiple_of(512));
+        self.0.write(offset_bytes, bytes)
+    }
+
+    fn flush(&self) -> std::result::Result<(), DeviceError> {
+        self.0.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> std::result::Result<(), DeviceError> {
+        self.0.discard(offset_bytes, length_bytes)
+    }
+}
+
+#[test]
+fn direct_io_gets_aligned_memory() {
+    let device = Strict(MemoryDevice::new(vec![0; (BLOCKS as usize + 8) * BLOCK]));
+    let head = LogHead { lsn: Lsn::from_parts(1, 0), previous_block: u32::MAX };
+    for shift in 0..4 {
+        let mut window = Vec::with_capacity(1 << 20);
+        window.resize(shift, 0);
+        let mut writer = RecordWriter::new(&device, place(32 << 10, 512), head, head.lsn, &mut window);
+        writer.begin(77, 0);
+        item(shift as u32, 90_000).iter().for_each(|region| writer.region(region));
+        writer.commit(false).unwrap();
+    }
+    assert_eq!(read_all(&device.0).1.items.len(), 1);
 }
