@@ -1,11 +1,10 @@
-//! From a logged inode to the one on disk, and back.
+//! From a logged inode to the one on disk.
 //!
 //! The log keeps the core in the byte order of the machine and the root of an extent map in the form that blocks of such
 //! trees have; a disk keeps the core big-endian and the root short. Forks with contents or extent records are the same in
 //! both.
 
 use zerocopy::{
-    FromZeros, IntoBytes,
     big_endian::{U16 as BigU16, U32 as BigU32, U64 as BigU64},
     little_endian::{U16, U32, U64},
 };
@@ -17,7 +16,7 @@ use crate::{
     field_table::OnDisk,
     geometry::INODE_CORE_SIZE_BYTES,
     inode::{
-        Fork, ForkFormat, InodeCore, InodeFlags2,
+        InodeCore, InodeFlags2,
         core::{CHECKSUM_OFFSET_BYTES, MAGIC},
         timestamp::DiskTimestamp,
     },
@@ -85,61 +84,12 @@ impl LoggedInodeCore {
             uuid: self.uuid,
         };
     }
-
-    /// As the log keeps a core.
-    #[doc(alias = "xfs_inode_to_log_dinode")]
-    pub fn of_disk(core: &InodeCore) -> Self {
-        let is_big = core.flags2().contains(InodeFlags2::BIG_TIME);
-        let time = |time: DiskTimestamp| logged_time(time, is_big);
-        let narrow = |value: BigU16| U16::new(value.get());
-        let word = |value: BigU32| U32::new(value.get());
-        let long = |value: BigU64| U64::new(value.get());
-        let mut logged = Self::new_zeroed();
-        logged.magic = narrow(core.magic);
-        logged.mode = narrow(core.mode);
-        logged.version = core.version;
-        logged.data_format = core.format;
-        logged.metadata_type = narrow(core.metadata_type);
-        logged.user_id = word(core.uid);
-        logged.group_id = word(core.gid);
-        logged.link_count = word(core.link_count);
-        logged.project_id_low = narrow(core.project_id_low);
-        logged.project_id_high = narrow(core.project_id_high);
-        logged.large_data_extents = long(core.large_extent_count);
-        logged.access_time = time(core.access_time);
-        logged.modification_time = time(core.modification_time);
-        logged.change_time = time(core.change_time);
-        logged.size_bytes = long(core.size_bytes);
-        logged.blocks = long(core.blocks);
-        logged.extent_size_blocks = word(core.extent_size_blocks);
-        logged.data_extents = word(core.extent_count);
-        logged.attribute_extents = narrow(core.attribute_extent_count);
-        logged.fork_offset = core.fork_offset;
-        logged.attribute_format = core.attribute_format;
-        logged.dmapi_mask = word(core.dmapi_event_mask);
-        logged.dmapi_state = narrow(core.dmapi_state);
-        logged.flags = narrow(core.flags);
-        logged.generation = word(core.generation);
-        logged.next_unlinked = word(core.next_unlinked);
-        logged.change_count = long(core.change_count);
-        logged.flags2 = long(core.flags2);
-        logged.cow_extent_size_blocks = word(core.cow_extent_size_blocks);
-        logged.creation_time = time(core.creation_time);
-        logged.inode = long(core.number);
-        logged.uuid = core.uuid;
-        logged
-    }
 }
 
 /// Without the inode's "big time" flag a time is two numbers of 32 bits, each in the byte order of its place.
 fn disk_time(time: U64, is_big: bool) -> DiskTimestamp {
     let raw = if is_big { time.get() } else { time.get().rotate_left(32) };
     DiskTimestamp(BigU64::new(raw))
-}
-
-fn logged_time(time: DiskTimestamp, is_big: bool) -> U64 {
-    let raw = time.0.get();
-    U64::new(if is_big { raw } else { raw.rotate_left(32) })
 }
 
 impl InodeItem<'_> {
@@ -227,58 +177,6 @@ pub fn short_root(long: &[u8], room: &mut [u8]) -> Option<()> {
     let pointers_at = SHORT_HEADER_BYTES.checked_add(to.checked_mul(KEY_BYTES)?)?;
     room.get_mut(pointers_at..)?.get_mut(..bytes)?.copy_from_slice(pointers);
     Some(())
-}
-
-/// From the short form of a root, the bytes of a whole fork, to the long one. `None` where it is no root.
-#[doc(alias = "xfs_bmdr_to_bmbt")]
-pub fn long_root(fork: &[u8]) -> Option<Vec<u8>> {
-    let root = ExtentMapRoot::parse(fork).ok()?;
-    let mut long = vec![0; LONG_HEADER_BYTES];
-    let magic = crate::btree::extent_map::MAGIC.to_be_bytes();
-    long.get_mut(..4)?.copy_from_slice(&magic);
-    let count = u16::try_from(root.keys().len()).ok()?;
-    long.get_mut(4..6)?.copy_from_slice(&root.level().to_be_bytes());
-    long.get_mut(6..8)?.copy_from_slice(&count.to_be_bytes());
-    // No siblings: all ones. The rest of the header means nothing inside an inode.
-    long.get_mut(8..24)?.fill(0xff);
-    long.extend_from_slice(root.keys().as_bytes());
-    long.extend_from_slice(root.pointers().as_bytes());
-    Some(long)
-}
-
-/// What a fork of an inode on disk is in the log: which field says so, and its region without padding. `None` for forks
-/// without contents.
-pub fn logged_fork(core: &InodeCore, fork: Fork, bytes: &[u8]) -> Option<(InodeItemFields, Vec<u8>)> {
-    use InodeItemFields as Fields;
-    let is_data = fork == Fork::Data;
-    let (format, is_large) = (
-        if is_data { core.format } else { core.attribute_format },
-        core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS),
-    );
-    let pick = |data: Fields, attribute: Fields| if is_data { data } else { attribute };
-    if format == ForkFormat::Local.code() {
-        let length = match fork {
-            Fork::Data => usize::try_from(core.size_bytes.get()).ok()?,
-            // A list of attributes begins with its length.
-            Fork::Attribute => usize::from(u16::from_be_bytes(*bytes.first_chunk()?)),
-        };
-        let contents = bytes.get(..length).filter(|contents| !contents.is_empty())?;
-        return Some((pick(Fields::DATA_LOCAL, Fields::ATTRIBUTE_LOCAL), contents.to_vec()));
-    }
-    if format == ForkFormat::Extents.code() {
-        let count = match (fork, is_large) {
-            (Fork::Data, true) => core.large_extent_count.get(),
-            (Fork::Attribute, false) => core.attribute_extent_count.get().into(),
-            (Fork::Data, false) | (Fork::Attribute, true) => core.extent_count.get().into(),
-        };
-        let length = usize::try_from(count.checked_mul(16)?).ok()?;
-        let records = bytes.get(..length).filter(|records| !records.is_empty())?;
-        return Some((pick(Fields::DATA_EXTENTS, Fields::ATTRIBUTE_EXTENTS), records.to_vec()));
-    }
-    if format == ForkFormat::Btree.code() {
-        return Some((pick(Fields::DATA_BTREE_ROOT, Fields::ATTRIBUTE_BTREE_ROOT), long_root(bytes)?));
-    }
-    None
 }
 
 #[cfg(test)]

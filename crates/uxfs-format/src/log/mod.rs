@@ -14,7 +14,7 @@
 //! | [`intent`] | what intents and their ends have in common |
 //! | [`buffer_item`] | changed 128-byte chunks of a buffer |
 //! | [`inode_item`] | changed inode: core in host byte order, and forks |
-//! | [`inode_change`] | from a logged inode to the one on disk, and back |
+//! | [`inode_change`] | from a logged inode to the one on disk |
 //! | [`inode_create_item`] | a newly initialised inode chunk |
 //! | [`quota_item`] | changed quota record; end of quota |
 //! | [`free_extent`] | EFI, EFD |

@@ -306,16 +306,14 @@ impl Replayer<'_> {
         };
         let disk = Lsn::new(quota::QuotaRecord::prefix_of(record).map_or(0, |record| record.lsn.get()));
         let is_torn = checksum::check(record, quota::CHECKSUM_OFFSET_BYTES).is_err();
-        if is_a_number(disk) && disk >= lsn && !held.is_changed && !is_torn {
+        if is_a_number(disk) && disk >= lsn && !is_torn {
             return Ok(ItemOutcome::NewerOnDisk);
         }
         let logged = item.record.get(..LOGGED_QUOTA_BYTES).unwrap_or_default();
         if let Some(target) = record.get_mut(..LOGGED_QUOTA_BYTES) {
             target.copy_from_slice(logged);
         }
-        if let Some(record) = quota::QuotaRecord::prefix_of_mut(record) {
-            record.lsn.set(lsn.get());
-        }
+        // Its number stays, as in Linux: another item of this number may follow.
         checksum::seal(record, quota::CHECKSUM_OFFSET_BYTES);
         held.is_changed = true;
         held.treatment = Treatment::Verify(Structure::QuotaBlock);
