@@ -134,6 +134,6 @@ impl FileEdit<'_> {
         }
         let flags = self.inode.core.flags2() - InodeFlags2::REFLINK;
         self.inode.core.flags2 = U64::new(flags.bits());
-        Ok(())
+        self.touch(Touch::NOTHING)
     }
 }

@@ -7,7 +7,7 @@
 use uxfs_format::{
     btree::extent_map::Extent,
     features::Incompatible,
-    inode::{Fork, InodeFlags2},
+    inode::Fork,
     log::{
         exchange::{ExchangeFlags, ExchangeIntent},
         item::ItemType,
@@ -15,12 +15,13 @@ use uxfs_format::{
     units::FileBlock,
 };
 use uxfs_journal::journal::IntentId;
-use zerocopy::{IntoBytes, big_endian::U64};
+use zerocopy::IntoBytes;
 
 use super::{
     FileEdit, STEP_EXTENTS, Touch,
     pieces::{Piece, PieceState, first_piece},
     require_regular,
+    share::say_sharing,
 };
 use crate::{
     error::{OperationError, Result},
@@ -59,6 +60,8 @@ pub struct ExchangeRange {
 struct Plan {
     starts: [FileBlock; 2],
     length_blocks: u64,
+    /// Those before the end of either file.
+    common_blocks: u64,
     sizes: Option<[u64; 2]>,
 }
 
@@ -84,7 +87,7 @@ impl FileSystem {
         range: &ExchangeRange,
         touch: Touch,
     ) -> Result<()> {
-        let Some(plan) = self.plan_exchange(first, second, range)? else { return Ok(()) };
+        let Some(mut plan) = self.plan_exchange(first, second, range)? else { return Ok(()) };
         let counts = [(&*first, 0), (&*second, 1)].map(|(inode, side)| {
             let (start, end) = (plan.at(side, 0), plan.at(side, plan.length_blocks));
             list::overlapping(inode.data.extents(), start, end).len()
@@ -96,11 +99,16 @@ impl FileSystem {
         if range.dry_run {
             return self.begin_exchange(first, second, growth)?.commit();
         }
+        let mut tx = self.begin_exchange(first, second, growth)?;
         if first.may_share_extents() || second.may_share_extents() {
             [&mut *first, &mut *second].into_iter().for_each(say_sharing);
         }
-        let mut tx = self.begin_exchange(first, second, growth)?;
         let (mut done, mut changed, mut promise) = (0, 0, None);
+        if !is_atomic {
+            tx.exchange_ends_first(first, second, &mut plan, range.only_written)?;
+            // At the first turn there is something to promise, and nothing before it.
+            changed = STEP_EXTENTS;
+        }
         while done < plan.length_blocks {
             if !is_atomic && changed >= STEP_EXTENTS / 2 {
                 let next = tx.promise_exchange(first, second, &plan, (done, range.only_written));
@@ -184,13 +192,10 @@ impl FileSystem {
         Ok(Some(Plan {
             starts: [file.block_of(range.first_bytes), file.block_of(range.second_bytes)],
             length_blocks: file.block_behind(length_bytes).get(),
+            common_blocks: file.block_behind(length_bytes.min(left_bytes[0]).min(left_bytes[1])).get(),
             sizes: range.to_end.then_some(new_sizes),
         }))
     }
-}
-
-fn say_sharing(inode: &mut EditInode) {
-    inode.core.flags2 = U64::new((inode.core.flags2() | InodeFlags2::REFLINK).bits());
 }
 
 fn end_exchange(
@@ -207,6 +212,41 @@ fn end_exchange(
 }
 
 impl Transaction<'_> {
+    /// Sees to the ends of files of different sizes, in an exchange that will go on in further steps. What lies behind the
+    /// end of one of them changes places at once, with the sizes, if it is little; then all that is left is within both,
+    /// and whoever recovers it need not know of sizes.
+    ///
+    /// Else a file that becomes larger is so from now on, and the log says what the sizes become. Linux (6.18) would free,
+    /// when it goes on after a crash, what it finds behind the end that a file had then; and it takes the sizes from the
+    /// files instead of the log, so that the other one stays too large, with zeros at its end.
+    fn exchange_ends_first(
+        &mut self,
+        first: &mut EditInode,
+        second: &mut EditInode,
+        plan: &mut Plan,
+        only_written: bool,
+    ) -> Result<()> {
+        let Some(sizes) = plan.sizes else { return Ok(()) };
+        let common = plan.common_blocks;
+        let extents_behind = [(&*first, 0), (&*second, 1)].map(|(inode, side)| {
+            let (start, end) = (plan.at(side, common), plan.at(side, plan.length_blocks));
+            list::overlapping(inode.data.extents(), start, end).len()
+        });
+        let is_little = extents_behind.iter().sum::<usize>() <= STEP_EXTENTS;
+        if is_little {
+            let mut done = common;
+            while done < plan.length_blocks {
+                done += self.exchange_piece(first, second, plan, done, only_written)?.0.max(1);
+            }
+            (plan.length_blocks, plan.sizes) = (common, None);
+        }
+        for (inode, size_bytes) in [first, second].into_iter().zip(sizes) {
+            let least = if is_little { 0 } else { inode.size_bytes() };
+            inode.set_size_bytes(size_bytes.max(least));
+        }
+        Ok(())
+    }
+
     /// Says in the log what is left of an exchange behind the first `done` blocks. Nothing where there is no log.
     fn promise_exchange(
         &mut self,

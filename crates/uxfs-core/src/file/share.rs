@@ -8,7 +8,7 @@ use uxfs_format::{
     log::reference_count::ReferenceCountOperation,
     units::FileBlock,
 };
-use zerocopy::big_endian::{U32, U64};
+use zerocopy::big_endian::U64;
 
 use super::{
     ATOMIC_EXTENTS, FileEdit, STEP_EXTENTS, Touch, is_refusal,
@@ -148,20 +148,26 @@ impl FileEdit<'_> {
     fn begin_sharing(&mut self, source: Option<&mut EditInode>, is_whole: bool) -> Result<()> {
         let has_hint =
             |inode: &EditInode| inode.core.flags2().contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
-        if let Some(source) = source {
-            if is_whole && has_hint(source) && !has_hint(self.inode) {
-                let flags = self.inode.core.flags2() | InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE;
-                self.inode.core.flags2 = U64::new(flags.bits());
-                self.inode.core.cow_extent_size_blocks = U32::new(source.core.cow_extent_size_blocks.get());
-            }
-            if set_sharing(source) {
-                let mut tx = self.begin_remap(0)?;
-                tx.store_inode(source)?;
-                tx.commit()?;
-            }
+        let is_said =
+            self.inode.may_share_extents() && source.as_deref().is_none_or(EditInode::may_share_extents);
+        let takes_hint = source
+            .as_deref()
+            .filter(|source| is_whole && has_hint(source) && !has_hint(self.inode))
+            .map(|source| source.core.cow_extent_size_blocks);
+        if is_said && takes_hint.is_none() {
+            return Ok(());
         }
-        set_sharing(self.inode);
-        Ok(())
+        let mut tx = self.begin_remap(0)?;
+        if let Some(hint) = takes_hint {
+            let flags = self.inode.core.flags2() | InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE;
+            self.inode.core.flags2 = U64::new(flags.bits());
+            self.inode.core.cow_extent_size_blocks = hint;
+        }
+        for inode in source.into_iter().chain([&mut *self.inode]) {
+            say_sharing(inode);
+            tx.store_inode(inode)?;
+        }
+        tx.commit()
     }
 
     /// Gives how many blocks have been cloned.
@@ -242,11 +248,9 @@ impl FileEdit<'_> {
     }
 }
 
-/// Gives whether the file did not say so before.
-fn set_sharing(inode: &mut EditInode) -> bool {
-    let flags = inode.core.flags2();
-    inode.core.flags2 = U64::new((flags | InodeFlags2::REFLINK).bits());
-    !flags.contains(InodeFlags2::REFLINK)
+/// The file may share blocks from now on.
+pub(super) fn say_sharing(inode: &mut EditInode) {
+    inode.core.flags2 = U64::new((inode.core.flags2() | InodeFlags2::REFLINK).bits());
 }
 
 impl Transaction<'_> {

@@ -20,9 +20,11 @@ use uxfs_testkit::{
         states::{Plan, promises, visit},
         tree::Tree,
     },
-    image::{TestImage, file, mount_options},
+    image::{TestImage, file, memory_folder, mount_options},
     judges::{Judge, judged},
+    mount::{Access, LoopMount},
     require,
+    verdict::repair_is_silent,
 };
 
 use super::{model::Model, random::World};
@@ -88,9 +90,28 @@ fn must_be_of(found: &[u8], history: &[Vec<Model>], index: usize, block: usize, 
     }
 }
 
+/// Linux recovers the same, and `xfs_repair` has nothing to say afterwards.
+fn linux_must_recover(image: &Image, expected: &[Vec<u8>], what: &str) {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let path = folder.path().join("image");
+    image.save(&path).unwrap();
+    let mount = LoopMount::new(&path, Access::ReadWrite).unwrap();
+    for (index, expected) in expected.iter().enumerate() {
+        let found = std::fs::read(mount.join(format!("file-{index}"))).unwrap();
+        let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+        let sizes = (found.len(), expected.len());
+        assert!(
+            wrong.is_none() && sizes.0 == sizes.1,
+            "{what}: Linux finds something else in file {index}: at {wrong:?}, sizes {sizes:?}"
+        );
+    }
+    mount.unmount().unwrap();
+    repair_is_silent(&path).unwrap_or_else(|error| panic!("{what}: {error:#}"));
+}
+
 #[test]
 fn no_crash_shows_what_nobody_wrote() {
-    require!(Judge::Mkfs);
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
     const FILES: usize = 3;
     const KINDS: &[(&str, &[&str])] = &[
         ("default", &["-d", "agcount=2"]),
@@ -101,7 +122,7 @@ fn no_crash_shows_what_nobody_wrote() {
     for (name, options) in KINDS {
         let image = TestImage::new(&format!("crash, {name}"), 48, options, FILES);
         let base = image_with_canaries(&image);
-        let mut states = 0;
+        let (mut states, mut of_linux) = (0, 0);
         for seed in 0..seeds {
             let device = Arc::new(RecordingDevice::new(base.clone()));
             let log = LogOptions { is_immediate: seed % 2 == 1, ..LogOptions::default() };
@@ -131,7 +152,11 @@ fn no_crash_shows_what_nobody_wrote() {
             let _ = visit(&events, &plan, &mut |state| {
                 let promise = promises[state.events];
                 let what = format!("{name}, seed {seed}, state {} ({:?})", state.number, state.kind);
-                let found = recovered(state.image, FILES, state.number % 8 == 0, &what);
+                let found = recovered(state.image.clone(), FILES, state.number % 8 == 0, &what);
+                if state.number % 61 == 7 {
+                    linux_must_recover(&state.image, &found, &what);
+                    of_linux += 1;
+                }
                 for (index, bytes) in found.iter().enumerate() {
                     assert!(!bytes.contains(&CANARY), "{what}: old contents in file {index}");
                     let range = promise.fewest..=promise.most.min(history.len() - 1);
@@ -142,13 +167,13 @@ fn no_crash_shows_what_nobody_wrote() {
             });
         }
         assert!(states > 100, "{name}: otherwise this tests less than it says: {states}");
-        judged("recovery", &format!("{name}: {states} crash states"));
+        judged("recovery", &format!("{name}: {states} crash states, {of_linux} of them by Linux, too"));
     }
 }
 
 #[test]
 fn a_large_exchange_is_done_or_not_begun() {
-    require!(Judge::Mkfs);
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
     let image = TestImage::new("exchange, crashed", 64, &[], 2);
     let device = Arc::new(RecordingDevice::new(Image::load(&image.path).unwrap()));
     let log = LogOptions { is_immediate: true, ..LogOptions::default() };
@@ -181,7 +206,10 @@ fn a_large_exchange_is_done_or_not_begun() {
     (plan.subsets, plan.torn) = (1, 0);
     let _ = visit(&history, &plan, &mut |state| {
         let what = format!("state {} ({:?})", state.number, state.kind);
-        let found = recovered(state.image, 2, state.number % 8 == 0, &what);
+        let found = recovered(state.image.clone(), 2, state.number % 8 == 0, &what);
+        if state.number % 11 == 5 {
+            linux_must_recover(&state.image, &found, &what);
+        }
         let is = |order: [usize; 2]| (0..2).all(|index| found[index] == models[order[index]].bytes);
         assert!(is([0, 1]) || is([1, 0]), "{what}");
         *(if is([1, 0]) { &mut done } else { &mut undone }) += 1;

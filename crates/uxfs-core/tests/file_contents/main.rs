@@ -3,6 +3,7 @@
 
 mod crash;
 mod full;
+mod limits;
 mod logged;
 mod many;
 mod model;
