@@ -128,7 +128,7 @@ fn devices_may_want_whole_sectors() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     let image = TestImage::new("alignment", 64, &[], 3);
     let device = Arc::new(Strict(ImageDevice::new(Image::load(&image.path).unwrap())));
-    let file_system = FileSystem::mount_bulk(device.clone(), &mount_options(16 << 20)).unwrap();
+    let file_system = FileSystem::mount_logged(device.clone(), &mount_options(16 << 20)).unwrap();
     let mut world = World::new(&file_system, vec![Model::default(); 3], 100, 4711);
     for _ in 0..600 {
         world.step();
