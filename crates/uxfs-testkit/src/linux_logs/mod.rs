@@ -18,6 +18,10 @@ mod work;
 use std::{
     fs::{self, File},
     path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -155,10 +159,12 @@ fn make(image: &Path, options: &str, random: &mut Random) -> Result<()> {
 fn leave_log(image: &Path, random: &mut Random) -> Result<()> {
     let options = ["", "logbsize=32k", "logbsize=256k"][random.below(3) as usize];
     let mount = LoopMount::with_options(image, Access::ReadWrite, options)?;
+    let is_gone = Arc::<AtomicBool>::default();
     let threads: Vec<_> = (0..2)
         .map(|thread| {
             let (root, seed) = (mount.join(format!("t{thread}")), random.next_u64());
-            thread::spawn(move || work::operate(&root, seed))
+            let is_gone = Arc::clone(&is_gone);
+            thread::spawn(move || work::operate(&root, seed, &is_gone))
         })
         .collect();
     let (root, seed) = (mount.path().to_path_buf(), random.next_u64());
@@ -166,6 +172,7 @@ fn leave_log(image: &Path, random: &mut Random) -> Result<()> {
     thread::sleep(Duration::from_millis(30 + random.below(400)));
     let command = if random.below(2) == 0 { "shutdown" } else { "shutdown -f" };
     let output = Judge::XfsIo.command().args(["-x", "-c", command]).arg(mount.path()).output()?;
+    is_gone.store(true, Ordering::Relaxed);
     ensure!(output.status.success(), "xfs_io: {}", String::from_utf8_lossy(&output.stderr));
     for thread in threads {
         // Files that are open without names stay so until here.

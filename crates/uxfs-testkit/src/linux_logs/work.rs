@@ -5,6 +5,7 @@ use std::{
     io::{self, Seek, SeekFrom, Write},
     os::{fd::AsFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use rustix::fs::{
@@ -28,14 +29,15 @@ fn is_over(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// Changes things below `root` until the file system is gone; gives the files that are still open.
-pub fn operate(root: &Path, seed: u64) -> Vec<File> {
+/// Changes things below `root` until the file system is gone, or `is_gone` says so: what is not there fails without asking the
+/// file system. Gives the files that are still open.
+pub fn operate(root: &Path, seed: u64, is_gone: &AtomicBool) -> Vec<File> {
     let mut worker = Worker { root: root.to_path_buf(), random: Random::new(seed), open: Vec::new() };
     let _ = fs::create_dir_all(root);
     for directory in 0..DIRECTORIES {
         let _ = fs::create_dir_all(root.join(format!("d{directory}")));
     }
-    while !worker.step().is_err_and(|error| is_over(&error)) {}
+    while !is_gone.load(Relaxed) && !worker.step().is_err_and(|error| is_over(&error)) {}
     worker.open
 }
 
