@@ -20,7 +20,7 @@ use uxfs_core::{
     operations::create::{FileAttributes, NewKind},
     transaction::Transaction,
 };
-use uxfs_format::units::FileBlock;
+use uxfs_format::{btree::extent_map::MAX_FILE_BLOCKS, units::FileBlock};
 use uxfs_testkit::{
     judges::{self, Judge},
     manifest::Header,
@@ -189,7 +189,10 @@ impl Run<'_> {
             }
             1 => {
                 let size = self.random.below(1 << 20) as u64;
-                transaction.truncate(&mut inode, size).unwrap();
+                let block_bytes = u64::from(self.file_system.geometry().block_size_bytes);
+                let behind = FileBlock::new(size.div_ceil(block_bytes));
+                transaction.unmap_blocks(&mut inode, Fork::Data, behind, MAX_FILE_BLOCKS).unwrap();
+                inode.set_size_bytes(size);
                 self.model.set_size(file, size);
             }
             _ => {

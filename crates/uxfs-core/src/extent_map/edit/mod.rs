@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `list` | what a change comes to, as pure functions |
 //! | [`map`] | allocating and mapping blocks |
-//! | [`unmap`] | taking blocks away, truncating |
+//! | [`unmap`] | taking blocks away |
 //! | [`remap`] | mapping and unmapping blocks that stay in use |
 //! | [`convert`] | written and unwritten |
 //! | [`shift`] | other file blocks for the same blocks on disk |

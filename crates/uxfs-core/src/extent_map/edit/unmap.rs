@@ -2,19 +2,10 @@
 
 use std::ops::Range;
 
-use uxfs_format::{
-    btree::extent_map::{Extent, MAX_FILE_BLOCKS},
-    geometry::Geometry,
-    inode::{FileType, Fork},
-    units::FileBlock,
-};
+use uxfs_format::{btree::extent_map::Extent, inode::Fork, units::FileBlock};
 
-use super::{list, map::Mapping, splice::refuse_realtime};
-use crate::{
-    error::{OperationError, Result},
-    inode::edit::EditInode,
-    transaction::Transaction,
-};
+use super::{list, splice::refuse_realtime};
+use crate::{error::Result, inode::edit::EditInode, transaction::Transaction};
 
 /// Extents that are taken away before the work that follows from it is done: bounds the list of deferred work.
 const STEP_EXTENTS: usize = 1024;
@@ -102,62 +93,5 @@ impl Transaction<'_> {
         } else {
             self.defer_free(extent.start, extent.length_blocks)
         }
-    }
-
-    /// Sets the size of a regular file. What lies behind is taken away, and what comes into the file reads as zeros.
-    ///
-    /// # Errors
-    /// No regular file; larger than files can be; damage; the device.
-    #[doc(alias = "xfs_itruncate_extents")]
-    pub fn truncate(&mut self, inode: &mut EditInode, size_bytes: u64) -> Result<()> {
-        let geometry = self.file_system().geometry();
-        if inode.file_type() != Some(FileType::Regular) {
-            return Err(OperationError::WrongFileType.into());
-        }
-        if size_bytes >= 1 << 63 || size_bytes.div_ceil(geometry.block_size_bytes.into()) > MAX_FILE_BLOCKS {
-            return Err(OperationError::FileTooLarge.into());
-        }
-        let smaller = size_bytes.min(inode.size_bytes());
-        if size_bytes < inode.size_bytes() {
-            let first = FileBlock::new(size_bytes.div_ceil(geometry.block_size_bytes.into()));
-            self.unmap_blocks(inode, Fork::Data, first, MAX_FILE_BLOCKS)?;
-        }
-        if size_bytes != inode.size_bytes() {
-            self.zero_behind(inode, smaller)?;
-        }
-        inode.set_size_bytes(size_bytes);
-        Ok(())
-    }
-
-    /// Makes the rest of the block zero in which a file ends: its bytes must not come to light when the file grows.
-    fn zero_behind(&mut self, inode: &mut EditInode, size_bytes: u64) -> Result<()> {
-        let geometry = self.file_system().geometry();
-        let kept = (size_bytes & u64::from(geometry.block_size_bytes - 1)) as usize;
-        let block = FileBlock::new(size_bytes >> geometry.block_log);
-        let extents = inode.data.extents();
-        let found = extents.get(list::index_at_or_after(extents, block));
-        let part = found.and_then(|extent| list::part_of(extent, block, FileBlock::new(block.get() + 1)));
-        let Some(extent) = part.filter(|extent| kept != 0 && !extent.is_unwritten) else { return Ok(()) };
-        let device = self.file_system().device();
-        let place = |extent: &Extent| {
-            let sector = geometry.sector_of_block(extent.start);
-            sector.map(Geometry::byte_of_sector).ok_or(OperationError::NoSuchGroup)
-        };
-        let mut bytes = vec![0; geometry.block_size()];
-        device.read(place(&extent)?, &mut bytes)?;
-        let rest = bytes.get_mut(kept..).unwrap_or_default();
-        if rest.iter().all(|byte| *byte == 0) {
-            return Ok(());
-        }
-        rest.fill(0);
-        let target = if inode.may_share_extents() {
-            // Another file may go on in this block.
-            self.unmap_blocks(inode, Fork::Data, block, 1)?;
-            let mapped = self.map_blocks(inode, Fork::Data, block, 1, Mapping::default())?;
-            *mapped.first().ok_or(OperationError::NoSpace)?
-        } else {
-            extent
-        };
-        Ok(device.write(place(&target)?, &bytes)?)
     }
 }

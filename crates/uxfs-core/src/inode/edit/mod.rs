@@ -164,7 +164,8 @@ impl EditInode {
         self.core.size_bytes.get()
     }
 
-    /// Sets the size of the file, and nothing else: see [`Transaction::truncate`](crate::transaction::Transaction::truncate).
+    /// Sets the size of the file, and nothing else: see
+    /// [`FileEdit::set_size`](crate::file::FileEdit::set_size).
     pub fn set_size_bytes(&mut self, size_bytes: u64) {
         self.core.size_bytes = U64::new(size_bytes);
     }
