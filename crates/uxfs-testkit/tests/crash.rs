@@ -21,7 +21,7 @@ fn crash_states_recover_to_what_the_model_says() {
     for shape in &SHAPES {
         let setup = Setup::new(random.next_u64() >> 40, Some(shape.clone()));
         let recording = record(&setup).unwrap();
-        let depth = Depth { states: STATES, only: None };
+        let depth = Depth::new(STATES);
         let part = recording.explore(&recording.plan(), &depth).unwrap_or_else(|failure| {
             if let Some(folder) = std::env::var_os("UXFS_CRASH_KEEP") {
                 failure.state.image.save(&std::path::Path::new(&folder).join("crash.img")).unwrap();

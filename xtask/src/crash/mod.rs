@@ -36,6 +36,9 @@ pub struct Arguments {
     /// No more states than this of one workload
     #[arg(long, default_value_t = 20_000)]
     states_per_run: u64,
+    /// One state in so many (rounded up to those recovered on the device: one in 8) is also recovered by Linux; needs root
+    #[arg(long, default_value_t = 0)]
+    linux_every: u64,
     /// Only the state of this number, of the first workload
     #[arg(long)]
     only: Option<u64>,
@@ -120,7 +123,10 @@ fn setup_of(arguments: &Arguments, seed: u64, shape: Option<&Shape>) -> Setup {
 
 fn try_one(arguments: &Arguments, setup: &Setup, total: &Mutex<Tally>) -> Result<Option<Box<Failure>>> {
     let recording = record(setup)?;
-    let depth = Depth { states: arguments.states_per_run, only: arguments.only };
+    let depth = match arguments.only {
+        Some(state) => Depth::only(state),
+        None => Depth { linux_every: arguments.linux_every, ..Depth::new(arguments.states_per_run) },
+    };
     match recording.explore(&recording.plan(), &depth) {
         Ok(tally) => {
             if let Ok(mut total) = total.lock() {
@@ -146,7 +152,7 @@ fn report(arguments: &Arguments, failure: &Failure) {
         let operations = low.midpoint(high);
         let shorter = Setup { operations, ..setup.clone() };
         let found = record(&shorter).ok().and_then(|recording| {
-            let depth = Depth { states: arguments.states_per_run, only: None };
+            let depth = Depth::new(arguments.states_per_run);
             recording.explore(&recording.plan(), &depth).err()
         });
         match found {

@@ -57,6 +57,19 @@ impl<D: BlockDevice> FlakyDevice<D> {
         self.failed.load(SeqCst)
     }
 
+    /// Whether it fails at this kind of request.
+    pub fn failed_at(&self, operation: DeviceOperation) -> bool {
+        self.failure.is_some_and(|failure| failure.operation == operation)
+    }
+
+    /// Whether the next read succeeds.
+    pub fn can_read(&self) -> bool {
+        let next = self.requests(DeviceOperation::Read);
+        self.failure.is_none_or(|failure| {
+            failure.operation != DeviceOperation::Read || next != failure.request && !failure.stays
+        })
+    }
+
     fn counter(&self, operation: DeviceOperation) -> Option<&AtomicU64> {
         match operation {
             DeviceOperation::Read => Some(&self.reads),

@@ -116,6 +116,20 @@ impl Image {
         digest
     }
 
+    /// Where two images of one size begin to differ, but for the pages of `ignored`.
+    pub fn first_difference(&self, other: &Self, ignored: &std::ops::Range<u64>) -> Option<u64> {
+        let pages = self.size_bytes.div_ceil(PAGE_BYTES as u64) as usize;
+        let looked_at = (0..pages).filter(|index| !ignored.contains(&((index * PAGE_BYTES) as u64)));
+        looked_at.into_iter().find_map(|index| {
+            let (one, two) = (self.page(index), other.page(index));
+            if one.hash == two.hash {
+                return None;
+            }
+            let at = one.bytes.iter().zip(&two.bytes).position(|(one, two)| one != two)?;
+            Some((index * PAGE_BYTES + at) as u64)
+        })
+    }
+
     fn page(&self, index: usize) -> &Page {
         let leaf = self.root.get(index / FANOUT).and_then(Option::as_ref);
         leaf.and_then(|leaf| leaf[index % FANOUT].as_ref()).unwrap_or(&self.fill)

@@ -21,15 +21,23 @@
 //! | [`tree`] | what a file system holds, read quickly |
 //! | [`consistency`] | whether structures agree with each other |
 //! | [`run`] | a workload, and all of its crash states |
+//! | `examine` | one crash state, recovered and judged |
+//! | `linux` | the kernel's word about a crash state |
+//! | [`failures`] | a workload whose device fails at the n-th request |
+//! | [`kill`] | a process that is killed while it works |
 //! | [`judge`] | whether that is the model after some number of operations |
 
 pub mod consistency;
 pub mod contents;
+mod examine;
+pub mod failures;
 pub mod flaky;
 pub mod generator;
 pub mod geometry;
 pub mod image;
 pub mod judge;
+pub mod kill;
+mod linux;
 pub mod model;
 pub mod recording;
 pub mod run;

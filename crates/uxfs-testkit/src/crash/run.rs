@@ -1,7 +1,6 @@
 //! A workload on a recording device, and what its crash states are found to be.
 
 use std::{
-    collections::{HashSet, VecDeque},
     fmt,
     ops::{ControlFlow, Range},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,7 +9,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use uxfs_block::device::BlockDevice;
 use uxfs_core::{
     error::{Error, OperationError},
     filesystem::FileSystem,
@@ -18,22 +16,18 @@ use uxfs_core::{
 };
 
 use super::{
-    consistency,
+    examine::{Examiner, Seen},
     generator::Generator,
     geometry::Shape,
-    image::ImageDevice,
     judge::Chronicle,
     model::{Model, Outcome},
     recording::{Event, History, Mark, RecordingDevice},
     states::{CrashState, Kind, Plan, Promise, promises, visit},
-    tree::{Tree, facts_of},
+    tree::facts_of,
     volume::{Volume, mount_options},
     workload::Operation,
 };
 use crate::seeds::Random;
-
-/// Trees that are kept, because the same contents come again with another promise.
-const KEPT_TREES: usize = 8;
 
 /// What a run does: it follows from the seed.
 #[derive(Debug, Clone)]
@@ -70,7 +64,8 @@ impl Setup {
         }
     }
 
-    fn mount_options(&self) -> MountOptions {
+    /// How it is mounted.
+    pub(super) fn mount_options(&self) -> MountOptions {
         let log = LogOptions {
             is_immediate: self.is_immediate,
             record_size_bytes: self.record_size_bytes,
@@ -212,6 +207,12 @@ pub struct Tally {
     pub kinds: [u64; 4],
     /// States in which operations were missing that nobody had synced.
     pub behind: u64,
+    /// States whose recovery was carried to the device, and repeated.
+    pub carried: u64,
+    /// Crash states of such recoveries, recovered in turn.
+    pub crashed_recoveries: u64,
+    /// States that Linux recovered as well.
+    pub linux: u64,
     /// Time.
     pub elapsed: Duration,
 }
@@ -225,6 +226,9 @@ impl Tally {
         self.repeated += other.repeated;
         self.kinds.iter_mut().zip(other.kinds).for_each(|(sum, part)| *sum += part);
         self.behind += other.behind;
+        self.carried += other.carried;
+        self.crashed_recoveries += other.crashed_recoveries;
+        self.linux += other.linux;
         self.elapsed += other.elapsed;
     }
 }
@@ -237,6 +241,11 @@ impl fmt::Display for Tally {
             "{} states ({prefixes} prefixes, {lost} single losses, {torn} torn, {subsets} subsets; {} repeated) of {} \
              operations in {} runs",
             self.states, self.repeated, self.operations, self.runs
+        )?;
+        write!(
+            f,
+            "; recovery carried to the device and done twice {} times and crashed {} times; recovered by Linux, too, {}",
+            self.carried, self.crashed_recoveries, self.linux
         )
     }
 }
@@ -275,6 +284,24 @@ pub struct Depth {
     pub states: u64,
     /// Only this one.
     pub only: Option<u64>,
+    /// One state in so many is recovered on the device, twice, and crashed meanwhile; 0 for none.
+    pub carry_every: u64,
+    /// Crash states of each such recovery that are tried.
+    pub crashes: u64,
+    /// One state in so many is shown to Linux; 0 for none.
+    pub linux_every: u64,
+}
+
+impl Depth {
+    /// As deep as is quick.
+    pub const fn new(states: u64) -> Self {
+        Self { states, only: None, carry_every: 16, crashes: 3, linux_every: 0 }
+    }
+
+    /// Everything of one state.
+    pub const fn only(state: u64) -> Self {
+        Self { states: u64::MAX, only: Some(state), carry_every: 1, crashes: u64::MAX, linux_every: 1 }
+    }
 }
 
 impl Recording {
@@ -315,7 +342,7 @@ impl Recording {
     pub fn explore(&self, plan: &Plan, depth: &Depth) -> Result<Tally, Box<Failure>> {
         let started = Instant::now();
         let mut tally = Tally { runs: 1, operations: self.setup.operations as u64, ..Tally::default() };
-        let mut examiner = Examiner { recording: self, seen: HashSet::new(), trees: VecDeque::new() };
+        let mut examiner = Examiner::new(self, depth);
         let mut failure = None;
         let _ = visit(&self.history, plan, &mut |state| {
             if depth.only.is_some_and(|only| only != state.number) {
@@ -345,6 +372,9 @@ impl Recording {
             }
         });
         tally.elapsed = started.elapsed();
+        let counts = examiner.counts();
+        (tally.carried, tally.crashed_recoveries, tally.linux) =
+            (counts.carried, counts.crashed_recoveries, counts.linux);
         match failure {
             None => Ok(tally),
             Some((state, promise, what)) => {
@@ -352,45 +382,5 @@ impl Recording {
                 Err(Box::new(Failure { setup: self.setup.clone(), state, promise, what, events }))
             }
         }
-    }
-}
-
-/// Whether a state had been there before, or after how many operations it is.
-enum Seen {
-    Before,
-    Now(usize),
-}
-
-struct Examiner<'a> {
-    recording: &'a Recording,
-    seen: HashSet<(u64, Promise)>,
-    trees: VecDeque<(u64, Arc<Tree>)>,
-}
-
-impl Examiner<'_> {
-    fn judge(&mut self, state: &CrashState, promise: &Promise) -> Result<Seen> {
-        let digest = state.image.digest();
-        if !self.seen.insert((digest, *promise)) {
-            return Ok(Seen::Before);
-        }
-        let tree = self.tree(state)?;
-        let done =
-            self.recording.chronicle.judge(&tree, promise).map_err(|difference| anyhow!(difference.0))?;
-        Ok(Seen::Now(done))
-    }
-
-    fn tree(&mut self, state: &CrashState) -> Result<Arc<Tree>> {
-        let digest = state.image.digest();
-        if let Some((_, tree)) = self.trees.iter().find(|(other, _)| *other == digest) {
-            return Ok(Arc::clone(tree));
-        }
-        let device: Arc<dyn BlockDevice> = Arc::new(ImageDevice::read_only(state.image.clone()));
-        let (file_system, _) = uxfs_core::recovery::mount_recovered(&device, &mount_options(4))
-            .map_err(|error| anyhow!("recovery: {error}"))?;
-        let tree = Arc::new(Tree::read(&file_system).context("what was recovered cannot be read")?);
-        consistency::check(&file_system, &tree).context("what was recovered contradicts itself")?;
-        self.trees.truncate(KEPT_TREES - 1);
-        self.trees.push_front((digest, Arc::clone(&tree)));
-        Ok(tree)
     }
 }

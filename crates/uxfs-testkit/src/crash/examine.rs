@@ -1,0 +1,194 @@
+//! One crash state: recovered, read, compared.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    ops::ControlFlow,
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use uxfs_block::device::BlockDevice;
+use uxfs_core::{filesystem::FileSystem, recovery};
+
+use super::{
+    consistency,
+    image::{Image, ImageDevice},
+    linux,
+    recording::{History, RecordingDevice},
+    run::{Depth, Recording},
+    states::{CrashState, Plan, Promise, visit},
+    tree::Tree,
+    volume::mount_options,
+};
+use crate::seeds::Random;
+
+/// Trees that are kept, because the same contents come again with another promise.
+const KEPT_TREES: usize = 8;
+const CACHE_MEBIBYTES: u64 = 4;
+
+/// Whether a state had been there before, or after how many operations it is.
+pub(super) enum Seen {
+    Before,
+    Now(usize),
+}
+
+/// What was looked at more closely.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub carried: u64,
+    pub crashed_recoveries: u64,
+    pub linux: u64,
+}
+
+/// Judges the states of one recording.
+pub(super) struct Examiner<'a> {
+    recording: &'a Recording,
+    depth: Depth,
+    seen: HashSet<(u64, Promise)>,
+    trees: VecDeque<(u64, Arc<Tree>)>,
+    counts: Counts,
+    random: Random,
+}
+
+impl<'a> Examiner<'a> {
+    pub fn new(recording: &'a Recording, depth: &Depth) -> Self {
+        Self {
+            recording,
+            depth: *depth,
+            seen: HashSet::new(),
+            trees: VecDeque::new(),
+            counts: Counts::default(),
+            random: Random::new(recording.setup.seed),
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub fn judge(&mut self, state: &CrashState, promise: &Promise) -> Result<Seen> {
+        let digest = state.image.digest();
+        if !self.seen.insert((digest, *promise)) {
+            return Ok(Seen::Before);
+        }
+        let tree = self.tree(&state.image)?;
+        let done = self.done(&tree, promise)?;
+        if is_due(state.number, self.depth.carry_every) {
+            self.carry(state, promise, done)?;
+        }
+        Ok(Seen::Now(done))
+    }
+
+    fn done(&self, tree: &Tree, promise: &Promise) -> Result<usize> {
+        self.recording.chronicle.judge(tree, promise).map_err(|difference| anyhow!(difference.0))
+    }
+
+    /// What recovery in an overlay leads to.
+    fn tree(&mut self, image: &Image) -> Result<Arc<Tree>> {
+        let digest = image.digest();
+        if let Some((_, tree)) = self.trees.iter().find(|(other, _)| *other == digest) {
+            return Ok(Arc::clone(tree));
+        }
+        let tree = Arc::new(recover_in_overlay(image)?);
+        self.trees.truncate(KEPT_TREES - 1);
+        self.trees.push_front((digest, Arc::clone(&tree)));
+        Ok(tree)
+    }
+
+    /// Recovery on the device comes to the same, the same bytes each time, also when it is crashed in between.
+    fn carry(&mut self, state: &CrashState, promise: &Promise, done: usize) -> Result<()> {
+        self.counts.carried += 1;
+        let history = recover_on_device(&state.image).context("recovery on the device")?;
+        let recovered = last_image(&history);
+        let tree = read_clean(&recovered).context("after recovery on the device")?;
+        ensure!(self.done(&tree, promise)? == done, "recovered on the device it is another state");
+        let again = last_image(&recover_on_device(&state.image)?);
+        self.same_bytes(&recovered, &again).context("recovered a second time")?;
+        let unchanged = last_image(&recover_on_device(&recovered)?);
+        ensure!(unchanged.digest() == recovered.digest(), "what was recovered is recovered again");
+        self.crash_recovery(&history, promise, done)?;
+        if is_due(state.number, self.depth.linux_every) && !is_torn_at_home(state) {
+            self.counts.linux += 1;
+            linux::judge(&state.image, &recovered).context("Linux")?;
+        }
+        Ok(())
+    }
+
+    /// But for the log: transactions have random numbers there, as in Linux.
+    fn same_bytes(&self, one: &Image, other: &Image) -> Result<()> {
+        match one.first_difference(other, &self.recording.log) {
+            None => Ok(()),
+            Some(at) => bail!("byte {at} is another"),
+        }
+    }
+
+    fn crash_recovery(&mut self, history: &History, promise: &Promise, done: usize) -> Result<()> {
+        let Recording { setup, .. } = self.recording;
+        let plan =
+            Plan { subsets: 2, torn: 1, sector_bytes: setup.shape.sector_bytes, ..self.recording.plan() };
+        let states = history.changes() as u64 * 3 + 2;
+        let (mut result, mut left) = (Ok(()), self.depth.crashes);
+        let _ = visit(history, &plan, &mut |state| {
+            let is_chosen = self.depth.crashes >= states || self.random.below(states) < self.depth.crashes;
+            if !is_chosen || left == 0 {
+                return ControlFlow::Continue(());
+            }
+            left -= 1;
+            self.counts.crashed_recoveries += 1;
+            result = recover_in_overlay(&state.image)
+                .and_then(|tree| {
+                    let found = self.done(&tree, promise)?;
+                    ensure!(found == done, "it is the state after {found} operations, not {done}");
+                    Ok(())
+                })
+                .with_context(|| format!("recovery crashed in state {} ({:?})", state.number, state.kind));
+            if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        result
+    }
+}
+
+/// Linux refuses blocks that are torn at home; the plan has none, but a state of another plan might.
+fn is_torn_at_home(_state: &CrashState) -> bool {
+    false
+}
+
+fn is_due(number: u64, every: u64) -> bool {
+    every != 0 && number.is_multiple_of(every)
+}
+
+fn device(image: &Image) -> Arc<dyn BlockDevice> {
+    Arc::new(ImageDevice::read_only(image.clone()))
+}
+
+fn recover_in_overlay(image: &Image) -> Result<Tree> {
+    let (file_system, _) = recovery::mount_recovered(&device(image), &mount_options(CACHE_MEBIBYTES))
+        .map_err(|error| anyhow!("recovery: {error}"))?;
+    read(&file_system)
+}
+
+/// What a file system holds that must not need recovery.
+fn read_clean(image: &Image) -> Result<Tree> {
+    let file_system = FileSystem::mount(device(image), &mount_options(CACHE_MEBIBYTES))?;
+    read(&file_system)
+}
+
+fn read(file_system: &FileSystem) -> Result<Tree> {
+    let tree = Tree::read(file_system).context("what was recovered cannot be read")?;
+    consistency::check(file_system, &tree).context("what was recovered contradicts itself")?;
+    Ok(tree)
+}
+
+fn recover_on_device(image: &Image) -> Result<History> {
+    let recording = Arc::new(RecordingDevice::new(image.clone()));
+    let device: Arc<dyn BlockDevice> = Arc::<RecordingDevice>::clone(&recording);
+    let recovered = recovery::recover(&device, &mount_options(CACHE_MEBIBYTES), &mut ())?;
+    recovered.map(recovery::Recovered::write).transpose()?;
+    Ok(recording.history())
+}
+
+fn last_image(history: &History) -> Image {
+    let mut image = history.base.clone();
+    history.events.iter().for_each(|event| event.apply(&mut image));
+    image
+}
