@@ -58,7 +58,8 @@ fn victim() {
     let shape = Shape::named(shape).unwrap();
     // Past the test harness, which keeps what tests print.
     let mut told = std::fs::OpenOptions::new().write(true).open("/dev/stdout").unwrap();
-    kill::work(image.as_ref(), &shape, seed.parse().unwrap(), &mut told).unwrap();
+    let has_background = std::env::var_os("UXFS_CRASH_BACKGROUND").is_some();
+    kill::work(image.as_ref(), &shape, seed.parse().unwrap(), has_background, &mut told).unwrap();
 }
 
 #[test]

@@ -141,23 +141,16 @@ fn work(setup: &Setup, device: &Arc<Device>) -> Result<Fate> {
             }
             Err(error) => {
                 ensure!(device.failed() > 0, "operation {number}, {operation:?}: {error}");
-                if let Some(cause) = cause(&file_system) {
-                    ensure!(is_right(&cause, device), "another cause is told: {cause}");
-                    // It may be durable all the same.
-                    let tree = recovered(device)?;
-                    let inode = made_by(&operation, &model, &tree);
-                    model.apply(number, &operation, Outcome { inode });
-                    chronicle.push(operation, model.clone());
-                    judge(&tree, &chronicle, &promise)?;
-                    stays_shut(&file_system, device)?;
-                    return Ok(Fate::ShutDown);
-                }
-                // Refused before anything changed, or contents that were half written.
-                if operation.has_steps() {
-                    judge(&recovered(device)?, &chronicle, &promise)?;
-                    return Ok(Fate::WentOn);
-                }
-                chronicle.push(Operation::Sync, model.clone());
+                // It may be durable all the same: also an operation that is done tells when the upkeep behind it fails.
+                let tree = recovered(device)?;
+                let inode = made_by(&operation, &model, &tree);
+                model.apply(number, &operation, Outcome { inode });
+                chronicle.push(operation, model.clone());
+                judge(&tree, &chronicle, &promise)?;
+                let Some(cause) = cause(&file_system) else { return Ok(Fate::WentOn) };
+                ensure!(is_right(&cause, device), "another cause is told: {cause}");
+                stays_shut(&file_system, device)?;
+                return Ok(Fate::ShutDown);
             }
         }
     }

@@ -37,9 +37,9 @@ use super::{
 };
 use crate::seeds::Random;
 
-/// Every second seed has a thread that writes checkpoints.
-fn options(seed: u64) -> MountOptions {
-    let log = LogOptions { has_background: seed.is_multiple_of(2), ..LogOptions::default() };
+/// With a thread that writes checkpoints, or without.
+fn options(has_background: bool) -> MountOptions {
+    let log = LogOptions { has_background, ..LogOptions::default() };
     MountOptions { log, ..mount_options(8) }
 }
 
@@ -47,9 +47,15 @@ fn options(seed: u64) -> MountOptions {
 ///
 /// # Errors
 /// The file system fails, or nobody listens.
-pub fn work(image: &Path, shape: &Shape, seed: u64, told: &mut dyn Write) -> Result<()> {
+pub fn work(
+    image: &Path,
+    shape: &Shape,
+    seed: u64,
+    has_background: bool,
+    told: &mut dyn Write,
+) -> Result<()> {
     let device = engine::open(image, &OpenOptions { writable: true, ..OpenOptions::default() })?;
-    let file_system = FileSystem::mount_logged(device, &options(seed))?;
+    let file_system = FileSystem::mount_logged(device, &options(has_background))?;
     let mut model = Model::new(facts_of(&file_system, &*file_system.root()?)?);
     let mut generator = Generator::new(seed, |kind| shape.allows(kind));
     let volume = Volume::new(&file_system);
@@ -104,11 +110,11 @@ pub fn kill_and_judge(
 /// Tells the workload again, as far as the victim had come.
 fn judge(image: &Path, shape: &Shape, seed: u64, lines: &[String]) -> Result<(usize, usize)> {
     let device: Arc<dyn BlockDevice> = engine::open(image, &OpenOptions::default())?;
-    let (file_system, _) = recovery::mount_recovered(&device, &options(seed)).context("recovery")?;
+    let (file_system, _) = recovery::mount_recovered(&device, &options(false)).context("recovery")?;
     let tree = Tree::read(&file_system)?;
     consistency::check(&file_system, &tree)?;
     let empty = shape.make()?;
-    let first = FileSystem::mount(Arc::new(super::image::ImageDevice::read_only(empty)), &options(seed))?;
+    let first = FileSystem::mount(Arc::new(super::image::ImageDevice::read_only(empty)), &options(false))?;
     let mut model = Model::new(facts_of(&first, &*first.root()?)?);
     let mut chronicle = Chronicle::new(0, model.clone());
     let mut generator = Generator::new(seed, |kind| shape.allows(kind));
