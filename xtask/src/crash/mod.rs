@@ -36,7 +36,7 @@ pub struct Arguments {
     /// No more states than this of one workload
     #[arg(long, default_value_t = 20_000)]
     states_per_run: u64,
-    /// One state in so many (rounded up to those recovered on the device: one in 8) is also recovered by Linux; needs root
+    /// One state in so many (of those that are recovered on the device: one in 64) is also recovered by Linux; needs root
     #[arg(long, default_value_t = 0)]
     linux_every: u64,
     /// Only the state of this number, of the first workload

@@ -295,7 +295,7 @@ pub struct Depth {
 impl Depth {
     /// As deep as is quick.
     pub const fn new(states: u64) -> Self {
-        Self { states, only: None, carry_every: 16, crashes: 3, linux_every: 0 }
+        Self { states, only: None, carry_every: 64, crashes: 2, linux_every: 0 }
     }
 
     /// Everything of one state.
