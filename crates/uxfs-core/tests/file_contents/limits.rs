@@ -1,12 +1,15 @@
 //! Limits, hints, and devices that take only whole sectors.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
-use uxfs_block::device::{Alignment, BlockDevice, DeviceError};
+use uxfs_block::device::{Alignment, BlockDevice, DeviceError, DeviceOperation};
 use uxfs_core::{
     error::{Error, OperationError},
     extent_map::Extent,
-    file::{FileEdit, Touch, space::SizeChange},
+    file::{FileEdit, Touch, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::edit::EditInode,
     transaction::Transaction,
@@ -87,13 +90,22 @@ fn hints_give_whole_extents() {
     image.must_be_sound();
 }
 
-/// A device as it is with direct I/O: it takes whole sectors from aligned memory.
+/// A device as it is with direct I/O: it takes whole sectors from aligned memory. It can be told to fail.
 #[derive(Debug)]
-struct Strict(ImageDevice);
+struct Strict {
+    device: ImageDevice,
+    fails: AtomicBool,
+}
+
+impl Strict {
+    fn new(image: Image) -> Self {
+        Self { device: ImageDevice::new(image), fails: AtomicBool::new(false) }
+    }
+}
 
 impl BlockDevice for Strict {
     fn size_bytes(&self) -> u64 {
-        self.0.size_bytes()
+        self.device.size_bytes()
     }
 
     fn alignment(&self) -> Alignment {
@@ -105,21 +117,24 @@ impl BlockDevice for Strict {
     }
 
     fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read(offset_bytes, buffer)
+        self.device.read(offset_bytes, buffer)
     }
 
     fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(DeviceError::outside(DeviceOperation::Write, offset_bytes, bytes.len() as u64));
+        }
         assert!(offset_bytes.is_multiple_of(512) && bytes.len().is_multiple_of(512));
         assert!(bytes.as_ptr().addr().is_multiple_of(512));
-        self.0.write(offset_bytes, bytes)
+        self.device.write(offset_bytes, bytes)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        self.0.flush()
+        self.device.flush()
     }
 
     fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        self.0.discard(offset_bytes, length_bytes)
+        self.device.discard(offset_bytes, length_bytes)
     }
 }
 
@@ -127,7 +142,7 @@ impl BlockDevice for Strict {
 fn devices_may_want_whole_sectors() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     let image = TestImage::new("alignment", 64, &[], 3);
-    let device = Arc::new(Strict(ImageDevice::new(Image::load(&image.path).unwrap())));
+    let device = Arc::new(Strict::new(Image::load(&image.path).unwrap()));
     let file_system = FileSystem::mount_logged(device.clone(), &mount_options(16 << 20)).unwrap();
     let mut world = World::new(&file_system, vec![Model::default(); 3], 100, 4711);
     for _ in 0..600 {
@@ -137,7 +152,46 @@ fn devices_may_want_whole_sectors() {
     let models = world.models;
     file_system.close().unwrap();
     drop(file_system);
-    device.0.image().save(&image.path).unwrap();
+    device.device.image().save(&image.path).unwrap();
     image.must_be_sound();
     linux_reads(&image, &models);
+}
+
+#[test]
+fn contents_that_cannot_be_written_leave_no_trace() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    for is_logged in [false, true] {
+        let image = TestImage::new("failing writes", 64, &[], 2);
+        let device = Arc::new(Strict::new(Image::load(&image.path).unwrap()));
+        let options = mount_options(16 << 20);
+        let file_system = match is_logged {
+            false => Arc::new(FileSystem::mount_bulk(device.clone(), &options).unwrap()),
+            true => FileSystem::mount_logged(device.clone(), &options).unwrap(),
+        };
+        let [mut one, mut other] = [0, 1].map(|index| load(&file_system, index));
+        let touch = Touch::NOTHING;
+        file_system.edit_file(&mut one).unwrap().write(0, &[1; 50_000], touch).unwrap();
+        let all = CloneRange { source_bytes: 0, target_bytes: 0, length_bytes: 0 };
+        file_system.edit_file(&mut other).unwrap().clone_from(Some(&mut one), &all, touch).unwrap();
+        let before = [one.data.clone(), other.data.clone()];
+        let free_blocks = file_system.free_blocks();
+        device.fails.store(true, Ordering::Relaxed);
+        // To new blocks, in the same file; to copies of shared ones.
+        let to_hole = file_system.edit_file(&mut one).unwrap().write(100_000, &[2; 9000], touch);
+        let to_copy = file_system.edit_file(&mut other).unwrap().write(5, &[3; 9000], touch);
+        for result in [to_hole, to_copy] {
+            assert!(matches!(result, Err(Error::Io(_))), "{result:?}");
+        }
+        device.fails.store(false, Ordering::Relaxed);
+        file_system.force().unwrap();
+        file_system.put_back_freed().unwrap();
+        assert_eq!([&one.data, &other.data], [&before[0], &before[1]]);
+        assert_eq!((one.size_bytes(), other.size_bytes()), (50_000, 50_000));
+        assert_eq!(file_system.free_blocks(), free_blocks);
+        file_system.edit_file(&mut other).unwrap().write(5, &[3; 9000], touch).unwrap();
+        file_system.close().unwrap();
+        drop(file_system);
+        device.device.image().save(&image.path).unwrap();
+        image.must_be_sound();
+    }
 }
