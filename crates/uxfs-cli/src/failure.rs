@@ -70,15 +70,20 @@ impl Failure {
 
     /// Prints the message, unless the reader of our output has gone, and gives the exit code.
     pub fn report(&self, json: bool) -> ExitCode {
+        ExitCode::from(self.tell(json) as u8)
+    }
+
+    /// As [`report`](Self::report), for who goes on.
+    pub fn tell(&self, json: bool) -> Exit {
         if self.is_quiet {
-            return ExitCode::SUCCESS;
+            return Exit::Success;
         }
         if json {
             eprintln!("{}", json!({"error": {"message": self.message, "exit_code": self.exit as u8}}));
         } else {
             eprintln!("uxfs: {}", self.message);
         }
-        ExitCode::from(self.exit as u8)
+        self.exit
     }
 }
 

@@ -14,6 +14,7 @@ pub mod map;
 pub mod mkfs;
 pub mod parents;
 pub mod replay;
+pub mod shell;
 pub mod stat;
 pub mod tree;
 pub mod xattr;
@@ -122,6 +123,8 @@ pub enum Command {
     Mkfifo(InImage<edit::mknod::FifoArguments>),
     /// Change extended attributes
     Setfattr(InImage<edit::setfattr::Arguments>),
+    /// Run many commands on an image, at a prompt or as a script
+    Shell(shell::Arguments),
     /// Show any structure field by field, damaged or not
     Inspect(inspect::Arguments),
     /// Replay the log of an image that was not closed in good order
@@ -162,6 +165,7 @@ impl Command {
             Self::Mknod(arguments) => arguments.run(context),
             Self::Mkfifo(arguments) => arguments.run(context),
             Self::Setfattr(arguments) => arguments.run(context),
+            Self::Shell(arguments) => shell::run(arguments, context),
             Self::Inspect(arguments) => inspect::run(arguments, context),
             Self::Bench(arguments) => bench::run(arguments, context),
         }

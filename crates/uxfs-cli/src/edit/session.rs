@@ -157,6 +157,11 @@ impl Session {
         &self.filesystem
     }
 
+    /// The file system, for who keeps it.
+    pub fn shared(&self) -> Arc<FileSystem> {
+        Arc::clone(&self.filesystem)
+    }
+
     /// The path of the directory where relative paths begin.
     pub fn directory(&self) -> &[u8] {
         &self.directory.path
