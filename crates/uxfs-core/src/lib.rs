@@ -5,6 +5,7 @@
 //! | [`error`] | the four families of error |
 //! | [`mount`] | from a device to a file system |
 //! | [`filesystem`] | the file system object; verified reads of metadata |
+//! | [`identity`] | label and uuid
 //! | [`btree`] | reading any btree |
 //! | [`allocation_group`] | headers and trees of a group |
 //! | [`inode`] | inodes in memory |
@@ -32,6 +33,7 @@ pub mod extent_map;
 pub mod file;
 pub mod file_data;
 pub mod filesystem;
+pub mod identity;
 pub mod inode;
 pub mod inspect;
 pub mod mount;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`error`] | what reading a log can fail with |
 //! | [`area`] | the log as a ring of 512-byte blocks |
+//! | [`identity`] | whose log it is |
 //! | [`recovery`] | head and tail, records in order, transactions put together |
 //! | [`metadata`] | how the buffer cache judges and seals metadata |
 //! | [`transaction`] | the buffers that a transaction changes |
@@ -16,6 +17,7 @@
 
 pub mod area;
 pub mod error;
+pub mod identity;
 pub mod journal;
 pub mod listing;
 pub mod metadata;

@@ -1,5 +1,6 @@
 //! One file per command: its arguments, its help with an example, and what it prints.
 
+pub mod admin;
 pub mod bench;
 pub mod cat;
 pub mod edit;
@@ -125,6 +126,8 @@ pub enum Command {
     Setfattr(InImage<edit::setfattr::Arguments>),
     /// Run many commands on an image, at a prompt or as a script
     Shell(shell::Arguments),
+    /// Show or change label and uuid
+    Admin(admin::Arguments),
     /// Show any structure field by field, damaged or not
     Inspect(inspect::Arguments),
     /// Replay the log of an image that was not closed in good order
@@ -166,6 +169,7 @@ impl Command {
             Self::Mkfifo(arguments) => arguments.run(context),
             Self::Setfattr(arguments) => arguments.run(context),
             Self::Shell(arguments) => shell::run(arguments, context),
+            Self::Admin(arguments) => admin::run(arguments, context),
             Self::Inspect(arguments) => inspect::run(arguments, context),
             Self::Bench(arguments) => bench::run(arguments, context),
         }

@@ -7,8 +7,8 @@ use uxfs_core::{
     error::{Error, OperationError},
     filesystem::FileSystem,
     inode::{FileType, Inode, table::InodeHandle},
-    mount::{LogOptions, MountOptions},
-    operations::live::Status,
+    mount::MountOptions,
+    operations::{live::Status, resolve::MAX_SYMLINKS},
     recovery,
 };
 use uxfs_source::directory::FileIdentity;
@@ -100,13 +100,36 @@ impl EditArguments {
         })
     }
 
+    fn mount_options(&self) -> MountOptions {
+        MountOptions { cache_budget_bytes: self.cache_size, ..MountOptions::default() }
+    }
+
+    /// The image for changes, with a log that is clean.
+    ///
+    /// # Errors
+    /// As for [`device`](Self::device); a log that cannot be replayed.
+    pub fn clean_device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let device = self.device()?;
+        let recovered = recovery::recover(&device, &self.mount_options(), &mut ()).map_err(no_file_system)?;
+        if let Some(recovered) = recovered {
+            recovered.write()?;
+        }
+        Ok(device)
+    }
+
+    /// The image for reading.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn device_for_reading(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let options =
+            OpenOptions { engine: self.engine.into(), start_bytes: self.offset, ..OpenOptions::default() };
+        Ok(uxfs_block::engine::open(&self.image, &options).map_err(Error::from)?)
+    }
+
     fn mount(&self) -> Result<Arc<FileSystem>, Failure> {
         let device = self.device()?;
-        let options = MountOptions {
-            cache_budget_bytes: self.cache_size,
-            log: LogOptions { has_background: true, ..LogOptions::default() },
-            ..MountOptions::default()
-        };
+        let options = self.mount_options();
         let mount = || FileSystem::mount_logged(Arc::clone(&device), &options);
         match mount() {
             Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
@@ -282,6 +305,27 @@ impl Session {
             is_directory_wanted: !slashes.is_empty(),
             path: path.to_vec(),
         })
+    }
+
+    /// The place that symbolic links which lead nowhere yet lead to.
+    ///
+    /// # Errors
+    /// Too many links; damage; the device.
+    pub fn target_of_links(&self, place: Place) -> Result<Place, Failure> {
+        let mut place = place;
+        for _ in 0..MAX_SYMLINKS {
+            let Some(found) = self.at(&place)? else { return Ok(place) };
+            if self.status(&found)?.file_type != FileType::SymbolicLink {
+                return Ok(place);
+            }
+            let target = self.filesystem().read_link(&found).about(shown(&place.path))?;
+            place = if target.starts_with(b"/") {
+                self.place(&target)?
+            } else {
+                self.place_from(&place.directory, &target)?
+            };
+        }
+        Err(place.failure(OperationError::TooManySymlinks))
     }
 
     /// What a place leads to, if anything; a symbolic link itself.

@@ -199,7 +199,9 @@ impl Journal {
         options: JournalOptions,
     ) -> Result<Self> {
         let area = LogArea::new(cache.device().as_ref(), &geometry)?;
-        let size = options.record_size_bytes.clamp(PAYLOAD_PER_HEADER_BYTES, MAX_RECORD_SIZE_BYTES);
+        // A record fills stripe units: its headers must cover one.
+        let size = options.record_size_bytes.max(geometry.log_unit_bytes);
+        let size = size.clamp(PAYLOAD_PER_HEADER_BYTES, MAX_RECORD_SIZE_BYTES);
         let place = LogPlace {
             start: area.start(),
             blocks: area.blocks(),

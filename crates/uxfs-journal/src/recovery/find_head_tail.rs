@@ -22,7 +22,7 @@ use uxfs_format::{
         operation::{OperationFlags, OperationHeader},
         record::{MAX_RECORD_SIZE_BYTES, RecordHeader, next_cycle},
     },
-    units::Lsn,
+    units::{Lsn, Uuid},
 };
 
 use super::{
@@ -191,7 +191,8 @@ fn no_record(area: &LogArea<'_>, block: u32, searched_blocks: u32) -> crate::err
 
 fn verify_owner(area: &LogArea<'_>, found: &FoundHeader) -> Result<()> {
     use uxfs_format::fault::HeaderFault;
-    if found.header.uuid == area.uuid() {
+    // Without one it is anybody's, as in Linux: so it is while the uuid of the file system changes.
+    if found.header.uuid == area.uuid() || found.header.uuid == Uuid::NIL {
         return Ok(());
     }
     let fault = HeaderFault::WrongUuid { found: found.header.uuid, expected: area.uuid() };

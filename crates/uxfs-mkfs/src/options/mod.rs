@@ -234,7 +234,11 @@ fn evaluate_size(setting: Setting, text: &str, units: Units) -> Result<u64, Opti
     Ok(bytes)
 }
 
-fn parse_uuid(text: &str) -> Result<Uuid, OptionError> {
+/// Reads a uuid; that of nobody is refused.
+///
+/// # Errors
+/// It is none, or nobody's.
+pub fn parse_uuid(text: &str) -> Result<Uuid, OptionError> {
     let bad = || OptionError::Uuid { value: text.to_owned() };
     let groups: Vec<&str> = text.split('-').collect();
     if groups.iter().map(|group| group.len()).ne([8, 4, 4, 4, 12]) {

@@ -121,6 +121,9 @@ impl Copying<'_> {
             let failure = Failure::from(uxfs_core::error::Error::from(OperationError::IsADirectory));
             return Err(failure.with_remedy("-r copies directories").about_path(path));
         }
+        if met.file_type.is_special() && !self.is_recursive() {
+            return Err(Failure::failed("a special file (-r copies it as such)").about_path(path));
+        }
         let place = goal.place(session, path)?;
         if met.file_type == FileType::Directory && is_within(session, &place.directory, &met.handle)? {
             return Err(Failure::failed("a directory cannot be copied into itself").about_path(path));

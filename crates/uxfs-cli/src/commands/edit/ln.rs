@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::{error::OperationError, inode::FileType};
+use uxfs_core::{
+    error::OperationError,
+    inode::{FileType, table::InodeHandle},
+};
 
 use crate::{
     commands::edit::{Edit, operands::Goal},
@@ -96,12 +99,15 @@ impl Arguments {
                 if session.status(&existing)?.file_type == FileType::Directory {
                     return Err(place.failure(OperationError::IsADirectory));
                 }
-                if !self.symbolic && session.find(target, self.logical)?.is_same(&existing) {
+                if self.is_one_file(session, target, &existing)? {
+                    let is_only_name = session.status(&existing)?.link_count == 1;
                     let from = session.place(target)?;
-                    if from.directory.is_same(&place.directory) && from.name == place.name {
-                        return Err(Failure::failed("both are the same name").about_path(&place.path));
+                    if is_only_name || (from.directory.is_same(&place.directory) && from.name == place.name) {
+                        return Err(Failure::failed("both are the same file").about_path(&place.path));
                     }
-                    return Ok(());
+                    if !self.symbolic {
+                        return Ok(());
+                    }
                 }
                 // Under another name first, so that there is always one or the other.
                 let beside = session.unused_place(&place)?;
@@ -111,6 +117,13 @@ impl Arguments {
         }
         session.report.done_with("linked", &place.path, Some(("->", target)));
         Ok(())
+    }
+
+    /// Whether replacing this would take away what the link is to lead to.
+    fn is_one_file(&self, session: &Session, target: &[u8], existing: &InodeHandle) -> Result<bool, Failure> {
+        // Symbolic links may lead nowhere.
+        let found = session.find_if_there(target, self.symbolic || self.logical)?;
+        Ok(found.is_some_and(|found| found.is_same(existing)))
     }
 
     fn make(&self, session: &Session, target: &[u8], place: &Place) -> Result<(), Failure> {

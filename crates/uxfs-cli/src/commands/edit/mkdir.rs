@@ -59,12 +59,12 @@ impl Arguments {
             }
         }
         let place = session.place(path)?;
-        let kept = match &self.mode {
-            Some(mode) => {
-                Kept { permissions: Some(mode.apply(0o777, true, session.umask)), ..Kept::default() }
-            }
-            None => Kept::default(),
-        };
+        let mut kept = Kept::default();
+        if let Some(mode) = &self.mode {
+            // The directory above may hand its group down.
+            let handed = session.status(&place.directory)?.mode & 0o2000;
+            kept.permissions = Some(mode.apply(0o777 | handed, true, session.umask));
+        }
         self.make_one(session, &place, 0o777, kept)
     }
 

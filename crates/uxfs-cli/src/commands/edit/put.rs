@@ -129,6 +129,9 @@ impl Putting<'_> {
             let place = goal.place(session, source.as_os_str().as_bytes())?;
             return self.tree(session, source, &place);
         }
+        if !is_tree && !found.is_file() {
+            return Err(Failure::failed("a special file (-r puts it as such)").about(&shown));
+        }
         let place = goal.place(session, source.as_os_str().as_bytes())?;
         let entry = self.examine(source, &found).map_err(failed)?;
         self.entry(session, &place, &entry).map(drop)

@@ -17,7 +17,7 @@ use crate::{
         session::{Session, explained},
         time::{parse_date, parse_stamp},
     },
-    failure::{About, Failure},
+    failure::Failure,
 };
 
 /// Arguments of `uxfs touch`.
@@ -127,29 +127,5 @@ impl Arguments {
         drop(handle);
         session.report.done("created", path);
         Ok(())
-    }
-}
-
-impl Session {
-    /// The place that symbolic links which lead nowhere yet lead to.
-    fn target_of_links(
-        &self,
-        place: crate::edit::session::Place,
-    ) -> Result<crate::edit::session::Place, Failure> {
-        let mut place = place;
-        for _ in 0..uxfs_core::operations::resolve::MAX_SYMLINKS {
-            let Some(found) = self.at(&place)? else { return Ok(place) };
-            if self.status(&found)?.file_type != FileType::SymbolicLink {
-                return Ok(place);
-            }
-            let target =
-                self.filesystem().read_link(&found).about(crate::edit::report::shown(&place.path))?;
-            place = if target.starts_with(b"/") {
-                self.place(&target)?
-            } else {
-                self.place_from(&place.directory, &target)?
-            };
-        }
-        Err(place.failure(OperationError::TooManySymlinks))
     }
 }

@@ -117,7 +117,7 @@ impl Arguments {
             }
             None if self.no_create => return Ok(()),
             None => {
-                let place = session.place(path)?;
+                let place = session.target_of_links(session.place(path)?)?;
                 let size_bytes = size.apply(0).ok_or_else(too_large)?;
                 session.deposit(
                     &place,

@@ -26,11 +26,7 @@ pub struct Completion {
 
 impl Completion {
     /// For these commands.
-    pub fn new(
-        filesystem: Arc<FileSystem>,
-        directory: Rc<RefCell<Vec<u8>>>,
-        commands: Vec<String>,
-    ) -> Self {
+    pub fn new(filesystem: Arc<FileSystem>, directory: Rc<RefCell<Vec<u8>>>, commands: Vec<String>) -> Self {
         Self { filesystem, directory, commands }
     }
 
@@ -48,7 +44,8 @@ impl Completion {
             join(&self.directory.borrow(), above.as_bytes())
         };
         let mut pairs = Vec::new();
-        let found = self.filesystem.resolve(&directory, true).and_then(|inode| self.filesystem.open(inode.number));
+        let found =
+            self.filesystem.resolve(&directory, true).and_then(|inode| self.filesystem.open(inode.number));
         let Ok(handle) = found else { return pairs };
         let listed = self.filesystem.read_entries(&handle, 0, |entry: DirectoryEntry<'_>| {
             let name = std::str::from_utf8(entry.name).ok();
@@ -102,7 +99,11 @@ fn last_word(line: &str) -> Option<(usize, Vec<String>)> {
         escaped = character == '\\' && !escaped;
     }
     let before = line.get(..begin)?.trim_end();
-    let mut words = if before.ends_with(';') && begin == line.len() { Vec::new() } else { commands.pop().unwrap_or_default() };
+    let mut words = if before.ends_with(';') && begin == line.len() {
+        Vec::new()
+    } else {
+        commands.pop().unwrap_or_default()
+    };
     if begin == line.len() {
         // A new one.
         words.push(Default::default());

@@ -41,14 +41,16 @@ const COMMAND_BYTES_MAX: usize = 16 << 20;
 
 /// Arguments of `uxfs shell`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Without -c, commands come from a prompt where standard input is a terminal, else from standard \
+#[command(
+    after_help = "Without -c, commands come from a prompt where standard input is a terminal, else from standard \
     input as a script. `help` lists them. Words are divided by blanks, commands by `;` and ends of lines; quotes and \
     backslashes make characters plain, # begins a comment.\n\
     At the prompt each command is durable when it is done. A script is as a whole, or at `sync`; when it is killed, what it \
     has done up to some moment is there.\n\
     Examples: uxfs shell disk.img\n          \
     uxfs shell disk.img -c 'cd /etc; rm hostname; put hosts .'\n          \
-    uxfs shell disk.img < script")]
+    uxfs shell disk.img < script"
+)]
 pub struct Arguments {
     #[command(flatten)]
     image: EditArguments,
@@ -62,8 +64,14 @@ pub struct Arguments {
 
 /// One command.
 #[derive(Debug, Parser)]
-#[command(name = "", no_binary_name = true, disable_version_flag = true, max_term_width = 100,
-    override_usage = "COMMAND [ARGUMENTS]...", subcommand_value_name = "COMMAND")]
+#[command(
+    name = "",
+    no_binary_name = true,
+    disable_version_flag = true,
+    max_term_width = 100,
+    override_usage = "COMMAND [ARGUMENTS]...",
+    subcommand_value_name = "COMMAND"
+)]
 struct Line {
     #[command(subcommand)]
     command: Command,
@@ -204,7 +212,8 @@ impl Shell {
 
     /// Asks for commands until there are no more.
     fn prompt(&mut self) -> Result<(), Failure> {
-        let failed = |error: ReadlineError| Failure::failed(format!("cannot read from the terminal: {error}"));
+        let failed =
+            |error: ReadlineError| Failure::failed(format!("cannot read from the terminal: {error}"));
         let config = Config::builder().max_history_size(HISTORY_LINES).map_err(failed)?;
         let config = config.history_ignore_space(true).auto_add_history(true).build();
         let mut editor = Editor::<Completion, FileHistory>::with_config(config).map_err(failed)?;

@@ -111,7 +111,10 @@ mod tests {
     #[test]
     fn commands_and_words() {
         assert_eq!(words("ls -l /etc; cd a\n"), [vec!["ls", "-l", "/etc"], vec!["cd", "a"]]);
-        assert_eq!(words("rm 'a b' \"c\\\"d\" e\\ f # gone\npwd"), [vec!["rm", "a b", "c\"d", "e f"], vec!["pwd"]]);
+        assert_eq!(
+            words("rm 'a b' \"c\\\"d\" e\\ f # gone\npwd"),
+            [vec!["rm", "a b", "c\"d", "e f"], vec!["pwd"]]
+        );
         assert_eq!(words("touch a#b '' \\#c"), [vec!["touch", "a#b", "", "#c"]]);
         assert_eq!(words(";;\n # only this"), Vec::<Vec<String>>::new());
         assert_eq!(words("mkdir a\\\nb"), [vec!["mkdir", "ab"]]);

@@ -1,0 +1,95 @@
+//! `uxfs admin`: label and uuid, as xfs_admin changes them.
+
+use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt};
+
+use serde_json::json;
+use uxfs_core::identity::{self, IdentityChange, LABEL_BYTES_MAX, UuidChange};
+use uxfs_mkfs::{identity::random_uuid, options::parse_uuid};
+
+use crate::{
+    commands::Context,
+    edit::session::EditArguments,
+    failure::{About, Exit, Failure, Outcome},
+    image::no_file_system,
+    output::{JsonName, Output},
+};
+
+/// Arguments of `uxfs admin`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples: uxfs admin --label data disk.img\n          \
+    uxfs admin --uuid random clone.img\n\
+    Shows label and uuid where nothing is to change. A dirty log is replayed first. A uuid of \"restore\" is the one that the \
+    file system was made with: all metadata still carries it.")]
+pub struct Arguments {
+    #[command(flatten)]
+    image: EditArguments,
+    /// Label, up to 12 bytes
+    #[arg(short = 'L', long, value_name = "LABEL", value_parser = parse_label)]
+    label: Option<OsString>,
+    /// No label
+    #[arg(long, conflicts_with = "label")]
+    clear_label: bool,
+    /// A uuid, or random, or restore
+    #[arg(short = 'U', long, value_name = "UUID", value_parser = NewUuid::parse)]
+    uuid: Option<NewUuid>,
+}
+
+/// What the uuid is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NewUuid(UuidChange);
+
+impl NewUuid {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "random" | "generate" => UuidChange::To(random_uuid()),
+            "restore" => UuidChange::Restore,
+            "nil" => return Err("Linux does not mount a file system without a uuid".to_owned()),
+            text => UuidChange::To(parse_uuid(text).map_err(|error| error.to_string())?),
+        }))
+    }
+}
+
+fn parse_label(text: &str) -> Result<OsString, String> {
+    if text.len() > LABEL_BYTES_MAX {
+        return Err(format!("a label has at most {LABEL_BYTES_MAX} bytes, this one {}", text.len()));
+    }
+    Ok(text.into())
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    arguments.run(context).about(arguments.image.image.display())
+}
+
+impl Arguments {
+    fn run(&self, context: &Context) -> Outcome {
+        let label = match &self.label {
+            Some(label) => Some(label.as_bytes()),
+            None => self.clear_label.then_some(&b""[..]),
+        };
+        let change = IdentityChange { label, uuid: self.uuid.map(|NewUuid(change)| change) };
+        let superblock = if change == IdentityChange::default() {
+            identity::superblock_of(&*self.image.device_for_reading()?).map_err(no_file_system)?
+        } else {
+            let device = self.image.clean_device()?;
+            identity::change(&*device, &change).map_err(no_file_system)?;
+            identity::superblock_of(&*device).map_err(Failure::from)?
+        };
+        let mut output = Output::new();
+        if context.json {
+            let label = JsonName::new(superblock.label());
+            output.json(&json!({
+                "label": label.text(),
+                "label_hex": label.hex(),
+                "uuid": superblock.uuid.to_string(),
+                "metadata_uuid": superblock.effective_metadata_uuid().to_string(),
+            }))?;
+        } else {
+            write!(output, "label = \"")?;
+            output.name(superblock.label())?;
+            writeln!(output, "\"\nUUID = {}", superblock.uuid)?;
+        }
+        output.finish()?;
+        Ok(Exit::Success)
+    }
+}

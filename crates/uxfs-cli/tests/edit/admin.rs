@@ -1,0 +1,118 @@
+//! `uxfs admin`: what it writes is what xfs_db and the kernel read, on images with clean and with dirty logs.
+
+use std::{fs, path::Path, process::Command};
+
+use tempfile::TempDir;
+use uxfs_testkit::{
+    image,
+    judges::{Judge, judged},
+    mount::{Access, LoopMount},
+    require, verdict,
+};
+
+use crate::common::{succeeds, text, uxfs};
+
+const UUID: &str = "12345678-9abc-4def-8123-456789abcdef";
+const ORIGINAL: &str = "5a0d9f0e-0b6c-4a36-8d2f-0f8f4a8a1a11";
+
+/// What xfs_db prints.
+fn ask(path: &Path, commands: &[&str]) -> String {
+    let mut db = Judge::XfsDb.command();
+    db.args(["-f", "-r"]).args(commands.iter().flat_map(|command| ["-c", command])).arg(path);
+    String::from_utf8(db.output().unwrap().stdout).unwrap()
+}
+
+/// Everybody finds this label and this uuid, and nothing wrong, and the kernel can change the file system.
+fn agree(path: &Path, label: &str, uuid: &str) {
+    let shown = succeeds(&["admin", text(path)]);
+    assert_eq!(shown, format!("label = \"{label}\"\nUUID = {uuid}\n"));
+    assert_eq!(ask(path, &["label", "uuid"]), shown);
+    for group in 0..4 {
+        let secondary = ask(path, &[&format!("sb {group}"), "p uuid fname"]);
+        assert_eq!(
+            secondary,
+            format!("uuid = {uuid}\nfname = \"{label}{}\"\n", "\\000".repeat(12 - label.len())),
+            "group {group}"
+        );
+    }
+    verdict::repair_is_silent(path).unwrap();
+    succeeds(&["shell", text(path), "-c", "mkdir ours; rmdir ours"]);
+    verdict::repair_is_silent(path).unwrap();
+    let mount = LoopMount::new(path, Access::ReadWrite).unwrap();
+    fs::write(mount.join("theirs"), "x").unwrap();
+    mount.unmount().unwrap();
+    verdict::repair_is_silent(path).unwrap();
+    assert_eq!(succeeds(&["cat", text(path), "/theirs"]), "x");
+    judged("xfs_db, xfs_repair and the kernel", &format!("{label:?} {uuid}"));
+}
+
+#[test]
+fn label_and_uuid_of_clean_images() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::XfsDb, Judge::Kernel);
+    for shape in [&[][..], &["-b", "size=1024"], &["-s", "size=4096"], &["-l", "su=64k"]] {
+        let folder = TempDir::with_prefix_in("uxfs-admin-", image::memory_folder()).unwrap();
+        let path = folder.path().join("image");
+        image::make(&path, 128 << 20, shape).unwrap();
+        let name = text(&path);
+        succeeds(&["admin", "--label", "twelve bytes", name]);
+        agree(&path, "twelve bytes", ORIGINAL);
+        succeeds(&["admin", "--uuid", UUID, "--label", "b", name]);
+        agree(&path, "b", UUID);
+        let features = ask(&path, &["version"]);
+        assert!(features.contains("META_UUID"), "{features}");
+        assert!(ask(&path, &["sb 0", "p meta_uuid"]).contains(ORIGINAL));
+        succeeds(&["admin", "--uuid", "random", "--clear-label", name]);
+        let shown = succeeds(&["admin", name]);
+        let uuid = shown.lines().last().unwrap().trim_start_matches("UUID = ").to_owned();
+        assert_ne!(uuid, UUID);
+        agree(&path, "", &uuid);
+        succeeds(&["admin", "--uuid", "restore", name]);
+        agree(&path, "", ORIGINAL);
+        assert!(!ask(&path, &["version"]).contains("META_UUID"));
+        // What xfs_admin writes can be changed again.
+        let mut db = Judge::XfsDb.command();
+        assert!(
+            db.args(["-f", "-x", "-c", &format!("uuid {UUID}")])
+                .arg(&path)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
+        agree(&path, "", UUID);
+    }
+}
+
+#[test]
+fn the_log_of_a_killed_kernel_is_replayed_first() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::XfsDb, Judge::Kernel);
+    let folder = TempDir::with_prefix_in("uxfs-admin-", image::memory_folder()).unwrap();
+    let path = folder.path().join("image");
+    image::make(&path, 128 << 20, &[]).unwrap();
+    let mount = LoopMount::new(&path, Access::ReadWrite).unwrap();
+    fs::create_dir(mount.join("made-before")).unwrap();
+    let stopped = Command::new("xfs_io").args(["-x", "-c", "shutdown -f"]).arg(mount.path()).status();
+    assert!(stopped.unwrap().success());
+    mount.unmount().unwrap();
+    succeeds(&["admin", "--label", "again", "--uuid", UUID, text(&path)]);
+    agree(&path, "again", UUID);
+    assert!(succeeds(&["ls", text(&path)]).contains("made-before"));
+}
+
+#[test]
+fn what_cannot_be_a_label_or_uuid() {
+    let folder = TempDir::with_prefix_in("uxfs-admin-", image::memory_folder()).unwrap();
+    let path = folder.path().join("image");
+    succeeds(&["mkfs", "-q", "--size", "300M", text(&path)]);
+    for (arguments, words) in [
+        (["--label", "thirteen byte"], "at most 12 bytes"),
+        (["--uuid", "nil"], "does not mount"),
+        (["--uuid", "00000000-0000-0000-0000-000000000000"], "uuid"),
+        (["--uuid", "1234"], "uuid"),
+    ] {
+        let output = uxfs(&["admin", arguments[0], arguments[1], text(&path)]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(words), "{told}");
+    }
+}

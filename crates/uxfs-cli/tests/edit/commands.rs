@@ -1,0 +1,171 @@
+//! Commands one by one: what they print, how they fail, who keeps them away.
+
+use std::{
+    fs,
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use tempfile::TempDir;
+use uxfs_testkit::{
+    image,
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require, verdict,
+};
+
+use crate::common::{host, succeeds, text, tree, uxfs};
+
+fn new_image() -> (TempDir, String) {
+    let folder = TempDir::with_prefix_in("uxfs-edit-", image::memory_folder()).unwrap();
+    let path = folder.path().join("image");
+    succeeds(&["mkfs", "-q", "--size", "300M", text(&path)]);
+    let path = text(&path).to_owned();
+    (folder, path)
+}
+
+fn fails(arguments: &[&str], code: i32, saying: &str) {
+    let output = uxfs(arguments);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {words}");
+    assert!(words.contains(saying), "{arguments:?}: {words}");
+}
+
+#[test]
+fn a_tree_comes_in_and_out_as_it_was() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let (folder, image) = new_image();
+    let source = folder.path().join("source");
+    tree(&source);
+    succeeds(&["put", "-a", &image, &format!("{}/.", text(&source)), "/"]);
+    verdict::holds_the_same_but_for_reading(image.as_ref(), &source).unwrap();
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    succeeds(&["get", "-r", &image, "/folder", "/large", text(&out)]);
+    host("diff", &["-r", text(&source.join("folder")), text(&out.join("folder"))]);
+    assert_eq!(fs::read(out.join("large")).unwrap(), fs::read(source.join("large")).unwrap());
+    let file = out.join("renamed");
+    succeeds(&["get", &image, "/folder/file-3", text(&file)]);
+    assert_eq!(fs::read(&file).unwrap(), vec![3; 1500]);
+    // Over what is there: once more changes nothing.
+    succeeds(&["put", "-a", &image, &format!("{}/.", text(&source)), "/"]);
+    verdict::holds_the_same_but_for_reading(image.as_ref(), &source).unwrap();
+}
+
+#[test]
+fn standard_input_and_options_of_put() {
+    let (_folder, image) = new_image();
+    let mut put = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    put.args([
+        "put",
+        "--mode",
+        "640",
+        "--owner",
+        "5:6",
+        "--mtime",
+        "2001-02-03T04:05:06Z",
+        &image,
+        "-",
+        "/new",
+    ]);
+    let mut child = put.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&vec![b'x'; 3_000_000]).unwrap();
+    assert!(child.wait().unwrap().success());
+    let line = succeeds(&["ls", "-l", "--full-time", &image, "/new"]);
+    assert!(line.starts_with("-rw-r-----   1      5      6"), "{line}");
+    assert!(line.contains("2001-02-03 04:05:06.000000000"), "{line}");
+    assert!(succeeds(&["cat", &image, "/new"]).len() == 3_000_000);
+}
+
+#[test]
+fn owners_by_the_names_of_the_image() {
+    let (folder, image) = new_image();
+    let (passwd, group) = (folder.path().join("passwd"), folder.path().join("group"));
+    fs::write(&passwd, "ann:x:1234:77:Ann:/:/bin/sh\n").unwrap();
+    fs::write(&group, "crew:x:99:\n").unwrap();
+    let script = format!(
+        "mkdir etc; put {} {} etc; touch a b; chown ann: a; chown :crew b",
+        text(&passwd),
+        text(&group)
+    );
+    succeeds(&["shell", &image, "-c", &script]);
+    let listed = succeeds(&["ls", "-l", &image]);
+    assert!(listed.contains("-rw-r--r--   1   1234     77"), "{listed}");
+    assert!(listed.contains("-rw-r--r--   1      0     99"), "{listed}");
+    fails(&["chown", &image, "nobody-at-all", "/a"], 2, "no user `nobody-at-all`");
+}
+
+#[test]
+fn failures_say_where_why_and_what_to_do() {
+    let (_folder, image) = new_image();
+    succeeds(&["mkdir", &image, "/a", "/a/b"]);
+    fails(&["mkdir", &image, "/a"], 1, "/a: file exists");
+    fails(&["rm", &image, "/a"], 1, "/a: is a directory (-r removes directories");
+    fails(&["rmdir", &image, "/a"], 1, "/a: directory is not empty");
+    fails(&["rm", &image, "/none", "/none2"], 1, "/none2: no such file");
+    fails(&["mv", &image, "/a", "/a/b/c"], 1, "a directory cannot be moved below itself");
+    fails(&["cp", "-r", &image, "/a", "/a/b"], 1, "a directory cannot be copied into itself");
+    fails(&["rm", "-r", &image, "/"], 1, "cannot be removed");
+    fails(&["chmod", &image, "9", "/a"], 2, "`9` is no mode");
+    fails(&["setfattr", "-n", "bad", &image, "/a"], 1, "/a: bad: no such kind of attribute");
+    fails(&["put", &image, "/nonexistent", "/a"], 1, "/nonexistent: No such file");
+    fails(&["touch", "-d", "soon", &image, "/x"], 2, "`soon` is no time");
+    // What comes behind an error in the list is done.
+    fails(&["mkdir", &image, "/a", "/c"], 1, "/a: file exists");
+    assert!(succeeds(&["ls", &image]).contains('c'));
+    let told = succeeds(&["--json", "mkdir", "-p", &image, "/c/d/e"]);
+    assert_eq!(
+        told,
+        "{\"action\":\"created directory\",\"path\":\"/c/d\"}\n{\"action\":\"created directory\",\"path\":\"/c/d/e\"}\n"
+    );
+}
+
+#[test]
+fn a_script_stops_at_the_first_error_unless_told_not_to() {
+    let (_folder, image) = new_image();
+    let output = uxfs(&["shell", &image, "-c", "mkdir a; rmdir b; mkdir c"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(succeeds(&["ls", &image]), "a\n");
+    let output = uxfs(&["shell", "-k", &image, "-c", "cd a; rmdir b; mkdir 'c d'; pwd; exit; mkdir e"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b"/a\n"[..]));
+    assert_eq!(succeeds(&["ls", &image, "/a"]), "c d\n");
+    fails(&["shell", &image, "-c", "unknown"], 2, "unrecognized subcommand");
+    assert!(succeeds(&["shell", &image, "-c", "help"]).contains("setfattr"));
+    assert_eq!(
+        succeeds(&["shell", &image, "-c", "cd /a/'c d'; cd ..; ls; freespace"]).lines().next(),
+        Some("c d")
+    );
+}
+
+#[test]
+fn one_at_a_time() {
+    require!(Judge::Kernel);
+    let (folder, image) = new_image();
+    let mut first = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    first.args(["shell", &image]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = first.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"mkdir a\nsync\npwd\n").unwrap();
+    let mut line = String::new();
+    let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+    fails(&["mkdir", &image, "/b"], 1, "another program is changing it");
+    fails(&["admin", "--label", "x", &image], 1, "another program is changing it");
+    // Who only reads is not kept away, and sees what is durable.
+    assert_eq!(succeeds(&["ls", &image]), "a\n");
+    drop(input);
+    assert!(child.wait().unwrap().success());
+
+    let mount = LoopMount::new(image.as_ref(), Access::ReadWrite).unwrap();
+    fails(&["mkdir", &image, "/b"], 1, "it is mounted at");
+    mount.unmount().unwrap();
+    let device = Command::new("losetup").args(["-f", "--show", &image]).output().unwrap();
+    let device = String::from_utf8(device.stdout).unwrap().trim().to_owned();
+    let refused = uxfs(&["mkdir", &image, "/b"]);
+    host("losetup", &["-d", &device]);
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert!(words.contains("attached to") && words.contains("losetup -d"), "{words}");
+    let packed = folder.path().join("packed");
+    fs::write(&packed, zstd::encode_all(&b"nothing"[..], 1).unwrap()).unwrap();
+    fails(&["mkdir", text(&packed), "/b"], 1, "compressed image cannot be changed");
+}
