@@ -3,7 +3,10 @@
 use std::{fs, path::Path, process::Command};
 
 use tempfile::TempDir;
+use uxfs_core::identity::{self, IdentityChange, UuidChange};
+use uxfs_mkfs::options::parse_uuid;
 use uxfs_testkit::{
+    crash::{image::Image, recording::RecordingDevice},
     image,
     judges::{Judge, judged},
     mount::{Access, LoopMount},
@@ -115,4 +118,37 @@ fn what_cannot_be_a_label_or_uuid() {
         assert_eq!(output.status.code(), Some(2), "{told}");
         assert!(told.contains(words), "{told}");
     }
+}
+
+#[test]
+fn a_crash_while_the_uuid_changes_leaves_what_linux_mounts() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::XfsDb, Judge::Kernel);
+    let folder = TempDir::with_prefix_in("uxfs-admin-", image::memory_folder()).unwrap();
+    let path = folder.path().join("image");
+    image::make(&path, 128 << 20, &[]).unwrap();
+    succeeds(&["mkdir", text(&path), "/made-before"]);
+    let device = RecordingDevice::new(Image::load(&path).unwrap());
+    let uuid = Some(UuidChange::To(parse_uuid(UUID).unwrap()));
+    let change = IdentityChange { uuid, ..IdentityChange::default() };
+    identity::change(&device, &change).unwrap();
+    let history = device.history();
+    let mut state = history.base.clone();
+    let mut states = 0;
+    for event in &history.events {
+        if !event.is_change() {
+            continue;
+        }
+        state.save(&path).unwrap();
+        let mount = LoopMount::new(&path, Access::ReadOnly).unwrap();
+        assert!(mount.join("made-before").is_dir());
+        mount.unmount().unwrap();
+        assert_eq!(succeeds(&["ls", text(&path)]), "made-before\n");
+        succeeds(&["admin", "--uuid", UUID, text(&path)]);
+        agree(&path, "", UUID);
+        event.apply(&mut state);
+        states += 1;
+    }
+    // Twice the log, and four superblocks.
+    assert_eq!((states, history.flushes()), (6, 4));
+    judged("kernel", &format!("{states} crash states of a change of uuid"));
 }

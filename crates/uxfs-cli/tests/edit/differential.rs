@@ -94,7 +94,7 @@ fn feed(command: &mut Command, input: &str) -> String {
 fn make_sources(folder: &Path) {
     fs::create_dir(folder).unwrap();
     fs::write(folder.join("small"), "a few bytes\n").unwrap();
-    let large: Vec<u8> = (0..300_077_u32).map(|index| (index * 31 >> 3) as u8).collect();
+    let large: Vec<u8> = (0..300_077_u32).map(|index| ((index * 31) >> 3) as u8).collect();
     fs::write(folder.join("large"), large).unwrap();
     let mut sparse = vec![0; 2_000_000];
     sparse[900_000..900_003].copy_from_slice(b"end");

@@ -13,6 +13,9 @@ pub type Line = (&'static str, String);
 
 struct Writer {
     random: Random,
+    /// Directories that hand their group down, or copies that keep everything: GNU cp sets no mode where it sets a list, so
+    /// that a copy in such a directory gets a set-group bit that the original does not have. uxfs keeps what there was.
+    hands_groups_down: bool,
 }
 
 impl Writer {
@@ -57,8 +60,8 @@ impl Writer {
     fn line(&mut self) -> Line {
         match self.random.below(100) {
             0..14 => {
-                let options =
-                    [self.option("-p", 60), self.pick(&["", "", "-m 750", "-m u=rwx,g=s", "-m 1777"])];
+                let set_group = if self.hands_groups_down { "-m u=rwx,g=s" } else { "" };
+                let options = [self.option("-p", 60), self.pick(&["", "", "-m 750", set_group, "-m 1777"])];
                 ("mkdir", format!("{} {}", options.join(" "), self.directory()))
             }
             14..24 => {
@@ -88,8 +91,9 @@ impl Writer {
                 ("mv", format!("{} {} {}", options.join(" "), self.any(), self.any()))
             }
             61..74 => {
-                let how = ["", "-a", "-r", "-p", "-d", "-rp", "-n", "-L -r", "-aT", "-T"];
-                let options = [self.pick(&how), self.pick(&["", "--reflink=never", "--reflink=auto"])];
+                let all = ["-a", "-aT", "-p", "-rp", "", "-r", "-d", "-n", "-L -r", "-T"];
+                let how = if self.hands_groups_down { &all[4..] } else { &all[..] };
+                let options = [self.pick(how), self.pick(&["", "--reflink=never", "--reflink=auto"])];
                 ("cp", format!("{} {} {}", options.join(" "), self.any(), self.any()))
             }
             74..79 => {
@@ -98,11 +102,12 @@ impl Writer {
             }
             79..82 => ("rmdir", format!("{} {}", self.option("-p", 30), self.directory())),
             82..88 => {
-                let modes =
-                    ["755", "4755", "2770", "u+x,go-w", "a=rX", "g+s", "+t", "o=g", "00700", "u-s,+X", "="];
+                let all =
+                    ["755", "4755", "u+x,go-w", "a=rX", "+t", "o=g", "00700", "u-s,+X", "=", "2770", "g+s"];
+                let modes = if self.hands_groups_down { &all[..] } else { &all[..9] };
                 (
                     "chmod",
-                    format!("{} {} {}", self.option("-R", 30), self.pick(&modes), self.any_with_special()),
+                    format!("{} {} {}", self.option("-R", 30), self.pick(modes), self.any_with_special()),
                 )
             }
             88..91 => {
@@ -144,7 +149,8 @@ impl Writer {
 
 /// So many commands.
 pub fn random(random: Random, lines: usize) -> Vec<Line> {
-    let mut writer = Writer { random };
+    let mut writer = Writer { random, hands_groups_down: false };
+    writer.hands_groups_down = writer.chance(50);
     (0..lines).map(|_| writer.line()).filter(|line| !copies_into_itself(line)).collect()
 }
 

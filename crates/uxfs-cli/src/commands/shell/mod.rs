@@ -288,7 +288,7 @@ impl Shell {
         let filesystem = self.session.filesystem();
         match command {
             Command::Cd { path } => self.session.change_directory(path.as_bytes())?,
-            Command::Pwd => self.print(&self.session.directory().to_vec())?,
+            Command::Pwd => self.print(self.session.directory())?,
             Command::Lcd { path } => self.local_directory(path.as_ref())?,
             Command::Sync => self.session.sync()?,
             Command::Exit => self.is_over = true,
