@@ -150,6 +150,9 @@ pub(super) struct DirtyState {
     pub unwritten: DirtyMap,
     /// The oldest checkpoint with changes that are not at home; 0 for none.
     pub first_sequence: u64,
+    /// Not all of what is not at home is in `unwritten`: an item that is no buffer's made it, and only that checkpoint has
+    /// that.
+    pub is_made_by_item: bool,
 }
 
 impl DirtyState {
@@ -166,6 +169,7 @@ impl DirtyState {
             set_aside: None,
             unwritten: DirtyMap::clean(),
             first_sequence: 0,
+            is_made_by_item: false,
         }
     }
 }
@@ -221,6 +225,12 @@ impl EditBuffer {
     /// Says what each run that the holder marks takes in the log, where that is not the run itself.
     pub fn set_run_log_bytes(&mut self, run_bytes: u32) {
         self.run_bytes = run_bytes;
+    }
+
+    /// Says that what was written so far is not to be logged: an item in the log makes it when it is replayed.
+    pub fn made_by_item(&mut self) {
+        self.guard.changes = DirtyMap::clean();
+        self.guard.is_made_by_item = true;
     }
 
     /// What has been changed since the last call.

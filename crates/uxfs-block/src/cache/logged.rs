@@ -141,7 +141,9 @@ impl ChangedBuffer {
         };
         let mut not_home = state.unwritten;
         not_home.merge(&changes);
-        let is_old = state.first_sequence != 0 && state.first_sequence < relog_before;
+        // Marks do not say what an item made: its checkpoint is needed until the buffer is home.
+        let is_old =
+            state.first_sequence != 0 && state.first_sequence < relog_before && !state.is_made_by_item;
         let changes = if is_old { not_home } else { changes };
         log(&LoggedChange { pieces: &self.0.pieces, bytes: buffer, changes })?;
         if set_aside.is_none() {
@@ -190,6 +192,7 @@ struct Writing {
     version: u64,
     first_sequence: u64,
     unwritten: DirtyMap,
+    is_made_by_item: bool,
 }
 
 impl Cache {
@@ -345,6 +348,7 @@ impl Cache {
             version: state.version,
             first_sequence: std::mem::take(&mut state.first_sequence),
             unwritten: std::mem::take(&mut state.unwritten),
+            is_made_by_item: std::mem::take(&mut state.is_made_by_item),
         })))
     }
 
@@ -387,6 +391,7 @@ enum Prepared {
 fn put_back(writing: Writing) {
     let mut state = writing.dirty.state.lock();
     state.unwritten.merge(&writing.unwritten);
+    state.is_made_by_item |= writing.is_made_by_item;
     if state.first_sequence == 0 || state.first_sequence > writing.first_sequence {
         state.first_sequence = writing.first_sequence;
     }

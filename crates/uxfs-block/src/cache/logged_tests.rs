@@ -89,6 +89,26 @@ fn old_changes_are_logged_again_invariant_15() {
 }
 
 #[test]
+fn what_an_item_made_is_not_logged_again_invariant_15() {
+    let (_, cache) = cache();
+    let log = Rc::new(EditLog::new(1));
+    let (mut buffer, _) = cache.create_logged(&PIECE, 1, &log).unwrap();
+    buffer.edit().put(0, &[1]);
+    buffer.made_by_item();
+    drop(buffer);
+    let first = std::mem::take(&mut *log.touched());
+    assert_eq!(take(&first[0], 1, 0).1.entered, Some(1));
+    let fifth = change(&cache, 5, 4000, 1);
+    let (taken, accounting) = take(&fifth[0], 5, 3);
+    assert_eq!((taken.unwrap().1, accounting), (1, Accounting::default()), "the first is needed still");
+    assert_eq!(write_back(&cache, 5), (1, vec![1]));
+    let sixth = change(&cache, 6, 4000, 1);
+    take(&sixth[0], 6, 0);
+    let ninth = change(&cache, 9, 0, 1);
+    assert_eq!(take(&ninth[0], 9, 8).1.released, Some(6), "at home all is like the device");
+}
+
+#[test]
 fn an_invalidated_buffer_holds_back_what_it_held() {
     let (device, cache) = cache();
     let first = change(&cache, 1, 0, 1);

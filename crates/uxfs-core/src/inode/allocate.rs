@@ -188,7 +188,7 @@ impl Transaction<'_> {
                 edit.put_value((index << geometry.inode_log) as usize, &core);
             }
             // Replay makes them anew from one item: see below.
-            let _ = buffer.take_changes();
+            buffer.made_by_item();
             block = AgBlock::new(first.get() + length_blocks);
         }
         if let Some(ticket) = self.buffers().ticket() {

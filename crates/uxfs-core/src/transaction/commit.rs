@@ -50,15 +50,10 @@ impl<'fs> Transaction<'fs> {
     /// What has changed so far becomes visible to a cut; groups are given back, after the journal knows what was done in
     /// them.
     pub(super) fn end_step(&mut self) -> u64 {
+        self.list_changed_groups();
         let ticket = self.buffers.take_ticket();
         let sequence = ticket.as_ref().map_or(0, Ticket::sequence);
-        if let Some(mut ticket) = ticket {
-            for state in &mut self.groups {
-                if state.lists_itself() {
-                    self.file_system.note_changed_group(state.group());
-                    ticket.claim(GROUP_CUT_BYTES);
-                }
-            }
+        if let Some(ticket) = ticket {
             self.file_system.apply_counters(std::mem::take(&mut self.counters));
             ticket.commit();
         } else {
@@ -66,6 +61,23 @@ impl<'fs> Transaction<'fs> {
         }
         self.groups.clear();
         sequence
+    }
+
+    /// Gives all groups back in the middle of a step; the next cut settles them whoever has them then.
+    pub(super) fn give_back_groups(&mut self) {
+        self.list_changed_groups();
+        self.groups.clear();
+    }
+
+    /// Tells the next cut which groups it has to settle.
+    fn list_changed_groups(&mut self) {
+        let Some(ticket) = self.buffers.ticket() else { return };
+        for state in &mut self.groups {
+            if state.lists_itself() {
+                self.file_system.note_changed_group(state.group());
+                ticket.claim(GROUP_CUT_BYTES);
+            }
+        }
     }
 
     /// Ends a step under intents for what is left to do, and begins the next.

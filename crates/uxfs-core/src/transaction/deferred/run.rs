@@ -68,7 +68,7 @@ impl Transaction<'_> {
             None => highest.is_none(),
         };
         if !step.iter().all(is_in_order) {
-            self.groups.clear();
+            self.give_back_groups();
         }
     }
 
