@@ -166,7 +166,7 @@ pub enum OperationError {
     /// The log holds changes that have not been replayed.
     #[error(
         "the log is dirty: {records} records from {tail} to {head} hold changes that are not in place yet; \
-         mount the image once with Linux to replay them, or read on without them (--ignore-log)"
+         `uxfs replay` puts them there; or read on without them (--ignore-log)"
     )]
     DirtyLog {
         /// Records to be replayed.

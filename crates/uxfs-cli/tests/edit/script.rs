@@ -60,8 +60,7 @@ impl Writer {
     fn line(&mut self) -> Line {
         match self.random.below(100) {
             0..14 => {
-                let set_group = if self.hands_groups_down { "-m u=rwx,g=s" } else { "" };
-                let options = [self.option("-p", 60), self.pick(&["", "", "-m 750", set_group, "-m 1777"])];
+                let options = [self.option("-p", 60), self.pick(&["", "", "-m 750", "-m 1777"])];
                 ("mkdir", format!("{} {}", options.join(" "), self.directory()))
             }
             14..24 => {

@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::error::{Error, OperationError};
+use uxfs_core::{
+    error::{Error, OperationError},
+    operations::set_attributes::AttributeChanges,
+};
 
 use crate::{
     commands::edit::Edit,
@@ -111,9 +114,16 @@ impl Arguments {
         let too_large = || failed(OperationError::FileTooLarge.into());
         match session.find_if_there(path, true)? {
             Some(file) => {
-                let new = size.apply(session.status(&file)?.size_bytes).ok_or_else(too_large)?;
+                let old = session.status(&file)?.size_bytes;
+                let new = size.apply(old).ok_or_else(too_large)?;
                 let filesystem = session.filesystem();
                 filesystem.set_size(&file, new, contents::now(filesystem)).map_err(failed)?;
+                if new == old {
+                    // The times tell of it all the same, says POSIX.
+                    let modification_time = Some(filesystem.now());
+                    let changes = AttributeChanges { modification_time, ..AttributeChanges::default() };
+                    filesystem.set_attributes(&file, &changes).map_err(failed)?;
+                }
             }
             None if self.no_create => return Ok(()),
             None => {
