@@ -27,7 +27,9 @@ use uxfs_format::{
 };
 use uxfs_journal::{
     LogState,
+    area::LogArea,
     journal::{FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
+    recovery::stale::clear_ahead_of_clean,
     transaction::Mode,
 };
 use zerocopy::big_endian::U64;
@@ -81,6 +83,9 @@ impl FileSystem {
         let start = match file_system.log_state() {
             None => return Err(OperationError::ReadOnly.into()),
             Some(LogState::Clean(log)) => {
+                let device = file_system.device().as_ref();
+                let area = LogArea::new(device, file_system.geometry())?;
+                clear_ahead_of_clean(&area, log, device)?;
                 LogStart { head: log.head, previous_block: log.newest.block(), recovered_tail: None }
             }
             Some(_) => {

@@ -17,7 +17,7 @@ use uxfs_format::{
 };
 use zerocopy::FromZeros;
 
-use super::find_head_tail::DirtyLog;
+use super::find_head_tail::{CleanLog, DirtyLog};
 use crate::{
     area::{BLOCK, LogArea},
     error::Result,
@@ -33,8 +33,30 @@ const STALE_BLOCKS: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_SIZE_BYTES / BLOCK 
 /// The device failed. Nothing that counts was changed.
 #[doc(alias = "xlog_clear_stale_blocks")]
 pub fn clear_stale_blocks(area: &LogArea<'_>, log: &DirtyLog, device: &dyn BlockDevice) -> Result<()> {
-    let head = log.head;
-    let room = area.distance(head.block(), log.tail.block());
+    clear(area, log.head, log.tail, device)
+}
+
+/// As [`clear_stale_blocks`] for a log that was closed in good order, where that is needed: what xfs_db makes of a log has zeros
+/// in its middle. Behind records that end there neither Linux nor we would find the head again.
+///
+/// # Errors
+/// As there.
+pub fn clear_ahead_of_clean(area: &LogArea<'_>, log: &CleanLog, device: &dyn BlockDevice) -> Result<()> {
+    let mut block = [0; BLOCK];
+    area.read(log.head.block(), &mut block)?;
+    let cycle = match RecordHeader::prefix_of(&block) {
+        Some(header) if header.magic.get() == MAGIC => header.cycle.get(),
+        Some(header) => header.magic.get(),
+        None => return Ok(()),
+    };
+    if cycle == log.head.cycle().wrapping_sub(1) {
+        return Ok(());
+    }
+    clear(area, log.head, log.newest, device)
+}
+
+fn clear(area: &LogArea<'_>, head: Lsn, tail: Lsn, device: &dyn BlockDevice) -> Result<()> {
+    let room = area.distance(head.block(), tail.block());
     let count = STALE_BLOCKS.min(room);
     // Blocks up to the end of the ring were last written in the cycle before the head's, those behind it in the head's.
     let to_end = (area.blocks() - head.block()).min(count);
@@ -49,7 +71,7 @@ pub fn clear_stale_blocks(area: &LogArea<'_>, log: &DirtyLog, device: &dyn Block
             if cycle != 0
                 && let Some(target) = RecordHeader::prefix_of_mut(bytes)
             {
-                *target = filler(area, cycle, block, log.tail);
+                *target = filler(area, cycle, block, tail);
             }
         }
         device.write(Geometry::byte_of_sector(area.sector(first)), &bytes)?;
