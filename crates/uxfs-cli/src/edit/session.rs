@@ -356,7 +356,9 @@ impl Session {
         match self.look(path, true) {
             Ok(handle) if self.status(&handle)?.file_type == FileType::Directory => Ok(Some(handle)),
             Ok(_) => Ok(None),
-            Err(Error::Operation(OperationError::NotFound | OperationError::NotADirectory)) => Ok(None),
+            Err(Error::Operation(
+                OperationError::NotFound | OperationError::NotADirectory | OperationError::TooManySymlinks,
+            )) => Ok(None),
             Err(error) => Err(explained(error).about(shown(path))),
         }
     }

@@ -14,7 +14,7 @@ pub type Line = (&'static str, String);
 struct Writer {
     random: Random,
     /// Directories that hand their group down, or copies that keep everything: GNU cp sets no mode where it sets a list, so
-    /// that a copy in such a directory gets a set-group bit that the original does not have. uxfs keeps what there was.
+    /// that a copy in such a directory gets a set-group bit that the original does not have, or keeps a sticky one. uxfs keeps what there was.
     hands_groups_down: bool,
 }
 
@@ -102,8 +102,8 @@ impl Writer {
             79..82 => ("rmdir", format!("{} {}", self.option("-p", 30), self.directory())),
             82..88 => {
                 let all =
-                    ["755", "4755", "u+x,go-w", "a=rX", "+t", "o=g", "00700", "u-s,+X", "=", "2770", "g+s"];
-                let modes = if self.hands_groups_down { &all[..] } else { &all[..9] };
+                    ["755", "4755", "u+x,go-w", "a=rX", "o=g", "00700", "u-s,+X", "=", "+t", "2770", "g+s"];
+                let modes = if self.hands_groups_down { &all[..] } else { &all[..8] };
                 (
                     "chmod",
                     format!("{} {} {}", self.option("-R", 30), self.pick(modes), self.any_with_special()),

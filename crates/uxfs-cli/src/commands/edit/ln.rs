@@ -121,8 +121,11 @@ impl Arguments {
 
     /// Whether replacing this would take away what the link is to lead to.
     fn is_one_file(&self, session: &Session, target: &[u8], existing: &InodeHandle) -> Result<bool, Failure> {
-        // Symbolic links may lead nowhere.
-        let found = session.find_if_there(target, self.symbolic || self.logical)?;
+        let found = match session.find_if_there(target, self.symbolic || self.logical) {
+            // Symbolic links may lead nowhere, and in circles.
+            Err(_) if self.symbolic => None,
+            found => found?,
+        };
         Ok(found.is_some_and(|found| found.is_same(existing)))
     }
 
