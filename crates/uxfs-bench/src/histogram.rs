@@ -175,11 +175,6 @@ impl Stopwatch {
         histogram.record(now - self.last);
         self.last = now;
     }
-
-    /// What has passed since the last call counts for nothing.
-    pub(crate) fn skip(&mut self) {
-        self.last = Instant::now();
-    }
 }
 
 #[cfg(test)]

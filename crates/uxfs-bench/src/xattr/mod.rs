@@ -54,7 +54,7 @@ pub struct Step {
     pub elapsed: Duration,
     /// Processor time of the thread: what is left of the wall time on a machine that does other things too.
     pub processor: Duration,
-    /// What each took.
+    /// What each took, with making its name and value.
     pub latencies: Histogram,
     /// What the journal did.
     pub journal: Option<JournalFigures>,
@@ -159,7 +159,6 @@ impl<'b, B: Backend + 'b> Running<'_, 'b, B> {
             if matches!(action, Action::Insert(_) | Action::Overwrite(_)) {
                 fill(&mut value, self.options.case.size_of(*number, is_new), *number);
             }
-            watch.skip();
             match action {
                 Action::Delete(_) => self.worker.removexattr(self.file, &name)?,
                 _ => self.worker.setxattr(self.file, &name, &value)?,
