@@ -316,6 +316,7 @@ impl Transaction<'_> {
         // Both lose their owners before they get others: a block has one at a time, unless it is shared.
         for (inode, old) in [(&*first, one.extent()), (&*second, other.extent())] {
             if let Some(old) = old {
+                self.note_moved_contents(old.start, old.length_blocks);
                 self.defer_unmap(inode, Fork::Data, &old)?;
             }
         }

@@ -125,6 +125,7 @@ impl FileEdit<'_> {
         let bytes = self.bytes_within(piece.end(), offset_bytes, bytes);
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
         let skipped = offset_bytes.saturating_sub(self.byte_of(piece.file_block));
+        self.file_system.wait_for_moved_contents(start, piece.length_blocks)?;
         self.write_in_place(start, skipped, bytes)?;
         self.grow_to(offset_bytes + bytes.len() as u64);
         Ok(Step { bytes: bytes.len(), is_stored: false })

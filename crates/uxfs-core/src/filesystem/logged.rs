@@ -34,7 +34,7 @@ use uxfs_journal::{
 };
 use zerocopy::big_endian::U64;
 
-use super::{FileSystem, background::Background, writing::Writing};
+use super::{FileSystem, background::Background, moved::MovedContents, writing::Writing};
 use crate::{
     error::{Error, OperationError, Result},
     mount::MountOptions,
@@ -59,6 +59,8 @@ pub(super) struct Logged {
     reserved_blocks: AtomicI64,
     /// Blocks that groups keep for their own trees.
     hidden_blocks: AtomicI64,
+    /// Contents that another mapping leads to than the one on the device.
+    pub(super) moved: MovedContents,
     pub background: Mutex<Option<Background>>,
 }
 
@@ -112,6 +114,7 @@ impl FileSystem {
             freed_blocks: AtomicI64::new(0),
             reserved_blocks: AtomicI64::new(0),
             hidden_blocks: AtomicI64::new(0),
+            moved: MovedContents::default(),
             background: Mutex::default(),
         });
         self.writing = Some(writing);

@@ -2,6 +2,7 @@
 
 mod background;
 mod logged;
+mod moved;
 mod sources;
 mod writing;
 

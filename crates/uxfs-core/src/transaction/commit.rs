@@ -2,7 +2,7 @@
 
 use uxfs_format::{
     log::{free_extent::FreedExtent, item::ItemType},
-    units::{AgBlock, AgNumber},
+    units::{AgBlock, AgNumber, FsBlock},
 };
 use uxfs_journal::{
     journal::{IntentId, Ticket},
@@ -139,6 +139,12 @@ impl<'fs> Transaction<'fs> {
         if let Some(journal) = self.file_system.journal() {
             journal.depends_on_write();
         }
+    }
+
+    /// Another mapping leads to these contents from now on: nobody overwrites them before this transaction is stable.
+    pub(crate) fn note_moved_contents(&mut self, start: FsBlock, length_blocks: u64) {
+        let sequence = self.sequence();
+        self.file_system.note_moved_contents(start, length_blocks, sequence);
     }
 
     /// The checkpoint in which changes made now will be; 0 in bulk mode.

@@ -26,6 +26,7 @@ impl Transaction<'_> {
         let extent = *extents.get(index).ok_or(OperationError::NotFound)?;
         let splice = list::shift(extents, index, file_block).ok_or(OperationError::NotFound)?;
         self.splice_extents(inode, Fork::Data, &splice)?;
+        self.note_moved_contents(extent.start, extent.length_blocks);
         self.defer_unmap(inode, Fork::Data, &extent)?;
         self.defer_map(inode, Fork::Data, &Extent { file_block, ..extent })?;
         Ok(splice.removed.saturating_sub(splice.added().len()))

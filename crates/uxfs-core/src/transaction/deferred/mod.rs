@@ -143,6 +143,8 @@ impl Transaction<'_> {
         if !self.file_system.geometry().features.has_reflink() {
             return self.defer_free(start, length_blocks);
         }
+        // Whoever owns them alone now may write to them, and this owner may be back after a crash.
+        self.note_moved_contents(start, length_blocks);
         self.defer_reference_count(ReferenceCountOperation::Decrease, start, length_blocks)
     }
 

@@ -171,13 +171,6 @@ impl Model {
     }
 
     fn change_contents(&mut self, number: usize, operation: &Operation) {
-        let moved = match operation {
-            Operation::Reshape { node, how: Reshape::Collapse | Reshape::Insert, .. } => [*node; 2],
-            Operation::Clone { source, target, .. } => [*source, *target],
-            Operation::Exchange { first, second, .. } => [*first, *second],
-            _ => [NodeId::MAX; 2],
-        };
-        moved.into_iter().for_each(|id| self.change(id, |node| node.has_moved = true));
         match operation {
             Operation::Write { node, offset, length } => {
                 let origin = Origin { file: node + 1, version: number as u32 + 1, offset: *offset };

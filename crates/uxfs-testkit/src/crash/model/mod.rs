@@ -99,8 +99,6 @@ pub struct Node {
     pub contents: Arc<Contents>,
     /// Somebody keeps it open.
     pub is_open: bool,
-    /// Its blocks have been moved, shared or exchanged: after a crash it may hold what was written to them in place since.
-    pub has_moved: bool,
     /// It never had a name, and may still get one.
     pub is_temporary: bool,
     digest: u64,
@@ -190,7 +188,6 @@ impl Model {
             contents: Arc::default(),
             is_open: false,
             is_temporary: false,
-            has_moved: false,
             digest: 0,
         };
         self.nodes.push(Some(Arc::new(node)));
