@@ -95,7 +95,7 @@ fn begins_function(line: &str) -> bool {
     while matches!(word, Some("pub" | "pub(crate)" | "pub(super)" | "const" | "async")) {
         word = words.next();
     }
-    word == Some("fn") && !line.ends_with(';')
+    word == Some("fn") && !line.ends_with([';', '}'])
 }
 
 #[cfg(test)]

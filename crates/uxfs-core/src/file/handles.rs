@@ -99,7 +99,7 @@ impl FileSystem {
     /// Gives back what was allocated ahead in files that nobody has open any more.
     pub(crate) fn release_closed(&self) -> Result<()> {
         while let Some(number) = self.inode_table().next_with_ahead() {
-            let file = match self.open(number) {
+            let file = match self.open_if_in_use(number) {
                 // It has been freed meanwhile.
                 Err(Error::Operation(OperationError::NoSuchInode)) => continue,
                 opened => opened?,

@@ -94,6 +94,14 @@ impl Worker {
 
     fn step(&mut self) -> io::Result<()> {
         match self.random.below(34) {
+            choice @ 0..15 => self.change_contents(choice),
+            choice @ 15..26 => self.change_names(choice),
+            choice => self.change_attributes(choice),
+        }
+    }
+
+    fn change_contents(&mut self, choice: u64) -> io::Result<()> {
+        match choice {
             0..4 => {
                 let path = self.name();
                 let mut file = OpenOptions::new()
@@ -120,7 +128,7 @@ impl Worker {
                 let (from, to) = (self.file()?, self.file()?);
                 Ok(ioctl_ficlone(to.as_fd(), from.as_fd())?)
             }
-            11..15 => {
+            _ => {
                 let (start, length) = self.place();
                 let flags = [
                     FallocateFlags::empty(),
@@ -135,6 +143,11 @@ impl Worker {
                 let flags = flags[self.random.below(flags.len() as u64) as usize];
                 Ok(fallocate(self.file()?, flags, start, length)?)
             }
+        }
+    }
+
+    fn change_names(&mut self, choice: u64) -> io::Result<()> {
+        match choice {
             15 => {
                 let path = self.name();
                 // What stays open lives without a name.
@@ -176,12 +189,18 @@ impl Worker {
                 }
                 Ok(())
             }
-            25 => {
+            _ => {
                 let path = self.name();
                 let kinds = [FileType::Fifo, FileType::CharacterDevice, FileType::Socket];
                 let kind = kinds[self.random.below(3) as usize];
                 Ok(mknodat(CWD, path, kind, Mode::from_raw_mode(0o640), rustix::fs::makedev(4000, 1))?)
             }
+        }
+    }
+
+    /// Attributes, times and modes, and what else there is.
+    fn change_attributes(&mut self, choice: u64) -> io::Result<()> {
+        match choice {
             26..29 => {
                 let path = self.name();
                 let name = format!("user.{}", self.random.below(12));

@@ -401,17 +401,25 @@ impl FileSystem {
             crate::error::Error::Operation(OperationError::NoSuchInode) => OperationError::Stale.into(),
             other => other,
         };
-        let load = || {
-            if !self.is_inode_in_use(number)? {
-                return Err(OperationError::NoSuchInode.into());
-            }
-            self.load_edit_inode(number)
-        };
-        let handle = self.inode_table().open(number, load).map_err(stale)?;
+        let handle = self.open_if_in_use(number).map_err(stale)?;
         if handle.read().core.generation.get() != generation {
             return Err(OperationError::Stale.into());
         }
         Ok(handle)
+    }
+
+    /// Opens an inode by a number that may be out of date: of a chunk that has been freed the device still holds what
+    /// inodes were last.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchInode`]; damage; the device.
+    pub(crate) fn open_if_in_use(&self, number: InodeNumber) -> Result<InodeHandle> {
+        self.inode_table().open(number, || {
+            if !self.is_inode_in_use(number)? {
+                return Err(OperationError::NoSuchInode.into());
+            }
+            self.load_edit_inode(number)
+        })
     }
 
     /// The root directory, opened.
