@@ -227,24 +227,22 @@ fn lists_of_inodes_without_names() {
         tx.add_unlinked(*number).unwrap();
         tx.commit().unwrap();
     }
-    file_system.close().unwrap();
-    let reader = image.mount();
     let mut listed = 0;
-    for group in reader.geometry().groups() {
-        let header = reader.inode_header(group).unwrap();
-        for (bucket, head) in header.unlinked.iter().enumerate() {
+    for group in file_system.geometry().groups() {
+        let unlinked = tx.group(group).unwrap().state.headers().unwrap().inodes.unlinked;
+        for (bucket, head) in unlinked.iter().enumerate() {
             let mut next = (head.get() != u32::MAX).then(|| AgInode::new(head.get()));
             while let Some(inode) = next {
                 assert_eq!(inode.get() as usize % 64, bucket);
                 listed += 1;
-                next = reader.inode(reader.geometry().inode_number(group, inode)).unwrap().next_unlinked;
+                let number = file_system.geometry().inode_number(group, inode);
+                next = file_system.inode(number).unwrap().next_unlinked;
             }
         }
     }
+    tx.commit().unwrap();
     assert_eq!(listed, numbers.len());
 
-    let file_system = image.mount_bulk();
-    let mut tx = Transaction::begin(&file_system).unwrap();
     for number in shuffled(numbers) {
         tx.remove_unlinked(number).unwrap();
         assert!(matches!(tx.remove_unlinked(number), Err(Error::Operation(OperationError::NoSuchInode))));

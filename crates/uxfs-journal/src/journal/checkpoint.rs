@@ -1,6 +1,7 @@
 //! Cutting a checkpoint off and writing it.
 
 use std::{
+    fmt::Display,
     sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
     time::Instant,
 };
@@ -54,7 +55,7 @@ impl Journal {
     /// # Errors
     /// The device failed, now or before; `settle` did.
     #[doc(alias = "xlog_cil_push")]
-    pub fn checkpoint<E: From<JournalError>>(
+    pub fn checkpoint<E: From<JournalError> + Display>(
         &self,
         wanted: Option<u64>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
@@ -80,7 +81,7 @@ impl Journal {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     #[doc(alias = "xfs_log_force_seq")]
-    pub fn force<E: From<JournalError>>(
+    pub fn force<E: From<JournalError> + Display>(
         &self,
         sequence: u64,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
@@ -105,14 +106,14 @@ impl Journal {
     }
 
     /// Takes what has been filled so far; `None` where that is nothing.
-    fn cut<E: From<JournalError>>(
+    fn cut<E: From<JournalError> + Display>(
         &self,
         writer: &mut MutexGuard<'_, Writer>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<(u64, Pending)>, E> {
         let _alone = self.gate.write();
         if let Err(error) = settle(self.ticket(None, 0)) {
-            self.shut_down(&"the group headers could not be settled");
+            self.shut_down(&error);
             return Err(error);
         }
         let pending = std::mem::take(&mut *self.pending.lock());
