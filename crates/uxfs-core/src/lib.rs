@@ -12,7 +12,7 @@
 //! | [`inspect`] | structures as they lie on disk, damaged or not |
 //! | [`extent_map`] | where the contents of a fork lie |
 //! | [`file_data`] | the contents of regular files, read |
-//! | [`file`] | the contents of regular files, changed |
+//! | [`mod@file`] | the contents of regular files, changed |
 //! | [`symlink`] | targets of symbolic links |
 //! | [`directory`] | finding names and reading all of them |
 //! | [`attribute`] | extended attributes, access control lists |

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`pieces`](self) | a range of a file as holes, written and unwritten runs |
 //! | [`read`] | reading; where there is data and where a hole |
-//! | [`write`] | writing; what comes into a file when it grows |
+//! | [`mod@write`] | writing; what comes into a file when it grows |
 //! | `allocate` | new blocks for holes, and ahead of who appends |
 //! | `copy_on_write` | writing to shared blocks; unsharing |
 //! | [`truncate`] | the size of a file |

@@ -8,7 +8,7 @@
 //! the same in different orders.
 //!
 //! Contents of archives that are not packed are read where they lie. A packed one cannot be sought in: its contents come
-//! after all files, in the archive's order, by a second pass ([`Content::Later`](crate::content::Content::Later)).
+//! after all files, in the archive's order, by a second pass ([`Content::Later`]).
 //!
 //! | module | holds |
 //! |---|---|

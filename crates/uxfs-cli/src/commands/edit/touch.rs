@@ -40,7 +40,7 @@ pub struct Arguments {
     /// This time: 2026-11-20, "2026-11-20 13:00:14.5 +0100", @SECONDS, now
     #[arg(short, long, value_name = "TIME", allow_hyphen_values = true)]
     date: Option<String>,
-    /// This time: [[CC]YY]MMDDhhmm[.ss]
+    /// This time: `[[CC]YY]MMDDhhmm[.ss]`
     #[arg(short = 't', value_name = "STAMP", conflicts_with = "date")]
     stamp: Option<String>,
     /// The times of this file of the image
