@@ -132,7 +132,7 @@ impl Dirty {
 #[derive(Debug)]
 pub(super) struct DirtyState {
     pub buffer: Buffer,
-    /// What has changed since somebody asked last ([`EditBuffer::take_changes`]).
+    /// What the newest checkpoint has changed and nobody has taken yet; in bulk mode all that ever changed.
     pub changes: DirtyMap,
     /// Counts changes, so that write-back sees whether it wrote the last version.
     pub version: u64,
@@ -231,11 +231,6 @@ impl EditBuffer {
     pub fn made_by_item(&mut self) {
         self.guard.changes = DirtyMap::clean();
         self.guard.is_made_by_item = true;
-    }
-
-    /// What has been changed since the last call.
-    pub fn take_changes(&mut self) -> DirtyMap {
-        std::mem::take(&mut self.guard.changes)
     }
 
     /// Says that the bytes have become another kind of thing, for [`BufferVerifier`]s: those of `kind` accept them
@@ -342,20 +337,8 @@ impl Cache {
     /// Forgets the buffer of `pieces`, changed or not: what lay there has been freed and must not be written any
     /// more. Waits while another thread changes it.
     pub fn invalidate(&self, pieces: &[Piece]) {
-        let Ok(key) = Key::new(pieces, &self.hasher) else { return };
-        let shard = self.shard(key.hash);
-        drop(shard.forget(&key));
-        if let Some(dirty) = shard.find_dirty(&key) {
-            if dirty.is_held_by_me() {
-                dirty.doom();
-                shard.remove_dirty(&key, &dirty, &self.dirty_bytes);
-                return;
-            }
-            // In the order "buffer, then shard", as everywhere.
-            let mut state = dirty.state.lock();
-            state.is_gone = true;
-            shard.remove_dirty(&key, &dirty, &self.dirty_bytes);
-        }
+        // No checkpoint has this number, so that nothing is set aside for an earlier one.
+        self.invalidate_logged(pieces, 0);
     }
 
     /// Bytes of buffers that differ from the device, or may.

@@ -237,6 +237,7 @@ impl Cache {
                 shard.remove_dirty(&key, &dirty, &self.dirty_bytes);
                 return invalidated;
             }
+            // In the order "buffer, then shard", as everywhere.
             let mut state = dirty.state.lock();
             if state.is_gone {
                 return invalidated;

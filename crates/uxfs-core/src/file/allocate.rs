@@ -69,7 +69,9 @@ impl<'a> FileEdit<'a> {
     /// they are waited for.
     fn allocate(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
         match self.allocate_now(wanted) {
-            Err(error) if is_no_space(&error) && self.wait_for_freed()? => self.allocate_now(wanted),
+            Err(error) if is_no_space(&error) && self.file_system.wait_for_freed_blocks()? => {
+                self.allocate_now(wanted)
+            }
             done => done,
         }
     }
@@ -170,7 +172,7 @@ impl<'a> FileEdit<'a> {
         most_blocks: u64,
     ) -> Result<(Transaction<'a>, Extent)> {
         match self.allocate_copy_now(file_block, most_blocks) {
-            Err(error) if is_no_space(&error) && self.wait_for_freed()? => {
+            Err(error) if is_no_space(&error) && self.file_system.wait_for_freed_blocks()? => {
                 self.allocate_copy_now(file_block, most_blocks)
             }
             done => done,

@@ -11,7 +11,7 @@ use crate::{
     inode::{
         FileType, InodeFlags,
         edit::EditInode,
-        table::{InodeHandle, lock_in_order},
+        table::{InodeHandle, InodeWriteGuard, lock_in_order},
     },
 };
 
@@ -84,9 +84,20 @@ impl FileSystem {
     /// # Errors
     /// As there; [`NotPermitted`](OperationError::NotPermitted) for a file that is fixed, or only to be appended to.
     pub fn write(&self, file: &InodeHandle, offset_bytes: u64, bytes: &[u8], touch: Touch) -> Result<usize> {
-        let mut inode = file.write();
+        let inode = file.write();
         let is_append = offset_bytes == inode.size_bytes();
         check_flags(&inode, if is_append { InodeFlags::IMMUTABLE } else { FIXED })?;
+        self.write_locked(file, inode, offset_bytes, bytes, touch)
+    }
+
+    fn write_locked(
+        &self,
+        file: &InodeHandle,
+        mut inode: InodeWriteGuard<'_>,
+        offset_bytes: u64,
+        bytes: &[u8],
+        touch: Touch,
+    ) -> Result<usize> {
         let written = self.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
         if self.has_blocks_behind_end(&inode) {
             file.set_has_ahead();
@@ -118,15 +129,10 @@ impl FileSystem {
     /// As [`write`](Self::write).
     #[doc(alias = "O_APPEND")]
     pub fn append(&self, file: &InodeHandle, bytes: &[u8], touch: Touch) -> Result<(u64, usize)> {
-        let mut inode = file.write();
+        let inode = file.write();
         check_flags(&inode, InodeFlags::IMMUTABLE)?;
         let offset_bytes = inode.size_bytes();
-        let written = self.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
-        if self.has_blocks_behind_end(&inode) {
-            file.set_has_ahead();
-        }
-        drop(inode);
-        self.release_closed()?;
+        let written = self.write_locked(file, inode, offset_bytes, bytes, touch)?;
         Ok((offset_bytes, written))
     }
 

@@ -202,19 +202,11 @@ impl<'a> FileEdit<'a> {
     /// the device.
     fn begin_remap(&mut self, growth: u32) -> Result<Transaction<'a>> {
         match self.begin_remap_now(growth) {
-            Err(error) if is_no_space(&error) && self.wait_for_freed()? => self.begin_remap_now(growth),
+            Err(error) if is_no_space(&error) && self.file_system.wait_for_freed_blocks()? => {
+                self.begin_remap_now(growth)
+            }
             done => done,
         }
-    }
-
-    /// Has blocks become free that wait for a checkpoint: gives whether there were any. No transaction is under way.
-    fn wait_for_freed(&self) -> Result<bool> {
-        if self.file_system.freed_blocks() == 0 {
-            return Ok(false);
-        }
-        self.file_system.force()?;
-        self.file_system.put_back_freed()?;
-        Ok(true)
     }
 
     fn begin_remap_now(&mut self, growth: u32) -> Result<Transaction<'a>> {

@@ -32,7 +32,6 @@ use uxfs_journal::{
     recovery::stale::clear_ahead_of_clean,
     transaction::Mode,
 };
-use zerocopy::big_endian::U64;
 
 use super::{FileSystem, background::Background, moved::MovedContents, writing::Writing};
 use crate::{
@@ -240,13 +239,25 @@ impl FileSystem {
                 return Ok(());
             }
             logged.reserved_blocks.fetch_sub(wanted, AcqRel);
-            if logged.freed_blocks.load(Acquire) <= 0 {
+            if !self.wait_for_freed_blocks()? {
                 break;
             }
-            self.write_checkpoint()?;
-            self.put_back_freed()?;
         }
         Err(OperationError::NoSpace.into())
+    }
+
+    /// Has blocks become free that wait for a checkpoint: gives whether there were any. Who calls this holds no
+    /// transaction.
+    ///
+    /// # Errors
+    /// Damage; the device failed, now or before.
+    pub(crate) fn wait_for_freed_blocks(&self) -> Result<bool> {
+        if self.freed_blocks() == 0 {
+            return Ok(false);
+        }
+        self.write_checkpoint()?;
+        self.put_back_freed()?;
+        Ok(true)
     }
 
     /// Gives back what an operation has not taken.
@@ -287,7 +298,7 @@ impl FileSystem {
 
     /// Blocks that have been freed and will be free once their checkpoint is stable.
     pub fn freed_blocks(&self) -> u64 {
-        self.logged().map_or(0, |logged| logged.freed_blocks.load(Relaxed).max(0).cast_unsigned())
+        self.logged().map_or(0, |logged| logged.freed_blocks.load(Acquire).max(0).cast_unsigned())
     }
 
     pub(crate) fn note_freed_blocks(&self, blocks: i64) {
@@ -398,14 +409,9 @@ impl FileSystem {
     /// Logs the superblock with the counters as they are.
     fn store_superblock(&self) -> Result<()> {
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-        let counters = self.counter_values();
         let length_bytes = self.geometry.sector_size_bytes;
         let mut buffer = transaction.buffers().edit(Structure::Superblock, Sector::new(0), length_bytes)?;
-        let mut superblock = self.superblock;
-        superblock.inode_count = U64::new(counters.inodes.cast_unsigned());
-        superblock.free_inodes = U64::new(counters.free_inodes.cast_unsigned());
-        superblock.free_data_blocks = U64::new(counters.free_blocks.cast_unsigned());
-        buffer.edit().put_value(0, &superblock);
+        buffer.edit().put_value(0, &self.superblock_now());
         drop(buffer);
         transaction.commit_quietly()
     }

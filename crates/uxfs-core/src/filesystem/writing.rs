@@ -126,15 +126,16 @@ impl FileSystem {
         state.ok_or_else(|| OperationError::NoSuchGroup.into())
     }
 
-    /// The superblock's counters as they are now.
-    pub(crate) fn counter_values(&self) -> CounterChanges {
-        let Some(Writing { counters, .. }) = &self.writing else { return CounterChanges::default() };
-        let value = |counter: &AtomicI64| counter.load(Relaxed).max(0);
-        CounterChanges {
-            inodes: value(&counters.inodes),
-            free_inodes: value(&counters.free_inodes),
-            free_blocks: value(&counters.free_blocks),
+    /// The superblock with the counters as they are now.
+    pub(super) fn superblock_now(&self) -> Superblock {
+        let mut superblock = self.superblock;
+        if let Some(Writing { counters, .. }) = &self.writing {
+            let value = |counter: &AtomicI64| U64::new(counter.load(Relaxed).max(0).cast_unsigned());
+            superblock.inode_count = value(&counters.inodes);
+            superblock.free_inodes = value(&counters.free_inodes);
+            superblock.free_data_blocks = value(&counters.free_blocks);
         }
+        superblock
     }
 
     pub(crate) fn apply_counters(&self, changes: CounterChanges) {
@@ -196,15 +197,9 @@ impl FileSystem {
         let sealer = StructureSealer { geometry: &self.geometry, lsn: None };
         self.cache.write_back(WriteBack::All, &sealer)?;
         self.device().flush()?;
-        let counters = &writing.counters;
-        let value = |counter: &AtomicI64| U64::new(counter.load(Relaxed).max(0).cast_unsigned());
-        let mut superblock = self.superblock;
-        superblock.inode_count = value(&counters.inodes);
-        superblock.free_inodes = value(&counters.free_inodes);
-        superblock.free_data_blocks = value(&counters.free_blocks);
         let length_bytes = self.geometry.sector_size_bytes;
         let mut buffer = buffers.edit(Structure::Superblock, Sector::new(0), length_bytes)?;
-        buffer.edit().put_value(0, &superblock);
+        buffer.edit().put_value(0, &self.superblock_now());
         drop(buffer);
         self.cache.write_back(WriteBack::All, &sealer)?;
         Ok(self.device().flush()?)

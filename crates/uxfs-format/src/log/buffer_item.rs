@@ -10,6 +10,7 @@ use zerocopy::{
 
 use crate::{
     convert::{low_u32, to_u64, to_usize},
+    fault::Structure,
     field_table::OnDisk,
     geometry::Geometry,
     log::item::{ItemPart, ItemType, LogItemFault, Regions},
@@ -130,6 +131,36 @@ buffer_contents! {
     RealtimeBitmap = 19 "realtime bitmap",
     /// Realtime summary.
     RealtimeSummary = 20 "realtime summary",
+}
+
+impl BufferContents {
+    /// What the log calls a structure; `None` for what has no buffers of its own.
+    pub const fn of(structure: Structure) -> Option<Self> {
+        Some(match structure {
+            Structure::Superblock => Self::Superblock,
+            Structure::FreeSpaceHeader => Self::FreeSpaceHeader,
+            Structure::InodeHeader => Self::InodeHeader,
+            Structure::FreeList => Self::FreeList,
+            Structure::FreeSpaceByBlock
+            | Structure::FreeSpaceByLength
+            | Structure::InodeIndex
+            | Structure::FreeInodeIndex
+            | Structure::ReverseMap
+            | Structure::ReferenceCount
+            | Structure::ExtentMap => Self::Btree,
+            Structure::InodeCluster => Self::Inodes,
+            Structure::DirectoryBlock => Self::DirectoryBlock,
+            Structure::DirectoryData => Self::DirectoryData,
+            Structure::DirectoryFreeIndex => Self::DirectoryFreeIndex,
+            Structure::DirectoryLeaf => Self::DirectoryLeaf,
+            Structure::DirectoryLeafNode => Self::DirectoryLeafNode,
+            Structure::DirectoryNode | Structure::AttributeNode => Self::NameTreeNode,
+            Structure::AttributeLeaf => Self::AttributeLeaf,
+            Structure::AttributeRemoteValue => Self::AttributeRemoteValue,
+            Structure::Symlink => Self::Symlink,
+            _ => return None,
+        })
+    }
 }
 
 on_disk! {

@@ -13,15 +13,16 @@ use uxfs_block::cache::{
 };
 use uxfs_format::{
     fault::{Corruption, HeaderFault, Location, Structure},
-    log::free_extent::FreedExtent,
+    log::{buffer_item::BufferContents, free_extent::FreedExtent},
+    seal::structure_of,
     units::Lsn,
 };
 
 use super::{
-    IntentId, Journal, LogHead, Ticket, Writer,
+    ActiveItems, IntentId, Journal, LogHead, Ticket, Writer,
     items::{buffer, inode, intent},
     pending::Pending,
-    records::{RecordWriter, room_blocks},
+    records::RecordWriter,
 };
 use crate::{
     area::BLOCK,
@@ -132,7 +133,7 @@ impl Journal {
         let (tail, relog_before) = {
             let active = self.active.lock();
             let tail = active.tail().unwrap_or(began);
-            (tail, self.relog_before(&active, writer.head, tail))
+            (tail, self.relog_before(&active, writer.head))
         };
         writer.transaction = writer.transaction.wrapping_add(1).max(1);
         let transaction = writer.transaction;
@@ -218,20 +219,12 @@ impl Journal {
         active.release(sequence);
     }
 
-    /// Buffers whose oldest changes are of a checkpoint before this one are logged again: those in the older half of
-    /// what the log holds.
-    fn relog_before(&self, active: &super::ActiveItems, head: LogHead, tail: Lsn) -> u64 {
-        let used = u64::from(self.place.blocks)
-            - room_blocks(self.place.blocks, head.lsn, tail).min(self.place.blocks.into());
-        if used < u64::from(self.place.blocks) / 3 {
-            return 0;
-        }
-        let middle = u64::from(self.place.blocks) / 3;
-        let distance = |lsn: Lsn| {
-            u64::from(self.place.blocks)
-                - room_blocks(self.place.blocks, head.lsn, lsn).min(self.place.blocks.into())
-        };
-        active.newest_where(|lsn| distance(lsn) > middle).map_or(0, |newest| newest + 1)
+    /// Buffers whose oldest changes are of a checkpoint before this one are logged again: those further behind the head than
+    /// a third of the log. 0 where there are none.
+    fn relog_before(&self, active: &ActiveItems, head: LogHead) -> u64 {
+        let most_blocks = u64::from(self.place.blocks) / 3;
+        let is_far = |lsn: Lsn| self.place.used_blocks(head.lsn, lsn) > most_blocks;
+        active.newest_where(is_far).map_or(0, |newest| newest + 1)
     }
 
     /// How much may be logged again in one checkpoint.
@@ -267,7 +260,7 @@ impl Write<'_> {
         let mut bytes = 0;
         let accounting = changed.take(*sequence, relog_before, |change| -> Result<()> {
             bytes = u64::from(change.changes.count()) * 128;
-            let structure = buffer::structure_of(change.bytes, &journal.geometry);
+            let structure = structure_of(change.bytes, &journal.geometry);
             let Some(structure) = structure else { return Err(unknown(change)) };
             if buffer::is_ordered(structure) {
                 ordered.push(changed.clone());
@@ -279,7 +272,7 @@ impl Write<'_> {
                 }
                 return Ok(());
             }
-            let contents = buffer::contents_of(structure).ok_or_else(|| unknown(change))?;
+            let contents = BufferContents::of(structure).ok_or_else(|| unknown(change))?;
             buffer::log_buffer(contents, change.pieces, change.bytes, &change.changes, records);
             Ok(())
         })?;

@@ -67,7 +67,7 @@ use uxfs_format::{
 use self::{
     active::ActiveItems,
     pending::Pending,
-    records::{LogHead, LogPlace, room_blocks},
+    records::{LogHead, LogPlace},
 };
 pub use self::{
     checkpoint::{Cut, FreedExtents},
@@ -321,14 +321,18 @@ impl Journal {
     /// Whether half of the log is in use.
     pub fn is_half_full(&self) -> bool {
         let Some(writer) = self.writer.try_lock() else { return false };
-        let tail = self.active.lock().tail().unwrap_or(writer.head.lsn);
-        room_blocks(self.place.blocks, writer.head.lsn, tail) < u64::from(self.place.blocks) / 2
+        self.room_blocks(&writer) < u64::from(self.place.blocks) / 2
+    }
+
+    /// Blocks of the log that nothing needs any more.
+    fn room_blocks(&self, writer: &Writer) -> u64 {
+        let head = writer.head.lsn;
+        self.place.room_blocks(head, self.active.lock().tail().unwrap_or(head))
     }
 
     /// What may be claimed by the checkpoint that is being filled while another of `in_flight_bytes` is written.
     fn update_limit(&self, writer: &Writer, in_flight_bytes: u64) {
-        let tail = self.active.lock().tail().unwrap_or(writer.head.lsn);
-        let room = room_blocks(self.place.blocks, writer.head.lsn, tail) * BLOCK as u64;
+        let room = self.room_blocks(writer) * BLOCK as u64;
         let in_flight = self.place.blocks_for(in_flight_bytes) * BLOCK as u64;
         let all = u64::from(self.place.blocks) * BLOCK as u64;
         // A quarter is kept for buffers that are logged again, an eighth for headers and padding.

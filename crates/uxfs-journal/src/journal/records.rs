@@ -58,6 +58,18 @@ impl LogPlace {
         self.buffer_size_bytes.div_ceil(PAYLOAD_PER_HEADER_BYTES).max(1)
     }
 
+    /// Blocks from the head to the tail, round the ring; all of them where they are equal, since then nothing is live.
+    pub fn room_blocks(&self, head: Lsn, tail: Lsn) -> u64 {
+        let (head_block, tail_block) = (u64::from(head.block()), u64::from(tail.block()));
+        let once_round = if head.cycle() == tail.cycle() { u64::from(self.blocks) } else { 0 };
+        (once_round + tail_block).saturating_sub(head_block)
+    }
+
+    /// Blocks from an earlier record to the head.
+    pub fn used_blocks(&self, head: Lsn, from: Lsn) -> u64 {
+        u64::from(self.blocks).saturating_sub(self.room_blocks(head, from))
+    }
+
     /// The most blocks that operations of `bytes` bytes take, cut into records.
     pub fn blocks_for(&self, bytes: u64) -> u64 {
         let headers = u64::from(self.header_blocks()) * BLOCK as u64;
@@ -115,7 +127,7 @@ impl<'w> RecordWriter<'w> {
         window: &'w mut Vec<u8>,
     ) -> Self {
         window.clear();
-        let room_blocks = room_blocks(place.blocks, head.lsn, tail);
+        let room_blocks = place.room_blocks(head.lsn, tail);
         let records = Vec::new();
         let mut writer = Self {
             device,
@@ -325,16 +337,6 @@ fn write_aligned(device: &dyn BlockDevice, offset_bytes: u64, bytes: &[u8]) -> R
         source,
     })?;
     Ok(device.write(offset_bytes, &aligned)?)
-}
-
-/// Blocks from the head to the tail, round the ring; all of them where they are equal, since then nothing is live.
-pub fn room_blocks(log_blocks: u32, head: Lsn, tail: Lsn) -> u64 {
-    let (head_block, tail_block) = (u64::from(head.block()), u64::from(tail.block()));
-    if head.cycle() == tail.cycle() {
-        (u64::from(log_blocks) + tail_block).saturating_sub(head_block)
-    } else {
-        tail_block.saturating_sub(head_block)
-    }
 }
 
 fn seal_record(bytes: &mut [u8], record: &Built, place: LogPlace, tail: Lsn) {

@@ -53,13 +53,6 @@ impl Transaction<'_> {
     pub fn adopt_intent(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) {
         self.deferred.push_promised(works, promise);
     }
-
-    /// Takes over the change of an attribute that an intent promises.
-    pub fn adopt_attribute_intent(&mut self, change: &AttributeChange<'_>, id: IntentId) {
-        let stored = self.deferred.store_attribute(change);
-        let promise = Promise { end: ItemType::AttributeDone, id, extents: Vec::new() };
-        self.deferred.push_promised([Work::Attribute(stored)], promise);
-    }
 }
 
 impl Extents {

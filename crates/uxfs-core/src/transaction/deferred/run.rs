@@ -20,13 +20,7 @@ impl Transaction<'_> {
     #[doc(alias = "xfs_defer_finish")]
     pub fn finish_deferred(&mut self) -> Result<()> {
         while let Some(step) = self.deferred.begin_step() {
-            self.give_back_groups_for(&step);
-            let result = step.iter().try_for_each(|work| self.do_work(work));
-            let promise = self.deferred.end_step(step);
-            result?;
-            if let Some(promise) = promise {
-                self.intent_done(promise.end, promise.id, &promise.extents);
-            }
+            self.do_step(step)?;
         }
         Ok(())
     }
@@ -41,13 +35,18 @@ impl Transaction<'_> {
                 self.roll()?;
             }
             let Some(step) = self.deferred.begin_step() else { break };
-            self.give_back_groups_for(&step);
-            let result = step.iter().try_for_each(|work| self.do_work(work));
-            let promise = self.deferred.end_step(step);
-            result?;
-            if let Some(promise) = promise {
-                self.intent_done(promise.end, promise.id, &promise.extents);
-            }
+            self.do_step(step)?;
+        }
+        Ok(())
+    }
+
+    fn do_step(&mut self, step: Vec<Work>) -> Result<()> {
+        self.give_back_groups_for(&step);
+        let result = step.iter().try_for_each(|work| self.do_work(work));
+        let promise = self.deferred.end_step(step);
+        result?;
+        if let Some(promise) = promise {
+            self.intent_done(promise.end, promise.id, &promise.extents);
         }
         Ok(())
     }

@@ -4,7 +4,6 @@ use uxfs_block::cache::Piece;
 use uxfs_format::{
     edit::DirtyMap,
     fault::Structure,
-    geometry::Geometry,
     log::{
         buffer_item::{BufferContents, BufferFlags, BufferFormat, CHUNK_SIZE_BYTES, buffer_flags},
         item::ItemType,
@@ -17,32 +16,6 @@ use super::RegionSink;
 
 /// Words of the bitmap of a buffer of 64 KiB.
 const MAX_MAP_WORDS: usize = 16;
-
-/// What the log calls a structure; `None` for what is not logged as a buffer.
-pub fn contents_of(structure: Structure) -> Option<BufferContents> {
-    Some(match structure {
-        Structure::Superblock => BufferContents::Superblock,
-        Structure::FreeSpaceHeader => BufferContents::FreeSpaceHeader,
-        Structure::InodeHeader => BufferContents::InodeHeader,
-        Structure::FreeList => BufferContents::FreeList,
-        Structure::FreeSpaceByBlock
-        | Structure::FreeSpaceByLength
-        | Structure::InodeIndex
-        | Structure::FreeInodeIndex
-        | Structure::ReverseMap
-        | Structure::ReferenceCount
-        | Structure::ExtentMap => BufferContents::Btree,
-        Structure::DirectoryBlock => BufferContents::DirectoryBlock,
-        Structure::DirectoryData => BufferContents::DirectoryData,
-        Structure::DirectoryFreeIndex => BufferContents::DirectoryFreeIndex,
-        Structure::DirectoryLeaf => BufferContents::DirectoryLeaf,
-        Structure::DirectoryLeafNode => BufferContents::DirectoryLeafNode,
-        Structure::DirectoryNode | Structure::AttributeNode => BufferContents::NameTreeNode,
-        Structure::AttributeLeaf => BufferContents::AttributeLeaf,
-        Structure::Symlink => BufferContents::Symlink,
-        _ => return None,
-    })
-}
 
 /// The header of a BUF with its bitmap.
 struct Header {
@@ -149,9 +122,4 @@ pub fn log_next_unlinked(
 /// Whether a buffer of this structure is written home before the checkpoint that refers to it, instead of being logged.
 pub fn is_ordered(structure: Structure) -> bool {
     structure == Structure::AttributeRemoteValue
-}
-
-/// What a buffer holds, by its magic number.
-pub fn structure_of(bytes: &[u8], geometry: &Geometry) -> Option<Structure> {
-    uxfs_format::seal::structure_of(bytes, geometry)
 }

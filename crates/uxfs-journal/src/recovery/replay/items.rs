@@ -349,33 +349,7 @@ fn treatment_of(
     if is_directory && !is_attribute_node && bytes.len() < geometry.directory_block_size_bytes as usize {
         return Ok(Treatment::Raw);
     }
-    let agrees = |found: Structure| match said {
-        Said::Btree => matches!(
-            found,
-            Structure::FreeSpaceByBlock
-                | Structure::FreeSpaceByLength
-                | Structure::InodeIndex
-                | Structure::FreeInodeIndex
-                | Structure::ReverseMap
-                | Structure::ReferenceCount
-                | Structure::ExtentMap
-        ),
-        Said::FreeSpaceHeader => found == Structure::FreeSpaceHeader,
-        Said::FreeList => found == Structure::FreeList,
-        Said::InodeHeader => found == Structure::InodeHeader,
-        Said::Superblock => found == Structure::Superblock,
-        Said::Symlink => found == Structure::Symlink,
-        Said::DirectoryBlock => found == Structure::DirectoryBlock,
-        Said::DirectoryData => found == Structure::DirectoryData,
-        Said::DirectoryFreeIndex => found == Structure::DirectoryFreeIndex,
-        Said::DirectoryLeaf => found == Structure::DirectoryLeaf,
-        Said::DirectoryLeafNode => found == Structure::DirectoryLeafNode,
-        Said::NameTreeNode => matches!(found, Structure::DirectoryNode | Structure::AttributeNode),
-        Said::AttributeLeaf => found == Structure::AttributeLeaf,
-        Said::AttributeRemoteValue => found == Structure::AttributeRemoteValue,
-        Said::Inodes => found == Structure::InodeCluster,
-        _ => false,
-    };
+    let agrees = |found: Structure| BufferContents::of(found) == Some(said);
     match said {
         Said::Unknown | Said::RealtimeBitmap | Said::RealtimeSummary => Ok(Treatment::Raw),
         Said::UserQuota | Said::ProjectQuota | Said::GroupQuota => {
