@@ -58,7 +58,7 @@ pub(super) struct Dirty {
     pub pieces: Box<[Piece]>,
     /// Of the budget, when it was made.
     pub charged_bytes: u64,
-    /// When it was changed last, by the cache's count of changes.
+    /// When it was changed last, by the cache's count of buffers that became dirty; 0 for never.
     pub changed_at: AtomicU64,
     /// The thread that holds it to change it, 0 for none.
     holder: AtomicUsize,
@@ -98,6 +98,17 @@ impl Dirty {
     /// It is invalid, but its holder is the one who says so.
     pub fn doom(&self) {
         self.is_doomed.store(true, Relaxed);
+    }
+
+    /// Notes when it is changed. The count is written only for a buffer's first change, and the stamp only where it is
+    /// another: threads that change buffers of their own must not share a line that is written each time.
+    #[inline]
+    fn stamp(&self, count: &AtomicU64) {
+        let last = self.changed_at.load(Relaxed);
+        let now = if last == 0 { count.fetch_add(1, Relaxed) + 1 } else { count.load(Relaxed) };
+        if now != last {
+            self.changed_at.store(now, Relaxed);
+        }
     }
 
     #[cold]
@@ -359,7 +370,7 @@ impl Cache {
             // A reader or a write under way holds these bytes: go on in a copy.
             guard.buffer = self.copy_of(&guard.buffer, &dirty.pieces)?;
         }
-        dirty.changed_at.store(self.changes.fetch_add(1, Relaxed), Relaxed);
+        dirty.stamp(&self.changes);
         let (runs_before, version_before) =
             if log.is_some() { (guard.changes.count(), guard.version) } else { (0, 0) };
         dirty.holder.store(this_thread(), Relaxed);

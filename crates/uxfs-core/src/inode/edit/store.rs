@@ -22,6 +22,7 @@ use crate::{
 /// Where an inode says which is the next one without a name.
 const NEXT_UNLINKED_OFFSET_BYTES: usize = offset_of!(InodeCore, next_unlinked);
 
+const USUAL_INODE_SIZE_BYTES: usize = 512;
 const MAX_INODE_SIZE_BYTES: usize = 2048;
 const TOO_LONG: OperationError = OperationError::ForkTooLarge;
 
@@ -97,8 +98,21 @@ impl EditInode {
 }
 
 /// Has `encode` write into `room`, and gives whether anything is different now.
+#[inline]
 fn replace(room: &mut [u8], encode: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<bool> {
-    let mut scratch = [0; MAX_INODE_SIZE_BYTES];
+    // Most inodes have 512 bytes: the largest scratch would cost more than the rest.
+    if room.len() <= USUAL_INODE_SIZE_BYTES {
+        return replace_through::<USUAL_INODE_SIZE_BYTES>(room, encode);
+    }
+    replace_through::<MAX_INODE_SIZE_BYTES>(room, encode)
+}
+
+#[inline]
+fn replace_through<const SIZE_BYTES: usize>(
+    room: &mut [u8],
+    encode: impl FnOnce(&mut [u8]) -> Result<()>,
+) -> Result<bool> {
+    let mut scratch = [0; SIZE_BYTES];
     let new = scratch.get_mut(..room.len()).ok_or(TOO_LONG)?;
     encode(new)?;
     let differs = new != room;

@@ -36,7 +36,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use uxfs_format::units::InodeNumber;
+use uxfs_format::{geometry::INODES_PER_CHUNK, units::InodeNumber};
 
 pub use self::lock::lock_in_order;
 use self::shard::{Found, Shard, hash_of};
@@ -50,7 +50,7 @@ use crate::{
 /// Parts of the table.
 const SHARDS: usize = 64;
 /// Slots that nobody has open and that are kept all the same.
-const USUAL_SLOTS: usize = 64 << 10;
+const USUAL_SLOTS: usize = 4 << 10;
 
 /// The inode, as long as nobody changes it.
 pub type InodeReadGuard<'a> = RwLockReadGuard<'a, EditInode>;
@@ -254,9 +254,10 @@ impl InodeTable {
     /// The shard of a number, and its hash.
     #[inline]
     fn shard_of(&self, number: InodeNumber) -> Option<(&Shard, u64)> {
-        let hash = hash_of(number);
-        // The table within the shard uses the lowest and the highest bits.
-        self.shards.get((hash >> 40) as usize % SHARDS).map(|shard| (shard, hash))
+        // Inodes of one chunk are in one shard: a thread that makes or removes many stays there for a while, and threads
+        // in different chunks rarely take each other's locks out of their processors' caches.
+        let shard = hash_of(InodeNumber::new(number.get() / u64::from(INODES_PER_CHUNK))) >> 40;
+        self.shards.get(shard as usize % SHARDS).map(|shard| (shard, hash_of(number)))
     }
 
     /// The inode from memory, or else by `load`.
