@@ -1,7 +1,7 @@
 //! Devices that fail at the n-th request, and processes that are killed.
 #![allow(clippy::unwrap_used)]
 
-use std::{collections::BTreeMap, process::Command, time::Instant};
+use std::{collections::BTreeMap, process::Command};
 
 use uxfs_block::device::DeviceOperation;
 use uxfs_testkit::{
@@ -58,31 +58,36 @@ fn victim() {
     let shape = Shape::named(shape).unwrap();
     // Past the test harness, which keeps what tests print.
     let mut told = std::fs::OpenOptions::new().write(true).open("/dev/stdout").unwrap();
-    let has_background = std::env::var_os("UXFS_CRASH_BACKGROUND").is_some();
+    let has_background = words.next() == Some("true");
     kill::work(image.as_ref(), &shape, seed.parse().unwrap(), has_background, &mut told).unwrap();
 }
 
+/// With the thread that writes checkpoints and without, by turns. `UXFS_CRASH_KILLS` sets how many, `UXFS_CRASH_BACKGROUND`
+/// (0 or 1) chooses one of both, `UXFS_CRASH_KEEP` names a folder for the image that was left.
 #[test]
 fn killed_processes_leave_what_was_synced() {
     let seed = Seed::from_environment("killed_processes_leave_what_was_synced", 5);
     let mut random = seed.random();
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
-    let started = Instant::now();
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<usize>().unwrap());
+    let (kills, chosen) = (number("UXFS_CRASH_KILLS").unwrap_or(16), number("UXFS_CRASH_BACKGROUND"));
     let (mut begun, mut killed) = (0, 0);
-    while killed < 12 || started.elapsed().as_secs() < 5 {
+    while killed < kills {
+        let has_background = chosen.map_or(killed % 2 == 1, |chosen| chosen != 0);
         let shape = Shape::any(&mut random);
         let seed = random.next_u64() >> 40;
         let mut victim = Command::new(std::env::current_exe().unwrap());
         victim.args(["--exact", "victim", "--nocapture"]);
-        victim.env(VICTIM, format!("{} {} {seed}", image.display(), shape.name));
+        victim.env(VICTIM, format!("{} {} {seed} {has_background}", image.display(), shape.name));
         let life = kill::life(&mut random);
         let (operations, _) =
             kill::kill_and_judge(&mut victim, &image, &shape, seed, life).unwrap_or_else(|error| {
                 if let Some(folder) = std::env::var_os("UXFS_CRASH_KEEP") {
-                    std::fs::copy(&image, std::path::Path::new(&folder).join("killed.img")).unwrap();
+                    std::fs::copy(&image, std::path::Path::new(&folder).join(format!("killed-{seed}.img")))
+                        .unwrap();
                 }
-                panic!("{shape}, seed {seed}, killed after {life:?}: {error:#}")
+                panic!("{shape}, seed {seed}, background {has_background}, killed after {life:?}: {error:#}")
             });
         begun += operations;
         killed += 1;

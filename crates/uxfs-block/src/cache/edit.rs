@@ -161,9 +161,6 @@ pub(super) struct DirtyState {
     pub unwritten: DirtyMap,
     /// The oldest checkpoint with changes that are not at home; 0 for none.
     pub first_sequence: u64,
-    /// Not all of what is not at home is in `unwritten`: an item that is no buffer's made it, and only that checkpoint has
-    /// that.
-    pub is_made_by_item: bool,
 }
 
 impl DirtyState {
@@ -180,7 +177,6 @@ impl DirtyState {
             set_aside: None,
             unwritten: DirtyMap::clean(),
             first_sequence: 0,
-            is_made_by_item: false,
         }
     }
 }
@@ -241,7 +237,6 @@ impl EditBuffer {
     /// Says that what was written so far is not to be logged: an item in the log makes it when it is replayed.
     pub fn made_by_item(&mut self) {
         self.guard.changes = DirtyMap::clean();
-        self.guard.is_made_by_item = true;
     }
 
     /// Says that the bytes have become another kind of thing, for [`BufferVerifier`]s: those of `kind` accept them
@@ -349,7 +344,7 @@ impl Cache {
     /// more. Waits while another thread changes it.
     pub fn invalidate(&self, pieces: &[Piece]) {
         // No checkpoint has this number, so that nothing is set aside for an earlier one.
-        self.invalidate_logged(pieces, 0);
+        self.invalidate_logged(pieces, 0, &|_| {});
     }
 
     /// Bytes of buffers that differ from the device, or may.

@@ -105,73 +105,75 @@ pub struct LoggedChange<'a> {
     pub bytes: &'a [u8],
     /// What is to be logged of them.
     pub changes: DirtyMap,
+    /// Whether nobody will write these bytes home: a later checkpoint is changing the buffer, or has freed it.
+    pub is_passed: bool,
 }
 
-/// How taking a buffer's changes moved what the journal's tail must stay behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Accounting {
-    /// This checkpoint now holds changes that are not at home.
+/// What came of taking a buffer's changes.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// This checkpoint now holds changes that are not at home, and no older one does.
     pub entered: Option<u64>,
-    /// This one holds none of this buffer any more.
-    pub released: Option<u64>,
+    /// An older checkpoint has changes of the buffer that are not at home.
+    pub is_relogged: bool,
+    /// The buffer as this checkpoint left it, where it was asked for.
+    pub version: Option<TakenVersion>,
+}
+
+/// A buffer as a checkpoint left it, to be written home when that is stable, however often it changes meanwhile.
+#[derive(Debug)]
+pub struct TakenVersion {
+    dirty: Arc<Dirty>,
+    buffer: Buffer,
+    sequence: u64,
 }
 
 impl ChangedBuffer {
     /// Hands what checkpoint `sequence` has changed to `log`, and takes it off the buffer's list. Where the oldest
-    /// changes that are not at home are of a checkpoint before `relog_before`, all that is not at home is logged again,
-    /// so that the old checkpoint is no longer needed.
+    /// changes that are not at home are of a checkpoint before `keep_before`, this version is kept for
+    /// [`Cache::write_versions`], so that the old checkpoint is soon no longer needed.
     ///
     /// # Errors
     /// Those of `log`; the changes then stay.
     pub fn take<E>(
         &self,
         sequence: u64,
-        relog_before: u64,
+        keep_before: u64,
         log: impl FnOnce(&LoggedChange<'_>) -> Result<(), E>,
-    ) -> Result<Accounting, E> {
+    ) -> Result<Taken, E> {
         let mut state = self.0.state.lock();
         let state = &mut *state;
         let set_aside = state.set_aside.take_if(|aside| aside.sequence == sequence);
         if set_aside.is_none() && (!state.is_pending || state.sequence != sequence || state.is_gone) {
-            return Ok(Accounting::default());
+            return Ok(Taken::default());
         }
         let (buffer, changes) = match &set_aside {
             Some(aside) => (&aside.buffer, aside.changes),
             None => (&state.buffer, state.changes),
         };
-        let mut not_home = state.unwritten;
-        not_home.merge(&changes);
-        // Marks do not say what an item made: its checkpoint is needed until the buffer is home.
-        let is_old =
-            state.first_sequence != 0 && state.first_sequence < relog_before && !state.is_made_by_item;
-        let changes = if is_old { not_home } else { changes };
-        log(&LoggedChange { pieces: &self.0.pieces, bytes: buffer, changes })?;
-        if set_aside.is_none() {
+        let is_passed = set_aside.is_some();
+        log(&LoggedChange { pieces: &self.0.pieces, bytes: buffer, changes, is_passed })?;
+        let mut taken = Taken::default();
+        // Of a buffer that is gone the invalidation has accounted for.
+        if !state.is_gone {
+            state.unwritten.merge(&changes);
+            if state.first_sequence == 0 {
+                taken.entered = Some(sequence);
+                state.first_sequence = sequence;
+            } else {
+                taken.is_relogged = true;
+                taken.version = (state.first_sequence < keep_before).then(|| TakenVersion {
+                    dirty: Arc::clone(&self.0),
+                    buffer: buffer.clone(),
+                    sequence,
+                });
+            }
+        }
+        if !is_passed {
             (state.is_pending, state.changes) = (false, DirtyMap::clean());
         }
-        // Of a buffer that is gone the invalidation has accounted for.
-        if state.is_gone {
-            return Ok(Accounting::default());
-        }
-        state.unwritten = not_home;
-        let mut accounting = Accounting::default();
-        if state.first_sequence == 0 || is_old {
-            accounting.released = Some(state.first_sequence).filter(|first| *first != 0);
-            accounting.entered = Some(sequence);
-            state.first_sequence = sequence;
-        }
-        Ok(accounting)
+        Ok(taken)
     }
-}
-
-/// What invalidating a changed buffer means for the journal: what it held back is free only when the checkpoint that
-/// freed the buffer is stable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Invalidated {
-    /// A checkpoint that was entered, to be released once the one that invalidates is stable.
-    pub release: Option<u64>,
-    /// A checkpoint whose changes have not been taken yet: to be entered, and released likewise.
-    pub hold: Option<u64>,
 }
 
 /// Which buffers may go home.
@@ -189,10 +191,10 @@ pub type LoggedSeal<'a, E> = dyn Fn(&mut [u8], u64, u64, &DirtyMap) -> Result<()
 struct Writing {
     dirty: Arc<Dirty>,
     buffer: Buffer,
-    version: u64,
+    /// Which version it is, if it is the last one that there was.
+    version: Option<u64>,
     first_sequence: u64,
     unwritten: DirtyMap,
-    is_made_by_item: bool,
 }
 
 impl Cache {
@@ -209,7 +211,8 @@ impl Cache {
         self.edit_for(pieces, verifier, Some(log))
     }
 
-    /// As [`create`](Self::create), for a transaction that is logged. All bytes count as changed.
+    /// As [`create`](Self::create), for a transaction that is logged. All bytes count as changed. `hold` and what else is
+    /// given as for [`invalidate_logged`](Self::invalidate_logged).
     ///
     /// # Errors
     /// As there.
@@ -218,40 +221,45 @@ impl Cache {
         pieces: &[Piece],
         kind: u16,
         log: &Rc<EditLog>,
-    ) -> Result<(EditBuffer, Invalidated), DeviceError> {
-        let invalidated = self.invalidate_logged(pieces, log.sequence());
+        hold: &dyn Fn(u64),
+    ) -> Result<(EditBuffer, Option<u64>), DeviceError> {
+        let invalidated = self.invalidate_logged(pieces, log.sequence(), hold);
         let mut buffer = self.create_for(pieces, kind, Some(log))?;
         buffer.edit().all();
         Ok((buffer, invalidated))
     }
 
-    /// As [`invalidate`](Self::invalidate), in checkpoint `sequence`.
-    pub fn invalidate_logged(&self, pieces: &[Piece], sequence: u64) -> Invalidated {
-        let mut invalidated = Invalidated::default();
-        let Ok(key) = Key::new(pieces, &self.hasher) else { return invalidated };
+    /// As [`invalidate`](Self::invalidate), in checkpoint `sequence`. Gives the checkpoint that holds changes which are not
+    /// at home, if one does: it is to be released once `sequence` is stable, since until then a crash gives the buffer back
+    /// to its owner. `hold` is told of it where it has not been entered yet; as long as `hold` runs, its changes are not
+    /// taken.
+    pub fn invalidate_logged(&self, pieces: &[Piece], sequence: u64, hold: &dyn Fn(u64)) -> Option<u64> {
+        let Ok(key) = Key::new(pieces, &self.hasher) else { return None };
         let shard = self.shard(key.hash);
         drop(shard.forget(&key));
         if let Some(dirty) = shard.find_dirty(&key) {
             if dirty.is_held_by_me() {
                 dirty.doom();
                 shard.remove_dirty(&key, &dirty, &self.dirty_bytes);
-                return invalidated;
+                return None;
             }
             // In the order "buffer, then shard", as everywhere.
             let mut state = dirty.state.lock();
             if state.is_gone {
-                return invalidated;
+                return None;
             }
             state.set_aside_before(sequence);
             let first = std::mem::take(&mut state.first_sequence);
-            invalidated.release = Some(first).filter(|first| *first != 0);
-            if invalidated.release.is_none() {
-                invalidated.hold = state.set_aside.as_ref().map(|aside| aside.sequence);
+            let mut holder = Some(first).filter(|first| *first != 0);
+            if holder.is_none() {
+                holder = state.set_aside.as_ref().map(|aside| aside.sequence);
+                holder.into_iter().for_each(hold);
             }
             state.is_gone = true;
             shard.remove_dirty(&key, &dirty, &self.dirty_bytes);
+            return holder;
         }
-        invalidated
+        None
     }
 
     /// Writes buffers home whose changes are stable, in the order of the disk. `released` gets the checkpoint of each
@@ -317,6 +325,44 @@ impl Cache {
         Ok(())
     }
 
+    /// Writes versions home that [`ChangedBuffer::take`] has kept, in the order of the disk; their checkpoint is stable, and
+    /// no later one has been taken. `released` as in [`write_back_logged`](Self::write_back_logged), and who calls this is
+    /// the one thread of there.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_versions<E>(
+        &self,
+        mut versions: Vec<TakenVersion>,
+        seal: &LoggedSeal<'_, E>,
+        released: &mut Vec<u64>,
+    ) -> Result<usize, ReadError<E>> {
+        versions.sort_unstable_by_key(|version| version.buffer.offset_bytes());
+        let mut batch = Vec::with_capacity(versions.len());
+        for TakenVersion { dirty, buffer: taken, sequence } in versions {
+            let mut buffer = self.copy_of(&taken, &dirty.pieces)?;
+            drop(taken);
+            let mut state = dirty.state.lock();
+            // Somebody has brought it home meanwhile, or freed it and said so.
+            if state.is_gone || state.first_sequence == 0 {
+                continue;
+            }
+            let offset_bytes = buffer.offset_bytes();
+            seal(buffer.unshared_bytes(), offset_bytes, sequence, &state.unwritten)
+                .map_err(ReadError::Verify)?;
+            let writing = Writing {
+                buffer,
+                version: None,
+                first_sequence: std::mem::take(&mut state.first_sequence),
+                unwritten: std::mem::take(&mut state.unwritten),
+                dirty: Arc::clone(&dirty),
+            };
+            drop(state);
+            batch.push(writing);
+        }
+        Ok(self.write_logged(&mut batch, released)?)
+    }
+
     fn prepare_logged<E>(
         &self,
         dirty: &Arc<Dirty>,
@@ -346,10 +392,9 @@ impl Cache {
         Ok(Prepared::Write(Box::new(Writing {
             dirty: Arc::clone(dirty),
             buffer: state.buffer.clone(),
-            version: state.version,
+            version: Some(state.version),
             first_sequence: std::mem::take(&mut state.first_sequence),
             unwritten: std::mem::take(&mut state.unwritten),
-            is_made_by_item: std::mem::take(&mut state.is_made_by_item),
         })))
     }
 
@@ -373,7 +418,9 @@ impl Cache {
         for Writing { dirty, buffer, version, first_sequence, .. } in batch.drain(..) {
             drop(buffer);
             released.extend(Some(first_sequence).filter(|first| *first != 0));
-            self.retire(&dirty, Some(version));
+            if version.is_some() {
+                self.retire(&dirty, version);
+            }
         }
         Ok(count)
     }
@@ -392,7 +439,6 @@ enum Prepared {
 fn put_back(writing: Writing) {
     let mut state = writing.dirty.state.lock();
     state.unwritten.merge(&writing.unwritten);
-    state.is_made_by_item |= writing.is_made_by_item;
     if state.first_sequence == 0 || state.first_sequence > writing.first_sequence {
         state.first_sequence = writing.first_sequence;
     }

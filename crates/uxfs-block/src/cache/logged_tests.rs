@@ -23,20 +23,23 @@ fn change(cache: &Cache, sequence: u64, offset: usize, byte: u8) -> Vec<ChangedB
     std::mem::take(&mut *log.touched())
 }
 
-fn take(buffer: &ChangedBuffer, sequence: u64, relog_before: u64) -> (Option<(Vec<u8>, u32)>, Accounting) {
-    let mut taken = None;
-    let accounting = buffer.take(sequence, relog_before, |change| {
-        taken = Some((change.bytes.to_vec(), change.changes.count()));
+fn take(buffer: &ChangedBuffer, sequence: u64, keep_before: u64) -> (Option<(Vec<u8>, u32)>, Taken) {
+    let mut bytes = None;
+    let taken = buffer.take(sequence, keep_before, |change| {
+        bytes = Some((change.bytes.to_vec(), change.changes.count()));
         Ok::<(), Infallible>(())
     });
-    (taken, accounting.unwrap())
+    (bytes, taken.unwrap())
+}
+
+fn no_seal(_: &mut [u8], _: u64, _: u64, _: &DirtyMap) -> Result<(), Infallible> {
+    Ok(())
 }
 
 fn write_back(cache: &Cache, stable: u64) -> (usize, Vec<u64>) {
     let mut released = Vec::new();
     let which = LoggedWriteBack { stable, first_at_most: u64::MAX };
-    let written =
-        cache.write_back_logged(which, &|_, _, _, _| Ok::<(), Infallible>(()), &mut released).unwrap();
+    let written = cache.write_back_logged(which, &no_seal, &mut released).unwrap();
     (written.0, released)
 }
 
@@ -53,7 +56,7 @@ fn a_buffer_waits_for_its_checkpoint_invariant_13() {
     assert_eq!(write_back(&cache, 9), (0, vec![]), "not taken yet");
     let (taken, accounting) = take(&touched[0], 1, 0);
     assert_eq!(taken.unwrap().1, 1);
-    assert_eq!(accounting, Accounting { entered: Some(1), released: None });
+    assert_eq!((accounting.entered, accounting.is_relogged), (Some(1), false));
     assert_eq!(write_back(&cache, 0), (0, vec![]), "taken, not stable");
     assert_eq!(write_back(&cache, 1), (1, vec![1]));
     assert_eq!(home(&device, 0), 7);
@@ -71,41 +74,51 @@ fn each_checkpoint_gets_its_own_version_invariant_14() {
     assert_eq!(accounting.entered, Some(1));
     let (taken, accounting) = take(&second[0], 2, 0);
     assert_eq!(taken.unwrap().0[..3], [1, 1, 2]);
-    assert_eq!(accounting, Accounting::default(), "the first is still the oldest");
+    assert_eq!((accounting.entered, accounting.is_relogged), (None, true), "the first is still the oldest");
     assert_eq!(write_back(&cache, 1), (0, vec![]), "what is in memory is of the second");
     assert_eq!(write_back(&cache, 2), (1, vec![1]));
 }
 
 #[test]
-fn old_changes_are_logged_again_invariant_15() {
-    let (_, cache) = cache();
+fn what_changes_again_and_again_goes_home_as_a_checkpoint_left_it_invariants_13_and_15() {
+    let (device, cache) = cache();
     let first = change(&cache, 1, 0, 1);
     take(&first[0], 1, 0);
     let fifth = change(&cache, 5, 4000, 1);
-    let (taken, accounting) = take(&fifth[0], 5, 3);
-    assert_eq!(taken.unwrap().1, 2, "both runs");
-    assert_eq!(accounting, Accounting { entered: Some(5), released: Some(1) });
-    assert_eq!(write_back(&cache, 5), (1, vec![5]));
+    let sixth = change(&cache, 6, 0, 2);
+    let (bytes, taken) = take(&fifth[0], 5, 3);
+    assert_eq!(bytes.unwrap().1, 1, "only what this checkpoint has changed");
+    assert_eq!((taken.entered, taken.is_relogged), (None, true));
+    assert_eq!(write_back(&cache, 5), (0, vec![]), "the sixth has begun to change it");
+    let mut released = Vec::new();
+    let mut versions = vec![taken.version.unwrap()];
+    let seal = |bytes: &mut [u8], offset: u64, sequence: u64, changes: &DirtyMap| {
+        assert_eq!((offset, sequence, changes.count()), (8192, 5, 2));
+        bytes[1] = 77;
+        Ok::<(), Infallible>(())
+    };
+    assert_eq!(cache.write_versions(std::mem::take(&mut versions), &seal, &mut released).unwrap(), 1);
+    assert_eq!((home(&device, 0), home(&device, 1), home(&device, 4000), released), (1, 77, 1, vec![1]));
+    // It is still changed, for the sixth.
+    let (bytes, taken) = take(&sixth[0], 6, 3);
+    assert_eq!(bytes.unwrap().0[..2], [2, 0], "what was sealed was a copy");
+    assert_eq!((taken.entered, taken.version.is_none()), (Some(6), true));
+    assert_eq!(write_back(&cache, 6), (1, vec![6]));
+    assert_eq!(home(&device, 0), 2);
 }
 
 #[test]
-fn what_an_item_made_is_not_logged_again_invariant_15() {
-    let (_, cache) = cache();
-    let log = Rc::new(EditLog::new(1));
-    let (mut buffer, _) = cache.create_logged(&PIECE, 1, &log).unwrap();
-    buffer.edit().put(0, &[1]);
-    buffer.made_by_item();
-    drop(buffer);
-    let first = std::mem::take(&mut *log.touched());
-    assert_eq!(take(&first[0], 1, 0).1.entered, Some(1));
-    let fifth = change(&cache, 5, 4000, 1);
-    let (taken, accounting) = take(&fifth[0], 5, 3);
-    assert_eq!((taken.unwrap().1, accounting), (1, Accounting::default()), "the first is needed still");
-    assert_eq!(write_back(&cache, 5), (1, vec![1]));
-    let sixth = change(&cache, 6, 4000, 1);
-    take(&sixth[0], 6, 0);
-    let ninth = change(&cache, 9, 0, 1);
-    assert_eq!(take(&ninth[0], 9, 8).1.released, Some(6), "at home all is like the device");
+fn a_kept_version_of_a_freed_buffer_stays_away_invariant_9() {
+    let (device, cache) = cache();
+    let first = change(&cache, 1, 0, 1);
+    take(&first[0], 1, 0);
+    let second = change(&cache, 2, 0, 2);
+    let (_, taken) = take(&second[0], 2, 2);
+    assert_eq!(cache.invalidate_logged(&PIECE, 3, &|_| panic!("it has been entered")), Some(1));
+    let mut released = Vec::new();
+    let versions = vec![taken.version.unwrap()];
+    assert_eq!(cache.write_versions(versions, &no_seal, &mut released).unwrap(), 0);
+    assert_eq!((home(&device, 0), released), (0, vec![]));
 }
 
 #[test]
@@ -113,18 +126,19 @@ fn an_invalidated_buffer_holds_back_what_it_held() {
     let (device, cache) = cache();
     let first = change(&cache, 1, 0, 1);
     take(&first[0], 1, 0);
-    let invalidated = cache.invalidate_logged(&PIECE, 2);
-    assert_eq!(invalidated, Invalidated { release: Some(1), hold: None });
+    let held = Cell::new(0);
+    let hold = |sequence| held.set(sequence);
+    assert_eq!((cache.invalidate_logged(&PIECE, 2, &hold), held.take()), (Some(1), 0));
     assert_eq!(write_back(&cache, 9), (0, vec![]));
     // Changed in one checkpoint, freed in the next before the journal came to take it.
     let third = change(&cache, 3, 1, 3);
-    assert_eq!(cache.invalidate_logged(&PIECE, 4), Invalidated { release: None, hold: Some(3) });
+    assert_eq!((cache.invalidate_logged(&PIECE, 4, &hold), held.take()), (Some(3), 3));
     let (taken, accounting) = take(&third[0], 3, 0);
     assert_eq!(taken.unwrap().0[1], 3);
-    assert_eq!(accounting, Accounting::default());
+    assert_eq!((accounting.entered, accounting.is_relogged), (None, false));
     // Changed and freed in one: nothing to log.
     let fifth = change(&cache, 5, 1, 3);
-    assert_eq!(cache.invalidate_logged(&PIECE, 5), Invalidated::default());
+    assert_eq!((cache.invalidate_logged(&PIECE, 5, &hold), held.take()), (None, 0));
     assert!(take(&fifth[0], 5, 0).0.is_none());
     assert_eq!(home(&device, 1), 0);
 }
@@ -137,7 +151,7 @@ fn a_change_during_a_write_stays() {
     let second = std::cell::RefCell::new(Vec::new());
     let mut released = Vec::new();
     let which = LoggedWriteBack { stable: 1, first_at_most: 1 };
-    cache.write_back_logged(which, &|_, _, _, _| Ok::<(), Infallible>(()), &mut released).unwrap();
+    cache.write_back_logged(which, &no_seal, &mut released).unwrap();
     second.borrow_mut().extend(change(&cache, 2, 1, 2));
     assert_eq!((home(&device, 0), home(&device, 1)), (1, 0));
     let (_, accounting) = take(&second.borrow()[0], 2, 0);

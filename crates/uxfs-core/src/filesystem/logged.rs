@@ -52,6 +52,8 @@ pub(super) struct Logged {
     changed_groups: Mutex<Vec<AgNumber>>,
     /// Blocks whose checkpoint is stable: to be put back.
     freed: Mutex<Vec<FreedExtents>>,
+    /// One thread puts back at a time: who waits for free blocks waits for what another is putting back, too.
+    putting_back: Mutex<()>,
     /// Blocks that were freed and are not back yet.
     freed_blocks: AtomicI64,
     /// Blocks that transactions under way may still take.
@@ -110,6 +112,7 @@ impl FileSystem {
             journal,
             changed_groups: Mutex::default(),
             freed: Mutex::default(),
+            putting_back: Mutex::default(),
             freed_blocks: AtomicI64::new(0),
             reserved_blocks: AtomicI64::new(0),
             hidden_blocks: AtomicI64::new(0),
@@ -159,6 +162,12 @@ impl FileSystem {
         let Some(logged) = self.logged() else { return Ok(()) };
         let cut = logged.journal.force::<Error>(sequence, |ticket| self.settle(ticket))?;
         logged.freed.lock().extend(cut.freed);
+        // Many small checkpoints fill the log as well.
+        if logged.journal.is_half_full()
+            && let Some(background) = &*logged.background.lock()
+        {
+            background.wake();
+        }
         Ok(())
     }
 
@@ -314,6 +323,7 @@ impl FileSystem {
     #[doc(alias = "xfs_extent_busy_clear")]
     pub fn put_back_freed(&self) -> Result<()> {
         let Some(logged) = self.logged() else { return Ok(()) };
+        let _one = logged.putting_back.lock();
         let all = std::mem::take(&mut *logged.freed.lock());
         if !all.is_empty() {
             logged.journal.wait_for_writes();

@@ -106,6 +106,10 @@ impl<'fs> Transaction<'fs> {
     /// Brings the headers of all settled groups into their buffers.
     pub(crate) fn end_cut(&mut self, groups: &[AgNumber]) -> Result<()> {
         self.finish_deferred()?;
+        debug_assert!(
+            self.groups.iter().all(|held| groups.contains(&held.group())),
+            "a cut changes nothing but what it settles"
+        );
         for group in groups {
             let edit = self.group(*group)?;
             edit.state.store(edit.buffers)?;

@@ -178,6 +178,12 @@ impl<'fs> Transaction<'fs> {
 
     /// Gives back the groups behind the first `held`, in which nothing has been changed.
     pub(crate) fn give_back_untouched(&mut self, held: usize) {
+        let is_untouched = |state: &GroupState| state.is_listed || !state.needs_settling();
+        debug_assert!(
+            !self.buffers.mode().is_logged()
+                || self.groups.iter().skip(held).all(|group| is_untouched(group)),
+            "the next cut must know of groups that have changed"
+        );
         self.groups.truncate(held);
     }
 }

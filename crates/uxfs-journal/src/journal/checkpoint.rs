@@ -7,11 +7,16 @@ use std::{
 };
 
 use parking_lot::MutexGuard;
-use uxfs_block::cache::{
-    Piece,
-    logged::{ChangedBuffer, LoggedChange},
+use uxfs_block::{
+    aligned_buffer::AlignedBuffer,
+    cache::{
+        Piece,
+        logged::{ChangedBuffer, LoggedChange, TakenVersion},
+    },
+    device::{DeviceError, DeviceOperation},
 };
 use uxfs_format::{
+    edit::DirtyMap,
     fault::{Corruption, HeaderFault, Location, Structure},
     log::{buffer_item::BufferContents, free_extent::FreedExtent},
     seal::structure_of,
@@ -130,10 +135,10 @@ impl Journal {
 
     fn write_checkpoint(&self, writer: &mut Writer, sequence: u64, mut pending: Pending) -> Result<Cut> {
         let began = writer.head.lsn;
-        let (tail, relog_before) = {
+        let (tail, keep_before) = {
             let active = self.active.lock();
             let tail = active.tail().unwrap_or(began);
-            (tail, self.relog_before(&active, writer.head))
+            (tail, self.keep_before(&active, writer.head))
         };
         writer.transaction = writer.transaction.wrapping_add(1).max(1);
         let transaction = writer.transaction;
@@ -144,9 +149,11 @@ impl Journal {
         let mut write = Write {
             journal: self,
             sequence,
-            relog_before,
-            relog_left: self.relog_bytes(),
+            keep_before,
+            kept_left_bytes: self.most_kept_bytes(),
+            kept: Vec::new(),
             ordered: Vec::new(),
+            passed: Vec::new(),
         };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
@@ -161,8 +168,8 @@ impl Journal {
                 &mut records,
             );
         }
-        let ordered = write.ordered;
-        self.write_ordered(&ordered)?;
+        let Write { kept, ordered, passed, .. } = write;
+        self.write_ordered(&ordered, sequence, passed)?;
         let needs_flush = self.needs_flush.swap(false, AcqRel) || !ordered.is_empty();
         let (head, bytes) = records.commit(needs_flush)?;
         writer.head = head;
@@ -171,6 +178,7 @@ impl Journal {
         self.counters.log_bytes.fetch_add(bytes, Relaxed);
         self.counters.buffers.fetch_add(pending.touched.len() as u64, Relaxed);
         self.became_stable(sequence, &pending, &freed);
+        self.write_kept(kept)?;
         self.update_limit(writer, 0);
         Ok(Cut { freed })
     }
@@ -219,28 +227,80 @@ impl Journal {
         active.release(sequence);
     }
 
-    /// Buffers whose oldest changes are of a checkpoint before this one are logged again: those further behind the head than
-    /// a third of the log. 0 where there are none.
-    fn relog_before(&self, active: &ActiveItems, head: LogHead) -> u64 {
+    /// Buffers whose oldest changes are of a checkpoint before this one go home as soon as this checkpoint is stable: those
+    /// further behind the head than a third of the log. 0 where there are none. Others might change such buffers again
+    /// and again, so that they are never as any stable checkpoint left them.
+    ///
+    /// (To log them again whole would not do: replay from a later checkpoint on would meet changes that need the older
+    /// ones, before it comes to those.)
+    fn keep_before(&self, active: &ActiveItems, head: LogHead) -> u64 {
         let most_blocks = u64::from(self.place.blocks) / 3;
         let is_far = |lsn: Lsn| self.place.used_blocks(head.lsn, lsn) > most_blocks;
         active.newest_where(is_far).map_or(0, |newest| newest + 1)
     }
 
-    /// How much may be logged again in one checkpoint.
-    fn relog_bytes(&self) -> u64 {
-        u64::from(self.place.blocks) * BLOCK as u64 / 20
+    /// How much memory buffers may take that are kept so.
+    fn most_kept_bytes(&self) -> u64 {
+        u64::from(self.place.blocks) * BLOCK as u64 / 16
     }
 
-    fn write_ordered(&self, ordered: &[ChangedBuffer]) -> Result<()> {
-        if ordered.is_empty() {
+    fn write_kept(&self, kept: Vec<TakenVersion>) -> Result<()> {
+        if kept.is_empty() {
             return Ok(());
         }
+        let _one = self.write_back.lock();
         let mut released = Vec::new();
-        self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
+        let written = self.cache.write_versions(kept, &self.sealer(), &mut released)?;
+        self.cache.device().flush()?;
+        self.counters.buffers_home.fetch_add(written as u64, Relaxed);
         let mut active = self.active.lock();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
+    }
+
+    fn write_ordered(&self, ordered: &[ChangedBuffer], sequence: u64, passed: Vec<Passed>) -> Result<()> {
+        if ordered.is_empty() {
+            return Ok(());
+        }
+        let sealer = self.sealer();
+        for Passed { pieces, mut bytes } in passed {
+            let offset_bytes = pieces.first().map_or(0, |piece| piece.offset_bytes);
+            sealer(&mut bytes, offset_bytes, sequence, &DirtyMap::clean())
+                .map_err(|fault| JournalError::from(*fault))?;
+            let mut left: &[u8] = &bytes;
+            for piece in &pieces {
+                let (now, later) = left.split_at(left.len().min(piece.length_bytes as usize));
+                self.cache.device().write(piece.offset_bytes, now)?;
+                left = later;
+            }
+        }
+        let mut released = Vec::new();
+        self.cache.write_ordered(ordered, &sealer, &mut released)?;
+        let mut active = self.active.lock();
+        released.iter().for_each(|sequence| active.release(*sequence));
+        Ok(())
+    }
+}
+
+/// Bytes that must be home before the checkpoint is stable, and that are no longer in the cache.
+struct Passed {
+    pieces: Vec<Piece>,
+    bytes: AlignedBuffer,
+}
+
+impl Passed {
+    fn of(change: &LoggedChange<'_>) -> Result<Self> {
+        let bytes = AlignedBuffer::page_aligned(change.bytes.len()).map(|mut bytes| {
+            bytes.copy_from_slice(change.bytes);
+            bytes
+        });
+        let bytes = bytes.map_err(|source| DeviceError {
+            operation: DeviceOperation::Write,
+            offset_bytes: change.pieces.first().map_or(0, |piece| piece.offset_bytes),
+            length_bytes: change.bytes.len() as u64,
+            source,
+        })?;
+        Ok(Self { pieces: change.pieces.to_vec(), bytes })
     }
 }
 
@@ -248,21 +308,26 @@ impl Journal {
 struct Write<'j> {
     journal: &'j Journal,
     sequence: u64,
-    relog_before: u64,
-    relog_left: u64,
+    keep_before: u64,
+    kept_left_bytes: u64,
+    kept: Vec<TakenVersion>,
     ordered: Vec<ChangedBuffer>,
+    passed: Vec<Passed>,
 }
 
 impl Write<'_> {
     fn buffer(&mut self, changed: &ChangedBuffer, records: &mut RecordWriter<'_>) -> Result<()> {
-        let Self { journal, sequence, ordered, .. } = self;
-        let relog_before = if self.relog_left > 0 { self.relog_before } else { 0 };
+        let Self { journal, sequence, ordered, passed, .. } = self;
+        let keep_before = if self.kept_left_bytes > 0 { self.keep_before } else { 0 };
         let mut bytes = 0;
-        let accounting = changed.take(*sequence, relog_before, |change| -> Result<()> {
-            bytes = u64::from(change.changes.count()) * 128;
+        let taken = changed.take(*sequence, keep_before, |change| -> Result<()> {
+            bytes = change.bytes.len() as u64;
             let structure = structure_of(change.bytes, &journal.geometry);
             let Some(structure) = structure else { return Err(unknown(change)) };
             if buffer::is_ordered(structure) {
+                if change.is_passed {
+                    passed.push(Passed::of(change)?);
+                }
                 ordered.push(changed.clone());
                 return Ok(());
             }
@@ -276,14 +341,15 @@ impl Write<'_> {
             buffer::log_buffer(contents, change.pieces, change.bytes, &change.changes, records);
             Ok(())
         })?;
-        let mut active = journal.active.lock();
-        if let Some(entered) = accounting.entered {
-            active.enter(entered);
+        if let Some(entered) = taken.entered {
+            journal.active.lock().enter(entered);
         }
-        if let Some(released) = accounting.released {
-            active.release(released);
+        if taken.is_relogged {
             journal.counters.relogged.fetch_add(1, Relaxed);
-            self.relog_left = self.relog_left.saturating_sub(bytes);
+        }
+        if let Some(version) = taken.version {
+            self.kept_left_bytes = self.kept_left_bytes.saturating_sub(bytes);
+            self.kept.push(version);
         }
         Ok(())
     }

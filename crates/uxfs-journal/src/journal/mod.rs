@@ -109,7 +109,7 @@ pub struct JournalCounters {
     pub log_bytes: u64,
     /// Buffers in checkpoints.
     pub buffers: u64,
-    /// Of these, buffers logged again because they held the tail.
+    /// Of these, buffers of which an older checkpoint had changes that were not at home.
     pub relogged: u64,
     /// Buffers written home.
     pub buffers_home: u64,
@@ -153,6 +153,8 @@ pub struct Journal {
     geometry: Geometry,
     place: LogPlace,
     gate: RwLock<()>,
+    /// Where the newest checkpoint ended, for who does not write.
+    head: AtomicU64,
     /// The checkpoint that is being filled.
     sequence: AtomicU64,
     /// The most that it may take in the log: what has committed, and what transactions under way may add.
@@ -219,6 +221,7 @@ impl Journal {
             geometry,
             place,
             gate: RwLock::new(()),
+            head: AtomicU64::new(start.head.get()),
             sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
             claimed_bytes: AtomicU64::new(0),
             limit_bytes: AtomicU64::new(0),
@@ -307,6 +310,11 @@ impl Journal {
         self.failure.get_or_init(|| cause.to_string().into());
     }
 
+    /// A checkpoint that is being written is needed until [`Ticket::release_later`]'s transaction is stable.
+    pub(crate) fn hold(&self, sequence: u64) {
+        self.active.lock().enter(sequence);
+    }
+
     /// Something was written that the next checkpoint relies on: it is flushed before that checkpoint commits.
     pub fn depends_on_write(&self) {
         self.needs_flush.store(true, Release);
@@ -320,23 +328,23 @@ impl Journal {
 
     /// Whether half of the log is in use.
     pub fn is_half_full(&self) -> bool {
-        let Some(writer) = self.writer.try_lock() else { return false };
-        self.room_blocks(&writer) < u64::from(self.place.blocks) / 2
+        let head = Lsn::new(self.head.load(Acquire));
+        self.room_blocks(head) < u64::from(self.place.blocks) / 2
     }
 
     /// Blocks of the log that nothing needs any more.
-    fn room_blocks(&self, writer: &Writer) -> u64 {
-        let head = writer.head.lsn;
+    fn room_blocks(&self, head: Lsn) -> u64 {
         self.place.room_blocks(head, self.active.lock().tail().unwrap_or(head))
     }
 
     /// What may be claimed by the checkpoint that is being filled while another of `in_flight_bytes` is written.
     fn update_limit(&self, writer: &Writer, in_flight_bytes: u64) {
-        let room = self.room_blocks(writer) * BLOCK as u64;
+        self.head.store(writer.head.lsn.get(), Release);
+        let room = self.room_blocks(writer.head.lsn) * BLOCK as u64;
         let in_flight = self.place.blocks_for(in_flight_bytes) * BLOCK as u64;
         let all = u64::from(self.place.blocks) * BLOCK as u64;
-        // A quarter is kept for buffers that are logged again, an eighth for headers and padding.
-        let free = room.saturating_sub(in_flight + 64 * 1024) / 8 * 5;
+        // A quarter is kept for headers and padding, and for what a cut itself changes.
+        let free = room.saturating_sub(in_flight + 64 * 1024) / 4 * 3;
         let limit = free.min(all / CHECKPOINTS_IN_LOG).min(MAX_CHECKPOINT_BYTES);
         self.limit_bytes.store(limit, Release);
     }

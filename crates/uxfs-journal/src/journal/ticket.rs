@@ -6,10 +6,7 @@ use std::{
 };
 
 use parking_lot::RwLockReadGuard;
-use uxfs_block::cache::{
-    Piece,
-    logged::{EditLog, Invalidated},
-};
+use uxfs_block::cache::{Piece, logged::EditLog};
 use uxfs_format::{
     log::{free_extent::FreedExtent, item::ItemType},
     units::{AgBlock, AgNumber},
@@ -111,12 +108,9 @@ impl<'j> Ticket<'j> {
         self.items.created(piece);
     }
 
-    /// A changed buffer is gone: what it held back is free when this transaction is stable.
-    pub fn invalidated(&mut self, invalidated: Invalidated) {
-        if let Some(sequence) = invalidated.hold {
-            self.journal.active.lock().enter(sequence);
-        }
-        self.items.releases.extend(invalidated.release.into_iter().chain(invalidated.hold));
+    /// A changed buffer is gone: the checkpoint that it held back is let go when this transaction is stable.
+    pub fn release_later(&mut self, held: Option<u64>) {
+        self.items.releases.extend(held);
     }
 
     /// New inodes have been written into these blocks.
@@ -145,6 +139,7 @@ impl<'j> Ticket<'j> {
 
     /// Hands everything to the checkpoint.
     pub fn commit(mut self) {
+        debug_assert_eq!(Rc::strong_count(&self.edits), 1, "no buffer is being changed any more");
         self.finish();
     }
 

@@ -99,7 +99,10 @@ impl<'fs> TransactionBuffers<'fs> {
     #[inline]
     fn edit_cached(&self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
         let verifier = StructureVerifier { structure, geometry: self.geometry };
-        let Some(ticket) = &self.ticket else { return Ok(self.cache.edit(pieces, &verifier)?) };
+        let Some(ticket) = &self.ticket else {
+            debug_assert!(!self.mode.is_logged(), "what is changed after the commit is in no checkpoint");
+            return Ok(self.cache.edit(pieces, &verifier)?);
+        };
         let mut buffer = self.cache.edit_logged(pieces, &verifier, ticket.edits())?;
         if structure == Structure::InodeCluster {
             buffer.set_run_log_bytes(run_log_bytes(self.geometry));
@@ -126,10 +129,13 @@ impl<'fs> TransactionBuffers<'fs> {
 
     fn create_cached(&mut self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
         let Some(ticket) = &mut self.ticket else {
+            debug_assert!(!self.mode.is_logged(), "what is made after the commit is in no checkpoint");
             return Ok(self.cache.create(pieces, structure as u16)?);
         };
-        let (buffer, invalidated) = self.cache.create_logged(pieces, structure as u16, ticket.edits())?;
-        ticket.invalidated(invalidated);
+        let journal = ticket.journal();
+        let hold = |sequence| journal.hold(sequence);
+        let (buffer, held) = self.cache.create_logged(pieces, structure as u16, ticket.edits(), &hold)?;
+        ticket.release_later(held);
         pieces.iter().for_each(|piece| ticket.created(*piece));
         Ok(buffer)
     }
@@ -155,8 +161,10 @@ impl<'fs> TransactionBuffers<'fs> {
         match &mut self.ticket {
             None => self.cache.invalidate(pieces),
             Some(ticket) => {
-                let invalidated = self.cache.invalidate_logged(pieces, ticket.sequence());
-                ticket.invalidated(invalidated);
+                let journal = ticket.journal();
+                let hold = |sequence| journal.hold(sequence);
+                let held = self.cache.invalidate_logged(pieces, ticket.sequence(), &hold);
+                ticket.release_later(held);
                 pieces.iter().for_each(|piece| ticket.cancel(*piece));
             }
         }
