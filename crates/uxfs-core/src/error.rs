@@ -5,35 +5,61 @@ use uxfs_block::device::DeviceError;
 use uxfs_format::{attribute::posix_acl::AclFault, fault::Corruption, features::Unsupported, units::Lsn};
 use uxfs_journal::error::JournalError;
 
+use crate::transaction::cause;
+
 /// What an operation on a file system can fail with.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operation is not possible on this object: what errno says in Linux.
     #[error(transparent)]
-    Operation(#[from] OperationError),
+    Operation(OperationError),
     /// The device failed.
     #[error(transparent)]
-    Io(#[from] DeviceError),
+    Io(DeviceError),
     /// The image is damaged. Boxed: the rare case must not widen every result.
     #[error(transparent)]
     Corrupt(Box<Corruption>),
     /// The image is of a kind, or the file uses a feature, that uxfs recognises and does not support.
     #[error(transparent)]
-    Unsupported(#[from] Unsupported),
+    Unsupported(Unsupported),
     /// The journal cannot go on: EIO for whoever wants to change anything.
     #[error(transparent)]
     Journal(Box<JournalError>),
 }
 
+impl From<OperationError> for Error {
+    #[inline]
+    fn from(error: OperationError) -> Self {
+        cause::note(&error);
+        Self::Operation(error)
+    }
+}
+
+impl From<DeviceError> for Error {
+    fn from(error: DeviceError) -> Self {
+        cause::note(&error);
+        Self::Io(error)
+    }
+}
+
+impl From<Unsupported> for Error {
+    fn from(unsupported: Unsupported) -> Self {
+        cause::note(&unsupported);
+        Self::Unsupported(unsupported)
+    }
+}
+
 impl From<Corruption> for Error {
     fn from(corruption: Corruption) -> Self {
+        cause::note(&corruption);
         Self::Corrupt(Box::new(corruption))
     }
 }
 
 impl From<JournalError> for Error {
     fn from(error: JournalError) -> Self {
+        cause::note(&error);
         match error {
             JournalError::Io(error) => Self::Io(error),
             JournalError::Corrupt(corruption) => Self::Corrupt(corruption),

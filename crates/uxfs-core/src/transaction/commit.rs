@@ -9,7 +9,7 @@ use uxfs_journal::{
     transaction::Mode,
 };
 
-use super::{Transaction, deferred::FreedOwner};
+use super::{Transaction, cause, deferred::FreedOwner};
 use crate::{allocation_group::state::GroupState, error::Result, filesystem::FileSystem};
 
 /// What a cut may log of a group that has changed: its headers, the chunk of inodes that is worked on, owners that wait.
@@ -160,6 +160,12 @@ impl<'fs> Transaction<'fs> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.file_system.release_blocks(self.reserved_blocks);
+        if let Some(ticket) = self.buffers.ticket()
+            && let Some(cause) = cause::last()
+        {
+            ticket.set_cause(cause);
+        }
+        cause::end();
     }
 }
 

@@ -7,7 +7,9 @@ use uxfs_core::{
     filesystem::FileSystem,
     inode::table::InodeHandle,
     mount::LogOptions,
+    transaction::Transaction,
 };
+use uxfs_format::units::AgNumber;
 use uxfs_testkit::{
     image::{TestImage, file},
     judges::{Judge, judged},
@@ -91,6 +93,21 @@ fn threads_change_files_beside_each_other() {
     linux_recovers(&image, &models);
     image.must_be_sound();
     judged("model", &format!("{THREADS} threads, 400 operations each"));
+}
+
+#[test]
+fn who_finds_the_journal_shut_down_is_told_why() {
+    require!(Judge::Mkfs);
+    let image = TestImage::new("cause", 320, &[], 1);
+    let file_system = image.mount_logged(LogOptions::default());
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut inode = transaction.load_inode(file(&file_system, 0)).unwrap();
+    inode.set_size_bytes(5);
+    transaction.store_inode(&mut inode).unwrap();
+    let error = transaction.group(AgNumber::new(1000)).unwrap_err();
+    drop(transaction);
+    let told = file_system.force().unwrap_err().to_string();
+    assert!(told.contains(&error.to_string()) && told.contains("half done"), "{told}");
 }
 
 #[test]

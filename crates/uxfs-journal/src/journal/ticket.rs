@@ -30,6 +30,8 @@ pub struct Ticket<'j> {
     items: TransactionItems,
     reserved_bytes: u64,
     is_committed: bool,
+    /// Why it will not be committed.
+    cause: Option<String>,
 }
 
 impl Journal {
@@ -63,6 +65,7 @@ impl Journal {
             items: TransactionItems::default(),
             reserved_bytes,
             is_committed: false,
+            cause: None,
         }
     }
 }
@@ -137,6 +140,11 @@ impl<'j> Ticket<'j> {
         self.items.done(kind, id, extents);
     }
 
+    /// Says why it is about to be dropped without a commit: who finds the journal shut down is told.
+    pub fn set_cause(&mut self, cause: String) {
+        self.cause = Some(cause);
+    }
+
     /// Hands everything to the checkpoint.
     pub fn commit(mut self) {
         debug_assert_eq!(Rc::strong_count(&self.edits), 1, "no buffer is being changed any more");
@@ -170,7 +178,10 @@ impl Drop for Ticket<'_> {
             return;
         }
         if self.logged_bytes() > 0 || !self.items.is_empty() || !self.edits.touched().is_empty() {
-            self.journal.shut_down(&"a change was left half done");
+            match &self.cause {
+                Some(cause) => self.journal.shut_down(&format_args!("a change was left half done: {cause}")),
+                None => self.journal.shut_down(&"a change was left half done"),
+            }
         }
         self.finish();
     }
