@@ -7,7 +7,7 @@ use uxfs_core::{
     error::{Error, OperationError},
     filesystem::FileSystem,
     inode::{FileType, Inode, table::InodeHandle},
-    mount::MountOptions,
+    mount::{LogOptions, MountOptions},
     operations::{live::Status, resolve::MAX_SYMLINKS},
     recovery,
 };
@@ -101,7 +101,9 @@ impl EditArguments {
     }
 
     fn mount_options(&self) -> MountOptions {
-        MountOptions { cache_budget_bytes: self.cache_size, ..MountOptions::default() }
+        // Trees that are copied and scripts go on while what they did before is written.
+        let log = LogOptions { has_background: true, ..LogOptions::default() };
+        MountOptions { cache_budget_bytes: self.cache_size, log, ..MountOptions::default() }
     }
 
     /// The image for changes, with a log that is clean.

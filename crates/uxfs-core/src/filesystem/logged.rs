@@ -365,8 +365,9 @@ impl FileSystem {
         if !self.is_upkeep_due() {
             return Ok(());
         }
-        if let Some(background) = &*logged.background.lock() {
-            background.wake();
+        let has_background = logged.background.lock().as_ref().inspect(|background| background.wake()).is_some();
+        // Who changes faster than the thread writes must not fill all memory.
+        if has_background && self.cache.dirty_bytes() <= self.cache.budget_bytes() {
             return Ok(());
         }
         self.upkeep()
