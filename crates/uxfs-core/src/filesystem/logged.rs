@@ -365,7 +365,8 @@ impl FileSystem {
         if !self.is_upkeep_due() {
             return Ok(());
         }
-        let has_background = logged.background.lock().as_ref().inspect(|background| background.wake()).is_some();
+        let has_background =
+            logged.background.lock().as_ref().inspect(|background| background.wake()).is_some();
         // Who changes faster than the thread writes must not fill all memory.
         if has_background && self.cache.dirty_bytes() <= self.cache.budget_bytes() {
             return Ok(());
