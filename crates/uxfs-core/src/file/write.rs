@@ -102,6 +102,8 @@ impl FileEdit<'_> {
         let bytes = self.bytes_within(piece.end(), offset_bytes, bytes);
         let end_bytes = offset_bytes + bytes.len() as u64;
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
+        // They had contents before they were zeroed; and another file, too, that may be back after a crash.
+        self.file_system.wait_for_moved_contents(start, piece.length_blocks)?;
         self.write_blocks(start, self.with_zeros_around(offset_bytes, bytes))?;
         let behind = self.block_behind(end_bytes);
         let growth = list::division_growth(self.inode.data.extents(), &(piece.file_block..behind));
