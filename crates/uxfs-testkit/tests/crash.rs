@@ -3,7 +3,7 @@
 
 use uxfs_testkit::{
     crash::{
-        geometry::SHAPES,
+        geometry::{SHAPES, Shape},
         run::{Depth, Setup, Tally, record},
     },
     judges::{self, Judge},
@@ -12,6 +12,32 @@ use uxfs_testkit::{
 
 /// Crash states of each run.
 const STATES: u64 = 300;
+
+/// A log goes round more often than this.
+const TURNS: u64 = 5;
+
+/// The log is overwritten many times, and whatever is left in it of earlier rounds is not taken for something new.
+#[test]
+fn the_smallest_log_goes_round() {
+    let seed = Seed::from_environment("the_smallest_log_goes_round", 7);
+    let mut tally = Tally::default();
+    for (name, warm_up) in [("smallest-log", 4000), ("log-stripe", 1200)] {
+        let shape = Shape::named(name).unwrap();
+        let setup = Setup {
+            warm_up,
+            is_immediate: true,
+            free_blocks: None,
+            ..Setup::new(seed.random().next_u64() >> 40, Some(shape))
+        };
+        let recording = record(&setup).unwrap();
+        let part = recording
+            .explore(&recording.plan(), &Depth::new(STATES))
+            .unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(part.most_turns > TURNS, "{setup}: {part}");
+        tally.add(&part);
+    }
+    judges::judged("model", &format!("logs that go round: {tally}"));
+}
 
 #[test]
 fn crash_states_recover_to_what_the_model_says() {

@@ -36,7 +36,7 @@ pub struct Arguments {
     /// No more states than this of one workload
     #[arg(long, default_value_t = 20_000)]
     states_per_run: u64,
-    /// One state in so many (of those that are recovered on the device: one in 64) is also recovered by Linux; needs root
+    /// About one state in so many is also recovered by Linux; needs root
     #[arg(long, default_value_t = 0)]
     linux_every: u64,
     /// Only the state of this number, of the first workload
@@ -70,6 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
     let (next, is_over) = (AtomicU64::new(arguments.seed), AtomicBool::new(false));
     let (total, failures) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
+    let broken = AtomicU64::new(0);
     let jobs = match arguments.only {
         Some(_) => 1,
         None => arguments.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)),
@@ -77,12 +78,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let work = || -> Result<()> {
         while !is_over.load(Relaxed) {
             let setup = setup_of(arguments, next.fetch_add(1, Relaxed), shape.as_ref());
-            let failure = try_one(arguments, &setup, &total)?;
+            let failure = match try_one(arguments, &setup, &total) {
+                Ok(failure) => failure,
+                Err(error) if arguments.keep_going => {
+                    println!("WRONG: {setup}: {error:#}");
+                    broken.fetch_add(1, Relaxed);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let is_enough = total.lock().is_ok_and(|total| total.states >= arguments.states);
             let stops = failure.is_some() && !arguments.keep_going;
             if let Some(failure) = failure
                 && let Ok(mut failures) = failures.lock()
             {
+                println!("WRONG: {}", failure.to_string().lines().next().unwrap_or_default());
                 failures.push(failure);
             }
             if is_enough || stops || arguments.only.is_some() {
@@ -111,6 +121,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         report(arguments, failure);
         bail!("{} workloads with a wrong state", failures.len());
     }
+    let broken = broken.into_inner();
+    ensure!(broken == 0, "{broken} workloads could not be recorded");
     println!("every state is that of the model");
     Ok(())
 }

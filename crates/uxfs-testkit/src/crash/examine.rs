@@ -12,7 +12,7 @@ use uxfs_core::{filesystem::FileSystem, recovery};
 
 use super::{
     consistency,
-    image::{Image, ImageDevice},
+    image::{Image, ImageDevice, mix},
     linux,
     recording::{History, RecordingDevice},
     run::{Depth, Recording},
@@ -73,8 +73,17 @@ impl<'a> Examiner<'a> {
         }
         let tree = self.tree(&state.image)?;
         let done = self.done(&tree, promise)?;
-        if is_due(state.number, self.depth.carry_every) {
-            self.carry(state, promise, done)?;
+        let carried = match self.is_due(state.number, self.depth.carry_every) {
+            true => Some(self.carry(state, promise, done)?),
+            false => None,
+        };
+        if self.is_due(state.number.wrapping_add(1 << 32), self.depth.linux_every) && !state.is_torn_at_home {
+            self.counts.linux += 1;
+            let recovered = match carried {
+                Some(recovered) => recovered,
+                None => last_image(&recover_on_device(&state.image).context("recovery on the device")?),
+            };
+            linux::judge(&state.image, &recovered).context("Linux")?;
         }
         Ok(Seen::Now(done))
     }
@@ -96,7 +105,7 @@ impl<'a> Examiner<'a> {
     }
 
     /// Recovery on the device comes to the same, the same bytes each time, also when it is crashed in between.
-    fn carry(&mut self, state: &CrashState, promise: &Promise, done: usize) -> Result<()> {
+    fn carry(&mut self, state: &CrashState, promise: &Promise, done: usize) -> Result<Image> {
         self.counts.carried += 1;
         let history = recover_on_device(&state.image).context("recovery on the device")?;
         let recovered = last_image(&history);
@@ -107,11 +116,14 @@ impl<'a> Examiner<'a> {
         let unchanged = last_image(&recover_on_device(&recovered)?);
         ensure!(unchanged.digest() == recovered.digest(), "what was recovered is recovered again");
         self.crash_recovery(&history, promise, done)?;
-        if is_due(state.number, self.depth.linux_every) && !is_torn_at_home(state) {
-            self.counts.linux += 1;
-            linux::judge(&state.image, &recovered).context("Linux")?;
-        }
-        Ok(())
+        Ok(recovered)
+    }
+
+    /// About one number in so many, of each recording others.
+    fn is_due(&self, number: u64, every: u64) -> bool {
+        every != 0
+            && mix(self.recording.setup.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                .is_multiple_of(every)
     }
 
     /// But for the log: transactions have random numbers there, as in Linux.
@@ -146,15 +158,6 @@ impl<'a> Examiner<'a> {
         });
         result
     }
-}
-
-/// Linux refuses blocks that are torn at home; the plan has none, but a state of another plan might.
-fn is_torn_at_home(_state: &CrashState) -> bool {
-    false
-}
-
-fn is_due(number: u64, every: u64) -> bool {
-    every != 0 && number.is_multiple_of(every)
 }
 
 fn device(image: &Image) -> Arc<dyn BlockDevice> {

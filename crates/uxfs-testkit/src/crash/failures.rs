@@ -133,6 +133,7 @@ fn work(setup: &Setup, device: &Arc<Device>) -> Result<Fate> {
         }
         match result {
             Ok(outcome) => {
+                let operation = operation.as_done(&outcome);
                 model.apply(number, &operation, outcome);
                 chronicle.push(operation, model.clone());
             }
@@ -144,7 +145,7 @@ fn work(setup: &Setup, device: &Arc<Device>) -> Result<Fate> {
                 // It may be durable all the same: also an operation that is done tells when the upkeep behind it fails.
                 let tree = recovered(device)?;
                 let inode = made_by(&operation, &model, &tree);
-                model.apply(number, &operation, Outcome { inode });
+                model.apply(number, &operation, Outcome { inode, ..Outcome::default() });
                 chronicle.push(operation, model.clone());
                 judge(&tree, &chronicle, &promise)?;
                 let Some(cause) = cause(&file_system) else { return Ok(Fate::WentOn) };

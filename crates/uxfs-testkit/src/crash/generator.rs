@@ -1,5 +1,7 @@
 //! Which operation comes next: the seed decides, and which kinds there are at all.
 
+use std::collections::VecDeque;
+
 use uxfs_core::{attribute::xattr::ACL_ACCESS, inode::FileType};
 
 use super::{
@@ -23,6 +25,8 @@ pub struct Generator {
     random: Random,
     weights: Vec<(OperationKind, u32)>,
     names: u64,
+    /// What comes before all that is random.
+    script: VecDeque<Operation>,
 }
 
 impl Generator {
@@ -39,7 +43,12 @@ impl Generator {
                 *weight *= 4;
             }
         }
-        Self { random, weights, names: 0 }
+        Self { random, weights, names: 0, script: VecDeque::new() }
+    }
+
+    /// As [`new`](Self::new), with these operations before all others.
+    pub fn scripted(seed: u64, script: &[Operation], is_supported: impl Fn(OperationKind) -> bool) -> Self {
+        Self { script: script.iter().cloned().collect(), ..Self::new(seed, is_supported) }
     }
 
     /// The kinds that there are.
@@ -49,6 +58,9 @@ impl Generator {
 
     /// The next operation.
     pub fn next(&mut self, model: &Model) -> Operation {
+        if let Some(operation) = self.script.pop_front() {
+            return operation;
+        }
         let sum: u32 = self.weights.iter().map(|(_, weight)| weight).sum();
         for _ in 0..50 {
             let mut left = self.random.below(sum.into()) as u32;

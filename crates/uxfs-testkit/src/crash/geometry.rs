@@ -29,16 +29,18 @@ pub struct Shape {
     pub size_mebibytes: u64,
     /// What is written in whole or not at all.
     pub sector_bytes: usize,
+    /// How often it comes.
+    weight: u64,
     /// Options as mkfs takes them.
     options: &'static [(Group, &'static str)],
 }
 
 const fn shape(name: &'static str, size_mebibytes: u64, options: &'static [(Group, &'static str)]) -> Shape {
-    Shape { name, size_mebibytes, sector_bytes: 512, options }
+    Shape { name, size_mebibytes, sector_bytes: 512, weight: 8, options }
 }
 
 /// All shapes.
-pub const SHAPES: [Shape; 9] = [
+pub const SHAPES: [Shape; 12] = [
     shape("default", 64, &[(Group::Data, "agcount=4"), (Group::Log, "size=2001b")]),
     shape(
         "block-1k",
@@ -68,6 +70,25 @@ pub const SHAPES: [Shape; 9] = [
         64,
         &[(Group::Block, "size=1k"), (Group::Naming, "size=8k"), (Group::Data, "agcount=2")],
     ),
+    // Records longer than their usual buffer.
+    shape("log-stripe-64k", 128, &[(Group::Log, "su=64k,size=24m"), (Group::Data, "agcount=2")]),
+    // That of the plainest features; the two first shapes have the smallest logs of theirs.
+    shape(
+        "smallest-log",
+        64,
+        &[
+            (Group::Metadata, "rmapbt=0,reflink=0,finobt=0,inobtcount=0"),
+            (Group::Naming, "parent=0"),
+            (Group::Inode, "sparse=0,nrext64=0"),
+            (Group::Data, "agcount=4"),
+            (Group::Log, "size=857b"),
+        ],
+    ),
+    // Never full in a test, and every state has all of its groups looked through.
+    Shape {
+        weight: 1,
+        ..shape("largest-log", 5 << 10, &[(Group::Data, "agcount=2"), (Group::Log, "size=2038m")])
+    },
 ];
 
 impl fmt::Display for Shape {
@@ -84,7 +105,13 @@ impl Shape {
 
     /// Any shape.
     pub fn any(random: &mut Random) -> Self {
-        SHAPES[random.below(SHAPES.len() as u64) as usize].clone()
+        let mut left = random.below(SHAPES.iter().map(|shape| shape.weight).sum());
+        let is_it = |shape: &&Self| {
+            let is_it = left < shape.weight;
+            left = left.saturating_sub(shape.weight);
+            is_it
+        };
+        SHAPES.iter().find(is_it).unwrap_or(&SHAPES[0]).clone()
     }
 
     /// Whether its features have what an operation needs.
@@ -112,13 +139,7 @@ impl Shape {
     /// As there.
     pub fn make_with_log(&self) -> Result<(Image, Range<u64>)> {
         let size_bytes = self.size_mebibytes << 20;
-        let mut options = Options::default();
-        options.allow_unsupported = true;
-        for (group, argument) in self.options {
-            options.add(*group, argument).with_context(|| format!("{self}: {argument}"))?;
-        }
-        let facts = DeviceFacts { processors: 1, ..DeviceFacts::file(size_bytes) };
-        let (layout, _) = Layout::resolve(&options, &facts).with_context(|| self.name)?;
+        let layout = self.layout(self.options)?;
         let mut image = Image::filled(size_bytes, CANARY);
         let log = layout.must_read_as_zeros();
         image.fill(log.start, log.end - log.start, 0)?;
@@ -127,6 +148,17 @@ impl Shape {
         let device = ImageDevice::new(image);
         empty::format(&device, &layout, &identity)?;
         Ok((device.image(), log))
+    }
+
+    fn layout(&self, all: &[(Group, &str)]) -> Result<Layout> {
+        let mut options = Options::default();
+        options.allow_unsupported = true;
+        for (group, argument) in all {
+            options.add(*group, argument).with_context(|| format!("{self}: {argument}"))?;
+        }
+        let facts = DeviceFacts { processors: 1, ..DeviceFacts::file(self.size_mebibytes << 20) };
+        let (layout, _) = Layout::resolve(&options, &facts).with_context(|| self.name)?;
+        Ok(layout)
     }
 }
 
@@ -143,6 +175,19 @@ mod tests {
 
     use super::*;
     use crate::{judges::Judge, require, verdict::repair_is_silent};
+
+    #[test]
+    fn the_smallest_logs_could_not_be_smaller() {
+        for name in ["default", "block-1k", "smallest-log"] {
+            let shape = Shape::named(name).unwrap();
+            let log = shape.layout(shape.options).unwrap().log;
+            let smaller = format!("size={}b", log.blocks - 1);
+            let others = shape.options.iter().filter(|(group, _)| *group != Group::Log).copied();
+            let options: Vec<_> = others.chain([(Group::Log, smaller.as_str())]).collect();
+            let refused = format!("{:#}", shape.layout(&options).unwrap_err());
+            assert!(refused.contains(&format!("has {} to", log.blocks)), "{shape}: {refused}");
+        }
+    }
 
     #[test]
     fn every_shape_is_sound() {

@@ -71,7 +71,9 @@ pub fn work(
             }
             Err(error) => bail!("operation {number}, {operation:?}: {error}"),
         };
-        writeln!(told, "done {number} {}", outcome.inode.unwrap_or(0))?;
+        let written = outcome.written.map(|written| written.to_string()).unwrap_or_default();
+        writeln!(told, "done {number} {} {written}", outcome.inode.unwrap_or(0))?;
+        let operation = operation.as_done(&outcome);
         if let Operation::Sync | Operation::SyncFile { .. } = operation {
             file_system.force()?;
             let what = if operation == Operation::Sync { "synced" } else { "file-synced" };
@@ -132,8 +134,10 @@ fn judge(image: &Path, shape: &Shape, seed: u64, lines: &[String]) -> Result<(us
             "refused" => chronicle.push(Operation::Sync, model.clone()),
             "done" => {
                 let inode = words.next().and_then(|inode| inode.parse().ok()).filter(|inode| *inode != 0);
-                let done = operation.take().context("done before it began")?;
-                model.apply(number, &done, Outcome { inode });
+                let written = words.next().and_then(|written| written.parse().ok());
+                let outcome = Outcome { inode, written };
+                let done = operation.take().context("done before it began")?.as_done(&outcome);
+                model.apply(number, &done, outcome);
                 chronicle.push(done, model.clone());
             }
             "synced" => (promise.fewest, promise.contents) = (number, number),
@@ -144,11 +148,8 @@ fn judge(image: &Path, shape: &Shape, seed: u64, lines: &[String]) -> Result<(us
     if let Some(last) = operation {
         // It may be there, or not: what it made has the number that the image says.
         let mut after = model.clone();
-        after.apply(
-            promise.most - 1,
-            &last,
-            Outcome { inode: super::failures::made_by(&last, &model, &tree) },
-        );
+        let inode = super::failures::made_by(&last, &model, &tree);
+        after.apply(promise.most - 1, &last, Outcome { inode, ..Outcome::default() });
         chronicle.push(last, after);
     }
     let done = chronicle.judge(&tree, &promise).map_err(|difference| anyhow!(difference.0))?;

@@ -13,6 +13,7 @@
 //! | [`states`] | every state that a history can leave behind |
 //! | [`flaky`] | a device that fails at the n-th request |
 //! | [`geometry`] | file systems to try |
+//! | [`fill`] | file systems that are nearly full |
 //! | [`workload`] | what a workload can do |
 //! | [`generator`] | which operation comes next |
 //! | [`contents`] | bytes that say who wrote them |
@@ -31,6 +32,7 @@ pub mod consistency;
 pub mod contents;
 mod examine;
 pub mod failures;
+pub mod fill;
 pub mod flaky;
 pub mod generator;
 pub mod geometry;

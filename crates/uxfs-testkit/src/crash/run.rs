@@ -17,10 +17,11 @@ use uxfs_core::{
 
 use super::{
     examine::{Examiner, Seen},
+    fill,
     generator::Generator,
     geometry::Shape,
     judge::Chronicle,
-    model::{Model, Outcome},
+    model::Model,
     recording::{Event, History, Mark, RecordingDevice},
     states::{CrashState, Kind, Plan, Promise, promises, visit},
     tree::facts_of,
@@ -46,6 +47,10 @@ pub struct Setup {
     pub record_size_bytes: u32,
     /// Whether it is unmounted in the end.
     pub is_closed: bool,
+    /// No more free blocks than this at the beginning.
+    pub free_blocks: Option<u64>,
+    /// Operations to be done first; for all of them `warm_up` is 0.
+    pub script: Vec<Operation>,
 }
 
 impl Setup {
@@ -56,11 +61,16 @@ impl Setup {
         Self {
             seed,
             shape: shape.unwrap_or(any),
-            warm_up: [0, 0, 100, 400][random.below(4) as usize],
+            warm_up: [0, 0, 100, 400, 2000][random.below(5) as usize],
             operations: 30 + random.below(120) as usize,
             is_immediate: random.below(4) == 0,
             record_size_bytes: [0, 0, 64 << 10, 256 << 10][random.below(4) as usize],
             is_closed: random.below(3) == 0,
+            free_blocks: (random.below(6) == 0).then(|| {
+                let most = [8, 40, 400][random.below(3) as usize];
+                random.below(most)
+            }),
+            script: Vec::new(),
         }
     }
 
@@ -79,6 +89,9 @@ impl Setup {
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed {} on {}: {} + {} operations", self.seed, self.shape, self.warm_up, self.operations)?;
+        if let Some(blocks) = self.free_blocks {
+            write!(f, ", {blocks} free blocks")?;
+        }
         write!(f, "{}", if self.is_immediate { ", immediate" } else { "" })
     }
 }
@@ -96,6 +109,10 @@ pub struct Recording {
     pub promises: Vec<Promise>,
     /// Where the log lies on the device, in bytes.
     pub log: Range<u64>,
+    /// Bytes written to the log, those before the recording, too.
+    pub log_bytes: u64,
+    /// Operations that found no space.
+    pub refused: u64,
 }
 
 /// Mounts, works and records.
@@ -108,20 +125,26 @@ pub fn record(setup: &Setup) -> Result<Recording> {
     let file_system = FileSystem::mount_logged(device.clone(), &setup.mount_options())?;
     let mut work = Work {
         volume: Volume::new(&file_system),
-        generator: Generator::new(setup.seed, |kind| setup.shape.allows(kind)),
+        generator: Generator::scripted(setup.seed, &setup.script, |kind| setup.shape.allows(kind)),
+        refused: 0,
         model: Model::new(facts_of(&file_system, &*file_system.root()?)?),
         upkeep: Random::new(setup.seed ^ 0xacc0_7ab1e),
         device: &device,
         file_system: &file_system,
     };
-    for number in 0..setup.warm_up {
-        work.step(number).with_context(|| setup.to_string())?;
+    let mut start = 0;
+    if let Some(free_blocks) = setup.free_blocks {
+        start = work.fill(free_blocks).with_context(|| setup.to_string())?;
+    }
+    for _ in 0..setup.warm_up {
+        work.step(start).with_context(|| setup.to_string())?;
+        start += 1;
     }
     file_system.force()?;
     // What has not been written home goes on being that: the log is dirty in the first state already.
     device.begin_again();
-    let mut chronicle = Chronicle::new(setup.warm_up, work.model.clone());
-    for number in setup.warm_up..setup.warm_up + setup.operations {
+    let mut chronicle = Chronicle::new(start, work.model.clone());
+    for number in start..start + setup.operations {
         let operation = work.step(number).with_context(|| setup.to_string())?;
         chronicle.push(operation, work.model.clone());
     }
@@ -130,10 +153,12 @@ pub fn record(setup: &Setup) -> Result<Recording> {
         file_system.close()?;
         device.mark(Mark::Synced(chronicle.done()));
     }
+    let refused = work.refused;
     drop(work);
+    let log_bytes = file_system.journal_counters().log_bytes;
     let history = device.history();
-    let promises = promises(&history.events, setup.warm_up);
-    Ok(Recording { setup: setup.clone(), chronicle, history, promises, log })
+    let promises = promises(&history.events, start);
+    Ok(Recording { setup: setup.clone(), chronicle, history, promises, log, log_bytes, refused })
 }
 
 struct Work<'a> {
@@ -143,9 +168,22 @@ struct Work<'a> {
     upkeep: Random,
     device: &'a RecordingDevice,
     file_system: &'a FileSystem,
+    refused: u64,
 }
 
 impl Work<'_> {
+    /// Takes space until so many blocks are left; gives how many operations that took.
+    fn fill(&mut self, free_blocks: u64) -> Result<usize> {
+        let (mut number, mut fillers) = (0, fill::Fillers::new(free_blocks));
+        while self.refused == 0
+            && let Some(operation) = fillers.next(self.file_system, &self.model, &mut self.upkeep)
+        {
+            self.perform(number, operation)?;
+            number += 1;
+        }
+        Ok(number)
+    }
+
     /// What a background thread would do at times that nobody can foresee.
     fn upkeep(&mut self) -> Result<()> {
         match self.upkeep.below(48) {
@@ -166,11 +204,18 @@ impl Work<'_> {
     fn step(&mut self, number: usize) -> Result<Operation> {
         self.upkeep()?;
         let operation = self.generator.next(&self.model);
+        self.perform(number, operation)
+    }
+
+    fn perform(&mut self, number: usize, operation: Operation) -> Result<Operation> {
         self.device.mark(Mark::Begun(number));
         let outcome = match self.volume.perform(number, &operation, &self.model) {
             Ok(outcome) => Some(outcome),
-            // Nothing has changed then.
-            Err(Error::Operation(OperationError::NoSpace)) => None,
+            Err(Error::Operation(OperationError::NoSpace)) => {
+                fill::is_just(self.file_system, &self.model)
+                    .with_context(|| format!("operation {number} found no space: {operation:?}"))?;
+                None
+            }
             Err(error) => return Err(anyhow!(error).context(format!("operation {number}: {operation:?}"))),
         };
         match operation {
@@ -184,10 +229,12 @@ impl Work<'_> {
             }
             _ => {}
         }
-        match outcome {
-            Some(Outcome { inode }) => self.model.apply(number, &operation, Outcome { inode }),
-            None => return Ok(Operation::Sync),
-        }
+        let Some(outcome) = outcome else {
+            self.refused += 1;
+            return Ok(Operation::Sync);
+        };
+        let operation = operation.as_done(&outcome);
+        self.model.apply(number, &operation, outcome);
         Ok(operation)
     }
 }
@@ -213,6 +260,12 @@ pub struct Tally {
     pub crashed_recoveries: u64,
     /// States that Linux recovered as well.
     pub linux: u64,
+    /// How often logs went round, those that went round at least once.
+    pub log_turns: u64,
+    /// The most of one log.
+    pub most_turns: u64,
+    /// Operations that found no space.
+    pub refused: u64,
     /// Time.
     pub elapsed: Duration,
 }
@@ -229,6 +282,9 @@ impl Tally {
         self.carried += other.carried;
         self.crashed_recoveries += other.crashed_recoveries;
         self.linux += other.linux;
+        self.log_turns += other.log_turns;
+        self.most_turns = self.most_turns.max(other.most_turns);
+        self.refused += other.refused;
         self.elapsed += other.elapsed;
     }
 }
@@ -246,6 +302,11 @@ impl fmt::Display for Tally {
             f,
             "; recovery carried to the device and done twice {} times and crashed {} times; recovered by Linux, too, {}",
             self.carried, self.crashed_recoveries, self.linux
+        )?;
+        write!(
+            f,
+            "; logs went round {} times, one of them {}; no space for {} operations",
+            self.log_turns, self.most_turns, self.refused
         )
     }
 }
@@ -284,11 +345,11 @@ pub struct Depth {
     pub states: u64,
     /// Only this one.
     pub only: Option<u64>,
-    /// One state in so many is recovered on the device, twice, and crashed meanwhile; 0 for none.
+    /// About one state in so many is recovered on the device, twice, and crashed meanwhile; 0 for none.
     pub carry_every: u64,
     /// Crash states of each such recovery that are tried.
     pub crashes: u64,
-    /// One state in so many is shown to Linux; 0 for none.
+    /// About one state in so many is shown to Linux; 0 for none.
     pub linux_every: u64,
 }
 
@@ -305,11 +366,10 @@ impl Depth {
 }
 
 impl Recording {
-    /// The crash states that are judged: all kinds, but that only writes to the log are torn. What recovery makes of a block
-    /// that was torn on its way home is another matter.
+    /// The crash states that are judged: all kinds.
     pub fn plan(&self) -> Plan {
         let (seed, sector_bytes) = (self.setup.seed, self.setup.shape.sector_bytes);
-        Plan { sector_bytes, torn_within: (self.log.start, self.log.end), ..Plan::new(seed) }
+        Plan { sector_bytes, log: (self.log.start, self.log.end), ..Plan::new(seed) }
     }
 
     /// The last events before a number of them, one line for each.
@@ -326,7 +386,7 @@ impl Recording {
                 }
                 Event::Flush => format!("{index}: flush"),
                 Event::Mark(Mark::Begun(number)) => {
-                    let operation = self.chronicle.operations.get(number - self.setup.warm_up);
+                    let operation = self.chronicle.operations.get(number - self.chronicle.start);
                     format!("{index}: operation {number} begins: {operation:?}")
                 }
                 Event::Mark(mark) => format!("{index}: {mark:?}"),
@@ -341,7 +401,15 @@ impl Recording {
     /// The first one that is wrong.
     pub fn explore(&self, plan: &Plan, depth: &Depth) -> Result<Tally, Box<Failure>> {
         let started = Instant::now();
-        let mut tally = Tally { runs: 1, operations: self.setup.operations as u64, ..Tally::default() };
+        let turns = self.log_bytes / (self.log.end - self.log.start).max(1);
+        let mut tally = Tally {
+            runs: 1,
+            operations: self.setup.operations as u64,
+            log_turns: turns,
+            most_turns: turns,
+            refused: self.refused,
+            ..Tally::default()
+        };
         let mut examiner = Examiner::new(self, depth);
         let mut failure = None;
         let _ = visit(&self.history, plan, &mut |state| {

@@ -28,21 +28,24 @@ pub struct Plan {
     pub torn: usize,
     /// Decides subsets and tearing.
     pub seed: u64,
-    /// Only requests within these bytes of the device are torn: first, and behind the last.
-    pub torn_within: (u64, u64),
+    /// Where the log lies on the device: first byte, and behind the last.
+    pub log: (u64, u64),
 }
 
 impl Plan {
     /// All kinds of state.
     pub const fn new(seed: u64) -> Self {
-        Self { sector_bytes: 512, subsets: 4, torn: 2, seed, torn_within: (0, u64::MAX) }
+        Self { sector_bytes: 512, subsets: 4, torn: 2, seed, log: (0, 0) }
     }
 }
 
 impl Plan {
-    fn tears(&self, offset_bytes: u64, length: usize) -> bool {
-        let (start, end) = self.torn_within;
-        length > self.sector_bytes && (start..end).contains(&offset_bytes)
+    fn tears(&self, length: usize) -> bool {
+        length > self.sector_bytes
+    }
+
+    fn is_home(&self, offset_bytes: u64) -> bool {
+        !(self.log.0..self.log.1).contains(&offset_bytes)
     }
 }
 
@@ -68,6 +71,9 @@ pub struct CrashState {
     pub kind: Kind,
     /// So many events of the history had happened.
     pub events: usize,
+    /// Something is there in some of its sectors only that is not of the log. Linux takes a torn block of metadata for a newer
+    /// one, and does not mount.
+    pub is_torn_at_home: bool,
     /// What the device holds.
     pub image: Image,
 }
@@ -110,18 +116,28 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn emit(&mut self, kind: Kind, events: usize, image: Image) -> ControlFlow<()> {
+        self.emit_torn(kind, events, image, false)
+    }
+
+    fn emit_torn(
+        &mut self,
+        kind: Kind,
+        events: usize,
+        image: Image,
+        is_torn_at_home: bool,
+    ) -> ControlFlow<()> {
         let number = self.number;
         self.number += 1;
-        (self.visitor)(CrashState { number, kind, events, image })
+        (self.visitor)(CrashState { number, kind, events, is_torn_at_home, image })
     }
 
     fn event(&mut self, index: usize) -> ControlFlow<()> {
         match &self.events[index] {
             Event::Write { offset_bytes, bytes } => {
-                for _ in 0..self.plan.torn * usize::from(self.plan.tears(*offset_bytes, bytes.len())) {
+                for _ in 0..self.plan.torn * usize::from(self.plan.tears(bytes.len())) {
                     let mut image = self.now.clone();
                     tear(&mut image, *offset_bytes, bytes, self.plan.sector_bytes, &mut self.random);
-                    self.emit(Kind::Torn, index + 1, image)?;
+                    self.emit_torn(Kind::Torn, index + 1, image, self.plan.is_home(*offset_bytes))?;
                 }
             }
             Event::Flush => {
@@ -168,6 +184,7 @@ impl Walk<'_> {
         let mut image = self.durable.clone();
         // The last one is often under way.
         let last = changes.get(begun - 1).copied().filter(|_| self.random.below(2) == 0);
+        let mut is_torn_at_home = false;
         for index in &changes[..begun] {
             if Some(*index) != last && self.random.below(100) >= percent {
                 continue;
@@ -175,8 +192,9 @@ impl Walk<'_> {
             match &self.events[*index] {
                 Event::Write { offset_bytes, bytes }
                     if (Some(*index) == last || self.random.below(8) == 0)
-                        && self.plan.tears(*offset_bytes, bytes.len()) =>
+                        && self.plan.tears(bytes.len()) =>
                 {
+                    is_torn_at_home |= self.plan.is_home(*offset_bytes);
                     tear(&mut image, *offset_bytes, bytes, self.plan.sector_bytes, &mut self.random);
                 }
                 event => event.apply(&mut image),
@@ -184,7 +202,7 @@ impl Walk<'_> {
         }
         // Marks between the last request and the next one count as passed.
         let events = changes.get(begun).copied().unwrap_or(end);
-        self.emit(Kind::Subset, events, image)
+        self.emit_torn(Kind::Subset, events, image, is_torn_at_home)
     }
 }
 

@@ -98,7 +98,7 @@ impl<'fs> Volume<'fs> {
                 self.file_system.inactivate_pending()?;
             }
             Operation::SyncFile { .. } | Operation::Sync => {}
-            contents => self.change_contents(number, contents, model)?,
+            contents => outcome.written = self.change_contents(number, contents, model)?,
         }
         Ok(outcome)
     }
@@ -148,7 +148,8 @@ impl<'fs> Volume<'fs> {
         Ok(left.map(|left| left.number().get()))
     }
 
-    fn change_contents(&self, number: usize, operation: &Operation, model: &Model) -> Result<()> {
+    /// How much a write wrote that could not write all.
+    fn change_contents(&self, number: usize, operation: &Operation, model: &Model) -> Result<Option<u64>> {
         let (volume, touch) = (self.file_system, Touch::at(NOW));
         match operation {
             Operation::Write { node, offset, length } => {
@@ -156,8 +157,7 @@ impl<'fs> Volume<'fs> {
                 let mut bytes = vec![0; *length as usize];
                 pattern(origin, &mut bytes);
                 let written = volume.write(&self.open(model, *node)?, *offset, &bytes, touch)?;
-                // A workload that fills a file system must not write more than a step.
-                if written == bytes.len() { Ok(()) } else { Err(OperationError::NoSpace.into()) }
+                return Ok((written < bytes.len()).then_some(written as u64));
             }
             Operation::Truncate { node, size } => volume.set_size(&self.open(model, *node)?, *size, touch),
             Operation::Reshape { node, how, offset, length } => {
@@ -183,7 +183,8 @@ impl<'fs> Volume<'fs> {
                 volume.exchange_files(&first, &second, &range, touch)
             }
             _ => Err(OperationError::WrongFileType.into()),
-        }
+        }?;
+        Ok(None)
     }
 
     fn reshape(&self, file: &InodeHandle, how: Reshape, offset: u64, length: u64) -> Result<()> {

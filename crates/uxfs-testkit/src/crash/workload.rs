@@ -1,5 +1,7 @@
 //! What a workload can do, named by the model's own numbers: it can be told again, to another file system.
 
+use super::model::Outcome;
+
 /// A file of the model.
 pub type NodeId = u32;
 
@@ -277,6 +279,15 @@ impl Operation {
                 | Self::Clone { .. }
                 | Self::Exchange { .. }
         )
+    }
+
+    /// What was done of it: less than was asked for where space ended in the middle of a write.
+    #[must_use]
+    pub fn as_done(self, outcome: &Outcome) -> Self {
+        match (self, outcome.written) {
+            (Self::Write { node, offset, .. }, Some(length)) => Self::Write { node, offset, length },
+            (operation, _) => operation,
+        }
     }
 
     /// Whether it changes contents of this file.

@@ -19,6 +19,8 @@ use crate::{
 pub struct Outcome {
     /// The number of the inode that was made, if one was.
     pub inode: Option<u64>,
+    /// How much of a write was done, where space ended in the middle.
+    pub written: Option<u64>,
 }
 
 impl Facts {
