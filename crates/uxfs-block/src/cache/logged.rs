@@ -354,7 +354,9 @@ impl Cache {
                 buffer,
                 version: None,
                 first_sequence: std::mem::take(&mut state.first_sequence),
-                unwritten: std::mem::take(&mut state.unwritten),
+                // They stay marked: what is in memory has not been sealed, and inodes must not go home later with an older
+                // number than this.
+                unwritten: state.unwritten,
                 dirty: Arc::clone(&dirty),
             };
             drop(state);
