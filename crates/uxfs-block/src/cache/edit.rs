@@ -28,11 +28,12 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
+use parking_lot::{Mutex, MutexGuard};
 use uxfs_format::edit::{DirtyMap, Edit};
 
 use super::{
     Buffer, BufferVerifier, Cache, Piece, ReadError,
+    held::Held,
     key::Key,
     logged::{EditLog, RUN_LOG_BYTES, SetAside},
     shard::EditLookup,
@@ -54,7 +55,7 @@ pub trait BufferSealer {
 /// A changed buffer as the shard keeps it.
 #[derive(Debug)]
 pub(super) struct Dirty {
-    pub state: Arc<Mutex<DirtyState>>,
+    pub state: Mutex<DirtyState>,
     pub pieces: Box<[Piece]>,
     /// Of the budget, when it was made.
     pub charged_bytes: u64,
@@ -81,7 +82,7 @@ impl Dirty {
     pub fn new(buffer: Buffer, pieces: &[Piece]) -> Self {
         Self {
             charged_bytes: buffer.charged_bytes(),
-            state: Arc::new(Mutex::new(DirtyState::new(buffer))),
+            state: Mutex::new(DirtyState::new(buffer)),
             pieces: pieces.into(),
             changed_at: AtomicU64::new(0),
             holder: AtomicUsize::new(0),
@@ -120,23 +121,24 @@ impl Dirty {
     }
 
     /// Locks it for a change.
-    fn hold(&self) -> Result<ArcMutexGuard<RawMutex, DirtyState>, DeviceError> {
-        let guard = match Mutex::try_lock_arc(&self.state) {
+    #[inline]
+    fn hold(self: Arc<Self>) -> Result<Held, DeviceError> {
+        Held::new(self, Self::lock).map_err(|dirty| dirty.claimed_twice())
+    }
+
+    /// Waits for the lock, but not for oneself.
+    #[inline]
+    fn lock(&self) -> Option<MutexGuard<'_, DirtyState>> {
+        match self.state.try_lock() {
             Some(guard) => Some(guard),
             None if self.is_held_by_me() => None,
-            None => Mutex::try_lock_arc_for(&self.state, LONGEST_CHANGE),
-        };
-        guard.ok_or_else(|| self.claimed_twice())
+            None => self.state.try_lock_for(LONGEST_CHANGE),
+        }
     }
 
     /// Locks it to look at it.
     fn look(&self) -> Result<MutexGuard<'_, DirtyState>, DeviceError> {
-        let guard = match self.state.try_lock() {
-            Some(guard) => Some(guard),
-            None if self.is_held_by_me() => None,
-            None => self.state.try_lock_for(LONGEST_CHANGE),
-        };
-        guard.ok_or_else(|| self.claimed_twice())
+        self.lock().ok_or_else(|| self.claimed_twice())
     }
 }
 
@@ -183,8 +185,7 @@ impl DirtyState {
 
 /// A buffer that its holder alone may change.
 pub struct EditBuffer {
-    guard: ArcMutexGuard<RawMutex, DirtyState>,
-    dirty: Arc<Dirty>,
+    held: Held,
     /// For whom changes are counted, if they are logged.
     log: Option<Rc<EditLog>>,
     runs_before: u32,
@@ -195,14 +196,15 @@ pub struct EditBuffer {
 impl Drop for EditBuffer {
     #[inline]
     fn drop(&mut self) {
-        if self.dirty.is_doomed.load(Relaxed) {
-            self.guard.is_gone = true;
+        let (dirty, state) = self.held.parts();
+        if dirty.is_doomed.load(Relaxed) {
+            state.is_gone = true;
         }
-        self.dirty.holder.store(0, Relaxed);
+        dirty.holder.store(0, Relaxed);
         if let Some(log) = &self.log
-            && self.guard.version != self.version_before
+            && state.version != self.version_before
         {
-            log.note(&self.dirty, &mut self.guard, self.runs_before, self.run_bytes);
+            log.note(dirty, state, self.runs_before, self.run_bytes);
         }
     }
 }
@@ -210,18 +212,18 @@ impl Drop for EditBuffer {
 impl EditBuffer {
     /// Where its first byte lies on the device.
     pub fn offset_bytes(&self) -> u64 {
-        self.guard.buffer.offset_bytes()
+        self.held.buffer.offset_bytes()
     }
 
     /// The runs of the device that it is made of.
     pub fn pieces(&self) -> &[Piece] {
-        &self.dirty.pieces
+        &self.held.dirty().pieces
     }
 
     /// Begins a change. From now on the buffer is dirty.
     #[inline]
     pub fn edit(&mut self) -> Edit<'_> {
-        let state = &mut *self.guard;
+        let state = &mut *self.held;
         if !state.is_dirty {
             state.is_dirty = true;
         }
@@ -236,13 +238,13 @@ impl EditBuffer {
 
     /// Says that what was written so far is not to be logged: an item in the log makes it when it is replayed.
     pub fn made_by_item(&mut self) {
-        self.guard.changes = DirtyMap::clean();
+        self.held.changes = DirtyMap::clean();
     }
 
     /// Says that the bytes have become another kind of thing, for [`BufferVerifier`]s: those of `kind` accept them
     /// unseen, all others look again.
     pub fn set_kind(&mut self, kind: u16) {
-        self.guard.buffer.set_verified(kind);
+        self.held.buffer.set_verified(kind);
     }
 }
 
@@ -251,7 +253,7 @@ impl Deref for EditBuffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.guard.buffer
+        &self.held.buffer
     }
 }
 
@@ -289,7 +291,7 @@ impl Cache {
             match self.shard(key.hash).look_up_for_edit(&key, &self.dirty_bytes) {
                 EditLookup::Dirty(dirty) => {
                     if let Some(mut buffer) = self.lock(dirty, log)? {
-                        self.verify_dirty(&mut buffer.guard, verifier)?;
+                        self.verify_dirty(&mut buffer.held, verifier)?;
                         return Ok(buffer);
                     }
                 }
@@ -329,7 +331,7 @@ impl Cache {
             match self.shard(key.hash).insert_dirty(&key, pieces, buffer, &self.dirty_bytes) {
                 EditLookup::Dirty(dirty) => {
                     if let Some(mut buffer) = self.lock(dirty, log)? {
-                        buffer.guard.is_dirty = true;
+                        buffer.held.is_dirty = true;
                         return Ok(buffer);
                     }
                 }
@@ -354,29 +356,24 @@ impl Cache {
 
     /// Locks a changed buffer and makes its bytes the holder's own. `None` where it has left the table meanwhile.
     fn lock(&self, dirty: Arc<Dirty>, log: Option<&Rc<EditLog>>) -> Result<Option<EditBuffer>, DeviceError> {
-        let mut guard = dirty.hold()?;
-        if guard.is_gone {
+        let mut held = dirty.hold()?;
+        let (dirty, state) = held.parts();
+        if state.is_gone {
             return Ok(None);
         }
         if let Some(log) = log {
-            guard.set_aside_before(log.sequence());
+            state.set_aside_before(log.sequence());
         }
-        if guard.buffer.is_pinned() {
+        if state.buffer.is_pinned() {
             // A reader or a write under way holds these bytes: go on in a copy.
-            guard.buffer = self.copy_of(&guard.buffer, &dirty.pieces)?;
+            state.buffer = self.copy_of(&state.buffer, &dirty.pieces)?;
         }
         dirty.stamp(&self.changes);
-        let (runs_before, version_before) =
-            if log.is_some() { (guard.changes.count(), guard.version) } else { (0, 0) };
         dirty.holder.store(this_thread(), Relaxed);
-        Ok(Some(EditBuffer {
-            guard,
-            dirty,
-            log: log.map(Rc::clone),
-            runs_before,
-            version_before,
-            run_bytes: RUN_LOG_BYTES,
-        }))
+        let (runs_before, version_before) =
+            if log.is_some() { (state.changes.count(), state.version) } else { (0, 0) };
+        let log = log.map(Rc::clone);
+        Ok(Some(EditBuffer { held, log, runs_before, version_before, run_bytes: RUN_LOG_BYTES }))
     }
 
     pub(super) fn copy_of(&self, buffer: &Buffer, pieces: &[Piece]) -> Result<Buffer, DeviceError> {

@@ -32,6 +32,7 @@ mod counters;
 pub mod edit;
 mod eviction;
 mod flight;
+mod held;
 mod key;
 mod load;
 pub mod logged;

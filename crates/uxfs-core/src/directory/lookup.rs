@@ -38,7 +38,9 @@ impl FileSystem {
         if let Some(bytes) = view.local {
             Shortform::verify(bytes, self.geometry()).map_err(|fault| shortform_corruption(&view, fault))?;
         }
-        self.lookup_in(&view, name, || ForkBlocks::new(self, directory, TreeKind::Directory))
+        self.lookup_in(&view, &mut self.wanted(name)?, || {
+            ForkBlocks::new(self, directory, TreeKind::Directory)
+        })
     }
 
     /// Finds `name` in a directory that is open and locked, as [`lookup`](Self::lookup) does.
@@ -46,31 +48,52 @@ impl FileSystem {
     /// # Errors
     /// As there.
     pub fn lookup_open(&self, directory: &EditInode, name: &[u8]) -> Result<Option<FoundEntry>> {
+        let mut wanted = self.wanted(name)?;
+        self.lookup_wanted(directory, &mut wanted)
+    }
+
+    /// As [`lookup_open`](Self::lookup_open), for who is about to add or remove this name: the directory remembers where to.
+    pub(crate) fn lookup_to_change(
+        &self,
+        directory: &mut EditInode,
+        name: &[u8],
+    ) -> Result<Option<FoundEntry>> {
+        let mut wanted = self.wanted(name)?;
+        let found = self.lookup_wanted(directory, &mut wanted)?;
+        let entry = found.as_ref().and_then(|found| u32::try_from(found.cookie).ok()).map(DataPointer::new);
+        directory.directory_hint.note_lookup(wanted.leaf, entry);
+        Ok(found)
+    }
+
+    fn wanted<'n>(&self, name: &'n [u8]) -> Result<Wanted<'n>> {
+        if name.len() > MAX_NAME_BYTES {
+            return Err(OperationError::NameTooLong.into());
+        }
+        Ok(Wanted { name, rule: NameRule::of(self.geometry()), folded: None, leaf: None })
+    }
+
+    fn lookup_wanted(&self, directory: &EditInode, wanted: &mut Wanted<'_>) -> Result<Option<FoundEntry>> {
         let view = View::of_open(directory)?;
-        self.lookup_in(&view, name, || Ok(ForkBlocks::of_open(self, directory, TreeKind::Directory)))
+        self.lookup_in(&view, wanted, || Ok(ForkBlocks::of_open(self, directory, TreeKind::Directory)))
     }
 
     fn lookup_in<'a>(
         &'a self,
         view: &View<'_>,
-        name: &[u8],
+        wanted: &mut Wanted<'_>,
         blocks: impl FnOnce() -> Result<ForkBlocks<'a>>,
     ) -> Result<Option<FoundEntry>> {
-        if name.len() > MAX_NAME_BYTES {
-            return Err(OperationError::NameTooLong.into());
-        }
-        let mut wanted = Wanted { name, rule: NameRule::of(self.geometry()), folded: None };
         let found = match view.local {
-            Some(bytes) => self.lookup_shortform(view, bytes, &mut wanted)?,
+            Some(bytes) => self.lookup_shortform(view, bytes, wanted)?,
             None => {
                 let blocks = blocks()?;
                 match form_of(view, &blocks)? {
-                    Form::Block => lookup_block(&blocks, &mut wanted)?,
-                    Form::Indexed => lookup_indexed(&blocks, &mut wanted)?,
+                    Form::Block => lookup_block(&blocks, wanted)?,
+                    Form::Indexed => lookup_indexed(&blocks, wanted)?,
                 }
             }
         };
-        Ok(found.or(wanted.folded))
+        Ok(found.or(wanted.folded.take()))
     }
 
     fn lookup_shortform(
@@ -105,6 +128,8 @@ struct Wanted<'a> {
     rule: NameRule,
     /// The first entry that differs in case only.
     folded: Option<FoundEntry>,
+    /// The leaf of a tree in which the search ended.
+    leaf: Option<FileBlock>,
 }
 
 impl Wanted<'_> {
@@ -163,6 +188,7 @@ fn lookup_indexed(blocks: &ForkBlocks<'_>, wanted: &mut Wanted<'_>) -> Result<Op
     }
     let Some(mut walk) = LeafWalk::descend(blocks, root, Start::Hash(hash))? else { return Ok(None) };
     loop {
+        wanted.leaf = Some(walk.block);
         let (found, last_hash) = search.leaf(&walk.leaf, walk.block, hash, wanted)?;
         // Equal hashes may go on in the next leaf. An empty leaf (all were removed) says nothing.
         if found.is_some() || last_hash.is_some_and(|last| last > hash) || !walk.next(last_hash)? {

@@ -114,7 +114,7 @@ impl FileSystem {
     pub fn create(&self, directory: &InodeHandle, name: &[u8], new: &NewFile<'_>) -> Result<InodeHandle> {
         check_name(name)?;
         let mut parent = directory.write();
-        if is_dot(name) || self.lookup_open(&parent, name)?.is_some() {
+        if is_dot(name) || self.lookup_to_change(&mut parent, name)?.is_some() {
             return Err(OperationError::Exists.into());
         }
         check_may_add(&parent)?;
@@ -197,7 +197,7 @@ impl FileSystem {
     pub fn link(&self, file: &InodeHandle, directory: &InodeHandle, name: &[u8]) -> Result<()> {
         check_name(name)?;
         let (mut parent, inode) = self.write_two(directory, file);
-        if is_dot(name) || self.lookup_open(&parent, name)?.is_some() {
+        if is_dot(name) || self.lookup_to_change(&mut parent, name)?.is_some() {
             return Err(OperationError::Exists.into());
         }
         check_may_add(&parent)?;

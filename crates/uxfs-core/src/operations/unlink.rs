@@ -64,7 +64,7 @@ impl FileSystem {
         check_name(name)?;
         loop {
             let mut parent = directory.write();
-            let child = self.open_name(&parent, name)?;
+            let child = self.open_name_to_change(&mut parent, name)?;
             // The usual case: nobody else uses it. Nobody waits here, so that the order of locks does not matter.
             let done = match child.try_write() {
                 Some(mut inode) => {
@@ -97,7 +97,7 @@ impl FileSystem {
         };
         // A directory that has itself as a name.
         let mut inode: InodeWriteGuard<'_> = inode.ok_or(OperationError::NotEmpty)?;
-        let found = self.lookup_open(&parent, name)?.ok_or(OperationError::NotFound)?;
+        let found = self.lookup_to_change(&mut parent, name)?.ok_or(OperationError::NotFound)?;
         if found.inode != child.number() {
             return Ok(false);
         }
@@ -108,6 +108,12 @@ impl FileSystem {
     /// What a name in a directory that the caller has locked leads to.
     pub(super) fn open_name(&self, directory: &EditInode, name: &[u8]) -> Result<InodeHandle> {
         let found = self.lookup_open(directory, name)?.ok_or(OperationError::NotFound)?;
+        self.open_entry(directory.number, found.inode)
+    }
+
+    /// As [`open_name`](Self::open_name), for who is about to take the name away.
+    fn open_name_to_change(&self, directory: &mut EditInode, name: &[u8]) -> Result<InodeHandle> {
+        let found = self.lookup_to_change(directory, name)?.ok_or(OperationError::NotFound)?;
         self.open_entry(directory.number, found.inode)
     }
 

@@ -85,6 +85,9 @@ impl<'fs> Transaction<'fs> {
     #[doc(alias = "xfs_dir_removename")]
     pub fn remove_name(&mut self, directory: &mut EditInode, name: &[u8]) -> Result<NameTarget> {
         self.change_directory(directory, |names| {
+            if let Some(target) = names.remove_at_hint(name)? {
+                return Ok(target);
+            }
             let found = names.find(name)?.ok_or(OperationError::NotFound)?;
             names.remove(&found)?;
             Ok(found.target())

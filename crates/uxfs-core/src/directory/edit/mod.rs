@@ -23,6 +23,7 @@
 //! | [`insert`] | adding names |
 //! | [`grow`] | from a smaller form to the next |
 //! | [`remove`] | removing and replacing names |
+//! | [`known`] | removing a name from where a lookup has seen it |
 //! | [`shrink`] | from a larger form to the one before |
 //! | [`room`] | data blocks with room, by bests and free index |
 //! | [`fill`] | a new directory from all its names at once |
@@ -34,6 +35,7 @@ mod fill;
 mod find;
 mod grow;
 mod insert;
+mod known;
 mod leaf;
 mod names;
 mod remove;

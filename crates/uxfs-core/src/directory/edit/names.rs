@@ -1,22 +1,39 @@
 //! What callers say about names.
 
 use uxfs_format::{
-    directory::data_edit::NewEntry,
+    directory::{DataPointer, data_edit::NewEntry},
     units::{FileBlock, InodeNumber},
 };
 
 use crate::inode::FileType;
 
-/// Where the last name found room: the next one begins there. Any value is right for any directory, only slower: what a
+/// Where the last name was found or found room: the next change begins there. Any value is right for any directory, only slower: what a
 /// hint leads to is looked at before it is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirectoryHint {
     /// The data block that was used last.
     pub(super) data_block: u32,
     /// Its longest free region then.
     pub(super) best_bytes: u16,
-    /// The leaf of a tree that was used last: names that are numbered have hashes near each other.
+    /// The leaf of a tree that was used last, by a lookup or a change: names that are numbered have hashes near each other.
     pub(super) leaf: FileBlock,
+    /// The name that was looked up last; null where there was none.
+    pub(super) entry: DataPointer,
+}
+
+impl DirectoryHint {
+    /// Notes where a lookup ended.
+    #[inline]
+    pub(crate) fn note_lookup(&mut self, leaf: Option<FileBlock>, entry: Option<DataPointer>) {
+        self.leaf = leaf.unwrap_or(self.leaf);
+        self.entry = entry.unwrap_or(DataPointer::NULL);
+    }
+}
+
+impl Default for DirectoryHint {
+    fn default() -> Self {
+        Self { data_block: 0, best_bytes: 0, leaf: FileBlock::new(0), entry: DataPointer::NULL }
+    }
 }
 
 /// One of many names to be added.

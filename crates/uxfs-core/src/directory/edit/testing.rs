@@ -22,7 +22,7 @@ use uxfs_format::{
     superblock::Superblock,
 };
 
-use super::*;
+use super::{find::Place, *};
 use crate::{
     inode::FileType,
     name_tree::edit::testing::{MemoryFork, OWNER},
@@ -90,6 +90,8 @@ pub(super) struct Twin {
     pub(super) parent: InodeNumber,
     /// Forms that it had.
     pub(super) forms: BTreeSet<&'static str>,
+    /// Names that the hint led to.
+    pub(super) removed_at_hint: u32,
 }
 
 pub(super) fn file(name: &[u8], inode: u64) -> NewName<'_> {
@@ -103,7 +105,7 @@ impl Twin {
         fork.local = Some(shortform_edit::empty(PARENT));
         fork.size_bytes = 6;
         let (hint, model) = (DirectoryHint::default(), BTreeMap::new());
-        Self { fork, hint, model, parent: PARENT, forms: BTreeSet::new() }
+        Self { fork, hint, model, parent: PARENT, forms: BTreeSet::new(), removed_at_hint: 0 }
     }
 
     pub(super) fn edit(&mut self) -> Directory<'_, MemoryFork<'static>> {
@@ -123,8 +125,24 @@ impl Twin {
 
     pub(super) fn remove(&mut self, name: &[u8]) {
         let found = self.edit().find(name).unwrap().expect("the name is there");
-        assert_eq!(found.inode.get(), self.model.remove(name).unwrap().inode);
-        self.edit().remove(&found).unwrap();
+        let inode = self.model.remove(name).unwrap().inode;
+        assert_eq!(found.inode.get(), inode);
+        // Every other time with the hint that a lookup leaves, else with an old one: that must be right, or of no use.
+        if self.model.len().is_multiple_of(2) {
+            let (leaf, entry) = match found.place {
+                Place::Node { path, pointer, .. } => (Some(path.leaf), Some(pointer)),
+                Place::Leaf { pointer, .. } => (None, Some(pointer)),
+                _ => (None, None),
+            };
+            self.hint.note_lookup(leaf, entry);
+        }
+        match self.edit().remove_at_hint(name).unwrap() {
+            Some(target) => {
+                assert_eq!(target.inode.get(), inode);
+                self.removed_at_hint += 1;
+            }
+            None => self.edit().remove(&found).unwrap(),
+        }
         self.fork.verify_changed();
     }
 

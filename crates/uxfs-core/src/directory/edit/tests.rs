@@ -34,6 +34,7 @@ fn a_directory_grows_through_all_forms_and_back() {
         assert!(twin.fork.places().is_empty());
         assert_eq!(twin.fork.local, Some(shortform_edit::empty(PARENT)));
         assert_eq!(twin.forms.len(), 4, "{:?}", twin.forms);
+        assert!(twin.removed_at_hint > count / 4, "{} of {count}", twin.removed_at_hint);
     }
 }
 
