@@ -117,7 +117,8 @@ fn phase<'b, B: Backend + 'b>(
 /// For people.
 pub fn table(phases: &[Phase]) -> String {
     let mut text = String::new();
-    let columns = ["phase", "count", "total s", "in fsync s", "fsyncs", "log bytes", "checkpoints"];
+    let columns =
+        ["phase", "count", "total s", "in fsync s", "fsyncs", "log bytes", "changed bytes", "checkpoints"];
     let mut totals = Table::new(&columns);
     for phase in phases {
         let journal = |get: fn(&JournalFigures) -> u64| {
@@ -130,6 +131,7 @@ pub fn table(phases: &[Phase]) -> String {
             format!("{:.3}", phase.fsync.total().as_secs_f64()),
             phase.fsync.count().to_string(),
             journal(|journal| journal.log_bytes),
+            journal(|journal| journal.changed_bytes),
             journal(|journal| journal.checkpoints),
         ]);
     }

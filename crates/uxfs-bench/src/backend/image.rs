@@ -57,6 +57,7 @@ impl Backend for ImageDirectories {
         let counters = self.file_system.journal()?.counters();
         Some(JournalFigures {
             log_bytes: counters.log_bytes,
+            changed_bytes: counters.changed_bytes,
             checkpoints: counters.checkpoints,
             force_nanoseconds: counters.force_nanoseconds,
             relogged_items: counters.relogged,

@@ -58,6 +58,8 @@ impl Space {
 pub struct JournalFigures {
     /// Bytes of records written.
     pub log_bytes: u64,
+    /// Bytes that had changed, rounded to the runs of 128 bytes in which buffers are logged.
+    pub changed_bytes: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
     /// Nanoseconds that callers waited for checkpoints to become durable.
@@ -72,6 +74,7 @@ impl JournalFigures {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             log_bytes: self.log_bytes.saturating_sub(earlier.log_bytes),
+            changed_bytes: self.changed_bytes.saturating_sub(earlier.changed_bytes),
             checkpoints: self.checkpoints.saturating_sub(earlier.checkpoints),
             force_nanoseconds: self.force_nanoseconds.saturating_sub(earlier.force_nanoseconds),
             relogged_items: self.relogged_items.saturating_sub(earlier.relogged_items),

@@ -128,6 +128,7 @@ fn journal(outcome: &Outcome) -> Option<JournalFigures> {
     let all = iterations.chain(outcome.delete.iter().map(|delete| delete.journal));
     all.flatten().reduce(|sum, more| JournalFigures {
         log_bytes: sum.log_bytes + more.log_bytes,
+        changed_bytes: sum.changed_bytes + more.changed_bytes,
         checkpoints: sum.checkpoints + more.checkpoints,
         force_nanoseconds: sum.force_nanoseconds + more.force_nanoseconds,
         relogged_items: sum.relogged_items + more.relogged_items,

@@ -171,11 +171,13 @@ impl Journal {
         let Write { kept, ordered, passed, .. } = write;
         self.write_ordered(&ordered, sequence, passed)?;
         let needs_flush = self.needs_flush.swap(false, AcqRel) || !ordered.is_empty();
+        let changed_bytes = records.content_bytes();
         let (head, bytes) = records.commit(needs_flush)?;
         writer.head = head;
         writer.newest = began;
         self.counters.checkpoints.fetch_add(1, Relaxed);
         self.counters.log_bytes.fetch_add(bytes, Relaxed);
+        self.counters.changed_bytes.fetch_add(changed_bytes, Relaxed);
         self.counters.buffers.fetch_add(pending.touched.len() as u64, Relaxed);
         self.became_stable(sequence, &pending, &freed);
         self.write_kept(kept)?;

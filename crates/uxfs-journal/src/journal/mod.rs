@@ -107,6 +107,8 @@ pub struct JournalCounters {
     pub checkpoints: u64,
     /// Bytes written to the log, headers and padding included.
     pub log_bytes: u64,
+    /// Bytes that had changed, rounded to 128 bytes: runs of buffers, the core and each fork of an inode.
+    pub changed_bytes: u64,
     /// Buffers in checkpoints.
     pub buffers: u64,
     /// Of these, buffers of which an older checkpoint had changes that were not at home.
@@ -126,6 +128,7 @@ struct Counters {
     transactions: AtomicU64,
     checkpoints: AtomicU64,
     log_bytes: AtomicU64,
+    changed_bytes: AtomicU64,
     buffers: AtomicU64,
     relogged: AtomicU64,
     buffers_home: AtomicU64,
@@ -263,6 +266,7 @@ impl Journal {
             transactions,
             checkpoints,
             log_bytes,
+            changed_bytes,
             buffers,
             relogged,
             buffers_home,
@@ -274,6 +278,7 @@ impl Journal {
             transactions: transactions.load(Relaxed),
             checkpoints: checkpoints.load(Relaxed),
             log_bytes: log_bytes.load(Relaxed),
+            changed_bytes: changed_bytes.load(Relaxed),
             buffers: buffers.load(Relaxed),
             relogged: relogged.load(Relaxed),
             buffers_home: buffers_home.load(Relaxed),

@@ -12,6 +12,7 @@ use uxfs_block::{
     device::{BlockDevice, DeviceError, DeviceOperation},
 };
 use uxfs_format::{
+    edit::DIRTY_RUN_BYTES,
     field_table::OnDisk,
     log::{
         operation::{
@@ -115,6 +116,8 @@ pub struct RecordWriter<'w> {
     transaction_header: Option<usize>,
     regions: u32,
     written_bytes: u64,
+    /// Of regions that hold what has changed, rounded.
+    content_bytes: u64,
 }
 
 impl<'w> RecordWriter<'w> {
@@ -141,6 +144,7 @@ impl<'w> RecordWriter<'w> {
             transaction_header: None,
             regions: 0,
             written_bytes: 0,
+            content_bytes: 0,
         };
         writer.begin_record();
         writer
@@ -167,6 +171,19 @@ impl<'w> RecordWriter<'w> {
         debug_assert!(bytes.len().is_multiple_of(4), "regions are padded");
         self.regions += 1;
         self.operation(OperationFlags::empty(), CLIENT_TRANSACTION, bytes);
+    }
+
+    /// A region that holds what has changed.
+    #[inline]
+    pub fn content(&mut self, bytes: &[u8]) {
+        self.content_bytes += (bytes.len() as u64).next_multiple_of(DIRTY_RUN_BYTES.into());
+        self.region(bytes);
+    }
+
+    /// Bytes of what has changed so far, without what says where it belongs, each region rounded to the runs of 128 bytes in
+    /// which buffers are logged.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
     }
 
     /// Writes out what has been built, if it is much: to be called where waiting for the device does no harm.

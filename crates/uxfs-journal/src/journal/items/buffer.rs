@@ -83,7 +83,7 @@ pub fn log_buffer(
             header.format.region_count = (runs + 1).into();
             header.write(sink);
             for (first, last) in in_piece {
-                sink.region(bytes.get(first as usize..last as usize).unwrap_or_default());
+                sink.content(bytes.get(first as usize..last as usize).unwrap_or_default());
             }
         }
         offset = end;
@@ -115,7 +115,7 @@ pub fn log_next_unlinked(
     header.write(sink);
     for first in inodes {
         let first = first as usize;
-        sink.region(bytes.get(first..first + CHUNK_SIZE_BYTES as usize).unwrap_or_default());
+        sink.content(bytes.get(first..first + CHUNK_SIZE_BYTES as usize).unwrap_or_default());
     }
 }
 

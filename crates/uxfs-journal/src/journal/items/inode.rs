@@ -107,7 +107,7 @@ fn log_inode(
     format.buffer_sectors = ((piece.length_bytes / SECTOR_SIZE_BYTES as u32).cast_signed()).into();
     format.buffer_offset_bytes = offset_bytes.cast_signed().into();
     sink.region(format.as_bytes());
-    sink.region(logged_core(core).as_bytes());
+    sink.content(logged_core(core).as_bytes());
     data.write(sink);
     attribute.write(sink);
 }
@@ -162,14 +162,14 @@ impl<'a> LoggedFork<'a> {
     fn write(&self, sink: &mut impl RegionSink) {
         let Some(bytes) = self.bytes.as_ref().map(ForkBytes::as_slice) else { return };
         if bytes.len().is_multiple_of(4) {
-            return sink.region(bytes);
+            return sink.content(bytes);
         }
         let mut padded = [0; 2048];
         let length = bytes.len().next_multiple_of(4);
         if let Some(target) = padded.get_mut(..bytes.len()) {
             target.copy_from_slice(bytes);
         }
-        sink.region(padded.get(..length).unwrap_or_default());
+        sink.content(padded.get(..length).unwrap_or_default());
     }
 }
 

@@ -14,12 +14,22 @@ pub mod intent;
 pub trait RegionSink {
     /// One region; its length is a multiple of four.
     fn region(&mut self, bytes: &[u8]);
+
+    /// A region that holds what has changed, and does not only say where.
+    fn content(&mut self, bytes: &[u8]) {
+        self.region(bytes);
+    }
 }
 
 impl RegionSink for super::records::RecordWriter<'_> {
     #[inline]
     fn region(&mut self, bytes: &[u8]) {
         Self::region(self, bytes);
+    }
+
+    #[inline]
+    fn content(&mut self, bytes: &[u8]) {
+        Self::content(self, bytes);
     }
 }
 
