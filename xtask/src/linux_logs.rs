@@ -1,8 +1,18 @@
 //! `cargo xtask linux-logs`: kernel mounts are cut off under load, and both the kernel and uxfs recover what is left.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Instant,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use uxfs_testkit::linux_logs::{
     self, Tally,
     crashes::{CrashTally, during_recovery},
@@ -20,6 +30,9 @@ pub struct Arguments {
     /// Logs that are left behind of each file system, one after the other
     #[arg(long, default_value_t = 4)]
     rounds: u32,
+    /// File systems at once
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
     /// Crash our own recovery instead: so many states of each log
     #[arg(long, value_name = "STATES")]
     crashes: Option<u64>,
@@ -35,36 +48,67 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let begin = Instant::now();
-    let keep = arguments.keep.as_deref();
     if arguments.crashes.is_some() || arguments.damage.is_some() {
-        let (mut crashes, mut damages) = (CrashTally::default(), HostileTally::default());
-        for seed in arguments.seed..arguments.seed + arguments.count {
-            linux_logs::with_dirty_image(seed, keep, |image| {
-                let states = arguments.crashes.unwrap_or(0);
-                if states > 0 {
-                    during_recovery(image, states, seed, &mut crashes)?;
-                }
-                damage(image, arguments.damage.unwrap_or(0), seed, &mut damages)
-            })?;
-            println!("seed {seed}, {:.0} s: {crashes:?} {damages:?}", begin.elapsed().as_secs_f64());
-        }
-        return Ok(());
+        return ill_treat(arguments);
     }
-    let (mut tally, mut failures, mut seed) = (Tally::default(), 0, arguments.seed);
-    while tally.logs < arguments.count {
-        if let Err(error) = linux_logs::run(seed, arguments.rounds, keep, &mut tally) {
-            failures += 1;
-            eprintln!("{error:#}");
-            if !arguments.go_on {
-                break;
+    let begin = Instant::now();
+    let (next, failures, is_over) =
+        (AtomicU64::new(arguments.seed), AtomicU64::new(0), AtomicBool::new(false));
+    let total = Mutex::new(Tally::default());
+    let work = || {
+        while !is_over.load(Relaxed) {
+            let seed = next.fetch_add(1, Relaxed);
+            let mut tally = Tally::default();
+            let result = one(arguments, seed, &mut tally);
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.merge(&tally);
+            println!("seed {seed}, {:.0} s: {total}", begin.elapsed().as_secs_f64());
+            if let Err(error) = result {
+                failures.fetch_add(1, Relaxed);
+                eprintln!("{error:#}");
+            }
+            let has_failed = failures.load(Relaxed) > 0 && !arguments.go_on;
+            if total.logs >= arguments.count || has_failed {
+                is_over.store(true, Relaxed);
             }
         }
-        seed += 1;
-        println!("{} logs, {:.0} s: {tally:?}", tally.logs, begin.elapsed().as_secs_f64());
+    };
+    thread::scope(|scope| {
+        for _ in 0..arguments.jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    match failures.into_inner() {
+        0 => Ok(()),
+        failures => bail!("{failures} file systems were recovered differently"),
     }
-    if failures > 0 {
-        bail!("{failures} file systems were recovered differently");
+}
+
+/// One file system; a panic is a failure like any other.
+fn one(arguments: &Arguments, seed: u64, tally: &mut Tally) -> Result<()> {
+    let keep = arguments.keep.as_deref();
+    catch_unwind(AssertUnwindSafe(|| linux_logs::run(seed, arguments.rounds, keep, tally)))
+        .unwrap_or_else(|panic| Err(anyhow!("seed {seed}: panic: {}", text_of(panic.as_ref()))))
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+/// Recovery is cut off, and logs lie.
+fn ill_treat(arguments: &Arguments) -> Result<()> {
+    let (begin, keep) = (Instant::now(), arguments.keep.as_deref());
+    let (mut crashes, mut damages) = (CrashTally::default(), HostileTally::default());
+    for seed in arguments.seed..arguments.seed + arguments.count {
+        linux_logs::with_dirty_image(seed, keep, |image| {
+            let states = arguments.crashes.unwrap_or(0);
+            if states > 0 {
+                during_recovery(image, states, seed, &mut crashes)?;
+            }
+            damage(image, arguments.damage.unwrap_or(0), seed, &mut damages)
+        })?;
+        println!("seed {seed}, {:.0} s: {crashes:?} {damages:?}", begin.elapsed().as_secs_f64());
     }
     Ok(())
 }

@@ -100,16 +100,34 @@ impl FileSystem {
             transaction.commit()?;
         }
         while has_many_extents(inode, Fork::Attribute) {
-            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-            let start = step_start(inode.extents(Fork::Attribute), STEP_BLOCKS);
-            transaction.cut_attribute_fork(inode, start)?;
-            transaction.store_inode(inode)?;
-            transaction.commit()?;
+            self.cut_attributes(inode)?;
         }
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
         transaction.remove_unlinked(inode.number)?;
         transaction.destroy(inode)?;
         transaction.commit()
+    }
+
+    /// Takes the last blocks out of an attribute fork in which nothing leads to them.
+    fn cut_attributes(&self, inode: &mut EditInode) -> Result<()> {
+        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+        let start = step_start(inode.extents(Fork::Attribute), STEP_BLOCKS);
+        transaction.cut_attribute_fork(inode, start)?;
+        transaction.store_inode(inode)?;
+        transaction.commit()
+    }
+
+    /// Takes the blocks of an attribute fork away without a look at what they hold, if that is not sound: Linux was freeing
+    /// them when it was cut off. Only where nobody can have seen a value: buffers of values are not looked for.
+    pub(crate) fn cut_half_freed_attributes(&self, handle: &InodeHandle) -> Result<()> {
+        let inode = &mut *handle.write();
+        if Transaction::begin_for(self, Operation::Release)?.has_whole_attributes(inode)? {
+            return Ok(());
+        }
+        while !inode.extents(Fork::Attribute).is_empty() {
+            self.cut_attributes(inode)?;
+        }
+        Ok(())
     }
 }
 

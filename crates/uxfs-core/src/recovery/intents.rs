@@ -46,17 +46,19 @@ pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Resu
 
 /// What is told of an intent that has been finished.
 pub(super) fn finished(intent: &RecoveredIntent) -> FinishedIntent {
-    let inode = intent.with_item(|item| match item {
-        LogItem::ExtentMapIntent(item) => Some(item.extent.owner.get()),
-        LogItem::AttributeIntent(item) => Some(item.format.inode.get()),
-        LogItem::ExchangeIntent(item) => Some(item.first_inode.get()),
-        _ => None,
+    let inodes = intent.with_item(|item| match item {
+        LogItem::ExtentMapIntent(item) => (Some(item.extent.owner.get()), None),
+        LogItem::AttributeIntent(item) => (Some(item.format.inode.get()), None),
+        LogItem::ExchangeIntent(item) => (Some(item.first_inode.get()), Some(item.second_inode.get())),
+        _ => (None, None),
     });
+    let (inode, other_inode) = inodes.unwrap_or_default();
     FinishedIntent {
         item_type: intent.item_type,
         id: intent.id,
         lsn: intent.lsn,
-        inode: inode.flatten().map(InodeNumber::new),
+        inode: inode.map(InodeNumber::new),
+        other_inode: other_inode.map(InodeNumber::new),
     }
 }
 

@@ -79,6 +79,7 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                 budget = budget.saturating_sub(1);
                 match open_unlinked(file_system, group, bucket, head)?.filter(|_| budget > 0) {
                     Some(handle) => {
+                        file_system.cut_half_freed_attributes(&handle)?;
                         drop(handle);
                         file_system.inactivate_pending()?;
                         report.freed_inodes += 1;

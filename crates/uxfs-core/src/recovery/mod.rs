@@ -80,6 +80,8 @@ pub struct FinishedIntent {
     pub lsn: Lsn,
     /// The inode that it changed, if it is about one.
     pub inode: Option<InodeNumber>,
+    /// The other inode that it changed, if it exchanged the contents of two.
+    pub other_inode: Option<InodeNumber>,
 }
 
 /// A file system that has been recovered in an overlay.

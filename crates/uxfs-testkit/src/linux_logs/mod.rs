@@ -1,59 +1,49 @@
 //! Logs that Linux left behind: kernel mounts under load, cut off in the middle, recovered by the kernel and by us.
 //!
 //! ```text
-//! mkfs ─▶ mount ─▶ two threads of operations, one of log forces ─▶ shutdown ─▶ the image, twice
-//!           ▲                                                                    │      │
-//!           └──────────────── next round: on what the kernel recovered ◀── kernel      uxfs
-//!                                                                            └─ equal? ──┘
+//! mkfs ─▶ mount ─▶ one to four threads of operations, one of log forces ─▶ shutdown ─▶ the image, twice
+//!           ▲                                                                            │      │
+//!           └──────────── next round: on what either of them recovered ◀────────────── kernel  uxfs
+//!                                                                                        └─ equal? ─┘
 //! ```
 //!
 //! What recovery makes of an image must be the same: read through an overlay, and after the log was replayed onto the image;
 //! that must be sound, and the kernel must mount it. Images are only ever mounted for writing when the kernel itself left them,
 //! or when `xfs_repair` has found nothing.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`shapes`] | geometries, and how they are mounted |
+//! | [`work`] | what threads do |
+//! | [`load`] | a mount under load, cut off |
+//! | [`compare`] | the kernel's recovery beside ours |
+//! | [`crashes`] | crashes during our recovery |
+//! | [`hostile`] | logs that lie |
 
+pub mod compare;
 pub mod crashes;
 pub mod hostile;
-mod work;
+pub mod load;
+pub mod shapes;
+pub mod work;
 
 use std::{
-    fs::{self, File},
+    collections::BTreeMap,
+    fmt, fs,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
-use uxfs_block::engine::{self, OpenOptions};
-use uxfs_core::{
-    mount::MountOptions,
-    recovery::{self, FinishedIntent, RecoveryReport},
-};
-
-use uxfs_format::log::item::ItemType;
+use anyhow::{Context, Result};
+use compare::{compare, copy};
+use load::leave_log;
+use shapes::Shape;
+use uxfs_core::recovery::RecoveryReport;
 
 use crate::{
-    judges::Judge,
-    manifest::{self, Header, Manifest},
     mount::{Access, LoopMount},
     seeds::Random,
-    verdict, walk,
 };
-
-/// Geometries by the options of `mkfs.xfs`.
-pub const GEOMETRIES: [(&str, &str); 8] = [
-    ("default", ""),
-    ("block-1k", "-b size=1024"),
-    ("inode-1k", "-i size=1024"),
-    ("directory-16k", "-n size=16k"),
-    ("no-rmap", "-m rmapbt=0"),
-    ("no-reflink", "-m reflink=0,rmapbt=1"),
-    ("no-parent", "-n parent=0"),
-    ("plain", "-m rmapbt=0,reflink=0,finobt=0 -n parent=0 -i sparse=0"),
-];
 
 /// What became of the logs so far.
 #[derive(Debug, Clone, Default)]
@@ -62,23 +52,36 @@ pub struct Tally {
     pub logs: u64,
     /// Logs that were clean although the file system was cut off.
     pub clean: u64,
+    /// Logs that had been written round at least once.
+    pub wrapped: u64,
+    /// Logs whose part to be replayed went round the end.
+    pub round_the_end: u64,
     /// Records replayed.
     pub records: u64,
     /// Transactions replayed.
     pub transactions: u64,
     /// Intents finished, by kind.
-    pub intents: std::collections::BTreeMap<&'static str, u64>,
+    pub intents: BTreeMap<&'static str, u64>,
     /// Inodes without names that were freed.
     pub freed_inodes: u64,
     /// Blocks set aside for copies on write that were freed.
     pub freed_staging_blocks: u64,
     /// Paths compared.
     pub paths: u64,
+    /// Files whose end Linux lost in its recovery, and we did not.
+    pub losses_of_linux: u64,
+    /// Dirty logs by shape.
+    pub shapes: BTreeMap<&'static str, u64>,
+    /// Where the time went.
+    pub times: BTreeMap<&'static str, Duration>,
 }
 
 impl Tally {
     fn add(&mut self, report: &RecoveryReport, paths: usize) {
         self.logs += 1;
+        let (head, tail) = (report.log.head, report.log.tail);
+        self.wrapped += u64::from(head.cycle() > 1);
+        self.round_the_end += u64::from(head.cycle() != tail.cycle());
         self.records += report.replay.records;
         self.transactions += report.replay.transactions;
         for intent in &report.intents {
@@ -88,6 +91,52 @@ impl Tally {
         self.freed_staging_blocks += report.freed_staging_blocks;
         self.paths += paths as u64;
     }
+
+    /// Adds what another thread found.
+    pub fn merge(&mut self, other: &Self) {
+        self.logs += other.logs;
+        self.clean += other.clean;
+        self.wrapped += other.wrapped;
+        self.round_the_end += other.round_the_end;
+        self.records += other.records;
+        self.transactions += other.transactions;
+        self.freed_inodes += other.freed_inodes;
+        self.freed_staging_blocks += other.freed_staging_blocks;
+        self.paths += other.paths;
+        self.losses_of_linux += other.losses_of_linux;
+        other.intents.iter().for_each(|(name, count)| *self.intents.entry(name).or_default() += count);
+        other.shapes.iter().for_each(|(name, count)| *self.shapes.entry(name).or_default() += count);
+        other.times.iter().for_each(|(name, time)| *self.times.entry(name).or_default() += *time);
+    }
+
+    /// The time since `clock` was spent on `what`; the clock starts anew.
+    fn spend(&mut self, what: &'static str, clock: &mut Instant) {
+        *self.times.entry(what).or_default() += clock.elapsed();
+        *clock = Instant::now();
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} logs ({} written round, {} replayed round the end, {} clean), {} records, {} transactions, intents {:?}, {} \
+             inodes and {} blocks freed, {} paths, {} files cut short by Linux; shapes {:?}; seconds",
+            self.logs,
+            self.wrapped,
+            self.round_the_end,
+            self.clean,
+            self.records,
+            self.transactions,
+            self.intents,
+            self.freed_inodes,
+            self.freed_staging_blocks,
+            self.paths,
+            self.losses_of_linux,
+            self.shapes
+        )?;
+        self.times.iter().try_for_each(|(what, time)| write!(f, ", {what} {:.1}", time.as_secs_f64()))
+    }
 }
 
 /// Makes a file system and leaves `rounds` logs of it behind, each recovered by both.
@@ -96,26 +145,55 @@ impl Tally {
 /// The two differ, a judge finds something, or a tool fails. The images stay in `keep` then, if it is given.
 pub fn run(seed: u64, rounds: u32, keep: Option<&Path>, tally: &mut Tally) -> Result<()> {
     let mut random = Random::new(seed);
-    let (name, options) = GEOMETRIES[random.below(GEOMETRIES.len() as u64) as usize];
+    let shape = Shape::any(&mut random);
     let work = tempfile::Builder::new().prefix("uxfs-linux-log-").tempdir()?;
     let image = work.path().join("image");
-    make(&image, options, &mut random)?;
+    shape.make(&image, &mut random)?;
     for round in 0..rounds {
-        let dirty = work.path().join("dirty");
-        let result = leave_log(&image, &mut random)
-            .and_then(|()| copy(&image, &dirty))
-            .and_then(|()| compare(&image, &dirty, tally));
+        let (dirty, recovered) = (work.path().join("dirty"), work.path().join("recovered"));
+        let before = tally.logs;
+        let result = one_round(&shape, &image, &dirty, &recovered, &mut random, tally);
+        *tally.shapes.entry(shape.name).or_default() += tally.logs - before;
         if let Err(error) = result {
-            if let Some(keep) = keep {
-                fs::create_dir_all(keep)?;
-                let kept = keep.join(format!("seed-{seed}-round-{round}.img"));
-                copy(&dirty, &kept)?;
-                eprintln!("kept {}", kept.display());
-            }
-            return Err(error).with_context(|| format!("geometry {name}, seed {seed}, round {round}"));
+            let name = format!("seed-{seed}-round-{round}.img");
+            return Err(
+                error.context(format!("{shape}, seed {seed}, round {round}{}", kept(keep, &dirty, &name)))
+            );
+        }
+        // The next load is on what we recovered, now and then.
+        if random.below(3) == 0 {
+            fs::rename(&recovered, &image)?;
         }
     }
     Ok(())
+}
+
+/// Leaves one log in `image` and `dirty`, where the first is recovered by the kernel and a copy of the second by us.
+fn one_round(
+    shape: &Shape,
+    image: &Path,
+    dirty: &Path,
+    recovered: &Path,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<()> {
+    let mut clock = Instant::now();
+    leave_log(image, shape, random)?;
+    tally.spend("work", &mut clock);
+    copy(image, dirty)?;
+    copy(image, recovered)?;
+    tally.spend("copies", &mut clock);
+    compare(image, recovered, tally)
+}
+
+/// Keeps an image that something is wrong with; says where.
+fn kept(keep: Option<&Path>, image: &Path, name: &str) -> String {
+    let Some(keep) = keep else { return String::new() };
+    let path = keep.join(name);
+    match fs::create_dir_all(keep).map_err(anyhow::Error::from).and_then(|()| copy(image, &path)) {
+        Ok(()) => format!(", kept as {}", path.display()),
+        Err(error) => format!(", not kept: {error}"),
+    }
 }
 
 /// Makes a file system, leaves a log of it behind, and gives the image to `look`.
@@ -128,131 +206,15 @@ pub fn with_dirty_image(
     look: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
     let mut random = Random::new(seed);
-    let (name, options) = GEOMETRIES[random.below(GEOMETRIES.len() as u64) as usize];
+    let shape = Shape::any(&mut random);
     let work = tempfile::Builder::new().prefix("uxfs-linux-log-").tempdir()?;
     let image = work.path().join("image");
-    make(&image, options, &mut random)?;
+    shape.make(&image, &mut random)?;
     // The second log is of an older file system.
-    leave_log(&image, &mut random)?;
+    leave_log(&image, &shape, &mut random)?;
     LoopMount::new(&image, Access::ReadWrite)?.unmount()?;
-    leave_log(&image, &mut random)?;
+    leave_log(&image, &shape, &mut random)?;
     look(&image).with_context(|| {
-        if let Some(keep) = keep {
-            let kept = keep.join(format!("dirty-seed-{seed}.img"));
-            let _ = fs::create_dir_all(keep).map_err(anyhow::Error::from).and_then(|()| copy(&image, &kept));
-        }
-        format!("geometry {name}, seed {seed}")
+        format!("{shape}, seed {seed}{}", kept(keep, &image, &format!("dirty-seed-{seed}.img")))
     })
-}
-
-fn make(image: &Path, options: &str, random: &mut Random) -> Result<()> {
-    File::create(image)?.set_len(160 << 20)?;
-    let mut command = Judge::Mkfs.command();
-    command.args(["-q", "--unsupported", "-d", &format!("agcount={}", 2 + random.below(3))]);
-    command.args(options.split_whitespace());
-    let output = command.arg(image).output()?;
-    ensure!(output.status.success(), "mkfs.xfs: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
-}
-
-/// Mounts, works, and cuts off.
-fn leave_log(image: &Path, random: &mut Random) -> Result<()> {
-    let options = ["", "logbsize=32k", "logbsize=256k"][random.below(3) as usize];
-    let mount = LoopMount::with_options(image, Access::ReadWrite, options)?;
-    let is_gone = Arc::<AtomicBool>::default();
-    let threads: Vec<_> = (0..2)
-        .map(|thread| {
-            let (root, seed) = (mount.join(format!("t{thread}")), random.next_u64());
-            let is_gone = Arc::clone(&is_gone);
-            thread::spawn(move || work::operate(&root, seed, &is_gone))
-        })
-        .collect();
-    let (root, seed) = (mount.path().to_path_buf(), random.next_u64());
-    let forces = thread::spawn(move || work::force_log(&root, seed));
-    thread::sleep(Duration::from_millis(30 + random.below(400)));
-    let command = if random.below(2) == 0 { "shutdown" } else { "shutdown -f" };
-    let output = Judge::XfsIo.command().args(["-x", "-c", command]).arg(mount.path()).output()?;
-    is_gone.store(true, Ordering::Relaxed);
-    ensure!(output.status.success(), "xfs_io: {}", String::from_utf8_lossy(&output.stderr));
-    for thread in threads {
-        // Files that are open without names stay so until here.
-        drop(thread.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?);
-    }
-    drop(forces.join());
-    mount.unmount()
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let status = std::process::Command::new("cp").args(["--sparse=always"]).arg(from).arg(to).status()?;
-    ensure!(status.success(), "cp {}", from.display());
-    Ok(())
-}
-
-fn header(judge: &str) -> Header {
-    Header { image: "a log of Linux".into(), judge: judge.into(), made_by: "linux_logs".into() }
-}
-
-/// The kernel recovers `image` and we `dirty`, a copy of it: in an overlay, then on the copy.
-fn compare(image: &Path, dirty: &Path, tally: &mut Tally) -> Result<()> {
-    LoopMount::new(image, Access::ReadWrite)?.unmount()?;
-    let options = OpenOptions { writable: true, ..OpenOptions::default() };
-    let device = engine::open(dirty, &options)?;
-    let Some(recovered) = recovery::recover(&device, &MountOptions::default(), &mut ())? else {
-        tally.clean += 1;
-        return Ok(());
-    };
-    let expected = without_own_ways(kernel_manifest(image, "the kernel's recovery")?, recovered.report());
-    let file_system = recovered.mount(&MountOptions::default())?;
-    let found = walk::from_file_system(&file_system, header("uxfs, through an overlay"))?;
-    drop(file_system);
-    let found = without_own_ways(found, recovered.report());
-    verdict::same(&expected, &found).context("the overlay differs from the kernel's recovery")?;
-    let report = recovered.write().context("carrying the recovery to the image")?;
-    drop(device);
-    sound_as(dirty, image)?;
-    let found = walk::from_image(dirty, header("uxfs, after replay"))?;
-    let found = without_own_ways(found, &report);
-    verdict::same(&expected, &found).context("the replayed image differs from the kernel's recovery")?;
-    let found = without_own_ways(kernel_manifest(dirty, "the kernel, on ours")?, &report);
-    verdict::same(&expected, &found).context("the kernel finds something else in the replayed image")?;
-    tally.add(&report, expected.entries.len());
-    Ok(())
-}
-
-fn kernel_manifest(image: &Path, judge: &str) -> Result<Manifest> {
-    let mount = LoopMount::new(image, Access::ReadOnly)?;
-    let manifest = manifest::from_mount(mount.path(), header(judge))?;
-    mount.unmount()?;
-    Ok(manifest)
-}
-
-/// `xfs_repair` finds nothing in `ours`, but for attributes that were being written when the kernel was cut off: those it finds
-/// in `the_kernels`, too.
-fn sound_as(ours: &Path, the_kernels: &Path) -> Result<()> {
-    let is_half_written = |finding: &String| finding.contains("is INCOMPLETE");
-    let findings = verdict::repair_findings(ours)?;
-    if findings.is_empty()
-        || findings.iter().all(is_half_written) && findings == verdict::repair_findings(the_kernels)?
-    {
-        return Ok(());
-    }
-    bail!("xfs_repair -n of what we replayed:\n{}", findings.join("\n"))
-}
-
-/// Without what depends on who recovers, and when: where blocks of attributes lie that intents ask for, and when an inode
-/// was changed whose attributes an intent changed.
-fn without_own_ways(mut manifest: Manifest, report: &RecoveryReport) -> Manifest {
-    let is_attribute = |intent: &&FinishedIntent| intent.item_type == ItemType::AttributeIntent;
-    let changed: Vec<u64> =
-        report.intents.iter().filter(is_attribute).filter_map(|intent| Some(intent.inode?.get())).collect();
-    for entry in &mut manifest.entries {
-        let Some(details) = entry.details.as_deref_mut() else { continue };
-        if entry.inode.is_some_and(|inode| changed.contains(&inode)) {
-            details.change_time = None;
-            for extent in details.attribute_extents.iter_mut().flatten() {
-                extent.disk_bytes = 0;
-            }
-        }
-    }
-    manifest
 }

@@ -49,6 +49,16 @@ impl Transaction<'_> {
         self.remove_attribute_fork(inode)
     }
 
+    /// Whether all blocks of an attribute fork that lead to attributes are there and sound.
+    pub(crate) fn has_whole_attributes(&mut self, inode: &mut EditInode) -> Result<bool> {
+        match &inode.attribute {
+            Some(EditFork::Extents(extents)) if !extents.extents.is_empty() => {
+                AttributeFork::new(self, inode).is_whole()
+            }
+            _ => Ok(true),
+        }
+    }
+
     /// Begins to take away a fork of more attributes than one transaction can: makes the first block a leaf without
     /// attributes, so that nothing leads to the others any more and they can go in steps.
     #[doc(alias = "xfs_attr3_root_inactive")]

@@ -17,7 +17,7 @@ use uxfs_format::{
 
 use super::tree::{AttributeTree, ValueStore};
 use crate::{
-    error::{OperationError, Result},
+    error::{Error, OperationError, Result},
     extent_map::edit::{map::Mapping, sectors::ForkPieces},
     inode::edit::EditInode,
     name_tree::edit::ForkStore,
@@ -84,6 +84,15 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
     pub(super) fn free_all(&mut self) -> Result<()> {
         AttributeTree::new(self).each_value(Self::forget_value)?;
         self.cut(FileBlock::new(0))
+    }
+
+    /// Whether all blocks that lead to attributes are there and sound.
+    pub(super) fn is_whole(&mut self) -> Result<bool> {
+        match AttributeTree::new(self).each_value(|_, _, _| Ok(())) {
+            Ok(()) => Ok(true),
+            Err(Error::Corrupt(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Leaves an empty leaf as the first block. The other blocks stay, for [`cut`](Self::cut).

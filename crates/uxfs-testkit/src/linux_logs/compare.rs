@@ -1,0 +1,175 @@
+//! What the kernel makes of a log beside what we make of it.
+
+use std::{path::Path, time::Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use uxfs_block::engine::{self, OpenOptions};
+use uxfs_core::{
+    mount::MountOptions,
+    recovery::{self, FinishedIntent, RecoveryReport},
+};
+use uxfs_format::log::item::ItemType;
+
+use super::Tally;
+use crate::{
+    manifest::{self, Extent, Header, Manifest},
+    mount::{Access, LoopMount},
+    verdict, walk,
+};
+
+/// Copies an image without its holes.
+///
+/// # Errors
+/// The copying fails.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let status = std::process::Command::new("cp").args(["--sparse=always"]).arg(from).arg(to).status()?;
+    ensure!(status.success(), "cp {}", from.display());
+    Ok(())
+}
+
+/// The kernel recovers `image` and we `dirty`, a copy of it: in an overlay, then on the copy.
+///
+/// # Errors
+/// They come to different things, or to something unsound.
+pub fn compare(image: &Path, dirty: &Path, tally: &mut Tally) -> Result<()> {
+    let options = OpenOptions { writable: true, ..OpenOptions::default() };
+    let device = engine::open(dirty, &options)?;
+    let mut clock = Instant::now();
+    let recovered = recovery::recover(&device, &MountOptions::default(), &mut ()).context("our recovery")?;
+    tally.spend("our recovery", &mut clock);
+    LoopMount::new(image, Access::ReadWrite).context("the kernel's recovery")?.unmount()?;
+    tally.spend("the kernel's recovery", &mut clock);
+    let Some(recovered) = recovered else {
+        tally.clean += 1;
+        return Ok(());
+    };
+    let expected = kernel_manifest(image, "the kernel's recovery")?;
+    tally.spend("the kernel's tree", &mut clock);
+    let mut expected = without_own_ways(expected, recovered.report());
+    let file_system = recovered.mount(&MountOptions::default())?;
+    let found = walk::from_file_system(&file_system, header("uxfs, through an overlay"))?;
+    drop(file_system);
+    tally.spend("our tree", &mut clock);
+    let found = without_own_ways(found, recovered.report());
+    tally.losses_of_linux += restore_what_linux_loses(&mut expected, &found, recovered.report());
+    verdict::same(&expected, &found).context("the overlay differs from the kernel's recovery")?;
+    tally.spend("comparing", &mut clock);
+    let report = recovered.write().context("carrying the recovery to the image")?;
+    drop(device);
+    tally.spend("our recovery", &mut clock);
+    sound_as(dirty, image)?;
+    tally.spend("xfs_repair", &mut clock);
+    let found = walk::from_image(dirty, header("uxfs, after replay"))?;
+    tally.spend("our tree", &mut clock);
+    verdict::same(&expected, &without_own_ways(found, &report))
+        .context("the replayed image differs from the kernel's recovery")?;
+    tally.spend("comparing", &mut clock);
+    let found = kernel_manifest(dirty, "the kernel, on ours")?;
+    tally.spend("the kernel's tree", &mut clock);
+    verdict::same(&expected, &without_own_ways(found, &report))
+        .context("the kernel finds something else in the replayed image")?;
+    tally.spend("comparing", &mut clock);
+    tally.add(&report, expected.entries.len());
+    Ok(())
+}
+
+pub(super) fn header(judge: &str) -> Header {
+    Header { image: "a log".into(), judge: judge.into(), made_by: "linux_logs".into() }
+}
+
+/// What the kernel finds in a clean image.
+pub(super) fn kernel_manifest(image: &Path, judge: &str) -> Result<Manifest> {
+    let mount = LoopMount::new(image, Access::ReadOnly)?;
+    let manifest = manifest::from_mount(mount.path(), header(judge))?;
+    mount.unmount()?;
+    Ok(manifest)
+}
+
+/// `xfs_repair` finds nothing in `ours`, but for attributes that were being written when the kernel was cut off: those it finds
+/// in `the_kernels`, too.
+pub(super) fn sound_as(ours: &Path, the_kernels: &Path) -> Result<()> {
+    let is_half_written = |finding: &String| finding.contains("is INCOMPLETE");
+    let findings = verdict::repair_findings(ours)?;
+    if findings.is_empty()
+        || findings.iter().all(is_half_written) && findings == verdict::repair_findings(the_kernels)?
+    {
+        return Ok(());
+    }
+    bail!("xfs_repair -n of what we replayed:\n{}", findings.join("\n"))
+}
+
+/// Without what depends on who recovers, and when: where blocks of attributes lie that intents ask for, and when an inode
+/// was changed whose attributes an intent changed.
+pub(super) fn without_own_ways(mut manifest: Manifest, report: &RecoveryReport) -> Manifest {
+    let is_attribute = |intent: &&FinishedIntent| intent.item_type == ItemType::AttributeIntent;
+    let changed: Vec<u64> =
+        report.intents.iter().filter(is_attribute).filter_map(|intent| Some(intent.inode?.get())).collect();
+    for entry in &mut manifest.entries {
+        let Some(details) = entry.details.as_deref_mut() else { continue };
+        if entry.inode.is_some_and(|inode| changed.contains(&inode)) {
+            details.change_time = None;
+            for extent in details.attribute_extents.iter_mut().flatten() {
+                extent.disk_bytes = 0;
+            }
+        }
+    }
+    manifest
+}
+
+/// Where Linux goes on with an exchange up to the ends of two files, it frees the blocks behind the size that the file which
+/// grows had before, and lets it grow all the same: its contents are lost. Such a file is to be as we have it, if the extents
+/// that Linux left are ours up to there. Gives how many files that are.
+fn restore_what_linux_loses(kernels: &mut Manifest, ours: &Manifest, report: &RecoveryReport) -> u64 {
+    let exchanges = report.intents.iter().filter(|intent| intent.item_type == ItemType::ExchangeIntent);
+    let exchanged: Vec<u64> = exchanges
+        .flat_map(|intent| [intent.inode, intent.other_inode])
+        .flatten()
+        .map(|inode| inode.get())
+        .collect();
+    let mut lost = 0;
+    for (theirs, ours) in kernels.entries.iter_mut().zip(&ours.entries) {
+        let is_exchanged = theirs.inode.is_some_and(|inode| exchanged.contains(&inode));
+        let (Some(theirs), Some(ours)) = (theirs.details.as_deref_mut(), ours.details.as_deref()) else {
+            continue;
+        };
+        let (Some(left), Some(whole)) = (&theirs.extents, &ours.extents) else { continue };
+        if is_exchanged && left != whole && is_cut_short(left, whole) {
+            (theirs.extents, theirs.sectors) = (ours.extents.clone(), ours.sectors);
+            theirs.sha256.clone_from(&ours.sha256);
+            lost += 1;
+        }
+    }
+    lost
+}
+
+/// Whether `left` is `whole` up to where it ends.
+fn is_cut_short(left: &[Extent], whole: &[Extent]) -> bool {
+    let end = left.last().map_or(0, |last| last.offset_bytes + last.length_bytes);
+    let kept = whole.iter().filter(|extent| extent.offset_bytes < end).map(|extent| {
+        let length_bytes = extent.length_bytes.min(end - extent.offset_bytes);
+        Extent { length_bytes, ..extent.clone() }
+    });
+    kept.eq(left.iter().cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_end_may_be_missing() {
+        let extent = |offset_bytes, length_bytes| Extent {
+            offset_bytes,
+            disk_bytes: 100 + offset_bytes,
+            length_bytes,
+            unwritten: false,
+        };
+        let whole = [extent(0, 10), extent(20, 10)];
+        for left in [&[][..], &[extent(0, 4)], &[extent(0, 10)], &[extent(0, 10), extent(20, 3)]] {
+            assert!(is_cut_short(left, &whole), "{left:?}");
+        }
+        for other in [&[extent(0, 9), extent(20, 10)][..], &[extent(20, 10)], &[extent(0, 11)]] {
+            assert!(!is_cut_short(other, &whole), "{other:?}");
+        }
+    }
+}
