@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Result, anyhow, bail};
 use uxfs_testkit::linux_logs::{
-    self, Tally,
+    self, Tally, chain,
     crashes::{CrashTally, during_recovery},
     hostile::{HostileTally, damage},
 };
@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Logs that are left behind of each file system, one after the other
     #[arg(long, default_value_t = 4)]
     rounds: u32,
+    /// uxfs works, too, in turn with the kernel; each goes on where the other was cut off
+    #[arg(long)]
+    chain: bool,
     /// File systems at once
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -87,7 +90,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// One file system; a panic is a failure like any other.
 fn one(arguments: &Arguments, seed: u64, tally: &mut Tally) -> Result<()> {
     let keep = arguments.keep.as_deref();
-    catch_unwind(AssertUnwindSafe(|| linux_logs::run(seed, arguments.rounds, keep, tally)))
+    let run = if arguments.chain { chain::run } else { linux_logs::run };
+    catch_unwind(AssertUnwindSafe(|| run(seed, arguments.rounds, keep, tally)))
         .unwrap_or_else(|panic| Err(anyhow!("seed {seed}: panic: {}", text_of(panic.as_ref()))))
 }
 

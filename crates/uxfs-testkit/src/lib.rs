@@ -20,10 +20,12 @@
 //! | [`walk`] | what the library under test says of an image, in the form of a manifest |
 //! | [`ownership`] | models of who owns each block and how many share it |
 //! | [`crash`] | crash states, failing devices, workloads and the model that they are compared with |
+//! | [`crowd`] | several threads at once, each with a model of its own directory |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 
 pub mod crash;
+pub mod crowd;
 pub mod field_fuzz;
 pub mod fuzz;
 pub mod golden;

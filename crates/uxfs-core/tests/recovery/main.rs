@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod half_freed;
+mod large_values;
 mod logs;
 
 use std::fs;

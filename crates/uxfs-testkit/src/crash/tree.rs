@@ -41,14 +41,25 @@ impl Tree {
     /// # Errors
     /// The file system says so, or contradicts itself.
     pub fn read(file_system: &FileSystem) -> Result<Self> {
+        Self::read_below(file_system, file_system.geometry().root_inode)
+    }
+
+    /// Reads everything that names in a directory lead to, as if that were the root.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_below(file_system: &FileSystem, top: InodeNumber) -> Result<Self> {
         let mut tree = Self { files: BTreeMap::new(), digest: 0 };
-        let mut waiting = vec![file_system.geometry().root_inode];
+        let mut waiting = vec![top];
         while let Some(number) = waiting.pop() {
             if tree.files.contains_key(&number.get()) {
                 continue;
             }
-            let found = read_file(file_system, number, &mut waiting)
+            let mut found = read_file(file_system, number, &mut waiting)
                 .with_context(|| format!("inode {}", number.get()))?;
+            if number == top {
+                found.facts.names.insert(Bytes(b"..".to_vec()), top.get());
+            }
             tree.digest = tree.digest.wrapping_add(found.facts.digest());
             tree.files.insert(number.get(), found);
         }

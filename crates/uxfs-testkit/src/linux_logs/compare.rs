@@ -27,49 +27,81 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What came of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovery {
+    /// There was nothing to recover.
+    Clean,
+    /// Both came to the same.
+    Same,
+    /// Linux could not mount what we recovered: its own image has no use any more.
+    RefusedByLinux,
+}
+
 /// The kernel recovers `image` and we `dirty`, a copy of it: in an overlay, then on the copy.
 ///
 /// # Errors
 /// They come to different things, or to something unsound.
-pub fn compare(image: &Path, dirty: &Path, tally: &mut Tally) -> Result<()> {
+pub fn compare(image: &Path, dirty: &Path, tally: &mut Tally) -> Result<Recovery> {
     let options = OpenOptions { writable: true, ..OpenOptions::default() };
     let device = engine::open(dirty, &options)?;
     let mut clock = Instant::now();
     let recovered = recovery::recover(&device, &MountOptions::default(), &mut ()).context("our recovery")?;
     tally.spend("our recovery", &mut clock);
-    LoopMount::new(image, Access::ReadWrite).context("the kernel's recovery")?.unmount()?;
+    let kernels = LoopMount::new(image, Access::ReadWrite).and_then(LoopMount::unmount);
     tally.spend("the kernel's recovery", &mut clock);
     let Some(recovered) = recovered else {
+        kernels.context("the kernel's recovery")?;
         tally.clean += 1;
-        return Ok(());
+        return Ok(Recovery::Clean);
     };
-    let expected = kernel_manifest(image, "the kernel's recovery")?;
-    tally.spend("the kernel's tree", &mut clock);
-    let mut expected = without_own_ways(expected, recovered.report());
     let file_system = recovered.mount(&MountOptions::default())?;
     let found = walk::from_file_system(&file_system, header("uxfs, through an overlay"))?;
     drop(file_system);
     tally.spend("our tree", &mut clock);
     let found = without_own_ways(found, recovered.report());
-    tally.losses_of_linux += restore_what_linux_loses(&mut expected, &found, recovered.report());
-    verdict::same(&expected, &found).context("the overlay differs from the kernel's recovery")?;
-    tally.spend("comparing", &mut clock);
+    let outcome = if kernels.is_ok() { Recovery::Same } else { Recovery::RefusedByLinux };
+    let expected = if outcome == Recovery::Same {
+        let kernels = kernel_manifest(image, "the kernel's recovery")?;
+        tally.spend("the kernel's tree", &mut clock);
+        let mut expected = without_own_ways(kernels, recovered.report());
+        tally.losses_of_linux += restore_what_linux_loses(&mut expected, &found, recovered.report());
+        verdict::same(&expected, &found).context("the overlay differs from the kernel's recovery")?;
+        tally.spend("comparing", &mut clock);
+        expected
+    } else {
+        found
+    };
     let report = recovered.write().context("carrying the recovery to the image")?;
     drop(device);
     tally.spend("our recovery", &mut clock);
-    sound_as(dirty, image)?;
+    sound_as(dirty, image).with_context(|| match &kernels {
+        Ok(()) => String::new(),
+        Err(error) => format!("the kernel refuses it: {error:#}"),
+    })?;
     tally.spend("xfs_repair", &mut clock);
-    let found = walk::from_image(dirty, header("uxfs, after replay"))?;
+    all_find(dirty, &expected, &report, tally)?;
+    if outcome == Recovery::RefusedByLinux {
+        tally.refused_by_linux += 1;
+    } else {
+        tally.add(&report, expected.entries.len());
+    }
+    Ok(outcome)
+}
+
+/// We and the kernel find the same in an image that we recovered.
+fn all_find(image: &Path, expected: &Manifest, report: &RecoveryReport, tally: &mut Tally) -> Result<()> {
+    let mut clock = Instant::now();
+    let found = walk::from_image(image, header("uxfs, after replay"))?;
     tally.spend("our tree", &mut clock);
-    verdict::same(&expected, &without_own_ways(found, &report))
-        .context("the replayed image differs from the kernel's recovery")?;
+    verdict::same(expected, &without_own_ways(found, report))
+        .context("the replayed image differs from the recovery in the overlay")?;
     tally.spend("comparing", &mut clock);
-    let found = kernel_manifest(dirty, "the kernel, on ours")?;
+    let found = kernel_manifest(image, "the kernel, on ours")?;
     tally.spend("the kernel's tree", &mut clock);
-    verdict::same(&expected, &without_own_ways(found, &report))
+    verdict::same(expected, &without_own_ways(found, report))
         .context("the kernel finds something else in the replayed image")?;
     tally.spend("comparing", &mut clock);
-    tally.add(&report, expected.entries.len());
     Ok(())
 }
 

@@ -7,12 +7,12 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Result, anyhow, ensure};
 
-use super::{shapes::Shape, work};
+use super::{Tally, shapes::Shape, work};
 use crate::{
     judges::Judge,
     mount::{Access, LoopMount},
@@ -26,7 +26,8 @@ const SPELLS: [(u64, u64); 5] = [(5, 50), (20, 130), (20, 130), (100, 200), (300
 ///
 /// # Errors
 /// It cannot be mounted, cut off or unmounted.
-pub fn leave_log(image: &Path, shape: &Shape, random: &mut Random) -> Result<()> {
+pub fn leave_log(image: &Path, shape: &Shape, random: &mut Random, tally: &mut Tally) -> Result<()> {
+    let mut clock = Instant::now();
     let options = shape.mount_options(random);
     let mount = LoopMount::with_options(image, Access::ReadWrite, &options)?;
     let is_gone = Arc::<AtomicBool>::default();
@@ -55,5 +56,7 @@ pub fn leave_log(image: &Path, shape: &Shape, random: &mut Random) -> Result<()>
     for leftover in leftovers {
         drop(leftover.map_err(|_| anyhow!("a worker panicked"))?);
     }
-    mount.unmount()
+    mount.unmount()?;
+    tally.spend("work", &mut clock);
+    Ok(())
 }

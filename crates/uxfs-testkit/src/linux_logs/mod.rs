@@ -17,9 +17,11 @@
 //! | [`work`] | what threads do |
 //! | [`load`] | a mount under load, cut off |
 //! | [`compare`] | the kernel's recovery beside ours |
+//! | [`chain`] | uxfs and the kernel in turn, each of which goes on where the other was cut off |
 //! | [`crashes`] | crashes during our recovery |
 //! | [`hostile`] | logs that lie |
 
+pub mod chain;
 pub mod compare;
 pub mod crashes;
 pub mod hostile;
@@ -35,7 +37,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use compare::{compare, copy};
+use compare::{Recovery, compare, copy};
 use load::leave_log;
 use shapes::Shape;
 use uxfs_core::recovery::RecoveryReport;
@@ -68,8 +70,12 @@ pub struct Tally {
     pub freed_staging_blocks: u64,
     /// Paths compared.
     pub paths: u64,
+    /// Logs that Linux cannot recover (it stumbles over attributes that it was freeing), and we can: not counted above.
+    pub refused_by_linux: u64,
     /// Files whose end Linux lost in its recovery, and we did not.
     pub losses_of_linux: u64,
+    /// Operations of our own between crashes.
+    pub own_operations: u64,
     /// Dirty logs by shape.
     pub shapes: BTreeMap<&'static str, u64>,
     /// Where the time went.
@@ -103,6 +109,8 @@ impl Tally {
         self.freed_inodes += other.freed_inodes;
         self.freed_staging_blocks += other.freed_staging_blocks;
         self.paths += other.paths;
+        self.refused_by_linux += other.refused_by_linux;
+        self.own_operations += other.own_operations;
         self.losses_of_linux += other.losses_of_linux;
         other.intents.iter().for_each(|(name, count)| *self.intents.entry(name).or_default() += count);
         other.shapes.iter().for_each(|(name, count)| *self.shapes.entry(name).or_default() += count);
@@ -121,7 +129,7 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} logs ({} written round, {} replayed round the end, {} clean), {} records, {} transactions, intents {:?}, {} \
-             inodes and {} blocks freed, {} paths, {} files cut short by Linux; shapes {:?}; seconds",
+             inodes and {} blocks freed, {} paths, {} files cut short by Linux, {} logs refused by Linux, {} operations by uxfs; shapes {:?}; seconds",
             self.logs,
             self.wrapped,
             self.round_the_end,
@@ -133,6 +141,8 @@ impl fmt::Display for Tally {
             self.freed_staging_blocks,
             self.paths,
             self.losses_of_linux,
+            self.refused_by_linux,
+            self.own_operations,
             self.shapes
         )?;
         self.times.iter().try_for_each(|(what, time)| write!(f, ", {what} {:.1}", time.as_secs_f64()))
@@ -152,34 +162,24 @@ pub fn run(seed: u64, rounds: u32, keep: Option<&Path>, tally: &mut Tally) -> Re
     for round in 0..rounds {
         let (dirty, recovered) = (work.path().join("dirty"), work.path().join("recovered"));
         let before = tally.logs;
-        let result = one_round(&shape, &image, &dirty, &recovered, &mut random, tally);
+        let result = leave_log(&image, &shape, &mut random, tally)
+            .and_then(|()| both_recover(&image, &dirty, &recovered, tally));
         *tally.shapes.entry(shape.name).or_default() += tally.logs - before;
-        if let Err(error) = result {
+        let outcome = result.with_context(|| {
             let name = format!("seed-{seed}-round-{round}.img");
-            return Err(
-                error.context(format!("{shape}, seed {seed}, round {round}{}", kept(keep, &dirty, &name)))
-            );
-        }
+            format!("{shape}, seed {seed}, round {round}{}", kept(keep, &dirty, &name))
+        })?;
         // The next load is on what we recovered, now and then.
-        if random.below(3) == 0 {
+        if outcome == Recovery::RefusedByLinux || random.below(3) == 0 {
             fs::rename(&recovered, &image)?;
         }
     }
     Ok(())
 }
 
-/// Leaves one log in `image` and `dirty`, where the first is recovered by the kernel and a copy of the second by us.
-fn one_round(
-    shape: &Shape,
-    image: &Path,
-    dirty: &Path,
-    recovered: &Path,
-    random: &mut Random,
-    tally: &mut Tally,
-) -> Result<()> {
+/// The kernel recovers `image`, and we a copy of it, `recovered`. It stays as it was in `dirty`.
+fn both_recover(image: &Path, dirty: &Path, recovered: &Path, tally: &mut Tally) -> Result<Recovery> {
     let mut clock = Instant::now();
-    leave_log(image, shape, random)?;
-    tally.spend("work", &mut clock);
     copy(image, dirty)?;
     copy(image, recovered)?;
     tally.spend("copies", &mut clock);
@@ -211,9 +211,10 @@ pub fn with_dirty_image(
     let image = work.path().join("image");
     shape.make(&image, &mut random)?;
     // The second log is of an older file system.
-    leave_log(&image, &shape, &mut random)?;
+    let tally = &mut Tally::default();
+    leave_log(&image, &shape, &mut random, tally)?;
     LoopMount::new(&image, Access::ReadWrite)?.unmount()?;
-    leave_log(&image, &shape, &mut random)?;
+    leave_log(&image, &shape, &mut random, tally)?;
     look(&image).with_context(|| {
         format!("{shape}, seed {seed}{}", kept(keep, &image, &format!("dirty-seed-{seed}.img")))
     })

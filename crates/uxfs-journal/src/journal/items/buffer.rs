@@ -14,8 +14,10 @@ use zerocopy::IntoBytes;
 
 use super::RegionSink;
 
-/// Words of the bitmap of a buffer of 64 KiB.
-const MAX_MAP_WORDS: usize = 16;
+/// The longest buffer that an item can name.
+const MAX_BYTES: u32 = 64 << 10;
+/// Words of its bitmap.
+const MAX_MAP_WORDS: usize = (MAX_BYTES / CHUNK_SIZE_BYTES / 32) as usize;
 
 /// The header of a BUF with its bitmap.
 struct Header {
@@ -90,8 +92,12 @@ pub fn log_buffer(
     }
 }
 
-/// Says that what lay here has been freed: older changes of it must not be replayed.
+/// Says that what lay here has been freed: older changes of it must not be replayed. Of more than the log can name in one
+/// item there are none: that was (a piece of) a value of an attribute, which is written home and not logged.
 pub fn log_cancel(piece: Piece, sink: &mut impl RegionSink) {
+    if piece.length_bytes > MAX_BYTES {
+        return;
+    }
     Header::new(piece, BufferFlags::CANCEL.bits()).write(sink);
 }
 

@@ -29,7 +29,7 @@ use tool::Tool;
 use crate::seeds::Random;
 
 /// Names in use in each directory.
-const NAMES: u64 = 20;
+const NAMES: u64 = 14;
 const DIRECTORIES: u64 = 5;
 /// Files that are kept open.
 const OPEN_MAX: usize = 40;

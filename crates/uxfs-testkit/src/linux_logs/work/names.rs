@@ -90,7 +90,7 @@ fn fill_directory(worker: &mut Worker) -> io::Result<()> {
     if !path.is_dir() {
         fs::create_dir(&path)?;
     }
-    let most = worker.one_of([8, 8, 40, 250]);
+    let most = worker.one_of([6, 6, 30, 160]);
     let is_linked = worker.chance(2);
     let first = path.join("first");
     let _ = File::create(&first)?;
