@@ -2,6 +2,8 @@
 //! reader say whether image and model are the same.
 #![allow(clippy::unwrap_used)]
 
+mod threads;
+
 use std::{path::Path, sync::Arc};
 
 use uxfs_core::filesystem::FileSystem;
