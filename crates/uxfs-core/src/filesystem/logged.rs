@@ -329,7 +329,8 @@ impl FileSystem {
             logged.journal.wait_for_writes();
         }
         for freed in all {
-            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            let extents = u32::try_from(freed.extents.len()).unwrap_or(u32::MAX);
+            let mut transaction = Transaction::begin_for(self, Operation::PutBack { extents })?;
             let mut blocks = 0;
             for extent in &freed.extents {
                 let start = FsBlock::new(extent.start_block.get());

@@ -9,11 +9,8 @@ use uxfs_journal::{
     transaction::Mode,
 };
 
-use super::{Transaction, cause, deferred::FreedOwner};
+use super::{Transaction, cause, deferred::FreedOwner, reservation::GROUP_CUT_BYTES};
 use crate::{allocation_group::state::GroupState, error::Result, filesystem::FileSystem};
-
-/// What a cut may log of a group that has changed: its headers, the chunk of inodes that is worked on, owners that wait.
-const GROUP_CUT_BYTES: u64 = 24 << 10;
 
 impl<'fs> Transaction<'fs> {
     /// Ends the transaction: does deferred work, in steps of its own where there is much, puts counters where they

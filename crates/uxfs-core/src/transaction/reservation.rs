@@ -20,6 +20,11 @@ use uxfs_format::{
 pub enum Operation {
     /// Work that gives space back or must not fail for want of it: freeing blocks, unlinked inodes, recovery. No blocks.
     Release,
+    /// Freed blocks that come back: so many extents, each into both trees of its group. No blocks.
+    PutBack {
+        /// How many.
+        extents: u32,
+    },
     /// A new inode with or without a name: the inode, a chunk of new inodes with its records, a name in the parent.
     Create {
         /// Of the target of a symbolic link; 0 for other files.
@@ -108,6 +113,9 @@ impl Needs {
     }
 }
 
+/// What a cut may log of a group that has changed: its headers, the chunk of inodes that is worked on, owners that wait.
+pub(super) const GROUP_CUT_BYTES: u64 = 24 << 10;
+
 /// Header of each block of a long target or of a large value.
 const VALUE_HEADER_BYTES: u64 = 56;
 
@@ -116,7 +124,7 @@ impl Operation {
     pub(crate) fn blocks(self, needs: &Needs) -> u64 {
         let Needs { name, attribute, inodes, extent, .. } = *needs;
         match self {
-            Self::Release | Self::SetAttributes => 0,
+            Self::Release | Self::PutBack { .. } | Self::SetAttributes => 0,
             // Inodes, the name, the parent pointer; a target, or the lists and labels that the file begins with.
             Self::Create { target_bytes } => inodes + name + 2 * attribute + needs.value(target_bytes),
             // The name and the parent pointer.
@@ -139,7 +147,7 @@ impl Operation {
     #[doc(alias = "XFS_TRANS_RESERVE")]
     pub fn leaves(self, kept_blocks: u64) -> u64 {
         match self {
-            Self::Release | Self::Remove | Self::SetAttributes => 0,
+            Self::Release | Self::PutBack { .. } | Self::Remove | Self::SetAttributes => 0,
             Self::Rename | Self::Remap | Self::SetXattr { value_bytes: 0 } => kept_blocks / 2,
             Self::Create { .. } | Self::Link | Self::SetXattr { .. } | Self::Allocate { .. } => {
                 kept_blocks.max(1)
@@ -149,6 +157,13 @@ impl Operation {
 
     /// The most that it takes of the log, in one step.
     pub(crate) fn log_bytes(self, needs: &Needs, geometry: &Geometry) -> u64 {
+        if let Self::PutBack { extents } = self {
+            // Of each tree a leaf, and now and then what is beside or above it; each may be in another group.
+            let groups = extents.min(geometry.ag_count);
+            let blocks =
+                u64::from(extents).saturating_mul(4).saturating_mul(geometry.block_size_bytes.into());
+            return blocks + u64::from(groups) * GROUP_CUT_BYTES + 16 * 1024;
+        }
         let blocks = self.blocks(needs).clamp(16, 64);
         let value = match self {
             Self::SetXattr { value_bytes } => u64::from(value_bytes),
