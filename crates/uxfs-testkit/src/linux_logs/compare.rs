@@ -179,7 +179,7 @@ fn is_cut_short(left: &[Extent], whole: &[Extent]) -> bool {
     let end = left.last().map_or(0, |last| last.offset_bytes + last.length_bytes);
     let kept = whole.iter().filter(|extent| extent.offset_bytes < end).map(|extent| {
         let length_bytes = extent.length_bytes.min(end - extent.offset_bytes);
-        Extent { length_bytes, ..extent.clone() }
+        Extent { length_bytes, ..*extent }
     });
     kept.eq(left.iter().cloned())
 }

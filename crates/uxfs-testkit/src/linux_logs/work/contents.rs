@@ -178,7 +178,7 @@ fn exchange(worker: &mut Worker) -> io::Result<()> {
         0 => String::new(),
         1 => format!("-w -s {start} -d {start} -l {length}"),
         2 => format!("-f -s {start} -d {start} -l {length}"),
-        _ => format!("-s {} -d {start} -l {}", start / 2 & !4095, 4 * length),
+        _ => format!("-s {} -d {start} -l {}", (start / 2) & !4095, 4 * length),
     };
     worker.ask_tool(&to, "", &format!("exchangerange {what} {}", from.display()))
 }
