@@ -1,5 +1,8 @@
 //! `cargo xtask crash`: workloads on recording devices, and what their crash states recover to.
 
+mod failing;
+mod filling;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -45,15 +48,27 @@ pub struct Arguments {
     /// No more operations than this in a workload
     #[arg(long)]
     operations: Option<usize>,
-    /// Threads; the number of processors unless given
+    /// Workloads at once; the number of processors unless given
     #[arg(long)]
     jobs: Option<usize>,
+    /// Threads in each workload, each in a directory of its own. Such runs are not the same each time
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// The journal has a thread of its own. Such runs are not the same each time
+    #[arg(long)]
+    background: bool,
     /// Go on after a failure, and count
     #[arg(long)]
     keep_going: bool,
     /// Where the image of a wrong state is kept
     #[arg(long)]
     keep: Option<PathBuf>,
+    /// Instead: the device fails at every n-th read, write and flush of a workload of 500 operations on each geometry
+    #[arg(long)]
+    failures: bool,
+    /// Instead: every kind of operation on each geometry with every number of free blocks up to this
+    #[arg(long)]
+    full: Option<u64>,
     #[arg(long, hide = true)]
     is_optimised: bool,
 }
@@ -68,13 +83,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let shape = arguments.geometry.as_deref().map(named).transpose()?;
     let started = Instant::now();
+    if arguments.failures || arguments.full.is_some() {
+        return on_each_shape(arguments, shape);
+    }
     let (next, is_over) = (AtomicU64::new(arguments.seed), AtomicBool::new(false));
     let (total, failures) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
     let broken = AtomicU64::new(0);
-    let jobs = match arguments.only {
-        Some(_) => 1,
-        None => arguments.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)),
-    };
+    let jobs = if arguments.only.is_some() { 1 } else { jobs(arguments) };
     let work = || -> Result<()> {
         while !is_over.load(Relaxed) {
             let setup = setup_of(arguments, next.fetch_add(1, Relaxed), shape.as_ref());
@@ -127,8 +142,42 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn jobs(arguments: &Arguments) -> usize {
+    arguments.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into))
+}
+
+/// What is not about crash states.
+fn on_each_shape(arguments: &Arguments, shape: Option<Shape>) -> Result<()> {
+    let shapes = shape.map_or_else(|| SHAPES.to_vec(), |shape| vec![shape]);
+    let (mut failures, mut is_wrong) = (0, false);
+    for shape in shapes.into_iter().filter(|shape| shape.name != "largest-log") {
+        for is_immediate in [false, true] {
+            let setup = Setup {
+                operations: arguments.operations.unwrap_or(500),
+                is_immediate,
+                free_blocks: None,
+                ..Setup::new(arguments.seed, Some(shape.clone()))
+            };
+            let result = match arguments.full {
+                Some(levels) => filling::every_level(&setup, levels, jobs(arguments)),
+                None => failing::every_failure(&setup, jobs(arguments)).map(|count| failures += count),
+            };
+            if let Err(error) = result {
+                println!("{error:#}");
+                is_wrong = true;
+            }
+        }
+    }
+    if failures > 0 {
+        println!("{failures} failures");
+    }
+    ensure!(!is_wrong, "something was wrong");
+    Ok(())
+}
+
 fn setup_of(arguments: &Arguments, seed: u64, shape: Option<&Shape>) -> Setup {
     let mut setup = Setup::new(seed, shape.cloned());
+    (setup.threads, setup.has_background) = (arguments.threads, arguments.background);
     setup.operations = arguments.operations.map_or(setup.operations, |most| most.min(setup.operations));
     setup
 }
@@ -153,13 +202,18 @@ fn try_one(arguments: &Arguments, setup: &Setup, total: &Mutex<Tally>) -> Result
 /// How to see it again, with as few operations as will do.
 fn report(arguments: &Arguments, failure: &Failure) {
     let (setup, shape) = (&failure.setup, &failure.setup.shape);
+    let most = failure.promises.iter().map(|promise| promise.most).max().unwrap_or(0);
+    if setup.threads > 1 || setup.has_background {
+        println!("it may not come again: keep the image (--keep FOLDER)");
+        return;
+    }
     println!(
         "again: cargo xtask crash --seed {} --geometry {shape} --only {} --keep FOLDER",
         setup.seed, failure.state.number
     );
     // Shorter workloads have other states behind their end: looked for, not computed.
     let mut shortest: Option<Box<Failure>> = None;
-    let (mut low, mut high) = (1, failure.promise.most.saturating_sub(setup.warm_up).max(1));
+    let (mut low, mut high) = (1, most.saturating_sub(setup.warm_up).max(1));
     while low <= high {
         let operations = low.midpoint(high);
         let shorter = Setup { operations, ..setup.clone() };

@@ -17,6 +17,7 @@ use super::{
     recording::{History, RecordingDevice},
     run::{Depth, Recording},
     states::{CrashState, Plan, Promise, visit},
+    team,
     tree::Tree,
     volume::mount_options,
 };
@@ -26,10 +27,10 @@ use crate::seeds::Random;
 const KEPT_TREES: usize = 8;
 const CACHE_MEBIBYTES: u64 = 4;
 
-/// Whether a state had been there before, or after how many operations it is.
+/// Whether a state had been there before, or after how many operations of each thread it is.
 pub(super) enum Seen {
     Before,
-    Now(usize),
+    Now(Vec<usize>),
 }
 
 /// What was looked at more closely.
@@ -44,8 +45,8 @@ pub(super) struct Counts {
 pub(super) struct Examiner<'a> {
     recording: &'a Recording,
     depth: Depth,
-    seen: HashSet<(u64, Promise)>,
-    trees: VecDeque<(u64, Arc<Tree>)>,
+    seen: HashSet<(u64, Vec<Promise>)>,
+    trees: VecDeque<(u64, Arc<Vec<Tree>>)>,
     counts: Counts,
     random: Random,
 }
@@ -66,15 +67,15 @@ impl<'a> Examiner<'a> {
         self.counts
     }
 
-    pub fn judge(&mut self, state: &CrashState, promise: &Promise) -> Result<Seen> {
+    pub fn judge(&mut self, state: &CrashState, promises: &[Promise]) -> Result<Seen> {
         let digest = state.image.digest();
-        if !self.seen.insert((digest, *promise)) {
+        if !self.seen.insert((digest, promises.to_vec())) {
             return Ok(Seen::Before);
         }
-        let tree = self.tree(&state.image)?;
-        let done = self.done(&tree, promise)?;
+        let trees = self.trees(&state.image)?;
+        let done = self.done(&trees, promises)?;
         let carried = match self.is_due(state.number, self.depth.carry_every) {
-            true => Some(self.carry(state, promise, done)?),
+            true => Some(self.carry(state, promises, &done)?),
             false => None,
         };
         if self.is_due(state.number.wrapping_add(1 << 32), self.depth.linux_every) && !state.is_torn_at_home {
@@ -88,34 +89,43 @@ impl<'a> Examiner<'a> {
         Ok(Seen::Now(done))
     }
 
-    fn done(&self, tree: &Tree, promise: &Promise) -> Result<usize> {
-        self.recording.chronicle.judge(tree, promise).map_err(|difference| anyhow!(difference.0))
+    fn done(&self, trees: &[Tree], promises: &[Promise]) -> Result<Vec<usize>> {
+        let lanes = self.recording.lanes.iter().zip(trees).zip(promises);
+        lanes
+            .map(|((lane, tree), promise)| {
+                lane.chronicle.judge(tree, promise).map_err(|difference| anyhow!(difference.0))
+            })
+            .collect()
     }
 
     /// What recovery in an overlay leads to.
-    fn tree(&mut self, image: &Image) -> Result<Arc<Tree>> {
+    fn trees(&mut self, image: &Image) -> Result<Arc<Vec<Tree>>> {
         let digest = image.digest();
         if let Some((_, tree)) = self.trees.iter().find(|(other, _)| *other == digest) {
             return Ok(Arc::clone(tree));
         }
-        let tree = Arc::new(recover_in_overlay(image)?);
+        let tree = Arc::new(self.split(recover_in_overlay(image)?));
         self.trees.truncate(KEPT_TREES - 1);
         self.trees.push_front((digest, Arc::clone(&tree)));
         Ok(tree)
     }
 
+    fn split(&self, tree: Tree) -> Vec<Tree> {
+        team::split(tree, &self.recording.lanes)
+    }
+
     /// Recovery on the device comes to the same, the same bytes each time, also when it is crashed in between.
-    fn carry(&mut self, state: &CrashState, promise: &Promise, done: usize) -> Result<Image> {
+    fn carry(&mut self, state: &CrashState, promises: &[Promise], done: &[usize]) -> Result<Image> {
         self.counts.carried += 1;
         let history = recover_on_device(&state.image).context("recovery on the device")?;
         let recovered = last_image(&history);
-        let tree = read_clean(&recovered).context("after recovery on the device")?;
-        ensure!(self.done(&tree, promise)? == done, "recovered on the device it is another state");
+        let trees = self.split(read_clean(&recovered).context("after recovery on the device")?);
+        ensure!(self.done(&trees, promises)? == done, "recovered on the device it is another state");
         let again = last_image(&recover_on_device(&state.image)?);
         self.same_bytes(&recovered, &again).context("recovered a second time")?;
         let unchanged = last_image(&recover_on_device(&recovered)?);
         ensure!(unchanged.digest() == recovered.digest(), "what was recovered is recovered again");
-        self.crash_recovery(&history, promise, done)?;
+        self.crash_recovery(&history, promises, done)?;
         Ok(recovered)
     }
 
@@ -134,7 +144,7 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    fn crash_recovery(&mut self, history: &History, promise: &Promise, done: usize) -> Result<()> {
+    fn crash_recovery(&mut self, history: &History, promises: &[Promise], done: &[usize]) -> Result<()> {
         let Recording { setup, .. } = self.recording;
         let plan =
             Plan { subsets: 2, torn: 1, sector_bytes: setup.shape.sector_bytes, ..self.recording.plan() };
@@ -149,8 +159,8 @@ impl<'a> Examiner<'a> {
             self.counts.crashed_recoveries += 1;
             result = recover_in_overlay(&state.image)
                 .and_then(|tree| {
-                    let found = self.done(&tree, promise)?;
-                    ensure!(found == done, "it is the state after {found} operations, not {done}");
+                    let found = self.done(&self.split(tree), promises)?;
+                    ensure!(found == done, "it is the state after {found:?} operations, not {done:?}");
                     Ok(())
                 })
                 .with_context(|| format!("recovery crashed in state {} ({:?})", state.number, state.kind));

@@ -17,13 +17,14 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// No more files than this at once.
 const MAX_FILES: usize = 400;
 /// The most bytes that all files together may have.
-const MAX_BYTES: u64 = 12 << 20;
+const MAX_BYTES: u64 = 3 << 20;
 
 /// Makes operations that are possible in the state that the model is in.
 #[derive(Debug, Clone)]
 pub struct Generator {
     random: Random,
     weights: Vec<(OperationKind, u32)>,
+    supported: Vec<OperationKind>,
     names: u64,
     /// What comes before all that is random.
     script: VecDeque<Operation>,
@@ -35,6 +36,7 @@ impl Generator {
         let mut random = Random::new(seed);
         let mut weights: Vec<_> =
             OperationKind::ALL.into_iter().filter(|(kind, _)| is_supported(*kind)).collect();
+        let supported = weights.iter().map(|(kind, _)| *kind).collect();
         let keep = [OperationKind::CreateFile, OperationKind::Sync];
         weights.retain(|(kind, _)| random.below(5) != 0 || keep.contains(kind));
         for (_, weight) in &mut weights {
@@ -43,12 +45,27 @@ impl Generator {
                 *weight *= 4;
             }
         }
-        Self { random, weights, names: 0, script: VecDeque::new() }
+        Self { random, weights, supported, names: 0, script: VecDeque::new() }
     }
 
     /// As [`new`](Self::new), with these operations before all others.
     pub fn scripted(seed: u64, script: &[Operation], is_supported: impl Fn(OperationKind) -> bool) -> Self {
         Self { script: script.iter().cloned().collect(), ..Self::new(seed, is_supported) }
+    }
+
+    /// Leaves out names that a generator of the same kind may have given before: it was asked so often at most.
+    pub fn skip_names(&mut self, asked: u64) {
+        self.names += asked;
+    }
+
+    /// An operation of this kind, if one is possible.
+    pub fn of_kind(&mut self, kind: OperationKind, model: &Model) -> Option<Operation> {
+        (0..20).find_map(|_| self.make(kind, model))
+    }
+
+    /// All kinds that are possible, those that the seed switches off, too.
+    pub fn supported(&self) -> impl Iterator<Item = OperationKind> {
+        self.supported.iter().copied()
     }
 
     /// The kinds that there are.

@@ -22,8 +22,10 @@
 //! | [`tree`] | what a file system holds, read quickly |
 //! | [`consistency`] | whether structures agree with each other |
 //! | [`run`] | a workload, and all of its crash states |
+//! | `team` | several threads at once |
 //! | `examine` | one crash state, recovered and judged |
 //! | `linux` | the kernel's word about a crash state |
+//! | [`sweep`] | every kind of operation at every level of fullness |
 //! | [`failures`] | a workload whose device fails at the n-th request |
 //! | [`kill`] | a process that is killed while it works |
 //! | [`judge`] | whether that is the model after some number of operations |
@@ -44,6 +46,8 @@ pub mod model;
 pub mod recording;
 pub mod run;
 pub mod states;
+pub mod sweep;
+mod team;
 pub mod tree;
 pub mod volume;
 pub mod workload;

@@ -23,7 +23,8 @@ use super::{
     judge::Chronicle,
     model::Model,
     recording::{Event, History, Mark, RecordingDevice},
-    states::{CrashState, Kind, Plan, Promise, promises, visit},
+    states::{CrashState, Kind, Plan, Promise, visit},
+    team,
     tree::facts_of,
     volume::{Volume, mount_options},
     workload::Operation,
@@ -51,6 +52,10 @@ pub struct Setup {
     pub free_blocks: Option<u64>,
     /// Operations to be done first; for all of them `warm_up` is 0.
     pub script: Vec<Operation>,
+    /// Threads that work beside each other; each does all the operations.
+    pub threads: usize,
+    /// Whether the journal has a thread of its own. No two histories are the same then.
+    pub has_background: bool,
 }
 
 impl Setup {
@@ -71,6 +76,8 @@ impl Setup {
                 random.below(most)
             }),
             script: Vec::new(),
+            threads: 1,
+            has_background: false,
         }
     }
 
@@ -79,8 +86,7 @@ impl Setup {
         let log = LogOptions {
             is_immediate: self.is_immediate,
             record_size_bytes: self.record_size_bytes,
-            // One seed is to give one history.
-            has_background: false,
+            has_background: self.has_background,
         };
         MountOptions { log, ..mount_options(4) }
     }
@@ -89,6 +95,10 @@ impl Setup {
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed {} on {}: {} + {} operations", self.seed, self.shape, self.warm_up, self.operations)?;
+        if self.threads > 1 || self.has_background {
+            let background = if self.has_background { " and the journal's" } else { "" };
+            write!(f, ", {} threads{background}", self.threads)?;
+        }
         if let Some(blocks) = self.free_blocks {
             write!(f, ", {blocks} free blocks")?;
         }
@@ -101,18 +111,29 @@ impl fmt::Display for Setup {
 pub struct Recording {
     /// Of this.
     pub setup: Setup,
-    /// What should be there after each operation.
-    pub chronicle: Chronicle,
+    /// What each thread did.
+    pub lanes: Vec<Lane>,
     /// What happened to the device.
     pub history: History,
-    /// What is promised after each number of events.
-    pub promises: Vec<Promise>,
     /// Where the log lies on the device, in bytes.
     pub log: Range<u64>,
     /// Bytes written to the log, those before the recording, too.
     pub log_bytes: u64,
     /// Operations that found no space.
     pub refused: u64,
+}
+
+/// What one thread did.
+#[derive(Debug)]
+pub struct Lane {
+    /// The directory that it worked in; none for the whole file system.
+    pub root: Option<u64>,
+    /// Numbers of its operations.
+    pub within: Range<usize>,
+    /// What should be there after each operation.
+    pub chronicle: Chronicle,
+    /// What is promised after each number of events.
+    pub promises: Vec<Promise>,
 }
 
 /// Mounts, works and records.
@@ -123,14 +144,28 @@ pub fn record(setup: &Setup) -> Result<Recording> {
     let (image, log) = setup.shape.make_with_log()?;
     let device = Arc::new(RecordingDevice::new(image));
     let file_system = FileSystem::mount_logged(device.clone(), &setup.mount_options())?;
+    let (mut lanes, refused) = match setup.threads {
+        0 | 1 => alone(setup, &device, &file_system)?,
+        _ => team::record(setup, &device, &file_system)?,
+    };
+    let log_bytes = file_system.journal_counters().log_bytes;
+    // The journal's own thread ends with it.
+    drop(file_system);
+    let history = device.history();
+    team::add_promises(&mut lanes, &history.events);
+    Ok(Recording { setup: setup.clone(), lanes, history, log, log_bytes, refused })
+}
+
+fn alone(setup: &Setup, device: &RecordingDevice, file_system: &FileSystem) -> Result<(Vec<Lane>, u64)> {
     let mut work = Work {
-        volume: Volume::new(&file_system),
+        volume: Volume::new(file_system),
         generator: Generator::scripted(setup.seed, &setup.script, |kind| setup.shape.allows(kind)),
         refused: 0,
-        model: Model::new(facts_of(&file_system, &*file_system.root()?)?),
+        model: Model::new(facts_of(file_system, &*file_system.root()?)?),
         upkeep: Random::new(setup.seed ^ 0xacc0_7ab1e),
-        device: &device,
-        file_system: &file_system,
+        device,
+        file_system,
+        is_alone: true,
     };
     let mut start = 0;
     if let Some(free_blocks) = setup.free_blocks {
@@ -153,22 +188,21 @@ pub fn record(setup: &Setup) -> Result<Recording> {
         file_system.close()?;
         device.mark(Mark::Synced(chronicle.done()));
     }
-    let refused = work.refused;
-    drop(work);
-    let log_bytes = file_system.journal_counters().log_bytes;
-    let history = device.history();
-    let promises = promises(&history.events, start);
-    Ok(Recording { setup: setup.clone(), chronicle, history, promises, log, log_bytes, refused })
+    let lane = Lane { root: None, within: 0..usize::MAX, chronicle, promises: Vec::new() };
+    Ok((vec![lane], work.refused))
 }
 
-struct Work<'a> {
-    volume: Volume<'a>,
-    generator: Generator,
-    model: Model,
-    upkeep: Random,
-    device: &'a RecordingDevice,
-    file_system: &'a FileSystem,
-    refused: u64,
+/// A thread at work.
+pub(super) struct Work<'a> {
+    pub volume: Volume<'a>,
+    pub generator: Generator,
+    pub model: Model,
+    pub upkeep: Random,
+    pub device: &'a RecordingDevice,
+    pub file_system: &'a FileSystem,
+    pub refused: u64,
+    /// Nobody else changes the file system: it is what the model says.
+    pub is_alone: bool,
 }
 
 impl Work<'_> {
@@ -201,7 +235,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn step(&mut self, number: usize) -> Result<Operation> {
+    pub fn step(&mut self, number: usize) -> Result<Operation> {
         self.upkeep()?;
         let operation = self.generator.next(&self.model);
         self.perform(number, operation)
@@ -212,8 +246,10 @@ impl Work<'_> {
         let outcome = match self.volume.perform(number, &operation, &self.model) {
             Ok(outcome) => Some(outcome),
             Err(Error::Operation(OperationError::NoSpace)) => {
-                fill::is_just(self.file_system, &self.model)
-                    .with_context(|| format!("operation {number} found no space: {operation:?}"))?;
+                if self.is_alone {
+                    fill::is_just(self.file_system, &self.model)
+                        .with_context(|| format!("operation {number} found no space: {operation:?}"))?;
+                }
                 None
             }
             Err(error) => return Err(anyhow!(error).context(format!("operation {number}: {operation:?}"))),
@@ -318,8 +354,8 @@ pub struct Failure {
     pub setup: Setup,
     /// The state.
     pub state: CrashState,
-    /// What was promised.
-    pub promise: Promise,
+    /// What was promised to each thread.
+    pub promises: Vec<Promise>,
     /// What is wrong.
     pub what: String,
     /// What happened last.
@@ -328,12 +364,12 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (state, promise) = (&self.state, &self.promise);
-        write!(
-            f,
-            "{}: state {} ({:?}, {} events; {} to {} operations): {}",
-            self.setup, state.number, state.kind, state.events, promise.fewest, promise.most, self.what
-        )?;
+        let state = &self.state;
+        write!(f, "{}: state {} ({:?}, {} events;", self.setup, state.number, state.kind, state.events)?;
+        for promise in &self.promises {
+            write!(f, " {} to {} operations", promise.fewest, promise.most)?;
+        }
+        write!(f, "): {}", self.what)?;
         self.events.iter().try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
@@ -372,6 +408,11 @@ impl Recording {
         Plan { sector_bytes, log: (self.log.start, self.log.end), ..Plan::new(seed) }
     }
 
+    fn operation(&self, number: usize) -> Option<&Operation> {
+        let lane = self.lanes.iter().find(|lane| lane.within.contains(&number))?;
+        lane.chronicle.operations.get(number.checked_sub(lane.chronicle.start)?)
+    }
+
     /// The last events before a number of them, one line for each.
     pub fn events_before(&self, events: usize, count: usize) -> Vec<String> {
         let first = events.saturating_sub(count);
@@ -386,7 +427,7 @@ impl Recording {
                 }
                 Event::Flush => format!("{index}: flush"),
                 Event::Mark(Mark::Begun(number)) => {
-                    let operation = self.chronicle.operations.get(number - self.chronicle.start);
+                    let operation = self.operation(*number);
                     format!("{index}: operation {number} begins: {operation:?}")
                 }
                 Event::Mark(mark) => format!("{index}: {mark:?}"),
@@ -404,7 +445,7 @@ impl Recording {
         let turns = self.log_bytes / (self.log.end - self.log.start).max(1);
         let mut tally = Tally {
             runs: 1,
-            operations: self.setup.operations as u64,
+            operations: (self.setup.operations * self.lanes.len()) as u64,
             log_turns: turns,
             most_turns: turns,
             refused: self.refused,
@@ -423,15 +464,18 @@ impl Recording {
                 Kind::Torn => 2,
                 Kind::Subset => 3,
             }] += 1;
-            let promise = self.promises[state.events];
-            match catch_unwind(AssertUnwindSafe(|| examiner.judge(&state, &promise))) {
+            let promises: Vec<Promise> = self.lanes.iter().map(|lane| lane.promises[state.events]).collect();
+            match catch_unwind(AssertUnwindSafe(|| examiner.judge(&state, &promises))) {
                 Ok(Ok(Seen::Before)) => tally.repeated += 1,
-                Ok(Ok(Seen::Now(done))) => tally.behind += u64::from(done < promise.most),
-                Ok(Err(error)) => failure = Some((state, promise, format!("{error:#}"))),
+                Ok(Ok(Seen::Now(done))) => {
+                    let is_behind = done.iter().zip(&promises).any(|(done, promise)| *done < promise.most);
+                    tally.behind += u64::from(is_behind);
+                }
+                Ok(Err(error)) => failure = Some((state, promises, format!("{error:#}"))),
                 Err(panic) => {
                     let text = panic.downcast_ref::<String>().cloned();
                     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                    failure = Some((state, promise, format!("panic: {}", text.unwrap_or_default())));
+                    failure = Some((state, promises, format!("panic: {}", text.unwrap_or_default())));
                 }
             }
             match failure.is_none() && tally.states < depth.states {
@@ -445,9 +489,9 @@ impl Recording {
             (counts.carried, counts.crashed_recoveries, counts.linux);
         match failure {
             None => Ok(tally),
-            Some((state, promise, what)) => {
+            Some((state, promises, what)) => {
                 let events = self.events_before(state.events, 24);
-                Err(Box::new(Failure { setup: self.setup.clone(), state, promise, what, events }))
+                Err(Box::new(Failure { setup: self.setup.clone(), state, promises, what, events }))
             }
         }
     }

@@ -9,7 +9,7 @@
 //!   ───── durable ─── ── any of ─                      any, the last has not been asked for
 //! ```
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use super::{
     image::Image,
@@ -236,10 +236,16 @@ pub struct Promise {
 
 /// What is promised after each number of events, where `done` operations were durable before all of them.
 pub fn promises(events: &[Event], done: usize) -> Vec<Promise> {
+    promises_within(events, done, 0..usize::MAX)
+}
+
+/// The same for the operations with these numbers: those of one thread.
+pub fn promises_within(events: &[Event], done: usize, within: Range<usize>) -> Vec<Promise> {
     let mut promise = Promise { fewest: done, most: done, contents: done };
     let mut all = vec![promise];
     for event in events {
         match event {
+            Event::Mark(mark) if !super::team::is_within(mark, &within) => {}
             Event::Mark(Mark::Begun(operation)) => promise.most = promise.most.max(operation + 1),
             Event::Mark(Mark::Synced(operations)) => {
                 promise.fewest = promise.fewest.max(*operations);

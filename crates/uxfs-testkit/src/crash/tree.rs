@@ -65,6 +65,23 @@ impl Tree {
         }
         Ok(tree)
     }
+
+    /// What is below each of these directories, themselves included.
+    pub fn split(mut self, roots: impl Iterator<Item = u64>) -> Vec<Self> {
+        let mut part_of = |root: u64| {
+            let mut part = Self { files: BTreeMap::new(), digest: 0 };
+            let mut waiting = vec![root];
+            while let Some(number) = waiting.pop() {
+                let Some(found) = self.files.remove(&number) else { continue };
+                let names = found.facts.names.iter().filter(|(name, _)| name.0 != b"..");
+                waiting.extend(names.map(|(_, inode)| *inode));
+                part.digest = part.digest.wrapping_add(found.facts.digest());
+                part.files.insert(number, found);
+            }
+            part
+        };
+        roots.map(&mut part_of).collect()
+    }
 }
 
 /// The facts of one file, without names.

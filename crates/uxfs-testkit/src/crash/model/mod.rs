@@ -136,15 +136,28 @@ impl Node {
 pub struct Model {
     /// Those that are gone are empty.
     nodes: Vec<Option<Arc<Node>>>,
+    /// Where `..` of the root leads; itself unless the model is of a part of a file system.
+    above: u64,
     digest: u64,
 }
 
 impl Model {
     /// Only a root directory.
     pub fn new(root: Facts) -> Self {
-        let mut model = Self { nodes: Vec::new(), digest: 0 };
+        let above = root.inode;
+        Self::within(root, above)
+    }
+
+    /// Only a directory in the directory `above`; nothing beside it is modelled.
+    pub fn within(root: Facts, above: u64) -> Self {
+        let mut model = Self { nodes: Vec::new(), above, digest: 0 };
         model.add(root, ROOT);
         model
+    }
+
+    /// The number of the inode that everything is in.
+    pub fn root_inode(&self) -> u64 {
+        self.node(ROOT).map_or(0, Node::inode)
     }
 
     /// Equal to that of a tree that holds the same, but for contents.
@@ -173,7 +186,9 @@ impl Model {
         let mut facts = node.facts.clone();
         facts.names = node.children.iter().map(|(name, id)| (Bytes(name.clone()), inode(*id))).collect();
         if facts.kind == FileType::Directory {
-            facts.names.insert(Bytes(b"..".to_vec()), inode(node.parent));
+            let is_root = node.inode() == self.root_inode();
+            let parent = if is_root { self.above } else { inode(node.parent) };
+            facts.names.insert(Bytes(b"..".to_vec()), parent);
         }
         facts
     }
