@@ -110,6 +110,8 @@ impl Touch {
 pub struct FileEdit<'a> {
     file_system: &'a FileSystem,
     inode: &'a mut EditInode,
+    /// What is written now is no reason for the file to become longer.
+    keeps_size: bool,
 }
 
 impl FileSystem {
@@ -119,7 +121,7 @@ impl FileSystem {
     /// No regular file; one of the realtime section.
     pub fn edit_file<'a>(&'a self, inode: &'a mut EditInode) -> Result<FileEdit<'a>> {
         require_regular(inode)?;
-        Ok(FileEdit { file_system: self, inode })
+        Ok(FileEdit { file_system: self, inode, keeps_size: false })
     }
 
     /// The largest size that a file can have.

@@ -81,10 +81,11 @@ impl FileEdit<'_> {
     pub fn punch(&mut self, offset_bytes: u64, length_bytes: u64, touch: Touch) -> Result<()> {
         let end_bytes = self.range_end(offset_bytes, length_bytes)?;
         let whole = self.block_behind(offset_bytes)..self.block_of(end_bytes);
-        self.zero_edges(offset_bytes, end_bytes)?;
+        // First what may find no space: mostly nothing has changed then.
         if whole.start < whole.end {
             self.unmap(&whole, Touch::NOTHING)?;
         }
+        self.zero_edges(offset_bytes, end_bytes)?;
         self.touch(touch)
     }
 
@@ -117,9 +118,13 @@ impl FileEdit<'_> {
     ) -> Result<()> {
         let end_bytes = self.range_end(offset_bytes, length_bytes)?;
         self.begin_allocation(end_bytes, size)?;
-        self.zero_edges(offset_bytes, end_bytes)?;
+        let touched = self.block_of(offset_bytes)..self.block_behind(end_bytes);
+        // First what may find no space and changes nothing that can be read.
+        self.fill_holes(touched.clone())?;
         self.forget_contents(self.block_behind(offset_bytes)..self.block_of(end_bytes))?;
-        self.fill_holes(self.block_of(offset_bytes)..self.block_behind(end_bytes))?;
+        self.zero_edges(offset_bytes, end_bytes)?;
+        // Blocks that others have, too, have become holes.
+        self.fill_holes(touched)?;
         self.end_allocation(end_bytes, size, touch)
     }
 

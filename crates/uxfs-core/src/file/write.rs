@@ -150,7 +150,7 @@ impl FileEdit<'_> {
 
     /// The file is at least so large.
     pub(super) fn grow_to(&mut self, size_bytes: u64) {
-        if size_bytes > self.inode.size_bytes() {
+        if !self.keeps_size && size_bytes > self.inode.size_bytes() {
             self.inode.set_size_bytes(size_bytes);
         }
     }
@@ -200,11 +200,11 @@ impl FileEdit<'_> {
                 continue;
             }
             let length = ((piece_end - at) as usize).min(ZEROS.len());
-            let size_bytes = self.inode.size_bytes();
-            let step = self.overwrite(&piece, at, ZEROS.get(..length).unwrap_or_default(), touch)?;
-            // Zeros behind the end are no contents.
-            self.inode.set_size_bytes(size_bytes);
-            at += step.bytes as u64;
+            // Zeros behind the end are no contents, not even for as long as it takes to write what comes behind them.
+            self.keeps_size = true;
+            let step = self.overwrite(&piece, at, ZEROS.get(..length).unwrap_or_default(), touch);
+            self.keeps_size = false;
+            at += step?.bytes as u64;
         }
         Ok(())
     }

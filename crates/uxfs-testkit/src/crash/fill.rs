@@ -5,7 +5,7 @@ use uxfs_core::filesystem::FileSystem;
 
 use super::{
     judge::Chronicle,
-    model::Model,
+    model::{Model, Outcome},
     states::Promise,
     tree::Tree,
     workload::{NewFile, NodeId, Operation, ROOT, Reshape},
@@ -57,6 +57,20 @@ impl Fillers {
         *offset += length;
         Some(Operation::Reshape { node: *node, how: Reshape::AllocateKeepSize, offset: start, length })
     }
+}
+
+/// A refused operation may have zeroed a part of its range, as in Linux: whether that is all that has changed.
+///
+/// # Errors
+/// More has changed.
+pub fn is_partly_zeroed(file_system: &FileSystem, before: &Model, operation: &Operation) -> Result<()> {
+    let tree = Tree::read(file_system).context("a live file system cannot be read")?;
+    let mut after = before.clone();
+    after.apply(0, operation, Outcome::default());
+    let mut chronicle = Chronicle::new(0, before.clone());
+    chronicle.push(operation.clone(), after);
+    let promise = Promise { fewest: 0, most: 1, contents: 0 };
+    chronicle.judge(&tree, &promise).map(drop).map_err(|difference| anyhow!(difference.0))
 }
 
 /// The live file system is just what the model says: nothing is half done.

@@ -27,7 +27,7 @@ use super::{
     team,
     tree::facts_of,
     volume::{Volume, mount_options},
-    workload::Operation,
+    workload::{Operation, OperationKind},
 };
 use crate::seeds::Random;
 
@@ -79,6 +79,12 @@ impl Setup {
             threads: 1,
             has_background: false,
         }
+    }
+
+    /// Whether an operation is possible. One that zeroes and finds no space may have zeroed a part, as in Linux, so that
+    /// nobody knows what is there (the sweep over levels of fullness looks at that).
+    fn allows(&self, kind: OperationKind) -> bool {
+        self.shape.allows(kind) && (kind != OperationKind::Zero || self.free_blocks.is_none())
     }
 
     /// How it is mounted.
@@ -159,7 +165,7 @@ pub fn record(setup: &Setup) -> Result<Recording> {
 fn alone(setup: &Setup, device: &RecordingDevice, file_system: &FileSystem) -> Result<(Vec<Lane>, u64)> {
     let mut work = Work {
         volume: Volume::new(file_system),
-        generator: Generator::scripted(setup.seed, &setup.script, |kind| setup.shape.allows(kind)),
+        generator: Generator::scripted(setup.seed, &setup.script, |kind| setup.allows(kind)),
         refused: 0,
         model: Model::new(facts_of(file_system, &*file_system.root()?)?),
         upkeep: Random::new(setup.seed ^ 0xacc0_7ab1e),

@@ -11,14 +11,14 @@ use uxfs_core::{
 
 use super::{
     consistency,
-    fill::{Fillers, is_just},
+    fill::{Fillers, is_just, is_partly_zeroed},
     generator::Generator,
     image::{Image, ImageDevice},
     model::Model,
     run::Setup,
     tree::{Tree, facts_of},
     volume::{Volume, mount_options},
-    workload::{Operation, OperationKind},
+    workload::{Operation, OperationKind, Reshape},
 };
 use crate::seeds::Random;
 
@@ -157,6 +157,14 @@ impl<'a> Level<'a> {
                 Ok(true)
             }
             Err(Error::Operation(OperationError::NoSpace)) => {
+                if let Operation::Reshape { how: Reshape::Zero, node, .. } = operation {
+                    is_partly_zeroed(self.file_system, &self.model, &operation)
+                        .with_context(|| format!("operation {number} found no space: {operation:?}"))?;
+                    self.tally.refused += 1;
+                    // What it holds now is known again then.
+                    self.perform(Operation::Truncate { node, size: 0 })?;
+                    return Ok(false);
+                }
                 is_just(self.file_system, &self.model)
                     .with_context(|| format!("operation {number} found no space: {operation:?}"))?;
                 self.tally.refused += 1;
