@@ -76,7 +76,8 @@ impl FileEdit<'_> {
     ///
     /// # Errors
     /// [`InvalidRange`](crate::error::OperationError::InvalidRange) for no length; [`FileTooLarge`](crate::error::OperationError::FileTooLarge);
-    /// [`NoSpace`](crate::error::OperationError::NoSpace), where the hole divides an extent or the ends are shared; damage; the device.
+    /// [`NoSpace`](crate::error::OperationError::NoSpace), where the hole divides an extent, and nothing has changed then, or where
+    /// the ends are shared, and what lies between may be a hole then; damage; the device.
     #[doc(alias = "xfs_free_file_space")]
     pub fn punch(&mut self, offset_bytes: u64, length_bytes: u64, touch: Touch) -> Result<()> {
         let end_bytes = self.range_end(offset_bytes, length_bytes)?;

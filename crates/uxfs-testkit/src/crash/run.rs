@@ -84,7 +84,8 @@ impl Setup {
     /// Whether an operation is possible. One that zeroes and finds no space may have zeroed a part, as in Linux, so that
     /// nobody knows what is there (the sweep over levels of fullness looks at that).
     fn allows(&self, kind: OperationKind) -> bool {
-        self.shape.allows(kind) && (kind != OperationKind::Zero || self.free_blocks.is_none())
+        let zeroes = matches!(kind, OperationKind::Zero | OperationKind::Punch);
+        self.shape.allows(kind) && !(zeroes && self.free_blocks.is_some())
     }
 
     /// How it is mounted.

@@ -157,7 +157,7 @@ impl<'a> Level<'a> {
                 Ok(true)
             }
             Err(Error::Operation(OperationError::NoSpace)) => {
-                if let Operation::Reshape { how: Reshape::Zero, node, .. } = operation {
+                if let Operation::Reshape { how: Reshape::Zero | Reshape::Punch, node, .. } = operation {
                     is_partly_zeroed(self.file_system, &self.model, &operation)
                         .with_context(|| format!("operation {number} found no space: {operation:?}"))?;
                     self.tally.refused += 1;
