@@ -47,7 +47,7 @@ pub struct EditLog {
 /// What a run of 128 bytes takes in the log, with the header of its region.
 pub const RUN_LOG_BYTES: u32 = 140;
 /// What each piece of a buffer takes beside its runs.
-const PIECE_LOG_BYTES: u64 = 100;
+pub const PIECE_LOG_BYTES: u64 = 100;
 
 impl EditLog {
     /// Of a transaction in the checkpoint `sequence`, which is not 0.

@@ -36,6 +36,8 @@ pub struct GroupState {
     pub(crate) current_chunk: Option<CurrentChunk>,
     /// What the tree of owners is still to be told.
     pub(crate) waiting_owners: WaitingOwners,
+    /// What those who added them have claimed of the log.
+    pub(crate) claimed_owner_bytes: u64,
     /// Whether the next cut knows that it has changed.
     pub(crate) is_listed: bool,
     /// Blocks that it kept for its trees when somebody asked last.
@@ -66,7 +68,15 @@ impl GroupState {
     /// Of a group whose headers have not been read.
     pub fn new(group: AgNumber) -> Self {
         let waiting_owners = WaitingOwners::default();
-        Self { group, headers: None, current_chunk: None, waiting_owners, is_listed: false, hidden_blocks: 0 }
+        Self {
+            group,
+            headers: None,
+            current_chunk: None,
+            waiting_owners,
+            claimed_owner_bytes: 0,
+            is_listed: false,
+            hidden_blocks: 0,
+        }
     }
 
     /// Which group it is.

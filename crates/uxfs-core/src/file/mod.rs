@@ -69,7 +69,7 @@ use crate::{
 /// Extents that one step of a long operation changes.
 const STEP_EXTENTS: usize = 64;
 /// Operations that touch no more extents are one step.
-const ATOMIC_EXTENTS: usize = 256;
+pub(crate) const ATOMIC_EXTENTS: usize = 256;
 
 /// What a change of contents does to the rest of the inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

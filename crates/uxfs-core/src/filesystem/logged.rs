@@ -44,6 +44,9 @@ use crate::{
 /// More tries to get room in the log mean that there is none to be had.
 const MOST_TRIES: u32 = 1000;
 
+/// So often others are let go on first, who will give back much of what they have claimed.
+const MOST_WAITS: u32 = 100;
+
 /// What changing through the log takes.
 #[derive(Debug)]
 pub(super) struct Logged {
@@ -101,10 +104,11 @@ impl FileSystem {
     /// Goes on from mounted for reading to mounted for changes, with the log at `start`.
     pub(crate) fn into_logged(mut self, start: LogStart) -> Result<Arc<Self>> {
         let options = self.options.log;
-        let journal_options = match options.record_size_bytes {
-            0 => JournalOptions::default(),
-            record_size_bytes => JournalOptions { record_size_bytes },
-        };
+        let largest_claim_bytes = self.needs.log.largest(&self.needs);
+        let mut journal_options = JournalOptions { largest_claim_bytes, ..JournalOptions::default() };
+        if options.record_size_bytes != 0 {
+            journal_options.record_size_bytes = options.record_size_bytes;
+        }
         let journal = Journal::open(Arc::clone(&self.cache), self.geometry.clone(), start, journal_options)?;
         let mode = if options.is_immediate { Mode::Immediate } else { Mode::Delayed };
         let mut writing = Writing::new(mode, &self.geometry, &self.superblock);
@@ -204,9 +208,17 @@ impl FileSystem {
     /// The device failed, now or before.
     pub(crate) fn begin_ticket(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
         let Some(logged) = self.logged() else { return Ok(None) };
+        let mut waits = 0;
         for attempt in 0..MOST_TRIES {
-            if let Some(ticket) = logged.journal.begin(log_bytes)? {
-                return Ok(Some(ticket));
+            loop {
+                if let Some(ticket) = logged.journal.begin(log_bytes)? {
+                    return Ok(Some(ticket));
+                }
+                if waits >= MOST_WAITS || logged.journal.would_checkpoint_help() {
+                    break;
+                }
+                waits += 1;
+                std::thread::yield_now();
             }
             self.make_room(attempt)?;
         }

@@ -9,7 +9,7 @@ use uxfs_journal::{
     transaction::Mode,
 };
 
-use super::{Transaction, cause, deferred::FreedOwner, reservation::GROUP_CUT_BYTES};
+use super::{Transaction, cause, deferred::FreedOwner};
 use crate::{allocation_group::state::GroupState, error::Result, filesystem::FileSystem};
 
 impl<'fs> Transaction<'fs> {
@@ -72,7 +72,7 @@ impl<'fs> Transaction<'fs> {
         for state in &mut self.groups {
             if state.lists_itself() {
                 self.file_system.note_changed_group(state.group());
-                ticket.claim(GROUP_CUT_BYTES);
+                ticket.claim(self.file_system.needs().log.group());
             }
         }
     }
@@ -110,7 +110,7 @@ impl<'fs> Transaction<'fs> {
         for group in groups {
             let edit = self.group(*group)?;
             edit.state.store(edit.buffers)?;
-            edit.state.is_listed = false;
+            (edit.state.is_listed, edit.state.claimed_owner_bytes) = (false, 0);
             let change = edit.state.change_of_hidden_blocks();
             self.file_system.add_hidden_blocks(change);
         }

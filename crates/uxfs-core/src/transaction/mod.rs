@@ -108,9 +108,8 @@ impl<'fs> Transaction<'fs> {
     /// [`OperationError::NoSpace`], with nothing changed; the file system is not mounted for changes, or no longer.
     pub fn begin_for(file_system: &'fs FileSystem, operation: Operation) -> Result<Self> {
         let mode = file_system.mode().ok_or(OperationError::ReadOnly)?;
-        let geometry = file_system.geometry();
         let needs = file_system.needs();
-        let (blocks, log_bytes) = (operation.blocks(needs), operation.log_bytes(needs, geometry));
+        let (blocks, log_bytes) = (operation.blocks(needs), operation.log_bytes(needs));
         file_system.reserve_blocks(blocks, operation.leaves(file_system.kept_blocks()))?;
         let mut transaction = Self::new(file_system, mode, None);
         (transaction.reserved_blocks, transaction.log_bytes) = (blocks, log_bytes);

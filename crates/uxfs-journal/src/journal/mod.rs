@@ -90,11 +90,13 @@ pub struct JournalOptions {
     /// Size of the buffers that records are built in: 32, 64, 128 or 256 KiB.
     #[doc(alias = "logbsize")]
     pub record_size_bytes: u32,
+    /// The largest claim that will ever be made: it must find room in a log where nothing waits.
+    pub largest_claim_bytes: u64,
 }
 
 impl Default for JournalOptions {
     fn default() -> Self {
-        Self { record_size_bytes: PAYLOAD_PER_HEADER_BYTES }
+        Self { record_size_bytes: PAYLOAD_PER_HEADER_BYTES, largest_claim_bytes: 0 }
     }
 }
 
@@ -155,6 +157,7 @@ pub struct Journal {
     cache: Arc<Cache>,
     geometry: Geometry,
     place: LogPlace,
+    largest_claim_bytes: u64,
     gate: RwLock<()>,
     /// Where the newest checkpoint ended, for who does not write.
     head: AtomicU64,
@@ -223,6 +226,7 @@ impl Journal {
             cache,
             geometry,
             place,
+            largest_claim_bytes: options.largest_claim_bytes,
             gate: RwLock::new(()),
             head: AtomicU64::new(start.head.get()),
             sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
@@ -331,6 +335,12 @@ impl Journal {
         self.claimed_bytes.load(Relaxed) > self.limit_bytes.load(Relaxed) / 2
     }
 
+    /// Whether a checkpoint would make room: what has been changed is much of what may be. Else the room is what
+    /// transactions under way have claimed and will mostly give back.
+    pub fn would_checkpoint_help(&self) -> bool {
+        self.pending.lock().logged_bytes > self.limit_bytes.load(Relaxed) / 8
+    }
+
     /// Whether half of the log is in use.
     pub fn is_half_full(&self) -> bool {
         let head = Lsn::new(self.head.load(Acquire));
@@ -350,7 +360,9 @@ impl Journal {
         let all = u64::from(self.place.blocks) * BLOCK as u64;
         // A quarter is kept for headers and padding, and for what a cut itself changes.
         let free = room.saturating_sub(in_flight + 64 * 1024) / 4 * 3;
-        let limit = free.min(all / CHECKPOINTS_IN_LOG).min(MAX_CHECKPOINT_BYTES);
+        // In the smallest logs the largest operations are more than that.
+        let most = (all / CHECKPOINTS_IN_LOG).min(MAX_CHECKPOINT_BYTES).max(self.largest_claim_bytes);
+        let limit = free.min(most);
         self.limit_bytes.store(limit, Release);
     }
 }

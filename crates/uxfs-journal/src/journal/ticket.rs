@@ -29,6 +29,7 @@ pub struct Ticket<'j> {
     edits: Rc<EditLog>,
     items: TransactionItems,
     reserved_bytes: u64,
+    prepaid_bytes: u64,
     is_committed: bool,
     /// Why it will not be committed.
     cause: Option<String>,
@@ -64,6 +65,7 @@ impl Journal {
             edits: Rc::new(EditLog::new(self.sequence())),
             items: TransactionItems::default(),
             reserved_bytes,
+            prepaid_bytes: 0,
             is_committed: false,
             cause: None,
         }
@@ -91,9 +93,14 @@ impl<'j> Ticket<'j> {
         self.edits.logged_bytes() + self.items.logged_bytes()
     }
 
-    /// Whether a further step should be a transaction of its own, because this one has used half of what it asked for.
-    pub fn is_half_used(&self) -> bool {
-        self.logged_bytes() > self.reserved_bytes / 2
+    /// What is left of what it asked for.
+    pub fn left_bytes(&self) -> u64 {
+        (self.reserved_bytes + self.prepaid_bytes).saturating_sub(self.logged_bytes())
+    }
+
+    /// So much of what was logged others had claimed before.
+    pub fn prepay(&mut self, bytes: u64) {
+        self.prepaid_bytes += bytes;
     }
 
     /// A cut will log so much more on account of what this transaction did.
@@ -153,19 +160,24 @@ impl<'j> Ticket<'j> {
 
     fn finish(&mut self) {
         self.is_committed = true;
-        let used = self.logged_bytes();
+        let logged = self.logged_bytes();
+        let used = logged.saturating_sub(self.prepaid_bytes);
         let claimed = &self.journal.claimed_bytes;
         if used > self.reserved_bytes {
             if self.gate.is_some() {
+                debug_assert!(self.cause.is_some(), "{used} bytes of {} in the log", self.reserved_bytes);
                 self.journal.counters.overruns.fetch_add(1, Relaxed);
             }
             claimed.fetch_add(used - self.reserved_bytes, AcqRel);
         } else {
             claimed.fetch_sub(self.reserved_bytes - used, AcqRel);
         }
-        if used > 0 || !self.items.is_empty() {
+        if logged > 0 || !self.items.is_empty() {
             let mut touched = self.edits.touched();
-            self.journal.pending.lock().add(&mut self.items, &mut touched);
+            let mut pending = self.journal.pending.lock();
+            pending.add(&mut self.items, &mut touched);
+            pending.logged_bytes += used;
+            drop(pending);
             self.journal.counters.transactions.fetch_add(1, Relaxed);
         }
         self.gate = None;

@@ -9,7 +9,10 @@ use uxfs_format::{fault::Structure, geometry::Geometry, units::Sector};
 
 use crate::{
     error::Result,
-    journal::{Ticket, items::inode::run_log_bytes},
+    journal::{
+        Ticket,
+        items::{buffer::is_ordered, inode::run_log_bytes},
+    },
     metadata::{StructureVerifier, piece},
 };
 
@@ -134,9 +137,12 @@ impl<'fs> TransactionBuffers<'fs> {
         };
         let journal = ticket.journal();
         let hold = |sequence| journal.hold(sequence);
-        let (buffer, held) = self.cache.create_logged(pieces, structure as u16, ticket.edits(), &hold)?;
+        let (mut buffer, held) = self.cache.create_logged(pieces, structure as u16, ticket.edits(), &hold)?;
         ticket.release_later(held);
         pieces.iter().for_each(|piece| ticket.created(*piece));
+        if is_ordered(structure) {
+            buffer.set_run_log_bytes(0);
+        }
         Ok(buffer)
     }
 

@@ -37,9 +37,30 @@ impl GroupEdit<'_, '_> {
         let waiting = &mut self.state.waiting_owners.mappings;
         match waiting.last_mut() {
             Some(last) if continues(last, &mapping) => last.length_blocks += mapping.length_blocks,
-            _ => waiting.push(mapping),
+            _ => {
+                waiting.push(mapping);
+                self.claim_owner();
+            }
         }
-        if waiting.len() >= MOST_WAITING { self.settle_owners() } else { Ok(()) }
+        if self.state.waiting_owners.mappings.len() >= MOST_WAITING { self.settle_owners() } else { Ok(()) }
+    }
+
+    /// Whoever notes an owner that waits, in this transaction or another, logs a leaf for it; more than the whole tree they
+    /// all do not log.
+    fn claim_owner(&mut self) {
+        let Some(ticket) = self.buffers.ticket() else { return };
+        let leaf = self.file_system.needs().log.waiting_owner();
+        let blocks = self.state.headers().map_or(0, |headers| headers.free_space.reverse_map_blocks.get());
+        // Those that wait may split leaves, and put a root above.
+        let most = leaf * (u64::from(blocks) + 6);
+        if self.state.claimed_owner_bytes + leaf <= most {
+            self.state.claimed_owner_bytes += leaf;
+            ticket.claim(leaf);
+        }
+    }
+
+    fn logged_bytes(&mut self) -> u64 {
+        self.buffers.ticket().map_or(0, |ticket| ticket.logged_bytes())
     }
 
     /// Has the trees told all that waits in memory: the chunk of inodes that is worked on, owners.
@@ -59,9 +80,15 @@ impl GroupEdit<'_, '_> {
         if self.state.waiting_owners.is_empty() {
             return Ok(());
         }
+        let before = self.logged_bytes();
         let mut mappings = std::mem::take(&mut self.state.waiting_owners.mappings);
         mappings.sort_unstable_by_key(|mapping| mapping.start);
         let result = self.note_owners(&mappings);
+        let paid = self.logged_bytes().saturating_sub(before).min(self.state.claimed_owner_bytes);
+        self.state.claimed_owner_bytes -= paid;
+        if let Some(ticket) = self.buffers.ticket() {
+            ticket.prepay(paid);
+        }
         mappings.clear();
         self.state.waiting_owners.mappings = mappings;
         result

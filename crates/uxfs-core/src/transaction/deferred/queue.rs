@@ -18,7 +18,7 @@ use super::{FreedOwner, attribute::StoredChange};
 use crate::allocation_group::reverse_map::continues;
 
 /// Most pieces of work in one step: as many as Linux puts into one intent.
-const STEP_LIMIT: usize = 16;
+pub(crate) const STEP_LIMIT: usize = 16;
 
 /// One piece of deferred work. It says all that an intent in the log says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +84,12 @@ impl Work {
         }
     }
 
-    /// Whether both may be in one step. Work on inodes is done piece by piece: each may change any groups.
+    /// Whether both may be in one step: one group's work of one kind, so that a step takes little of the log. Work on
+    /// inodes is done piece by piece: each may change any groups.
     fn goes_with(&self, other: &Self) -> bool {
-        self.group().is_some() && std::mem::discriminant(self) == std::mem::discriminant(other)
+        self.group().is_some()
+            && self.group() == other.group()
+            && std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
     /// Takes in work that goes on where this ends. Gives whether it did.
@@ -233,7 +236,15 @@ impl DeferredWork {
         Ok(())
     }
 
-    /// Begins a step: the oldest work with all of its kind that follows it, by group. What comes up while it is done
+    /// The oldest work, how much there is in the step that begins with it, and how much waits behind that.
+    pub fn next_step(&self) -> Option<(&Work, usize, usize)> {
+        let (first, run) = (self.waiting.front()?, self.runs.front()?);
+        let most = if run.promise.is_some() { run.works } else { run.works.min(STEP_LIMIT) };
+        let more = self.waiting.iter().take(most).skip(1).take_while(|next| next.goes_with(first)).count();
+        Some((first, more + 1, self.waiting.len() - more - 1))
+    }
+
+    /// Begins a step: the oldest work with all of its kind and group that follows it. What comes up while it is done
     /// goes before all that waits. `None` when nothing waits.
     pub fn begin_step(&mut self) -> Option<Vec<Work>> {
         let Some(first) = self.waiting.pop_front() else {
@@ -255,8 +266,6 @@ impl DeferredWork {
         if run.works == 0 {
             self.promise = self.runs.pop_front().and_then(|run| run.promise);
         }
-        // Stable: work on one group keeps its order.
-        step.sort_by_key(Work::group);
         self.is_running = true;
         Some(step)
     }

@@ -42,13 +42,17 @@ fn run(queue: &mut DeferredWork, follow_up: impl Fn(&Work) -> Vec<Work>) -> Vec<
 }
 
 #[test]
-fn steps_are_of_one_kind_and_ascend_by_group() {
+fn steps_are_of_one_kind_and_group() {
     let mut queue = DeferredWork::default();
     let work =
-        [map(3, 10, 1, 0), map(1, 50, 1, 9), map(3, 5, 1, 3), free(2, 9, 1), free(0, 4, 1), map(0, 7, 1, 1)];
+        [map(3, 10, 1, 0), map(3, 5, 1, 3), map(1, 50, 1, 9), free(1, 9, 1), free(0, 4, 1), map(0, 7, 1, 1)];
     work.into_iter().for_each(|work| queue.push(work));
+    let (first, works, waiting) = queue.next_step().unwrap();
+    assert_eq!((*first, works, waiting), (work[0], 2, 4));
     let steps = run(&mut queue, |_| Vec::new());
-    assert_eq!(steps, [vec![work[1], work[0], work[2]], vec![work[4], work[3]], vec![work[5]]]);
+    let single = work[2..].iter().map(|work| vec![*work]);
+    assert_eq!(steps, std::iter::once(vec![work[0], work[1]]).chain(single).collect::<Vec<_>>());
+    assert!(queue.next_step().is_none());
 }
 
 #[test]
@@ -83,7 +87,9 @@ fn what_goes_on_becomes_one_piece_of_work() {
         .for_each(|work| queue.push(work));
     [decrease(1, 1), decrease(1, 2)].into_iter().for_each(|work| queue.push(work));
     let steps = run(&mut queue, |_| Vec::new());
-    assert_eq!(steps[0], [map(1, 10, 5, 0), pieces[2], pieces[3]]);
-    assert_eq!(steps[1], [free(0, 17, 1), free(1, 10, 5), free(1, 16, 1)]);
-    assert_eq!(steps[2].len(), 1);
+    assert_eq!(steps[0], [map(1, 10, 5, 0), pieces[2]]);
+    assert_eq!(steps[1], [pieces[3]]);
+    assert_eq!(steps[2], [free(1, 10, 5), free(1, 16, 1)]);
+    assert_eq!(steps[3], [free(0, 17, 1)]);
+    assert_eq!(steps[4].len(), 1);
 }

@@ -53,9 +53,12 @@ impl Transaction<'_> {
 
     fn should_roll(&mut self) -> bool {
         let is_immediate = self.buffers.mode() == Mode::Immediate;
-        self.buffers
-            .ticket()
-            .is_some_and(|ticket| ticket.is_half_used() || is_immediate && ticket.logged_bytes() > 0)
+        let needs = self.file_system.needs();
+        let step = self.deferred.next_step();
+        let step_bytes = step.map_or(0, |(work, works, waiting)| needs.log.step(work, works, waiting));
+        self.buffers.ticket().is_some_and(|ticket| {
+            ticket.logged_bytes() > 0 && (is_immediate || ticket.left_bytes() < step_bytes)
+        })
     }
 
     /// Gives groups back where the step locks one below them: see invariant 2 of the transaction.

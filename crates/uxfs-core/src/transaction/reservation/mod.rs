@@ -2,7 +2,10 @@
 //!
 //! A transaction that began can no longer say "no space": what it has changed has no way back. So it asks first, for
 //! the most that its kind of operation can take of the two things that run out: free blocks, and room in the log. Each
-//! variant names the objects that it may change; what a transaction really used is compared with that.
+//! variant names the objects that it may change; what a transaction really used is compared with that. Blocks are counted
+//! here, bytes in the log in [`log`].
+
+pub(crate) mod log;
 
 use uxfs_format::{
     btree::{
@@ -13,6 +16,8 @@ use uxfs_format::{
     },
     geometry::Geometry,
 };
+
+use self::log::LogNeeds;
 
 /// A kind of operation.
 #[doc(alias = "xfs_trans_res")]
@@ -66,6 +71,8 @@ pub(crate) struct Needs {
     extent: u64,
     /// Bytes of a value that one block holds.
     value_bytes_per_block: u64,
+    /// Of the log.
+    pub log: LogNeeds,
 }
 
 /// Levels that a tree of names has at most.
@@ -105,6 +112,7 @@ impl Needs {
             // The map of a file of any size.
             extent: u64::from(levels::of_extent_map(geometry, ForkRoom::Data)),
             value_bytes_per_block: u64::from(block_bytes).saturating_sub(VALUE_HEADER_BYTES).max(1),
+            log: LogNeeds::new(geometry),
         }
     }
 
@@ -112,9 +120,6 @@ impl Needs {
         u64::from(bytes).div_ceil(self.value_bytes_per_block)
     }
 }
-
-/// What a cut may log of a group that has changed: its headers, the chunk of inodes that is worked on, owners that wait.
-pub(super) const GROUP_CUT_BYTES: u64 = 24 << 10;
 
 /// Header of each block of a long target or of a large value.
 const VALUE_HEADER_BYTES: u64 = 56;
@@ -154,23 +159,6 @@ impl Operation {
             }
         }
     }
-
-    /// The most that it takes of the log, in one step.
-    pub(crate) fn log_bytes(self, needs: &Needs, geometry: &Geometry) -> u64 {
-        if let Self::PutBack { extents } = self {
-            // Of each tree a leaf, and now and then what is beside or above it; each may be in another group.
-            let groups = extents.min(geometry.ag_count);
-            let blocks =
-                u64::from(extents).saturating_mul(4).saturating_mul(geometry.block_size_bytes.into());
-            return blocks + u64::from(groups) * GROUP_CUT_BYTES + 16 * 1024;
-        }
-        let blocks = self.blocks(needs).clamp(16, 64);
-        let value = match self {
-            Self::SetXattr { value_bytes } => u64::from(value_bytes),
-            _ => 0,
-        };
-        blocks * u64::from(geometry.block_size_bytes) + 64 * 1024 + value
-    }
 }
 
 #[cfg(test)]
@@ -184,7 +172,7 @@ mod tests {
     /// Of the image whose superblock the format's tests have: blocks of 4 KiB.
     #[test]
     fn a_usual_file_system_needs_few_blocks() {
-        let bytes = include_bytes!("../../../uxfs-format/testdata/superblock.bin");
+        let bytes = include_bytes!("../../../../uxfs-format/testdata/superblock.bin");
         let (superblock, sector) = Superblock::parse(bytes).unwrap();
         superblock.verify(sector, Copy::Primary).unwrap();
         let needs = Needs::new(&Geometry::new(superblock));
