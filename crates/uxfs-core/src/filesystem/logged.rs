@@ -13,7 +13,7 @@
 use std::sync::{
     Arc,
     atomic::{
-        AtomicI64,
+        AtomicI64, AtomicU32,
         Ordering::{AcqRel, Acquire, Relaxed},
     },
 };
@@ -28,7 +28,7 @@ use uxfs_format::{
 use uxfs_journal::{
     LogState,
     area::LogArea,
-    journal::{FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
+    journal::{Claim, FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
     recovery::stale::clear_ahead_of_clean,
     transaction::Mode,
 };
@@ -59,6 +59,10 @@ pub(super) struct Logged {
     putting_back: Mutex<()>,
     /// Blocks that were freed and are not back yet.
     freed_blocks: AtomicI64,
+    /// How many wait for room in the log.
+    waiting: AtomicU32,
+    /// Held by the first of them.
+    first_waiting: Mutex<()>,
     /// Blocks that transactions under way may still take.
     reserved_blocks: AtomicI64,
     /// Blocks that groups keep for their own trees.
@@ -104,8 +108,11 @@ impl FileSystem {
     /// Goes on from mounted for reading to mounted for changes, with the log at `start`.
     pub(crate) fn into_logged(mut self, start: LogStart) -> Result<Arc<Self>> {
         let options = self.options.log;
-        let largest_claim_bytes = self.needs.log.largest(&self.needs);
-        let mut journal_options = JournalOptions { largest_claim_bytes, ..JournalOptions::default() };
+        let mut journal_options = JournalOptions {
+            largest_claim_bytes: self.needs.log.largest(&self.needs),
+            urgent_bytes: Operation::LARGEST_URGENT.log_bytes(&self.needs) / 2 * 3,
+            ..JournalOptions::default()
+        };
         if options.record_size_bytes != 0 {
             journal_options.record_size_bytes = options.record_size_bytes;
         }
@@ -117,6 +124,8 @@ impl FileSystem {
             changed_groups: Mutex::default(),
             freed: Mutex::default(),
             putting_back: Mutex::default(),
+            waiting: AtomicU32::new(0),
+            first_waiting: Mutex::default(),
             freed_blocks: AtomicI64::new(0),
             reserved_blocks: AtomicI64::new(0),
             hidden_blocks: AtomicI64::new(0),
@@ -206,12 +215,33 @@ impl FileSystem {
     ///
     /// # Errors
     /// The device failed, now or before.
-    pub(crate) fn begin_ticket(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
+    pub(crate) fn begin_ticket(&self, log_bytes: u64, claim: Claim) -> Result<Option<Ticket<'_>>> {
         let Some(logged) = self.logged() else { return Ok(None) };
+        if claim == Claim::Urgent {
+            return self.wait_for_urgent_room(log_bytes);
+        }
+        if logged.waiting.load(Acquire) == 0
+            && let Some(ticket) = logged.journal.begin(log_bytes, claim)?
+        {
+            return Ok(Some(ticket));
+        }
+        logged.waiting.fetch_add(1, AcqRel);
+        let ticket = self.wait_for_room(log_bytes);
+        logged.waiting.fetch_sub(1, AcqRel);
+        ticket
+    }
+
+    /// One thread waits for room at a time, and all that come later wait behind it: what is under way ends, so that also the
+    /// largest claim finds room in the end. Much of the room may be claims that are mostly given back: these are waited for
+    /// before a checkpoint is cut.
+    #[cold]
+    fn wait_for_room(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
+        let Some(logged) = self.logged() else { return Ok(None) };
+        let _first = logged.first_waiting.lock();
         let mut waits = 0;
         for attempt in 0..MOST_TRIES {
             loop {
-                if let Some(ticket) = logged.journal.begin(log_bytes)? {
+                if let Some(ticket) = logged.journal.begin(log_bytes, Claim::Usual)? {
                     return Ok(Some(ticket));
                 }
                 if waits >= MOST_WAITS || logged.journal.would_checkpoint_help() {
@@ -220,11 +250,33 @@ impl FileSystem {
                 waits += 1;
                 std::thread::yield_now();
             }
+            // Intents to free blocks hold the tail, too, until those are back.
+            self.write_checkpoint()?;
+            self.put_back_freed()?;
             self.make_room(attempt)?;
         }
+        Err(self.no_room())
+    }
+
+    /// Waits behind nobody: those who wait rely on what comes of this.
+    fn wait_for_urgent_room(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
+        let Some(logged) = self.logged() else { return Ok(None) };
+        for attempt in 0..MOST_TRIES {
+            if let Some(ticket) = logged.journal.begin(log_bytes, Claim::Urgent)? {
+                return Ok(Some(ticket));
+            }
+            self.make_room(attempt)?;
+        }
+        Err(self.no_room())
+    }
+
+    #[cold]
+    fn no_room(&self) -> Error {
         let error = OperationError::LogTooSmall;
-        logged.journal.shut_down(&error);
-        Err(error.into())
+        if let Some(journal) = self.journal() {
+            journal.shut_down(&error);
+        }
+        error.into()
     }
 
     /// Makes room in the log: first by writing what waits, then by bringing home what holds the tail.

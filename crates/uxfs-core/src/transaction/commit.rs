@@ -84,7 +84,7 @@ impl<'fs> Transaction<'fs> {
         if self.buffers.mode() == Mode::Immediate {
             self.file_system.force_sequence(sequence)?;
         }
-        if let Some(ticket) = self.file_system.begin_ticket(self.log_bytes)? {
+        if let Some(ticket) = self.file_system.begin_ticket(self.log_bytes, self.claim)? {
             self.buffers.set_ticket(ticket);
         }
         Ok(())

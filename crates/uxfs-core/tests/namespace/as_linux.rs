@@ -1,6 +1,8 @@
 //! The same operations, possible ones and impossible ones, for the kernel and for uxfs: both say the same of each, and
 //! show the same files, links, owners and modes afterwards; the same times have changed.
 
+use std::time::Duration;
+
 use uxfs_testkit::{
     crash::geometry::Shape,
     judges::{self, Judge},
@@ -61,6 +63,11 @@ fn run(shape: &Shape, how: How, seed: u64) -> usize {
         own.look();
         for number in 0..OPERATIONS {
             let operation = generator.next(&snapshot);
+            // Times are those of the last tick, and two operations must not have the same.
+            let last = volume.file_system.now();
+            while volume.file_system.now() == last {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let (there, here) = (kernel.perform(&operation), own.perform(&operation));
             assert_eq!(there, here, "{shape}, seed {seed}, {number}: {operation:?}: kernel, uxfs");
             refused += usize::from(there.is_err());

@@ -72,7 +72,7 @@ use self::{
 pub use self::{
     checkpoint::{Cut, FreedExtents},
     pending::IntentId,
-    ticket::Ticket,
+    ticket::{Claim, Ticket},
 };
 use crate::{
     area::{BLOCK, LogArea},
@@ -92,11 +92,13 @@ pub struct JournalOptions {
     pub record_size_bytes: u32,
     /// The largest claim that will ever be made: it must find room in a log where nothing waits.
     pub largest_claim_bytes: u64,
+    /// What is left for urgent claims.
+    pub urgent_bytes: u64,
 }
 
 impl Default for JournalOptions {
     fn default() -> Self {
-        Self { record_size_bytes: PAYLOAD_PER_HEADER_BYTES, largest_claim_bytes: 0 }
+        Self { record_size_bytes: PAYLOAD_PER_HEADER_BYTES, largest_claim_bytes: 0, urgent_bytes: 0 }
     }
 }
 
@@ -158,6 +160,7 @@ pub struct Journal {
     geometry: Geometry,
     place: LogPlace,
     largest_claim_bytes: u64,
+    urgent_bytes: u64,
     gate: RwLock<()>,
     /// Where the newest checkpoint ended, for who does not write.
     head: AtomicU64,
@@ -227,6 +230,7 @@ impl Journal {
             geometry,
             place,
             largest_claim_bytes: options.largest_claim_bytes,
+            urgent_bytes: options.urgent_bytes,
             gate: RwLock::new(()),
             head: AtomicU64::new(start.head.get()),
             sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
@@ -361,7 +365,9 @@ impl Journal {
         // A quarter is kept for headers and padding, and for what a cut itself changes.
         let free = room.saturating_sub(in_flight + 64 * 1024) / 4 * 3;
         // In the smallest logs the largest operations are more than that.
-        let most = (all / CHECKPOINTS_IN_LOG).min(MAX_CHECKPOINT_BYTES).max(self.largest_claim_bytes);
+        let most = (all / CHECKPOINTS_IN_LOG)
+            .min(MAX_CHECKPOINT_BYTES)
+            .max(self.largest_claim_bytes + self.urgent_bytes);
         let limit = free.min(most);
         self.limit_bytes.store(limit, Release);
     }

@@ -35,6 +35,15 @@ pub struct Ticket<'j> {
     cause: Option<String>,
 }
 
+/// Who claims room in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// Anybody.
+    Usual,
+    /// Who ends what holds the tail. A part of the room is left for that.
+    Urgent,
+}
+
 impl Journal {
     /// A place for a transaction that takes at most `reserved_bytes` of the log; `None` where there is no room before a
     /// checkpoint has been written, or buffers have gone home. Whoever asks holds no other ticket.
@@ -42,11 +51,12 @@ impl Journal {
     /// # Errors
     /// The journal has been shut down.
     #[doc(alias = "xfs_log_reserve")]
-    pub fn begin(&self, reserved_bytes: u64) -> Result<Option<Ticket<'_>>> {
+    pub fn begin(&self, reserved_bytes: u64, claim: Claim) -> Result<Option<Ticket<'_>>> {
         self.check()?;
         let gate = self.gate.read();
         let claimed = self.claimed_bytes.fetch_add(reserved_bytes, AcqRel) + reserved_bytes;
-        if claimed > self.limit_bytes.load(Acquire) {
+        let left = if claim == Claim::Urgent { 0 } else { self.urgent_bytes };
+        if claimed + left > self.limit_bytes.load(Acquire) {
             self.claimed_bytes.fetch_sub(reserved_bytes, AcqRel);
             return Ok(None);
         }

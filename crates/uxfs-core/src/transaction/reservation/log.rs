@@ -27,7 +27,10 @@ use uxfs_format::{
     edit::DIRTY_RUN_BYTES,
     geometry::Geometry,
 };
-use uxfs_journal::journal::items::inode::run_log_bytes;
+use uxfs_journal::journal::{
+    Claim,
+    items::{inode::run_log_bytes, intent::MAX_EXTENTS},
+};
 
 use super::{DIRECTORY_SPACE_BYTES, NAME_TREE_LEVELS, Needs, Operation};
 use crate::{
@@ -186,6 +189,17 @@ impl LogNeeds {
 impl Operation {
     /// With the longest target.
     const LARGEST_CREATE: Self = Self::Create { target_bytes: 1024 };
+
+    /// The largest urgent claim: what one intent promises.
+    pub(crate) const LARGEST_URGENT: Self = Self::PutBack { extents: MAX_EXTENTS as u32 };
+
+    /// How it claims that.
+    pub(crate) fn claim(self) -> Claim {
+        match self {
+            Self::PutBack { .. } => Claim::Urgent,
+            _ => Claim::Usual,
+        }
+    }
 
     /// The most that it takes of the log in one step.
     pub(crate) fn log_bytes(self, needs: &Needs) -> u64 {
