@@ -30,6 +30,9 @@ pub struct Arguments {
     /// How many crash states
     #[arg(long, default_value_t = 100_000)]
     states: u64,
+    /// Begin no more workloads after so many seconds
+    #[arg(long)]
+    seconds: Option<u64>,
     /// The first workload; each further one has the next number
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -88,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let (next, is_over) = (AtomicU64::new(arguments.seed), AtomicBool::new(false));
     let (total, failures) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
-    let broken = AtomicU64::new(0);
+    let (broken, minutes) = (AtomicU64::new(0), AtomicU64::new(0));
     let jobs = if arguments.only.is_some() { 1 } else { jobs(arguments) };
     let work = || -> Result<()> {
         while !is_over.load(Relaxed) {
@@ -102,7 +105,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 }
                 Err(error) => return Err(error),
             };
-            let is_enough = total.lock().is_ok_and(|total| total.states >= arguments.states);
+            let is_late = arguments.seconds.is_some_and(|seconds| started.elapsed().as_secs() >= seconds);
+            let is_enough = is_late || total.lock().is_ok_and(|total| total.states >= arguments.states);
+            let minute = started.elapsed().as_secs() / 60;
+            if minutes.fetch_max(minute, Relaxed) < minute
+                && let Ok(total) = total.lock()
+            {
+                println!("after {minute} min: {total}");
+            }
             let stops = failure.is_some() && !arguments.keep_going;
             if let Some(failure) = failure
                 && let Ok(mut failures) = failures.lock()
