@@ -25,7 +25,7 @@ const fn shape(name: &'static str, mkfs: &'static str) -> Shape {
 pub const SHAPES: [Shape; 18] = [
     shape("default", ""),
     shape("default-small-log", "-l size=2001b"),
-    shape("larger-log", "-l size=28m"),
+    shape("larger-log", "-l size=20m"),
     shape("block-1k", "-b size=1024"),
     shape("block-1k-small-log", "-b size=1024 -l size=4862b"),
     shape("block-2k", "-b size=2048 -i size=1024"),
