@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use uxfs_testkit::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
-    fuzz::{TARGETS, Target},
+    fuzz::{TARGETS, Target, log},
     golden::GoldenImage,
     judges::workspace_directory,
     structures,
@@ -148,8 +148,11 @@ fn seeds(targets: &[Target], corpus: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The beginnings of logs that the kernel wrote.
+/// The beginnings of logs that the kernel wrote; those of the image that they are replayed into in several lengths.
 fn log_seeds(folder: &Path) -> Result<()> {
+    for kibibytes in [4, 16, 40, 64] {
+        fs::write(folder.join(format!("own-{kibibytes}")), log::seed(kibibytes << 10))?;
+    }
     let dumps: PathBuf = workspace_directory().join("crates/uxfs-journal/testdata");
     for entry in fs::read_dir(dumps)? {
         let path = entry?.path();

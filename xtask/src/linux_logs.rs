@@ -42,6 +42,9 @@ pub struct Arguments {
     /// Damage each log in so many ways instead, with checksums that are right
     #[arg(long, value_name = "WAYS")]
     damage: Option<u64>,
+    /// Only these images, which were kept
+    #[arg(long, value_name = "PATH")]
+    image: Vec<PathBuf>,
     /// Go on after a difference
     #[arg(long)]
     go_on: bool,
@@ -51,6 +54,14 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if !arguments.image.is_empty() {
+        let mut tally = Tally::default();
+        for image in &arguments.image {
+            println!("{}: {:?}", image.display(), linux_logs::again(image, &mut tally)?);
+        }
+        println!("{tally}");
+        return Ok(());
+    }
     if arguments.crashes.is_some() || arguments.damage.is_some() {
         return ill_treat(arguments);
     }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use uxfs_testkit::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
-    fuzz::TARGETS,
+    fuzz::{TARGETS, log},
     golden::GoldenImage,
     judges::workspace_directory,
     seeds::Seed,
@@ -65,4 +65,18 @@ fn mutants_of_sound_blocks_never_panic() {
     }
     println!("{runs} mutants of {} kinds of structure", kinds.len());
     assert!(runs > 1000, "otherwise this test isn't testing anything");
+}
+
+#[test]
+fn mutants_of_a_log_are_replayed_into_memory() {
+    let seed = Seed::from_environment("mutants_of_a_log_are_replayed_into_memory", 1);
+    let mut random = seed.random();
+    for round in 0..40 {
+        let mut mutant = log::seed(40 << 10);
+        for _ in 0..if round == 0 { 0 } else { 1 + random.below(4) } {
+            let at = random.below(mutant.len() as u64) as usize;
+            mutant[at] = random.next_u64() as u8;
+        }
+        log::log(&mutant);
+    }
 }

@@ -16,8 +16,9 @@ use zerocopy::FromBytes;
 
 use super::intents::damaged;
 use crate::{
-    attribute::edit::{AttributeName, SetMode},
+    attribute::edit::{AttributeName, SetMode, Target},
     error::{Error, OperationError, Result},
+    inode::edit::EditInode,
     parent_pointer::ParentPointer,
     transaction::Transaction,
 };
@@ -44,6 +45,7 @@ pub(super) fn finish(transaction: &mut Transaction<'_>, intent: &AttributeIntent
         return Err(damaged(LogItemFault::NoSuchInode { item: ItemType::AttributeIntent, inode }));
     }
     let name = AttributeName { namespace, name: intent.name };
+    remove_half_made(transaction, &mut inode, intent, &name)?;
     match intent.operation {
         Operation::Set | Operation::Replace => {
             transaction.set_attribute(&mut inode, name, intent.value, SetMode::Upsert)?;
@@ -66,6 +68,24 @@ pub(super) fn finish(transaction: &mut Transaction<'_>, intent: &AttributeIntent
         }
     }
     transaction.store_inode(&mut inode)
+}
+
+/// Linux marks an attribute while it is being made or removed: what bears the mark is neither there nor gone.
+fn remove_half_made(
+    transaction: &mut Transaction<'_>,
+    inode: &mut EditInode,
+    intent: &AttributeIntent<'_>,
+    name: &AttributeName<'_>,
+) -> Result<()> {
+    if name.namespace != Namespace::Parent {
+        return transaction.remove_half_made(inode, &Target::of(name)?);
+    }
+    let geometry = transaction.file_system().geometry();
+    let new = intent.new_name.zip(intent.new_value);
+    for (name, value) in [(intent.name, intent.value)].into_iter().chain(new) {
+        transaction.remove_half_made(inode, &Target::of_parent_pointer(name, value, geometry))?;
+    }
+    Ok(())
 }
 
 /// Nothing to remove: it was removed.

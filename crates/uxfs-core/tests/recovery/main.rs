@@ -7,8 +7,9 @@ mod logs;
 
 use std::fs;
 
-use logs::{Regions, buffer, extent_map, fault, geometry, read, replay, write};
+use logs::{Regions, buffer, device, extent_map, fault, geometry, read, replay, write};
 use uxfs_core::{
+    attribute::edit::SetMode,
     error::Error,
     extent_map::edit::map::Mapping,
     inode::Fork,
@@ -18,6 +19,7 @@ use uxfs_core::{
 use uxfs_format::{
     attribute::flags::Namespace,
     checksum,
+    directory::name_hash,
     features::Unsupported,
     field_table::OnDisk,
     log::{
@@ -271,6 +273,63 @@ fn attributes_are_finished_and_their_feature_ends_with_the_log() {
     let handle = file_system.open(number).unwrap();
     let get = |name: &[u8]| file_system.get_xattr(&handle, name).unwrap();
     assert!(get(b"user.one") == b"2" && get(b"user.long") == long);
+}
+
+/// Linux marks an attribute in a leaf as incomplete before it removes it. Cut off then, the intent finds it neither there
+/// nor gone.
+#[test]
+fn marked_attributes_are_finished() {
+    use AttributeOperation::{Remove, Set};
+    let Some(image) = image("marked") else { return };
+    let file_system = image.mount_bulk();
+    let number = file(&file_system, 0);
+    let handle = file_system.open(number).unwrap();
+    for index in 0..60 {
+        let name = format!("user.attribute-{index}");
+        file_system.set_xattr(&handle, name.as_bytes(), &[1; 30], SetMode::Upsert).unwrap();
+    }
+    let root = handle.read().extents(Fork::Attribute)[0];
+    drop(handle);
+    file_system.close().unwrap();
+    let geometry = geometry(&image.path);
+    let sector = geometry.sector_of_block(root.start).unwrap();
+    drop(file_system);
+    let mut leaf = read(&image.path, sector, 4096);
+    let marked: [&[u8]; 3] = [b"attribute-7", b"attribute-30", b"attribute-55"];
+    for name in marked {
+        let hash = name_hash::hash(name).to_be_bytes();
+        // The entries follow the header of 80 bytes, 8 bytes each; the flags come behind hash and place.
+        let entry = (80..80 + 60 * 8).step_by(8).find(|at| leaf[*at..at + 4] == hash).unwrap();
+        leaf[entry + 6] |= 0x80;
+    }
+    checksum::seal(&mut leaf, 12);
+    device(&image.path).write(sector.get() * 512, &leaf).unwrap();
+    assert!(!verdict::repair_findings(&image.path).unwrap().is_empty());
+    change_superblock(&image, |superblock| superblock.log_incompatible.set(1));
+    let operations = [(Remove, &b""[..]), (Remove, b""), (Set, b"new")];
+    let items = (1..).zip(operations).zip(marked).map(|((id, (operation, value)), name)| {
+        let change = AttributeChange {
+            operation,
+            inode: number,
+            generation: 0,
+            namespace: Namespace::User,
+            name,
+            new_name: None,
+            value,
+            new_value: None,
+        };
+        let mut regions = vec![change.format(id).as_bytes().to_vec(), padded(name)];
+        regions.extend((!value.is_empty()).then(|| padded(value)));
+        regions
+    });
+    write(&image.path, &[items.collect()]);
+    assert_eq!(replay(&image.path).unwrap().intents.len(), 3);
+    image.must_be_sound();
+    let file_system = image.mount();
+    let handle = file_system.open(number).unwrap();
+    assert_eq!(file_system.get_xattr(&handle, b"user.attribute-55").unwrap(), b"new");
+    assert!(file_system.get_xattr(&handle, b"user.attribute-7").is_err());
+    assert_eq!(file_system.get_xattr(&handle, b"user.attribute-8").unwrap(), [1; 30]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use uxfs_format::log::item::ItemType;
 
 use super::Tally;
 use crate::{
-    manifest::{self, Extent, Header, Manifest},
+    manifest::{self, Details, Extent, Header, Manifest},
     mount::{Access, LoopMount},
     verdict, walk,
 };
@@ -130,8 +130,8 @@ pub(super) fn sound_as(ours: &Path, the_kernels: &Path) -> Result<()> {
     bail!("xfs_repair -n of what we replayed:\n{}", findings.join("\n"))
 }
 
-/// Without what depends on who recovers, and when: where blocks of attributes lie that intents ask for, and when an inode
-/// was changed whose attributes an intent changed.
+/// Without what depends on who recovers, and when, of inodes whose attributes an intent changed: how many blocks these have (Linux
+/// joins leaves sooner), where they lie, and when the inode was changed.
 pub(super) fn without_own_ways(mut manifest: Manifest, report: &RecoveryReport) -> Manifest {
     let is_attribute = |intent: &&FinishedIntent| intent.item_type == ItemType::AttributeIntent;
     let changed: Vec<u64> =
@@ -139,10 +139,7 @@ pub(super) fn without_own_ways(mut manifest: Manifest, report: &RecoveryReport) 
     for entry in &mut manifest.entries {
         let Some(details) = entry.details.as_deref_mut() else { continue };
         if entry.inode.is_some_and(|inode| changed.contains(&inode)) {
-            details.change_time = None;
-            for extent in details.attribute_extents.iter_mut().flatten() {
-                extent.disk_bytes = 0;
-            }
+            (details.change_time, details.attribute_extents, details.sectors) = (None, None, None);
         }
     }
     manifest
@@ -151,7 +148,8 @@ pub(super) fn without_own_ways(mut manifest: Manifest, report: &RecoveryReport) 
 /// Linux opens the inodes that intents name, and when it closes them it frees what lies behind their ends. Where it goes on
 /// with an exchange up to the ends of two files, that is behind the size that the file which grows had before, and it grows all
 /// the same: its contents are lost. Such files are to be as we have them, if the extents that Linux left are ours up to there.
-/// Gives how many files lost contents.
+/// And it does not look at the sizes that such an intent names, but at those that the files have by then: the one that is to
+/// become shorter may keep zeros at its end. Gives how many files are not as they should be.
 fn restore_what_linux_loses(kernels: &mut Manifest, ours: &Manifest, report: &RecoveryReport) -> u64 {
     let named = |intent: &FinishedIntent, inode: u64| {
         [intent.inode, intent.other_inode].into_iter().flatten().any(|named| named.get() == inode)
@@ -165,6 +163,11 @@ fn restore_what_linux_loses(kernels: &mut Manifest, ours: &Manifest, report: &Re
         let (Some(theirs), Some(ours)) = (theirs.details.as_deref_mut(), ours.details.as_deref()) else {
             continue;
         };
+        if is_exchanged && has_kept_its_size(theirs, ours) {
+            theirs.size_bytes = ours.size_bytes;
+            theirs.sha256.clone_from(&ours.sha256);
+            lost += 1;
+        }
         let (Some(left), Some(whole)) = (&theirs.extents, &ours.extents) else { continue };
         if !is_named || left == whole || !is_cut_short(left, whole) {
             continue;
@@ -177,6 +180,14 @@ fn restore_what_linux_loses(kernels: &mut Manifest, ours: &Manifest, report: &Re
         (theirs.extents, theirs.sectors) = (ours.extents.clone(), ours.sectors);
     }
     lost
+}
+
+/// Whether a file is longer than it should be, and has nothing there.
+fn has_kept_its_size(theirs: &Details, ours: &Details) -> bool {
+    let (Some(long), Some(short)) = (theirs.size_bytes, ours.size_bytes) else { return false };
+    let is_behind =
+        |extent: &Extent| extent.offset_bytes + extent.length_bytes > short.next_multiple_of(4096);
+    long > short && !theirs.extents.iter().flatten().any(is_behind)
 }
 
 /// Whether `left` is `whole` up to where it ends.

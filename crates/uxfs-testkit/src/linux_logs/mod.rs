@@ -72,7 +72,7 @@ pub struct Tally {
     pub paths: u64,
     /// Logs that Linux cannot recover (it stumbles over attributes that it was freeing), and we can: not counted above.
     pub refused_by_linux: u64,
-    /// Files whose end Linux lost in its recovery, and we did not.
+    /// Files whose end or size Linux got wrong in its recovery, and we did not.
     pub losses_of_linux: u64,
     /// Operations of our own between crashes.
     pub own_operations: u64,
@@ -129,7 +129,7 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} logs ({} written round, {} replayed round the end, {} clean), {} records, {} transactions, intents {:?}, {} \
-             inodes and {} blocks freed, {} paths, {} files cut short by Linux, {} logs refused by Linux, {} operations by uxfs; shapes {:?}; seconds",
+             inodes and {} blocks freed, {} paths, {} files wrong by Linux, {} logs refused by Linux, {} operations by uxfs; shapes {:?}; seconds",
             self.logs,
             self.wrapped,
             self.round_the_end,
@@ -175,6 +175,17 @@ pub fn run(seed: u64, rounds: u32, keep: Option<&Path>, tally: &mut Tally) -> Re
         }
     }
     Ok(())
+}
+
+/// Both recover an image that was kept.
+///
+/// # Errors
+/// As for [`run`].
+pub fn again(kept: &Path, tally: &mut Tally) -> Result<Recovery> {
+    let work = tempfile::Builder::new().prefix("uxfs-linux-log-").tempdir()?;
+    let [image, dirty, recovered] = ["image", "dirty", "recovered"].map(|name| work.path().join(name));
+    copy(kept, &image)?;
+    both_recover(&image, &dirty, &recovered, tally).with_context(|| kept.display().to_string())
 }
 
 /// The kernel recovers `image`, and we a copy of it, `recovered`. It stays as it was in `dirty`.

@@ -97,12 +97,14 @@ pub(crate) struct Target<'a> {
     hash: u32,
     /// Only an attribute with this value is meant: a parent pointer is its name and its value.
     value: Option<&'a [u8]>,
+    /// An attribute is meant that Linux had begun to make or to remove.
+    is_half_made: bool,
 }
 
 impl<'a> Target<'a> {
     /// # Errors
     /// No name that an attribute of this namespace can have.
-    fn of(name: &AttributeName<'a>) -> Result<Self> {
+    pub(crate) fn of(name: &AttributeName<'a>) -> Result<Self> {
         let AttributeName { namespace, name } = *name;
         if namespace == Namespace::Parent {
             return Err(OperationError::UnknownNamespace.into());
@@ -113,13 +115,13 @@ impl<'a> Target<'a> {
         if !is_valid_name(namespace.flags(), name) {
             return Err(OperationError::InvalidName.into());
         }
-        Ok(Self { namespace, name, hash: name_hash::hash(name), value: None })
+        Ok(Self { namespace, name, hash: name_hash::hash(name), value: None, is_half_made: false })
     }
 
     /// The parent pointer with this name and value.
     pub(crate) fn of_parent_pointer(name: &'a [u8], value: &'a [u8], geometry: &Geometry) -> Self {
         let hash = parent_pointer::hash_of(name, value, NameRule::of(geometry));
-        Self { namespace: Namespace::Parent, name, hash, value: Some(value) }
+        Self { namespace: Namespace::Parent, name, hash, value: Some(value), is_half_made: false }
     }
 }
 
@@ -220,6 +222,24 @@ impl Transaction<'_> {
             self.leaf_to_list(inode)?;
         }
         self.drop_empty_attribute_fork(inode)
+    }
+
+    /// Removes what Linux had begun to make or to remove under a name of leaves: before it has a value's blocks it is marked, and
+    /// only then again when it has lost them, so that there are none. Blocks of a value that was being written stay in the
+    /// fork, as in Linux.
+    pub(crate) fn remove_half_made(&mut self, inode: &mut EditInode, target: &Target<'_>) -> Result<()> {
+        if inode.attribute.is_none() || is_list(inode) {
+            return Ok(());
+        }
+        let target = Target { is_half_made: true, ..*target };
+        let mut fork = AttributeFork::new(self, inode);
+        // At most one for what was to come, and one for what was to go.
+        for _ in 0..2 {
+            if !AttributeTree::new(&mut fork).remove(&target)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Puts one attribute in the place of another, in one step: in the inode the list never grows by more than the new

@@ -294,7 +294,7 @@ fn find_in(leaf: &LeafBlock<'_>, target: &Target<'_>) -> Option<(u32, Option<(Fi
     let equal = entries.iter().take_while(|entry| entry.hash.get() == target.hash);
     for (index, _) in (first..).zip(equal) {
         let attribute = leaf.attribute(index)?;
-        let is_it = attribute.is_complete()
+        let is_it = attribute.is_complete() != target.is_half_made
             && attribute.flags.namespace() == Some(target.namespace)
             && attribute.name == target.name;
         match attribute.value {
@@ -304,7 +304,7 @@ fn find_in(leaf: &LeafBlock<'_>, target: &Target<'_>) -> Option<(u32, Option<(Fi
             LeafValue::Remote { first_block, length_bytes }
                 if is_it && target.namespace != Namespace::Parent =>
             {
-                return Some((index, Some((first_block, length_bytes))));
+                return Some((index, (!target.is_half_made).then_some((first_block, length_bytes))));
             }
             _ => {}
         }

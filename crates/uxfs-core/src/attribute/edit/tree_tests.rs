@@ -95,7 +95,8 @@ impl<'fs> Fork<'fs> {
     }
 
     fn set(&mut self, namespace: Namespace, name: &[u8], value: &[u8], mode: SetMode) {
-        let target = Target { namespace, name, hash: name_hash::hash(name), value: None };
+        let target =
+            Target { namespace, name, hash: name_hash::hash(name), value: None, is_half_made: false };
         let result = AttributeTree::new(&mut self.store).set(&target, value, mode);
         let key = (namespace, name.to_vec());
         let existed = self.model.contains_key(&key);
@@ -114,13 +115,15 @@ impl<'fs> Fork<'fs> {
     }
 
     fn remove(&mut self, namespace: Namespace, name: &[u8]) {
-        let target = Target { namespace, name, hash: name_hash::hash(name), value: None };
+        let target =
+            Target { namespace, name, hash: name_hash::hash(name), value: None, is_half_made: false };
         let removed = AttributeTree::new(&mut self.store).remove(&target).unwrap();
         assert_eq!(removed, self.model.remove(&(namespace, name.to_vec())).is_some());
     }
 
     fn get(&mut self, namespace: Namespace, name: &[u8]) -> Option<Vec<u8>> {
-        let target = Target { namespace, name, hash: name_hash::hash(name), value: None };
+        let target =
+            Target { namespace, name, hash: name_hash::hash(name), value: None, is_half_made: false };
         AttributeTree::new(&mut self.store).get(&target).unwrap()
     }
 
