@@ -1,6 +1,6 @@
 //! Finishing intents that the log holds no end of: what they announce is done now, and what follows from it.
 //!
-//! Each is finished in a transaction of its own, oldest first. What follows (an owner that goes, a reference less, blocks
+//! Each is finished in a transaction of its own, owners of blocks first, then oldest first. What follows (an owner that goes, a reference less, blocks
 //! that become free) is done with it, as when the operation goes on undisturbed: a chain ends before the next begins.
 
 use uxfs_format::{

@@ -110,7 +110,11 @@ pub fn recover(
     superblock.feature_words().judge()?.replay?;
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
     let area = LogArea::new(device.as_ref(), &geometry)?;
-    let replayed = replay(&area, &log, &geometry, overlay.as_ref(), observer)?;
+    let mut replayed = replay(&area, &log, &geometry, overlay.as_ref(), observer)?;
+    // A mapping that is still to be made may be of blocks whose former owner is still to be forgotten: of an exchange Linux
+    // logs the first before the second. Linux does all that intents say before anything that follows from it; here each
+    // is finished with what follows, so that owners who go, which nothing has to wait for, come first.
+    replayed.intents.sort_by_key(|intent| intent.item_type != ItemType::ReverseMapIntent);
     let mut report = RecoveryReport {
         log,
         replay: replayed.counts,

@@ -179,6 +179,40 @@ fn mappings_and_freed_blocks_are_finished() {
     as_the_kernel(&image);
 }
 
+/// As an exchange leaves it: the new mapping is to be made, and then the old owner to be forgotten, in this order in the log.
+#[test]
+fn old_owners_go_before_new_ones_come() {
+    let Some(image) = image("owners") else { return };
+    let [first, second] = fill_two(&image);
+    let file_system = image.mount_bulk();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut inode = transaction.load_inode(first.0).unwrap();
+    let extent = inode.extents(Fork::Data)[1];
+    transaction.unmap_existing(&mut inode, Fork::Data, &extent).unwrap();
+    transaction.store_inode(&mut inode).unwrap();
+    // Linux frees what lies behind the end of a file.
+    let mut other = transaction.load_inode(second.0).unwrap();
+    other.set_size_bytes(4000 * 4096);
+    transaction.store_inode(&mut other).unwrap();
+    transaction.commit().unwrap();
+    transaction.defer_map(&inode, Fork::Data, &extent).unwrap();
+    transaction.commit().unwrap();
+    drop(transaction);
+    file_system.close().unwrap();
+    drop(file_system);
+    let item = |owner: InodeNumber, at: u64, operation: u32| MapExtent {
+        owner: owner.get().into(),
+        start_block: extent.start.get().into(),
+        start_offset_blocks: at.into(),
+        length_blocks: (extent.length_blocks as u32).into(),
+        flags: operation.into(),
+    };
+    let forget = item(first.0, extent.file_block.get(), 3);
+    let forget = vec![uxfs_journal::journal::items::intent::reverse_maps(7, &[forget])];
+    write(&image.path, &[vec![extent_map(6, item(second.0, 1000, 1)), forget]]);
+    as_the_kernel(&image);
+}
+
 #[test]
 fn parent_pointers_are_finished_also_if_they_were_changed_already() {
     use AttributeOperation::{RemoveParent, ReplaceParent, SetParent};

@@ -74,7 +74,7 @@ pub fn run(seed: u64, rounds: u32, keep: Option<&Path>, tally: &mut Tally) -> Re
                 return Err(anyhow!("Linux refuses what uxfs left"));
             }
             if is_ours {
-                sound_as(&image, &recovered).context("what Linux recovered of ours")?;
+                sound_as(&image, &recovered, false).context("what Linux recovered of ours")?;
             }
             Ok(outcome)
         });

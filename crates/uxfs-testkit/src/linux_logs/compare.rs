@@ -76,7 +76,7 @@ pub fn compare(image: &Path, dirty: &Path, tally: &mut Tally) -> Result<Recovery
     let report = recovered.write().context("carrying the recovery to the image")?;
     drop(device);
     tally.spend("our recovery", &mut clock);
-    sound_as(dirty, image).context(refusal)?;
+    sound_as(dirty, image, report.broken_lists > 0).context(refusal)?;
     tally.spend("xfs_repair", &mut clock);
     all_find(dirty, &expected, &report, tally)?;
     if outcome == Recovery::RefusedByLinux {
@@ -116,15 +116,16 @@ pub(super) fn kernel_manifest(image: &Path, judge: &str) -> Result<Manifest> {
 }
 
 /// `xfs_repair` finds nothing in `ours`, but for attributes that were being written when the kernel was cut off: those it finds
-/// in `the_kernels`, too.
-pub(super) fn sound_as(ours: &Path, the_kernels: &Path) -> Result<()> {
-    let is_half_written = |finding: &String| finding.contains("is INCOMPLETE");
+/// in `the_kernels`, too. Where a list of inodes without names led to an inode that neither can read, because Linux was freeing
+/// it (`has_broken_lists`), it finds nothing that it does not find in `the_kernels`.
+pub(super) fn sound_as(ours: &Path, the_kernels: &Path, has_broken_lists: bool) -> Result<()> {
+    let is_excused = |finding: &String| has_broken_lists || finding.contains("is INCOMPLETE");
     let findings = verdict::repair_findings(ours)?;
     if findings.is_empty() {
         return Ok(());
     }
     let kernels = verdict::repair_findings(the_kernels)?;
-    if findings.iter().all(|finding| is_half_written(finding) && kernels.contains(finding)) {
+    if findings.iter().all(|finding| is_excused(finding) && kernels.contains(finding)) {
         return Ok(());
     }
     bail!("xfs_repair -n of what we replayed:\n{}", findings.join("\n"))
@@ -185,9 +186,10 @@ fn restore_what_linux_loses(kernels: &mut Manifest, ours: &Manifest, report: &Re
 /// Whether a file is longer than it should be, and has nothing there.
 fn has_kept_its_size(theirs: &Details, ours: &Details) -> bool {
     let (Some(long), Some(short)) = (theirs.size_bytes, ours.size_bytes) else { return false };
-    let is_behind =
-        |extent: &Extent| extent.offset_bytes + extent.length_bytes > short.next_multiple_of(4096);
-    long > short && !theirs.extents.iter().flatten().any(is_behind)
+    let is_there = |extent: &Extent| {
+        extent.offset_bytes < long && extent.offset_bytes + extent.length_bytes > short.next_multiple_of(4096)
+    };
+    long > short && !theirs.extents.iter().flatten().any(is_there)
 }
 
 /// Whether `left` is `whole` up to where it ends.
