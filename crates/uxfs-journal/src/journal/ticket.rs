@@ -108,6 +108,11 @@ impl<'j> Ticket<'j> {
         (self.reserved_bytes + self.prepaid_bytes).saturating_sub(self.logged_bytes())
     }
 
+    /// What this takes of its own claim.
+    fn used_bytes(&self) -> u64 {
+        self.logged_bytes().saturating_sub(self.prepaid_bytes)
+    }
+
     /// So much of what was logged others had claimed before.
     pub fn prepay(&mut self, bytes: u64) {
         self.prepaid_bytes += bytes;
@@ -165,17 +170,21 @@ impl<'j> Ticket<'j> {
     /// Hands everything to the checkpoint.
     pub fn commit(mut self) {
         debug_assert_eq!(Rc::strong_count(&self.edits), 1, "no buffer is being changed any more");
+        debug_assert!(
+            self.gate.is_none() || self.used_bytes() <= self.reserved_bytes,
+            "{} bytes in the log, {} were claimed",
+            self.used_bytes(),
+            self.reserved_bytes
+        );
         self.finish();
     }
 
     fn finish(&mut self) {
         self.is_committed = true;
-        let logged = self.logged_bytes();
-        let used = logged.saturating_sub(self.prepaid_bytes);
+        let (logged, used) = (self.logged_bytes(), self.used_bytes());
         let claimed = &self.journal.claimed_bytes;
         if used > self.reserved_bytes {
             if self.gate.is_some() {
-                debug_assert!(self.cause.is_some(), "{used} bytes of {} in the log", self.reserved_bytes);
                 self.journal.counters.overruns.fetch_add(1, Relaxed);
             }
             claimed.fetch_add(used - self.reserved_bytes, AcqRel);
