@@ -83,7 +83,7 @@ impl Setup {
 
     /// Whether an operation is possible. One that zeroes and finds no space may have zeroed a part, as in Linux, so that
     /// nobody knows what is there (the sweep over levels of fullness looks at that).
-    fn allows(&self, kind: OperationKind) -> bool {
+    pub(super) fn allows(&self, kind: OperationKind) -> bool {
         let zeroes = matches!(kind, OperationKind::Zero | OperationKind::Punch);
         self.shape.allows(kind) && !(zeroes && self.free_blocks.is_some())
     }
@@ -214,7 +214,7 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     /// Takes space until so many blocks are left; gives how many operations that took.
-    fn fill(&mut self, free_blocks: u64) -> Result<usize> {
+    pub fn fill(&mut self, free_blocks: u64) -> Result<usize> {
         let (mut number, mut fillers) = (0, fill::Fillers::new(free_blocks));
         while self.refused == 0
             && let Some(operation) = fillers.next(self.file_system, &self.model, &mut self.upkeep)

@@ -44,6 +44,12 @@ pub(super) fn record(
         facts.kind = FileType::Directory;
         workers.push((index, Model::within(facts, root.number().get())));
     }
+    if let Some(free_blocks) = setup.free_blocks {
+        // In files beside the directories, which nobody changes later.
+        let root = facts_of(file_system, &*file_system.root()?)?;
+        let mut filler = worker(setup, device, file_system, (Model::new(root), setup.seed));
+        filler.fill(free_blocks).with_context(|| setup.to_string())?;
+    }
     let run = |workers: Vec<(usize, Model)>, operations: usize, skipped: usize| -> Result<Vec<Done>> {
         thread::scope(|scope| {
             let threads: Vec<_> = workers
@@ -94,16 +100,7 @@ fn work(
 ) -> Result<Done> {
     let seed = setup.seed.wrapping_mul(31).wrapping_add((index + 7 * skipped) as u64);
     let start = index * NUMBERS + skipped;
-    let mut work = Work {
-        volume: Volume::new(file_system),
-        generator: Generator::new(seed, |kind| setup.shape.allows(kind)),
-        model,
-        upkeep: Random::new(seed ^ 0xacc0_7ab1e),
-        device,
-        file_system,
-        refused: 0,
-        is_alone: false,
-    };
+    let mut work = worker(setup, device, file_system, (model, seed));
     // What another thread's names were does not come again in the second part.
     work.generator.skip_names(100 * skipped as u64);
     let mut chronicle = Chronicle::new(start, work.model.clone());
@@ -116,6 +113,24 @@ fn work(
     work.model.close_all();
     chronicle.replace_last(work.model);
     Ok(Done { chronicle, refused: work.refused })
+}
+
+fn worker<'a>(
+    setup: &Setup,
+    device: &'a RecordingDevice,
+    file_system: &'a FileSystem,
+    (model, seed): (Model, u64),
+) -> Work<'a> {
+    Work {
+        volume: Volume::new(file_system),
+        generator: Generator::new(seed, |kind| setup.allows(kind)),
+        model,
+        upkeep: Random::new(seed ^ 0xacc0_7ab1e),
+        device,
+        file_system,
+        refused: 0,
+        is_alone: false,
+    }
 }
 
 /// Fills in what is promised to each lane after each event.
