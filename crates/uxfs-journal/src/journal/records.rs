@@ -325,7 +325,11 @@ impl<'w> RecordWriter<'w> {
         let (before, wrapped) = self.window.split_at(to_end.min(self.window.len()));
         let byte = |block: u32| (self.place.start.get() + u64::from(block)) * SECTOR_SIZE_BYTES;
         write_aligned(self.device, byte(first), before)?;
-        write_aligned(self.device, byte(0), wrapped)?;
+        if !wrapped.is_empty() {
+            // A log whose first block is of a later round and whose last one is not even of the round before is none.
+            self.device.flush()?;
+            write_aligned(self.device, byte(0), wrapped)?;
+        }
         self.room_blocks -= blocks;
         self.written_bytes += self.window.len() as u64;
         self.window.clear();

@@ -1,5 +1,7 @@
 //! What is written is what the reading half finds.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
 use uxfs_block::{
     device::{Alignment, BlockDevice, DeviceError},
     engine::memory::MemoryDevice,
@@ -207,4 +209,65 @@ fn direct_io_gets_aligned_memory() {
         writer.commit(false).unwrap();
     }
     assert_eq!(read_all(&device.0).1.items.len(), 1);
+}
+
+/// Looks at the order of writes at the ends of the log.
+#[derive(Debug)]
+struct Ordered {
+    inner: MemoryDevice,
+    is_end_unflushed: AtomicBool,
+    rounds: AtomicU32,
+}
+
+impl BlockDevice for Ordered {
+    fn engine(&self) -> &'static str {
+        "ordered"
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> std::result::Result<(), DeviceError> {
+        self.inner.read(offset_bytes, buffer)
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
+        if offset_bytes == 8 * 512 {
+            assert!(!self.is_end_unflushed.load(SeqCst), "the end may be lost, and the beginning not");
+            self.rounds.fetch_add(1, SeqCst);
+        }
+        if offset_bytes + bytes.len() as u64 == self.size_bytes() {
+            self.is_end_unflushed.store(true, SeqCst);
+        }
+        self.inner.write(offset_bytes, bytes)
+    }
+
+    fn flush(&self) -> std::result::Result<(), DeviceError> {
+        self.is_end_unflushed.store(false, SeqCst);
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> std::result::Result<(), DeviceError> {
+        self.inner.discard(offset_bytes, length_bytes)
+    }
+}
+
+#[test]
+fn the_end_of_the_log_is_durable_before_its_beginning_is_written_again() {
+    let device = Ordered {
+        inner: MemoryDevice::new(vec![0; (BLOCKS as usize + 8) * BLOCK]),
+        is_end_unflushed: AtomicBool::new(false),
+        rounds: AtomicU32::new(0),
+    };
+    let mut head = LogHead { lsn: Lsn::from_parts(1, 0), previous_block: u32::MAX };
+    for round in 0..40 {
+        let mut window = Vec::new();
+        let mut writer = RecordWriter::new(&device, place(32 << 10, 512), head, head.lsn, &mut window);
+        writer.begin(77, 0);
+        item(round, 200_000 + 512 * round as usize).iter().for_each(|region| writer.region(region));
+        head = writer.commit(true).unwrap().0;
+        assert_eq!(read_all(&device.inner).0.head(), Some(head.lsn));
+    }
+    assert!(device.rounds.load(SeqCst) > 3, "otherwise this tests less than it says");
 }
