@@ -112,6 +112,25 @@ fn threads_recover_to_what_each_of_them_did() {
     judges::judged("model", &format!("crash states of several threads: {tally}"));
 }
 
+/// Who waits for room in the log waits also for a thread that is not running, and has yet to end what holds the tail.
+#[test]
+fn threads_share_a_small_log() {
+    let setup = Setup {
+        warm_up: 700,
+        operations: 10,
+        is_immediate: true,
+        threads: 3,
+        has_background: true,
+        free_blocks: None,
+        ..Setup::new(3_000_028, Some(Shape::named("block-1k-directory-8k").unwrap()))
+    };
+    let recording = record(&setup).unwrap_or_else(|error| panic!("{error:#}"));
+    let part = recording
+        .explore(&recording.plan(), &Depth::new(STATES / 10))
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    judges::judged("model", &format!("threads in a small log: {part}"));
+}
+
 /// Each kind of operation at some levels of fullness: what is refused has changed nothing, and names can be removed.
 #[test]
 fn full_file_systems_refuse_whole_operations() {

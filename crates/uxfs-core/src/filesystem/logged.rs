@@ -10,12 +10,15 @@
 //!
 //! Nobody who holds a transaction waits for any of these.
 
-use std::sync::{
-    Arc,
-    atomic::{
-        AtomicI64, AtomicU32,
-        Ordering::{AcqRel, Acquire, Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{
+            AtomicI64, AtomicU32,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -42,7 +45,17 @@ use crate::{
 };
 
 /// More tries to get room in the log mean that there is none to be had.
-const MOST_TRIES: u32 = 1000;
+const MOST_TRIES: u32 = 10_000;
+
+/// After so many tries somebody else must get on, who may not even be running: an intent that he has yet to end holds the tail.
+const QUICK_TRIES: u32 = 16;
+
+/// Waits a little before a try, once the quick ones have been made.
+fn let_others_work(tries: u32) {
+    if tries >= QUICK_TRIES {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// So often others are let go on first, who will give back much of what they have claimed.
 const MOST_WAITS: u32 = 100;
@@ -240,6 +253,7 @@ impl FileSystem {
         let _first = logged.first_waiting.lock();
         let mut waits = 0;
         for attempt in 0..MOST_TRIES {
+            let_others_work(attempt);
             loop {
                 if let Some(ticket) = logged.journal.begin(log_bytes, Claim::Usual)? {
                     return Ok(Some(ticket));
@@ -262,6 +276,7 @@ impl FileSystem {
     fn wait_for_urgent_room(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
         let Some(logged) = self.logged() else { return Ok(None) };
         for attempt in 0..MOST_TRIES {
+            let_others_work(attempt);
             if let Some(ticket) = logged.journal.begin(log_bytes, Claim::Urgent)? {
                 return Ok(Some(ticket));
             }
