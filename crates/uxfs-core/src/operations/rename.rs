@@ -24,7 +24,7 @@ use crate::{
     inode::{
         DeviceNumber, FileType,
         edit::{EditInode, TimeKind},
-        table::{InodeHandle, lock_in_order},
+        table::{InodeHandle, NewSlot, lock_in_order},
     },
     transaction::{Transaction, reservation::Operation},
 };
@@ -227,9 +227,14 @@ impl FileSystem {
         let now = self.now();
         let placeholder = match &whiteout {
             // Linux makes it as one of the directory that the other goes to. Directories give it no list.
-            Some(new) => Some(transaction.take_new_inode(parents.target(), new, &NewFileAcls::default())?),
+            Some(new) => {
+                let inode = transaction.take_new_inode(parents.target(), new, &NewFileAcls::default())?;
+                Some(self.inode_table().insert_new(inode))
+            }
             None => None,
         };
+        // In the table before the name leads to it: an inode that is being freed may have left its slot under this number.
+        let mut placeholder = placeholder.as_ref().map(NewSlot::lock);
         let file_type = moved.file_type().ok_or(OperationError::NoSuchInode)?;
         let moves_directory = file_type == FileType::Directory;
         let mut fate = Fate::Named;
@@ -251,11 +256,11 @@ impl FileSystem {
             // A directory that is replaced takes a link along: its "..".
             parents.add_links(-1, if other.is_some() { 0 } else { 1 });
         }
-        match placeholder {
-            Some(mut inode) => {
+        match &mut placeholder {
+            Some(inode) => {
                 transaction.replace_name(parents.from, from_name, inode.number, FileType::CharacterDevice)?;
-                transaction.add_parent_pointer(&mut inode, pointer_to(parents.from, from_name))?;
-                transaction.store_inode(&mut inode)?;
+                transaction.add_parent_pointer(inode, pointer_to(parents.from, from_name))?;
+                transaction.store_inode(inode)?;
             }
             None => drop(transaction.remove_name(parents.from, from_name)?),
         }
