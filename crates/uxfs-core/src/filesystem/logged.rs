@@ -123,7 +123,7 @@ impl FileSystem {
         let options = self.options.log;
         let mut journal_options = JournalOptions {
             largest_claim_bytes: self.needs.log.largest(&self.needs),
-            urgent_bytes: Operation::LARGEST_URGENT.log_bytes(&self.needs) / 2 * 3,
+            urgent_bytes: self.needs.log.largest_urgent(&self.needs) / 2 * 3,
             ..JournalOptions::default()
         };
         if options.record_size_bytes != 0 {

@@ -5,7 +5,7 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, FsBlock},
 };
 use uxfs_journal::{
-    journal::{IntentId, Ticket},
+    journal::{Claim, IntentId, Ticket},
     transaction::Mode,
 };
 
@@ -84,7 +84,9 @@ impl<'fs> Transaction<'fs> {
         if self.buffers.mode() == Mode::Immediate {
             self.file_system.force_sequence(sequence)?;
         }
-        if let Some(ticket) = self.file_system.begin_ticket(self.log_bytes, self.claim)? {
+        // The intents of this transaction hold the tail from now on: who waits for room in turn may be waiting for their end.
+        let step_bytes = self.next_step_bytes();
+        if let Some(ticket) = self.file_system.begin_ticket(step_bytes, Claim::Urgent)? {
             self.buffers.set_ticket(ticket);
         }
         Ok(())

@@ -28,7 +28,7 @@ pub mod reservation;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::AgNumber;
 use uxfs_journal::{
-    journal::{Claim, Ticket},
+    journal::Ticket,
     transaction::{Mode, TransactionBuffers},
 };
 
@@ -62,9 +62,6 @@ pub struct Transaction<'fs> {
     deferred: DeferredWork,
     /// Blocks that it may still take.
     reserved_blocks: u64,
-    /// The most that each of its steps takes of the log.
-    log_bytes: u64,
-    claim: Claim,
 }
 
 /// A group that a transaction holds, with what is needed to change it.
@@ -99,16 +96,7 @@ impl<'fs> Transaction<'fs> {
         cause::begin();
         let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode, ticket);
         let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
-        Self {
-            file_system,
-            buffers,
-            groups,
-            counters,
-            deferred,
-            reserved_blocks: 0,
-            log_bytes: 0,
-            claim: Claim::Usual,
-        }
+        Self { file_system, buffers, groups, counters, deferred, reserved_blocks: 0 }
     }
 
     /// Begins for one operation, once there is room for all that it may take. Whoever changes inodes has locked them
@@ -122,9 +110,8 @@ impl<'fs> Transaction<'fs> {
         let (blocks, log_bytes) = (operation.blocks(needs), operation.log_bytes(needs));
         file_system.reserve_blocks(blocks, operation.leaves(file_system.kept_blocks()))?;
         let mut transaction = Self::new(file_system, mode, None);
-        (transaction.reserved_blocks, transaction.log_bytes) = (blocks, log_bytes);
-        transaction.claim = operation.claim();
-        if let Some(ticket) = file_system.begin_ticket(log_bytes, transaction.claim)? {
+        transaction.reserved_blocks = blocks;
+        if let Some(ticket) = file_system.begin_ticket(log_bytes, operation.claim())? {
             transaction.buffers.set_ticket(ticket);
         }
         Ok(transaction)

@@ -53,12 +53,17 @@ impl Transaction<'_> {
 
     fn should_roll(&mut self) -> bool {
         let is_immediate = self.buffers.mode() == Mode::Immediate;
-        let needs = self.file_system.needs();
-        let step = self.deferred.next_step();
-        let step_bytes = step.map_or(0, |(work, works, waiting)| needs.log.step(work, works, waiting));
+        let step_bytes = self.next_step_bytes();
         self.buffers.ticket().is_some_and(|ticket| {
             ticket.logged_bytes() > 0 && (is_immediate || ticket.left_bytes() < step_bytes)
         })
+    }
+
+    /// The most that the next step takes of the log.
+    pub(in crate::transaction) fn next_step_bytes(&self) -> u64 {
+        let needs = self.file_system.needs();
+        let step = self.deferred.next_step();
+        step.map_or(0, |(work, works, waiting)| needs.log.step(work, works, waiting))
     }
 
     /// Gives groups back where the step locks one below them: see invariant 2 of the transaction.

@@ -180,6 +180,11 @@ impl LogNeeds {
         of_groups.max(of_inodes) + self.space + self.group + 2 * ATOMIC_EXTENTS as u64 * PROMISED_WORK_BYTES
     }
 
+    /// The largest of what is claimed by who ends what holds the tail: an intent's extents put back, or a step under intents.
+    pub fn largest_urgent(&self, needs: &Needs) -> u64 {
+        Operation::LARGEST_PUT_BACK.log_bytes(needs).max(self.largest_step())
+    }
+
     /// The largest of all claims.
     pub fn largest(&self, needs: &Needs) -> u64 {
         Operation::Rename.log_bytes(needs).max(Operation::LARGEST_CREATE.log_bytes(needs))
@@ -190,8 +195,8 @@ impl Operation {
     /// With the longest target.
     const LARGEST_CREATE: Self = Self::Create { target_bytes: 1024 };
 
-    /// The largest urgent claim: what one intent promises.
-    pub(crate) const LARGEST_URGENT: Self = Self::PutBack { extents: MAX_EXTENTS as u32 };
+    /// All that one intent promises.
+    const LARGEST_PUT_BACK: Self = Self::PutBack { extents: MAX_EXTENTS as u32 };
 
     /// How it claims that.
     pub(crate) fn claim(self) -> Claim {
