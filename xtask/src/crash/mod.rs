@@ -89,67 +89,112 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.failures || arguments.full.is_some() {
         return on_each_shape(arguments, shape);
     }
-    let (next, is_over) = (AtomicU64::new(arguments.seed), AtomicBool::new(false));
-    let (total, failures) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
-    let (broken, minutes) = (AtomicU64::new(0), AtomicU64::new(0));
-    let jobs = if arguments.only.is_some() { 1 } else { jobs(arguments) };
-    let work = || -> Result<()> {
-        while !is_over.load(Relaxed) {
-            let setup = setup_of(arguments, next.fetch_add(1, Relaxed), shape.as_ref());
-            let failure = match try_one(arguments, &setup, &total) {
-                Ok(failure) => failure,
-                Err(error) if arguments.keep_going => {
-                    println!("WRONG: {setup}: {error:#}");
-                    broken.fetch_add(1, Relaxed);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let is_late = arguments.seconds.is_some_and(|seconds| started.elapsed().as_secs() >= seconds);
-            let is_enough = is_late || total.lock().is_ok_and(|total| total.states >= arguments.states);
-            let minute = started.elapsed().as_secs() / 60;
-            if minutes.fetch_max(minute, Relaxed) < minute
-                && let Ok(total) = total.lock()
-            {
-                println!("after {minute} min: {total}");
-            }
-            let stops = failure.is_some() && !arguments.keep_going;
-            if let Some(failure) = failure
-                && let Ok(mut failures) = failures.lock()
-            {
-                println!("WRONG: {}", failure.to_string().lines().next().unwrap_or_default());
-                failures.push(failure);
-            }
-            if is_enough || stops || arguments.only.is_some() {
-                is_over.store(true, Relaxed);
-            }
-        }
-        Ok(())
+    let laboratory = Laboratory {
+        arguments,
+        shape,
+        started,
+        next: AtomicU64::new(arguments.seed),
+        is_over: AtomicBool::new(false),
+        minutes: AtomicU64::new(0),
+        broken: AtomicU64::new(0),
+        total: Mutex::default(),
+        failures: Mutex::default(),
     };
+    let jobs = if arguments.only.is_some() { 1 } else { jobs(arguments) };
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(|| laboratory.work())).collect();
         threads.into_iter().try_for_each(|thread| match thread.join() {
             Ok(result) => result,
             Err(_) => bail!("a thread of the laboratory panicked"),
         })
     })?;
-    let (Ok(total), Ok(failures)) = (total.into_inner(), failures.into_inner()) else { bail!("a lock") };
-    let seconds = started.elapsed().as_secs_f64();
-    println!("{total}; {:.0} states a second", total.states as f64 / seconds);
-    for failure in &failures {
-        println!("WRONG: {failure}");
-        if let Some(folder) = &arguments.keep {
-            keep(failure, folder)?;
+    laboratory.end()
+}
+
+/// What the threads of the laboratory share.
+struct Laboratory<'a> {
+    arguments: &'a Arguments,
+    shape: Option<Shape>,
+    started: Instant,
+    /// The seed of the next workload.
+    next: AtomicU64,
+    is_over: AtomicBool,
+    /// Minutes that have been told.
+    minutes: AtomicU64,
+    /// Workloads that could not be recorded.
+    broken: AtomicU64,
+    total: Mutex<Tally>,
+    failures: Mutex<Vec<Failure>>,
+}
+
+impl Laboratory<'_> {
+    /// Tries workloads until there are enough.
+    fn work(&self) -> Result<()> {
+        let Self { arguments, is_over, .. } = self;
+        while !is_over.load(Relaxed) {
+            let setup = setup_of(arguments, self.next.fetch_add(1, Relaxed), self.shape.as_ref());
+            let failure = match try_one(arguments, &setup, &self.total) {
+                Ok(failure) => failure,
+                Err(error) if arguments.keep_going => {
+                    println!("WRONG: {setup}: {error:#}");
+                    self.broken.fetch_add(1, Relaxed);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.tell();
+            let stops = failure.is_some() && !arguments.keep_going;
+            if let Some(failure) = failure
+                && let Ok(mut failures) = self.failures.lock()
+            {
+                println!("WRONG: {}", failure.to_string().lines().next().unwrap_or_default());
+                failures.push(*failure);
+            }
+            if self.is_enough() || stops || arguments.only.is_some() {
+                is_over.store(true, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_enough(&self) -> bool {
+        let is_late =
+            self.arguments.seconds.is_some_and(|seconds| self.started.elapsed().as_secs() >= seconds);
+        is_late || self.total.lock().is_ok_and(|total| total.states >= self.arguments.states)
+    }
+
+    /// Says each minute how far it is.
+    fn tell(&self) {
+        let minute = self.started.elapsed().as_secs() / 60;
+        if self.minutes.fetch_max(minute, Relaxed) < minute
+            && let Ok(total) = self.total.lock()
+        {
+            println!("after {minute} min: {total}");
         }
     }
-    if let Some(failure) = failures.first() {
-        report(arguments, failure);
-        bail!("{} workloads with a wrong state", failures.len());
+
+    /// Says what was found.
+    fn end(self) -> Result<()> {
+        let Self { arguments, started, .. } = self;
+        let (Ok(total), Ok(failures)) = (self.total.into_inner(), self.failures.into_inner()) else {
+            bail!("a lock")
+        };
+        println!("{total}; {:.0} states a second", total.states as f64 / started.elapsed().as_secs_f64());
+        for failure in &failures {
+            println!("WRONG: {failure}");
+            if let Some(folder) = &arguments.keep {
+                keep(failure, folder)?;
+            }
+        }
+        if let Some(failure) = failures.first() {
+            report(arguments, failure);
+            bail!("{} workloads with a wrong state", failures.len());
+        }
+        let broken = self.broken.into_inner();
+        ensure!(broken == 0, "{broken} workloads could not be recorded");
+        println!("every state is that of the model");
+        Ok(())
     }
-    let broken = broken.into_inner();
-    ensure!(broken == 0, "{broken} workloads could not be recorded");
-    println!("every state is that of the model");
-    Ok(())
 }
 
 fn jobs(arguments: &Arguments) -> usize {

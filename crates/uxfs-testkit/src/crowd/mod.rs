@@ -90,7 +90,7 @@ impl Crowd {
     }
 
     /// Lets every thread do `operations`, or until `is_over`; meanwhile `watch` runs in this thread, and may look at
-    /// [`moment`](Self::moment).
+    /// what all have been promised ([`Moment`]).
     ///
     /// # Errors
     /// The file system fails where it should not.

@@ -16,7 +16,7 @@
 //! | [`shapes`] | geometries, and how they are mounted |
 //! | [`work`] | what threads do |
 //! | [`load`] | a mount under load, cut off |
-//! | [`compare`] | the kernel's recovery beside ours |
+//! | [`compare`](mod@compare) | the kernel's recovery beside ours |
 //! | [`chain`] | uxfs and the kernel in turn, each of which goes on where the other was cut off |
 //! | [`crashes`] | crashes during our recovery |
 //! | [`hostile`] | logs that lie |
