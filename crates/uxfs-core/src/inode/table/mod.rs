@@ -36,7 +36,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use uxfs_format::{geometry::INODES_PER_CHUNK, units::InodeNumber};
+use uxfs_format::units::InodeNumber;
 
 pub use self::lock::lock_in_order;
 use self::shard::{Found, Shard, hash_of};
@@ -49,6 +49,8 @@ use crate::{
 
 /// Parts of the table.
 const SHARDS: usize = 64;
+/// Inodes with numbers next to each other that are in one shard: as many as one keeps that nobody has open.
+const NEIGHBOURS: u64 = (USUAL_SLOTS / SHARDS) as u64;
 /// Slots that nobody has open and that are kept all the same: as many as stay in a processor's own cache, because whoever
 /// makes files pays for each that goes, and reading one again from its cluster takes half a microsecond.
 const USUAL_SLOTS: usize = 1 << 10;
@@ -255,9 +257,9 @@ impl InodeTable {
     /// The shard of a number, and its hash.
     #[inline]
     fn shard_of(&self, number: InodeNumber) -> Option<(&Shard, u64)> {
-        // Inodes of one chunk are in one shard: a thread that makes or removes many stays there for a while, and threads
-        // in different chunks rarely take each other's locks out of their processors' caches.
-        let shard = hash_of(InodeNumber::new(number.get() / u64::from(INODES_PER_CHUNK))) >> 40;
+        // Neighbours are in one shard: a thread that makes or removes many stays there for a while, and threads in
+        // different chunks rarely take each other's locks out of their processors' caches. All of a chunk would crowd it.
+        let shard = hash_of(InodeNumber::new(number.get() / NEIGHBOURS)) >> 40;
         self.shards.get(shard as usize % SHARDS).map(|shard| (shard, hash_of(number)))
     }
 
