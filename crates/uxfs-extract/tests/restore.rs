@@ -81,6 +81,8 @@ type DataRuns = (PathBuf, Vec<(u64, u64)>);
 
 /// Where the regular files have data, in order of paths.
 fn data_runs(root: &Path) -> Result<Vec<DataRuns>> {
+    // What is still on its way to the disk may be told in whole pages, where blocks are smaller.
+    rustix::fs::syncfs(File::open(root)?)?;
     let mut all = Vec::new();
     let mut directories = vec![PathBuf::new()];
     while let Some(directory) = directories.pop() {
