@@ -10,15 +10,12 @@
 //!
 //! Nobody who holds a transaction waits for any of these.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{
-            AtomicI64, AtomicU32,
-            Ordering::{AcqRel, Acquire, Relaxed},
-        },
+use std::sync::{
+    Arc,
+    atomic::{
+        AtomicI64,
+        Ordering::{AcqRel, Acquire, Relaxed},
     },
-    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -31,12 +28,14 @@ use uxfs_format::{
 use uxfs_journal::{
     LogState,
     area::LogArea,
-    journal::{Claim, FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
+    journal::{FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
     recovery::stale::clear_ahead_of_clean,
     transaction::Mode,
 };
 
-use super::{FileSystem, background::Background, moved::MovedContents, writing::Writing};
+use super::{
+    FileSystem, background::Background, log_room::RoomQueue, moved::MovedContents, writing::Writing,
+};
 use crate::{
     error::{Error, OperationError, Result},
     mount::MountOptions,
@@ -44,21 +43,8 @@ use crate::{
     transaction::{Transaction, reservation::Operation},
 };
 
-/// More tries to get room in the log mean that there is none to be had.
-const MOST_TRIES: u32 = 10_000;
-
-/// After so many tries somebody else must get on, who may not even be running: an intent that he has yet to end holds the tail.
-const QUICK_TRIES: u32 = 16;
-
-/// Waits a little before a try, once the quick ones have been made.
-fn let_others_work(tries: u32) {
-    if tries >= QUICK_TRIES {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// So often others are let go on first, who will give back much of what they have claimed.
-const MOST_WAITS: u32 = 100;
+/// A log that still holds something after so many rounds will always do.
+const MOST_ROUNDS: u32 = 10_000;
 
 /// What changing through the log takes.
 #[derive(Debug)]
@@ -72,10 +58,8 @@ pub(super) struct Logged {
     putting_back: Mutex<()>,
     /// Blocks that were freed and are not back yet.
     freed_blocks: AtomicI64,
-    /// How many wait for room in the log.
-    waiting: AtomicU32,
-    /// Held by the first of them.
-    first_waiting: Mutex<()>,
+    /// Who waits for room in the log.
+    pub(super) room: RoomQueue,
     /// Blocks that transactions under way may still take.
     reserved_blocks: AtomicI64,
     /// Blocks that groups keep for their own trees.
@@ -137,8 +121,7 @@ impl FileSystem {
             changed_groups: Mutex::default(),
             freed: Mutex::default(),
             putting_back: Mutex::default(),
-            waiting: AtomicU32::new(0),
-            first_waiting: Mutex::default(),
+            room: RoomQueue::default(),
             freed_blocks: AtomicI64::new(0),
             reserved_blocks: AtomicI64::new(0),
             hidden_blocks: AtomicI64::new(0),
@@ -222,86 +205,6 @@ impl FileSystem {
         if let Some(logged) = self.logged() {
             logged.changed_groups.lock().push(group);
         }
-    }
-
-    /// A place in the journal for a transaction, once there is room. `None` in bulk mode.
-    ///
-    /// # Errors
-    /// The device failed, now or before.
-    pub(crate) fn begin_ticket(&self, log_bytes: u64, claim: Claim) -> Result<Option<Ticket<'_>>> {
-        let Some(logged) = self.logged() else { return Ok(None) };
-        if claim == Claim::Urgent {
-            return self.wait_for_urgent_room(log_bytes);
-        }
-        if logged.waiting.load(Acquire) == 0
-            && let Some(ticket) = logged.journal.begin(log_bytes, claim)?
-        {
-            return Ok(Some(ticket));
-        }
-        logged.waiting.fetch_add(1, AcqRel);
-        let ticket = self.wait_for_room(log_bytes);
-        logged.waiting.fetch_sub(1, AcqRel);
-        ticket
-    }
-
-    /// One thread waits for room at a time, and all that come later wait behind it: what is under way ends, so that also the
-    /// largest claim finds room in the end. Much of the room may be claims that are mostly given back: these are waited for
-    /// before a checkpoint is cut.
-    #[cold]
-    fn wait_for_room(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
-        let Some(logged) = self.logged() else { return Ok(None) };
-        let _first = logged.first_waiting.lock();
-        let mut waits = 0;
-        for attempt in 0..MOST_TRIES {
-            let_others_work(attempt);
-            loop {
-                if let Some(ticket) = logged.journal.begin(log_bytes, Claim::Usual)? {
-                    return Ok(Some(ticket));
-                }
-                if waits >= MOST_WAITS || logged.journal.would_checkpoint_help() {
-                    break;
-                }
-                waits += 1;
-                std::thread::yield_now();
-            }
-            // Intents to free blocks hold the tail, too, until those are back.
-            self.write_checkpoint()?;
-            self.put_back_freed()?;
-            self.make_room(attempt)?;
-        }
-        Err(self.no_room())
-    }
-
-    /// Waits behind nobody: those who wait rely on what comes of this.
-    fn wait_for_urgent_room(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
-        let Some(logged) = self.logged() else { return Ok(None) };
-        for attempt in 0..MOST_TRIES {
-            let_others_work(attempt);
-            if let Some(ticket) = logged.journal.begin(log_bytes, Claim::Urgent)? {
-                return Ok(Some(ticket));
-            }
-            self.make_room(attempt)?;
-        }
-        Err(self.no_room())
-    }
-
-    #[cold]
-    fn no_room(&self) -> Error {
-        let error = OperationError::LogTooSmall;
-        if let Some(journal) = self.journal() {
-            journal.shut_down(&error);
-        }
-        error.into()
-    }
-
-    /// Makes room in the log: first by writing what waits, then by bringing home what holds the tail.
-    #[cold]
-    fn make_room(&self, attempt: u32) -> Result<()> {
-        let Some(logged) = self.logged() else { return Ok(()) };
-        self.write_checkpoint()?;
-        let first_at_most = if attempt == 0 { logged.journal.older_half() } else { u64::MAX };
-        logged.journal.write_home(first_at_most)?;
-        Ok(())
     }
 
     /// Reserves blocks for an operation, which leaves `kept_blocks` to those that are more important; freed blocks that
@@ -489,7 +392,7 @@ impl FileSystem {
             self.put_back_freed()?;
         }
         self.store_superblock()?;
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MOST_ROUNDS {
             self.write_checkpoint()?;
             if logged.journal.write_home(u64::MAX)? == 0 {
                 break;

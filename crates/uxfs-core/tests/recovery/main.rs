@@ -272,6 +272,26 @@ fn parent_pointers_are_finished_also_if_they_were_changed_already() {
     }
 }
 
+/// Intents to change attributes of an inode: what is to be done, name, value.
+fn attribute_intents(inode: InodeNumber, changes: &[(AttributeOperation, &[u8], &[u8])]) -> Vec<Regions> {
+    let intents = (1..).zip(changes).map(|(id, &(operation, name, value))| {
+        let change = AttributeChange {
+            operation,
+            inode,
+            generation: 0,
+            namespace: Namespace::User,
+            name,
+            new_name: None,
+            value,
+            new_value: None,
+        };
+        let mut regions = vec![change.format(id).as_bytes().to_vec(), padded(name)];
+        regions.extend((!value.is_empty()).then(|| padded(value)));
+        regions
+    });
+    intents.collect()
+}
+
 #[test]
 fn attributes_are_finished_and_their_feature_ends_with_the_log() {
     use AttributeOperation::{Remove, Replace, Set};
@@ -284,22 +304,7 @@ fn attributes_are_finished_and_their_feature_ends_with_the_log() {
     let long = vec![b'v'; 9000];
     let changes: [(AttributeOperation, &[u8], &[u8]); 4] =
         [(Set, b"one", b"1"), (Set, b"long", &long), (Replace, b"one", b"2"), (Remove, b"none", b"")];
-    let items = (1..).zip(changes).map(|(id, (operation, name, value))| {
-        let change = AttributeChange {
-            operation,
-            inode: number,
-            generation: 0,
-            namespace: Namespace::User,
-            name,
-            new_name: None,
-            value,
-            new_value: None,
-        };
-        let mut regions = vec![change.format(id).as_bytes().to_vec(), padded(name)];
-        regions.extend((!value.is_empty()).then(|| padded(value)));
-        regions
-    });
-    write(&image.path, &[items.collect()]);
+    write(&image.path, &[attribute_intents(number, &changes)]);
     assert_eq!(replay(&image.path).unwrap().intents.len(), 4);
     image.must_be_sound();
     let file_system = image.mount();
@@ -340,23 +345,9 @@ fn marked_attributes_are_finished() {
     device(&image.path).write(sector.get() * 512, &leaf).unwrap();
     assert!(!verdict::repair_findings(&image.path).unwrap().is_empty());
     change_superblock(&image, |superblock| superblock.log_incompatible.set(1));
-    let operations = [(Remove, &b""[..]), (Remove, b""), (Set, b"new")];
-    let items = (1..).zip(operations).zip(marked).map(|((id, (operation, value)), name)| {
-        let change = AttributeChange {
-            operation,
-            inode: number,
-            generation: 0,
-            namespace: Namespace::User,
-            name,
-            new_name: None,
-            value,
-            new_value: None,
-        };
-        let mut regions = vec![change.format(id).as_bytes().to_vec(), padded(name)];
-        regions.extend((!value.is_empty()).then(|| padded(value)));
-        regions
-    });
-    write(&image.path, &[items.collect()]);
+    let [first, second, third] = marked;
+    let changes = [(Remove, first, &b""[..]), (Remove, second, b""), (Set, third, b"new")];
+    write(&image.path, &[attribute_intents(number, &changes)]);
     assert_eq!(replay(&image.path).unwrap().intents.len(), 3);
     image.must_be_sound();
     let file_system = image.mount();
