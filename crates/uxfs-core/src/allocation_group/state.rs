@@ -24,6 +24,7 @@ use super::{
 use crate::{
     error::{OperationError, Result},
     filesystem::FileSystem,
+    inode::unlinked::BeforeUnlinked,
 };
 
 /// One group, behind its lock.
@@ -34,6 +35,8 @@ pub struct GroupState {
     headers: Option<Box<Headers>>,
     /// The inode chunk that was worked on last.
     pub(crate) current_chunk: Option<CurrentChunk>,
+    /// Where inodes without names are in their lists.
+    pub(crate) before_unlinked: BeforeUnlinked,
     /// What the tree of owners is still to be told.
     pub(crate) waiting_owners: WaitingOwners,
     /// What those who added them have claimed of the log.
@@ -72,6 +75,7 @@ impl GroupState {
             group,
             headers: None,
             current_chunk: None,
+            before_unlinked: BeforeUnlinked::default(),
             waiting_owners,
             claimed_owner_bytes: 0,
             is_listed: false,

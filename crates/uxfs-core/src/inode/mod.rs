@@ -24,7 +24,7 @@ mod read;
 pub mod scan;
 pub mod set;
 pub mod table;
-mod unlinked;
+pub(crate) mod unlinked;
 
 use std::sync::{Arc, OnceLock};
 

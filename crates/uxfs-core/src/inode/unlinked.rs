@@ -2,6 +2,11 @@
 //!
 //! Each group has 64 lists that begin in its header; an inode is in the one of its number. What is in a list after a
 //! crash is freed by recovery, and an image that is closed in good order has none.
+//!
+//! On the disk each inode knows the next one of its list. Who takes one out of the middle must know the one before: a group
+//! remembers that in memory, behind its lock, for the inodes that are in its lists and have one.
+
+use std::collections::HashMap;
 
 use uxfs_format::{
     allocation_group::inode_header::{InodeHeaderFault, UNLINKED_BUCKETS},
@@ -27,6 +32,44 @@ struct List {
     bucket: usize,
 }
 
+/// Which inode is before another in a list. What is not known is found by going through the list.
+#[doc(alias = "i_prev_unlinked")]
+#[derive(Debug, Default)]
+pub(crate) struct BeforeUnlinked(HashMap<AgInode, AgInode>);
+
+impl BeforeUnlinked {
+    fn get(&self, inode: AgInode) -> Option<AgInode> {
+        self.0.get(&inode).copied()
+    }
+
+    /// `before` is null for the head of a list; `inode` is where a list ends.
+    fn set(&mut self, inode: AgInode, before: AgInode) {
+        if inode.is_null() {
+            return;
+        }
+        if before.is_null() {
+            self.forget(inode);
+        } else {
+            self.0.insert(inode, before);
+        }
+    }
+
+    fn forget(&mut self, inode: AgInode) {
+        self.0.remove(&inode);
+        if self.0.is_empty() {
+            self.0 = HashMap::new();
+        }
+    }
+
+    fn forget_list(&mut self, bucket: usize) {
+        self.0.retain(|inode, _| bucket_of(*inode) != bucket);
+    }
+}
+
+fn bucket_of(inode: AgInode) -> usize {
+    (inode.get() % UNLINKED_BUCKETS) as usize
+}
+
 impl Transaction<'_> {
     /// Puts an inode at the head of its list.
     ///
@@ -40,7 +83,9 @@ impl Transaction<'_> {
             return Err(self.damaged_list(list, inode));
         }
         self.set_next_unlinked(number, head)?;
-        self.set_unlinked_head(list, inode)
+        self.set_unlinked_head(list, inode)?;
+        self.note_before(list, inode, AgInode::NULL)?;
+        self.note_before(list, head, inode)
     }
 
     /// Takes an inode out of its list, wherever it is in it.
@@ -50,26 +95,52 @@ impl Transaction<'_> {
     #[doc(alias = "xfs_iunlink_remove")]
     pub fn remove_unlinked(&mut self, number: InodeNumber) -> Result<()> {
         let (list, inode) = self.unlinked_list_of(number)?;
+        // The group is locked before anything of the list is read: the next one may be leaving it, too.
+        let before = self.before_unlinked(list, inode)?;
         let next = self.next_unlinked(number)?;
-        let mut at = self.unlinked_head(list)?;
-        if at == inode {
+        if before.is_null() {
             self.set_unlinked_head(list, next)?;
-            return self.set_next_unlinked(number, AgInode::NULL);
+        } else {
+            let before = self.file_system().geometry().inode_number(list.group, before);
+            self.set_next_unlinked(before, next)?;
         }
-        // No list is longer than there are inodes in the group.
+        self.group(list.group)?.state.before_unlinked.forget(inode);
+        self.note_before(list, next, before)?;
+        self.set_next_unlinked(number, AgInode::NULL)
+    }
+
+    /// The inode before another in its list, null where that is the head.
+    fn before_unlinked(&mut self, list: List, inode: AgInode) -> Result<AgInode> {
+        let head = self.unlinked_head(list)?;
+        if head == inode {
+            return Ok(AgInode::NULL);
+        }
+        let geometry = self.file_system().geometry();
+        if let Some(before) = self.group(list.group)?.state.before_unlinked.get(inode)
+            && self.next_unlinked(geometry.inode_number(list.group, before))? == inode
+        {
+            return Ok(before);
+        }
+        // A list that a crash left. No list is longer than there are inodes in the group.
         let budget = self.group(list.group)?.state.headers()?.inodes.count.get();
+        let mut at = head;
         for _ in 0..budget {
             if at.is_null() {
                 return Err(OperationError::NoSuchInode.into());
             }
-            let before = self.file_system().geometry().inode_number(list.group, at);
-            at = self.next_unlinked(before)?;
-            if at == inode {
-                self.set_next_unlinked(before, next)?;
-                return self.set_next_unlinked(number, AgInode::NULL);
+            let next = self.next_unlinked(geometry.inode_number(list.group, at))?;
+            self.note_before(list, next, at)?;
+            if next == inode {
+                return Ok(at);
             }
+            at = next;
         }
         Err(self.damaged_list(list, at))
+    }
+
+    fn note_before(&mut self, list: List, inode: AgInode, before: AgInode) -> Result<()> {
+        self.group(list.group)?.state.before_unlinked.set(inode, before);
+        Ok(())
     }
 
     /// The first inode of a list.
@@ -80,6 +151,7 @@ impl Transaction<'_> {
     /// Makes a list empty that leads to something else. Who was in it is lost until a checker finds it.
     #[doc(alias = "xlog_recover_clear_agi_bucket")]
     pub(crate) fn cut_unlinked_list(&mut self, group: AgNumber, bucket: usize) -> Result<()> {
+        self.group(group)?.state.before_unlinked.forget_list(bucket);
         self.set_unlinked_head(List { group, bucket }, AgInode::NULL)
     }
 
@@ -98,7 +170,7 @@ impl Transaction<'_> {
     fn unlinked_list_of(&self, number: InodeNumber) -> Result<(List, AgInode)> {
         let (group, inode) =
             self.file_system().geometry().split_inode_number(number).ok_or(OperationError::NoSuchInode)?;
-        Ok((List { group, bucket: (inode.get() % UNLINKED_BUCKETS) as usize }, inode))
+        Ok((List { group, bucket: bucket_of(inode) }, inode))
     }
 
     fn unlinked_head(&mut self, list: List) -> Result<AgInode> {

@@ -9,3 +9,4 @@ mod kernel_side;
 mod own_side;
 mod script;
 mod threads;
+mod unlinked;
