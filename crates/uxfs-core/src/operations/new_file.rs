@@ -215,7 +215,9 @@ impl FileSystem {
             return Err(OperationError::TooManyLinks.into());
         }
         check_project(&parent, &inode)?;
-        let mut transaction = Transaction::begin_for(self, Operation::Link)?;
+        let mut transaction = self.begin_or_in_place(Operation::Link, Operation::LinkInPlace, |tx| {
+            tx.link_fits(&mut parent, name, &mut inode)
+        })?;
         if is_temporary {
             transaction.remove_unlinked(inode.number)?;
         }

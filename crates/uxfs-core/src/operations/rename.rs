@@ -22,7 +22,7 @@ use crate::{
     error::{OperationError, Result},
     filesystem::FileSystem,
     inode::{
-        DeviceNumber, FileType,
+        DeviceNumber, FileType, Timestamp,
         edit::{EditInode, TimeKind},
         table::{InodeHandle, NewSlot, lock_in_order},
     },
@@ -51,26 +51,35 @@ struct Place<'a> {
 }
 
 /// The directories of both names: often one.
-struct Parents<'g> {
-    from: &'g mut EditInode,
+pub(super) struct Parents<'g> {
+    pub(super) from: &'g mut EditInode,
     /// `None` where it is the same.
     to: Option<&'g mut EditInode>,
 }
 
 impl Parents<'_> {
-    fn to(&mut self) -> &mut EditInode {
+    pub(super) fn to(&mut self) -> &mut EditInode {
         match &mut self.to {
             Some(to) => to,
             None => self.from,
         }
     }
 
-    fn target(&self) -> &EditInode {
+    pub(super) fn target(&self) -> &EditInode {
         self.to.as_deref().unwrap_or(self.from)
     }
 
-    fn is_one(&self) -> bool {
+    pub(super) fn is_one(&self) -> bool {
         self.to.is_none()
+    }
+
+    /// Their names have changed.
+    fn store(self, transaction: &mut Transaction<'_>, now: Timestamp) -> Result<()> {
+        for directory in [Some(self.from), self.to].into_iter().flatten() {
+            touch_directory(directory, now);
+            transaction.store_inode(directory)?;
+        }
+        Ok(())
     }
 
     fn add_links(&mut self, from: i32, to: i32) {
@@ -223,7 +232,11 @@ impl FileSystem {
             let kind = NewKind::Special(FileType::CharacterDevice, DeviceNumber::default());
             NewFile { uid, gid, ..NewFile::new(kind, 0) }
         });
-        let mut transaction = Transaction::begin_for(self, Operation::Rename)?;
+        let is_new = other.is_none();
+        let mut transaction = self.begin_or_in_place(Operation::Rename, Operation::RenameInPlace, |tx| {
+            // A new inode needs space like any other.
+            Ok(whiteout.is_none() && tx.rename_fits(&mut parents, [from_name, to_name], moved, is_new)?)
+        })?;
         let now = self.now();
         let placeholder = match &whiteout {
             // Linux makes it as one of the directory that the other goes to. Directories give it no list.
@@ -268,12 +281,7 @@ impl FileSystem {
         transaction.replace_parent_pointer(moved, old, new)?;
         touch(moved, now, &[TimeKind::Change]);
         transaction.store_inode(moved)?;
-        touch_directory(parents.from, now);
-        transaction.store_inode(parents.from)?;
-        if let Some(to) = parents.to {
-            touch_directory(to, now);
-            transaction.store_inode(to)?;
-        }
+        parents.store(&mut transaction, now)?;
         transaction.commit()?;
         if let Some((handle, _)) = &other {
             self.settle_fate(handle, fate);
@@ -338,7 +346,10 @@ impl FileSystem {
         if changes_parent && gain != 0 && gaining.link_count() >= MAX_LINKS {
             return Err(OperationError::TooManyLinks.into());
         }
-        let mut transaction = Transaction::begin_for(self, Operation::Rename)?;
+        let names = [first_name, second_name];
+        let mut transaction = self.begin_or_in_place(Operation::Rename, Operation::RenameInPlace, |tx| {
+            tx.exchange_fits(&mut parents, names, first, second)
+        })?;
         let now = self.now();
         transaction.replace_name(parents.from, first_name, second.number, second_type)?;
         transaction.replace_name(parents.to(), second_name, first.number, first_type)?;
@@ -365,12 +376,7 @@ impl FileSystem {
         touch(second, now, moved(is_second));
         transaction.store_inode(first)?;
         transaction.store_inode(second)?;
-        touch_directory(parents.from, now);
-        transaction.store_inode(parents.from)?;
-        if let Some(to) = parents.to {
-            touch_directory(to, now);
-            transaction.store_inode(to)?;
-        }
+        parents.store(&mut transaction, now)?;
         transaction.commit()
     }
 }

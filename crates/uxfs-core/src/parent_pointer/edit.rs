@@ -82,6 +82,32 @@ impl Transaction<'_> {
         let new = Target::of_parent_pointer(new.name, new_value.as_bytes(), geometry);
         self.replace_target(child, &old, &new, new_value.as_bytes())
     }
+
+    /// Whether the parent pointer `new` can come, in the place of `old` or beside all, without a new block. `sketch` is
+    /// one of the child, and changes where the attributes lie in it.
+    ///
+    /// # Errors
+    /// There is no `old`, or `new` is there; damage; the device.
+    pub(crate) fn parent_pointer_fits(
+        &mut self,
+        child: &mut EditInode,
+        sketch: &mut EditInode,
+        old: Option<ParentPointer<'_>>,
+        new: ParentPointer<'_>,
+    ) -> Result<bool> {
+        let geometry = self.file_system().geometry();
+        if old == Some(new) || !geometry.features.has_parent_pointers() {
+            return Ok(true);
+        }
+        let new_value = record(new.parent, new.generation);
+        let target = Target::of_parent_pointer(new.name, new_value.as_bytes(), geometry);
+        let Some(old) = old else {
+            return self.target_fits(child, sketch, None, &target, new_value.as_bytes());
+        };
+        let old_value = record(old.parent, old.generation);
+        let old = Target::of_parent_pointer(old.name, old_value.as_bytes(), geometry);
+        self.target_fits(child, sketch, Some(&old), &target, new_value.as_bytes())
+    }
 }
 
 fn check_name(name: &[u8]) -> Result<()> {

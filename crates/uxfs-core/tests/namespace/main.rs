@@ -5,6 +5,7 @@
 mod as_linux;
 mod full;
 mod images;
+mod in_place;
 mod kernel_side;
 mod own_side;
 mod script;

@@ -264,6 +264,30 @@ impl Transaction<'_> {
         self.remove_target(inode, old)
     }
 
+    /// Whether an attribute that is not there can come, in the place of another or beside all, without a new block. Its
+    /// value is one for a leaf. `sketch` is one of the inode, and changes where the attributes lie in it.
+    pub(crate) fn target_fits(
+        &mut self,
+        inode: &mut EditInode,
+        sketch: &mut EditInode,
+        old: Option<&Target<'_>>,
+        new: &Target<'_>,
+        value: &[u8],
+    ) -> Result<bool> {
+        let geometry = self.file_system().geometry();
+        if is_list(sketch) {
+            let outcome = match old {
+                Some(old) => shortform::replace(sketch, old, new, value, geometry)?,
+                None => shortform::set(sketch, new, value, SetMode::Create, geometry)?,
+            };
+            return Ok(outcome == shortform::Outcome::Done);
+        }
+        if inode.attribute.is_none() {
+            return Ok(false);
+        }
+        AttributeTree::new(&mut AttributeFork::new(self, inode)).has_room(new, value)
+    }
+
     /// Moves the attributes from the inode into a leaf.
     fn list_to_leaf(&mut self, inode: &mut EditInode) -> Result<()> {
         let rule = NameRule::of(self.file_system().geometry());

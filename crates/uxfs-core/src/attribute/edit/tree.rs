@@ -172,6 +172,17 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         Ok(hit.is_some())
     }
 
+    /// Whether [`set`](Self::set) would split no leaf for an attribute that is not there and whose value lies in one.
+    pub(super) fn has_room(&mut self, target: &Target<'_>, value: &[u8]) -> Result<bool> {
+        let LookUp { path, leaf, .. } = self.look_up(target)?;
+        let buffer = self.leaf_at(&path, leaf)?;
+        let Target { namespace, name, hash, .. } = *target;
+        let new = NewAttribute { hash, flags: namespace.flags(), name, value: LeafValue::Local(value) };
+        let block_size_bytes = self.store.geometry().block_size_bytes;
+        let fill = LeafBlock::of_block(&buffer).map(|leaf| LeafEdit::fill_bytes(&leaf, block_size_bytes));
+        Ok(fill.is_some_and(|(used, most)| used.saturating_add(new.whole_bytes()) <= most))
+    }
+
     fn replace(
         &mut self,
         path: TreePath,

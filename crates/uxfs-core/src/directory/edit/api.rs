@@ -153,7 +153,7 @@ impl<'fs> Transaction<'fs> {
         self.change_directory(directory, |names| names.shortform_to_block())
     }
 
-    fn change_directory<T>(
+    pub(super) fn change_directory<T>(
         &mut self,
         inode: &mut EditInode,
         change: impl FnOnce(&mut Directory<'_, DirectoryFork<'_, 'fs>>) -> Result<T>,

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// What the bests of the one leaf say about room for an entry.
-enum Choice {
+pub(super) enum Choice {
     /// This data block has room, says this best.
     Existing(u32, u16),
     /// A data block must be made in a hole.
@@ -64,7 +64,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         }
     }
 
-    fn insert_shortform(&mut self, entry: &NewEntry<'_>) -> Result<bool> {
+    pub(super) fn insert_shortform(&mut self, entry: &NewEntry<'_>) -> Result<bool> {
         let (geometry, room_bytes) = (self.geometry(), self.store.room_bytes());
         let bytes = self.store.local().ok_or(OperationError::NotADirectory)?;
         let inserted = ShortformEdit::new(bytes, geometry).insert(entry, room_bytes);
@@ -112,7 +112,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     }
 
     /// The data block that was used last, the last one, or the first with room.
-    fn choose_by_bests(&self, leaf: &[u8], size_bytes: u32) -> Result<Choice> {
+    pub(super) fn choose_by_bests(&self, leaf: &[u8], size_bytes: u32) -> Result<Choice> {
         let view = LeafBlock::parse(leaf, self.geometry()).map_err(|fault| self.damaged_index(fault))?;
         let bests = view.bests().map_err(|fault| self.damaged_index(fault))?;
         let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);

@@ -21,6 +21,7 @@
 //! | [`names`] | what these calls take and give |
 //! | [`find`] | where a name lies |
 //! | [`insert`] | adding names |
+//! | `fits` | whether that takes a block |
 //! | [`grow`] | from a smaller form to the next |
 //! | [`remove`] | removing and replacing names |
 //! | [`known`] | removing a name from where a lookup has seen it |
@@ -33,6 +34,7 @@
 pub mod api;
 mod fill;
 mod find;
+mod fits;
 mod grow;
 mod insert;
 mod known;

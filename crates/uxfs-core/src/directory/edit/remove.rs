@@ -124,7 +124,12 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     }
 
     /// `false` where the directory does not fit the inode with that number.
-    fn replace_shortform(&mut self, found: &Found, inode: InodeNumber, file_type_code: u8) -> Result<bool> {
+    pub(super) fn replace_shortform(
+        &mut self,
+        found: &Found,
+        inode: InodeNumber,
+        file_type_code: u8,
+    ) -> Result<bool> {
         let (geometry, room_bytes) = (self.geometry(), self.store.room_bytes());
         let bytes = self.store.local().ok_or(OperationError::NotADirectory)?;
         let mut edit = ShortformEdit::new(bytes, geometry);

@@ -122,6 +122,26 @@ impl EditFork {
 }
 
 impl EditInode {
+    /// What lies in the inode itself, with no more extents than those: for who tries whether something would fit.
+    pub(crate) fn sketch(&self) -> Self {
+        let sketch = |fork: &EditFork| match fork {
+            // One says that there are some.
+            EditFork::Extents(EditExtents { extents, root: Some(root) }) => EditFork::Extents(EditExtents {
+                extents: extents.first().copied().into_iter().collect(),
+                root: Some(root.clone()),
+            }),
+            other => other.clone(),
+        };
+        Self {
+            number: self.number,
+            core: self.core,
+            data: sketch(&self.data),
+            attribute: self.attribute.as_ref().map(sketch),
+            attribute_offset_bytes: self.attribute_offset_bytes,
+            directory_hint: self.directory_hint,
+        }
+    }
+
     /// A fork.
     pub fn fork(&self, fork: Fork) -> Option<&EditFork> {
         match fork {

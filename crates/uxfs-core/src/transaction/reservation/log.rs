@@ -225,12 +225,12 @@ impl Operation {
                 inodes + log.name + 2 * log.attribute + needs.value(target_bytes.min(1024)) * log.block
             }
             // The inode (which may leave the list of those without names), its directory; a name; a parent pointer.
-            Self::Link => 3 * log.inode + log.name + log.attribute + 2 * log.space,
+            Self::Link | Self::LinkInPlace => 3 * log.inode + log.name + log.attribute + 2 * log.space,
             // The inode, its neighbours in the list of those without names, its directory; a name less; a parent pointer less.
             Self::Remove => 4 * log.inode + log.less_name + log.attribute + log.space,
             // Up to five inodes and their neighbours in the list; two names more, one less; three parent pointers; what is
             // left behind is a new inode.
-            Self::Rename => {
+            Self::Rename | Self::RenameInPlace => {
                 let names = 2 * log.name + log.less_name;
                 7 * log.inode + log.chunk + names + 3 * log.attribute + 2 * log.space
             }

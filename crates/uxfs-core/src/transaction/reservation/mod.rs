@@ -37,10 +37,14 @@ pub enum Operation {
     },
     /// A further name: a name in the parent, a parent pointer in the inode.
     Link,
+    /// As [`Link`](Self::Link), where all goes into blocks that are there.
+    LinkInPlace,
     /// One name less: the parent, the inode, its parent pointer, the list of inodes without names.
     Remove,
     /// Another name: two directories, up to five inodes, three parent pointers.
     Rename,
+    /// As [`Rename`](Self::Rename), where all that comes goes into blocks that are there.
+    RenameInPlace,
     /// The inode's core alone.
     SetAttributes,
     /// One attribute more, changed or less.
@@ -129,14 +133,14 @@ impl Operation {
     pub(crate) fn blocks(self, needs: &Needs) -> u64 {
         let Needs { name, attribute, inodes, extent, .. } = *needs;
         match self {
-            Self::Release | Self::PutBack { .. } | Self::SetAttributes => 0,
+            Self::Release | Self::PutBack { .. } | Self::SetAttributes | Self::LinkInPlace => 0,
             // Inodes, the name, the parent pointer; a target, or the lists and labels that the file begins with.
             Self::Create { target_bytes } => inodes + name + 2 * attribute + needs.value(target_bytes),
             // The name and the parent pointer.
             Self::Link => name + attribute,
             // Freeing a block in the middle of an extent splits it, at each of the three places of a directory's map
-            // and in the attribute fork.
-            Self::Remove => 3 * extent + extent,
+            // and in the attribute fork. Where a name comes in place, the old one goes like any other.
+            Self::Remove | Self::RenameInPlace => 3 * extent + extent,
             // A name, one that leads elsewhere and may have to leave the inode for it, "..", what is left behind with
             // its inode; parent pointers of what moves, of what it is exchanged with, and of what is left behind.
             Self::Rename => inodes + 2 * name + 3 * attribute,
@@ -152,7 +156,12 @@ impl Operation {
     #[doc(alias = "XFS_TRANS_RESERVE")]
     pub fn leaves(self, kept_blocks: u64) -> u64 {
         match self {
-            Self::Release | Self::PutBack { .. } | Self::Remove | Self::SetAttributes => 0,
+            Self::Release
+            | Self::PutBack { .. }
+            | Self::Remove
+            | Self::LinkInPlace
+            | Self::RenameInPlace
+            | Self::SetAttributes => 0,
             Self::Rename | Self::Remap | Self::SetXattr { value_bytes: 0 } => kept_blocks / 2,
             Self::Create { .. } | Self::Link | Self::SetXattr { .. } | Self::Allocate { .. } => {
                 kept_blocks.max(1)
@@ -189,5 +198,9 @@ mod tests {
         assert_eq!(Operation::Remove.leaves(100), 0);
         assert_eq!(Operation::Rename.leaves(100), 50);
         assert_eq!(Operation::Link.leaves(100), 100);
+        // What fits into blocks that are there may leave none.
+        assert_eq!(Operation::LinkInPlace.blocks(&needs), 0);
+        assert_eq!(Operation::RenameInPlace.blocks(&needs), Operation::Remove.blocks(&needs));
+        assert_eq!(Operation::RenameInPlace.leaves(100), 0);
     }
 }
