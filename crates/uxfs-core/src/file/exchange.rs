@@ -1,4 +1,4 @@
-//! Exchanging the contents of two files.
+//! Exchanging the contents of two files, or of two ranges of one.
 //!
 //! Mappings change places; no contents are copied and no count of owners changes. Up to a number of extents an exchange is
 //! one transaction. A larger one goes in steps, and an intent (XMI) in the log says what is left: whoever recovers the log
@@ -72,74 +72,109 @@ impl Plan {
     }
 }
 
+/// The files that exchange: often two.
+struct Files<'a> {
+    first: &'a mut EditInode,
+    /// `None` where two ranges of the first one change places.
+    second: Option<&'a mut EditInode>,
+}
+
+impl Files<'_> {
+    fn get(&self, side: usize) -> &EditInode {
+        match &self.second {
+            Some(second) if side == 1 => second,
+            _ => self.first,
+        }
+    }
+
+    fn get_mut(&mut self, side: usize) -> &mut EditInode {
+        match &mut self.second {
+            Some(second) if side == 1 => second,
+            _ => self.first,
+        }
+    }
+
+    /// Each file once.
+    fn each(&mut self) -> impl Iterator<Item = &mut EditInode> {
+        [Some(&mut *self.first), self.second.as_deref_mut()].into_iter().flatten()
+    }
+
+    fn set_sizes(&mut self, sizes: [u64; 2]) {
+        for (inode, size_bytes) in self.each().zip(sizes) {
+            inode.set_size_bytes(size_bytes);
+        }
+    }
+
+    /// Mappings of both ranges from `done` blocks on.
+    fn mappings(&self, plan: &Plan, done: u64) -> [usize; 2] {
+        SIDES.map(|side| {
+            let (start, end) = (plan.at(side, done), plan.at(side, plan.length_blocks));
+            list::overlapping(self.get(side).data.extents(), start, end).len()
+        })
+    }
+}
+
+const SIDES: [usize; 2] = [0, 1];
+
 impl FileSystem {
-    /// Exchanges a range of two different files.
+    /// Exchanges a range of two files; without a second one, two ranges of the first, which must be apart.
     ///
     /// # Errors
     /// [`CannotExchange`](OperationError::CannotExchange); [`InvalidRange`](OperationError::InvalidRange): unaligned,
-    /// behind the ends, a part of a block into the middle of a file; [`FileTooLarge`](OperationError::FileTooLarge);
+    /// behind the ends, a part of a block into the middle of a file, ranges of one file that overlap or go up to its end
+    /// by [`to_end`](ExchangeRange::to_end); [`FileTooLarge`](OperationError::FileTooLarge);
     /// [`NoSpace`](OperationError::NoSpace), with nothing changed; damage; the device.
     #[doc(alias = "XFS_IOC_EXCHANGE_RANGE")]
     pub fn exchange_range(
         &self,
         first: &mut EditInode,
-        second: &mut EditInode,
+        second: Option<&mut EditInode>,
         range: &ExchangeRange,
         touch: Touch,
     ) -> Result<()> {
-        let Some(mut plan) = self.plan_exchange(first, second, range)? else { return Ok(()) };
-        let counts = [(&*first, 0), (&*second, 1)].map(|(inode, side)| {
-            let (start, end) = (plan.at(side, 0), plan.at(side, plan.length_blocks));
-            list::overlapping(inode.data.extents(), start, end).len()
-        });
+        let mut files = Files { first, second };
+        let Some(mut plan) = self.plan_exchange(&mut files, range)? else { return Ok(()) };
+        let counts = files.mappings(&plan, 0);
         let is_atomic = counts.iter().sum::<usize>() <= ATOMIC_MAPPINGS;
         let growth = |of_other: usize| u32::try_from(of_other).unwrap_or(u32::MAX / 4) + 2;
         // Both may take blocks of one group.
         let growth = growth(counts[0]).saturating_add(growth(counts[1]));
+        let mut tx = self.begin_exchange(&mut files, growth)?;
         if range.dry_run {
-            return self.begin_exchange(first, second, growth)?.commit();
+            return tx.commit();
         }
-        let mut tx = self.begin_exchange(first, second, growth)?;
-        if first.may_share_extents() || second.may_share_extents() {
-            [&mut *first, &mut *second].into_iter().for_each(say_sharing);
+        if SIDES.iter().any(|side| files.get(*side).may_share_extents()) {
+            files.each().for_each(say_sharing);
         }
         let (mut done, mut changed, mut promise) = (0, 0, None);
         if !is_atomic {
-            tx.exchange_ends_first(first, second, &mut plan, range.only_written)?;
+            tx.exchange_ends_first(&mut files, &mut plan, range.only_written)?;
             // At the first turn there is something to promise, and nothing before it.
             changed = STEP_EXTENTS;
         }
         while done < plan.length_blocks {
             if !is_atomic && changed >= STEP_EXTENTS / 2 {
-                let next = tx.promise_exchange(first, second, &plan, (done, range.only_written));
+                let next = tx.promise_exchange(&files, &plan, (done, range.only_written));
                 tx.end_promise(std::mem::replace(&mut promise, next));
-                end_exchange(&mut tx, first, second, Touch::NOTHING)?;
+                end_exchange(&mut tx, &mut files, Touch::NOTHING)?;
                 // What is promised is done: whether there is space was asked before the first step.
                 (tx, changed) = (Transaction::begin_for(self, Operation::Release)?, 0);
             }
-            let (blocks, is_changed) = tx.exchange_piece(first, second, &plan, done, range.only_written)?;
+            let (blocks, is_changed) = tx.exchange_piece(&mut files, &plan, done, range.only_written)?;
             done += blocks.max(1);
             changed += usize::from(is_changed);
         }
-        if let Some([first_bytes, second_bytes]) = plan.sizes {
-            first.set_size_bytes(first_bytes);
-            second.set_size_bytes(second_bytes);
+        if let Some(sizes) = plan.sizes {
+            files.set_sizes(sizes);
         }
         tx.end_promise(promise);
         tx.depends_on_data();
-        end_exchange(&mut tx, first, second, touch)
+        end_exchange(&mut tx, &mut files, touch)
     }
 
-    fn begin_exchange(
-        &self,
-        first: &mut EditInode,
-        second: &mut EditInode,
-        growth: u32,
-    ) -> Result<Transaction<'_>> {
+    fn begin_exchange(&self, files: &mut Files<'_>, growth: u32) -> Result<Transaction<'_>> {
         let mut tx = Transaction::begin_for(self, Operation::Remap)?;
-        let ready = tx
-            .ready_extents(first, Fork::Data, growth)
-            .and_then(|()| tx.ready_extents(second, Fork::Data, growth));
+        let ready = files.each().try_for_each(|inode| tx.ready_extents(inode, Fork::Data, growth));
         match ready {
             Ok(()) => Ok(tx),
             Err(error) => {
@@ -151,27 +186,18 @@ impl FileSystem {
 
     /// Nothing where there is nothing to do.
     #[doc(alias = "xfs_exchange_range_checks")]
-    fn plan_exchange(
-        &self,
-        first: &mut EditInode,
-        second: &mut EditInode,
-        range: &ExchangeRange,
-    ) -> Result<Option<Plan>> {
+    fn plan_exchange(&self, files: &mut Files<'_>, range: &ExchangeRange) -> Result<Option<Plan>> {
         if !self.geometry().features.incompatible.contains(Incompatible::EXCHANGE_RANGE) {
             return Err(OperationError::CannotExchange.into());
         }
-        require_regular(first)?;
-        require_regular(second)?;
-        let sizes = [first.size_bytes(), second.size_bytes()];
+        SIDES.iter().try_for_each(|side| require_regular(files.get(*side)))?;
+        let sizes = SIDES.map(|side| files.get(side).size_bytes());
         let invalid = || OperationError::InvalidRange;
-        if first.number == second.number {
-            return Err(invalid().into());
-        }
         let left_bytes = [
             sizes[0].checked_sub(range.first_bytes).ok_or_else(invalid)?,
             sizes[1].checked_sub(range.second_bytes).ok_or_else(invalid)?,
         ];
-        let file = self.edit_file(first)?;
+        let file = self.edit_file(files.first)?;
         let length_bytes = if range.to_end { left_bytes[0].max(left_bytes[1]) } else { range.length_bytes };
         let is_possible = file.is_aligned(range.first_bytes)
             && file.is_aligned(range.second_bytes)
@@ -188,6 +214,14 @@ impl FileSystem {
         }
         file.range_end(range.first_bytes, length_bytes)?;
         file.range_end(range.second_bytes, length_bytes)?;
+        if files.second.is_none() {
+            let apart_bytes = range.first_bytes.abs_diff(range.second_bytes);
+            // Up to the end goes only what overlaps, but for a range behind the end: then there would be nothing to keep
+            // what comes there.
+            if range.to_end || apart_bytes < length_bytes {
+                return Err(invalid().into());
+            }
+        }
         let new_sizes = [range.first_bytes + left_bytes[1], range.second_bytes + left_bytes[0]];
         Ok(Some(Plan {
             starts: [file.block_of(range.first_bytes), file.block_of(range.second_bytes)],
@@ -198,13 +232,8 @@ impl FileSystem {
     }
 }
 
-fn end_exchange(
-    tx: &mut Transaction<'_>,
-    first: &mut EditInode,
-    second: &mut EditInode,
-    touch: Touch,
-) -> Result<()> {
-    for inode in [first, second] {
+fn end_exchange(tx: &mut Transaction<'_>, files: &mut Files<'_>, touch: Touch) -> Result<()> {
+    for inode in files.each() {
         touch.apply(inode);
         tx.store_inode(inode)?;
     }
@@ -221,26 +250,21 @@ impl Transaction<'_> {
     /// files instead of the log, so that the other one stays too large, with zeros at its end.
     fn exchange_ends_first(
         &mut self,
-        first: &mut EditInode,
-        second: &mut EditInode,
+        files: &mut Files<'_>,
         plan: &mut Plan,
         only_written: bool,
     ) -> Result<()> {
         let Some(sizes) = plan.sizes else { return Ok(()) };
         let common = plan.common_blocks;
-        let extents_behind = [(&*first, 0), (&*second, 1)].map(|(inode, side)| {
-            let (start, end) = (plan.at(side, common), plan.at(side, plan.length_blocks));
-            list::overlapping(inode.data.extents(), start, end).len()
-        });
-        let is_little = extents_behind.iter().sum::<usize>() <= STEP_EXTENTS;
+        let is_little = files.mappings(plan, common).iter().sum::<usize>() <= STEP_EXTENTS;
         if is_little {
             let mut done = common;
             while done < plan.length_blocks {
-                done += self.exchange_piece(first, second, plan, done, only_written)?.0.max(1);
+                done += self.exchange_piece(files, plan, done, only_written)?.0.max(1);
             }
             (plan.length_blocks, plan.sizes) = (common, None);
         }
-        for (inode, size_bytes) in [first, second].into_iter().zip(sizes) {
+        for (inode, size_bytes) in files.each().zip(sizes) {
             let least = if is_little { 0 } else { inode.size_bytes() };
             inode.set_size_bytes(size_bytes.max(least));
         }
@@ -250,11 +274,11 @@ impl Transaction<'_> {
     /// Says in the log what is left of an exchange behind the first `done` blocks. Nothing where there is no log.
     fn promise_exchange(
         &mut self,
-        first: &EditInode,
-        second: &EditInode,
+        files: &Files<'_>,
         plan: &Plan,
         (done, only_written): (u64, bool),
     ) -> Option<IntentId> {
+        let (first, second) = (files.get(0), files.get(1));
         let mut flags = ExchangeFlags::empty();
         flags.set(ExchangeFlags::SET_SIZES, plan.sizes.is_some());
         flags.set(ExchangeFlags::FIRST_WRITTEN, only_written);
@@ -291,16 +315,16 @@ impl Transaction<'_> {
     /// Exchanges the next pieces of both files: gives how many blocks, and whether anything changed.
     fn exchange_piece(
         &mut self,
-        first: &mut EditInode,
-        second: &mut EditInode,
+        files: &mut Files<'_>,
         plan: &Plan,
         done: u64,
         only_written: bool,
     ) -> Result<(u64, bool)> {
-        let piece = |inode: &EditInode, side| {
-            first_piece(inode.data.extents(), plan.at(side, done), plan.at(side, plan.length_blocks))
+        let piece = |side| {
+            let extents = files.get(side).data.extents();
+            first_piece(extents, plan.at(side, done), plan.at(side, plan.length_blocks))
         };
-        let (Some(one), Some(other)) = (piece(first, 0), piece(second, 1)) else {
+        let (Some(one), Some(other)) = (piece(0), piece(1)) else {
             return Err(OperationError::InvalidRange.into());
         };
         let blocks = one.length_blocks.min(other.length_blocks);
@@ -311,18 +335,18 @@ impl Transaction<'_> {
         }
         let to_first = Piece { file_block: one.file_block, ..other }.extent();
         let to_second = Piece { file_block: other.file_block, ..one }.extent();
-        self.put_mapping(first, one.extent(), to_first)?;
-        self.put_mapping(second, other.extent(), to_second)?;
+        self.put_mapping(files.get_mut(0), one.extent(), to_first)?;
+        self.put_mapping(files.get_mut(1), other.extent(), to_second)?;
         // Both lose their owners before they get others: a block has one at a time, unless it is shared.
-        for (inode, old) in [(&*first, one.extent()), (&*second, other.extent())] {
+        for (side, old) in [(0, one.extent()), (1, other.extent())] {
             if let Some(old) = old {
                 self.note_moved_contents(old.start, old.length_blocks);
-                self.defer_unmap(inode, Fork::Data, &old)?;
+                self.defer_unmap(files.get(side), Fork::Data, &old)?;
             }
         }
-        for (inode, new) in [(&*first, to_first), (&*second, to_second)] {
+        for (side, new) in [(0, to_first), (1, to_second)] {
             if let Some(new) = new {
-                self.defer_map(inode, Fork::Data, &new)?;
+                self.defer_map(files.get(side), Fork::Data, &new)?;
             }
         }
         Ok((blocks, true))
@@ -340,13 +364,13 @@ impl Transaction<'_> {
 }
 
 impl FileEdit<'_> {
-    /// Exchanges a range of this file with one of another: see [`FileSystem::exchange_range`].
+    /// Exchanges a range of this file with one of another, or of itself: see [`FileSystem::exchange_range`].
     ///
     /// # Errors
     /// As there.
     pub fn exchange_with(
         &mut self,
-        other: &mut EditInode,
+        other: Option<&mut EditInode>,
         range: &ExchangeRange,
         touch: Touch,
     ) -> Result<()> {

@@ -275,7 +275,7 @@ impl FileSystem {
         self.edit_file(target)?.share_if_equal(source.as_deref_mut(), range)
     }
 
-    /// Exchanges contents: see [`exchange_range`](Self::exchange_range).
+    /// Exchanges contents of two files, which may be the same one: see [`exchange_range`](Self::exchange_range).
     ///
     /// # Errors
     /// As there.
@@ -287,12 +287,12 @@ impl FileSystem {
         touch: Touch,
     ) -> Result<()> {
         let [first, second] = &mut lock_in_order([Some(first), Some(second)]);
-        let (Some(first), Some(second)) = (first.as_deref_mut(), second.as_deref_mut()) else {
-            return Err(OperationError::InvalidRange.into());
-        };
+        let first = first.as_deref_mut().ok_or(OperationError::NoSuchInode)?;
         check_flags(first, FIXED)?;
-        check_flags(second, FIXED)?;
-        self.exchange_range(first, second, range, touch)
+        if let Some(second) = second {
+            check_flags(second, FIXED)?;
+        }
+        self.exchange_range(first, second.as_deref_mut(), range, touch)
     }
 
     /// Makes all changes of a file durable, contents and everything that leads to them. With them go all changes that were

@@ -1,4 +1,4 @@
-//! Intents to exchange the contents of two files: what is left of the range is exchanged, mapping by mapping.
+//! Intents to exchange the contents of two files, or of two ranges of one: what is left of the range is exchanged, mapping by mapping.
 
 use uxfs_format::{
     btree::extent_map::Extent,
@@ -28,29 +28,26 @@ struct Piece {
 pub(super) fn finish(transaction: &mut Transaction<'_>, intent: &ExchangeIntent) -> Result<()> {
     let flags = ExchangeFlags::from_bits_retain(intent.flags.get());
     let fork = if flags.contains(ExchangeFlags::ATTRIBUTE_FORK) { Fork::Attribute } else { Fork::Data };
-    let mut first = load(transaction, intent.first_inode.get(), intent.first_generation.get())?;
-    if intent.first_inode == intent.second_inode {
-        let inode = intent.first_inode.get();
-        return Err(damaged(LogItemFault::NoSuchInode { item: ItemType::ExchangeIntent, inode }));
-    }
-    let mut second = load(transaction, intent.second_inode.get(), intent.second_generation.get())?;
+    let first = load(transaction, intent.first_inode.get(), intent.first_generation.get())?;
+    let second = if intent.first_inode == intent.second_inode {
+        check_apart(intent)?;
+        None
+    } else {
+        Some(load(transaction, intent.second_inode.get(), intent.second_generation.get())?)
+    };
+    let mut files = Files { first, second };
     let (mut left, mut done) = (intent.length_blocks.get(), 0);
-    let (first_start, second_start) = (intent.first_offset_blocks.get(), intent.second_offset_blocks.get());
+    let starts = [intent.first_offset_blocks.get(), intent.second_offset_blocks.get()];
     let mut since_step = 0;
     while left > 0 {
-        let at = |start: u64| FileBlock::new(start.saturating_add(done));
-        let mut ours = piece_at(&first, fork, at(first_start), left);
+        let at = starts.map(|start| FileBlock::new(start.saturating_add(done)));
+        let mut ours = piece_at(files.side(0), fork, at[0], left);
         let skip = flags.contains(ExchangeFlags::FIRST_WRITTEN)
             && ours.extent.is_none_or(|extent| extent.is_unwritten);
-        let theirs = piece_at(&second, fork, at(second_start), ours.length_blocks);
+        let theirs = piece_at(files.side(1), fork, at[1], ours.length_blocks);
         if !skip {
-            ours = piece_at(&first, fork, at(first_start), theirs.length_blocks);
-            exchange(
-                transaction,
-                fork,
-                (&mut first, at(first_start), &ours),
-                (&mut second, at(second_start), &theirs),
-            )?;
+            ours = piece_at(files.side(0), fork, at[0], theirs.length_blocks);
+            exchange(transaction, fork, &mut files, at, [ours.extent, theirs.extent])?;
             since_step += 1;
         }
         // A piece is never empty: the range ends.
@@ -61,18 +58,45 @@ pub(super) fn finish(transaction: &mut Transaction<'_>, intent: &ExchangeIntent)
             transaction.finish_deferred()?;
         }
     }
-    if flags.contains(ExchangeFlags::SET_SIZES) {
-        first.set_size_bytes(u64::try_from(intent.first_size_bytes.get()).unwrap_or(0));
-        second.set_size_bytes(u64::try_from(intent.second_size_bytes.get()).unwrap_or(0));
+    let clear = [ExchangeFlags::CLEAR_FIRST_REFLINK, ExchangeFlags::CLEAR_SECOND_REFLINK];
+    let sizes = [intent.first_size_bytes, intent.second_size_bytes];
+    let files = [Some(&mut files.first), files.second.as_mut()];
+    for ((inode, clear), size_bytes) in files.into_iter().flatten().zip(clear).zip(sizes) {
+        if flags.contains(ExchangeFlags::SET_SIZES) {
+            inode.set_size_bytes(u64::try_from(size_bytes.get()).unwrap_or(0));
+        }
+        if flags.contains(clear) {
+            clear_reflink(inode);
+        }
+        transaction.store_inode(inode)?;
     }
-    if flags.contains(ExchangeFlags::CLEAR_FIRST_REFLINK) {
-        clear_reflink(&mut first);
+    Ok(())
+}
+
+/// The files that exchange: often two.
+struct Files {
+    first: EditInode,
+    /// `None` where it is the same.
+    second: Option<EditInode>,
+}
+
+impl Files {
+    fn side(&mut self, side: usize) -> &mut EditInode {
+        match &mut self.second {
+            Some(second) if side == 1 => second,
+            _ => &mut self.first,
+        }
     }
-    if flags.contains(ExchangeFlags::CLEAR_SECOND_REFLINK) {
-        clear_reflink(&mut second);
+}
+
+/// Two ranges of one file are apart.
+fn check_apart(intent: &ExchangeIntent) -> Result<()> {
+    let (first, second) = (intent.first_offset_blocks.get(), intent.second_offset_blocks.get());
+    if first.abs_diff(second) >= intent.length_blocks.get() {
+        return Ok(());
     }
-    transaction.store_inode(&mut first)?;
-    transaction.store_inode(&mut second)
+    let inode = intent.first_inode.get();
+    Err(damaged(LogItemFault::NoSuchInode { item: ItemType::ExchangeIntent, inode }))
 }
 
 fn load(transaction: &mut Transaction<'_>, number: u64, generation: u32) -> Result<EditInode> {
@@ -107,13 +131,15 @@ fn piece_at(inode: &EditInode, fork: Fork, at: FileBlock, most_blocks: u64) -> P
     }
 }
 
-type Side<'a> = (&'a mut EditInode, FileBlock, &'a Piece);
-
 /// Exchanges one mapping of the same length in both.
-fn exchange(transaction: &mut Transaction<'_>, fork: Fork, first: Side<'_>, second: Side<'_>) -> Result<()> {
-    let (first_inode, first_at, ours) = first;
-    let (second_inode, second_at, theirs) = second;
-    let is_same = match (ours.extent, theirs.extent) {
+fn exchange(
+    transaction: &mut Transaction<'_>,
+    fork: Fork,
+    files: &mut Files,
+    at: [FileBlock; 2],
+    [ours, theirs]: [Option<Extent>; 2],
+) -> Result<()> {
+    let is_same = match (ours, theirs) {
         (None, None) => true,
         (Some(ours), Some(theirs)) => ours.start == theirs.start && ours.is_unwritten == theirs.is_unwritten,
         _ => false,
@@ -121,15 +147,15 @@ fn exchange(transaction: &mut Transaction<'_>, fork: Fork, first: Side<'_>, seco
     if is_same {
         return Ok(());
     }
-    if let Some(extent) = ours.extent {
-        transaction.unmap_existing(first_inode, fork, &extent)?;
+    if let Some(extent) = ours {
+        transaction.unmap_existing(files.side(0), fork, &extent)?;
     }
-    if let Some(extent) = theirs.extent {
-        transaction.unmap_existing(second_inode, fork, &extent)?;
-        transaction.map_existing(first_inode, fork, Extent { file_block: first_at, ..extent })?;
+    if let Some(extent) = theirs {
+        transaction.unmap_existing(files.side(1), fork, &extent)?;
+        transaction.map_existing(files.side(0), fork, Extent { file_block: at[0], ..extent })?;
     }
-    if let Some(extent) = ours.extent {
-        transaction.map_existing(second_inode, fork, Extent { file_block: second_at, ..extent })?;
+    if let Some(extent) = ours {
+        transaction.map_existing(files.side(1), fork, Extent { file_block: at[1], ..extent })?;
     }
     Ok(())
 }

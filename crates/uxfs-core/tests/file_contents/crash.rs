@@ -32,7 +32,7 @@ use super::{model::Model, random::World};
 /// What lies in every free block, and what no file is ever written.
 pub const CANARY: u8 = 0xca;
 
-fn mount_device(device: Arc<dyn BlockDevice>, log: LogOptions) -> Arc<FileSystem> {
+pub fn mount_device(device: Arc<dyn BlockDevice>, log: LogOptions) -> Arc<FileSystem> {
     let options = MountOptions { log, ..mount_options(16 << 20) };
     FileSystem::mount_logged(device, &options).unwrap()
 }
@@ -54,7 +54,7 @@ fn image_with_canaries(image: &TestImage) -> Image {
 }
 
 /// The contents of the files in the root directory after a crash.
-fn recovered(image: Image, files: usize, is_checked: bool, what: &str) -> Vec<Vec<u8>> {
+pub fn recovered(image: Image, files: usize, is_checked: bool, what: &str) -> Vec<Vec<u8>> {
     let device: Arc<dyn BlockDevice> = Arc::new(ImageDevice::read_only(image));
     let (file_system, _) = mount_recovered(&device, &mount_options(16 << 20))
         .unwrap_or_else(|error| panic!("{what}: {error:?}"));
@@ -91,7 +91,7 @@ fn must_be_of(found: &[u8], history: &[Vec<Model>], index: usize, block: usize, 
 }
 
 /// Linux recovers the same, and `xfs_repair` has nothing to say afterwards.
-fn linux_must_recover(image: &Image, expected: &[Vec<u8>], what: &str) {
+pub fn linux_must_recover(image: &Image, expected: &[Vec<u8>], what: &str) {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let path = folder.path().join("image");
     image.save(&path).unwrap();
@@ -198,7 +198,7 @@ fn a_large_exchange_is_done_or_not_begun() {
     device.begin_again();
     let file_system = mount_device(device.clone(), log);
     let range = ExchangeRange { to_end: true, ..ExchangeRange::default() };
-    file_system.exchange_range(&mut first, &mut second, &range, Touch::NOTHING).unwrap();
+    file_system.exchange_range(&mut first, Some(&mut second), &range, Touch::NOTHING).unwrap();
     drop(file_system);
     let (mut done, mut undone) = (0, 0);
     let history = device.history();

@@ -102,17 +102,27 @@ fn run(files: &mut Files<'_>) {
 
     let to_end = ExchangeRange { to_end: true, ..ExchangeRange::default() };
     let [first, second] = &mut files.inodes;
-    files.file_system.exchange_range(first, second, &to_end, touch).unwrap();
+    files.file_system.exchange_range(first, Some(second), &to_end, touch).unwrap();
     files.models.swap(0, 1);
     files.check("exchange");
     let part = 1000 * block;
     let range = ExchangeRange { length_bytes: part as u64, ..ExchangeRange::default() };
     let [first, second] = &mut files.inodes;
-    files.file_system.exchange_range(first, second, &range, touch).unwrap();
+    files.file_system.exchange_range(first, Some(second), &range, touch).unwrap();
     let olds = files.models.clone();
     files.models[0].put(0, &olds[1], 0, part, block);
     files.models[1].put(0, &olds[0], 0, part, block);
     files.check("exchange of a part");
+    let apart = ExchangeRange {
+        second_bytes: 2 * part as u64,
+        length_bytes: part as u64,
+        ..ExchangeRange::default()
+    };
+    files.file_system.exchange_range(&mut files.inodes[0], None, &apart, touch).unwrap();
+    let old = files.models[0].clone();
+    files.models[0].put(0, &old, 2 * part, part, block);
+    files.models[0].put(2 * part, &old, 0, part, block);
+    files.check("exchange in one file");
 
     files.edit(1).unshare(0, 2 * part as u64, SizeChange::Keep, touch).unwrap();
     files.check("unshare");

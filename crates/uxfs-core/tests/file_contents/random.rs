@@ -350,8 +350,8 @@ impl<'fs> World<'fs> {
         let file_system = self.file_system;
         let (one, other) = pair(&mut self.inodes, first, second);
         let dry = ExchangeRange { dry_run: true, ..range };
-        let would = file_system.exchange_range(one, other, &dry, touch).is_ok();
-        let result = file_system.exchange_range(one, other, &range, touch);
+        let would = file_system.exchange_range(one, Some(other), &dry, touch).is_ok();
+        let result = file_system.exchange_range(one, Some(other), &range, touch);
         assert_eq!(would, result.is_ok());
         match (result, expected) {
             (Ok(()), None) => self.done[self.operation] += 1,

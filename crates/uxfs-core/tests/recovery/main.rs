@@ -108,9 +108,10 @@ fn fill_two(image: &TestImage) -> [(InodeNumber, u32); 2] {
 
 #[test]
 fn an_exchange_of_contents_is_finished() {
-    for flags in [0, 2, 4] {
+    for (flags, is_one_file) in [(0, false), (2, false), (4, false), (0, true), (4, true)] {
         let Some(image) = image("exchange") else { return };
         let [first, second] = fill_two(&image);
+        let second = if is_one_file { first } else { second };
         let mut intent = ExchangeIntent::new_zeroed();
         intent.kind = ItemType::ExchangeIntent.raw().into();
         intent.region_count = 1.into();
@@ -119,7 +120,11 @@ fn an_exchange_of_contents_is_finished() {
         (intent.first_generation, intent.second_generation) = (first.1.into(), second.1.into());
         // Whole files where sizes are exchanged, too.
         let is_whole = flags & 2 != 0;
-        let (starts, length) = if is_whole { ((0, 0), 60) } else { ((3, 1), 30) };
+        let (starts, length) = match (is_whole, is_one_file) {
+            (true, _) => ((0, 0), 60),
+            (_, true) => ((2, 19), 17),
+            _ => ((3, 1), 30),
+        };
         (intent.first_offset_blocks, intent.second_offset_blocks) = (starts.0.into(), starts.1.into());
         (intent.length_blocks, intent.flags) = (length.into(), flags.into());
         (intent.first_size_bytes, intent.second_size_bytes) = ((53 * 4096).into(), (60 * 4096).into());

@@ -367,11 +367,17 @@ impl Generator {
 
     fn exchange(&mut self, model: &Model) -> Option<Operation> {
         let long = |node: &Node| node.kind() == FileType::Regular && node.size >= ALIGNMENT;
-        let (first, second) = (self.any(model, long)?, self.any(model, long)?);
-        let blocks = model.node(first)?.size.min(model.node(second)?.size) / ALIGNMENT;
-        let begin = self.random.below(blocks);
-        let length = ALIGNMENT * (1 + self.random.below(blocks - begin));
-        (first != second).then_some(Operation::Exchange { first, second, offset: begin * ALIGNMENT, length })
+        let first = self.any(model, long)?;
+        let second = if self.chance(3) { first } else { self.any(model, long)? };
+        let blocks = [model.node(first)?.size / ALIGNMENT, model.node(second)?.size / ALIGNMENT];
+        let begin = self.random.below(blocks[0].min(blocks[1]));
+        let other = if self.chance(2) { begin } else { self.random.below(blocks[1]) };
+        let most = (blocks[0] - begin).min(blocks[1] - other);
+        // Two ranges of one file are apart.
+        let most = if first == second { most.min(begin.abs_diff(other)) } else { most };
+        let length = ALIGNMENT * (1 + self.random.below(most.max(1)));
+        let [offset, second_offset] = [begin, other].map(|block| block * ALIGNMENT);
+        (most > 0).then_some(Operation::Exchange { first, second, offset, second_offset, length })
     }
 }
 

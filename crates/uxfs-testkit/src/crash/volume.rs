@@ -172,10 +172,10 @@ impl<'fs> Volume<'fs> {
                 let (source, target) = (self.open(model, *source)?, self.open(model, *target)?);
                 volume.clone_range(&source, &target, &range, touch).map(drop)
             }
-            Operation::Exchange { first, second, offset, length } => {
+            Operation::Exchange { first, second, offset, second_offset, length } => {
                 let range = ExchangeRange {
                     first_bytes: *offset,
-                    second_bytes: *offset,
+                    second_bytes: *second_offset,
                     length_bytes: *length,
                     ..ExchangeRange::default()
                 };

@@ -170,14 +170,16 @@ pub enum Operation {
         /// How much.
         length: u64,
     },
-    /// Two files change contents over a range.
+    /// Two files change contents over a range, or two ranges of one file do.
     Exchange {
         /// One.
         first: NodeId,
-        /// The other.
+        /// The other, or the same.
         second: NodeId,
-        /// Where in both.
+        /// Where in the one.
         offset: u64,
+        /// Where in the other; of one file apart from the first range.
+        second_offset: u64,
         /// How much.
         length: u64,
     },

@@ -196,13 +196,15 @@ impl Model {
                     node.size = node.size.max(target_offset + length);
                 });
             }
-            Operation::Exchange { first, second, offset, length } => {
+            Operation::Exchange { first, second, offset, second_offset, length } => {
                 let contents = |id| self.node(id).map(|node| Arc::clone(&node.contents));
                 let (Some(a), Some(b)) = (contents(*first), contents(*second)) else { return };
-                let range = *offset..offset + length;
-                for (id, from) in [(*first, b), (*second, a)] {
+                for (id, to, other, from) in
+                    [(*first, offset, b, second_offset), (*second, second_offset, a, offset)]
+                {
+                    let range = *from..from + length;
                     self.change(id, |node| {
-                        Arc::make_mut(&mut node.contents).copy(&from, &range, *offset);
+                        Arc::make_mut(&mut node.contents).copy(&other, &range, *to);
                     });
                 }
             }
