@@ -17,6 +17,7 @@ use zerocopy::{
 
 use super::edit::{EditFork, EditInode, room::default_attribute_offset_bytes};
 use crate::{
+    attribute::edit::finger::AttributeFinger,
     directory::edit::DirectoryHint,
     error::{OperationError, Result},
     transaction::Transaction,
@@ -180,8 +181,15 @@ impl EditInode {
         let attribute = has_attributes.then(EditFork::empty);
         let attribute_offset_bytes =
             if has_attributes { default_attribute_offset_bytes(Some(kind)) } else { 0 };
-        let directory_hint = DirectoryHint::default();
-        Ok(Self { number, core, data, attribute, attribute_offset_bytes, directory_hint })
+        Ok(Self {
+            number,
+            core,
+            data,
+            attribute,
+            attribute_offset_bytes,
+            directory_hint: DirectoryHint::default(),
+            attribute_finger: AttributeFinger::default(),
+        })
     }
 }
 

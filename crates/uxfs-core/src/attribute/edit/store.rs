@@ -15,7 +15,10 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber, Sector},
 };
 
-use super::tree::{AttributeTree, ValueStore};
+use super::{
+    finger::AttributeFinger,
+    tree::{AttributeTree, ValueStore},
+};
 use crate::{
     error::{Error, OperationError, Result},
     extent_map::edit::{map::Mapping, sectors::ForkPieces},
@@ -103,6 +106,7 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
 
     /// Gives the blocks from `start` on back, without a look at what they hold.
     pub(super) fn cut(&mut self, start: FileBlock) -> Result<()> {
+        self.inode.attribute_finger.forget();
         let geometry = self.geometry();
         let extents = self.inode.extents(Fork::Attribute);
         let first = extents.partition_point(|extent| extent.end() <= start);
@@ -174,6 +178,7 @@ impl<'fs> ForkStore<'fs> for AttributeFork<'_, 'fs> {
     }
 
     fn create(&mut self, structure: Structure, block: FileBlock) -> Result<EditBuffer> {
+        self.inode.attribute_finger.forget();
         self.map(block, 1)?;
         let sector = self.sector(structure, block)?;
         let length_bytes = self.geometry().block_size_bytes;
@@ -181,6 +186,7 @@ impl<'fs> ForkStore<'fs> for AttributeFork<'_, 'fs> {
     }
 
     fn free(&mut self, block: FileBlock) -> Result<()> {
+        self.inode.attribute_finger.forget();
         let structure = self.index_structure();
         self.free_blocks(structure, block, 1)
     }
@@ -242,5 +248,9 @@ impl<'fs> ValueStore<'fs> for AttributeFork<'_, 'fs> {
     fn free_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<()> {
         let count = remote::block_count(self.geometry(), length_bytes);
         self.free_blocks(VALUE, first_block, count)
+    }
+
+    fn finger(&mut self) -> &mut AttributeFinger {
+        &mut self.inode.attribute_finger
     }
 }

@@ -12,6 +12,7 @@ use uxfs_format::{
 
 use super::{
     SetMode, Target,
+    finger::AttributeFinger,
     leaves::{AttributeLeaves, index_of},
 };
 use crate::{
@@ -34,6 +35,9 @@ pub(super) trait ValueStore<'fs>: ForkStore<'fs> {
 
     /// Gives the blocks of a value back.
     fn free_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<()>;
+
+    /// The way to the leaf that was used last. Creating and freeing blocks forgets it.
+    fn finger(&mut self) -> &mut AttributeFinger;
 }
 
 /// The attributes of a fork, in leaves.
@@ -86,6 +90,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Makes the first block a leaf without attributes, whatever it was.
     pub(super) fn clear_root(&mut self) -> Result<()> {
+        self.store.finger().forget();
         let mut root = self.edit(ROOT)?;
         let identity = self.store.identity(root.sector());
         let length_bytes = root.len();
@@ -106,9 +111,22 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         self.tree().advance(path)
     }
 
+    /// The way to the first leaf that can hold `hash`, or else to the last leaf, and that leaf.
+    fn find_leaf(&mut self, hash: u32) -> Result<(TreePath, S::Buffer)> {
+        if let Some(path) = self.store.finger().way_for(hash) {
+            let leaf = self.edit(path.leaf)?;
+            if AttributeFinger::leads_to(&leaf, hash) {
+                return Ok((path, leaf));
+            }
+        }
+        let (path, leaf) = self.tree().find_leaf(hash)?;
+        self.store.finger().note(&path, &leaf);
+        Ok((path, leaf))
+    }
+
     /// Finds an attribute, or where it belongs.
     fn look_up(&mut self, target: &Target<'_>) -> Result<LookUp<S::Buffer>> {
-        let (first, mut buffer) = self.tree().find_leaf(target.hash)?;
+        let (first, mut buffer) = self.find_leaf(target.hash)?;
         let (mut path, mut left) = (first, None);
         loop {
             let (found, last_hash) = match LeafBlock::of_block(&buffer) {

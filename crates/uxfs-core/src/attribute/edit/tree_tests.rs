@@ -18,6 +18,7 @@ use uxfs_format::{
 
 use super::{
     SetMode, Target,
+    finger::AttributeFinger,
     tree::{AttributeTree, ROOT, ValueStore},
 };
 use crate::{
@@ -59,6 +60,10 @@ impl<'fs> ValueStore<'fs> for MemoryFork<'fs> {
         }
         assert_eq!(value.len(), length_bytes as usize);
         Ok(value)
+    }
+
+    fn finger(&mut self) -> &mut AttributeFinger {
+        &mut self.finger
     }
 
     fn free_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<()> {

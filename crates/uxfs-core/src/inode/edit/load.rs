@@ -13,6 +13,7 @@ use uxfs_format::{
 
 use super::{EditExtents, EditFork, EditInode, ExtentRoot};
 use crate::{
+    attribute::edit::finger::AttributeFinger,
     directory::edit::DirectoryHint,
     error::{OperationError, Result},
     filesystem::FileSystem,
@@ -45,6 +46,7 @@ impl FileSystem {
             attribute: core.has_attribute_fork().then(EditFork::empty),
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
+            attribute_finger: AttributeFinger::default(),
         };
         let literal = bytes.get(INODE_CORE_SIZE_BYTES as usize..).unwrap_or_default();
         let room = inode.fork_room_bytes(Fork::Data, self.geometry()) as usize;

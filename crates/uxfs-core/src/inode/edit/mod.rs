@@ -26,7 +26,7 @@ use uxfs_format::{
 };
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::directory::edit::DirectoryHint;
+use crate::{attribute::edit::finger::AttributeFinger, directory::edit::DirectoryHint};
 
 /// An inode that only its holder may change.
 #[derive(Debug, Clone)]
@@ -44,6 +44,8 @@ pub struct EditInode {
     pub attribute_offset_bytes: u32,
     /// Of directories: where the last name found room.
     pub(crate) directory_hint: DirectoryHint,
+    /// Where attributes lie in leaves: the one that was used last.
+    pub(crate) attribute_finger: AttributeFinger,
 }
 
 /// One fork.
@@ -139,6 +141,7 @@ impl EditInode {
             attribute: self.attribute.as_ref().map(sketch),
             attribute_offset_bytes: self.attribute_offset_bytes,
             directory_hint: self.directory_hint,
+            attribute_finger: AttributeFinger::default(),
         }
     }
 

@@ -14,7 +14,7 @@ use uxfs_format::{
 };
 
 use super::{BlockBuffer, ForkStore};
-use crate::error::Result;
+use crate::{attribute::edit::finger::AttributeFinger, error::Result};
 
 /// The inode that all blocks belong to.
 pub(crate) const OWNER: InodeNumber = InodeNumber::new(131);
@@ -40,6 +40,8 @@ pub(crate) struct MemoryFork<'fs> {
     pub(crate) size_bytes: u64,
     /// Blocks are verified each time that they are asked for, as if each had just been read.
     pub(crate) is_damaged: bool,
+    /// Of attributes.
+    pub(crate) finger: AttributeFinger,
 }
 
 /// A block of it.
@@ -93,6 +95,7 @@ impl<'fs> MemoryFork<'fs> {
             room_bytes: 0,
             size_bytes: 0,
             is_damaged: false,
+            finger: AttributeFinger::default(),
         }
     }
 
@@ -213,11 +216,13 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
     }
 
     fn create(&mut self, _: Structure, block: FileBlock) -> Result<MemoryBuffer> {
+        self.finger.forget();
         self.reserve_blocks(block, 1);
         Ok(self.reserved(block))
     }
 
     fn free(&mut self, block: FileBlock) -> Result<()> {
+        self.finger.forget();
         let bytes = self.blocks.borrow_mut().bytes.remove(&block.get());
         assert!(bytes.expect("the block exists").is_some(), "somebody holds block {block}");
         self.rebuild_extents();
