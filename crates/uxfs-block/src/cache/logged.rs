@@ -185,6 +185,19 @@ pub struct LoggedWriteBack {
     pub first_at_most: u64,
 }
 
+/// Changed buffers that have not been looked at yet, in the order of the disk.
+#[derive(Debug)]
+pub struct WayHome {
+    rest: std::vec::IntoIter<Arc<Dirty>>,
+}
+
+impl WayHome {
+    /// Whether all have been.
+    pub fn is_at_end(&self) -> bool {
+        self.rest.len() == 0
+    }
+}
+
 /// Seals a buffer for its way home: bytes, where they lie, the newest checkpoint in them, what differs from the device.
 pub type LoggedSeal<'a, E> = dyn Fn(&mut [u8], u64, u64, &DirtyMap) -> Result<(), E> + 'a;
 
@@ -276,12 +289,33 @@ impl Cache {
         seal: &LoggedSeal<'_, E>,
         released: &mut Vec<u64>,
     ) -> Result<(usize, usize), ReadError<E>> {
+        self.write_back_part(&mut self.way_home(), which, seal, released, || false)
+    }
+
+    /// All changed buffers, to be brought home in parts.
+    pub fn way_home(&self) -> WayHome {
         let mut all = Vec::new();
         self.shards.iter().for_each(|shard| shard.collect_dirty(&mut all));
         all.sort_unstable_by_key(|dirty| dirty.pieces.first().map(|piece| piece.offset_bytes));
+        WayHome { rest: all.into_iter() }
+    }
+
+    /// As [`write_back_logged`](Self::write_back_logged), from where the last part ended; `is_enough` is asked after each
+    /// batch. Between two parts anything may happen to the buffers.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_back_part<E>(
+        &self,
+        way: &mut WayHome,
+        which: LoggedWriteBack,
+        seal: &LoggedSeal<'_, E>,
+        released: &mut Vec<u64>,
+        is_enough: impl Fn() -> bool,
+    ) -> Result<(usize, usize), ReadError<E>> {
         let (mut written, mut left) = (0, 0);
         let (mut batch, mut bytes) = (Vec::new(), 0);
-        for dirty in all {
+        for dirty in way.rest.by_ref() {
             match self.prepare_logged(&dirty, which, seal) {
                 Ok(Prepared::Write(writing)) => {
                     bytes += writing.buffer.len();
@@ -298,6 +332,9 @@ impl Cache {
             if bytes >= MAX_BATCH_BYTES {
                 written += self.write_logged(&mut batch, released)?;
                 bytes = 0;
+                if is_enough() {
+                    break;
+                }
             }
         }
         written += self.write_logged(&mut batch, released)?;

@@ -86,6 +86,12 @@ impl FileSystem {
             // Intents to free blocks hold the tail, too, until those are back.
             self.write_checkpoint()?;
             self.put_back_freed()?;
+            // Mostly that was all: nobody needs to wait for what is on its way home.
+            if logged.journal.has_ample_room()
+                && let Some(ticket) = logged.journal.begin(log_bytes, Claim::Usual)?
+            {
+                return Ok(Some(ticket));
+            }
             self.make_room(attempt)?;
         }
         Err(self.no_room())

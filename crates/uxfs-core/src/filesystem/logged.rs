@@ -370,11 +370,18 @@ impl FileSystem {
         let Some(logged) = self.logged() else { return Ok(()) };
         self.write_checkpoint()?;
         self.put_back_freed()?;
-        if self.is_crowded() {
-            self.write_home(true)?;
-        } else if logged.journal.is_half_full() {
-            self.write_home(false)?;
-        }
+        let journal = &logged.journal;
+        let first_at_most = match (self.is_crowded(), journal.is_half_full()) {
+            (true, _) => u64::MAX,
+            (false, true) => journal.older_half(),
+            (false, false) => return Ok(()),
+        };
+        // Meanwhile transactions go on. They must not have to wait for the next checkpoint until all this is home.
+        let write_checkpoint = || {
+            self.write_checkpoint()?;
+            self.put_back_freed()
+        };
+        journal.write_home_beside(first_at_most, || journal.is_checkpoint_due(), write_checkpoint)?;
         Ok(())
     }
 

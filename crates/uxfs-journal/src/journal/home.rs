@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use uxfs_block::cache::logged::LoggedWriteBack;
+use uxfs_block::cache::logged::{LoggedWriteBack, WayHome};
 use uxfs_format::{
     edit::{DIRTY_RUN_BYTES, DirtyMap},
     fault::{Corruption, Structure},
@@ -24,11 +24,40 @@ impl Journal {
     /// The device failed, now or before; bytes that must not be written.
     #[doc(alias = "xfsaild_push")]
     pub fn write_home(&self, first_at_most: u64) -> Result<usize> {
+        self.write_home_beside(first_at_most, || false, || Ok(()))
+    }
+
+    /// As [`write_home`](Self::write_home), by a thread that is needed elsewhere as well: where `is_needed` says so, `between`
+    /// runs before it goes on. What has been written until then is home.
+    ///
+    /// # Errors
+    /// As there, and those of `between`.
+    pub fn write_home_beside<E: From<JournalError>>(
+        &self,
+        first_at_most: u64,
+        is_needed: impl Fn() -> bool,
+        between: impl Fn() -> std::result::Result<(), E>,
+    ) -> std::result::Result<usize, E> {
+        let mut way = self.cache.way_home();
+        let mut left = self.write_part_home(&mut way, first_at_most, &is_needed)?;
+        while !way.is_at_end() {
+            between()?;
+            left += self.write_part_home(&mut way, first_at_most, &is_needed)?;
+        }
+        Ok(left)
+    }
+
+    fn write_part_home(
+        &self,
+        way: &mut WayHome,
+        first_at_most: u64,
+        is_enough: impl Fn() -> bool,
+    ) -> Result<usize> {
         self.check()?;
         let _one = self.write_back.lock();
         let mut released = Vec::new();
         let which = LoggedWriteBack { stable: self.stable(), first_at_most };
-        let result = self.cache.write_back_logged(which, &self.sealer(), &mut released);
+        let result = self.cache.write_back_part(way, which, &self.sealer(), &mut released, is_enough);
         let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
         let (written, left) = match (result, flushed) {
             (Ok(counts), Ok(())) => counts,

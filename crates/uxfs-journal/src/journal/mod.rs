@@ -351,6 +351,12 @@ impl Journal {
         self.room_blocks(head) < u64::from(self.place.blocks) / 2
     }
 
+    /// Whether a quarter of the log is free: what the largest checkpoint may take, and more.
+    pub fn has_ample_room(&self) -> bool {
+        let head = Lsn::new(self.head.load(Acquire));
+        self.room_blocks(head) >= u64::from(self.place.blocks) / 4
+    }
+
     /// Blocks of the log that nothing needs any more.
     fn room_blocks(&self, head: Lsn) -> u64 {
         self.place.room_blocks(head, self.active.lock().tail().unwrap_or(head))
