@@ -166,3 +166,46 @@ fn a_change_during_a_write_stays() {
     assert_eq!(write_back(&cache, 2), (1, vec![2]));
     assert_eq!(home(&device, 1), 2);
 }
+
+#[test]
+fn between_two_parts_of_the_way_home_buffers_may_change_and_go_invariants_13_and_15() {
+    const BUFFER_BYTES: u32 = 64 << 10;
+    const IN_A_BATCH: u64 = MAX_BATCH_BYTES as u64 / BUFFER_BYTES as u64;
+    let device: Arc<MemoryDevice> = Arc::new(MemoryDevice::new(vec![0; 16 << 20]));
+    let options = CacheOptions::with_budget(32 << 20);
+    let cache = Cache::new(Arc::clone(&device) as Arc<dyn BlockDevice>, &options);
+    let place =
+        |index: u64| [Piece { offset_bytes: index * u64::from(BUFFER_BYTES), length_bytes: BUFFER_BYTES }];
+    let change = |index: u64, sequence: u64| {
+        let log = Rc::new(EditLog::new(sequence));
+        cache.edit_logged(&place(index), &Unverified, &log).unwrap().edit().put(0, &[sequence as u8]);
+        std::mem::take(&mut *log.touched())
+    };
+    let count = IN_A_BATCH + 10;
+    for index in 0..count {
+        take(&change(index, 1)[0], 1, 0);
+    }
+    let mut way = cache.way_home();
+    let (which, mut released) = (LoggedWriteBack { stable: 1, first_at_most: u64::MAX }, Vec::new());
+    let part = cache.write_back_part(&mut way, which, &no_seal, &mut released, || true).unwrap();
+    assert_eq!((part, way.is_at_end()), ((IN_A_BATCH as usize, 0), false), "a batch, because that is enough");
+    assert_eq!(released.len() as u64, IN_A_BATCH);
+    // Of those that are left one is changed for another checkpoint, one is freed, and eight go home another way.
+    let changed = change(count - 1, 2);
+    assert_eq!(cache.invalidate_logged(&place(count - 2), 2, &|_| {}), Some(1));
+    let first = LoggedWriteBack { stable: 1, first_at_most: 1 };
+    let others = cache.write_back_logged(first, &no_seal, &mut Vec::new()).unwrap();
+    assert_eq!(others, (8, 1));
+    let part = cache.write_back_part(&mut way, which, &no_seal, &mut released, || true).unwrap();
+    assert_eq!((part, way.is_at_end()), ((0, 1), true), "the changed one waits for its checkpoint");
+    let (_, taken) = take(&changed[0], 2, 0);
+    assert_eq!((taken.entered, taken.is_relogged), (None, true), "it still holds the first");
+    let which = LoggedWriteBack { stable: 2, first_at_most: u64::MAX };
+    assert_eq!(cache.write_back_logged(which, &no_seal, &mut Vec::new()).unwrap(), (1, 0));
+    let byte = |index: u64| {
+        let mut byte = [0];
+        device.read(index * u64::from(BUFFER_BYTES), &mut byte).unwrap();
+        byte[0]
+    };
+    assert_eq!([byte(0), byte(count - 3), byte(count - 2), byte(count - 1)], [1, 1, 0, 2]);
+}
