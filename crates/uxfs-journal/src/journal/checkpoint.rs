@@ -340,7 +340,18 @@ impl Write<'_> {
                 return Ok(());
             }
             let contents = BufferContents::of(structure).ok_or_else(|| unknown(change))?;
-            buffer::log_buffer(contents, change.pieces, change.bytes, &change.changes, records);
+            if change.pieces.len() > 1 {
+                buffer::log_pieces(
+                    contents,
+                    change.pieces,
+                    change.bytes,
+                    change.changes,
+                    &journal.geometry,
+                    records,
+                );
+            } else {
+                buffer::log_buffer(contents, change.pieces, change.bytes, &change.changes, records);
+            }
             Ok(())
         })?;
         if let Some(entered) = taken.entered {

@@ -4,10 +4,12 @@ use uxfs_block::cache::Piece;
 use uxfs_format::{
     edit::DirtyMap,
     fault::Structure,
+    geometry::Geometry,
     log::{
         buffer_item::{BufferContents, BufferFlags, BufferFormat, CHUNK_SIZE_BYTES, buffer_flags},
         item::ItemType,
     },
+    seal::seal,
     units::SECTOR_SIZE_BYTES,
 };
 use zerocopy::IntoBytes;
@@ -90,6 +92,23 @@ pub fn log_buffer(
         }
         offset = end;
     }
+}
+
+/// As [`log_buffer`], for a buffer in several pieces. Whoever replays them has no whole to seal: so the checksum of the whole as
+/// it is now goes along with every change, and is right when all of them have been replayed.
+pub fn log_pieces(
+    contents: BufferContents,
+    pieces: &[Piece],
+    bytes: &[u8],
+    mut changes: DirtyMap,
+    geometry: &Geometry,
+    sink: &mut impl RegionSink,
+) {
+    let mut sealed = bytes.to_vec();
+    seal(&mut sealed, None, geometry);
+    // Every header begins with it.
+    changes.mark(0, CHUNK_SIZE_BYTES);
+    log_buffer(contents, pieces, &sealed, &changes, sink);
 }
 
 /// Says that what lay here has been freed: older changes of it must not be replayed. Of more than the log can name in one
