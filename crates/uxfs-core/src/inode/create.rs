@@ -15,7 +15,7 @@ use zerocopy::{
     big_endian::{U16, U32, U64},
 };
 
-use super::edit::{EditFork, EditInode, room::default_attribute_offset_bytes};
+use super::edit::{EditFork, EditInode, LogClaim, room::default_attribute_offset_bytes};
 use crate::{
     attribute::edit::finger::AttributeFinger,
     directory::edit::DirectoryHint,
@@ -189,6 +189,7 @@ impl EditInode {
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
             attribute_finger: AttributeFinger::default(),
+            log_claim: LogClaim::default(),
         })
     }
 }

@@ -16,7 +16,7 @@ use uxfs_format::{
     inode::{InodeCore, core::CHECKSUM_OFFSET_BYTES},
     units::{AgInode, AgNumber, InodeNumber},
 };
-use uxfs_journal::journal::items::inode::InodeChange;
+use uxfs_journal::journal::items::inode::{InodeChange, NEXT_UNLINKED_LOG_BYTES};
 use zerocopy::big_endian::U32;
 
 use super::edit::next_unlinked_of;
@@ -209,6 +209,9 @@ impl Transaction<'_> {
             *field = next.get().to_be_bytes();
         }
         checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
+        if let Some(ticket) = self.buffers().ticket() {
+            ticket.claim(NEXT_UNLINKED_LOG_BYTES);
+        }
         Ok(())
     }
 

@@ -9,10 +9,7 @@ use uxfs_format::{fault::Structure, geometry::Geometry, units::Sector};
 
 use crate::{
     error::Result,
-    journal::{
-        Ticket,
-        items::{buffer::is_ordered, inode::run_log_bytes},
-    },
+    journal::{Ticket, items::buffer::is_ordered},
     metadata::{StructureVerifier, piece},
 };
 
@@ -108,7 +105,8 @@ impl<'fs> TransactionBuffers<'fs> {
         };
         let mut buffer = self.cache.edit_logged(pieces, &verifier, ticket.edits())?;
         if structure == Structure::InodeCluster {
-            buffer.set_run_log_bytes(run_log_bytes(self.geometry));
+            // Who marks an inode claims what that takes.
+            buffer.set_run_log_bytes(0);
         }
         Ok(buffer)
     }

@@ -11,7 +11,7 @@ use uxfs_format::{
     units::{FsBlock, InodeNumber},
 };
 
-use super::{EditExtents, EditFork, EditInode, ExtentRoot};
+use super::{EditExtents, EditFork, EditInode, ExtentRoot, LogClaim};
 use crate::{
     attribute::edit::finger::AttributeFinger,
     directory::edit::DirectoryHint,
@@ -47,6 +47,7 @@ impl FileSystem {
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
             attribute_finger: AttributeFinger::default(),
+            log_claim: LogClaim::default(),
         };
         let literal = bytes.get(INODE_CORE_SIZE_BYTES as usize..).unwrap_or_default();
         let room = inode.fork_room_bytes(Fork::Data, self.geometry()) as usize;

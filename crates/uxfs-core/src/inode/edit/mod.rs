@@ -11,11 +11,14 @@
 //! | `room` | how the bytes behind the core are divided |
 //! | `load` | from the disk |
 //! | `store` | to the disk |
+//! | `log_claim` | what it takes of the log |
 
 mod load;
+mod log_claim;
 pub mod room;
 mod store;
 
+pub(crate) use log_claim::LogClaim;
 pub(crate) use store::next_unlinked_of;
 
 use uxfs_format::{
@@ -46,6 +49,8 @@ pub struct EditInode {
     pub(crate) directory_hint: DirectoryHint,
     /// Where attributes lie in leaves: the one that was used last.
     pub(crate) attribute_finger: AttributeFinger,
+    /// What has been claimed of the log for it.
+    pub(crate) log_claim: LogClaim,
 }
 
 /// One fork.
@@ -142,6 +147,7 @@ impl EditInode {
             attribute_offset_bytes: self.attribute_offset_bytes,
             directory_hint: self.directory_hint,
             attribute_finger: AttributeFinger::default(),
+            log_claim: self.log_claim,
         }
     }
 

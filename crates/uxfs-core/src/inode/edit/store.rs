@@ -49,6 +49,11 @@ impl Transaction<'_> {
                 edit.mark(cluster.offset_bytes + change.offset_bytes() as usize);
             }
         }
+        if let Some(ticket) = self.buffers().ticket() {
+            let data = changes.has_data.then_some(&inode.data);
+            let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
+            ticket.claim(inode.log_claim.raise(ticket.sequence(), data, attribute));
+        }
         Ok(())
     }
 }

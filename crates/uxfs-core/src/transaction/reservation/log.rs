@@ -29,7 +29,7 @@ use uxfs_format::{
 };
 use uxfs_journal::journal::{
     Claim,
-    items::{inode::run_log_bytes, intent::MAX_EXTENTS},
+    items::{inode::most_log_bytes, intent::MAX_EXTENTS},
 };
 
 use super::{DIRECTORY_SPACE_BYTES, NAME_TREE_LEVELS, Needs, Operation};
@@ -135,7 +135,7 @@ impl LogNeeds {
             name: 2 * (directory_levels + 2) * directory_block + (6 * directory_map + 1) * block,
             less_name: (directory_levels + 2) * directory_block + 3 * directory_map * block,
             attribute: (2 * (attribute_levels + 1) + 1 + 2 * attribute_map + moved) * block,
-            inode: PIECE_LOG_BYTES + 4 * u64::from(run_log_bytes(geometry)),
+            inode: PIECE_LOG_BYTES + most_log_bytes(geometry),
             group: 3 * sector + (1 + free_inodes) * block,
             groups: geometry.ag_count.into(),
             space: (space + owner_blocks) * block,

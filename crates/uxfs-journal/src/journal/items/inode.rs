@@ -2,7 +2,7 @@
 //!
 //! In a cluster of inodes the four first runs of each inode are not what was changed but say it: see [`InodeChange`].
 
-use uxfs_block::cache::Piece;
+use uxfs_block::cache::{Piece, logged::RUN_LOG_BYTES};
 use uxfs_format::{
     btree::extent_map,
     edit::{DIRTY_RUN_BYTES, DirtyMap},
@@ -45,9 +45,29 @@ impl InodeChange {
     }
 }
 
-/// The most that a marked run of a cluster stands for in the log: a third of an inode with all its headers.
-pub fn run_log_bytes(geometry: &Geometry) -> u32 {
-    geometry.inode_size_bytes / 2 + 140
+/// Header of an operation in the log, in front of each region.
+const REGION_HEADER_BYTES: u32 = 12;
+/// Header of a block of an extent map, which a logged root begins with.
+const LONG_ROOT_HEADER_BYTES: u32 = 72;
+/// What the core of a changed inode takes in the log, with the region that says what follows.
+pub const CORE_LOG_BYTES: u32 =
+    2 * REGION_HEADER_BYTES + (size_of::<InodeFormat>() + size_of::<LoggedInodeCore>()) as u32;
+/// What the name of the next inode without a name takes: a run of the cluster.
+pub const NEXT_UNLINKED_LOG_BYTES: u64 = RUN_LOG_BYTES as u64;
+
+/// What a changed fork of `length_bytes` takes in the log.
+pub fn fork_log_bytes(length_bytes: usize, is_root: bool) -> u32 {
+    match u32::try_from(length_bytes).unwrap_or(u32::MAX - 1024).next_multiple_of(4) {
+        0 => 0,
+        length if is_root => REGION_HEADER_BYTES + LONG_ROOT_HEADER_BYTES + length,
+        length => REGION_HEADER_BYTES + length,
+    }
+}
+
+/// The most that an inode is claimed for in one checkpoint: each fork may have had all the room at some time.
+pub fn most_log_bytes(geometry: &Geometry) -> u64 {
+    let room = geometry.inode_size().saturating_sub(INODE_CORE_SIZE_BYTES as usize);
+    u64::from(CORE_LOG_BYTES + 2 * fork_log_bytes(room, true)) + NEXT_UNLINKED_LOG_BYTES
 }
 
 /// The changed inodes of a cluster, and its lists of unlinked ones.
