@@ -18,3 +18,4 @@ pub mod cache;
 pub mod clock;
 pub mod device;
 pub mod engine;
+pub mod own_line;

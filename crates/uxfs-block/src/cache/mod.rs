@@ -70,10 +70,14 @@ use crate::{
     aligned_buffer::BufferPool,
     clock::{Clock, SystemClock},
     device::{BlockDevice, DeviceError},
+    own_line::OwnLine,
 };
 
 /// Longest buffer that is accepted: several times the longest of XFS's metadata.
 pub const MAX_BUFFER_BYTES: u64 = 1 << 20;
+
+/// Parts of a cache, unless somebody says how many: so many that threads which work in different places seldom meet in one.
+const MOST_SHARDS: usize = 1 << 10;
 
 /// How a cache is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,12 +117,12 @@ pub struct Cache {
     pool: BufferPool,
     budget: Arc<Budget>,
     hasher: Hasher,
-    shards: Box<[Shard]>,
+    shards: Box<[OwnLine<Shard>]>,
     counters: SharedCounters,
     /// Charged for dirty buffers.
-    dirty_bytes: AtomicU64,
+    dirty_bytes: OwnLine<AtomicU64>,
     /// Counts changes of buffers: the clock by which cold ones are told.
-    changes: AtomicU64,
+    changes: OwnLine<AtomicU64>,
     planner: Mutex<Planner>,
     clock: Arc<dyn Clock>,
 }
@@ -132,7 +136,7 @@ impl Cache {
     /// As [`new`](Self::new), with the clock by which the device is measured.
     pub fn with_clock(device: Arc<dyn BlockDevice>, options: &CacheOptions, clock: Arc<dyn Clock>) -> Self {
         let shards = options.shards.unwrap_or_else(|| {
-            usize::try_from(options.budget_bytes >> 20).unwrap_or(usize::MAX).clamp(1, 64)
+            usize::try_from(options.budget_bytes >> 19).unwrap_or(usize::MAX).clamp(1, MOST_SHARDS)
         });
         let shards = shards.clamp(1, 1024).next_power_of_two();
         // A chunk is mapped at once: large ones need few page faults, but must stay a small part of the budget.
@@ -142,10 +146,10 @@ impl Cache {
             device,
             budget: Arc::new(Budget::new(options.budget_bytes)),
             hasher: Hasher::new(options.seed),
-            shards: (0..shards).map(|_| Shard::default()).collect(),
+            shards: (0..shards).map(|_| OwnLine::default()).collect(),
             counters: SharedCounters::default(),
-            dirty_bytes: AtomicU64::new(0),
-            changes: AtomicU64::new(0),
+            dirty_bytes: OwnLine::default(),
+            changes: OwnLine::default(),
             planner: Mutex::new(Planner::new(options.strategy)),
             clock,
         }

@@ -12,10 +12,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{
-        AtomicI64,
-        Ordering::{AcqRel, Acquire, Relaxed},
-    },
+    atomic::Ordering::{AcqRel, Acquire, Relaxed},
 };
 
 use parking_lot::Mutex;
@@ -56,14 +53,8 @@ pub(super) struct Logged {
     freed: Mutex<Vec<FreedExtents>>,
     /// One thread puts back at a time: who waits for free blocks waits for what another is putting back, too.
     putting_back: Mutex<()>,
-    /// Blocks that were freed and are not back yet.
-    freed_blocks: AtomicI64,
     /// Who waits for room in the log.
     pub(super) room: RoomQueue,
-    /// Blocks that transactions under way may still take.
-    reserved_blocks: AtomicI64,
-    /// Blocks that groups keep for their own trees.
-    hidden_blocks: AtomicI64,
     /// Contents that another mapping leads to than the one on the device.
     pub(super) moved: MovedContents,
     pub background: Mutex<Option<Background>>,
@@ -122,9 +113,6 @@ impl FileSystem {
             freed: Mutex::default(),
             putting_back: Mutex::default(),
             room: RoomQueue::default(),
-            freed_blocks: AtomicI64::new(0),
-            reserved_blocks: AtomicI64::new(0),
-            hidden_blocks: AtomicI64::new(0),
             moved: MovedContents::default(),
             background: Mutex::default(),
         });
@@ -213,7 +201,7 @@ impl FileSystem {
     /// # Errors
     /// [`OperationError::NoSpace`]; the device failed, now or before.
     pub(crate) fn reserve_blocks(&self, blocks: u64, kept_blocks: u64) -> Result<()> {
-        let Some(logged) = self.logged() else {
+        let (Some(_), Some(counters)) = (self.logged(), self.counters()) else {
             // Images are filled to the last block, and who takes away from a full one may try.
             if kept_blocks > 0 && blocks > 0 && self.free_blocks() < blocks {
                 return Err(OperationError::NoSpace.into());
@@ -225,11 +213,11 @@ impl FileSystem {
         }
         let wanted = i64::try_from(blocks).map_err(|_| OperationError::NoSpace)?;
         for _ in 0..3 {
-            let reserved = logged.reserved_blocks.fetch_add(wanted, AcqRel) + wanted;
+            let reserved = counters.reserved_blocks.fetch_add(wanted, AcqRel) + wanted;
             if self.available_blocks().saturating_sub_unsigned(kept_blocks) >= reserved {
                 return Ok(());
             }
-            logged.reserved_blocks.fetch_sub(wanted, AcqRel);
+            counters.reserved_blocks.fetch_sub(wanted, AcqRel);
             if !self.wait_for_freed_blocks()? {
                 break;
             }
@@ -253,15 +241,15 @@ impl FileSystem {
 
     /// Gives back what an operation has not taken.
     pub(crate) fn release_blocks(&self, blocks: u64) {
-        if let Some(logged) = self.logged() {
-            logged.reserved_blocks.fetch_sub(blocks.cast_signed(), AcqRel);
+        if let (true, Some(_), Some(counters)) = (blocks > 0, self.logged(), self.counters()) {
+            counters.reserved_blocks.fetch_sub(blocks.cast_signed(), AcqRel);
         }
     }
 
     /// Free blocks that operations may take: without those that groups keep for their trees and free lists.
     #[doc(alias = "xfs_fdblocks_unavailable")]
     pub fn available_blocks(&self) -> i64 {
-        let hidden = self.logged().map_or(0, |logged| logged.hidden_blocks.load(Relaxed));
+        let hidden = self.counters().map_or(0, |counters| counters.hidden_blocks.load(Relaxed));
         let set_aside = i64::from(self.geometry.ag_count) * 8;
         self.free_blocks().cast_signed() - set_aside - hidden
     }
@@ -282,19 +270,19 @@ impl FileSystem {
     }
 
     pub(crate) fn add_hidden_blocks(&self, change: i64) {
-        if let Some(logged) = self.logged() {
-            logged.hidden_blocks.fetch_add(change, Relaxed);
+        if let (Some(_), Some(counters)) = (self.logged(), self.counters()) {
+            counters.hidden_blocks.fetch_add(change, Relaxed);
         }
     }
 
     /// Blocks that have been freed and will be free once their checkpoint is stable.
     pub fn freed_blocks(&self) -> u64 {
-        self.logged().map_or(0, |logged| logged.freed_blocks.load(Acquire).max(0).cast_unsigned())
+        self.counters().map_or(0, |counters| counters.freed_blocks.load(Acquire).max(0).cast_unsigned())
     }
 
     pub(crate) fn note_freed_blocks(&self, blocks: i64) {
-        if let Some(logged) = self.logged() {
-            logged.freed_blocks.fetch_add(blocks, Relaxed);
+        if let (Some(_), Some(counters)) = (self.logged(), self.counters()) {
+            counters.freed_blocks.fetch_add(blocks, Relaxed);
         }
     }
 

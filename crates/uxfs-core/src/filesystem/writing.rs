@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use uxfs_block::{cache::WriteBack, device::BlockDevice};
+use uxfs_block::{cache::WriteBack, device::BlockDevice, own_line::OwnLine};
 use uxfs_format::{
     fault::Structure,
     geometry::Geometry,
@@ -34,7 +34,7 @@ pub(super) struct Writing {
     groups: Box<[Arc<Mutex<GroupState>>]>,
     /// Counts allocations that may go anywhere.
     group_rotor: AtomicU32,
-    counters: Counters,
+    pub(super) counters: OwnLine<Counters>,
     /// Group of the next directory.
     directory_rotor: AtomicU32,
     pub(super) random: RandomNumbers,
@@ -45,11 +45,12 @@ pub(super) struct Writing {
 impl Writing {
     pub fn new(mode: Mode, geometry: &Geometry, superblock: &Superblock) -> Self {
         let groups = geometry.groups().map(|group| Arc::new(Mutex::new(GroupState::new(group)))).collect();
-        let counters = Counters {
+        let counters = OwnLine(Counters {
             inodes: AtomicI64::new(superblock.inode_count.get().cast_signed()),
             free_inodes: AtomicI64::new(superblock.free_inodes.get().cast_signed()),
             free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
-        };
+            ..Counters::default()
+        });
         Self {
             mode,
             groups,
@@ -62,12 +63,19 @@ impl Writing {
     }
 }
 
-/// The superblock's counters as they are now.
+/// The superblock's counters as they are now, and what is held back of the free blocks. Most operations write several of
+/// them, and find them in one line.
 #[derive(Debug, Default)]
-struct Counters {
+pub(super) struct Counters {
     inodes: AtomicI64,
     free_inodes: AtomicI64,
     free_blocks: AtomicI64,
+    /// Blocks that transactions under way may still take.
+    pub reserved_blocks: AtomicI64,
+    /// Blocks that groups keep for their own trees.
+    pub hidden_blocks: AtomicI64,
+    /// Blocks that were freed and are not back yet.
+    pub freed_blocks: AtomicI64,
 }
 
 impl FileSystem {
@@ -87,6 +95,10 @@ impl FileSystem {
     /// How changes become durable; `None` where there can be none.
     pub fn mode(&self) -> Option<Mode> {
         self.writing.as_ref().map(|writing| writing.mode)
+    }
+
+    pub(super) fn counters(&self) -> Option<&Counters> {
+        self.writing.as_ref().map(|writing| &*writing.counters)
     }
 
     /// Free blocks as the superblock's counter has them now.

@@ -33,12 +33,12 @@ impl Transaction<'_> {
         let geometry = self.file_system().geometry();
         let (group, in_group) =
             geometry.split_inode_number(inode.number).ok_or(OperationError::NoSuchInode)?;
+        // Before the group is locked, which others wait for. Where the whole chunk goes, it was for nothing.
+        inode.make_free(feature_flags2(geometry).bits());
+        self.store_inode(inode)?;
         match self.group(group)?.give_back_inode(in_group)? {
             Some(chunk) => self.free_chunk(group, &chunk),
-            None => {
-                inode.make_free(feature_flags2(geometry).bits());
-                self.store_inode(inode)
-            }
+            None => Ok(()),
         }
     }
 

@@ -131,6 +131,8 @@ impl FileSystem {
         let acls = self.new_file_acls(&parent, new.kind.file_type(), new.permissions, new.umask)?;
         let mut transaction = Transaction::begin_for(self, new.operation(&acls))?;
         let inode = transaction.take_new_inode(&parent, new, &acls)?;
+        // Others make files in this group meanwhile.
+        transaction.give_back_groups();
         let slot = self.inode_table().insert_new(inode);
         let mut child = slot.lock();
         transaction.fill_new_inode(&mut child, &parent, new, &acls)?;

@@ -141,12 +141,15 @@ impl FileSystem {
             parent.set_link_count(parent.link_count().saturating_sub(1));
         }
         touch_directory(parent, now);
+        transaction.store_inode(parent)?;
         let fate = transaction.drop_name(parent, name, child, inode)?;
-        if fate != Fate::Freed {
+        if fate == Fate::Freed {
+            // Others go on in this group meanwhile.
+            transaction.give_back_groups();
+        } else {
             touch(inode, now, &[TimeKind::Change]);
             transaction.store_inode(inode)?;
         }
-        transaction.store_inode(parent)?;
         transaction.commit()?;
         self.settle_fate(child, fate);
         Ok(())

@@ -39,29 +39,32 @@ impl<'fs> Transaction<'fs> {
         } else {
             self.finish_deferred_in_steps()?;
         }
-        let sequence = self.end_step();
-        self.file_system.release_blocks(std::mem::take(&mut self.reserved_blocks));
-        Ok(sequence)
+        let reserved_blocks = std::mem::take(&mut self.reserved_blocks);
+        Ok(self.end_step_of(reserved_blocks))
     }
 
     /// What has changed so far becomes visible to a cut; groups are given back, after the journal knows what was done in
     /// them.
     pub(super) fn end_step(&mut self) -> u64 {
+        self.end_step_of(0)
+    }
+
+    /// As above, giving back `reserved_blocks` that will not be taken any more.
+    fn end_step_of(&mut self, reserved_blocks: u64) -> u64 {
         self.list_changed_groups();
         let ticket = self.buffers.take_ticket();
         let sequence = ticket.as_ref().map_or(0, Ticket::sequence);
+        self.file_system.apply_counters(std::mem::take(&mut self.counters));
+        self.file_system.release_blocks(reserved_blocks);
         if let Some(ticket) = ticket {
-            self.file_system.apply_counters(std::mem::take(&mut self.counters));
             ticket.commit();
-        } else {
-            self.file_system.apply_counters(std::mem::take(&mut self.counters));
         }
         self.groups.clear();
         sequence
     }
 
     /// Gives all groups back in the middle of a step; the next cut settles them whoever has them then.
-    pub(super) fn give_back_groups(&mut self) {
+    pub(crate) fn give_back_groups(&mut self) {
         self.list_changed_groups();
         self.groups.clear();
     }

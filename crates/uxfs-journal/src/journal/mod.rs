@@ -57,7 +57,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use uxfs_block::cache::Cache;
+use uxfs_block::{cache::Cache, own_line::OwnLine};
 use uxfs_format::{
     geometry::Geometry,
     log::record::{MAX_RECORD_SIZE_BYTES, PAYLOAD_PER_HEADER_BYTES},
@@ -129,7 +129,6 @@ pub struct JournalCounters {
 
 #[derive(Debug, Default)]
 struct Counters {
-    transactions: AtomicU64,
     checkpoints: AtomicU64,
     log_bytes: AtomicU64,
     changed_bytes: AtomicU64,
@@ -161,16 +160,14 @@ pub struct Journal {
     place: LogPlace,
     largest_claim_bytes: u64,
     urgent_bytes: u64,
-    gate: RwLock<()>,
     /// Where the newest checkpoint ended, for who does not write.
     head: AtomicU64,
     /// The checkpoint that is being filled.
     sequence: AtomicU64,
-    /// The most that it may take in the log: what has committed, and what transactions under way may add.
-    claimed_bytes: AtomicU64,
     /// What may be claimed.
     limit_bytes: AtomicU64,
-    pending: Mutex<Pending>,
+    busy: OwnLine<Busy>,
+    pending: OwnLine<Mutex<Pending>>,
     writer: Mutex<Writer>,
     /// One thread writes home at a time.
     write_back: Mutex<()>,
@@ -184,6 +181,19 @@ pub struct Journal {
     needs_flush: AtomicBool,
     failure: OnceLock<Arc<str>>,
     counters: Counters,
+}
+
+/// What every transaction writes, at its beginning and at its end.
+#[derive(Debug, Default)]
+struct Busy {
+    gate: RwLock<()>,
+    /// The most that the checkpoint that is being filled may take in the log: what has committed, and what transactions
+    /// under way may add.
+    claimed_bytes: AtomicU64,
+    /// Of these, what has committed.
+    logged_bytes: AtomicU64,
+    /// Transactions that committed, since the beginning.
+    transactions: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -231,12 +241,11 @@ impl Journal {
             place,
             largest_claim_bytes: options.largest_claim_bytes,
             urgent_bytes: options.urgent_bytes,
-            gate: RwLock::new(()),
             head: AtomicU64::new(start.head.get()),
             sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
-            claimed_bytes: AtomicU64::new(0),
             limit_bytes: AtomicU64::new(0),
-            pending: Mutex::default(),
+            busy: OwnLine::default(),
+            pending: OwnLine::default(),
             writer: Mutex::new(Writer {
                 head,
                 newest: start.head,
@@ -271,7 +280,6 @@ impl Journal {
     /// What it has done so far.
     pub fn counters(&self) -> JournalCounters {
         let Counters {
-            transactions,
             checkpoints,
             log_bytes,
             changed_bytes,
@@ -283,7 +291,7 @@ impl Journal {
             overruns,
         } = &self.counters;
         JournalCounters {
-            transactions: transactions.load(Relaxed),
+            transactions: self.busy.transactions.load(Relaxed),
             checkpoints: checkpoints.load(Relaxed),
             log_bytes: log_bytes.load(Relaxed),
             changed_bytes: changed_bytes.load(Relaxed),
@@ -336,13 +344,13 @@ impl Journal {
     /// Whether it is time to write the checkpoint that is being filled: it is large, or fills half of what the log
     /// has left.
     pub fn is_checkpoint_due(&self) -> bool {
-        self.claimed_bytes.load(Relaxed) > self.limit_bytes.load(Relaxed) / 2
+        self.busy.claimed_bytes.load(Relaxed) > self.limit_bytes.load(Relaxed) / 2
     }
 
     /// Whether a checkpoint would make room: what has been changed is much of what may be. Else the room is what
     /// transactions under way have claimed and will mostly give back.
     pub fn would_checkpoint_help(&self) -> bool {
-        self.pending.lock().logged_bytes > self.limit_bytes.load(Relaxed) / 8
+        self.busy.logged_bytes.load(Relaxed) > self.limit_bytes.load(Relaxed) / 8
     }
 
     /// Whether half of the log is in use.

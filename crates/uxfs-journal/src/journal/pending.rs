@@ -18,8 +18,6 @@ pub(super) struct Pending {
     pub touched: Vec<ChangedBuffer>,
     /// Items other than buffers and inodes, in order.
     items: Vec<Option<Item>>,
-    /// The most that all this takes of the log.
-    pub logged_bytes: u64,
     /// Where the intents of this checkpoint are among them: an end in the same checkpoint takes both away.
     intents: HashMap<IntentId, usize>,
     /// Intents of earlier checkpoints that end in this one.

@@ -53,11 +53,12 @@ impl Journal {
     #[doc(alias = "xfs_log_reserve")]
     pub fn begin(&self, reserved_bytes: u64, claim: Claim) -> Result<Option<Ticket<'_>>> {
         self.check()?;
-        let gate = self.gate.read();
-        let claimed = self.claimed_bytes.fetch_add(reserved_bytes, AcqRel) + reserved_bytes;
+        let busy = &*self.busy;
+        let gate = busy.gate.read();
+        let claimed = busy.claimed_bytes.fetch_add(reserved_bytes, AcqRel) + reserved_bytes;
         let left = if claim == Claim::Urgent { 0 } else { self.urgent_bytes };
         if claimed + left > self.limit_bytes.load(Acquire) {
-            self.claimed_bytes.fetch_sub(reserved_bytes, AcqRel);
+            busy.claimed_bytes.fetch_sub(reserved_bytes, AcqRel);
             return Ok(None);
         }
         Ok(Some(self.ticket(Some(gate), reserved_bytes)))
@@ -182,22 +183,23 @@ impl<'j> Ticket<'j> {
     fn finish(&mut self) {
         self.is_committed = true;
         let (logged, used) = (self.logged_bytes(), self.used_bytes());
-        let claimed = &self.journal.claimed_bytes;
+        let busy = &*self.journal.busy;
         if used > self.reserved_bytes {
             if self.gate.is_some() {
                 self.journal.counters.overruns.fetch_add(1, Relaxed);
             }
-            claimed.fetch_add(used - self.reserved_bytes, AcqRel);
+            busy.claimed_bytes.fetch_add(used - self.reserved_bytes, AcqRel);
         } else {
-            claimed.fetch_sub(self.reserved_bytes - used, AcqRel);
+            busy.claimed_bytes.fetch_sub(self.reserved_bytes - used, AcqRel);
         }
         if logged > 0 || !self.items.is_empty() {
+            busy.logged_bytes.fetch_add(used, Relaxed);
+            busy.transactions.fetch_add(1, Relaxed);
+            // Most transactions change what others of this checkpoint have changed before them.
             let mut touched = self.edits.touched();
-            let mut pending = self.journal.pending.lock();
-            pending.add(&mut self.items, &mut touched);
-            pending.logged_bytes += used;
-            drop(pending);
-            self.journal.counters.transactions.fetch_add(1, Relaxed);
+            if !touched.is_empty() || !self.items.is_empty() {
+                self.journal.pending.lock().add(&mut self.items, &mut touched);
+            }
         }
         self.gate = None;
     }
