@@ -5,14 +5,15 @@ use uxfs_block::{
     device::DeviceError,
 };
 use uxfs_format::{
+    edit::{DIRTY_RUN_BYTES, DirtyMap},
     fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
-    seal::seal,
+    seal::{seal, structure_of},
     units::{Lsn, SECTOR_SIZE_BYTES, Sector},
     verify::{self, VerifyContext},
 };
 
-use crate::error::JournalError;
+use crate::{error::JournalError, journal::items::inode::InodeChange};
 
 /// Lets the cache verify metadata, and says where it is damaged.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +53,15 @@ pub struct StructureSealer<'a> {
 impl BufferSealer for StructureSealer<'_> {
     type Error = Box<Corruption>;
 
-    fn seal(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<(), Box<Corruption>> {
-        match seal(bytes, self.lsn, self.geometry) {
+    fn seal(&self, bytes: &mut [u8], offset_bytes: u64, changes: &DirtyMap) -> Result<(), Box<Corruption>> {
+        let structure = match structure_of(bytes, self.geometry) {
+            Some(Structure::InodeCluster) => {
+                self.seal_cluster(bytes, changes);
+                Some(Structure::InodeCluster)
+            }
+            _ => seal(bytes, self.lsn, self.geometry),
+        };
+        match structure {
             Some(structure) => verify_at(structure, bytes, offset_bytes, self.geometry),
             None => {
                 let found = bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
@@ -65,22 +73,18 @@ impl BufferSealer for StructureSealer<'_> {
     }
 }
 
-/// As [`StructureSealer`] for a cluster of inodes, of which only those get the number that `has_changed` says of their
-/// first byte.
-///
-/// # Errors
-/// They must not be written.
-pub fn seal_cluster(
-    sealer: &StructureSealer<'_>,
-    bytes: &mut [u8],
-    offset_bytes: u64,
-    has_changed: impl Fn(u32) -> bool,
-) -> Result<(), Box<Corruption>> {
-    let size = sealer.geometry.inode_size().max(1);
-    for (first, inode) in (0_u32..).step_by(size).zip(bytes.chunks_exact_mut(size)) {
-        seal(inode, sealer.lsn.filter(|_| has_changed(first)), sealer.geometry);
+impl StructureSealer<'_> {
+    /// Only inodes that have changed are touched: one that is damaged must not get a checksum that is right because its
+    /// neighbour has changed. Changes are marked in an inode's first four runs, of new ones anywhere.
+    fn seal_cluster(&self, bytes: &mut [u8], changes: &DirtyMap) {
+        let size = self.geometry.inode_size().max(1);
+        for (first, inode) in (0_u32..).step_by(size).zip(bytes.chunks_exact_mut(size)) {
+            let run = first / DIRTY_RUN_BYTES;
+            if (run..run + InodeChange::COUNT).any(|run| changes.is_dirty(run)) {
+                seal(inode, self.lsn, self.geometry);
+            }
+        }
     }
-    verify_at(Structure::InodeCluster, bytes, offset_bytes, sealer.geometry)
 }
 
 fn verify_at(

@@ -45,11 +45,11 @@ pub trait BufferSealer {
     /// What is wrong with them.
     type Error;
 
-    /// Stamps checksums and whatever else changes when bytes are written.
+    /// Stamps checksums and whatever else changes when bytes are written. `changes` marks what has changed.
     ///
     /// # Errors
     /// They must not be written.
-    fn seal(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<(), Self::Error>;
+    fn seal(&self, bytes: &mut [u8], offset_bytes: u64, changes: &DirtyMap) -> Result<(), Self::Error>;
 }
 
 /// A changed buffer as the shard keeps it.
@@ -236,9 +236,16 @@ impl EditBuffer {
         self.run_bytes = run_bytes;
     }
 
-    /// Says that what was written so far is not to be logged: an item in the log makes it when it is replayed.
+    /// Says that what was written so far is not to be logged: an item in the log makes it when it is replayed. On its way
+    /// home it counts as changed all the same.
     pub fn made_by_item(&mut self) {
-        self.held.changes = DirtyMap::clean();
+        let state = &mut *self.held;
+        let made = std::mem::take(&mut state.changes);
+        if self.log.is_some() {
+            state.unwritten.merge(&made);
+        } else {
+            state.changes = made;
+        }
     }
 
     /// Says that the bytes have become another kind of thing, for [`BufferVerifier`]s: those of `kind` accept them

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use uxfs_format::edit::DirtyMap;
+
 use super::*;
 use crate::{cache::edit::BufferSealer, device::BlockDevice, engine::memory::MemoryDevice};
 
@@ -34,7 +36,7 @@ impl BufferVerifier for Sum {
 impl BufferSealer for Sum {
     type Error = String;
 
-    fn seal(&self, bytes: &mut [u8], _: u64) -> Result<(), String> {
+    fn seal(&self, bytes: &mut [u8], _: u64, _: &DirtyMap) -> Result<(), String> {
         BufferVerifier::seal(self, bytes);
         Ok(())
     }

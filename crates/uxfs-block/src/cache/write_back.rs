@@ -100,8 +100,8 @@ impl Cache {
         if state.buffer.is_pinned() {
             state.buffer = self.copy_of(&state.buffer, &dirty.pieces)?;
         }
-        let offset_bytes = state.buffer.offset_bytes();
-        sealer.seal(state.buffer.unshared_bytes(), offset_bytes).map_err(ReadError::Verify)?;
+        let (offset_bytes, changes) = (state.buffer.offset_bytes(), state.changes);
+        sealer.seal(state.buffer.unshared_bytes(), offset_bytes, &changes).map_err(ReadError::Verify)?;
         Ok(Some((state.buffer.clone(), state.version)))
     }
 

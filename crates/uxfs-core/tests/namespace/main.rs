@@ -7,6 +7,7 @@ mod full;
 mod images;
 mod in_place;
 mod kernel_side;
+mod neighbours;
 mod own_side;
 mod script;
 mod threads;

@@ -3,16 +3,12 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use uxfs_block::cache::logged::{LoggedWriteBack, WayHome};
-use uxfs_format::{
-    edit::{DIRTY_RUN_BYTES, DirtyMap},
-    fault::{Corruption, Structure},
-    units::Lsn,
-};
+use uxfs_format::{edit::DirtyMap, fault::Corruption, units::Lsn};
 
 use super::{Journal, records::RecordWriter};
 use crate::{
     error::{JournalError, Result},
-    metadata::{StructureSealer, seal_cluster},
+    metadata::StructureSealer,
 };
 
 impl Journal {
@@ -124,13 +120,7 @@ impl Journal {
             let index = sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
             let lsn: Option<Lsn> = index.and_then(|index| lsns.get(index)).copied();
             let sealer = StructureSealer { geometry, lsn };
-            if uxfs_format::seal::structure_of(bytes, geometry) == Some(Structure::InodeCluster) {
-                return seal_cluster(&sealer, bytes, offset_bytes, |inode| {
-                    let run = inode / DIRTY_RUN_BYTES;
-                    (run..run + 4).any(|run| changes.is_dirty(run))
-                });
-            }
-            uxfs_block::cache::BufferSealer::seal(&sealer, bytes, offset_bytes)
+            uxfs_block::cache::BufferSealer::seal(&sealer, bytes, offset_bytes, changes)
         }
     }
 }

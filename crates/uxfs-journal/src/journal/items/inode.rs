@@ -35,6 +35,9 @@ pub enum InodeChange {
 }
 
 impl InodeChange {
+    /// How many there are.
+    pub const COUNT: u32 = 4;
+
     /// The byte to mark for it, from the inode's first byte on.
     pub fn offset_bytes(self) -> u32 {
         self as u32 * DIRTY_RUN_BYTES
