@@ -1,10 +1,7 @@
 //! `cargo xtask bench journal`: operations through the journal, beside the kernel's XFS on a loop-mounted image.
 //!
 //! Both do the same workload of `uxfs bench`, by system calls there and in process here, on images in memory. Each comparison
-//! is run several times in turn; medians count, of ratios those of the pairs.
-//!
-//! In a virtual machine memory that nobody has used for some seconds may be with the host, and getting a page back takes longer
-//! than making a file. So as much memory as a run needs is fetched before each run, of ours and of the rival (`--warm-up`).
+//! is run several times in turn; medians count.
 
 use std::{
     ffi::OsString,
@@ -46,9 +43,6 @@ pub struct Arguments {
     /// MiB of cache of the latter
     #[arg(long, default_value_t = 1024)]
     cache: u64,
-    /// GiB of memory that are fetched before each run, and given back
-    #[arg(long, default_value_t = 3)]
-    warm_up: usize,
     /// Only comparisons whose name holds this
     #[arg(long, default_value = "")]
     only: String,
@@ -117,7 +111,7 @@ impl Figures {
     /// Prints medians and their ratio, ours to theirs or the other way round where less is better.
     fn report(&self, name: &str, rival: &str, unit: &str, less_is_better: bool, target: f64) {
         let (ours, theirs) = (median(&self.ours), median(&self.theirs));
-        let ratio = if less_is_better { 1.0 / self.ratio() } else { self.ratio() };
+        let ratio = if less_is_better { theirs / ours } else { ours / theirs };
         let verdict = if ratio >= target { "reached" } else { "MISSED" };
         let note = format!("  target {target}x {verdict}");
         line((name, ours), (rival, theirs), unit, ratio, &note);
@@ -126,14 +120,7 @@ impl Figures {
     /// Prints medians and ours to theirs, where there is no target.
     fn tell(&self, name: &str, rival: &str, unit: &str) {
         let (ours, theirs) = (median(&self.ours), median(&self.theirs));
-        line((name, ours), (rival, theirs), unit, self.ratio(), "");
-    }
-
-    /// Ours to theirs, pair by pair: what drifts between pairs does not count.
-    fn ratio(&self) -> f64 {
-        let ratios: Vec<f64> =
-            self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect();
-        median(&ratios)
+        line((name, ours), (rival, theirs), unit, ours / theirs, "");
     }
 }
 
@@ -145,13 +132,6 @@ fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// Has the machine find memory, which is free afterwards.
-fn fetch_memory(bytes: usize) {
-    let mut memory = vec![0_u8; bytes];
-    memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
-    std::hint::black_box(&memory);
 }
 
 /// Subdirectories for a thousand files each.
@@ -191,7 +171,6 @@ impl Bench<'_> {
 
     /// In process, on a new image that is removed afterwards.
     fn ours(&self, workload: &[&str], size: &str, more: &[&str]) -> Result<Run> {
-        fetch_memory(self.arguments.warm_up << 30);
         let image = self.image("ours");
         let words = workload.iter().chain(more).map(OsString::from);
         let target = ["--image".into(), image.clone().into(), "--size".into(), size.into()];
@@ -202,7 +181,6 @@ impl Bench<'_> {
 
     /// By system calls on a new image that the kernel has mounted.
     fn theirs<T>(&self, size_bytes: u64, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-        fetch_memory(self.arguments.warm_up << 30);
         let image = self.image("theirs");
         File::create(&image)?.set_len(size_bytes)?;
         process::run(
