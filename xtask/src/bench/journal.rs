@@ -1,7 +1,11 @@
 //! `cargo xtask bench journal`: operations through the journal, beside the kernel's XFS on a loop-mounted image.
 //!
 //! Both do the same workload of `uxfs bench`, by system calls there and in process here, on images in memory. Each comparison
-//! is run several times in turn; medians count.
+//! is run several times in turn; medians count, of ratios those of the pairs.
+//!
+//! In a virtual machine memory that nobody has used for some seconds may be with the host, and getting a page back takes longer
+//! than making four files. Ours make their files with a cache that is no larger than they need (`--files-cache`), so that
+//! this is not what is measured.
 
 use std::{
     ffi::OsString,
@@ -43,6 +47,9 @@ pub struct Arguments {
     /// MiB of cache of the latter
     #[arg(long, default_value_t = 1024)]
     cache: u64,
+    /// MiB of cache of ours where files are made and deleted
+    #[arg(long, default_value_t = 64)]
+    files_cache: u64,
     /// Only comparisons whose name holds this
     #[arg(long, default_value = "")]
     only: String,
@@ -111,7 +118,7 @@ impl Figures {
     /// Prints medians and their ratio, ours to theirs or the other way round where less is better.
     fn report(&self, name: &str, rival: &str, unit: &str, less_is_better: bool, target: f64) {
         let (ours, theirs) = (median(&self.ours), median(&self.theirs));
-        let ratio = if less_is_better { theirs / ours } else { ours / theirs };
+        let ratio = if less_is_better { 1.0 / self.ratio() } else { self.ratio() };
         let verdict = if ratio >= target { "reached" } else { "MISSED" };
         let note = format!("  target {target}x {verdict}");
         line((name, ours), (rival, theirs), unit, ratio, &note);
@@ -120,7 +127,14 @@ impl Figures {
     /// Prints medians and ours to theirs, where there is no target.
     fn tell(&self, name: &str, rival: &str, unit: &str) {
         let (ours, theirs) = (median(&self.ours), median(&self.theirs));
-        line((name, ours), (rival, theirs), unit, ours / theirs, "");
+        line((name, ours), (rival, theirs), unit, self.ratio(), "");
+    }
+
+    /// Ours to theirs, pair by pair: what drifts between pairs does not count.
+    fn ratio(&self) -> f64 {
+        let ratios: Vec<f64> =
+            self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect();
+        median(&ratios)
     }
 }
 
@@ -140,6 +154,10 @@ fn subdirectories(files: u64) -> String {
 }
 
 impl Bench<'_> {
+    fn files_cache(&self) -> String {
+        format!("{}M", self.arguments.files_cache)
+    }
+
     fn image(&self, name: &str) -> PathBuf {
         self.arguments.directory.join(format!("journal-{name}.img"))
     }
@@ -213,7 +231,8 @@ impl Bench<'_> {
                 let deletes = remove_in_parallel(&[mount.join("a"), mount.join("b")])?;
                 Ok((run.number(0, "iterations/0/files_per_second")?, deletes))
             })?;
-            let ours = self.ours(&workload, "16G", &["-d", "/a", "-d", "/b"])?;
+            let ours =
+                self.ours(&workload, "16G", &["-d", "/a", "-d", "/b", "--cache", &self.files_cache()])?;
             creates.add(ours.number(0, "iterations/0/files_per_second")? / 1e3, their_creates / 1e3);
             let their_deletes = 2.0 * self.arguments.files as f64 / their_deletes;
             deletes.add(ours.number(0, "delete/files_per_second")? / 1e3, their_deletes / 1e3);
@@ -242,7 +261,8 @@ impl Bench<'_> {
             "-t",
             &threads,
         ];
-        let run = self.ours(&workload, "16G", more)?;
+        let cache = self.files_cache();
+        let run = self.ours(&workload, "16G", &[&["--cache", &cache], more].concat())?;
         let rate = |path| Ok::<f64, anyhow::Error>(run.number(0, path)? / 1e3);
         Ok((rate("iterations/0/files_per_second")?, rate("delete/files_per_second")?))
     }
