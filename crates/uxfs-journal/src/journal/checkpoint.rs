@@ -71,11 +71,17 @@ impl Journal {
         if wanted.is_some_and(|wanted| self.stable.load(Acquire) >= wanted) {
             return Ok(Cut::default());
         }
-        let Some((sequence, pending)) = self.cut(&mut writer, settle)? else {
+        let Some((claimed_bytes, sequence, pending)) = self.cut(&mut writer, settle)? else {
             self.flush_if_needed()?;
             return Ok(Cut::default());
         };
+        let began_bytes = self.counters.log_bytes.load(Relaxed);
         let written = self.write_checkpoint(&mut writer, sequence, pending);
+        debug_assert!(
+            self.counters.log_bytes.load(Relaxed) - began_bytes <= self.most_log_bytes(claimed_bytes),
+            "{} bytes of the log for claims of {claimed_bytes}",
+            self.counters.log_bytes.load(Relaxed) - began_bytes
+        );
         written.map_err(|error| {
             self.shut_down(&error);
             error.into()
@@ -111,12 +117,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes what has been filled so far; `None` where that is nothing.
+    /// Takes what has been filled so far, with what it claimed and its number; `None` where that is nothing.
     fn cut<E: From<JournalError> + Display>(
         &self,
         writer: &mut MutexGuard<'_, Writer>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Option<(u64, Pending)>, E> {
+    ) -> std::result::Result<Option<(u64, u64, Pending)>, E> {
         let _alone = self.busy.gate.write();
         if let Err(error) = settle(self.ticket(None, 0)) {
             self.shut_down(&error);
@@ -131,7 +137,7 @@ impl Journal {
         let in_flight = self.busy.claimed_bytes.swap(0, AcqRel);
         self.busy.logged_bytes.store(0, Relaxed);
         self.update_limit(writer, in_flight);
-        Ok(Some((sequence, pending)))
+        Ok(Some((in_flight, sequence, pending)))
     }
 
     fn write_checkpoint(&self, writer: &mut Writer, sequence: u64, mut pending: Pending) -> Result<Cut> {

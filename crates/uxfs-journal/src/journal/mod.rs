@@ -84,6 +84,9 @@ const MAX_CHECKPOINT_BYTES: u64 = 32 << 20;
 /// No checkpoint takes more than this part of the log, so that several can be on their way home.
 const CHECKPOINTS_IN_LOG: u64 = 5;
 
+/// Kept beside the quarter for what a cut itself changes, and for padding.
+const SPARE_BYTES: u64 = 64 << 10;
+
 /// How a journal writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalOptions {
@@ -370,6 +373,12 @@ impl Journal {
         self.place.room_blocks(head, self.active.lock().tail().unwrap_or(head))
     }
 
+    /// The most of the log that a checkpoint takes which has claimed so much: invariant 2 relies on it.
+    fn most_log_bytes(&self, claimed_bytes: u64) -> u64 {
+        let of_limit = claimed_bytes.div_ceil(3) * 4 + SPARE_BYTES;
+        of_limit.min(self.place.blocks_for(claimed_bytes) * BLOCK as u64)
+    }
+
     /// What may be claimed by the checkpoint that is being filled while another of `in_flight_bytes` is written.
     fn update_limit(&self, writer: &Writer, in_flight_bytes: u64) {
         self.head.store(writer.head.lsn.get(), Release);
@@ -377,7 +386,7 @@ impl Journal {
         let in_flight = self.place.blocks_for(in_flight_bytes) * BLOCK as u64;
         let all = u64::from(self.place.blocks) * BLOCK as u64;
         // A quarter is kept for headers and padding, and for what a cut itself changes.
-        let free = room.saturating_sub(in_flight + 64 * 1024) / 4 * 3;
+        let free = room.saturating_sub(in_flight + SPARE_BYTES) / 4 * 3;
         // In the smallest logs the largest operations are more than that.
         let most = (all / CHECKPOINTS_IN_LOG)
             .min(MAX_CHECKPOINT_BYTES)
