@@ -149,6 +149,18 @@ impl<'a> Buffers<'a> {
         self.torn_inodes.contains_key(&sector)
     }
 
+    /// Whether a buffer was damaged when it was first read.
+    pub fn was_torn(&self, sector: u64) -> bool {
+        self.torn.contains_key(&sector)
+    }
+
+    /// Says what is to be done to a buffer that is in memory.
+    pub fn set_treatment(&mut self, sector: u64, treatment: Treatment) {
+        if let Some(held) = self.held.get_mut(&sector) {
+            held.treatment = treatment;
+        }
+    }
+
     /// A buffer was damaged when it was first read.
     pub fn note_torn(&mut self, sector: u64, sectors: u32) {
         self.torn.insert(sector, sectors);

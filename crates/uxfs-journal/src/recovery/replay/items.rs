@@ -117,7 +117,16 @@ impl Replayer<'_> {
             target.copy_from_slice(contents);
         }
         held.is_changed = true;
-        held.treatment = treatment_of(format.contents(), &held.bytes, sector, &self.geometry)?;
+        let treatment = treatment_of(format.contents(), &held.bytes, sector, &self.geometry);
+        // The beginning of a mixture may be newer than this, and of another kind: what made it so comes later in the log.
+        let found = structure_of(&held.bytes, &self.geometry);
+        let treatment = match treatment {
+            Err(ItemError::Item(LogItemFault::Contents { .. })) if self.buffers.was_torn(sector) => {
+                found.map_or(Treatment::Raw, Treatment::Seal)
+            }
+            other => other?,
+        };
+        self.buffers.set_treatment(sector, treatment);
         if sector == 0 {
             self.superblock_changed()?;
         }
