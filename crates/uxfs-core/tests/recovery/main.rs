@@ -5,6 +5,7 @@ mod directory_pieces;
 mod half_freed;
 mod large_values;
 mod logs;
+mod torn_blocks;
 
 use std::fs;
 
