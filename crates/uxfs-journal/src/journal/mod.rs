@@ -84,7 +84,7 @@ const MAX_CHECKPOINT_BYTES: u64 = 32 << 20;
 /// No checkpoint takes more than this part of the log, so that several can be on their way home.
 const CHECKPOINTS_IN_LOG: u64 = 5;
 
-/// Kept beside the quarter for what a cut itself changes, and for padding.
+/// Kept beside the quarter for what a cut itself changes, and for headers; the padding of the last record comes on top.
 const SPARE_BYTES: u64 = 64 << 10;
 
 /// How a journal writes.
@@ -373,9 +373,14 @@ impl Journal {
         self.place.room_blocks(head, self.active.lock().tail().unwrap_or(head))
     }
 
+    /// A checkpoint ends on a boundary of stripe units, which may be as long as a record.
+    fn spare_bytes(&self) -> u64 {
+        SPARE_BYTES + u64::from(self.place.unit_bytes)
+    }
+
     /// The most of the log that a checkpoint takes which has claimed so much: invariant 2 relies on it.
     fn most_log_bytes(&self, claimed_bytes: u64) -> u64 {
-        let of_limit = claimed_bytes.div_ceil(3) * 4 + SPARE_BYTES;
+        let of_limit = claimed_bytes.div_ceil(3) * 4 + self.spare_bytes();
         of_limit.min(self.place.blocks_for(claimed_bytes) * BLOCK as u64)
     }
 
@@ -386,7 +391,7 @@ impl Journal {
         let in_flight = self.place.blocks_for(in_flight_bytes) * BLOCK as u64;
         let all = u64::from(self.place.blocks) * BLOCK as u64;
         // A quarter is kept for headers and padding, and for what a cut itself changes.
-        let free = room.saturating_sub(in_flight + SPARE_BYTES) / 4 * 3;
+        let free = room.saturating_sub(in_flight + self.spare_bytes()) / 4 * 3;
         // In the smallest logs the largest operations are more than that.
         let most = (all / CHECKPOINTS_IN_LOG)
             .min(MAX_CHECKPOINT_BYTES)
