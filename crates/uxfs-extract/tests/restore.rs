@@ -79,9 +79,25 @@ fn describe(root: &Path) -> Result<Manifest> {
 /// A path and its runs of data, offset and length.
 type DataRuns = (PathBuf, Vec<(u64, u64)>);
 
+/// What the kernel writes at once.
+const PAGE_BYTES: u64 = 4096;
+
+/// The pages that have data. A copy comes through the page cache: where blocks are smaller than pages, the kernel may allocate
+/// the holes within a page too, as it likes and the more the busier the machine is. That they hold zeros is compared apart.
+fn in_pages(runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut pages: Vec<(u64, u64)> = Vec::new();
+    for (offset, length) in runs {
+        let (start, end) = (offset - offset % PAGE_BYTES, (offset + length).next_multiple_of(PAGE_BYTES));
+        match pages.last_mut() {
+            Some((last, length)) if *last + *length >= start => *length = end.max(*last + *length) - *last,
+            _ => pages.push((start, end - start)),
+        }
+    }
+    pages
+}
+
 /// Where the regular files have data, in order of paths.
 fn data_runs(root: &Path) -> Result<Vec<DataRuns>> {
-    // What is still on its way to the disk may be told in whole pages, where blocks are smaller.
     rustix::fs::syncfs(File::open(root)?)?;
     let mut all = Vec::new();
     let mut directories = vec![PathBuf::new()];
@@ -93,7 +109,7 @@ fn data_runs(root: &Path) -> Result<Vec<DataRuns>> {
                 directories.push(path);
             } else if entry.file_type()?.is_file() {
                 let runs = sparse::data_runs(&File::open(entry.path())?)?;
-                all.push((path, runs));
+                all.push((path, in_pages(&runs)));
             }
         }
     }
