@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Go on after a failure, and count
     #[arg(long)]
     keep_going: bool,
-    /// Where the image of a wrong state is kept
+    /// Where the image of a wrong state is kept, and what is wrong. Of several threads it is kept in any case
     #[arg(long)]
     keep: Option<PathBuf>,
     /// Instead: the device fails at every n-th read, write and flush of a workload of 500 operations on each geometry
@@ -182,8 +182,11 @@ impl Laboratory<'_> {
         println!("{total}; {:.0} states a second", total.states as f64 / started.elapsed().as_secs_f64());
         for failure in &failures {
             println!("WRONG: {failure}");
-            if let Some(folder) = &arguments.keep {
-                keep(failure, folder)?;
+            // What several threads did does not come again.
+            let may_return = failure.setup.threads <= 1 && !failure.setup.has_background;
+            let elsewhere = (!may_return).then(|| env::temp_dir().join("uxfs-crash"));
+            if let Some(folder) = arguments.keep.clone().or(elsewhere) {
+                keep(failure, &folder)?;
             }
         }
         if let Some(failure) = failures.first() {
@@ -259,7 +262,7 @@ fn report(arguments: &Arguments, failure: &Failure) {
     let (setup, shape) = (&failure.setup, &failure.setup.shape);
     let most = failure.promises.iter().map(|promise| promise.most).max().unwrap_or(0);
     if setup.threads > 1 || setup.has_background {
-        println!("it may not come again: keep the image (--keep FOLDER)");
+        println!("it may not come again: see what was kept");
         return;
     }
     println!(
@@ -297,6 +300,7 @@ fn keep(failure: &Failure, folder: &Path) -> Result<()> {
     let name = format!("seed-{}-state-{}.img", failure.setup.seed, failure.state.number);
     let path = folder.join(name);
     failure.state.image.save(&path)?;
+    std::fs::write(path.with_extension("txt"), failure.to_string())?;
     println!("kept: {}", path.display());
     Ok(())
 }
