@@ -201,7 +201,7 @@ impl FileSystem {
     /// # Errors
     /// [`OperationError::NoSpace`]; the device failed, now or before.
     pub(crate) fn reserve_blocks(&self, blocks: u64, kept_blocks: u64) -> Result<()> {
-        let (Some(_), Some(counters)) = (self.logged(), self.counters()) else {
+        let Some(counters) = self.logged_counters() else {
             // Images are filled to the last block, and who takes away from a full one may try.
             if kept_blocks > 0 && blocks > 0 && self.free_blocks() < blocks {
                 return Err(OperationError::NoSpace.into());
@@ -241,7 +241,7 @@ impl FileSystem {
 
     /// Gives back what an operation has not taken.
     pub(crate) fn release_blocks(&self, blocks: u64) {
-        if let (true, Some(_), Some(counters)) = (blocks > 0, self.logged(), self.counters()) {
+        if let Some(counters) = self.logged_counters().filter(|_| blocks > 0) {
             counters.reserved_blocks.fetch_sub(blocks.cast_signed(), AcqRel);
         }
     }
@@ -249,7 +249,7 @@ impl FileSystem {
     /// Free blocks that operations may take: without those that groups keep for their trees and free lists.
     #[doc(alias = "xfs_fdblocks_unavailable")]
     pub fn available_blocks(&self) -> i64 {
-        let hidden = self.counters().map_or(0, |counters| counters.hidden_blocks.load(Relaxed));
+        let hidden = self.logged_counters().map_or(0, |counters| counters.hidden_blocks.load(Relaxed));
         let set_aside = i64::from(self.geometry.ag_count) * 8;
         self.free_blocks().cast_signed() - set_aside - hidden
     }
@@ -270,18 +270,19 @@ impl FileSystem {
     }
 
     pub(crate) fn add_hidden_blocks(&self, change: i64) {
-        if let (Some(_), Some(counters)) = (self.logged(), self.counters()) {
+        if let Some(counters) = self.logged_counters() {
             counters.hidden_blocks.fetch_add(change, Relaxed);
         }
     }
 
     /// Blocks that have been freed and will be free once their checkpoint is stable.
     pub fn freed_blocks(&self) -> u64 {
-        self.counters().map_or(0, |counters| counters.freed_blocks.load(Acquire).max(0).cast_unsigned())
+        self.logged_counters()
+            .map_or(0, |counters| counters.freed_blocks.load(Acquire).max(0).cast_unsigned())
     }
 
     pub(crate) fn note_freed_blocks(&self, blocks: i64) {
-        if let (Some(_), Some(counters)) = (self.logged(), self.counters()) {
+        if let Some(counters) = self.logged_counters() {
             counters.freed_blocks.fetch_add(blocks, Relaxed);
         }
     }

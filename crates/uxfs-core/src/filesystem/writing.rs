@@ -97,8 +97,10 @@ impl FileSystem {
         self.writing.as_ref().map(|writing| writing.mode)
     }
 
-    pub(super) fn counters(&self) -> Option<&Counters> {
-        self.writing.as_ref().map(|writing| &*writing.counters)
+    /// The counters, of a file system that has a journal: in bulk mode nothing is held back.
+    pub(super) fn logged_counters(&self) -> Option<&Counters> {
+        let writing = self.writing.as_ref().filter(|writing| writing.logged.is_some())?;
+        Some(&writing.counters)
     }
 
     /// Free blocks as the superblock's counter has them now.

@@ -1,31 +1,27 @@
 //! Directory blocks that lie in several extents: logged and replayed piece by piece, and sound as a whole afterwards.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::path::Path;
 
-use uxfs_block::device::BlockDevice;
 use uxfs_core::{
-    error::{Error, OperationError, Result},
+    error::{Error, OperationError},
     file::{Touch, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    mount::{LogOptions, MountOptions},
     operations::{create::NewKind, new_file::NewFile, rename::RenameOptions},
-    recovery::mount_recovered,
 };
 use uxfs_format::inode::Fork;
 use uxfs_testkit::{
-    crash::{
-        image::{Image, ImageDevice},
-        recording::RecordingDevice,
-        states::{Plan, visit},
-    },
+    crash::{image::Image, states::Plan},
     image::TestImage,
     judges::{Judge, judged},
     require,
     verdict::repair_is_silent,
 };
 
-use super::logs::replay;
+use super::{
+    crashes::{in_each_state, names_of, record},
+    logs::replay,
+};
 
 const NAMES: u32 = 200;
 
@@ -109,21 +105,6 @@ fn change(file_system: &FileSystem, first: u32) {
     assert!(pieces(&directory) >= before, "otherwise this tests less than it says");
 }
 
-/// How many names the directory has. Each is found, too.
-fn names_of(file_system: &FileSystem) -> Result<u32> {
-    let root = file_system.root()?;
-    let found = file_system.lookup(&root, b"directory")?.unwrap();
-    let directory = file_system.inode(found.inode)?;
-    let mut reader = file_system.open_directory(&directory, 0)?;
-    let mut names = 0;
-    while let Some(entry) = reader.next_entry()? {
-        let found = file_system.lookup(&directory, entry.name)?;
-        assert_eq!(found.unwrap().inode, entry.inode);
-        names += 1;
-    }
-    Ok(names)
-}
-
 /// Recovers a state on its device; `xfs_repair` has nothing to say then.
 fn must_be_sound(state: &Image, folder: &Path, what: &str) {
     let path = folder.join("state");
@@ -155,28 +136,19 @@ fn every_crash(directory_bytes: &str) -> (u32, u32) {
     drop(files);
     file_system.close().unwrap();
     drop(file_system);
-    let device = Arc::new(RecordingDevice::new(Image::load(&image.path).unwrap()));
-    let options = MountOptions { cache_budget_bytes: Some(16 << 20), ..MountOptions::default() };
-    let log = LogOptions::default();
-    let file_system = FileSystem::mount_logged(device.clone(), &MountOptions { log, ..options }).unwrap();
-    change(&file_system, first);
-    assert_eq!(file_system.journal_counters().overruns, 0);
-    drop(file_system);
+    let device = record(&image, |file_system| change(file_system, first));
     let folder = tempfile::tempdir().unwrap();
     let mut plan = Plan::new(1);
     (plan.subsets, plan.torn) = (2, 1);
-    let (mut states, mut repaired, mut most) = (0, 0, 0);
-    let _ = visit(&device.history(), &plan, &mut |state| {
-        let what = format!("{directory_bytes}, state {} ({:?})", state.number, state.kind);
-        let device: Arc<dyn BlockDevice> = Arc::new(ImageDevice::read_only(state.image.clone()));
-        let names = mount_recovered(&device, &options).and_then(|(read, _)| names_of(&read));
-        let names = names.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (mut repaired, mut most) = (0, 0);
+    let states = in_each_state(&device, &plan, |state, read| {
+        most = most.max(names_of(read)?);
         if state.number % 397 == 13 {
+            let what = format!("{directory_bytes}, state {} ({:?})", state.number, state.kind);
             must_be_sound(&state.image, folder.path(), &what);
             repaired += 1;
         }
-        (states, most) = (states + 1, most.max(names));
-        ControlFlow::Continue(())
+        Ok(())
     });
     assert!(states > 100 && most > first, "otherwise this tests less than it says: {states}, {most}");
     (states, repaired)

@@ -1,6 +1,7 @@
 //! Recovery of logs that were made by hand: what a kernel leaves behind too rarely to wait for it, and what none leaves.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod crashes;
 mod directory_pieces;
 mod half_freed;
 mod large_values;
