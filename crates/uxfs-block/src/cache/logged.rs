@@ -23,6 +23,7 @@ use std::{
     sync::Arc,
 };
 
+use parking_lot::MutexGuard;
 use uxfs_format::edit::DirtyMap;
 
 use super::{
@@ -93,7 +94,7 @@ pub(super) struct SetAside {
 }
 
 /// A buffer that transactions of a checkpoint have changed.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ChangedBuffer(Arc<Dirty>);
 
 /// What a checkpoint has changed in a buffer.
@@ -105,8 +106,15 @@ pub struct LoggedChange<'a> {
     pub bytes: &'a [u8],
     /// What is to be logged of them.
     pub changes: DirtyMap,
-    /// Whether nobody will write these bytes home: a later checkpoint is changing the buffer, or has freed it.
-    pub is_passed: bool,
+}
+
+/// What becomes of a buffer's changes that are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taking {
+    /// They have been logged.
+    Logged,
+    /// They are not logged: the whole buffer goes home before its checkpoint is stable.
+    Ordered,
 }
 
 /// What came of taking a buffer's changes.
@@ -118,6 +126,8 @@ pub struct Taken {
     pub is_relogged: bool,
     /// The buffer as this checkpoint left it, where it was asked for.
     pub version: Option<TakenVersion>,
+    /// The same where it is not logged, for [`Cache::write_ordered`].
+    pub ordered: Option<TakenVersion>,
 }
 
 /// A buffer as a checkpoint left it, to be written home when that is stable, however often it changes meanwhile.
@@ -139,7 +149,7 @@ impl ChangedBuffer {
         &self,
         sequence: u64,
         keep_before: u64,
-        log: impl FnOnce(&LoggedChange<'_>) -> Result<(), E>,
+        log: impl FnOnce(&LoggedChange<'_>) -> Result<Taking, E>,
     ) -> Result<Taken, E> {
         let mut state = self.0.state.lock();
         let state = &mut *state;
@@ -151,9 +161,10 @@ impl ChangedBuffer {
             Some(aside) => (&aside.buffer, aside.changes),
             None => (&state.buffer, state.changes),
         };
-        let is_passed = set_aside.is_some();
-        log(&LoggedChange { pieces: &self.0.pieces, bytes: buffer, changes, is_passed })?;
-        let mut taken = Taken::default();
+        let taking = log(&LoggedChange { pieces: &self.0.pieces, bytes: buffer, changes })?;
+        let version = || TakenVersion { dirty: Arc::clone(&self.0), buffer: buffer.clone(), sequence };
+        // Also of one that is gone, or will be in a moment: the checkpoint refers to it.
+        let mut taken = Taken { ordered: (taking == Taking::Ordered).then(version), ..Taken::default() };
         // Of a buffer that is gone the invalidation has accounted for.
         if !state.is_gone {
             state.unwritten.merge(&changes);
@@ -162,14 +173,10 @@ impl ChangedBuffer {
                 state.first_sequence = sequence;
             } else {
                 taken.is_relogged = true;
-                taken.version = (state.first_sequence < keep_before).then(|| TakenVersion {
-                    dirty: Arc::clone(&self.0),
-                    buffer: buffer.clone(),
-                    sequence,
-                });
+                taken.version = (state.first_sequence < keep_before).then(version);
             }
         }
-        if !is_passed {
+        if set_aside.is_none() {
             (state.is_pending, state.changes) = (false, DirtyMap::clean());
         }
         Ok(taken)
@@ -341,25 +348,48 @@ impl Cache {
         Ok((written, left))
     }
 
-    /// Writes these buffers home now: what is not logged, and must be there before the checkpoint that refers to it.
+    /// Writes home what is not logged ([`Taken::ordered`]), and must be there before the checkpoint that refers to it is
+    /// stable: as that left it, also where others have freed or changed it since it was taken.
     ///
     /// # Errors
     /// As [`write_back_logged`](Self::write_back_logged).
     pub fn write_ordered<E>(
         &self,
-        buffers: &[ChangedBuffer],
+        versions: Vec<TakenVersion>,
         seal: &LoggedSeal<'_, E>,
         released: &mut Vec<u64>,
     ) -> Result<(), ReadError<E>> {
-        let mut batch = Vec::with_capacity(buffers.len());
-        let which = LoggedWriteBack { stable: u64::MAX, first_at_most: u64::MAX };
-        for ChangedBuffer(dirty) in buffers {
-            if let Prepared::Write(writing) = self.prepare_logged(dirty, which, seal)? {
-                batch.push(*writing);
+        let mut batch = Vec::with_capacity(versions.len());
+        for version in versions {
+            match self.prepare_ordered(version, seal) {
+                Ok(writing) => batch.push(writing),
+                Err(error) => {
+                    batch.drain(..).for_each(put_back);
+                    return Err(error);
+                }
             }
         }
         self.write_logged(&mut batch, released)?;
         Ok(())
+    }
+
+    fn prepare_ordered<E>(
+        &self,
+        TakenVersion { dirty, buffer: taken, sequence }: TakenVersion,
+        seal: &LoggedSeal<'_, E>,
+    ) -> Result<Writing, ReadError<E>> {
+        let state = dirty.state.lock();
+        if !state.is_gone && !state.is_pending && state.sequence == sequence {
+            // Nobody is to go on in a copy because of this one.
+            drop(taken);
+            return self.prepare_state(&dirty, state, seal);
+        }
+        drop(state);
+        let mut buffer = self.copy_of(&taken, &dirty.pieces)?;
+        let (offset_bytes, unwritten) = (buffer.offset_bytes(), DirtyMap::clean());
+        seal(buffer.unshared_bytes(), offset_bytes, sequence, &unwritten).map_err(ReadError::Verify)?;
+        // Who freed or changed it has accounted for it.
+        Ok(Writing { dirty, buffer, version: None, first_sequence: 0, unwritten })
     }
 
     /// Writes versions home that [`ChangedBuffer::take`] has kept, in the order of the disk; their checkpoint is stable, and
@@ -408,7 +438,7 @@ impl Cache {
         which: LoggedWriteBack,
         seal: &LoggedSeal<'_, E>,
     ) -> Result<Prepared, ReadError<E>> {
-        let mut state = dirty.state.lock();
+        let state = dirty.state.lock();
         if state.is_gone {
             return Ok(Prepared::NotAsked);
         }
@@ -422,19 +452,28 @@ impl Cache {
         if state.is_pending || state.set_aside.is_some() || state.sequence > which.stable {
             return Ok(Prepared::Later);
         }
+        self.prepare_state(dirty, state, seal).map(|writing| Prepared::Write(Box::new(writing)))
+    }
+
+    fn prepare_state<E>(
+        &self,
+        dirty: &Arc<Dirty>,
+        mut state: MutexGuard<'_, DirtyState>,
+        seal: &LoggedSeal<'_, E>,
+    ) -> Result<Writing, ReadError<E>> {
         if state.buffer.is_pinned() {
             state.buffer = self.copy_of(&state.buffer, &dirty.pieces)?;
         }
         let (offset_bytes, sequence, unwritten) =
             (state.buffer.offset_bytes(), state.sequence, state.unwritten);
         seal(state.buffer.unshared_bytes(), offset_bytes, sequence, &unwritten).map_err(ReadError::Verify)?;
-        Ok(Prepared::Write(Box::new(Writing {
+        Ok(Writing {
             dirty: Arc::clone(dirty),
             buffer: state.buffer.clone(),
             version: Some(state.version),
             first_sequence: std::mem::take(&mut state.first_sequence),
             unwritten: std::mem::take(&mut state.unwritten),
-        })))
+        })
     }
 
     fn write_logged(&self, batch: &mut Vec<Writing>, released: &mut Vec<u64>) -> Result<usize, DeviceError> {
@@ -476,6 +515,9 @@ enum Prepared {
 
 /// A write failed: all is as it was.
 fn put_back(writing: Writing) {
+    if writing.first_sequence == 0 {
+        return;
+    }
     let mut state = writing.dirty.state.lock();
     state.unwritten.merge(&writing.unwritten);
     if state.first_sequence == 0 || state.first_sequence > writing.first_sequence {

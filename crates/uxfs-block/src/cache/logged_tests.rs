@@ -27,7 +27,7 @@ fn take(buffer: &ChangedBuffer, sequence: u64, keep_before: u64) -> (Option<(Vec
     let mut bytes = None;
     let taken = buffer.take(sequence, keep_before, |change| {
         bytes = Some((change.bytes.to_vec(), change.changes.count()));
-        Ok::<(), Infallible>(())
+        Ok::<Taking, Infallible>(Taking::Logged)
     });
     (bytes, taken.unwrap())
 }
@@ -208,4 +208,51 @@ fn between_two_parts_of_the_way_home_buffers_may_change_and_go_invariants_13_and
         byte[0]
     };
     assert_eq!([byte(0), byte(count - 3), byte(count - 2), byte(count - 1)], [1, 1, 0, 2]);
+}
+
+/// What is not logged, as its checkpoint takes it.
+fn take_ordered(buffer: &ChangedBuffer, sequence: u64) -> Taken {
+    buffer.take(sequence, 0, |_| Ok::<Taking, Infallible>(Taking::Ordered)).unwrap()
+}
+
+fn write_ordered(cache: &Cache, taken: Taken) -> Vec<u64> {
+    let mut released = Vec::new();
+    cache.write_ordered(vec![taken.ordered.unwrap()], &no_seal, &mut released).unwrap();
+    released
+}
+
+#[test]
+fn what_is_not_logged_goes_home_before_its_checkpoint_is_stable_invariant_13() {
+    let (device, cache) = cache();
+    let first = change(&cache, 1, 0, 1);
+    let taken = take_ordered(&first[0], 1);
+    assert_eq!(taken.entered, Some(1));
+    assert_eq!((write_ordered(&cache, taken), home(&device, 0)), (vec![1], 1));
+    assert_eq!(write_back(&cache, 9), (0, vec![]));
+}
+
+#[test]
+fn what_is_not_logged_goes_home_although_it_is_freed_meanwhile_invariant_14() {
+    let (device, cache) = cache();
+    // Freed after the journal has taken it, and before it has written it.
+    let first = change(&cache, 1, 0, 1);
+    let taken = take_ordered(&first[0], 1);
+    assert_eq!(cache.invalidate_logged(&PIECE, 2, &|_| panic!("it has been entered")), Some(1));
+    assert_eq!((write_ordered(&cache, taken), home(&device, 0)), (vec![], 1));
+    // Freed before the journal takes it.
+    let third = change(&cache, 3, 0, 3);
+    assert_eq!(cache.invalidate_logged(&PIECE, 4, &|_| {}), Some(3));
+    let taken = take_ordered(&third[0], 3);
+    assert_eq!((taken.entered, write_ordered(&cache, taken), home(&device, 0)), (None, vec![], 3));
+}
+
+#[test]
+fn what_is_not_logged_goes_home_although_it_changes_meanwhile_invariants_14_and_15() {
+    let (device, cache) = cache();
+    let first = change(&cache, 1, 0, 1);
+    let taken = take_ordered(&first[0], 1);
+    let second = change(&cache, 2, 0, 2);
+    assert_eq!((write_ordered(&cache, taken), home(&device, 0)), (vec![], 1), "the oldest is not all home");
+    assert_eq!(take(&second[0], 2, 0).1.entered, None);
+    assert_eq!((write_back(&cache, 2), home(&device, 0)), ((1, vec![1]), 2));
 }

@@ -7,16 +7,11 @@ use std::{
 };
 
 use parking_lot::MutexGuard;
-use uxfs_block::{
-    aligned_buffer::AlignedBuffer,
-    cache::{
-        Piece,
-        logged::{ChangedBuffer, LoggedChange, TakenVersion},
-    },
-    device::{DeviceError, DeviceOperation},
+use uxfs_block::cache::{
+    Piece,
+    logged::{ChangedBuffer, LoggedChange, TakenVersion, Taking},
 };
 use uxfs_format::{
-    edit::DirtyMap,
     fault::{Corruption, HeaderFault, Location, Structure},
     log::{buffer_item::BufferContents, free_extent::FreedExtent},
     seal::structure_of,
@@ -160,7 +155,6 @@ impl Journal {
             kept_left_bytes: self.most_kept_bytes(),
             kept: Vec::new(),
             ordered: Vec::new(),
-            passed: Vec::new(),
         };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
@@ -175,9 +169,10 @@ impl Journal {
                 &mut records,
             );
         }
-        let Write { kept, ordered, passed, .. } = write;
-        self.write_ordered(&ordered, sequence, passed)?;
-        let needs_flush = self.needs_flush.swap(false, AcqRel) || !ordered.is_empty();
+        let Write { kept, ordered, .. } = write;
+        let has_ordered = !ordered.is_empty();
+        self.write_ordered(ordered)?;
+        let needs_flush = self.needs_flush.swap(false, AcqRel) || has_ordered;
         let changed_bytes = records.content_bytes();
         let (head, bytes) = records.commit(needs_flush)?;
         writer.head = head;
@@ -267,49 +262,15 @@ impl Journal {
         Ok(())
     }
 
-    fn write_ordered(&self, ordered: &[ChangedBuffer], sequence: u64, passed: Vec<Passed>) -> Result<()> {
+    fn write_ordered(&self, ordered: Vec<TakenVersion>) -> Result<()> {
         if ordered.is_empty() {
             return Ok(());
         }
-        let sealer = self.sealer();
-        for Passed { pieces, mut bytes } in passed {
-            let offset_bytes = pieces.first().map_or(0, |piece| piece.offset_bytes);
-            sealer(&mut bytes, offset_bytes, sequence, &DirtyMap::clean())
-                .map_err(|fault| JournalError::from(*fault))?;
-            let mut left: &[u8] = &bytes;
-            for piece in &pieces {
-                let (now, later) = left.split_at(left.len().min(piece.length_bytes as usize));
-                self.cache.device().write(piece.offset_bytes, now)?;
-                left = later;
-            }
-        }
         let mut released = Vec::new();
-        self.cache.write_ordered(ordered, &sealer, &mut released)?;
+        self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
         let mut active = self.active.lock();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
-    }
-}
-
-/// Bytes that must be home before the checkpoint is stable, and that are no longer in the cache.
-struct Passed {
-    pieces: Vec<Piece>,
-    bytes: AlignedBuffer,
-}
-
-impl Passed {
-    fn of(change: &LoggedChange<'_>) -> Result<Self> {
-        let bytes = AlignedBuffer::page_aligned(change.bytes.len()).map(|mut bytes| {
-            bytes.copy_from_slice(change.bytes);
-            bytes
-        });
-        let bytes = bytes.map_err(|source| DeviceError {
-            operation: DeviceOperation::Write,
-            offset_bytes: change.pieces.first().map_or(0, |piece| piece.offset_bytes),
-            length_bytes: change.bytes.len() as u64,
-            source,
-        })?;
-        Ok(Self { pieces: change.pieces.to_vec(), bytes })
     }
 }
 
@@ -320,31 +281,26 @@ struct Write<'j> {
     keep_before: u64,
     kept_left_bytes: u64,
     kept: Vec<TakenVersion>,
-    ordered: Vec<ChangedBuffer>,
-    passed: Vec<Passed>,
+    ordered: Vec<TakenVersion>,
 }
 
 impl Write<'_> {
     fn buffer(&mut self, changed: &ChangedBuffer, records: &mut RecordWriter<'_>) -> Result<()> {
-        let Self { journal, sequence, ordered, passed, .. } = self;
+        let Self { journal, sequence, .. } = self;
         let keep_before = if self.kept_left_bytes > 0 { self.keep_before } else { 0 };
         let mut bytes = 0;
-        let taken = changed.take(*sequence, keep_before, |change| -> Result<()> {
+        let taken = changed.take(*sequence, keep_before, |change| -> Result<Taking> {
             bytes = change.bytes.len() as u64;
             let structure = structure_of(change.bytes, &journal.geometry);
             let Some(structure) = structure else { return Err(unknown(change)) };
             if buffer::is_ordered(structure) {
-                if change.is_passed {
-                    passed.push(Passed::of(change)?);
-                }
-                ordered.push(changed.clone());
-                return Ok(());
+                return Ok(Taking::Ordered);
             }
             if structure == Structure::InodeCluster {
                 if let [piece] = change.pieces {
                     inode::log_cluster(*piece, change.bytes, &change.changes, &journal.geometry, records);
                 }
-                return Ok(());
+                return Ok(Taking::Logged);
             }
             let contents = BufferContents::of(structure).ok_or_else(|| unknown(change))?;
             if change.pieces.len() > 1 {
@@ -359,8 +315,9 @@ impl Write<'_> {
             } else {
                 buffer::log_buffer(contents, change.pieces, change.bytes, &change.changes, records);
             }
-            Ok(())
+            Ok(Taking::Logged)
         })?;
+        self.ordered.extend(taken.ordered);
         if let Some(entered) = taken.entered {
             journal.active.lock().enter(entered);
         }
