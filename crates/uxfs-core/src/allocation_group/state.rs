@@ -17,7 +17,7 @@ use zerocopy::{IntoBytes, big_endian::U32};
 
 use super::{
     free_space::{Purpose, free_list::FreeListNeeds, reservation::Reservation},
-    inode_index::edit::CurrentChunk,
+    inode_index::current::CurrentChunks,
     reverse_map::WaitingOwners,
     trees::Fingers,
 };
@@ -33,8 +33,8 @@ use crate::{
 pub struct GroupState {
     group: AgNumber,
     headers: Option<Box<Headers>>,
-    /// The inode chunk that was worked on last.
-    pub(crate) current_chunk: Option<CurrentChunk>,
+    /// The inode chunks that were worked on last.
+    pub(crate) current_chunks: CurrentChunks,
     /// Where inodes without names are in their lists.
     pub(crate) before_unlinked: BeforeUnlinked,
     /// What the tree of owners is still to be told.
@@ -74,7 +74,7 @@ impl GroupState {
         Self {
             group,
             headers: None,
-            current_chunk: None,
+            current_chunks: CurrentChunks::default(),
             before_unlinked: BeforeUnlinked::default(),
             waiting_owners,
             claimed_owner_bytes: 0,
@@ -97,7 +97,7 @@ impl GroupState {
     pub(crate) fn needs_settling(&self) -> bool {
         let are_dirty = |headers: &Headers| headers.is_free_space_dirty || headers.is_inodes_dirty;
         self.headers.as_deref().is_some_and(are_dirty)
-            || self.current_chunk.as_ref().is_some_and(|current| current.is_dirty)
+            || self.current_chunks.are_dirty()
             || !self.waiting_owners.is_empty()
     }
 

@@ -1,9 +1,9 @@
 //! Inodes of a group taken and given back: the index of chunks, the index of chunks with a free inode, and the counts.
 //!
-//! The chunk that was worked on last, the *current* one, is kept in the group's state: files are made one after the other
-//! and sixty-four of them change the same two records. What the trees say of the current chunk's inodes may therefore
-//! be behind until [`store_current_chunk`](GroupEdit::store_current_chunk). That it is there at all, and whether it is among
-//! those with a free inode, the trees say at any time: so bringing them up to date replaces records and never needs
+//! The chunks that were worked on last, the *current* ones, are kept in the group's state: files are made one after the
+//! other and sixty-four of them change the same two records. What the trees say of a current chunk's inodes may therefore
+//! be behind until [`store_current_chunks`](GroupEdit::store_current_chunks). That it is there at all, and whether it is
+//! among those with a free inode, the trees say at any time: so bringing them up to date replaces records and never needs
 //! space.
 
 use uxfs_format::{
@@ -17,7 +17,7 @@ use uxfs_format::{
 use zerocopy::big_endian::U32;
 
 use crate::{
-    allocation_group::trees::GroupTree,
+    allocation_group::{inode_index::current::CurrentChunk, trees::GroupTree},
     error::{Error, OperationError, Result},
     transaction::GroupEdit,
 };
@@ -25,17 +25,9 @@ use crate::{
 /// Inodes in more than one chunk of a block: such chunks stay when they become empty.
 const REMOVABLE_INODES_PER_BLOCK: u32 = 64;
 
-/// The chunk that was worked on last.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CurrentChunk {
-    chunk: InodeChunk,
-    /// Its records in the trees are behind.
-    pub(crate) is_dirty: bool,
-}
-
 impl GroupEdit<'_, '_> {
-    /// Takes a free inode of the group: of the current chunk if it has one, or else of the chunk nearest to `near`. `None`
-    /// where the group has no free inode.
+    /// Takes a free inode of the group: of the chunk worked on last if it has one, or else of the chunk nearest to
+    /// `near`. `None` where the group has no free inode.
     ///
     /// # Errors
     /// Damage; the device.
@@ -43,9 +35,9 @@ impl GroupEdit<'_, '_> {
         if self.state.headers()?.inodes.free_count.get() == 0 {
             return Ok(None);
         }
-        let current = self.state.current_chunk.map(|current| current.chunk);
-        let mut chunk = match current.filter(|chunk| chunk.free_count > 0) {
-            Some(chunk) => chunk,
+        let newest = self.state.current_chunks.newest();
+        let mut chunk = match newest.filter(|chunk| chunk.free_count > 0) {
+            Some(chunk) => *chunk,
             None => self.nearest_free_chunk(near)?,
         };
         let Some(index) = chunk.first_free().filter(|index| chunk.take(*index)) else {
@@ -54,7 +46,7 @@ impl GroupEdit<'_, '_> {
         if chunk.free_count == 0 {
             self.remove_free_chunk(&chunk)?;
         }
-        self.set_current_chunk(chunk)?;
+        self.put_current_chunk(chunk, true)?;
         self.count_inodes(0, -1)?;
         Ok(Some(chunk.inode(index)))
     }
@@ -73,7 +65,7 @@ impl GroupEdit<'_, '_> {
         }
         let geometry = self.file_system.geometry();
         if chunk.is_unused() && geometry.inodes_per_block() <= REMOVABLE_INODES_PER_BLOCK {
-            self.discard_current_chunk(chunk.start);
+            self.state.current_chunks.remove(chunk.start);
             self.delete_record::<InodeIndex>(chunk.start)?;
             if !was_full {
                 self.remove_free_chunk(&chunk)?;
@@ -85,7 +77,7 @@ impl GroupEdit<'_, '_> {
         if was_full {
             self.add_free_chunk(&chunk)?;
         }
-        self.set_current_chunk(chunk)?;
+        self.put_current_chunk(chunk, true)?;
         self.count_inodes(0, 1)?;
         Ok(None)
     }
@@ -112,8 +104,7 @@ impl GroupEdit<'_, '_> {
             }
         };
         let is_behind = existing.is_some();
-        self.store_current_chunk_unless(whole.start)?;
-        self.state.current_chunk = Some(CurrentChunk { chunk: whole, is_dirty: is_behind });
+        self.put_current_chunk(whole, is_behind)?;
         self.state.inodes_mut()?.newest_inode = U32::new(whole.start.get());
         self.count_inodes(new.count.into(), new.free_count.into())
     }
@@ -126,52 +117,46 @@ impl GroupEdit<'_, '_> {
 
     /// The part of a sparse chunk that exists already, or all of a chunk.
     pub(crate) fn chunk_of(&mut self, inode: AgInode) -> Result<Option<InodeChunk>> {
-        if let Some(current) = &self.state.current_chunk
-            && current.chunk.index_of(inode).is_some()
-        {
-            return Ok(Some(current.chunk));
+        if let Some(chunk) = self.state.current_chunks.of_inode(inode) {
+            return Ok(Some(*chunk));
         }
         let found = self.record_at_or_before::<InodeIndex>(inode)?;
         Ok(found.filter(|chunk| chunk.index_of(inode).is_some()))
     }
 
-    /// Brings the records of the current chunk up to date.
+    /// Brings the records of the current chunks up to date.
     ///
     /// # Errors
     /// Damage; the device.
-    pub(crate) fn store_current_chunk(&mut self) -> Result<()> {
-        let Some(CurrentChunk { chunk, is_dirty: true }) = self.state.current_chunk else { return Ok(()) };
-        self.update_record::<InodeIndex>(&chunk)?;
-        if chunk.free_count > 0 && self.has_free_index() {
-            self.update_record::<FreeInodeIndex>(&chunk)?;
+    pub(crate) fn store_current_chunks(&mut self) -> Result<()> {
+        while let Some(chunk) = self.state.current_chunks.take_dirty() {
+            self.store_chunk(&chunk)?;
         }
-        self.state.current_chunk = Some(CurrentChunk { chunk, is_dirty: false });
         Ok(())
     }
 
-    fn store_current_chunk_unless(&mut self, start: AgInode) -> Result<()> {
-        match &self.state.current_chunk {
-            Some(current) if current.chunk.start != start => self.store_current_chunk(),
+    fn store_chunk(&mut self, chunk: &InodeChunk) -> Result<()> {
+        self.update_record::<InodeIndex>(chunk)?;
+        if chunk.free_count > 0 && self.has_free_index() {
+            self.update_record::<FreeInodeIndex>(chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a chunk the newest of the current ones. The one that has not been worked on for longest goes into the trees.
+    fn put_current_chunk(&mut self, chunk: InodeChunk, is_dirty: bool) -> Result<()> {
+        let at_most = self.file_system.needs().log.current_chunks();
+        match self.state.current_chunks.put(CurrentChunk { chunk, is_dirty }, at_most) {
+            Some(CurrentChunk { chunk: oldest, is_dirty: true }) => self.store_chunk(&oldest),
             _ => Ok(()),
         }
-    }
-
-    /// Makes a chunk whose inodes have changed the current one.
-    fn set_current_chunk(&mut self, chunk: InodeChunk) -> Result<()> {
-        self.store_current_chunk_unless(chunk.start)?;
-        self.state.current_chunk = Some(CurrentChunk { chunk, is_dirty: true });
-        Ok(())
-    }
-
-    fn discard_current_chunk(&mut self, start: AgInode) {
-        self.state.current_chunk = self.state.current_chunk.filter(|current| current.chunk.start != start);
     }
 
     /// The chunk with a free inode that is nearest to an inode. The header says that there is one.
     #[doc(alias = "xfs_dialloc_ag_finobt_near")]
     fn nearest_free_chunk(&mut self, near: AgInode) -> Result<InodeChunk> {
         // What the trees say must be true for the search.
-        self.store_current_chunk()?;
+        self.store_current_chunks()?;
         if !self.has_free_index() {
             return self.next_free_chunk(near);
         }

@@ -63,12 +63,12 @@ impl GroupEdit<'_, '_> {
         self.buffers.ticket().map_or(0, |ticket| ticket.logged_bytes())
     }
 
-    /// Has the trees told all that waits in memory: the chunk of inodes that is worked on, owners.
+    /// Has the trees told all that waits in memory: the chunks of inodes that are worked on, owners.
     ///
     /// # Errors
     /// As [`settle_owners`](Self::settle_owners).
     pub fn settle(&mut self) -> Result<()> {
-        self.store_current_chunk()?;
+        self.store_current_chunks()?;
         self.settle_owners()
     }
 

@@ -9,7 +9,7 @@
 //! behind it, fit into what it has left, and goes on in another if not (`deferred/run.rs`). So each operation asks for at
 //! least one step.
 //!
-//! What is not in the sum because others claim it: headers and the current chunk of each group (claimed by who changes a
+//! What is not in the sum because others claim it: headers and the current chunks of each group (claimed by who changes a
 //! group first in a checkpoint, here counted for as many groups as an operation reaches), owners that wait in memory
 //! (claimed by who adds them).
 
@@ -34,6 +34,7 @@ use uxfs_journal::journal::{
 
 use super::{DIRECTORY_SPACE_BYTES, NAME_TREE_LEVELS, Needs, Operation};
 use crate::{
+    allocation_group::inode_index::current::MOST_CURRENT_CHUNKS,
     file::ATOMIC_EXTENTS,
     transaction::deferred::queue::{STEP_LIMIT, Work},
 };
@@ -50,8 +51,10 @@ pub(crate) struct LogNeeds {
     block: u64,
     /// An inode: its core, both forks, its place in the list of those without names.
     inode: u64,
-    /// AGF, AGFL, AGI of a group, the record of a chunk of inodes in one tree, and a change of the other.
+    /// AGF, AGFL, AGI of a group, the record of each current chunk of inodes in both trees, and a change of one of these.
     group: u64,
+    /// Chunks of inodes of a group that are kept in memory.
+    current_chunks: u64,
     /// Groups that there are.
     groups: u64,
     /// An extent taken from free space or given back: the trees by block and by length (there a record leaves one leaf
@@ -88,6 +91,8 @@ fn buffer(bytes: u32, pieces: u32) -> u64 {
     PIECE_LOG_BYTES * u64::from(pieces) + u64::from(bytes.div_ceil(DIRTY_RUN_BYTES) * RUN_LOG_BYTES)
 }
 
+/// What all current chunks of inodes may take of the log at once: one in so many bytes.
+const LOG_SHARE_OF_CHUNKS: u64 = 64;
 /// Bytes of an attribute fork, at most: names and values that are kept in its blocks, of as many files as can be.
 const ATTRIBUTE_SPACE_BYTES: u64 = 1 << 35;
 
@@ -130,13 +135,18 @@ impl LogNeeds {
         let directory_map = map_levels(3 * (DIRECTORY_SPACE_BYTES >> geometry.block_log));
         let attribute_map = map_levels(ATTRIBUTE_SPACE_BYTES >> geometry.block_log);
         let moved = u64::from(pieces).max(2) + 1;
+        let log_bytes = u64::from(geometry.log_blocks) << geometry.block_log;
+        let chunks_bytes = 2 * block * u64::from(geometry.ag_count.max(1));
+        let current_chunks =
+            (log_bytes / LOG_SHARE_OF_CHUNKS / chunks_bytes).clamp(1, MOST_CURRENT_CHUNKS as u64);
         Self {
             block,
             name: 2 * (directory_levels + 2) * directory_block + (6 * directory_map + 1) * block,
             less_name: (directory_levels + 2) * directory_block + 3 * directory_map * block,
             attribute: (2 * (attribute_levels + 1) + 1 + 2 * attribute_map + moved) * block,
             inode: PIECE_LOG_BYTES + most_log_bytes(geometry),
-            group: 3 * sector + (1 + free_inodes) * block,
+            group: 3 * sector + (free_inodes + 2 * current_chunks - 1) * block,
+            current_chunks,
             groups: geometry.ag_count.into(),
             space: (space + owner_blocks) * block,
             further_space: 3 * block,
@@ -147,6 +157,11 @@ impl LogNeeds {
             map: map * block,
             mappings: (map + leaves) * block,
         }
+    }
+
+    /// How many chunks of inodes of a group are kept in memory.
+    pub fn current_chunks(&self) -> usize {
+        self.current_chunks as usize
     }
 
     /// The claim of who is the first to change a group in a checkpoint.
