@@ -187,13 +187,24 @@ impl<'a> LoggedFork<'a> {
         if bytes.len().is_multiple_of(4) {
             return sink.content(bytes);
         }
-        let mut padded = [0; 2048];
-        let length = bytes.len().next_multiple_of(4);
-        if let Some(target) = padded.get_mut(..bytes.len()) {
-            target.copy_from_slice(bytes);
+        // Most have room in the smaller one: to clear the larger would cost more than the rest.
+        if bytes.len() <= USUAL_FORK_BYTES {
+            return write_padded::<USUAL_FORK_BYTES>(bytes, sink);
         }
-        sink.content(padded.get(..length).unwrap_or_default());
+        write_padded::<MOST_FORK_BYTES>(bytes, sink);
     }
+}
+
+const USUAL_FORK_BYTES: usize = 128;
+const MOST_FORK_BYTES: usize = 2048;
+
+/// A region of at most `SIZE_BYTES`, a multiple of 4, with zeros behind it.
+fn write_padded<const SIZE_BYTES: usize>(bytes: &[u8], sink: &mut impl RegionSink) {
+    let mut padded = [0; SIZE_BYTES];
+    if let Some(target) = padded.get_mut(..bytes.len()) {
+        target.copy_from_slice(bytes);
+    }
+    sink.content(padded.get(..bytes.len().next_multiple_of(4)).unwrap_or_default());
 }
 
 impl ForkBytes<'_> {
