@@ -53,7 +53,7 @@ const SHARDS: usize = 64;
 const NEIGHBOURS: u64 = (USUAL_SLOTS / SHARDS) as u64;
 /// Slots that nobody has open and that are kept all the same: as many as stay in a processor's own cache, because whoever
 /// makes files pays for each that goes, and reading one again from its cluster takes half a microsecond.
-const USUAL_SLOTS: usize = 1 << 10;
+const USUAL_SLOTS: usize = 1 << 8;
 
 /// The inode, as long as nobody changes it.
 pub type InodeReadGuard<'a> = RwLockReadGuard<'a, EditInode>;
