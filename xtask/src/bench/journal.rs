@@ -377,6 +377,15 @@ impl Bench<'_> {
                 "{:<34} first {first:.3} s, last {last:.3} s: {share:.2}x  target at most 1.2x {verdict}",
                 format!("{phase}, each million of {many_attributes}")
             );
+            // Names of every second million have as many equal hashes: those are alike but for the size of the tree.
+            if let ([first, second, ..], [.., last_but_one, last]) = (&costs[..], &costs[..]) {
+                println!(
+                    "{:<34} last two to the first two of their kind: {:.2}x, {:.2}x",
+                    "",
+                    last_but_one / first,
+                    last / second
+                );
+            }
         }
         println!("{:<34} {} MiB resident, a cache of {cache} MiB", "", run.peak_memory_bytes >> 20);
         Ok(())
