@@ -18,8 +18,14 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 4] =
-    [("mount", "losetup"), ("kmod", "modprobe"), ("zstd", "zstd"), ("libarchive-tools", "bsdtar")];
+const HELPERS: [(&str, &str); 6] = [
+    ("mount", "losetup"),
+    ("kmod", "modprobe"),
+    ("zstd", "zstd"),
+    ("libarchive-tools", "bsdtar"),
+    ("acl", "setfacl"),
+    ("attr", "setfattr"),
+];
 const APT_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 #[derive(Debug, clap::Args)]

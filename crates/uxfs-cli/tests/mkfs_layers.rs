@@ -23,7 +23,7 @@ use uxfs_testkit::{
     verdict::{holds_the_same_but_for_reading, kernel_removes_everything},
 };
 
-const JUDGES: [Judge; 4] = [Judge::GnuTar, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
+const JUDGES: [Judge; 5] = [Judge::GnuTar, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel, Judge::Setfacl];
 
 fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
@@ -245,8 +245,8 @@ fn everything_that_a_directory_holds() {
     let (lower, upper) = (folder.path().join("lower"), folder.path().join("upper"));
     common::tree(&lower);
     for (path, options) in [("large", "u:77:rw"), ("folder", "d:g:88:rx"), ("folder/file-3", "g:9:r")] {
-        // Where the host's file system has ACLs.
-        let _ = Command::new("setfacl").args(["-m", options]).arg(lower.join(path)).status();
+        let set = Judge::Setfacl.command().args(["-m", options]).arg(lower.join(path)).status();
+        assert!(set.unwrap().success());
     }
     if rustix::process::geteuid().is_root() {
         host("mknod", &[text(&lower.join("device")), "c", "1", "3"]);

@@ -22,6 +22,7 @@ use uxfs_source::{
     error::{Reason, SourceError},
     tree::{Reading, TreeSource},
 };
+use uxfs_testkit::{judges::Judge, require};
 
 fn options(threads: usize) -> DirectoryOptions {
     DirectoryOptions { threads, ..DirectoryOptions::default() }
@@ -383,14 +384,12 @@ fn other_file_systems_stay_out_where_told() {
 
 #[test]
 fn acls_come_as_attributes() {
+    require!(Judge::Setfacl);
     let folder = folder();
     let file = folder.path().join("file");
     fs::write(&file, b"").unwrap();
-    let set = Command::new("setfacl").args(["-m", "u:1000:rw-,g:7:r--"]).arg(&file).status();
-    if !set.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: no setfacl");
-        return;
-    }
+    let set = Judge::Setfacl.command().args(["-m", "u:1000:rw-,g:7:r--"]).arg(&file).status();
+    assert!(set.unwrap().success());
     let mut source = open(folder.path(), options(1));
     let entry = source.next_batch().unwrap().unwrap().entries.remove(0);
     let value = entry.metadata.attribute(b"system.posix_acl_access").unwrap();

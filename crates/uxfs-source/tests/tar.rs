@@ -117,16 +117,16 @@ fn lively(folder: &Path) -> PathBuf {
     for place in 0..60 {
         std::os::unix::fs::FileExt::write_all_at(&file, &[b'r'; 4096], place * 16_384).unwrap();
     }
-    let set = Command::new("setfacl").args(["-m", "u:1000:rw-,g:7:r--"]).arg(root.join("large")).status();
+    let set = Judge::Setfacl.command().args(["-m", "u:1000:rw-,g:7:r--"]).arg(root.join("large")).status();
     assert!(set.unwrap().success());
-    let set = Command::new("setfacl").args(["-d", "-m", "u:1000:rwx"]).arg(root.join("directory")).status();
+    let set = Judge::Setfacl.command().args(["-d", "-m", "u:1000:rwx"]).arg(root.join("directory")).status();
     assert!(set.unwrap().success());
     root
 }
 
 #[test]
 fn gnu_tar_in_pax_formats() {
-    require!(Judge::GnuTar);
+    require!(Judge::GnuTar, Judge::Setfacl);
     let folder = folder();
     let root = lively(folder.path());
     let archive = folder.path().join("archive.tar");
@@ -147,7 +147,7 @@ fn gnu_tar_in_pax_formats() {
 
 #[test]
 fn gnu_tar_in_older_formats() {
-    require!(Judge::GnuTar);
+    require!(Judge::GnuTar, Judge::Setfacl);
     let folder = folder();
     let root = lively(folder.path());
     let archive = folder.path().join("archive.tar");
@@ -193,7 +193,7 @@ fn gnu_tar_with_what_says_nothing_of_files() {
 
 #[test]
 fn bsdtar_in_all_formats() {
-    require!(Judge::BsdTar);
+    require!(Judge::BsdTar, Judge::Setfacl);
     let folder = folder();
     let root = lively(folder.path());
     // Files of a tebibyte are not for all formats.

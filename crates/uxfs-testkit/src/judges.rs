@@ -40,13 +40,17 @@ pub enum Judge {
     GnuTar,
     /// bsdtar of libarchive
     BsdTar,
+    /// `setfacl` and `getfacl`, which come together
+    Setfacl,
+    /// `setfattr`
+    Setfattr,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -54,6 +58,8 @@ impl Judge {
         Self::Mkfs,
         Self::GnuTar,
         Self::BsdTar,
+        Self::Setfacl,
+        Self::Setfattr,
         Self::Kernel,
     ];
 
@@ -67,6 +73,8 @@ impl Judge {
             Self::Mkfs => "mkfs.xfs",
             Self::GnuTar => "tar",
             Self::BsdTar => "bsdtar",
+            Self::Setfacl => "setfacl",
+            Self::Setfattr => "setfattr",
             Self::Kernel => "kernel",
         }
     }

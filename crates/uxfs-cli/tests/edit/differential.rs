@@ -35,7 +35,7 @@ const SHAPES: [&[&str]; 5] = [
 
 #[test]
 fn the_shell_does_what_coreutils_do() {
-    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel, Judge::Setfattr);
     let seed = Seed::from_environment("the_shell_does_what_coreutils_do", 20_261_120);
     let mut random = seed.random();
     for shape in SHAPES {

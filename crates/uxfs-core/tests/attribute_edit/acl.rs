@@ -44,18 +44,9 @@ fn getfacl(path: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn has_tools() -> bool {
-    ["getfacl", "setfacl"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok())
-}
-
 #[test]
 fn lists_are_those_that_the_kernel_would_have_stored() {
-    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    // Not a judge of its own: it only prints what the kernel says.
-    assert!(has_tools() || !uxfs_testkit::judges::are_required(), "getfacl and setfacl are needed");
-    if !has_tools() {
-        return;
-    }
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel, Judge::Setfacl);
     let mut image = Image::empty(&["-n", "parent=0"], 320);
     let mut shown = Vec::new();
     image.populate(|root| {
@@ -68,7 +59,7 @@ fn lists_are_those_that_the_kernel_would_have_stored() {
                     std::fs::write(path, "").unwrap();
                 }
             }
-            let status = Command::new("setfacl").arg("-n").args(*list).arg(&theirs).status().unwrap();
+            let status = Judge::Setfacl.command().arg("-n").args(*list).arg(&theirs).status().unwrap();
             assert!(status.success());
             shown.push(match rustix::fs::lgetxattr(&theirs, name_of(list), &mut [0_u8; 4096][..]) {
                 Ok(_) => get(&theirs, name_of(list)),
@@ -162,11 +153,7 @@ fn fill_by_us(file_system: &FileSystem, directory: InodeNumber, umask: u16) {
 
 #[test]
 fn new_files_inherit_what_the_kernel_would_have_given_them() {
-    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    assert!(has_tools() || !uxfs_testkit::judges::are_required(), "getfacl and setfacl are needed");
-    if !has_tools() {
-        return;
-    }
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel, Judge::Setfacl);
     let mut image = Image::empty(&[], 320);
     let cases: Vec<_> = (0..DEFAULTS.len()).flat_map(|list| UMASKS.map(|umask| (list, umask))).collect();
     image.populate(|root| {
@@ -175,7 +162,7 @@ fn new_files_inherit_what_the_kernel_would_have_given_them() {
                 let path = root.join(format!("{side}-{list}-{umask}"));
                 std::fs::create_dir(&path).unwrap();
                 if !DEFAULTS[*list].is_empty() {
-                    let status = Command::new("setfacl").arg("-n").args(DEFAULTS[*list]).arg(&path).status();
+                    let status = Judge::Setfacl.command().arg("-n").args(DEFAULTS[*list]).arg(&path).status();
                     assert!(status.unwrap().success());
                 }
             }
