@@ -67,7 +67,7 @@ use crate::{
 };
 
 /// Extents that one step of a long operation changes.
-const STEP_EXTENTS: usize = 64;
+pub(crate) const STEP_EXTENTS: usize = 64;
 /// Operations that touch no more extents are one step.
 pub(crate) const ATOMIC_EXTENTS: usize = 256;
 

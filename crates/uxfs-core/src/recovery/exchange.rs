@@ -9,13 +9,20 @@ use uxfs_format::{
     },
     units::{FileBlock, FsBlock, InodeNumber},
 };
-use zerocopy::big_endian::U64;
+use uxfs_journal::journal::IntentId;
+use zerocopy::{IntoBytes, big_endian::U64};
 
 use super::intents::damaged;
-use crate::{error::Result, inode::edit::EditInode, transaction::Transaction};
+use crate::{
+    error::Result,
+    file::STEP_EXTENTS,
+    filesystem::FileSystem,
+    inode::edit::EditInode,
+    transaction::{Transaction, reservation::Operation},
+};
 
-/// Mappings that are exchanged before what follows from it is done.
-const STEP: u32 = 64;
+/// Mappings that are exchanged in one transaction: as many as fit into what it claims of the log.
+const STEP: usize = STEP_EXTENTS / 2;
 
 /// What a file has at a block: an extent from there on, or a hole.
 struct Piece {
@@ -23,54 +30,34 @@ struct Piece {
     length_blocks: u64,
 }
 
-/// Exchanges what is left.
+/// Exchanges what is left, in as many transactions as it takes: each but the last ends with an intent for the rest, as that
+/// of whoever began it did.
 #[doc(alias = "xfs_exchmaps_recover_work")]
-pub(super) fn finish(transaction: &mut Transaction<'_>, intent: &ExchangeIntent) -> Result<()> {
-    let flags = ExchangeFlags::from_bits_retain(intent.flags.get());
-    let fork = if flags.contains(ExchangeFlags::ATTRIBUTE_FORK) { Fork::Attribute } else { Fork::Data };
-    let first = load(transaction, intent.first_inode.get(), intent.first_generation.get())?;
-    let second = if intent.first_inode == intent.second_inode {
-        check_apart(intent)?;
-        None
-    } else {
-        Some(load(transaction, intent.second_inode.get(), intent.second_generation.get())?)
-    };
-    let mut files = Files { first, second };
-    let (mut left, mut done) = (intent.length_blocks.get(), 0);
-    let starts = [intent.first_offset_blocks.get(), intent.second_offset_blocks.get()];
-    let mut since_step = 0;
-    while left > 0 {
-        let at = starts.map(|start| FileBlock::new(start.saturating_add(done)));
-        let mut ours = piece_at(files.side(0), fork, at[0], left);
-        let skip = flags.contains(ExchangeFlags::FIRST_WRITTEN)
-            && ours.extent.is_none_or(|extent| extent.is_unwritten);
-        let theirs = piece_at(files.side(1), fork, at[1], ours.length_blocks);
-        if !skip {
-            ours = piece_at(files.side(0), fork, at[0], theirs.length_blocks);
-            exchange(transaction, fork, &mut files, at, [ours.extent, theirs.extent])?;
-            since_step += 1;
+pub(super) fn finish(file_system: &FileSystem, intent: &ExchangeIntent) -> Result<()> {
+    let mut left = *intent;
+    let mut id = intent.id.get();
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    let mut files = Files::load(&mut transaction, intent)?;
+    loop {
+        files.exchange_step(&mut transaction, &mut left)?;
+        let is_last = left.length_blocks.get() == 0;
+        let next = if is_last { None } else { promise(&mut transaction, &left) };
+        transaction.intent_done(ItemType::ExchangeDone, id, &[]);
+        if is_last {
+            return files.end(transaction, intent);
         }
-        // A piece is never empty: the range ends.
-        let length_blocks = ours.length_blocks.max(1);
-        (left, done) = (left.saturating_sub(length_blocks), done.saturating_add(length_blocks));
-        if since_step >= STEP {
-            since_step = 0;
-            transaction.finish_deferred()?;
-        }
+        // Without a log nobody asks for its name.
+        id = next.unwrap_or(id);
+        files.each().try_for_each(|inode| transaction.store_inode(inode))?;
+        transaction.commit()?;
+        transaction = Transaction::begin_for(file_system, Operation::Release)?;
     }
-    let clear = [ExchangeFlags::CLEAR_FIRST_REFLINK, ExchangeFlags::CLEAR_SECOND_REFLINK];
-    let sizes = [intent.first_size_bytes, intent.second_size_bytes];
-    let files = [Some(&mut files.first), files.second.as_mut()];
-    for ((inode, clear), size_bytes) in files.into_iter().flatten().zip(clear).zip(sizes) {
-        if flags.contains(ExchangeFlags::SET_SIZES) {
-            inode.set_size_bytes(u64::try_from(size_bytes.get()).unwrap_or(0));
-        }
-        if flags.contains(clear) {
-            clear_reflink(inode);
-        }
-        transaction.store_inode(inode)?;
-    }
-    Ok(())
+}
+
+/// Says in the log what is left.
+fn promise(transaction: &mut Transaction<'_>, left: &ExchangeIntent) -> Option<IntentId> {
+    let ticket = transaction.buffers().ticket()?;
+    Some(ticket.intent(|id| vec![ExchangeIntent { id: id.into(), ..*left }.as_bytes().to_vec()]))
 }
 
 /// The files that exchange: often two.
@@ -81,11 +68,75 @@ struct Files {
 }
 
 impl Files {
+    fn load(transaction: &mut Transaction<'_>, intent: &ExchangeIntent) -> Result<Self> {
+        let first = load(transaction, intent.first_inode.get(), intent.first_generation.get())?;
+        let second = if intent.first_inode == intent.second_inode {
+            check_apart(intent)?;
+            None
+        } else {
+            Some(load(transaction, intent.second_inode.get(), intent.second_generation.get())?)
+        };
+        Ok(Self { first, second })
+    }
+
     fn side(&mut self, side: usize) -> &mut EditInode {
         match &mut self.second {
             Some(second) if side == 1 => second,
             _ => &mut self.first,
         }
+    }
+
+    /// Each file once.
+    fn each(&mut self) -> impl Iterator<Item = &mut EditInode> {
+        [Some(&mut self.first), self.second.as_mut()].into_iter().flatten()
+    }
+
+    /// Exchanges up to [`STEP`] mappings of what is `left`, which is less afterwards.
+    fn exchange_step(&mut self, transaction: &mut Transaction<'_>, left: &mut ExchangeIntent) -> Result<()> {
+        let flags = ExchangeFlags::from_bits_retain(left.flags.get());
+        let fork = if flags.contains(ExchangeFlags::ATTRIBUTE_FORK) { Fork::Attribute } else { Fork::Data };
+        let mut changed = 0;
+        while left.length_blocks.get() > 0 && changed < STEP {
+            let most_blocks = left.length_blocks.get();
+            let at = [left.first_offset_blocks, left.second_offset_blocks]
+                .map(|offset_blocks| FileBlock::new(offset_blocks.get()));
+            let mut ours = piece_at(self.side(0), fork, at[0], most_blocks);
+            let skip = flags.contains(ExchangeFlags::FIRST_WRITTEN)
+                && ours.extent.is_none_or(|extent| extent.is_unwritten);
+            let theirs = piece_at(self.side(1), fork, at[1], ours.length_blocks);
+            if !skip {
+                ours = piece_at(self.side(0), fork, at[0], theirs.length_blocks);
+                let is_changed = exchange(transaction, fork, self, at, [ours.extent, theirs.extent])?;
+                changed += usize::from(is_changed);
+            }
+            // A piece is never empty: the range ends.
+            advance(left, ours.length_blocks.max(1));
+        }
+        Ok(())
+    }
+
+    /// All is exchanged; sizes and flags follow.
+    fn end(mut self, mut transaction: Transaction<'_>, intent: &ExchangeIntent) -> Result<()> {
+        let flags = ExchangeFlags::from_bits_retain(intent.flags.get());
+        let clear = [ExchangeFlags::CLEAR_FIRST_REFLINK, ExchangeFlags::CLEAR_SECOND_REFLINK];
+        let sizes = [intent.first_size_bytes, intent.second_size_bytes];
+        for ((inode, clear), size_bytes) in self.each().zip(clear).zip(sizes) {
+            if flags.contains(ExchangeFlags::SET_SIZES) {
+                inode.set_size_bytes(u64::try_from(size_bytes.get()).unwrap_or(0));
+            }
+            if flags.contains(clear) {
+                clear_reflink(inode);
+            }
+            transaction.store_inode(inode)?;
+        }
+        transaction.commit()
+    }
+}
+
+fn advance(left: &mut ExchangeIntent, blocks: u64) {
+    left.length_blocks.set(left.length_blocks.get().saturating_sub(blocks));
+    for offset_blocks in [&mut left.first_offset_blocks, &mut left.second_offset_blocks] {
+        offset_blocks.set(offset_blocks.get().saturating_add(blocks));
     }
 }
 
@@ -131,21 +182,21 @@ fn piece_at(inode: &EditInode, fork: Fork, at: FileBlock, most_blocks: u64) -> P
     }
 }
 
-/// Exchanges one mapping of the same length in both.
+/// Exchanges one mapping of the same length in both. Gives whether anything changed.
 fn exchange(
     transaction: &mut Transaction<'_>,
     fork: Fork,
     files: &mut Files,
     at: [FileBlock; 2],
     [ours, theirs]: [Option<Extent>; 2],
-) -> Result<()> {
+) -> Result<bool> {
     let is_same = match (ours, theirs) {
         (None, None) => true,
         (Some(ours), Some(theirs)) => ours.start == theirs.start && ours.is_unwritten == theirs.is_unwritten,
         _ => false,
     };
     if is_same {
-        return Ok(());
+        return Ok(false);
     }
     if let Some(extent) = ours {
         transaction.unmap_existing(files.side(0), fork, &extent)?;
@@ -157,5 +208,5 @@ fn exchange(
     if let Some(extent) = ours {
         transaction.map_existing(files.side(1), fork, Extent { file_block: at[1], ..extent })?;
     }
-    Ok(())
+    Ok(true)
 }

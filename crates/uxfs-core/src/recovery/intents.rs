@@ -1,7 +1,8 @@
 //! Finishing intents that the log holds no end of: what they announce is done now, and what follows from it.
 //!
-//! Each is finished in a transaction of its own, owners of blocks first, then oldest first. What follows (an owner that goes, a reference less, blocks
-//! that become free) is done with it, as when the operation goes on undisturbed: a chain ends before the next begins.
+//! Each is finished in a transaction of its own (an exchange in several), owners of blocks first, then oldest first. What
+//! follows (an owner that goes, a reference less, blocks that become free) is done with it, as when the operation goes on
+//! undisturbed: a chain ends before the next begins.
 
 use uxfs_format::{
     fault::{Corruption, Location, Structure},
@@ -33,6 +34,13 @@ use crate::{
 /// Does what an intent announces, and logs its end where there is a log.
 pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Result<()> {
     let unknown = || damaged(LogItemFault::UnknownType { kind: intent.item_type.raw() });
+    if intent.item_type == ItemType::ExchangeIntent {
+        let finished = intent.with_item(|item| match item {
+            LogItem::ExchangeIntent(item) => exchange::finish(file_system, item),
+            _ => Err(unknown()),
+        });
+        return finished.unwrap_or_else(|| Err(unknown()));
+    }
     let end = end_of(intent.item_type).ok_or_else(unknown)?;
     let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
     let begun = intent.with_item(|item| begin(&mut transaction, item));
@@ -91,7 +99,6 @@ fn begin(
         }
         LogItem::ExtentMapIntent(item) => vec![IntentExtent::ExtentMap(*item.extent)],
         LogItem::AttributeIntent(item) => return attribute::finish(transaction, item).map(|()| None),
-        LogItem::ExchangeIntent(item) => return exchange::finish(transaction, item).map(|()| None),
         _ => return Err(damaged(LogItemFault::UnknownType { kind: item.item_type().raw() })),
     };
     let works = extents

@@ -4,6 +4,7 @@
 mod crashes;
 mod directory_pieces;
 mod half_freed;
+mod large_exchange;
 mod large_values;
 mod logs;
 mod torn_blocks;
@@ -38,7 +39,7 @@ use uxfs_format::{
 use uxfs_testkit::{
     image::{TestImage, file},
     judges::{Judge, all_present, judged},
-    manifest::{self, Header},
+    manifest::{self, Details, Header},
     mount::{Access, LoopMount},
     verdict,
 };
@@ -58,6 +59,11 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
 
 /// The kernel recovers a copy; then both hold the same, but for when inodes were changed.
 fn as_the_kernel(image: &TestImage) {
+    as_the_kernel_but_for(image, |_| ());
+}
+
+/// As [`as_the_kernel`], without what `forget` takes out of what is known of each file.
+fn as_the_kernel_but_for(image: &TestImage, forget: impl Fn(&mut Details)) {
     let copy = image.path.with_extension("kernel");
     fs::copy(&image.path, &copy).unwrap();
     LoopMount::new(&copy, Access::ReadWrite).unwrap().unmount().unwrap();
@@ -70,6 +76,7 @@ fn as_the_kernel(image: &TestImage) {
         mount.unmount().unwrap();
         for details in manifest.entries.iter_mut().filter_map(|entry| entry.details.as_deref_mut()) {
             details.change_time = None;
+            forget(details);
         }
         manifest
     };
