@@ -3,6 +3,10 @@
 //! Who wants to begin a transaction claims the most that it may add to the log. Where there is no room, he makes some, by
 //! cutting a checkpoint and bringing home what holds the tail; all others who come meanwhile wait behind him. Who ends what
 //! holds the tail himself waits behind nobody.
+//!
+//! Recovery is alone, and whoever left the log may have left little room behind the intents in it. What it claims is the most
+//! that could be needed, mostly far more than is: so it goes on without room for its claim, one transaction in a checkpoint.
+//! Should that not fit either, nothing of it is written, and the log is as it was.
 
 use std::{
     sync::atomic::{
@@ -33,6 +37,14 @@ pub(super) struct RoomQueue {
     waiting: AtomicU32,
     /// Held by the first of them.
     first: Mutex<()>,
+    /// Nobody else will ever make room: recovery.
+    is_alone: bool,
+}
+
+impl RoomQueue {
+    pub(super) fn new(is_alone: bool) -> Self {
+        Self { is_alone, ..Self::default() }
+    }
 }
 
 /// Waits a little before a try, once the quick ones have been made.
@@ -93,6 +105,9 @@ impl FileSystem {
                 return Ok(Some(ticket));
             }
             self.make_room(attempt)?;
+            if logged.room.is_alone && attempt >= QUICK_TRIES {
+                return logged.journal.begin(log_bytes, Claim::Alone).map_err(Into::into);
+            }
         }
         Err(self.no_room())
     }
@@ -106,6 +121,9 @@ impl FileSystem {
                 return Ok(Some(ticket));
             }
             self.make_room(attempt)?;
+            if logged.room.is_alone && attempt >= QUICK_TRIES {
+                return logged.journal.begin(log_bytes, Claim::Alone).map_err(Into::into);
+            }
         }
         Err(self.no_room())
     }

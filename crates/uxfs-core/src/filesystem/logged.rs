@@ -112,7 +112,7 @@ impl FileSystem {
             changed_groups: Mutex::default(),
             freed: Mutex::default(),
             putting_back: Mutex::default(),
-            room: RoomQueue::default(),
+            room: RoomQueue::new(start.recovered_tail.is_some()),
             moved: MovedContents::default(),
             background: Mutex::default(),
         });

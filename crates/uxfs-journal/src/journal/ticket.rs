@@ -42,6 +42,9 @@ pub enum Claim {
     Usual,
     /// Who ends what holds the tail. A part of the room is left for that.
     Urgent,
+    /// Recovery, if nobody can make room for what it claims: it gets a place in any case, and if the checkpoint does not fit
+    /// after all, an error when that is cut.
+    Alone,
 }
 
 impl Journal {
@@ -56,8 +59,8 @@ impl Journal {
         let busy = &*self.busy;
         let gate = busy.gate.read();
         let claimed = busy.claimed_bytes.fetch_add(reserved_bytes, AcqRel) + reserved_bytes;
-        let left = if claim == Claim::Urgent { 0 } else { self.urgent_bytes };
-        if claimed + left > self.limit_bytes.load(Acquire) {
+        let left_bytes = if claim == Claim::Usual { self.urgent_bytes } else { 0 };
+        if claim != Claim::Alone && claimed + left_bytes > self.limit_bytes.load(Acquire) {
             busy.claimed_bytes.fetch_sub(reserved_bytes, AcqRel);
             return Ok(None);
         }
