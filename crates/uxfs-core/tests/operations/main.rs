@@ -2,6 +2,7 @@
 //! reader say whether image and model are the same.
 #![allow(clippy::unwrap_used)]
 
+mod large;
 mod threads;
 
 use std::{path::Path, sync::Arc};

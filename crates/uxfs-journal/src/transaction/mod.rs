@@ -161,7 +161,20 @@ impl<'fs> TransactionBuffers<'fs> {
         }
     }
 
+    /// As [`invalidate`](Self::invalidate), for what is written without being logged (values of attributes): there is
+    /// nothing in the log that could be replayed over it.
+    pub fn forget(&mut self, extent: (Sector, u32)) {
+        self.drop_cached(&[piece(extent)]);
+    }
+
     fn invalidate_cached(&mut self, pieces: &[Piece]) {
+        self.drop_cached(pieces);
+        if let Some(ticket) = &mut self.ticket {
+            pieces.iter().for_each(|piece| ticket.cancel(*piece));
+        }
+    }
+
+    fn drop_cached(&mut self, pieces: &[Piece]) {
         match &mut self.ticket {
             None => self.cache.invalidate(pieces),
             Some(ticket) => {
@@ -169,7 +182,6 @@ impl<'fs> TransactionBuffers<'fs> {
                 let hold = |sequence| journal.hold(sequence);
                 let held = self.cache.invalidate_logged(pieces, ticket.sequence(), &hold);
                 ticket.release_later(held);
-                pieces.iter().for_each(|piece| ticket.cancel(*piece));
             }
         }
     }

@@ -65,9 +65,14 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
 
     fn free_blocks(&mut self, structure: Structure, block: FileBlock, length_blocks: u32) -> Result<()> {
         let pieces = self.pieces(structure, block, length_blocks)?;
-        // Each piece of a value is a buffer.
         for piece in pieces.iter() {
-            self.transaction.buffers().invalidate(std::slice::from_ref(piece));
+            let buffers = self.transaction.buffers();
+            if structure == VALUE {
+                // Each piece of a value is a buffer.
+                buffers.forget(*piece);
+            } else {
+                buffers.invalidate(std::slice::from_ref(piece));
+            }
         }
         self.transaction.unmap_blocks(self.inode, Fork::Attribute, block, length_blocks.into())?;
         Ok(())
@@ -78,7 +83,7 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
         let count = remote::block_count(self.geometry(), length_bytes.min(MAX_VALUE_BYTES));
         let pieces = self.transaction.fork_sectors(self.inode, Fork::Attribute, first_block, count)?;
         for piece in pieces.iter().flat_map(|pieces| pieces.iter()) {
-            self.transaction.buffers().invalidate(std::slice::from_ref(piece));
+            self.transaction.buffers().forget(*piece);
         }
         Ok(())
     }
