@@ -87,7 +87,7 @@ fn files_of_very_many_extents() {
                 what()
             }
         };
-        let features = file_system.geometry().features.clone();
+        let features = file_system.geometry().features;
         file_system.insert_range(one, 5 * block, 3 * block, touch).unwrap();
         file_system.collapse_range(one, 7 * block, 9 * block, touch).unwrap();
         file_system.zero_range(other, 3, extents * block / 2, SizeChange::Keep, touch).unwrap();
