@@ -17,6 +17,9 @@ use crate::{
     verdict, walk,
 };
 
+/// So many extents fit into every inode of 512 bytes beside a few attributes: more may have a tree.
+const INLINE_EXTENTS: usize = 8;
+
 /// Copies an image without its holes.
 ///
 /// # Errors
@@ -115,11 +118,14 @@ pub(super) fn kernel_manifest(image: &Path, judge: &str) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// `xfs_repair` finds nothing in `ours`, but for attributes that were being written when the kernel was cut off: those it finds
-/// in `the_kernels`, too. Where a list of inodes without names led to an inode that neither can read, because Linux was freeing
+/// `xfs_repair` finds nothing in `ours`, but for attributes that were being written when the kernel was cut off, and leaves that
+/// were to get their first one: those it finds in `the_kernels`, too. Where a list of inodes without names led to an inode that neither can read, because Linux was freeing
 /// it (`has_broken_lists`), it finds nothing that it does not find in `the_kernels`.
 pub(super) fn sound_as(ours: &Path, the_kernels: &Path, has_broken_lists: bool) -> Result<()> {
-    let is_excused = |finding: &String| has_broken_lists || finding.contains("is INCOMPLETE");
+    let is_excused = |finding: &String| {
+        let of_attributes = ["is INCOMPLETE", "would clear empty leaf attr block"];
+        has_broken_lists || of_attributes.iter().any(|words| finding.contains(words))
+    };
     let findings = findings_of(ours)?;
     if findings.is_empty() {
         return Ok(());
@@ -141,16 +147,24 @@ fn findings_of(image: &Path) -> Result<Vec<String>> {
     Ok(verdict::repair_findings(image)?.iter().map(without_places).collect())
 }
 
-/// Without what depends on who recovers, and when, of inodes whose attributes an intent changed: how many blocks these have (Linux
-/// joins leaves sooner), where they lie, and when the inode was changed.
+/// Without what depends on who recovers, and when. Of inodes whose attributes an intent changed: how many blocks these have (Linux
+/// joins leaves sooner), where they lie, and when the inode was changed. Of files whose many mappings an intent changed: how many
+/// blocks the tree of these has, each being more or less full.
 pub(super) fn without_own_ways(mut manifest: Manifest, report: &RecoveryReport) -> Manifest {
-    let is_attribute = |intent: &&FinishedIntent| intent.item_type == ItemType::AttributeIntent;
-    let changed: Vec<u64> =
-        report.intents.iter().filter(is_attribute).filter_map(|intent| Some(intent.inode?.get())).collect();
+    let changed_by = |kinds: &[ItemType], inode: Option<u64>| {
+        let mut intents = report.intents.iter().filter(|intent| kinds.contains(&intent.item_type));
+        intents.any(|intent| {
+            [intent.inode, intent.other_inode].into_iter().flatten().any(|named| Some(named.get()) == inode)
+        })
+    };
     for entry in &mut manifest.entries {
         let Some(details) = entry.details.as_deref_mut() else { continue };
-        if entry.inode.is_some_and(|inode| changed.contains(&inode)) {
+        if changed_by(&[ItemType::AttributeIntent], entry.inode) {
             (details.change_time, details.attribute_extents, details.sectors) = (None, None, None);
+        }
+        let may_have_tree = details.extents.as_ref().is_some_and(|extents| extents.len() > INLINE_EXTENTS);
+        if may_have_tree && changed_by(&[ItemType::ExtentMapIntent, ItemType::ExchangeIntent], entry.inode) {
+            details.sectors = None;
         }
     }
     manifest

@@ -6,10 +6,12 @@
 //! | [`contents`] | writes, holes, space, sharing, exchanges |
 //! | [`names`] | names that come and go, files without any |
 //! | [`attributes`] | extended attributes, modes, owners, flags |
+//! | [`large`] | thousands of extents, names and attributes |
 //! | [`tool`] | calls that only `xfs_io` knows |
 
 mod attributes;
 mod contents;
+mod large;
 mod names;
 mod tool;
 
@@ -55,10 +57,13 @@ pub struct Leftovers {
 }
 
 /// Changes things below `root` until the file system is gone, or `is_gone` says so: what is not there fails without asking the
-/// file system.
-pub fn operate(root: &Path, seed: u64, is_gone: &AtomicBool) -> Leftovers {
+/// file system. With `is_large` there are very large files, directories and lists of attributes, too.
+pub fn operate(root: &Path, seed: u64, is_large: bool, is_gone: &AtomicBool) -> Leftovers {
     let mut random = Random::new(seed);
-    let steps = kinds(&mut random);
+    let mut steps = kinds(&mut random);
+    if is_large {
+        steps.extend(large::KINDS);
+    }
     let mut worker = Worker { root: root.to_path_buf(), random, open: Vec::new(), tool: None };
     let _ = fs::create_dir_all(root);
     for directory in 0..DIRECTORIES {
