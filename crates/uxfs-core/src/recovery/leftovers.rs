@@ -2,6 +2,7 @@
 //! copies on write.
 
 use uxfs_format::{
+    btree::reference_count::SharedExtent,
     log::reference_count::ReferenceCountOperation,
     units::{AgInode, AgNumber},
 };
@@ -21,19 +22,16 @@ pub(super) fn are_there(file_system: &FileSystem) -> Result<bool> {
         if header.unlinked.iter().any(|head| head.get() != AgInode::NULL.get()) {
             return Ok(true);
         }
-        if staging_of(file_system, group)?.next().is_some() {
+        if file_system.shared_extents(group)?.any(|extent| is_staging(&extent)) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn staging_of(
-    file_system: &FileSystem,
-    group: AgNumber,
-) -> Result<impl Iterator<Item = Result<uxfs_format::btree::reference_count::SharedExtent>> + use<'_>> {
-    let extents = file_system.shared_extents(group)?;
-    Ok(extents.filter(|extent| extent.as_ref().map_or(true, |extent| extent.is_cow_staging)))
+/// Whether blocks were set aside; or what is there cannot be read.
+fn is_staging(extent: &Result<SharedExtent>) -> bool {
+    extent.as_ref().map_or(true, |extent| extent.is_cow_staging)
 }
 
 /// Frees it all.
@@ -47,8 +45,9 @@ pub(super) fn free(file_system: &FileSystem, report: &mut RecoveryReport) -> Res
 fn free_staging(file_system: &FileSystem) -> Result<u64> {
     let mut freed = 0;
     for group in file_system.geometry().groups() {
-        // Read to the end before anything changes. The tree's size bounds the list.
-        let extents: Vec<_> = staging_of(file_system, group)?.collect::<Result<_>>()?;
+        // Read to the end before anything changes. The tree's size bounds the list. Intents may have given it another root.
+        let extents = file_system.shared_extents_in_memory(group)?.filter(is_staging);
+        let extents: Vec<_> = extents.collect::<Result<_>>()?;
         for extent in extents {
             let start =
                 file_system.geometry().fs_block(group, extent.start).ok_or(OperationError::NoSuchGroup)?;

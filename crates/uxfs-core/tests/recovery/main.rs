@@ -7,6 +7,7 @@ mod half_freed;
 mod large_exchange;
 mod large_values;
 mod logs;
+mod shared_trees;
 mod torn_blocks;
 
 use std::fs;

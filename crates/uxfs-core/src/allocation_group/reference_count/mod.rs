@@ -41,4 +41,24 @@ impl FileSystem {
         let records = self.reference_counts(group)?.map(|tree| tree.records());
         Ok(records.into_iter().flatten().map(|record| record.map(|record| record.get())))
     }
+
+    /// As [`shared_extents`](Self::shared_extents), of a file system that is being changed, by nobody else meanwhile: where
+    /// the tree begins may be known in memory only.
+    pub(crate) fn shared_extents_in_memory(
+        &self,
+        group: AgNumber,
+    ) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'_>> {
+        let mut state = self.group_state(group)?.lock();
+        if !state.is_loaded() {
+            state.load(self)?;
+        }
+        let header = state.headers()?.free_space;
+        let root = AgBlock::new(header.reference_count_root.get());
+        let has_tree = self.geometry().features.has_reflink();
+        let tree = has_tree.then(|| {
+            Tree::<ReferenceCount>::of_group(self, group, root, header.reference_count_levels.get())
+        });
+        let records = tree.map(|tree| tree.records());
+        Ok(records.into_iter().flatten().map(|record| record.map(|record| record.get())))
+    }
 }
