@@ -14,7 +14,10 @@ use uxfs_format::{
     },
     units::InodeNumber,
 };
-use uxfs_journal::{journal::items::intent::end_of, recovery::intents::RecoveredIntent};
+use uxfs_journal::{
+    journal::{RECOVERED_SEQUENCE, items::intent::end_of},
+    recovery::intents::RecoveredIntent,
+};
 use zerocopy::little_endian::{U32, U64};
 
 use super::{FinishedIntent, attribute, exchange};
@@ -46,7 +49,10 @@ pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Resu
     let begun = intent.with_item(|item| begin(&mut transaction, item));
     match begun.unwrap_or_else(|| Err(unknown()))? {
         // In steps where that is much: the end comes with the last.
-        Some((works, extents)) => transaction.adopt_intent(works, Promise { end, id: intent.id, extents }),
+        Some((works, extents)) => {
+            let promise = Promise { end, id: intent.id, extents, sequence: RECOVERED_SEQUENCE };
+            transaction.adopt_intent(works, promise);
+        }
         None => transaction.intent_done(end, intent.id, &[]),
     }
     transaction.commit()

@@ -5,7 +5,7 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, FsBlock},
 };
 use uxfs_journal::{
-    journal::{Claim, IntentId, Ticket},
+    journal::{Claim, IntentId, Journal, Ticket},
     transaction::Mode,
 };
 
@@ -84,15 +84,22 @@ impl<'fs> Transaction<'fs> {
     #[doc(alias = "xfs_trans_roll")]
     pub(super) fn roll(&mut self) -> Result<()> {
         let sequence = self.end_step();
-        if self.buffers.mode() == Mode::Immediate {
+        let is_immediate = self.buffers.mode() == Mode::Immediate;
+        if is_immediate {
             self.file_system.force_sequence(sequence)?;
         }
+        // Intents to free what earlier steps gave up hold the tail, too.
+        if is_immediate || self.file_system.journal().is_some_and(Journal::is_half_full) {
+            self.file_system.put_back_freed()?;
+        }
+        let is_old = self.has_old_promises();
+        let renewal_bytes = self.renewal_bytes(is_old)?;
         // The intents of this transaction hold the tail from now on: who waits for room in turn may be waiting for their end.
-        let step_bytes = self.next_step_bytes();
-        if let Some(ticket) = self.file_system.begin_ticket(step_bytes, Claim::Urgent)? {
+        let claim_bytes = self.next_step_bytes() + renewal_bytes;
+        if let Some(ticket) = self.file_system.begin_ticket(claim_bytes, Claim::Urgent)? {
             self.buffers.set_ticket(ticket);
         }
-        Ok(())
+        if renewal_bytes > 0 { self.renew_promises(is_old) } else { Ok(()) }
     }
 
     /// What a cut itself changes.

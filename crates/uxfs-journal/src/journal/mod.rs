@@ -368,6 +368,14 @@ impl Journal {
         self.room_blocks(head) >= u64::from(self.place.blocks) / 4
     }
 
+    /// Whether a checkpoint lies further behind the head than a quarter of the log: what holds the tail there should be
+    /// logged anew.
+    pub fn is_far_behind(&self, sequence: u64) -> bool {
+        let Some(lsn) = self.active.lock().lsn_of(sequence) else { return false };
+        let head = Lsn::new(self.head.load(Acquire));
+        self.place.used_blocks(head, lsn) > u64::from(self.place.blocks) / 4
+    }
+
     /// Blocks of the log that nothing needs any more.
     fn room_blocks(&self, head: Lsn) -> u64 {
         self.place.room_blocks(head, self.active.lock().tail().unwrap_or(head))

@@ -9,7 +9,7 @@ use uxfs_format::{
     },
 };
 use uxfs_journal::journal::{
-    IntentId,
+    IntentId, Ticket,
     items::intent::{self, Regions},
 };
 use zerocopy::IntoBytes;
@@ -35,23 +35,104 @@ impl Transaction<'_> {
     pub(super) fn promise_deferred(&mut self) -> Result<()> {
         let geometry = self.file_system.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.promise_all(|works, text| {
-            if let [Work::Attribute(stored)] = works {
-                let change = stored.change(text);
-                let id = ticket.intent(|id| attribute_regions(&change, id));
-                return Ok(Promise { end: ItemType::AttributeDone, id, extents: Vec::new() });
-            }
-            let extents = Extents::of(works, geometry).ok_or(OperationError::NoSuchGroup)?;
-            let id = ticket.intent(|id| vec![extents.region(id)]);
-            let end = extents.end();
-            let extents = if let Extents::Free(extents) = extents { extents } else { Vec::new() };
-            Ok(Promise { end, id, extents })
+        self.deferred.promise_all(|works, text| promise(ticket, works, text, geometry))
+    }
+
+    /// Whether intents lie so far behind that others may soon have no room in the log: they hold its tail until the last of
+    /// the work is done, and each step takes some of the log.
+    pub(in crate::transaction) fn has_old_promises(&self) -> bool {
+        let oldest = self.deferred.oldest_promise();
+        let journal = self.file_system.journal();
+        oldest.zip(journal).is_some_and(|(oldest, journal)| journal.is_far_behind(oldest))
+    }
+
+    /// What [`renew_promises`](Self::renew_promises) takes of the log.
+    ///
+    /// # Errors
+    /// As there.
+    pub(in crate::transaction) fn renewal_bytes(&mut self, is_all: bool) -> Result<u64> {
+        let geometry = self.file_system.geometry();
+        let mut bytes = 0;
+        self.deferred.renew(is_all, |works, text, old| -> Result<()> {
+            let regions = Promised::of(works, text, geometry)?.regions(0);
+            // Of the end: its header, and what it repeats.
+            bytes += regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// Ends intents and logs others for what is left of their work: all of them, or those of which a part has been done. What
+    /// is done of an intent without its end would be done again after a crash.
+    ///
+    /// # Errors
+    /// Work outside of the file system.
+    #[doc(alias = "xfs_defer_relog")]
+    pub(in crate::transaction) fn renew_promises(&mut self, is_all: bool) -> Result<()> {
+        let geometry = self.file_system.geometry();
+        let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
+        self.deferred.renew(is_all, |works, text, old| {
+            let new = promise(ticket, works, text, geometry)?;
+            let old = std::mem::replace(old, new);
+            ticket.done(old.end, old.id, &old.extents);
+            Ok(())
         })
     }
 
     /// Takes over what an intent promises that has no end in the log.
     pub fn adopt_intent(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) {
         self.deferred.push_promised(works, promise);
+    }
+}
+
+/// What the end of an intent takes in the log, but for what it repeats.
+const DONE_BYTES: u64 = 48;
+
+fn regions_bytes(regions: &Regions) -> u64 {
+    regions.iter().map(|region| region.len() as u64 + 16).sum()
+}
+
+/// Logs an intent.
+fn promise(ticket: &mut Ticket<'_>, works: &[Work], text: &[u8], geometry: &Geometry) -> Result<Promise> {
+    let promised = Promised::of(works, text, geometry)?;
+    let id = ticket.intent(|id| promised.regions(id));
+    let end = promised.end();
+    let extents = promised.into_freed();
+    Ok(Promise { end, id, extents, sequence: ticket.sequence() })
+}
+
+/// What one intent says.
+enum Promised<'a> {
+    Attribute(AttributeChange<'a>),
+    Extents(Extents),
+}
+
+impl<'a> Promised<'a> {
+    fn of(works: &[Work], text: &'a [u8], geometry: &Geometry) -> Result<Self> {
+        if let [Work::Attribute(stored)] = works {
+            return Ok(Self::Attribute(stored.change(text)));
+        }
+        let extents = Extents::of(works, geometry).ok_or(OperationError::NoSuchGroup)?;
+        Ok(Self::Extents(extents))
+    }
+
+    fn regions(&self, id: IntentId) -> Regions {
+        match self {
+            Self::Attribute(change) => attribute_regions(change, id),
+            Self::Extents(extents) => vec![extents.region(id)],
+        }
+    }
+
+    fn end(&self) -> ItemType {
+        match self {
+            Self::Attribute(_) => ItemType::AttributeDone,
+            Self::Extents(extents) => extents.end(),
+        }
+    }
+
+    /// What the end repeats.
+    fn into_freed(self) -> Vec<FreedExtent> {
+        if let Self::Extents(Extents::Free(extents)) = self { extents } else { Vec::new() }
     }
 }
 

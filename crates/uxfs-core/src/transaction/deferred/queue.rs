@@ -141,12 +141,22 @@ pub struct Promise {
     pub id: IntentId,
     /// What its end repeats.
     pub extents: Vec<FreedExtent>,
+    /// The checkpoint that it is in.
+    pub sequence: u64,
 }
 
 #[derive(Debug)]
 struct Run {
     works: usize,
     promise: Option<Promise>,
+    /// Some of what was promised has been done.
+    is_begun: bool,
+}
+
+impl Run {
+    fn new(works: usize, promise: Option<Promise>) -> Self {
+        Self { works, promise, is_begun: false }
+    }
 }
 
 /// The work that a transaction has deferred. Its memory stays for the next operation.
@@ -197,7 +207,7 @@ impl DeferredWork {
         self.waiting.push_back(work);
         match self.runs.back_mut() {
             Some(run) if run.promise.is_none() => run.works += 1,
-            _ => self.runs.push_back(Run { works: 1, promise: None }),
+            _ => self.runs.push_back(Run::new(1, None)),
         }
     }
 
@@ -206,7 +216,7 @@ impl DeferredWork {
         let before = self.waiting.len();
         self.waiting.extend(works);
         let works = self.waiting.len() - before;
-        self.runs.push_back(Run { works, promise: Some(promise) });
+        self.runs.push_back(Run::new(works, Some(promise)));
     }
 
     /// Has an intent promise all work that none promises yet: `promise` is given works that go together, as many as one
@@ -228,11 +238,37 @@ impl DeferredWork {
             while let Some((first, rest)) = works.get(start..end).and_then(<[Work]>::split_first) {
                 let more = rest.iter().take(STEP_LIMIT - 1).take_while(|next| next.goes_with(first)).count();
                 let together = works.get(start..=start + more).unwrap_or_default();
-                runs.push_back(Run { works: together.len(), promise: Some(promise(together, &self.text)?) });
+                runs.push_back(Run::new(together.len(), Some(promise(together, &self.text)?)));
                 start += together.len();
             }
         }
         self.runs = runs;
+        Ok(())
+    }
+
+    /// The oldest checkpoint that a promise is in.
+    pub fn oldest_promise(&self) -> Option<u64> {
+        self.runs.iter().filter_map(|run| run.promise.as_ref()).map(|promise| promise.sequence).min()
+    }
+
+    /// Gives each promise to `renew` of which a part has been done, or all of them, with what is left of it.
+    pub fn renew<E>(
+        &mut self,
+        is_all: bool,
+        mut renew: impl FnMut(&[Work], &[u8], &mut Promise) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let works = self.waiting.make_contiguous();
+        let mut start = 0;
+        for run in &mut self.runs {
+            let left = works.get(start..start + run.works).unwrap_or_default();
+            start += run.works;
+            if let Some(promise) = &mut run.promise
+                && (is_all || run.is_begun)
+            {
+                renew(left, &self.text, promise)?;
+                run.is_begun = false;
+            }
+        }
         Ok(())
     }
 
@@ -263,6 +299,7 @@ impl DeferredWork {
             step.push(next);
         }
         run.works -= step.len().min(run.works);
+        run.is_begun = true;
         if run.works == 0 {
             self.promise = self.runs.pop_front().and_then(|run| run.promise);
         }
@@ -275,7 +312,7 @@ impl DeferredWork {
         self.step = step;
         self.is_running = false;
         if !self.created.is_empty() {
-            self.runs.push_front(Run { works: self.created.len(), promise: None });
+            self.runs.push_front(Run::new(self.created.len(), None));
         }
         for work in self.created.drain(..).rev() {
             self.waiting.push_front(work);

@@ -93,3 +93,32 @@ fn what_goes_on_becomes_one_piece_of_work() {
     assert_eq!(steps[3], [free(0, 17, 1)]);
     assert_eq!(steps[4].len(), 1);
 }
+
+#[test]
+fn what_is_left_of_a_promise_is_promised_anew() {
+    let promise = |id, sequence| Promise { end: ItemType::FreeExtentDone, id, extents: Vec::new(), sequence };
+    let mut queue = DeferredWork::default();
+    queue.push_promised([free(1, 9, 1), free(2, 4, 1), free(2, 40, 1)], promise(7, 3));
+    queue.push_promised([free(3, 5, 1)], promise(8, 2));
+    queue.push(decrease(0, 4));
+    assert_eq!(queue.oldest_promise(), Some(2));
+    let step = queue.begin_step().unwrap();
+    assert_eq!(step, [free(1, 9, 1)], "one group's");
+    assert_eq!(queue.end_step(step), None, "not all is done");
+    let mut renewed = Vec::new();
+    for is_all in [false, false, true] {
+        queue
+            .renew(is_all, |works, _, old| {
+                renewed.push((works.to_vec(), old.id));
+                *old = promise(old.id + 100, 9);
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+    }
+    let rest = vec![free(2, 4, 1), free(2, 40, 1)];
+    assert_eq!(renewed, [(rest.clone(), 7), (rest.clone(), 107), (vec![free(3, 5, 1)], 8)]);
+    assert_eq!(queue.oldest_promise(), Some(9));
+    let step = queue.begin_step().unwrap();
+    assert_eq!(step, rest);
+    assert_eq!(queue.end_step(step), Some(promise(207, 9)));
+}

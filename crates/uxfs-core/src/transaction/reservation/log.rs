@@ -44,6 +44,9 @@ const GROUPS: u64 = 3;
 /// What a piece of work takes in an intent, with its share of the header.
 const PROMISED_WORK_BYTES: u64 = 64;
 
+/// The same where the intent is logged anew, with the end of the old one.
+const RENEWED_WORK_BYTES: u64 = 2 * PROMISED_WORK_BYTES;
+
 /// The most that objects take in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogNeeds {
@@ -195,9 +198,11 @@ impl LogNeeds {
         of_groups.max(of_inodes) + self.space + self.group + 2 * ATOMIC_EXTENTS as u64 * PROMISED_WORK_BYTES
     }
 
-    /// The largest of what is claimed by who ends what holds the tail: an intent's extents put back, or a step under intents.
+    /// The largest of what is claimed by who ends what holds the tail: an intent's extents put back, or a step under intents,
+    /// which may be logged anew, with their ends.
     pub fn largest_urgent(&self, needs: &Needs) -> u64 {
-        Operation::LARGEST_PUT_BACK.log_bytes(needs).max(self.largest_step())
+        let renewed = 2 * ATOMIC_EXTENTS as u64 * RENEWED_WORK_BYTES;
+        Operation::LARGEST_PUT_BACK.log_bytes(needs).max(self.largest_step() + renewed)
     }
 
     /// The largest of all claims.
