@@ -51,7 +51,7 @@ pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Resu
         // In steps where that is much: the end comes with the last.
         Some((works, extents)) => {
             let promise = Promise { end, id: intent.id, extents, sequence: RECOVERED_SEQUENCE };
-            transaction.adopt_intent(works, promise);
+            transaction.adopt_intent(works, promise)?;
         }
         None => transaction.intent_done(end, intent.id, &[]),
     }

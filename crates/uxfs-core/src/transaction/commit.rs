@@ -92,14 +92,13 @@ impl<'fs> Transaction<'fs> {
         if is_immediate || self.file_system.journal().is_some_and(Journal::is_half_full) {
             self.file_system.put_back_freed()?;
         }
-        let is_old = self.has_old_promises();
-        let renewal_bytes = self.renewal_bytes(is_old)?;
+        let renewal_bytes = if self.has_old_promises() { self.renewal_bytes()? } else { 0 };
         // The intents of this transaction hold the tail from now on: who waits for room in turn may be waiting for their end.
         let claim_bytes = self.next_step_bytes() + renewal_bytes;
         if let Some(ticket) = self.file_system.begin_ticket(claim_bytes, Claim::Urgent)? {
             self.buffers.set_ticket(ticket);
         }
-        if renewal_bytes > 0 { self.renew_promises(is_old) } else { Ok(()) }
+        if renewal_bytes > 0 { self.renew_promises() } else { Ok(()) }
     }
 
     /// What a cut itself changes.

@@ -22,6 +22,11 @@
 //! 4. Blocks that a step frees may be allocated again in the same transaction in bulk mode, where nothing on the device
 //!    counts before the end. In logged mode they lose their owner, and an intent to free them goes into the checkpoint; they
 //!    come back among the free ones after it is stable. So nobody writes to what a crash would give back to its owner.
+//! 5. Intents hold the log's tail until their work is done. Between two transactions those that lie far behind the head are
+//!    ended and logged anew, and blocks that earlier transactions freed are put back: however many transactions the work
+//!    takes, the log does not fill up with it.
+//! 6. An intent is of one step. One of several steps, which Linux left, is replaced before any of it is done: a crash would
+//!    have what was done of it done twice.
 
 pub mod attribute;
 pub mod intent;

@@ -50,10 +50,10 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// As there.
-    pub(in crate::transaction) fn renewal_bytes(&mut self, is_all: bool) -> Result<u64> {
+    pub(in crate::transaction) fn renewal_bytes(&mut self) -> Result<u64> {
         let geometry = self.file_system.geometry();
         let mut bytes = 0;
-        self.deferred.renew(is_all, |works, text, old| -> Result<()> {
+        self.deferred.renew(|works, text, old| -> Result<()> {
             let regions = Promised::of(works, text, geometry)?.regions(0);
             // Of the end: its header, and what it repeats.
             bytes += regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
@@ -62,16 +62,15 @@ impl Transaction<'_> {
         Ok(bytes)
     }
 
-    /// Ends intents and logs others for what is left of their work: all of them, or those of which a part has been done. What
-    /// is done of an intent without its end would be done again after a crash.
+    /// Ends all intents and logs others for their work.
     ///
     /// # Errors
     /// Work outside of the file system.
     #[doc(alias = "xfs_defer_relog")]
-    pub(in crate::transaction) fn renew_promises(&mut self, is_all: bool) -> Result<()> {
+    pub(in crate::transaction) fn renew_promises(&mut self) -> Result<()> {
         let geometry = self.file_system.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.renew(is_all, |works, text, old| {
+        self.deferred.renew(|works, text, old| {
             let new = promise(ticket, works, text, geometry)?;
             let old = std::mem::replace(old, new);
             ticket.done(old.end, old.id, &old.extents);
@@ -80,8 +79,15 @@ impl Transaction<'_> {
     }
 
     /// Takes over what an intent promises that has no end in the log.
-    pub fn adopt_intent(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) {
-        self.deferred.push_promised(works, promise);
+    ///
+    /// # Errors
+    /// Work outside of the file system.
+    pub fn adopt_intent(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) -> Result<()> {
+        if !self.deferred.push_promised(works, &promise) {
+            self.promise_deferred()?;
+            self.intent_done(promise.end, promise.id, &promise.extents);
+        }
+        Ok(())
     }
 }
 

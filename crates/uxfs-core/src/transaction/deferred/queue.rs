@@ -149,13 +149,11 @@ pub struct Promise {
 struct Run {
     works: usize,
     promise: Option<Promise>,
-    /// Some of what was promised has been done.
-    is_begun: bool,
 }
 
 impl Run {
     fn new(works: usize, promise: Option<Promise>) -> Self {
-        Self { works, promise, is_begun: false }
+        Self { works, promise }
     }
 }
 
@@ -211,12 +209,18 @@ impl DeferredWork {
         }
     }
 
-    /// Adds works that an intent in the log promises.
-    pub fn push_promised(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) {
+    /// Adds works that an intent in the log promises. Gives whether they are one step: else the intent is to be replaced by one
+    /// for each of their steps, by [`promise_all`](Self::promise_all), before any of it is done. A crash would have what was
+    /// done of it done twice.
+    pub fn push_promised(&mut self, works: impl IntoIterator<Item = Work>, promise: &Promise) -> bool {
         let before = self.waiting.len();
         self.waiting.extend(works);
-        let works = self.waiting.len() - before;
-        self.runs.push_back(Run::new(works, Some(promise)));
+        let mut added = self.waiting.iter().skip(before);
+        let first = added.next();
+        let is_one_step = first.is_some_and(|first| added.all(|next| next.goes_with(first)));
+        let promise = is_one_step.then(|| promise.clone());
+        self.runs.push_back(Run::new(self.waiting.len() - before, promise));
+        is_one_step
     }
 
     /// Has an intent promise all work that none promises yet: `promise` is given works that go together, as many as one
@@ -251,22 +255,18 @@ impl DeferredWork {
         self.runs.iter().filter_map(|run| run.promise.as_ref()).map(|promise| promise.sequence).min()
     }
 
-    /// Gives each promise to `renew` of which a part has been done, or all of them, with what is left of it.
+    /// Gives each promise to `renew`, with its work, of which nothing has been done.
     pub fn renew<E>(
         &mut self,
-        is_all: bool,
         mut renew: impl FnMut(&[Work], &[u8], &mut Promise) -> Result<(), E>,
     ) -> Result<(), E> {
         let works = self.waiting.make_contiguous();
         let mut start = 0;
         for run in &mut self.runs {
-            let left = works.get(start..start + run.works).unwrap_or_default();
+            let promised = works.get(start..start + run.works).unwrap_or_default();
             start += run.works;
-            if let Some(promise) = &mut run.promise
-                && (is_all || run.is_begun)
-            {
-                renew(left, &self.text, promise)?;
-                run.is_begun = false;
+            if let Some(promise) = &mut run.promise {
+                renew(promised, &self.text, promise)?;
             }
         }
         Ok(())
@@ -299,7 +299,6 @@ impl DeferredWork {
             step.push(next);
         }
         run.works -= step.len().min(run.works);
-        run.is_begun = true;
         if run.works == 0 {
             self.promise = self.runs.pop_front().and_then(|run| run.promise);
         }

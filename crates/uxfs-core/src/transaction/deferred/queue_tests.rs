@@ -95,30 +95,34 @@ fn what_goes_on_becomes_one_piece_of_work() {
 }
 
 #[test]
-fn what_is_left_of_a_promise_is_promised_anew() {
+fn promises_are_of_one_step_and_can_be_renewed() {
     let promise = |id, sequence| Promise { end: ItemType::FreeExtentDone, id, extents: Vec::new(), sequence };
     let mut queue = DeferredWork::default();
-    queue.push_promised([free(1, 9, 1), free(2, 4, 1), free(2, 40, 1)], promise(7, 3));
-    queue.push_promised([free(3, 5, 1)], promise(8, 2));
+    assert!(!queue.push_promised([free(1, 9, 1), free(2, 4, 1), free(2, 5, 1)], &promise(7, 3)));
+    assert_eq!(queue.oldest_promise(), None);
+    let mut ids = 10..;
+    queue
+        .promise_all(|works, _| Ok::<_, ()>(promise(ids.next().unwrap() + 100 * works.len() as u64, 3)))
+        .unwrap();
+    assert!(queue.push_promised([free(3, 5, 1), free(3, 6, 1)], &promise(8, 2)));
     queue.push(decrease(0, 4));
     assert_eq!(queue.oldest_promise(), Some(2));
-    let step = queue.begin_step().unwrap();
-    assert_eq!(step, [free(1, 9, 1)], "one group's");
-    assert_eq!(queue.end_step(step), None, "not all is done");
     let mut renewed = Vec::new();
-    for is_all in [false, false, true] {
-        queue
-            .renew(is_all, |works, _, old| {
-                renewed.push((works.to_vec(), old.id));
-                *old = promise(old.id + 100, 9);
-                Ok::<_, ()>(())
-            })
-            .unwrap();
-    }
-    let rest = vec![free(2, 4, 1), free(2, 40, 1)];
-    assert_eq!(renewed, [(rest.clone(), 7), (rest.clone(), 107), (vec![free(3, 5, 1)], 8)]);
+    queue
+        .renew(|works, _, old| {
+            renewed.push((works.to_vec(), old.id));
+            *old = promise(old.id + 1000, 9);
+            Ok::<_, ()>(())
+        })
+        .unwrap();
+    let works = [vec![free(1, 9, 1)], vec![free(2, 4, 1), free(2, 5, 1)], vec![free(3, 5, 1), free(3, 6, 1)]];
+    let expected: Vec<_> = works.iter().cloned().zip([110, 211, 8]).collect();
+    assert_eq!(renewed, expected);
     assert_eq!(queue.oldest_promise(), Some(9));
-    let step = queue.begin_step().unwrap();
-    assert_eq!(step, rest);
-    assert_eq!(queue.end_step(step), Some(promise(207, 9)));
+    for (works, id) in expected {
+        let step = queue.begin_step().unwrap();
+        assert_eq!(step, works);
+        assert_eq!(queue.end_step(step), Some(promise(id + 1000, 9)));
+    }
+    assert_eq!(queue.begin_step().unwrap(), [decrease(0, 4)]);
 }
