@@ -15,7 +15,7 @@ use std::sync::{
     atomic::Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     fault::Structure,
@@ -294,7 +294,20 @@ impl FileSystem {
     #[doc(alias = "xfs_extent_busy_clear")]
     pub fn put_back_freed(&self) -> Result<()> {
         let Some(logged) = self.logged() else { return Ok(()) };
-        let _one = logged.putting_back.lock();
+        self.put_back_all(logged, logged.putting_back.lock())
+    }
+
+    /// As [`put_back_freed`](Self::put_back_freed), if nobody does it already: for who is between two transactions of one
+    /// operation, which may be that of putting back.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn put_back_freed_beside(&self) -> Result<()> {
+        let Some(logged) = self.logged() else { return Ok(()) };
+        logged.putting_back.try_lock().map_or(Ok(()), |one| self.put_back_all(logged, one))
+    }
+
+    fn put_back_all(&self, logged: &Logged, _one: MutexGuard<'_, ()>) -> Result<()> {
         let all = std::mem::take(&mut *logged.freed.lock());
         if !all.is_empty() {
             logged.journal.wait_for_writes();

@@ -90,15 +90,15 @@ impl<'fs> Transaction<'fs> {
         }
         // Intents to free what earlier steps gave up hold the tail, too.
         if is_immediate || self.file_system.journal().is_some_and(Journal::is_half_full) {
-            self.file_system.put_back_freed()?;
+            self.file_system.put_back_freed_beside()?;
         }
-        let renewal_bytes = if self.has_old_promises() { self.renewal_bytes()? } else { 0 };
+        let old = self.old_promises()?;
         // The intents of this transaction hold the tail from now on: who waits for room in turn may be waiting for their end.
-        let claim_bytes = self.next_step_bytes() + renewal_bytes;
+        let claim_bytes = self.next_step_bytes() + old.map_or(0, |old| old.bytes);
         if let Some(ticket) = self.file_system.begin_ticket(claim_bytes, Claim::Urgent)? {
             self.buffers.set_ticket(ticket);
         }
-        if renewal_bytes > 0 { self.renew_promises() } else { Ok(()) }
+        old.map_or(Ok(()), |old| self.renew_promises(old))
     }
 
     /// What a cut itself changes.

@@ -75,12 +75,6 @@ impl ActiveItems {
         Some(self.first + old.checked_sub(1)?)
     }
 
-    /// Where a checkpoint began, if it or an older one holds anything.
-    pub fn lsn_of(&self, sequence: u64) -> Option<Lsn> {
-        let index = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
-        self.entries.get(index).map(|entry| entry.lsn)
-    }
-
     fn entry(&mut self, sequence: u64) -> Option<&mut Entry> {
         let index = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
         self.entries.get_mut(index)
@@ -104,10 +98,6 @@ mod tests {
         items.release(2);
         items.release(1);
         assert_eq!(items.tail(), Some(lsn(10)), "one thing of the first is left");
-        assert_eq!(
-            [0, 2, 3, 4].map(|sequence| items.lsn_of(sequence)),
-            [None, Some(lsn(20)), Some(lsn(30)), None]
-        );
         assert_eq!(items.newest_where(|lsn| lsn < Lsn::from_parts(1, 25)), Some(2));
         items.release(1);
         assert_eq!(items.tail(), Some(lsn(30)), "the second had nothing left before");

@@ -368,12 +368,12 @@ impl Journal {
         self.room_blocks(head) >= u64::from(self.place.blocks) / 4
     }
 
-    /// Whether a checkpoint lies further behind the head than a quarter of the log: what holds the tail there should be
+    /// The newest checkpoint that lies further behind the head than a quarter of the log: intents that it holds should be
     /// logged anew.
-    pub fn is_far_behind(&self, sequence: u64) -> bool {
-        let Some(lsn) = self.active.lock().lsn_of(sequence) else { return false };
+    pub fn newest_far_behind(&self) -> Option<u64> {
         let head = Lsn::new(self.head.load(Acquire));
-        self.place.used_blocks(head, lsn) > u64::from(self.place.blocks) / 4
+        let most_blocks = u64::from(self.place.blocks) / 4;
+        self.active.lock().newest_where(|lsn| self.place.used_blocks(head, lsn) > most_blocks)
     }
 
     /// Blocks of the log that nothing needs any more.

@@ -9,7 +9,7 @@ use uxfs_format::{
     },
 };
 use uxfs_journal::journal::{
-    IntentId, Ticket,
+    IntentId, Journal, Ticket,
     items::intent::{self, Regions},
 };
 use zerocopy::IntoBytes;
@@ -38,39 +38,41 @@ impl Transaction<'_> {
         self.deferred.promise_all(|works, text| promise(ticket, works, text, geometry))
     }
 
-    /// Whether intents lie so far behind that others may soon have no room in the log: they hold its tail until the last of
-    /// the work is done, and each step takes some of the log.
-    pub(in crate::transaction) fn has_old_promises(&self) -> bool {
-        let oldest = self.deferred.oldest_promise();
-        let journal = self.file_system.journal();
-        oldest.zip(journal).is_some_and(|(oldest, journal)| journal.is_far_behind(oldest))
-    }
-
-    /// What [`renew_promises`](Self::renew_promises) takes of the log.
-    ///
-    /// # Errors
-    /// As there.
-    pub(in crate::transaction) fn renewal_bytes(&mut self) -> Result<u64> {
-        let geometry = self.file_system.geometry();
-        let mut bytes = 0;
-        self.deferred.renew(|works, text, old| -> Result<()> {
-            let regions = Promised::of(works, text, geometry)?.regions(0);
-            // Of the end: its header, and what it repeats.
-            bytes += regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
-            Ok(())
-        })?;
-        Ok(bytes)
-    }
-
-    /// Ends all intents and logs others for their work.
+    /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
+    /// done, and each step takes some of the log. Not more of them than fit into what an urgent claim can be.
     ///
     /// # Errors
     /// Work outside of the file system.
+    pub(in crate::transaction) fn old_promises(&mut self) -> Result<Option<OldPromises>> {
+        let Some(oldest) = self.deferred.oldest_promise() else { return Ok(None) };
+        let newest = self.file_system.journal().and_then(Journal::newest_far_behind);
+        let Some(newest) = newest.filter(|newest| oldest <= *newest) else { return Ok(None) };
+        let geometry = self.file_system.geometry();
+        let most_bytes = self.file_system.needs().log.renewal();
+        let (mut found, mut left_bytes) = (OldPromises { newest, count: 0, bytes: 0 }, most_bytes);
+        self.deferred.renew(newest, usize::MAX, |works, text, old| -> Result<()> {
+            let regions = Promised::of(works, text, geometry)?.regions(0);
+            // Of the end: its header, and what it repeats.
+            let bytes = regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
+            // The first that does not fit ends it.
+            left_bytes = left_bytes.saturating_sub(bytes);
+            if left_bytes > 0 {
+                (found.count, found.bytes) = (found.count + 1, found.bytes + bytes);
+            }
+            Ok(())
+        })?;
+        Ok(Some(found))
+    }
+
+    /// Ends these intents and logs others for their work.
+    ///
+    /// # Errors
+    /// As [`old_promises`](Self::old_promises).
     #[doc(alias = "xfs_defer_relog")]
-    pub(in crate::transaction) fn renew_promises(&mut self) -> Result<()> {
+    pub(in crate::transaction) fn renew_promises(&mut self, old: OldPromises) -> Result<()> {
         let geometry = self.file_system.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.renew(|works, text, old| {
+        self.deferred.renew(old.newest, old.count, |works, text, old| {
             let new = promise(ticket, works, text, geometry)?;
             let old = std::mem::replace(old, new);
             ticket.done(old.end, old.id, &old.extents);
@@ -89,6 +91,17 @@ impl Transaction<'_> {
         }
         Ok(())
     }
+}
+
+/// Intents that are to be logged anew.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::transaction) struct OldPromises {
+    /// They are in checkpoints up to this one.
+    newest: u64,
+    /// The first so many.
+    count: usize,
+    /// What that takes of the log.
+    pub bytes: u64,
 }
 
 /// What the end of an intent takes in the log, but for what it repeats.

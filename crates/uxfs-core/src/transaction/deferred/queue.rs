@@ -255,18 +255,24 @@ impl DeferredWork {
         self.runs.iter().filter_map(|run| run.promise.as_ref()).map(|promise| promise.sequence).min()
     }
 
-    /// Gives each promise to `renew`, with its work, of which nothing has been done.
+    /// Gives the first `most` promises in checkpoints up to `newest` to `renew`, with their work, of which nothing has been
+    /// done.
     pub fn renew<E>(
         &mut self,
+        newest: u64,
+        most: usize,
         mut renew: impl FnMut(&[Work], &[u8], &mut Promise) -> Result<(), E>,
     ) -> Result<(), E> {
         let works = self.waiting.make_contiguous();
-        let mut start = 0;
+        let (mut start, mut left) = (0, most);
         for run in &mut self.runs {
             let promised = works.get(start..start + run.works).unwrap_or_default();
             start += run.works;
-            if let Some(promise) = &mut run.promise {
+            if let Some(promise) = run.promise.as_mut().filter(|promise| promise.sequence <= newest)
+                && left > 0
+            {
                 renew(promised, &self.text, promise)?;
+                left -= 1;
             }
         }
         Ok(())

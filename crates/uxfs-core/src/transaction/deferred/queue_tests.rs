@@ -108,13 +108,17 @@ fn promises_are_of_one_step_and_can_be_renewed() {
     queue.push(decrease(0, 4));
     assert_eq!(queue.oldest_promise(), Some(2));
     let mut renewed = Vec::new();
-    queue
-        .renew(|works, _, old| {
-            renewed.push((works.to_vec(), old.id));
-            *old = promise(old.id + 1000, 9);
-            Ok::<_, ()>(())
-        })
-        .unwrap();
+    for (newest, most) in [(1, 9), (2, 9), (3, 1), (3, 9)] {
+        queue
+            .renew(newest, most, |works, _, old| {
+                renewed.push((works.to_vec(), old.id));
+                *old = promise(old.id + 1000, 9);
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+    }
+    // The oldest came first.
+    renewed.rotate_left(1);
     let works = [vec![free(1, 9, 1)], vec![free(2, 4, 1), free(2, 5, 1)], vec![free(3, 5, 1), free(3, 6, 1)]];
     let expected: Vec<_> = works.iter().cloned().zip([110, 211, 8]).collect();
     assert_eq!(renewed, expected);

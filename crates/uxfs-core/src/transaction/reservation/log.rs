@@ -201,8 +201,12 @@ impl LogNeeds {
     /// The largest of what is claimed by who ends what holds the tail: an intent's extents put back, or a step under intents,
     /// which may be logged anew, with their ends.
     pub fn largest_urgent(&self, needs: &Needs) -> u64 {
-        let renewed = 2 * ATOMIC_EXTENTS as u64 * RENEWED_WORK_BYTES;
-        Operation::LARGEST_PUT_BACK.log_bytes(needs).max(self.largest_step() + renewed)
+        Operation::LARGEST_PUT_BACK.log_bytes(needs).max(self.largest_step() + self.renewal())
+    }
+
+    /// The most that intents which are logged anew, and the ends of the old ones, take at once.
+    pub fn renewal(&self) -> u64 {
+        2 * ATOMIC_EXTENTS as u64 * RENEWED_WORK_BYTES
     }
 
     /// The largest of all claims.
