@@ -19,7 +19,7 @@ use std::{
 use parking_lot::Mutex;
 use uxfs_journal::journal::{Claim, Ticket};
 
-use super::FileSystem;
+use super::{FileSystem, logged::Logged};
 use crate::error::{Error, OperationError, Result};
 
 /// More tries to get room in the log mean that there is none to be had.
@@ -44,6 +44,16 @@ pub(super) struct RoomQueue {
 impl RoomQueue {
     pub(super) fn new(is_alone: bool) -> Self {
         Self { is_alone, ..Self::default() }
+    }
+}
+
+impl Logged {
+    /// A place without room for the claim, where nobody will ever make any.
+    fn begin_alone(&self, log_bytes: u64, attempt: u32) -> Result<Option<Ticket<'_>>> {
+        if !self.room.is_alone || attempt < QUICK_TRIES {
+            return Ok(None);
+        }
+        Ok(self.journal.begin(log_bytes, Claim::Alone)?)
     }
 }
 
@@ -105,8 +115,8 @@ impl FileSystem {
                 return Ok(Some(ticket));
             }
             self.make_room(attempt)?;
-            if logged.room.is_alone && attempt >= QUICK_TRIES {
-                return logged.journal.begin(log_bytes, Claim::Alone).map_err(Into::into);
+            if let Some(ticket) = logged.begin_alone(log_bytes, attempt)? {
+                return Ok(Some(ticket));
             }
         }
         Err(self.no_room())
@@ -121,8 +131,8 @@ impl FileSystem {
                 return Ok(Some(ticket));
             }
             self.make_room(attempt)?;
-            if logged.room.is_alone && attempt >= QUICK_TRIES {
-                return logged.journal.begin(log_bytes, Claim::Alone).map_err(Into::into);
+            if let Some(ticket) = logged.begin_alone(log_bytes, attempt)? {
+                return Ok(Some(ticket));
             }
         }
         Err(self.no_room())

@@ -2,6 +2,7 @@
 //! copies on write.
 
 use uxfs_format::{
+    allocation_group::{free_space_header::FreeSpaceHeader, inode_header::InodeHeader},
     btree::reference_count::SharedExtent,
     log::reference_count::ReferenceCountOperation,
     units::{AgInode, AgNumber},
@@ -34,6 +35,14 @@ fn is_staging(extent: &Result<SharedExtent>) -> bool {
     extent.as_ref().map_or(true, |extent| extent.is_cow_staging)
 }
 
+/// AGF and AGI of a group that has been changed: they are newer in memory.
+fn headers_in_memory(file_system: &FileSystem, group: AgNumber) -> Result<(FreeSpaceHeader, InodeHeader)> {
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    let edit = transaction.group(group)?;
+    let headers = edit.state.headers()?;
+    Ok((headers.free_space, headers.inodes))
+}
+
 /// Frees it all.
 pub(super) fn free(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
     report.freed_staging_blocks = free_staging(file_system)?;
@@ -46,7 +55,8 @@ fn free_staging(file_system: &FileSystem) -> Result<u64> {
     let mut freed = 0;
     for group in file_system.geometry().groups() {
         // Read to the end before anything changes. The tree's size bounds the list. Intents may have given it another root.
-        let extents = file_system.shared_extents_in_memory(group)?.filter(is_staging);
+        let header = headers_in_memory(file_system, group)?.0;
+        let extents = file_system.shared_extents_of(group, &header).filter(is_staging);
         let extents: Vec<_> = extents.collect::<Result<_>>()?;
         for extent in extents {
             let start =
@@ -67,9 +77,7 @@ fn free_staging(file_system: &FileSystem) -> Result<u64> {
 #[doc(alias = "xlog_recover_process_iunlinks")]
 fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
     for group in file_system.geometry().groups() {
-        // The header may be newer in memory.
-        let header =
-            Transaction::begin_for(file_system, Operation::Release)?.group(group)?.state.headers()?.inodes;
+        let header = headers_in_memory(file_system, group)?.1;
         // Each turn takes one inode out of a list, or ends a list: no more turns than inodes.
         let mut budget = u64::from(header.count.get()) + 1;
         for (bucket, head) in header.unlinked.iter().enumerate() {

@@ -40,11 +40,11 @@ const INTENT: u64 = 77;
 
 /// Two files of `extents` extents of one block each, with holes between them, and an intent to exchange all of them.
 fn image_with_intent(extents: u64) -> Option<(TestImage, [InodeNumber; 2])> {
-    image_with_intent_and(extents, u32::MAX)
+    image_with_intent_and_room(extents, u32::MAX)
 }
 
 /// With about so many basic blocks of the log left behind it.
-fn image_with_intent_and(extents: u64, left_blocks: u32) -> Option<(TestImage, [InodeNumber; 2])> {
+fn image_with_intent_and_room(extents: u64, left_blocks: u32) -> Option<(TestImage, [InodeNumber; 2])> {
     let name = "a large exchange";
     // Nearly the smallest log that Linux takes there.
     let small = ["-l", "size=2001b", "-d", "agcount=4"];
@@ -155,7 +155,7 @@ fn a_large_exchange_goes_on_after_crashes_of_its_recovery() {
 fn a_log_nearly_full_is_recovered_or_left_alone() {
     let (mut done, mut refused) = (0, 0);
     for left_blocks in [0, 8, 30, 60, 200, 1600] {
-        let Some((image, numbers)) = image_with_intent_and(64, left_blocks) else { return };
+        let Some((image, numbers)) = image_with_intent_and_room(64, left_blocks) else { return };
         let (wanted, _) = mappings(device(&image.path), numbers);
         match replay(&image.path) {
             Ok(_) => {

@@ -18,7 +18,8 @@
 //! 1. **Whole.** All changes of a transaction are in one checkpoint: who changes anything holds the gate until it has
 //!    committed, and a cut needs the gate alone.
 //! 2. **Room.** Before a transaction changes anything, the log has room for the most that it may take beside all that
-//!    waits already; so a checkpoint can always be written, and nothing waits for room while it holds the gate.
+//!    waits already; so a checkpoint can always be written, and nothing waits for room while it holds the gate. Recovery alone
+//!    may go on without ([`Claim::Alone`]): a checkpoint that does not fit then is an error, and nothing of it counts.
 //! 3. **Log before home** (invariant 13 of the cache), and home before the tail moves: the tail is behind a buffer only
 //!    after its write was flushed.
 //! 4. **In order.** One checkpoint is written at a time, in the order of the cuts.

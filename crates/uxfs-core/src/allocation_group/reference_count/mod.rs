@@ -9,6 +9,7 @@ pub(crate) mod edit;
 mod group;
 
 use uxfs_format::{
+    allocation_group::free_space_header::FreeSpaceHeader,
     btree::reference_count::{ReferenceCount, SharedExtent},
     units::{AgBlock, AgNumber},
 };
@@ -22,11 +23,18 @@ impl FileSystem {
     /// [`OperationError::NoSuchGroup`](crate::error::OperationError::NoSuchGroup); damage of the header; the device.
     pub fn reference_counts(&self, group: AgNumber) -> Result<Option<Tree<'_, ReferenceCount>>> {
         let header = self.free_space_header(group)?;
-        if !self.geometry().features.has_reflink() {
-            return Ok(None);
-        }
+        Ok(self.reference_counts_of(group, &header))
+    }
+
+    /// The same where `header` says: that of a group that is being changed may be known in memory only.
+    fn reference_counts_of(
+        &self,
+        group: AgNumber,
+        header: &FreeSpaceHeader,
+    ) -> Option<Tree<'_, ReferenceCount>> {
         let root = AgBlock::new(header.reference_count_root.get());
-        Ok(Some(Tree::of_group(self, group, root, header.reference_count_levels.get())))
+        let levels = header.reference_count_levels.get();
+        self.geometry().features.has_reflink().then(|| Tree::of_group(self, group, root, levels))
     }
 
     /// All shared extents of a group in order, behind them those set aside for a copy-on-write; none where the file
@@ -38,27 +46,17 @@ impl FileSystem {
         &self,
         group: AgNumber,
     ) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'_>> {
-        let records = self.reference_counts(group)?.map(|tree| tree.records());
-        Ok(records.into_iter().flatten().map(|record| record.map(|record| record.get())))
+        let header = self.free_space_header(group)?;
+        Ok(self.shared_extents_of(group, &header))
     }
 
-    /// As [`shared_extents`](Self::shared_extents), of a file system that is being changed, by nobody else meanwhile: where
-    /// the tree begins may be known in memory only.
-    pub(crate) fn shared_extents_in_memory(
+    /// The same where `header` says. Nobody changes the tree meanwhile.
+    pub(crate) fn shared_extents_of(
         &self,
         group: AgNumber,
-    ) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'_>> {
-        let mut state = self.group_state(group)?.lock();
-        if !state.is_loaded() {
-            state.load(self)?;
-        }
-        let header = state.headers()?.free_space;
-        let root = AgBlock::new(header.reference_count_root.get());
-        let has_tree = self.geometry().features.has_reflink();
-        let tree = has_tree.then(|| {
-            Tree::<ReferenceCount>::of_group(self, group, root, header.reference_count_levels.get())
-        });
-        let records = tree.map(|tree| tree.records());
-        Ok(records.into_iter().flatten().map(|record| record.map(|record| record.get())))
+        header: &FreeSpaceHeader,
+    ) -> impl Iterator<Item = Result<SharedExtent>> + use<'_> {
+        let records = self.reference_counts_of(group, header).map(|tree| tree.records());
+        records.into_iter().flatten().map(|record| record.map(|record| record.get()))
     }
 }

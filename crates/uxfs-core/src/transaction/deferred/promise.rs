@@ -22,6 +22,9 @@ use super::{
 };
 use crate::error::{OperationError, Result};
 
+/// What the end of an intent takes in the log, but for what it repeats.
+const DONE_BYTES: u64 = 48;
+
 /// The extents of works that go together.
 enum Extents {
     ReverseMaps(Vec<MapExtent>),
@@ -103,9 +106,6 @@ pub(in crate::transaction) struct OldPromises {
     /// What that takes of the log.
     pub bytes: u64,
 }
-
-/// What the end of an intent takes in the log, but for what it repeats.
-const DONE_BYTES: u64 = 48;
 
 fn regions_bytes(regions: &Regions) -> u64 {
     regions.iter().map(|region| region.len() as u64 + 16).sum()

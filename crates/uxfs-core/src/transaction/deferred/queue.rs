@@ -151,12 +151,6 @@ struct Run {
     promise: Option<Promise>,
 }
 
-impl Run {
-    fn new(works: usize, promise: Option<Promise>) -> Self {
-        Self { works, promise }
-    }
-}
-
 /// The work that a transaction has deferred. Its memory stays for the next operation.
 #[doc(alias = "xfs_defer_pending")]
 #[derive(Debug, Default)]
@@ -205,7 +199,7 @@ impl DeferredWork {
         self.waiting.push_back(work);
         match self.runs.back_mut() {
             Some(run) if run.promise.is_none() => run.works += 1,
-            _ => self.runs.push_back(Run::new(1, None)),
+            _ => self.runs.push_back(Run { works: 1, promise: None }),
         }
     }
 
@@ -219,7 +213,7 @@ impl DeferredWork {
         let first = added.next();
         let is_one_step = first.is_some_and(|first| added.all(|next| next.goes_with(first)));
         let promise = is_one_step.then(|| promise.clone());
-        self.runs.push_back(Run::new(self.waiting.len() - before, promise));
+        self.runs.push_back(Run { works: self.waiting.len() - before, promise });
         is_one_step
     }
 
@@ -242,7 +236,7 @@ impl DeferredWork {
             while let Some((first, rest)) = works.get(start..end).and_then(<[Work]>::split_first) {
                 let more = rest.iter().take(STEP_LIMIT - 1).take_while(|next| next.goes_with(first)).count();
                 let together = works.get(start..=start + more).unwrap_or_default();
-                runs.push_back(Run::new(together.len(), Some(promise(together, &self.text)?)));
+                runs.push_back(Run { works: together.len(), promise: Some(promise(together, &self.text)?) });
                 start += together.len();
             }
         }
@@ -317,7 +311,7 @@ impl DeferredWork {
         self.step = step;
         self.is_running = false;
         if !self.created.is_empty() {
-            self.runs.push_front(Run::new(self.created.len(), None));
+            self.runs.push_front(Run { works: self.created.len(), promise: None });
         }
         for work in self.created.drain(..).rev() {
             self.waiting.push_front(work);
