@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod large;
+mod one_child;
 mod threads;
 
 use std::{path::Path, sync::Arc};

@@ -64,7 +64,51 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
                 return self.drop_block(path, depth);
             }
         }
-        Ok(())
+        match previous {
+            Some(previous) if next.is_none() && used == 1 => self.borrow_child(path, depth, previous),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves the last child of the node before it into the last node of a level, which has one only. Such a tree is sound, and
+    /// Linux leaves it, but `xfs_repair` does not come to the node when it follows the leaves, and would take the tree away.
+    fn borrow_child(&mut self, path: &TreePath, depth: usize, previous: FileBlock) -> Result<()> {
+        let place = path.block_at(depth);
+        let target = self.edit(place)?;
+        if self.level_of(place, &target)? == 0 {
+            return Ok(());
+        }
+        drop(target);
+        let beside = self.way_beside(path, depth, previous, Direction::Previous)?;
+        let mut target = self.edit(place)?;
+        let mut source = self.edit_beside(&[target.sector()], previous)?;
+        let node = self.parse_node(previous, &source)?;
+        let index = node.entries.len().saturating_sub(1);
+        let (Some(entry), Some(child)) = (node.entries.get(index), node.child(index)) else { return Ok(()) };
+        NodeEdit::new(target.edit()).insert(0, entry.hash.get(), child);
+        NodeEdit::new(source.edit()).remove(index);
+        let last = self.last_hash_of(previous, &source)?;
+        drop((source, target));
+        match last {
+            Some(last) => self.update_hash_at(&beside, depth, last),
+            None => Ok(()),
+        }
+    }
+
+    /// The way to the neighbour that the block at `depth` names.
+    fn way_beside(
+        &mut self,
+        path: &TreePath,
+        depth: usize,
+        neighbour: FileBlock,
+        direction: Direction,
+    ) -> Result<TreePath> {
+        let place = path.block_at(depth);
+        let beside = self.beside(path, depth, direction)?;
+        let found = beside.as_ref().map_or(FileBlock::new(0), |beside| beside.leaf);
+        beside
+            .filter(|beside| beside.leaf == neighbour && neighbour != place)
+            .ok_or_else(|| self.corruption(place, NameTreeFault::Neighbour { found, expected: neighbour }))
     }
 
     /// Moves everything of the block at `depth` into its neighbour.
@@ -76,12 +120,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         direction: Direction,
     ) -> Result<()> {
         let place = path.block_at(depth);
-        let beside = self.beside(path, depth, direction)?;
-        let Some(beside) = beside.filter(|beside| beside.leaf == neighbour && neighbour != place) else {
-            let found = beside.map_or(0, |beside| beside.leaf.get());
-            let fault = NameTreeFault::Neighbour { found: FileBlock::new(found), expected: neighbour };
-            return Err(self.corruption(place, fault));
-        };
+        let beside = self.way_beside(path, depth, neighbour, direction)?;
         let source = self.edit(place)?;
         let mut target = self.edit_beside(&[source.sector()], neighbour)?;
         let levels = [self.level_of(place, &source)?, self.level_of(neighbour, &target)?];
