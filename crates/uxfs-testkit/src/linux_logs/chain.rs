@@ -31,7 +31,7 @@ use uxfs_core::{
 
 use super::{
     Tally, both_recover,
-    compare::{Recovery, sound_as},
+    compare::{Author, Recovery, findings_of, sound_as},
     kept,
     load::leave_log,
     shapes::Shape,
@@ -64,17 +64,19 @@ pub fn run(seed: u64, rounds: u32, keep: Option<&Path>, tally: &mut Tally) -> Re
     for round in 0..rounds {
         let is_ours = round % 2 == first;
         let before = tally.logs;
+        let found = findings_of(&image)?;
+        let author = if is_ours { Author::Uxfs(&found) } else { Author::Linux };
         let left = match is_ours {
             true => leave_own_log(&image, &shape, round, &mut random, tally),
             false => leave_log(&image, &shape, &mut random, tally),
         };
         let result = left.and_then(|()| {
-            let outcome = both_recover(&image, &dirty, &recovered, tally)?;
+            let outcome = both_recover(&image, &dirty, &recovered, author, tally)?;
             if is_ours && outcome == Recovery::RefusedByLinux {
                 return Err(anyhow!("Linux refuses what uxfs left"));
             }
             if is_ours {
-                sound_as(&image, &recovered, false).context("what Linux recovered of ours")?;
+                sound_as(&image, &recovered, author, false).context("what Linux recovered of ours")?;
             }
             Ok(outcome)
         });

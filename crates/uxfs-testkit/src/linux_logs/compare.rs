@@ -45,7 +45,7 @@ pub enum Recovery {
 ///
 /// # Errors
 /// They come to different things, or to something unsound.
-pub fn compare(image: &Path, dirty: &Path, tally: &mut Tally) -> Result<Recovery> {
+pub fn compare(image: &Path, dirty: &Path, author: Author<'_>, tally: &mut Tally) -> Result<Recovery> {
     let options = OpenOptions { writable: true, ..OpenOptions::default() };
     let device = engine::open(dirty, &options)?;
     let mut clock = Instant::now();
@@ -79,7 +79,7 @@ pub fn compare(image: &Path, dirty: &Path, tally: &mut Tally) -> Result<Recovery
     let report = recovered.write().context("carrying the recovery to the image")?;
     drop(device);
     tally.spend("our recovery", &mut clock);
-    sound_as(dirty, image, report.broken_lists > 0).context(refusal)?;
+    sound_as(dirty, image, author, report.broken_lists > 0).context(refusal)?;
     tally.spend("xfs_repair", &mut clock);
     all_find(dirty, &expected, &report, tally)?;
     if outcome == Recovery::RefusedByLinux {
@@ -118,19 +118,36 @@ pub(super) fn kernel_manifest(image: &Path, judge: &str) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// `xfs_repair` finds nothing in `ours`, but for attributes that were being made or removed when the kernel was cut off (unfinished
-/// ones; leaves that were to get their first one, or have lost their last): those it finds in `the_kernels`, too, and nothing
-/// else there. Where a list of inodes without names led to an inode that neither can read, because Linux was freeing it
-/// (`has_broken_lists`), it finds nothing that it does not find in `the_kernels`.
-pub(super) fn sound_as(ours: &Path, the_kernels: &Path, has_broken_lists: bool) -> Result<()> {
+/// Who left a log.
+#[derive(Debug, Clone, Copy)]
+pub enum Author<'a> {
+    /// It may leave attributes unfinished, and trees of attributes that `xfs_repair` does not take.
+    Linux,
+    /// It leaves nothing for `xfs_repair` to find but what it had found before.
+    Uxfs(&'a [String]),
+}
+
+/// `xfs_repair` finds nothing in `ours`, but for what the author of the log may have left in trees of attributes: that it finds in
+/// `the_kernels`, too, and nothing else there. It is attributes that were being made or removed when the kernel was cut off;
+/// leaves without any; and trees that are sound, but whose last node has one child, which `xfs_repair` does not come to. Where a
+/// list of inodes without names led to an inode that neither can read, because Linux was freeing it (`has_broken_lists`), it
+/// finds nothing that it does not find in `the_kernels`.
+pub(super) fn sound_as(
+    ours: &Path,
+    the_kernels: &Path,
+    author: Author<'_>,
+    has_broken_lists: bool,
+) -> Result<()> {
     let findings = findings_of(ours)?;
     if findings.is_empty() {
         return Ok(());
     }
     let kernels = findings_of(the_kernels)?;
-    let is_of_attributes = findings == kernels && has_half_done_attributes(&findings);
-    let is_incomplete = |finding: &String| finding.contains("is INCOMPLETE");
-    let is_excused = |finding: &String| has_broken_lists || is_of_attributes || is_incomplete(finding);
+    let is_of_attributes = findings == kernels && are_of_attributes(&findings);
+    let is_excused = |finding: &String| match author {
+        Author::Linux => has_broken_lists || is_of_attributes || finding.contains("is INCOMPLETE"),
+        Author::Uxfs(before) => before.contains(finding),
+    };
     if findings.iter().all(|finding| is_excused(finding) && kernels.contains(finding)) {
         return Ok(());
     }
@@ -138,10 +155,9 @@ pub(super) fn sound_as(ours: &Path, the_kernels: &Path, has_broken_lists: bool) 
     bail!("xfs_repair -n of what we replayed:\n{ours}\nof what the kernel did:\n{theirs}")
 }
 
-/// Whether all that was found is what follows from leaves without attributes.
-fn has_half_done_attributes(findings: &[String]) -> bool {
+/// Whether all that was found is about trees of attributes, and what would be missing without those.
+fn are_of_attributes(findings: &[String]) -> bool {
     let has_fork = findings.iter().any(|finding| finding.contains("would clear attr fork"));
-    // Without that fork there would be so much less.
     let follows = |finding: &String| {
         has_fork && ["bad nblocks", "bad anextents"].iter().any(|words| finding.contains(words))
     };
@@ -152,7 +168,7 @@ fn has_half_done_attributes(findings: &[String]) -> bool {
 }
 
 /// What `xfs_repair` finds, without the places in its own memory.
-fn findings_of(image: &Path) -> Result<Vec<String>> {
+pub(super) fn findings_of(image: &Path) -> Result<Vec<String>> {
     let is_place =
         |word: &&str| word.starts_with("0x7f") || word.starts_with("0x55") || word.starts_with("0x56");
     let without_places =

@@ -37,7 +37,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use compare::{Recovery, compare, copy};
+use compare::{Author, Recovery, compare, copy};
 use load::leave_log;
 use shapes::Shape;
 use uxfs_core::recovery::RecoveryReport;
@@ -163,7 +163,7 @@ pub fn run(seed: u64, rounds: u32, keep: Option<&Path>, tally: &mut Tally) -> Re
         let (dirty, recovered) = (work.path().join("dirty"), work.path().join("recovered"));
         let before = tally.logs;
         let result = leave_log(&image, &shape, &mut random, tally)
-            .and_then(|()| both_recover(&image, &dirty, &recovered, tally));
+            .and_then(|()| both_recover(&image, &dirty, &recovered, Author::Linux, tally));
         *tally.shapes.entry(shape.name).or_default() += tally.logs - before;
         let outcome = result.with_context(|| {
             let name = format!("seed-{seed}-round-{round}.img");
@@ -185,16 +185,22 @@ pub fn again(kept: &Path, tally: &mut Tally) -> Result<Recovery> {
     let work = tempfile::Builder::new().prefix("uxfs-linux-log-").tempdir()?;
     let [image, dirty, recovered] = ["image", "dirty", "recovered"].map(|name| work.path().join(name));
     copy(kept, &image)?;
-    both_recover(&image, &dirty, &recovered, tally).with_context(|| kept.display().to_string())
+    both_recover(&image, &dirty, &recovered, Author::Linux, tally).with_context(|| kept.display().to_string())
 }
 
 /// The kernel recovers `image`, and we a copy of it, `recovered`. It stays as it was in `dirty`.
-fn both_recover(image: &Path, dirty: &Path, recovered: &Path, tally: &mut Tally) -> Result<Recovery> {
+fn both_recover(
+    image: &Path,
+    dirty: &Path,
+    recovered: &Path,
+    author: Author<'_>,
+    tally: &mut Tally,
+) -> Result<Recovery> {
     let mut clock = Instant::now();
     copy(image, dirty)?;
     copy(image, recovered)?;
     tally.spend("copies", &mut clock);
-    compare(image, recovered, tally)
+    compare(image, recovered, author, tally)
 }
 
 /// Keeps an image that something is wrong with; says where.
