@@ -17,18 +17,19 @@
 #![allow(unsafe_code)]
 
 use std::{
-    cell::Cell,
     collections::BTreeSet,
     fmt, io,
     ops::{Deref, DerefMut},
     ptr::NonNull,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
 use parking_lot::Mutex;
+
+use crate::lanes::turn_of_this_thread;
 
 /// Smallest slot; a slot of order `n` has this many bytes times 2 to the power of `n`.
 const SMALLEST_SLOT_BYTES: usize = 512;
@@ -177,19 +178,6 @@ fn order_of(length_bytes: usize) -> usize {
     units.next_power_of_two().trailing_zeros() as usize
 }
 
-/// Threads are spread over the stripes in the order in which they first ask.
-fn stripe_of_this_thread() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static STRIPE: Cell<Option<usize>> = const { Cell::new(None) });
-    STRIPE.with(|stripe| {
-        stripe.get().unwrap_or_else(|| {
-            let next = THREADS.fetch_add(1, Ordering::Relaxed);
-            stripe.set(Some(next));
-            next
-        })
-    })
-}
-
 impl Shared {
     /// None where the length is for a mapping of its own.
     fn slot_order(&self, length_bytes: usize) -> Option<usize> {
@@ -203,7 +191,7 @@ impl Shared {
     }
 
     fn take_slot(&self, order: usize, mapped_bytes: u64) -> io::Result<Option<(NonNull<u8>, Home)>> {
-        let (own, mask) = (stripe_of_this_thread(), self.stripes.len() - 1);
+        let (own, mask) = (turn_of_this_thread(), self.stripes.len() - 1);
         for distance in 0..self.stripes.len() {
             let index = (own + distance) & mask;
             let mut stripe = self.stripes[index].lock();

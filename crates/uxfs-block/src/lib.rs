@@ -11,6 +11,7 @@
 //! | [`clock`] | time, which tests replace |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
+//! | [`own_line`], [`lanes`] | values that threads write without taking them from each other |
 
 pub mod aligned_buffer;
 pub mod busy;
@@ -18,4 +19,5 @@ pub mod cache;
 pub mod clock;
 pub mod device;
 pub mod engine;
+pub mod lanes;
 pub mod own_line;

@@ -3,6 +3,9 @@
 //! Trees and counts change far more often than headers need to be written; the headers live here, and their sectors
 //! are brought up to date when a logged transaction commits or when the file system is closed.
 
+use std::sync::Arc;
+
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::{
     allocation_group::{
         free_list::{FreeList, HEADER_SIZE_BYTES},
@@ -67,7 +70,30 @@ pub struct Headers {
     fingers: Fingers,
 }
 
+/// Most groups are given back within a microsecond, a few after some ten; who sleeps is woken after fifty.
+const MOST_LOOKS: u32 = 100;
+
 impl GroupState {
+    /// Waits for the group: looks again and again for a while before it sleeps.
+    #[inline]
+    pub(crate) fn lock(group: &Arc<Mutex<Self>>) -> ArcMutexGuard<RawMutex, Self> {
+        group.try_lock_arc().unwrap_or_else(|| Self::lock_held(group))
+    }
+
+    #[cold]
+    fn lock_held(group: &Arc<Mutex<Self>>) -> ArcMutexGuard<RawMutex, Self> {
+        for _ in 0..MOST_LOOKS {
+            (0..4).for_each(|_| std::hint::spin_loop());
+            // Looking leaves the line to who has the lock.
+            if !group.is_locked()
+                && let Some(state) = group.try_lock_arc()
+            {
+                return state;
+            }
+        }
+        group.lock_arc()
+    }
+
     /// Of a group whose headers have not been read.
     pub fn new(group: AgNumber) -> Self {
         let waiting_owners = WaitingOwners::default();

@@ -21,11 +21,11 @@ struct Shared {
     wake: Condvar,
 }
 
-/// A running thread; it ends when this is dropped.
+/// The thread; it ends when this is dropped, or before.
 #[derive(Debug)]
 pub(super) struct Background {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Background {
@@ -36,32 +36,42 @@ impl Background {
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("uxfs-journal".into());
         let thread = thread.spawn(move || run(&of_thread, &weak)).map_err(|_| OperationError::NoThread)?;
-        *logged.background.lock() = Some(Self { shared, thread: Some(thread) });
+        let _ = logged.background.set(Self { shared, thread: Mutex::new(Some(thread)) });
         Ok(())
     }
 
-    /// There is something to do.
+    /// Whether it still does what it is asked for.
+    pub fn is_running(&self) -> bool {
+        !self.shared.is_ended.load(Acquire)
+    }
+
+    /// There is something to do. Costs nothing where that has been said already: many say it until it is done.
     pub fn wake(&self) {
-        if !self.shared.is_wanted.swap(true, AcqRel) {
+        if !self.shared.is_wanted.load(Acquire) && !self.shared.is_wanted.swap(true, AcqRel) {
             let _lock = self.shared.lock.lock();
             self.shared.wake.notify_one();
         }
     }
-}
 
-impl Drop for Background {
-    fn drop(&mut self) {
+    /// Ends it, after what it is doing.
+    pub fn stop(&self) {
         self.shared.is_ended.store(true, Release);
         {
             let _lock = self.shared.lock.lock();
             self.shared.wake.notify_one();
         }
         // The last reference may be given up by the thread itself.
-        if let Some(thread) = self.thread.take()
+        if let Some(thread) = self.thread.lock().take()
             && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

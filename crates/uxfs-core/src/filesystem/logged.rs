@@ -11,7 +11,7 @@
 //! Nobody who holds a transaction waits for any of these.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::Ordering::{AcqRel, Acquire, Relaxed},
 };
 
@@ -57,7 +57,14 @@ pub(super) struct Logged {
     pub(super) room: RoomQueue,
     /// Contents that another mapping leads to than the one on the device.
     pub(super) moved: MovedContents,
-    pub background: Mutex<Option<Background>>,
+    pub background: OnceLock<Background>,
+}
+
+impl Logged {
+    /// The thread that writes checkpoints, as long as it does.
+    fn background(&self) -> Option<&Background> {
+        self.background.get().filter(|background| background.is_running())
+    }
 }
 
 impl FileSystem {
@@ -114,7 +121,7 @@ impl FileSystem {
             putting_back: Mutex::default(),
             room: RoomQueue::new(start.recovered_tail.is_some()),
             moved: MovedContents::default(),
-            background: Mutex::default(),
+            background: OnceLock::new(),
         });
         self.writing = Some(writing);
         self.count_hidden_blocks()?;
@@ -161,7 +168,7 @@ impl FileSystem {
         logged.freed.lock().extend(cut.freed);
         // Many small checkpoints fill the log as well.
         if logged.journal.is_half_full()
-            && let Some(background) = &*logged.background.lock()
+            && let Some(background) = logged.background()
         {
             background.wake();
         }
@@ -212,9 +219,18 @@ impl FileSystem {
             return Ok(());
         }
         let wanted = i64::try_from(blocks).map_err(|_| OperationError::NoSpace)?;
+        let may_reserve =
+            |reserved: i64| self.available_blocks().saturating_sub_unsigned(kept_blocks) >= reserved;
+        if counters.take_credit(wanted) {
+            if may_reserve(counters.reserved_blocks.load(Acquire)) {
+                return Ok(());
+            }
+            counters.reserved_blocks.fetch_sub(wanted, AcqRel);
+        }
         for _ in 0..3 {
-            let reserved = counters.reserved_blocks.fetch_add(wanted, AcqRel) + wanted;
-            if self.available_blocks().saturating_sub_unsigned(kept_blocks) >= reserved {
+            counters.reserved_blocks.fetch_add(wanted, AcqRel);
+            let reserved = || counters.reserved_blocks.load(Acquire);
+            if may_reserve(reserved()) || counters.take_credits() && may_reserve(reserved()) {
                 return Ok(());
             }
             counters.reserved_blocks.fetch_sub(wanted, AcqRel);
@@ -242,7 +258,7 @@ impl FileSystem {
     /// Gives back what an operation has not taken.
     pub(crate) fn release_blocks(&self, blocks: u64) {
         if let Some(counters) = self.logged_counters().filter(|_| blocks > 0) {
-            counters.reserved_blocks.fetch_sub(blocks.cast_signed(), AcqRel);
+            counters.give_credit(blocks.cast_signed());
         }
     }
 
@@ -350,8 +366,7 @@ impl FileSystem {
         if !self.is_upkeep_due() {
             return Ok(());
         }
-        let has_background =
-            logged.background.lock().as_ref().inspect(|background| background.wake()).is_some();
+        let has_background = logged.background().inspect(|background| background.wake()).is_some();
         // Who changes faster than the thread writes must not fill all memory.
         if has_background && self.cache.dirty_bytes() <= self.cache.budget_bytes() {
             return Ok(());
@@ -390,8 +405,9 @@ impl FileSystem {
     /// Brings everything home and closes the log in good order.
     pub(super) fn close_logged(&self) -> Result<()> {
         let Some(logged) = self.logged() else { return Ok(()) };
-        let background = logged.background.lock().take();
-        drop(background);
+        if let Some(background) = logged.background() {
+            background.stop();
+        }
         // What is put back changes trees, and what those give up is to be put back in turn.
         loop {
             self.write_checkpoint()?;

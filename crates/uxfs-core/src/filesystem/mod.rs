@@ -1,6 +1,7 @@
 //! The file system object. Everything is reached through `&FileSystem`, from as many threads as the caller has.
 
 mod background;
+mod counters;
 mod log_room;
 mod logged;
 mod moved;

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicI64, AtomicU32, Ordering::Relaxed},
+    atomic::{AtomicU32, Ordering::Relaxed},
 };
 
 use parking_lot::Mutex;
@@ -17,9 +17,8 @@ use uxfs_journal::{
     metadata::StructureSealer,
     transaction::{Mode, TransactionBuffers},
 };
-use zerocopy::big_endian::U64;
 
-use super::{FileSystem, logged::Logged, sources::RandomNumbers};
+use super::{FileSystem, counters::Counters, logged::Logged, sources::RandomNumbers};
 use crate::{
     allocation_group::state::GroupState,
     error::{OperationError, Result},
@@ -45,12 +44,7 @@ pub(super) struct Writing {
 impl Writing {
     pub fn new(mode: Mode, geometry: &Geometry, superblock: &Superblock) -> Self {
         let groups = geometry.groups().map(|group| Arc::new(Mutex::new(GroupState::new(group)))).collect();
-        let counters = OwnLine(Counters {
-            inodes: AtomicI64::new(superblock.inode_count.get().cast_signed()),
-            free_inodes: AtomicI64::new(superblock.free_inodes.get().cast_signed()),
-            free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
-            ..Counters::default()
-        });
+        let counters = OwnLine(Counters::of(superblock));
         Self {
             mode,
             groups,
@@ -61,21 +55,6 @@ impl Writing {
             logged: None,
         }
     }
-}
-
-/// The superblock's counters as they are now, and what is held back of the free blocks. Most operations write several of
-/// them, and find them in one line.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    inodes: AtomicI64,
-    free_inodes: AtomicI64,
-    free_blocks: AtomicI64,
-    /// Blocks that transactions under way may still take.
-    pub reserved_blocks: AtomicI64,
-    /// Blocks that groups keep for their own trees.
-    pub hidden_blocks: AtomicI64,
-    /// Blocks that were freed and are not back yet.
-    pub freed_blocks: AtomicI64,
 }
 
 impl FileSystem {
@@ -105,20 +84,20 @@ impl FileSystem {
 
     /// Free blocks as the superblock's counter has them now.
     pub fn free_blocks(&self) -> u64 {
-        let counter = self.writing.as_ref().map(|writing| writing.counters.free_blocks.load(Relaxed));
-        counter.map_or(self.superblock.free_data_blocks.get(), |blocks| u64::try_from(blocks).unwrap_or(0))
+        let counter = self.writing.as_ref().map(|writing| writing.counters.free_blocks());
+        counter.unwrap_or(self.superblock.free_data_blocks.get())
     }
 
     /// Inodes that exist, in use or free, as the superblock's counter has them now.
     pub fn inode_count(&self) -> u64 {
-        let counter = self.writing.as_ref().map(|writing| writing.counters.inodes.load(Relaxed));
-        counter.map_or(self.superblock.inode_count.get(), |count| u64::try_from(count).unwrap_or(0))
+        let counter = self.writing.as_ref().map(|writing| writing.counters.inodes());
+        counter.unwrap_or(self.superblock.inode_count.get())
     }
 
     /// Inodes that exist and are not in use, as the superblock's counter has them now.
     pub fn free_inode_count(&self) -> u64 {
-        let counter = self.writing.as_ref().map(|writing| writing.counters.free_inodes.load(Relaxed));
-        counter.map_or(self.superblock.free_inodes.get(), |count| u64::try_from(count).unwrap_or(0))
+        let counter = self.writing.as_ref().map(|writing| writing.counters.free_inodes());
+        counter.unwrap_or(self.superblock.free_inodes.get())
     }
 
     /// Whose turn it is when an allocation may go anywhere.
@@ -143,26 +122,16 @@ impl FileSystem {
     /// The superblock with the counters as they are now.
     pub(super) fn superblock_now(&self) -> Superblock {
         let mut superblock = self.superblock;
-        if let Some(Writing { counters, .. }) = &self.writing {
-            let value = |counter: &AtomicI64| U64::new(counter.load(Relaxed).max(0).cast_unsigned());
-            superblock.inode_count = value(&counters.inodes);
-            superblock.free_inodes = value(&counters.free_inodes);
-            superblock.free_data_blocks = value(&counters.free_blocks);
+        if let Some(writing) = &self.writing {
+            writing.counters.store_in(&mut superblock);
         }
         superblock
     }
 
     pub(crate) fn apply_counters(&self, changes: CounterChanges) {
-        let Some(writing) = &self.writing else { return };
-        let counters = &writing.counters;
-        let add = |counter: &AtomicI64, change: i64| {
-            if change != 0 {
-                counter.fetch_add(change, Relaxed);
-            }
-        };
-        add(&counters.inodes, changes.inodes);
-        add(&counters.free_inodes, changes.free_inodes);
-        add(&counters.free_blocks, changes.free_blocks);
+        if let Some(writing) = &self.writing {
+            writing.counters.apply(changes);
+        }
     }
 
     /// Writes cold buffers home where changed ones take half of the cache's budget.

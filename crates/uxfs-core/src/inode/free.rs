@@ -37,7 +37,11 @@ impl Transaction<'_> {
         inode.make_free(feature_flags2(geometry).bits());
         self.store_inode(inode)?;
         match self.group(group)?.give_back_inode(in_group)? {
-            Some(chunk) => self.free_chunk(group, &chunk),
+            Some(chunk) => {
+                // Nobody finds the chunk any more, and its blocks are not free yet: others go on in the group meanwhile.
+                self.give_back_groups();
+                self.free_chunk(group, &chunk)
+            }
             None => Ok(()),
         }
     }

@@ -141,7 +141,7 @@ impl<'fs> Transaction<'fs> {
             Some(position) => position,
             None => {
                 let state = self.file_system.group_state(group)?;
-                self.groups.push(Mutex::lock_arc(state));
+                self.groups.push(GroupState::lock(state));
                 self.groups.len() - 1
             }
         };

@@ -118,7 +118,7 @@ impl Journal {
         writer: &mut MutexGuard<'_, Writer>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<(u64, u64, Pending)>, E> {
-        let _alone = self.busy.gate.write();
+        let alone = self.claims.close();
         if let Err(error) = settle(self.ticket(None, 0)) {
             self.shut_down(&error);
             return Err(error);
@@ -129,8 +129,7 @@ impl Journal {
         }
         let sequence = self.sequence.fetch_add(1, AcqRel);
         self.active.lock().open(sequence, writer.head.lsn);
-        let in_flight = self.busy.claimed_bytes.swap(0, AcqRel);
-        self.busy.logged_bytes.store(0, Relaxed);
+        let in_flight = self.claims.take_all(&alone);
         self.update_limit(writer, in_flight);
         Ok(Some((in_flight, sequence, pending)))
     }

@@ -31,6 +31,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`ticket`] | what a transaction holds |
+//! | [`claims`] | the gate, and how much of the log is claimed |
 //! | [`pending`] | the checkpoint that is being filled |
 //! | [`checkpoint`] | cutting and writing it |
 //! | [`home`] | write-back, the tail, closing |
@@ -40,6 +41,7 @@
 
 pub mod active;
 pub mod checkpoint;
+mod claims;
 mod home;
 pub mod items;
 mod pending;
@@ -57,7 +59,7 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use uxfs_block::{cache::Cache, own_line::OwnLine};
 use uxfs_format::{
     geometry::Geometry,
@@ -67,6 +69,7 @@ use uxfs_format::{
 
 use self::{
     active::ActiveItems,
+    claims::Claims,
     pending::Pending,
     records::{LogHead, LogPlace},
 };
@@ -170,7 +173,7 @@ pub struct Journal {
     sequence: AtomicU64,
     /// What may be claimed.
     limit_bytes: AtomicU64,
-    busy: OwnLine<Busy>,
+    claims: Claims,
     pending: OwnLine<Mutex<Pending>>,
     writer: Mutex<Writer>,
     /// One thread writes home at a time.
@@ -185,19 +188,6 @@ pub struct Journal {
     needs_flush: AtomicBool,
     failure: OnceLock<Arc<str>>,
     counters: Counters,
-}
-
-/// What every transaction writes, at its beginning and at its end.
-#[derive(Debug, Default)]
-struct Busy {
-    gate: RwLock<()>,
-    /// The most that the checkpoint that is being filled may take in the log: what has committed, and what transactions
-    /// under way may add.
-    claimed_bytes: AtomicU64,
-    /// Of these, what has committed.
-    logged_bytes: AtomicU64,
-    /// Transactions that committed, since the beginning.
-    transactions: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -248,7 +238,7 @@ impl Journal {
             head: AtomicU64::new(start.head.get()),
             sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
             limit_bytes: AtomicU64::new(0),
-            busy: OwnLine::default(),
+            claims: Claims::default(),
             pending: OwnLine::default(),
             writer: Mutex::new(Writer {
                 head,
@@ -295,7 +285,7 @@ impl Journal {
             overruns,
         } = &self.counters;
         JournalCounters {
-            transactions: self.busy.transactions.load(Relaxed),
+            transactions: self.claims.transactions(),
             checkpoints: checkpoints.load(Relaxed),
             log_bytes: log_bytes.load(Relaxed),
             changed_bytes: changed_bytes.load(Relaxed),
@@ -348,13 +338,13 @@ impl Journal {
     /// Whether it is time to write the checkpoint that is being filled: it is large, or fills half of what the log
     /// has left.
     pub fn is_checkpoint_due(&self) -> bool {
-        self.busy.claimed_bytes.load(Relaxed) > self.limit_bytes.load(Relaxed) / 2
+        self.claims.is_more_than(self.limit_bytes.load(Relaxed) / 2)
     }
 
     /// Whether a checkpoint would make room: what has been changed is much of what may be. Else the room is what
     /// transactions under way have claimed and will mostly give back.
     pub fn would_checkpoint_help(&self) -> bool {
-        self.busy.logged_bytes.load(Relaxed) > self.limit_bytes.load(Relaxed) / 8
+        self.claims.logged_bytes() > self.limit_bytes.load(Relaxed) / 8
     }
 
     /// Whether half of the log is in use.

@@ -2,10 +2,9 @@
 
 use std::{
     rc::Rc,
-    sync::atomic::Ordering::{AcqRel, Acquire, Relaxed},
+    sync::atomic::Ordering::{Acquire, Relaxed},
 };
 
-use parking_lot::RwLockReadGuard;
 use uxfs_block::cache::{Piece, logged::EditLog};
 use uxfs_format::{
     log::{free_extent::FreedExtent, item::ItemType},
@@ -14,6 +13,7 @@ use uxfs_format::{
 
 use super::{
     IntentId, Journal,
+    claims::Place,
     items::{inode, intent::Regions},
     pending::TransactionItems,
 };
@@ -25,7 +25,7 @@ use crate::error::Result;
 pub struct Ticket<'j> {
     journal: &'j Journal,
     /// None during a cut.
-    gate: Option<RwLockReadGuard<'j, ()>>,
+    place: Option<Place<'j>>,
     edits: Rc<EditLog>,
     items: TransactionItems,
     reserved_bytes: u64,
@@ -56,26 +56,24 @@ impl Journal {
     #[doc(alias = "xfs_log_reserve")]
     pub fn begin(&self, reserved_bytes: u64, claim: Claim) -> Result<Option<Ticket<'_>>> {
         self.check()?;
-        let busy = &*self.busy;
-        let gate = busy.gate.read();
-        let claimed = busy.claimed_bytes.fetch_add(reserved_bytes, AcqRel) + reserved_bytes;
-        let left_bytes = if claim == Claim::Usual { self.urgent_bytes } else { 0 };
-        if claim != Claim::Alone && claimed + left_bytes > self.limit_bytes.load(Acquire) {
-            busy.claimed_bytes.fetch_sub(reserved_bytes, AcqRel);
-            return Ok(None);
-        }
-        Ok(Some(self.ticket(Some(gate), reserved_bytes)))
+        let place = self.claims.enter();
+        let limit_bytes = self.limit_bytes.load(Acquire);
+        let is_claimed = match claim {
+            Claim::Usual => place.claim(reserved_bytes, limit_bytes.saturating_sub(self.urgent_bytes)),
+            Claim::Urgent => place.claim(reserved_bytes, limit_bytes),
+            Claim::Alone => {
+                place.claim_alone(reserved_bytes);
+                true
+            }
+        };
+        Ok(is_claimed.then(|| self.ticket(Some(place), reserved_bytes)))
     }
 
     /// A place for what a cut itself has to change.
-    pub(super) fn ticket<'j>(
-        &'j self,
-        gate: Option<RwLockReadGuard<'j, ()>>,
-        reserved_bytes: u64,
-    ) -> Ticket<'j> {
+    pub(super) fn ticket<'j>(&'j self, place: Option<Place<'j>>, reserved_bytes: u64) -> Ticket<'j> {
         Ticket {
             journal: self,
-            gate,
+            place,
             edits: Rc::new(EditLog::new(self.sequence())),
             items: TransactionItems::default(),
             reserved_bytes,
@@ -175,7 +173,7 @@ impl<'j> Ticket<'j> {
     pub fn commit(mut self) {
         debug_assert_eq!(Rc::strong_count(&self.edits), 1, "no buffer is being changed any more");
         debug_assert!(
-            self.gate.is_none() || self.used_bytes() <= self.reserved_bytes,
+            self.place.is_none() || self.used_bytes() <= self.reserved_bytes,
             "{} bytes in the log, {} were claimed",
             self.used_bytes(),
             self.reserved_bytes
@@ -186,25 +184,20 @@ impl<'j> Ticket<'j> {
     fn finish(&mut self) {
         self.is_committed = true;
         let (logged, used) = (self.logged_bytes(), self.used_bytes());
-        let busy = &*self.journal.busy;
-        if used > self.reserved_bytes {
-            if self.gate.is_some() {
-                self.journal.counters.overruns.fetch_add(1, Relaxed);
-            }
-            busy.claimed_bytes.fetch_add(used - self.reserved_bytes, AcqRel);
-        } else {
-            busy.claimed_bytes.fetch_sub(self.reserved_bytes - used, AcqRel);
+        let has_logged = logged > 0 || !self.items.is_empty();
+        if used > self.reserved_bytes && self.place.is_some() {
+            self.journal.counters.overruns.fetch_add(1, Relaxed);
         }
-        if logged > 0 || !self.items.is_empty() {
-            busy.logged_bytes.fetch_add(used, Relaxed);
-            busy.transactions.fetch_add(1, Relaxed);
+        let limit_bytes = self.journal.limit_bytes.load(Acquire);
+        self.journal.claims.settle(self.reserved_bytes, used, has_logged, limit_bytes);
+        if has_logged {
             // Most transactions change what others of this checkpoint have changed before them.
             let mut touched = self.edits.touched();
             if !touched.is_empty() || !self.items.is_empty() {
                 self.journal.pending.lock().add(&mut self.items, &mut touched);
             }
         }
-        self.gate = None;
+        self.place = None;
     }
 }
 

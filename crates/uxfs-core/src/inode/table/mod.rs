@@ -30,12 +30,13 @@ mod table_tests;
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
 };
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use uxfs_block::{lanes::Lanes, own_line::OwnLine};
 use uxfs_format::units::InodeNumber;
 
 pub use self::lock::lock_in_order;
@@ -65,7 +66,12 @@ pub type InodeWriteGuard<'a> = RwLockWriteGuard<'a, EditInode>;
 pub(crate) struct InodeTable {
     shards: Box<[Shard]>,
     queues: Arc<Queues>,
+    lanes: Lanes<OnceLock<QueuesOfLane>>,
 }
+
+/// What slots know the queues by. Each slot counts as one who does, and threads that make and drop slots must not all write
+/// one count.
+type QueuesOfLane = Arc<OwnLine<Arc<Queues>>>;
 
 /// Inodes that lost their last handle, and something is to be done.
 #[derive(Debug, Default)]
@@ -98,7 +104,7 @@ pub(crate) struct Slot {
     /// It is being freed.
     is_dying: AtomicBool,
     inode: RwLock<EditInode>,
-    queues: Arc<Queues>,
+    queues: QueuesOfLane,
 }
 
 /// An inode that stays in memory, and stays an inode even without a name, as long as there is a handle. Cloning one
@@ -128,7 +134,7 @@ impl Queue {
 
 impl Slot {
     /// With one handle, not in the table.
-    fn new(inode: EditInode, queues: &Arc<Queues>) -> Self {
+    fn new(inode: EditInode, queues: QueuesOfLane) -> Self {
         Self {
             number: inode.number,
             handles: AtomicU32::new(1),
@@ -138,7 +144,7 @@ impl Slot {
             has_ahead: AtomicBool::new(false),
             is_dying: AtomicBool::new(false),
             inode: RwLock::new(inode),
-            queues: Arc::clone(queues),
+            queues,
         }
     }
 }
@@ -251,7 +257,13 @@ impl InodeTable {
     fn new(most: usize) -> Self {
         let most_in_shard = most.div_ceil(SHARDS);
         let shards = (0..SHARDS).map(|_| Shard::new(most_in_shard)).collect();
-        Self { shards, queues: Arc::default() }
+        Self { shards, queues: Arc::default(), lanes: Lanes::default() }
+    }
+
+    #[inline]
+    fn queues_of_lane(&self) -> QueuesOfLane {
+        let queues = || Arc::new(OwnLine(Arc::clone(&self.queues)));
+        Arc::clone(self.lanes.mine().get_or_init(queues))
     }
 
     /// The shard of a number, and its hash.
@@ -289,7 +301,7 @@ impl InodeTable {
                 Found::Loading(flight) => drop(flight.lock()),
                 Found::Absent => {
                     let Some(loading) = shard.begin_load(number, hash) else { continue };
-                    let slot = Arc::new(Slot::new(load()?, &self.queues));
+                    let slot = Arc::new(Slot::new(load()?, self.queues_of_lane()));
                     if let Some(handle) = loading.finish(slot) {
                         return Ok(handle);
                     }
@@ -300,7 +312,10 @@ impl InodeTable {
 
     /// A new inode, which `lock` locks before others can reach it by its number.
     pub(crate) fn insert_new(&self, inode: EditInode) -> NewSlot<'_> {
-        NewSlot { table: self, handle: InodeHandle { slot: Arc::new(Slot::new(inode, &self.queues)) } }
+        NewSlot {
+            table: self,
+            handle: InodeHandle { slot: Arc::new(Slot::new(inode, self.queues_of_lane())) },
+        }
     }
 
     /// Decides that an inode is to be freed, if nobody has it open but `handle`.

@@ -1,0 +1,145 @@
+//! The superblock's counters as they are now, and what is held back of the free blocks.
+//!
+//! Nearly every operation reserves blocks, of which it mostly takes few, and takes or frees an inode. These counts are in
+//! lanes, so that threads do not take them from each other: what an operation did not take is its lane's *credit*, still
+//! reserved, from which the next reserves. Where blocks get scarce, all credits are taken back.
+
+use std::sync::atomic::{
+    AtomicI64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+use uxfs_block::lanes::Lanes;
+use uxfs_format::superblock::Superblock;
+use zerocopy::big_endian::U64;
+
+use crate::transaction::CounterChanges;
+
+/// The most that a lane keeps: what the largest of usual operations reserves.
+const MOST_CREDIT_BLOCKS: i64 = 1 << 10;
+
+/// What changes with operations, of a file system that is mounted for changes.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    lanes: Lanes<Lane>,
+    inodes: AtomicI64,
+    free_blocks: AtomicI64,
+    /// Blocks that transactions under way may still take, and all credits.
+    pub reserved_blocks: AtomicI64,
+    /// Blocks that groups keep for their own trees.
+    pub hidden_blocks: AtomicI64,
+    /// Blocks that were freed and are not back yet.
+    pub freed_blocks: AtomicI64,
+}
+
+/// What the operations of a few threads write.
+#[derive(Debug, Default)]
+struct Lane {
+    /// A part of the sum, which may be less than nothing.
+    free_inodes: AtomicI64,
+    credit_blocks: AtomicI64,
+}
+
+impl Counters {
+    pub fn of(superblock: &Superblock) -> Self {
+        let counters = Self {
+            inodes: AtomicI64::new(superblock.inode_count.get().cast_signed()),
+            free_blocks: AtomicI64::new(superblock.free_data_blocks.get().cast_signed()),
+            ..Self::default()
+        };
+        let free_inodes = superblock.free_inodes.get().cast_signed();
+        counters.lanes.mine().free_inodes.store(free_inodes, Relaxed);
+        counters
+    }
+
+    pub fn inodes(&self) -> u64 {
+        self.inodes.load(Relaxed).max(0).cast_unsigned()
+    }
+
+    pub fn free_inodes(&self) -> u64 {
+        let parts = self.lanes.iter().map(|lane| lane.free_inodes.load(Relaxed));
+        let sum = parts.fold(0_i64, i64::wrapping_add);
+        sum.max(0).cast_unsigned()
+    }
+
+    #[inline]
+    pub fn free_blocks(&self) -> u64 {
+        self.free_blocks.load(Relaxed).max(0).cast_unsigned()
+    }
+
+    pub fn store_in(&self, superblock: &mut Superblock) {
+        superblock.inode_count = U64::new(self.inodes());
+        superblock.free_inodes = U64::new(self.free_inodes());
+        superblock.free_data_blocks = U64::new(self.free_blocks());
+    }
+
+    #[inline]
+    pub fn apply(&self, changes: CounterChanges) {
+        if changes.free_inodes != 0 {
+            self.lanes.mine().free_inodes.fetch_add(changes.free_inodes, Relaxed);
+        }
+        for (counter, change) in [(&self.inodes, changes.inodes), (&self.free_blocks, changes.free_blocks)] {
+            if change != 0 {
+                counter.fetch_add(change, Relaxed);
+            }
+        }
+    }
+
+    /// Takes reserved blocks from the credit, if it is so many.
+    #[inline]
+    pub fn take_credit(&self, blocks: i64) -> bool {
+        let rest = |credit: i64| Some(credit - blocks).filter(|rest| *rest >= 0);
+        self.lanes.mine().credit_blocks.fetch_update(AcqRel, Acquire, rest).is_ok()
+    }
+
+    /// Gives back reserved blocks that were not taken.
+    #[inline]
+    pub fn give_credit(&self, blocks: i64) {
+        let credit = &self.lanes.mine().credit_blocks;
+        if credit.fetch_add(blocks, AcqRel) + blocks > MOST_CREDIT_BLOCKS {
+            self.reserved_blocks.fetch_sub(credit.swap(0, AcqRel), AcqRel);
+        }
+    }
+
+    /// Takes all credits back. Gives whether there were any.
+    #[cold]
+    pub fn take_credits(&self) -> bool {
+        let credits = self.lanes.iter().map(|lane| lane.credit_blocks.swap(0, AcqRel)).sum::<i64>();
+        self.reserved_blocks.fetch_sub(credits, AcqRel);
+        credits > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_is_reserved_for_the_next() {
+        let counters = Counters::default();
+        counters.reserved_blocks.fetch_add(60, AcqRel);
+        assert!(!counters.take_credit(1), "nobody has given anything back");
+        counters.give_credit(50);
+        assert!(!counters.take_credit(51));
+        assert!(counters.take_credit(30));
+        assert_eq!(counters.reserved_blocks.load(Acquire), 60);
+        thread::scope(|scope| {
+            scope.spawn(|| assert!(counters.take_credits(), "of all threads"));
+        });
+        assert_eq!(counters.reserved_blocks.load(Acquire), 40);
+        assert!(!counters.take_credits());
+    }
+
+    #[test]
+    fn much_is_not_kept() {
+        let counters = Counters::default();
+        counters.reserved_blocks.fetch_add(3 * MOST_CREDIT_BLOCKS, AcqRel);
+        counters.give_credit(MOST_CREDIT_BLOCKS);
+        assert_eq!(counters.reserved_blocks.load(Acquire), 3 * MOST_CREDIT_BLOCKS);
+        counters.give_credit(1);
+        assert_eq!(counters.reserved_blocks.load(Acquire), 2 * MOST_CREDIT_BLOCKS - 1);
+        assert!(!counters.take_credit(1));
+    }
+}
