@@ -50,8 +50,9 @@ use crate::{
 
 /// Parts of the table.
 const SHARDS: usize = 64;
-/// Inodes with numbers next to each other that are in one shard: as many as one keeps that nobody has open.
-const NEIGHBOURS: u64 = (USUAL_SLOTS / SHARDS) as u64;
+/// Inodes with numbers next to each other that are in one shard: a thread that makes or removes many stays in a shard for so
+/// long. Fewer cost two threads a twentieth of a microsecond each time, for lines that travel; all of a chunk would crowd it.
+const NEIGHBOURS: u64 = 16;
 /// Slots that nobody has open and that are kept all the same: as many as stay in a processor's own cache, because whoever
 /// makes files pays for each that goes, and reading one again from its cluster takes half a microsecond.
 const USUAL_SLOTS: usize = 1 << 8;
@@ -269,8 +270,7 @@ impl InodeTable {
     /// The shard of a number, and its hash.
     #[inline]
     fn shard_of(&self, number: InodeNumber) -> Option<(&Shard, u64)> {
-        // Neighbours are in one shard: a thread that makes or removes many stays there for a while, and threads in
-        // different chunks rarely take each other's locks out of their processors' caches. All of a chunk would crowd it.
+        // So threads in different chunks rarely take each other's locks out of their processors' caches.
         let shard = hash_of(InodeNumber::new(number.get() / NEIGHBOURS)) >> 40;
         self.shards.get(shard as usize % SHARDS).map(|shard| (shard, hash_of(number)))
     }
