@@ -118,12 +118,12 @@ pub struct Cache {
     budget: Arc<Budget>,
     hasher: Hasher,
     shards: Box<[OwnLine<Shard>]>,
-    counters: SharedCounters,
+    counters: OwnLine<SharedCounters>,
     /// Charged for dirty buffers.
     dirty_bytes: OwnLine<AtomicU64>,
     /// Counts changes of buffers: the clock by which cold ones are told.
     changes: OwnLine<AtomicU64>,
-    planner: Mutex<Planner>,
+    planner: OwnLine<Mutex<Planner>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -147,10 +147,10 @@ impl Cache {
             budget: Arc::new(Budget::new(options.budget_bytes)),
             hasher: Hasher::new(options.seed),
             shards: (0..shards).map(|_| OwnLine::default()).collect(),
-            counters: SharedCounters::default(),
+            counters: OwnLine::default(),
             dirty_bytes: OwnLine::default(),
             changes: OwnLine::default(),
-            planner: Mutex::new(Planner::new(options.strategy)),
+            planner: OwnLine(Mutex::new(Planner::new(options.strategy))),
             clock,
         }
     }

@@ -36,7 +36,7 @@ pub(super) struct Writing {
     pub(super) counters: OwnLine<Counters>,
     /// Group of the next directory.
     directory_rotor: AtomicU32,
-    pub(super) random: RandomNumbers,
+    pub(super) random: OwnLine<RandomNumbers>,
     /// In logged mode.
     pub(super) logged: Option<Logged>,
 }
@@ -51,7 +51,7 @@ impl Writing {
             group_rotor: AtomicU32::new(0),
             directory_rotor: AtomicU32::new(0),
             counters,
-            random: RandomNumbers::new(),
+            random: OwnLine(RandomNumbers::new()),
             logged: None,
         }
     }
