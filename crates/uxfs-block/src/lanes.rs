@@ -2,10 +2,16 @@
 //!
 //! What every operation of every thread writes would travel from processor to processor if there were one of it. A thread
 //! finds its own without a search, and who wants the whole goes through all.
+//!
+//! Of what is limited (room in a log, free blocks) one count says how much is taken. Operations take the most that they may
+//! need, and mostly need little: what they have left stays counted there, as the [`Credit`] of their lane, for the next ones.
 
 use std::{
     cell::Cell,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU64, AtomicUsize,
+        Ordering::{AcqRel, Acquire, Relaxed},
+    },
     thread::available_parallelism,
 };
 
@@ -58,11 +64,65 @@ impl<T> Lanes<T> {
     }
 }
 
+/// What operations took and did not need, for the next ones of the same lane.
+#[derive(Debug, Default)]
+pub struct Credit(AtomicU64);
+
+impl Credit {
+    /// How much there is.
+    #[inline]
+    pub fn amount(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Takes `amount`, if there is so much.
+    #[inline]
+    pub fn take(&self, amount: u64) -> bool {
+        self.0.fetch_update(AcqRel, Acquire, |credit| credit.checked_sub(amount)).is_ok()
+    }
+
+    /// Adds `amount`. Gives how much there is now.
+    #[inline]
+    pub fn add(&self, amount: u64) -> u64 {
+        self.0.fetch_add(amount, AcqRel) + amount
+    }
+
+    /// Adds `amount`, and takes back what is more than `most` then: the caller no longer counts that as taken.
+    #[inline]
+    #[must_use]
+    pub fn add_up_to(&self, most: u64, amount: u64) -> u64 {
+        if self.add(amount) <= most {
+            return 0;
+        }
+        let cut = self.0.fetch_update(AcqRel, Acquire, |credit| (credit > most).then_some(most));
+        cut.map_or(0, |credit| credit - most)
+    }
+}
+
+/// Takes all credits back; the caller no longer counts them as taken.
+#[must_use]
+pub fn take_all<'c>(credits: impl Iterator<Item = &'c Credit>) -> u64 {
+    credits.map(|credit| credit.0.swap(0, AcqRel)).sum()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::AtomicU64, thread};
+    use std::thread;
 
     use super::*;
+
+    #[test]
+    fn a_credit_is_what_was_left() {
+        let credit = Credit::default();
+        assert!(!credit.take(1), "nobody has left anything");
+        assert_eq!(credit.add_up_to(60, 50), 0);
+        assert!(!credit.take(51));
+        assert!(credit.take(30));
+        assert_eq!(credit.add_up_to(60, 50), 10, "much is not kept");
+        assert_eq!(credit.add_up_to(0, 5), 65);
+        assert_eq!(credit.add(7), 7);
+        assert_eq!((take_all([&credit, &Credit::default()].into_iter()), credit.amount()), (7, 0));
+    }
 
     #[test]
     fn what_threads_add_to_their_own_is_found_by_who_goes_through_all() {

@@ -30,6 +30,10 @@ use crate::{
     inode::unlinked::BeforeUnlinked,
 };
 
+/// Looks at a group that another has before sleeping: most come back within a microsecond, a few after some ten; who sleeps is
+/// woken after fifty.
+const MOST_LOOKS: u32 = 100;
+
 /// One group, behind its lock.
 #[doc(alias = "xfs_perag")]
 #[derive(Debug)]
@@ -70,10 +74,22 @@ pub struct Headers {
     fingers: Fingers,
 }
 
-/// Most groups are given back within a microsecond, a few after some ten; who sleeps is woken after fifty.
-const MOST_LOOKS: u32 = 100;
-
 impl GroupState {
+    /// Of a group whose headers have not been read.
+    pub fn new(group: AgNumber) -> Self {
+        let waiting_owners = WaitingOwners::default();
+        Self {
+            group,
+            headers: None,
+            current_chunks: CurrentChunks::default(),
+            before_unlinked: BeforeUnlinked::default(),
+            waiting_owners,
+            claimed_owner_bytes: 0,
+            is_listed: false,
+            hidden_blocks: 0,
+        }
+    }
+
     /// Waits for the group: looks again and again for a while before it sleeps.
     #[inline]
     pub(crate) fn lock(group: &Arc<Mutex<Self>>) -> ArcMutexGuard<RawMutex, Self> {
@@ -92,21 +108,6 @@ impl GroupState {
             }
         }
         group.lock_arc()
-    }
-
-    /// Of a group whose headers have not been read.
-    pub fn new(group: AgNumber) -> Self {
-        let waiting_owners = WaitingOwners::default();
-        Self {
-            group,
-            headers: None,
-            current_chunks: CurrentChunks::default(),
-            before_unlinked: BeforeUnlinked::default(),
-            waiting_owners,
-            claimed_owner_bytes: 0,
-            is_listed: false,
-            hidden_blocks: 0,
-        }
     }
 
     /// Which group it is.

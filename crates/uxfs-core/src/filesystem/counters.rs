@@ -1,22 +1,22 @@
 //! The superblock's counters as they are now, and what is held back of the free blocks.
 //!
 //! Nearly every operation reserves blocks, of which it mostly takes few, and takes or frees an inode. These counts are in
-//! lanes, so that threads do not take them from each other: what an operation did not take is its lane's *credit*, still
+//! lanes, so that threads do not take them from each other: what an operation did not take is its lane's [`Credit`], still
 //! reserved, from which the next reserves. Where blocks get scarce, all credits are taken back.
 
 use std::sync::atomic::{
     AtomicI64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    Ordering::{AcqRel, Relaxed},
 };
 
-use uxfs_block::lanes::Lanes;
+use uxfs_block::lanes::{Credit, Lanes, take_all};
 use uxfs_format::superblock::Superblock;
 use zerocopy::big_endian::U64;
 
 use crate::transaction::CounterChanges;
 
 /// The most that a lane keeps: what the largest of usual operations reserves.
-const MOST_CREDIT_BLOCKS: i64 = 1 << 10;
+const MOST_CREDIT_BLOCKS: u64 = 1 << 10;
 
 /// What changes with operations, of a file system that is mounted for changes.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct Counters {
 struct Lane {
     /// A part of the sum, which may be less than nothing.
     free_inodes: AtomicI64,
-    credit_blocks: AtomicI64,
+    credit_blocks: Credit,
 }
 
 impl Counters {
@@ -85,34 +85,33 @@ impl Counters {
         }
     }
 
-    /// Takes reserved blocks from the credit, if it is so many.
+    /// Takes blocks that are reserved already, if there are so many.
     #[inline]
-    pub fn take_credit(&self, blocks: i64) -> bool {
-        let rest = |credit: i64| Some(credit - blocks).filter(|rest| *rest >= 0);
-        self.lanes.mine().credit_blocks.fetch_update(AcqRel, Acquire, rest).is_ok()
+    pub fn take_credit(&self, blocks: u64) -> bool {
+        self.lanes.mine().credit_blocks.take(blocks)
     }
 
     /// Gives back reserved blocks that were not taken.
     #[inline]
-    pub fn give_credit(&self, blocks: i64) {
-        let credit = &self.lanes.mine().credit_blocks;
-        if credit.fetch_add(blocks, AcqRel) + blocks > MOST_CREDIT_BLOCKS {
-            self.reserved_blocks.fetch_sub(credit.swap(0, AcqRel), AcqRel);
+    pub fn give_credit(&self, blocks: u64) {
+        let too_many = self.lanes.mine().credit_blocks.add_up_to(MOST_CREDIT_BLOCKS, blocks);
+        if too_many > 0 {
+            self.reserved_blocks.fetch_sub(too_many.cast_signed(), AcqRel);
         }
     }
 
     /// Takes all credits back. Gives whether there were any.
     #[cold]
     pub fn take_credits(&self) -> bool {
-        let credits = self.lanes.iter().map(|lane| lane.credit_blocks.swap(0, AcqRel)).sum::<i64>();
-        self.reserved_blocks.fetch_sub(credits, AcqRel);
+        let credits = take_all(self.lanes.iter().map(|lane| &lane.credit_blocks));
+        self.reserved_blocks.fetch_sub(credits.cast_signed(), AcqRel);
         credits > 0
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::{sync::atomic::Ordering::Acquire, thread};
 
     use super::*;
 
@@ -135,11 +134,10 @@ mod tests {
     #[test]
     fn much_is_not_kept() {
         let counters = Counters::default();
-        counters.reserved_blocks.fetch_add(3 * MOST_CREDIT_BLOCKS, AcqRel);
+        counters.reserved_blocks.fetch_add(3000, AcqRel);
         counters.give_credit(MOST_CREDIT_BLOCKS);
-        assert_eq!(counters.reserved_blocks.load(Acquire), 3 * MOST_CREDIT_BLOCKS);
-        counters.give_credit(1);
-        assert_eq!(counters.reserved_blocks.load(Acquire), 2 * MOST_CREDIT_BLOCKS - 1);
-        assert!(!counters.take_credit(1));
+        assert_eq!(counters.reserved_blocks.load(Acquire), 3000);
+        counters.give_credit(7);
+        assert_eq!(counters.reserved_blocks.load(Acquire), 2993);
     }
 }

@@ -221,7 +221,7 @@ impl FileSystem {
         let wanted = i64::try_from(blocks).map_err(|_| OperationError::NoSpace)?;
         let may_reserve =
             |reserved: i64| self.available_blocks().saturating_sub_unsigned(kept_blocks) >= reserved;
-        if counters.take_credit(wanted) {
+        if counters.take_credit(blocks) {
             if may_reserve(counters.reserved_blocks.load(Acquire)) {
                 return Ok(());
             }
@@ -258,7 +258,7 @@ impl FileSystem {
     /// Gives back what an operation has not taken.
     pub(crate) fn release_blocks(&self, blocks: u64) {
         if let Some(counters) = self.logged_counters().filter(|_| blocks > 0) {
-            counters.give_credit(blocks.cast_signed());
+            counters.give_credit(blocks);
         }
     }
 

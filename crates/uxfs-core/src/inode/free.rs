@@ -36,14 +36,10 @@ impl Transaction<'_> {
         // Before the group is locked, which others wait for. Where the whole chunk goes, it was for nothing.
         inode.make_free(feature_flags2(geometry).bits());
         self.store_inode(inode)?;
-        match self.group(group)?.give_back_inode(in_group)? {
-            Some(chunk) => {
-                // Nobody finds the chunk any more, and its blocks are not free yet: others go on in the group meanwhile.
-                self.give_back_groups();
-                self.free_chunk(group, &chunk)
-            }
-            None => Ok(()),
-        }
+        let unused_chunk = self.group(group)?.give_back_inode(in_group)?;
+        // Others go on in the group meanwhile: nobody finds such a chunk any more, and its blocks are not free yet.
+        self.give_back_groups();
+        unused_chunk.map_or(Ok(()), |chunk| self.free_chunk(group, &chunk))
     }
 
     /// Frees the blocks of a chunk without inodes in use.

@@ -143,10 +143,7 @@ impl FileSystem {
         touch_directory(parent, now);
         transaction.store_inode(parent)?;
         let fate = transaction.drop_name(parent, name, child, inode)?;
-        if fate == Fate::Freed {
-            // Others go on in this group meanwhile.
-            transaction.give_back_groups();
-        } else {
+        if fate != Fate::Freed {
             touch(inode, now, &[TimeKind::Change]);
             transaction.store_inode(inode)?;
         }

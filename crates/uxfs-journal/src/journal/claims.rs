@@ -2,7 +2,7 @@
 //!
 //! Every transaction goes through the gate, and claims the most that it may take; at its end it gives back what it has
 //! not taken. One gate and one count would travel between the processors with each of that. So each lane of threads has a
-//! gate, which a cut closes with all others, and a *credit*: what transactions have given back, still claimed, from which the
+//! gate, which a cut closes with all others, and a [`Credit`]: what transactions have given back, still claimed, from which the
 //! next takes without touching anything that is shared.
 //!
 //! Invariants:
@@ -14,11 +14,14 @@
 
 use std::sync::atomic::{
     AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use uxfs_block::{lanes::Lanes, own_line::OwnLine};
+use uxfs_block::{
+    lanes::{Credit, Lanes, take_all},
+    own_line::OwnLine,
+};
 
 /// A credit is at most this part of what may be claimed: what the largest of usual operations claim, in a log of usual size.
 const CREDITS_IN_LIMIT: u64 = 8;
@@ -26,6 +29,8 @@ const CREDITS_IN_LIMIT: u64 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     lanes: Lanes<Lane>,
+    /// What may be claimed.
+    limit_bytes: AtomicU64,
     claimed_bytes: OwnLine<AtomicU64>,
 }
 
@@ -34,7 +39,7 @@ pub(super) struct Claims {
 struct Lane {
     gate: RwLock<()>,
     /// Claimed, and not needed by anybody now.
-    credit_bytes: AtomicU64,
+    credit_bytes: Credit,
     /// What has committed to the checkpoint that is being filled.
     logged_bytes: AtomicU64,
     /// Transactions that committed, since the beginning.
@@ -62,14 +67,6 @@ fn most_credit_bytes(claim_bytes: u64, limit_bytes: u64) -> u64 {
     if enough > limit_bytes / CREDITS_IN_LIMIT { 0 } else { enough }
 }
 
-impl Lane {
-    /// Takes from the credit, if it is so much.
-    #[inline]
-    fn take(&self, bytes: u64) -> bool {
-        self.credit_bytes.fetch_update(AcqRel, Acquire, |credit| credit.checked_sub(bytes)).is_ok()
-    }
-}
-
 impl Claims {
     /// Goes through the gate. Whoever has a place asks for no other: a cut may be waiting between the two.
     #[inline]
@@ -83,21 +80,26 @@ impl Claims {
         Closed { _gates: self.lanes.iter().map(|lane| lane.gate.write()).collect() }
     }
 
-    /// The most that the checkpoint that is being filled may take.
-    #[inline]
-    pub fn claimed_bytes(&self) -> u64 {
-        self.claimed_bytes.load(Relaxed)
+    /// Says how much may be claimed.
+    pub fn set_limit_bytes(&self, bytes: u64) {
+        self.limit_bytes.store(bytes, Release);
     }
 
-    /// Whether that is more than `bytes` without what nobody needs now.
+    /// What may be claimed.
     #[inline]
-    pub fn is_more_than(&self, bytes: u64) -> bool {
-        let claimed_bytes = self.claimed_bytes();
-        claimed_bytes > bytes && claimed_bytes.saturating_sub(self.credits_bytes()) > bytes
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes.load(Acquire)
+    }
+
+    /// Whether the checkpoint that is being filled may take half of that, without what nobody needs now.
+    #[inline]
+    pub fn is_half_claimed(&self) -> bool {
+        let (claimed_bytes, half_bytes) = (self.claimed_bytes.load(Relaxed), self.limit_bytes() / 2);
+        claimed_bytes > half_bytes && claimed_bytes.saturating_sub(self.credits_bytes()) > half_bytes
     }
 
     fn credits_bytes(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.credit_bytes.load(Relaxed)).sum()
+        self.lanes.iter().map(|lane| lane.credit_bytes.amount()).sum()
     }
 
     /// What has committed to the checkpoint that is being filled.
@@ -112,7 +114,7 @@ impl Claims {
 
     /// A transaction ends that had claimed `reserved_bytes` and took `used_bytes`.
     #[inline]
-    pub fn settle(&self, reserved_bytes: u64, used_bytes: u64, has_logged: bool, limit_bytes: u64) {
+    pub fn settle(&self, reserved_bytes: u64, used_bytes: u64, has_logged: bool) {
         let lane = self.lanes.mine();
         if has_logged {
             lane.logged_bytes.fetch_add(used_bytes, Relaxed);
@@ -122,19 +124,17 @@ impl Claims {
             self.claimed_bytes.fetch_add(used_bytes - reserved_bytes, AcqRel);
             return;
         };
-        let most = most_credit_bytes(reserved_bytes, limit_bytes);
-        let credit = lane.credit_bytes.fetch_add(unused, AcqRel) + unused;
-        if credit > most {
-            let cut =
-                lane.credit_bytes.fetch_update(AcqRel, Acquire, |credit| (credit > most).then_some(most));
-            self.claimed_bytes.fetch_sub(cut.map_or(0, |credit| credit - most), AcqRel);
+        let most = most_credit_bytes(reserved_bytes, self.limit_bytes());
+        let too_much = lane.credit_bytes.add_up_to(most, unused);
+        if too_much > 0 {
+            self.claimed_bytes.fetch_sub(too_much, AcqRel);
         }
     }
 
     /// Takes all credits back. Gives whether there were any.
     #[cold]
     fn take_credits(&self) -> bool {
-        let credits = self.lanes.iter().map(|lane| lane.credit_bytes.swap(0, AcqRel)).sum::<u64>();
+        let credits = take_all(self.lanes.iter().map(|lane| &lane.credit_bytes));
         self.claimed_bytes.fetch_sub(credits, AcqRel);
         credits > 0
     }
@@ -148,14 +148,15 @@ impl Claims {
 }
 
 impl Place<'_> {
-    /// Claims `bytes` where all claims are at most `most_bytes` then. Gives whether that is so.
+    /// Claims `bytes` where all claims leave `left_bytes` of what may be claimed then. Gives whether that is so.
     #[inline]
-    pub fn claim(&self, bytes: u64, most_bytes: u64) -> bool {
-        if self.lane.take(bytes) {
-            if self.claims.claimed_bytes() <= most_bytes {
+    pub fn claim(&self, bytes: u64, left_bytes: u64) -> bool {
+        let most_bytes = self.claims.limit_bytes().saturating_sub(left_bytes);
+        if self.lane.credit_bytes.take(bytes) {
+            if self.claims.claimed_bytes.load(Relaxed) <= most_bytes {
                 return true;
             }
-            self.lane.credit_bytes.fetch_add(bytes, AcqRel);
+            self.claims.claimed_bytes.fetch_sub(bytes, AcqRel);
         }
         self.claim_shared(bytes, most_bytes)
             || (self.claims.take_credits() && self.claim_shared(bytes, most_bytes))
@@ -169,15 +170,15 @@ impl Place<'_> {
     /// Claims something for the next transactions as well, where there is room for it.
     #[cold]
     fn claim_shared(&self, bytes: u64, most_bytes: u64) -> bool {
-        let claims = self.claims;
-        let more = most_credit_bytes(bytes, most_bytes).saturating_sub(bytes);
-        let more = if claims.claimed_bytes() + bytes + more <= most_bytes { more } else { 0 };
-        let claimed = claims.claimed_bytes.fetch_add(bytes + more, AcqRel) + bytes + more;
-        if claimed > most_bytes {
-            claims.claimed_bytes.fetch_sub(bytes + more, AcqRel);
+        let claimed_bytes = &self.claims.claimed_bytes;
+        let with_credit = bytes.max(most_credit_bytes(bytes, most_bytes));
+        let has_room = claimed_bytes.load(Relaxed) + with_credit <= most_bytes;
+        let wanted = if has_room { with_credit } else { bytes };
+        if claimed_bytes.fetch_add(wanted, AcqRel) + wanted > most_bytes {
+            claimed_bytes.fetch_sub(wanted, AcqRel);
             return false;
         }
-        self.lane.credit_bytes.fetch_add(more, AcqRel);
+        self.lane.credit_bytes.add(wanted - bytes);
         true
     }
 }
@@ -192,33 +193,43 @@ mod tests {
 
     const LIMIT_BYTES: u64 = 1 << 20;
 
+    fn claims() -> Claims {
+        let claims = Claims::default();
+        claims.set_limit_bytes(LIMIT_BYTES);
+        claims
+    }
+
     /// Invariant 2.
     #[test]
     fn who_finds_no_room_takes_the_credits_of_others() {
-        let claims = Claims::default();
+        let claims = claims();
         thread::scope(|scope| {
             scope.spawn(|| {
                 let place = claims.enter();
-                assert!(place.claim(LIMIT_BYTES / 16, LIMIT_BYTES));
+                assert!(place.claim(LIMIT_BYTES / 16, 0));
                 drop(place);
-                claims.settle(LIMIT_BYTES / 16, 100, true, LIMIT_BYTES);
+                claims.settle(LIMIT_BYTES / 16, 100, true);
             });
         });
-        assert!(claims.claimed_bytes() > 100, "there is a credit");
-        assert!(!claims.is_more_than(100), "which nobody needs");
+        assert!(claims.claimed_bytes.load(Relaxed) > 100, "there is a credit");
+        claims.set_limit_bytes(200);
+        assert!(!claims.is_half_claimed(), "nobody needs it");
+        claims.set_limit_bytes(198);
+        assert!(claims.is_half_claimed(), "that is without it");
+        claims.set_limit_bytes(LIMIT_BYTES);
         let place = claims.enter();
-        assert!(!place.claim(LIMIT_BYTES - 99, LIMIT_BYTES));
-        assert!(place.claim(LIMIT_BYTES - 100, LIMIT_BYTES));
-        assert_eq!(claims.claimed_bytes(), LIMIT_BYTES);
+        assert!(!place.claim(LIMIT_BYTES - 99, 0));
+        assert!(place.claim(LIMIT_BYTES - 100, 0));
+        assert_eq!(claims.claimed_bytes.load(Relaxed), LIMIT_BYTES);
     }
 
     /// Invariant 3.
     #[test]
     fn where_the_log_is_small_all_is_given_back() {
-        let claims = Claims::default();
-        assert!(claims.enter().claim(LIMIT_BYTES / 4, LIMIT_BYTES));
-        claims.settle(LIMIT_BYTES / 4, 100, true, LIMIT_BYTES);
-        assert_eq!(claims.claimed_bytes(), 100);
+        let claims = claims();
+        assert!(claims.enter().claim(LIMIT_BYTES / 4, 0));
+        claims.settle(LIMIT_BYTES / 4, 100, true);
+        assert_eq!(claims.claimed_bytes.load(Relaxed), 100);
     }
 
     proptest! {
@@ -227,24 +238,24 @@ mod tests {
         fn claimed_is_what_was_taken_and_the_credits(
             claimed in prop::collection::vec((1..LIMIT_BYTES / 3, 0..1100_u64, any::<bool>()), 1..60),
         ) {
-            let claims = Claims::default();
+            let claims = claims();
             let (mut taken, mut transactions) = (0, 0);
             for (bytes, used, is_cut) in claimed {
                 let used_bytes = bytes * used / 1000;
-                if claims.enter().claim(bytes, LIMIT_BYTES) {
-                    prop_assert!(claims.claimed_bytes() <= LIMIT_BYTES);
-                    claims.settle(bytes, used_bytes, used_bytes > 0, LIMIT_BYTES);
+                if claims.enter().claim(bytes, 0) {
+                    prop_assert!(claims.claimed_bytes.load(Relaxed) <= LIMIT_BYTES);
+                    claims.settle(bytes, used_bytes, used_bytes > 0);
                     taken += used_bytes;
                     transactions += u64::from(used_bytes > 0);
                 } else {
                     prop_assert!(taken + bytes > LIMIT_BYTES, "there was room");
                 }
-                prop_assert_eq!(claims.claimed_bytes(), taken + claims.credits_bytes());
+                prop_assert_eq!(claims.claimed_bytes.load(Relaxed), taken + claims.credits_bytes());
                 prop_assert_eq!(claims.logged_bytes(), taken);
                 prop_assert!(claims.credits_bytes() <= LIMIT_BYTES / CREDITS_IN_LIMIT);
                 if is_cut {
                     prop_assert_eq!(claims.take_all(&claims.close()), taken);
-                    prop_assert_eq!(claims.claimed_bytes(), 0);
+                    prop_assert_eq!(claims.claimed_bytes.load(Relaxed), 0);
                     taken = 0;
                 }
             }

@@ -26,7 +26,7 @@
 //! 5. **Fails once.** The first error that leaves the log or a transaction half done shuts the journal down: later
 //!    transactions fail with its cause, reads go on.
 //!
-//! Locks, outer first: writer, gate, pending, active.
+//! Locks, outer first: writer, gates (all in the order of their lanes, or one), pending, active.
 //!
 //! | module | holds |
 //! |---|---|
@@ -171,8 +171,6 @@ pub struct Journal {
     head: AtomicU64,
     /// The checkpoint that is being filled.
     sequence: AtomicU64,
-    /// What may be claimed.
-    limit_bytes: AtomicU64,
     claims: Claims,
     pending: OwnLine<Mutex<Pending>>,
     writer: Mutex<Writer>,
@@ -237,7 +235,6 @@ impl Journal {
             urgent_bytes: options.urgent_bytes,
             head: AtomicU64::new(start.head.get()),
             sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
-            limit_bytes: AtomicU64::new(0),
             claims: Claims::default(),
             pending: OwnLine::default(),
             writer: Mutex::new(Writer {
@@ -338,13 +335,13 @@ impl Journal {
     /// Whether it is time to write the checkpoint that is being filled: it is large, or fills half of what the log
     /// has left.
     pub fn is_checkpoint_due(&self) -> bool {
-        self.claims.is_more_than(self.limit_bytes.load(Relaxed) / 2)
+        self.claims.is_half_claimed()
     }
 
     /// Whether a checkpoint would make room: what has been changed is much of what may be. Else the room is what
     /// transactions under way have claimed and will mostly give back.
     pub fn would_checkpoint_help(&self) -> bool {
-        self.claims.logged_bytes() > self.limit_bytes.load(Relaxed) / 8
+        self.claims.logged_bytes() > self.claims.limit_bytes() / 8
     }
 
     /// Whether half of the log is in use.
@@ -395,8 +392,7 @@ impl Journal {
         let most = (all / CHECKPOINTS_IN_LOG)
             .min(MAX_CHECKPOINT_BYTES)
             .max(self.largest_claim_bytes + self.urgent_bytes);
-        let limit = free.min(most);
-        self.limit_bytes.store(limit, Release);
+        self.claims.set_limit_bytes(free.min(most));
     }
 }
 

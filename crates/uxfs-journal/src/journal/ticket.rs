@@ -1,9 +1,6 @@
 //! What a transaction holds of the journal.
 
-use std::{
-    rc::Rc,
-    sync::atomic::Ordering::{Acquire, Relaxed},
-};
+use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
 use uxfs_block::cache::{Piece, logged::EditLog};
 use uxfs_format::{
@@ -57,10 +54,9 @@ impl Journal {
     pub fn begin(&self, reserved_bytes: u64, claim: Claim) -> Result<Option<Ticket<'_>>> {
         self.check()?;
         let place = self.claims.enter();
-        let limit_bytes = self.limit_bytes.load(Acquire);
         let is_claimed = match claim {
-            Claim::Usual => place.claim(reserved_bytes, limit_bytes.saturating_sub(self.urgent_bytes)),
-            Claim::Urgent => place.claim(reserved_bytes, limit_bytes),
+            Claim::Usual => place.claim(reserved_bytes, self.urgent_bytes),
+            Claim::Urgent => place.claim(reserved_bytes, 0),
             Claim::Alone => {
                 place.claim_alone(reserved_bytes);
                 true
@@ -188,8 +184,7 @@ impl<'j> Ticket<'j> {
         if used > self.reserved_bytes && self.place.is_some() {
             self.journal.counters.overruns.fetch_add(1, Relaxed);
         }
-        let limit_bytes = self.journal.limit_bytes.load(Acquire);
-        self.journal.claims.settle(self.reserved_bytes, used, has_logged, limit_bytes);
+        self.journal.claims.settle(self.reserved_bytes, used, has_logged);
         if has_logged {
             // Most transactions change what others of this checkpoint have changed before them.
             let mut touched = self.edits.touched();
