@@ -23,7 +23,7 @@ use uxfs_journal::{LogState, area::LogArea};
 
 use crate::{
     error::{Error, OperationError, Result},
-    mount::read_superblock,
+    superblock::read_superblock,
 };
 
 /// Most bytes of a label.

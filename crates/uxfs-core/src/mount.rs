@@ -3,17 +3,12 @@
 use std::sync::Arc;
 
 use uxfs_block::device::BlockDevice;
-use uxfs_format::{
-    fault::{Corruption, Fault, Location, Structure},
-    geometry::Geometry,
-    inode::Timestamp,
-    superblock::{Copy, MAX_SECTOR_SIZE_BYTES, Superblock, SuperblockError, SuperblockFault},
-    units::Sector,
-};
+use uxfs_format::{geometry::Geometry, inode::Timestamp};
 use uxfs_journal::recovery::find_head_tail::{DirtyLog, LogState};
+use uxfs_volume::volume::{Volume, VolumeOptions};
 
 use crate::{
-    error::{Error, OperationError, Result},
+    error::{OperationError, Result},
     filesystem::FileSystem,
 };
 
@@ -78,22 +73,11 @@ impl FileSystem {
     /// Not an XFS V5 file system, a damaged one, one with unknown features, or a device error; a log that is dirty,
     /// damaged or external, unless it is to be ignored.
     pub fn mount(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        let superblock = read_superblock(device.as_ref(), options.is_unfinished)?;
-        let geometry = Geometry::new(&superblock);
-        check_device_size(device.as_ref(), &geometry)?;
-        let log_state = examine_log(device.as_ref(), &geometry, options)?;
-        Ok(Self::new(device, geometry, superblock, log_state, *options))
+        let &MountOptions { cache_budget_bytes, is_unfinished, .. } = options;
+        let volume = Volume::open(device, &VolumeOptions { cache_budget_bytes, is_unfinished })?;
+        let log_state = examine_log(volume.device().as_ref(), volume.geometry(), options)?;
+        Ok(Self::new(volume, log_state, *options))
     }
-}
-
-/// That the device is as long as the file system.
-pub(crate) fn check_device_size(device: &dyn BlockDevice, geometry: &Geometry) -> Result<()> {
-    let (needed_bytes, length_bytes) = (geometry.data_size_bytes(), device.size_bytes());
-    if length_bytes >= needed_bytes {
-        return Ok(());
-    }
-    let fault = SuperblockFault::DeviceTooShort { needed_bytes, length_bytes };
-    Err(Error::from(superblock_corruption(fault)))
 }
 
 /// What the log says, or `None` where nobody wants to know. A dirty log is an error: what lies on the device is then
@@ -113,28 +97,4 @@ fn examine_log(
         }
         state => Ok(Some(state)),
     }
-}
-
-pub(crate) fn read_superblock(device: &dyn BlockDevice, is_unfinished: bool) -> Result<Superblock> {
-    let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES];
-    let length = bytes.len().min(usize::try_from(device.size_bytes()).unwrap_or(usize::MAX));
-    bytes.truncate(length);
-    device.read(0, &mut bytes)?;
-    let verified = Superblock::parse(&bytes).and_then(|(superblock, sector)| {
-        let mut superblock = *superblock;
-        if is_unfinished {
-            superblock.in_progress = 0;
-        }
-        superblock.verify(sector, Copy::Primary)?;
-        Ok(superblock)
-    });
-    verified.map_err(|error| match error {
-        SuperblockError::Header(fault) => superblock_corruption(fault).into(),
-        SuperblockError::Fault(fault) => superblock_corruption(fault).into(),
-        SuperblockError::Unsupported(unsupported) => unsupported.into(),
-    })
-}
-
-fn superblock_corruption(fault: impl Into<Fault>) -> Corruption {
-    Corruption::new(Structure::Superblock, Location::at_sector(Sector::new(0)), fault)
 }

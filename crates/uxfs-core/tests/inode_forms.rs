@@ -256,6 +256,6 @@ fn only_regular_files_have_contents_and_only_links_targets() {
     assert!(matches!(read("directory"), Error::Operation(OperationError::IsADirectory)));
     assert!(matches!(read("fifo"), Error::Operation(OperationError::WrongFileType)));
     assert!(matches!(read("symlink"), Error::Operation(OperationError::WrongFileType)));
-    let error = file_system.read_symlink(&inode("small")).unwrap_err();
+    let error = file_system.read_symlink(inode("small")).unwrap_err();
     assert!(matches!(error, Error::Operation(OperationError::WrongFileType)));
 }

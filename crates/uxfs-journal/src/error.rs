@@ -42,3 +42,17 @@ impl From<Corruption> for JournalError {
 
 /// Result of reading a log.
 pub type Result<T> = std::result::Result<T, JournalError>;
+
+impl From<JournalError> for uxfs_volume::error::Error {
+    fn from(error: JournalError) -> Self {
+        uxfs_volume::cause::note(&error);
+        match error {
+            JournalError::Io(error) => Self::Io(error),
+            JournalError::Corrupt(corruption) => Self::Corrupt(corruption),
+            JournalError::Unsupported(unsupported) => Self::Unsupported(unsupported),
+            error @ (JournalError::LogFull { .. } | JournalError::ShutDown { .. }) => {
+                Self::Journal(Box::new(error))
+            }
+        }
+    }
+}

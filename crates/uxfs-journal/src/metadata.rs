@@ -1,45 +1,17 @@
-//! What the buffer cache is told about XFS: how to judge a buffer, and how to make a changed one fit to be written.
+//! How changed metadata is made fit to be written.
 
-use uxfs_block::{
-    cache::{BufferSealer, BufferVerifier, Piece},
-    device::DeviceError,
-};
+use uxfs_block::{cache::BufferSealer, device::DeviceError};
 use uxfs_format::{
     edit::{DIRTY_RUN_BYTES, DirtyMap},
     fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
     seal::{seal, structure_of},
-    units::{Lsn, SECTOR_SIZE_BYTES, Sector},
-    verify::{self, VerifyContext},
+    units::Lsn,
 };
+use uxfs_volume::metadata::verify_at;
+pub use uxfs_volume::metadata::{StructureVerifier, piece, sector_of_byte};
 
 use crate::{error::JournalError, journal::items::inode::InodeChange};
-
-/// Lets the cache verify metadata, and says where it is damaged.
-#[derive(Debug, Clone, Copy)]
-pub struct StructureVerifier<'a> {
-    /// What the bytes are to be.
-    pub structure: Structure,
-    /// Of which file system.
-    pub geometry: &'a Geometry,
-}
-
-impl BufferVerifier for StructureVerifier<'_> {
-    type Error = Box<Corruption>;
-
-    #[inline]
-    fn kind(&self) -> u16 {
-        self.structure as u16
-    }
-
-    fn verify(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), Box<Corruption>> {
-        verify_at(self.structure, bytes, offset_bytes, self.geometry)
-    }
-
-    fn seal(&self, bytes: &mut [u8]) {
-        seal(bytes, None, self.geometry);
-    }
-}
 
 /// Stamps log sequence number and checksum into changed metadata, and judges it a last time before it is written.
 #[derive(Debug, Clone, Copy)]
@@ -87,18 +59,6 @@ impl StructureSealer<'_> {
     }
 }
 
-fn verify_at(
-    structure: Structure,
-    bytes: &[u8],
-    offset_bytes: u64,
-    geometry: &Geometry,
-) -> Result<(), Box<Corruption>> {
-    let sector = sector_of_byte(offset_bytes);
-    let context = VerifyContext { geometry, sector };
-    verify::verify(structure, bytes, &context)
-        .map_err(|fault| Box::new(Corruption::new(structure, Location::at_sector(sector), fault)))
-}
-
 impl From<uxfs_block::cache::ReadError<Box<Corruption>>> for JournalError {
     fn from(error: uxfs_block::cache::ReadError<Box<Corruption>>) -> Self {
         match error {
@@ -106,16 +66,6 @@ impl From<uxfs_block::cache::ReadError<Box<Corruption>>> for JournalError {
             uxfs_block::cache::ReadError::Verify(corruption) => Self::Corrupt(corruption),
         }
     }
-}
-
-/// The sector that a byte of the device lies in.
-pub fn sector_of_byte(offset_bytes: u64) -> Sector {
-    Sector::new(offset_bytes / SECTOR_SIZE_BYTES)
-}
-
-/// A run of bytes as the cache names it.
-pub fn piece((sector, length_bytes): (Sector, u32)) -> Piece {
-    Piece { offset_bytes: Geometry::byte_of_sector(sector), length_bytes }
 }
 
 /// The result of what can only fail because of the device.

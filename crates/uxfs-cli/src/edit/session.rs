@@ -8,8 +8,9 @@ use uxfs_core::{
     filesystem::FileSystem,
     inode::{FileType, Inode, table::InodeHandle},
     mount::{LogOptions, MountOptions},
-    operations::{live::Status, resolve::MAX_SYMLINKS},
+    operations::live::Status,
     recovery,
+    resolve::MAX_SYMLINKS,
 };
 use uxfs_source::directory::FileIdentity;
 

@@ -2,7 +2,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`headers`] | the verified headers of a group, and the blocks on its free list |
 //! | [`state`] | the headers in memory while the file system is changed |
 //! | [`trees`] | the trees of a group, to be changed |
 //! | [`free_space`] | free extents: reading them, allocating and freeing |
@@ -12,7 +11,6 @@
 //! | [`reference_count`] | shared extents |
 
 pub mod free_space;
-pub mod headers;
 pub mod inode_index;
 pub(crate) mod record_tree;
 pub mod reference_count;
@@ -20,5 +18,4 @@ pub mod reverse_map;
 pub mod state;
 pub mod trees;
 
-#[cfg(test)]
-mod tests;
+pub use uxfs_volume::allocation_group::headers;

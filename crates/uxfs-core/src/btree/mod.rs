@@ -1,25 +1,5 @@
-//! Reading and changing any btree.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`tree`](self) | [`Tree`]: where a tree begins and who owns it |
-//! | [`cursor`] | [`Cursor`]: a place in a tree; lookups and steps |
-//! | [`records`] | [`Records`]: all records in order, with readahead |
-//! | [`edit`] | [`EditCursor`](edit::EditCursor): the same place, to insert, update and delete |
-//!
-//! A walk ends on any image. Levels fall by one from parent to child; a leaf reached twice would hold records that lie
-//! before those already seen, which is damage; and no seek or walk reads more blocks than there can be.
+//! Changing btrees: [`edit`]. Reading them is [`uxfs_volume::btree`].
 
-mod block;
-pub mod cursor;
 pub mod edit;
-mod path;
-pub mod records;
-mod tree;
 
-pub use cursor::Cursor;
-pub use records::Records;
-pub use tree::Tree;
-
-#[cfg(test)]
-mod tests;
+pub use uxfs_volume::btree::*;

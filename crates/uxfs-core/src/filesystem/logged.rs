@@ -111,9 +111,10 @@ impl FileSystem {
         if options.record_size_bytes != 0 {
             journal_options.record_size_bytes = options.record_size_bytes;
         }
-        let journal = Journal::open(Arc::clone(&self.cache), self.geometry.clone(), start, journal_options)?;
+        let journal =
+            Journal::open(Arc::clone(self.cache()), self.geometry().clone(), start, journal_options)?;
         let mode = if options.is_immediate { Mode::Immediate } else { Mode::Delayed };
-        let mut writing = Writing::new(mode, &self.geometry, &self.superblock);
+        let mut writing = Writing::new(mode, self.geometry(), self.superblock());
         writing.logged = Some(Logged {
             journal,
             changed_groups: Mutex::default(),
@@ -266,18 +267,18 @@ impl FileSystem {
     #[doc(alias = "xfs_fdblocks_unavailable")]
     pub fn available_blocks(&self) -> i64 {
         let hidden = self.logged_counters().map_or(0, |counters| counters.hidden_blocks.load(Relaxed));
-        let set_aside = i64::from(self.geometry.ag_count) * 8;
+        let set_aside = i64::from(self.geometry().ag_count) * 8;
         self.free_blocks().cast_signed() - set_aside - hidden
     }
 
     /// Reads the headers of all groups: each keeps blocks for its own trees, which operations must not promise to each
     /// other.
     fn count_hidden_blocks(&self) -> Result<()> {
-        let features = &self.geometry.features;
+        let features = &self.geometry().features;
         if !features.has_reflink() && !features.has_free_inode_btree() && !features.has_reverse_map() {
             return Ok(());
         }
-        for group in self.geometry.groups() {
+        for group in self.geometry().groups() {
             let mut state = self.group_state(group)?.lock();
             state.load(self)?;
             self.add_hidden_blocks(state.change_of_hidden_blocks());
@@ -334,7 +335,7 @@ impl FileSystem {
             let mut blocks = 0;
             for extent in &freed.extents {
                 let start = FsBlock::new(extent.start_block.get());
-                let place = self.geometry.split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
+                let place = self.geometry().split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
                 let length_blocks = extent.length_blocks.get();
                 transaction.put_back(place, length_blocks)?;
                 blocks += i64::from(length_blocks);
@@ -368,7 +369,7 @@ impl FileSystem {
         }
         let has_background = logged.background().inspect(|background| background.wake()).is_some();
         // Who changes faster than the thread writes must not fill all memory.
-        if has_background && self.cache.dirty_bytes() <= self.cache.budget_bytes() {
+        if has_background && self.cache().dirty_bytes() <= self.cache().budget_bytes() {
             return Ok(());
         }
         self.upkeep()
@@ -379,7 +380,7 @@ impl FileSystem {
     }
 
     fn is_crowded(&self) -> bool {
-        self.cache.dirty_bytes() > self.cache.budget_bytes() / 2
+        self.cache().dirty_bytes() > self.cache().budget_bytes() / 2
     }
 
     /// Writes a checkpoint, puts back what has become free, and brings home what holds the log or fills the memory.
@@ -429,7 +430,7 @@ impl FileSystem {
     /// Logs the superblock with the counters as they are.
     fn store_superblock(&self) -> Result<()> {
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-        let length_bytes = self.geometry.sector_size_bytes;
+        let length_bytes = self.geometry().sector_size_bytes;
         let mut buffer = transaction.buffers().edit(Structure::Superblock, Sector::new(0), length_bytes)?;
         buffer.edit().put_value(0, &self.superblock_now());
         drop(buffer);

@@ -67,7 +67,8 @@ impl FileSystem {
             return Err(OperationError::ReadOnly.into());
         }
         let mut file_system = Self::mount(device, options)?;
-        file_system.writing = Some(Writing::new(Mode::Bulk, &file_system.geometry, &file_system.superblock));
+        file_system.writing =
+            Some(Writing::new(Mode::Bulk, file_system.geometry(), file_system.superblock()));
         Ok(file_system)
     }
 
@@ -85,19 +86,19 @@ impl FileSystem {
     /// Free blocks as the superblock's counter has them now.
     pub fn free_blocks(&self) -> u64 {
         let counter = self.writing.as_ref().map(|writing| writing.counters.free_blocks());
-        counter.unwrap_or(self.superblock.free_data_blocks.get())
+        counter.unwrap_or(self.superblock().free_data_blocks.get())
     }
 
     /// Inodes that exist, in use or free, as the superblock's counter has them now.
     pub fn inode_count(&self) -> u64 {
         let counter = self.writing.as_ref().map(|writing| writing.counters.inodes());
-        counter.unwrap_or(self.superblock.inode_count.get())
+        counter.unwrap_or(self.superblock().inode_count.get())
     }
 
     /// Inodes that exist and are not in use, as the superblock's counter has them now.
     pub fn free_inode_count(&self) -> u64 {
         let counter = self.writing.as_ref().map(|writing| writing.counters.free_inodes());
-        counter.unwrap_or(self.superblock.free_inodes.get())
+        counter.unwrap_or(self.superblock().free_inodes.get())
     }
 
     /// Whose turn it is when an allocation may go anywhere.
@@ -110,7 +111,7 @@ impl FileSystem {
     #[doc(alias = "m_agirotor")]
     pub(crate) fn next_directory_group(&self) -> AgNumber {
         let turn = self.writing.as_ref().map_or(0, |writing| writing.directory_rotor.fetch_add(1, Relaxed));
-        AgNumber::new(turn % self.geometry.ag_count.max(1))
+        AgNumber::new(turn % self.geometry().ag_count.max(1))
     }
 
     pub(crate) fn group_state(&self, group: AgNumber) -> Result<&Arc<Mutex<GroupState>>> {
@@ -121,7 +122,7 @@ impl FileSystem {
 
     /// The superblock with the counters as they are now.
     pub(super) fn superblock_now(&self) -> Superblock {
-        let mut superblock = self.superblock;
+        let mut superblock = *self.superblock();
         if let Some(writing) = &self.writing {
             writing.counters.store_in(&mut superblock);
         }
@@ -136,9 +137,9 @@ impl FileSystem {
 
     /// Writes cold buffers home where changed ones take half of the cache's budget.
     pub(crate) fn write_back_if_crowded(&self) -> Result<()> {
-        if self.cache.dirty_bytes() > self.cache.budget_bytes() / 2 {
-            let sealer = StructureSealer { geometry: &self.geometry, lsn: None };
-            self.cache.write_back(WriteBack::Cold, &sealer)?;
+        if self.cache().dirty_bytes() > self.cache().budget_bytes() / 2 {
+            let sealer = StructureSealer { geometry: self.geometry(), lsn: None };
+            self.cache().write_back(WriteBack::Cold, &sealer)?;
         }
         Ok(())
     }
@@ -146,7 +147,7 @@ impl FileSystem {
     /// Has the trees of all groups told what waits in memory: inode chunks, owners.
     fn settle_groups(&self) -> Result<()> {
         let mut transaction = Transaction::begin(self)?;
-        for group in self.geometry.groups() {
+        for group in self.geometry().groups() {
             // A group that nobody has touched is left alone.
             if self.group_state(group)?.lock().is_loaded() {
                 transaction.group(group)?.settle()?;
@@ -163,7 +164,7 @@ impl FileSystem {
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
         self.inactivate_pending()?;
-        for group in self.geometry.groups() {
+        for group in self.geometry().groups() {
             // A group that nobody has touched has gained nothing that is without a name.
             if self.group_state(group)?.lock().is_loaded() {
                 self.inactivate_orphans_of(group)?;
@@ -173,18 +174,18 @@ impl FileSystem {
             return self.close_logged();
         }
         self.settle_groups()?;
-        let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode, None);
+        let mut buffers = TransactionBuffers::new(self.cache(), self.geometry(), writing.mode, None);
         for group in &writing.groups {
             group.lock().store(&mut buffers)?;
         }
-        let sealer = StructureSealer { geometry: &self.geometry, lsn: None };
-        self.cache.write_back(WriteBack::All, &sealer)?;
+        let sealer = StructureSealer { geometry: self.geometry(), lsn: None };
+        self.cache().write_back(WriteBack::All, &sealer)?;
         self.device().flush()?;
-        let length_bytes = self.geometry.sector_size_bytes;
+        let length_bytes = self.geometry().sector_size_bytes;
         let mut buffer = buffers.edit(Structure::Superblock, Sector::new(0), length_bytes)?;
         buffer.edit().put_value(0, &self.superblock_now());
         drop(buffer);
-        self.cache.write_back(WriteBack::All, &sealer)?;
+        self.cache().write_back(WriteBack::All, &sealer)?;
         Ok(self.device().flush()?)
     }
 }

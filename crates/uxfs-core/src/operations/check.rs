@@ -101,7 +101,9 @@ impl FileSystem {
     /// Opens what a directory that the caller has locked leads to.
     pub(super) fn open_entry(&self, directory: InodeNumber, inode: InodeNumber) -> Result<InodeHandle> {
         self.open(inode).map_err(|error| match error {
-            Error::Operation(OperationError::NoSuchInode) => super::resolve::unused_inode(directory, inode),
+            Error::Operation(OperationError::NoSuchInode) => {
+                uxfs_volume::resolve::unused_inode(directory, inode)
+            }
             other => other,
         })
     }

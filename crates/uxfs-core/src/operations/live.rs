@@ -110,7 +110,7 @@ impl FileSystem {
         if name == b".." && parent.number == self.geometry().root_inode {
             return Ok(directory.clone());
         }
-        let found = self.lookup_open(&parent, name)?.ok_or(OperationError::NotFound)?;
+        let found = self.lookup(&*parent, name)?.ok_or(OperationError::NotFound)?;
         if is_dot(name) && found.inode == parent.number {
             return Ok(directory.clone());
         }
@@ -138,7 +138,7 @@ impl FileSystem {
         mut visit: impl FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let directory = directory.read();
-        let mut reader = self.read_open_directory(&directory, cookie)?;
+        let mut reader = self.open_directory(&*directory, cookie)?;
         while let Some(entry) = reader.next_entry()? {
             if visit(entry).is_break() {
                 break;
@@ -153,14 +153,6 @@ impl FileSystem {
     /// Not a symbolic link; damage; the device.
     #[doc(alias = "xfs_readlink")]
     pub fn read_link(&self, link: &InodeHandle) -> Result<Vec<u8>> {
-        let inode = link.read();
-        if inode.file_type() != Some(FileType::SymbolicLink) {
-            return Err(OperationError::WrongFileType.into());
-        }
-        match &inode.data {
-            EditFork::Local(target) => Ok(target.clone()),
-            // What its blocks hold does not change while it is locked.
-            _ => self.read_symlink(&*self.inode(inode.number)?),
-        }
+        self.read_symlink(&*link.read())
     }
 }

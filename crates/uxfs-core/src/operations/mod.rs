@@ -13,7 +13,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`resolve`] | from a path to an inode |
 //! | [`live`] | names, `stat`, entries and targets through handles |
 //! | [`new_file`] | new files, temporary files, further names |
 //! | [`unlink`] | taking names away |
@@ -35,7 +34,6 @@ pub mod live;
 pub mod new_file;
 pub mod remove;
 pub mod rename;
-pub mod resolve;
 pub mod set_attributes;
 pub mod statistics;
 pub mod unlink;

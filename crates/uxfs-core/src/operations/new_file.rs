@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     attribute::edit::{AttributeName, SetMode, acl::NewFileAcls},
-    directory::edit::NameCheck,
+    directory::edit::{NameCheck, lookup_to_change},
     error::{Error, OperationError, Result},
     filesystem::FileSystem,
     inode::{
@@ -114,7 +114,7 @@ impl FileSystem {
     pub fn create(&self, directory: &InodeHandle, name: &[u8], new: &NewFile<'_>) -> Result<InodeHandle> {
         check_name(name)?;
         let mut parent = directory.write();
-        if is_dot(name) || self.lookup_to_change(&mut parent, name)?.is_some() {
+        if is_dot(name) || lookup_to_change(self, &mut parent, name)?.is_some() {
             return Err(OperationError::Exists.into());
         }
         check_may_add(&parent)?;
@@ -199,7 +199,7 @@ impl FileSystem {
     pub fn link(&self, file: &InodeHandle, directory: &InodeHandle, name: &[u8]) -> Result<()> {
         check_name(name)?;
         let (mut parent, inode) = self.write_two(directory, file);
-        if is_dot(name) || self.lookup_to_change(&mut parent, name)?.is_some() {
+        if is_dot(name) || lookup_to_change(self, &mut parent, name)?.is_some() {
             return Err(OperationError::Exists.into());
         }
         check_may_add(&parent)?;

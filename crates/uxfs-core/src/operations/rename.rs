@@ -157,7 +157,7 @@ impl FileSystem {
             return Ok(false);
         };
         let leads_to = |parent: &EditInode, name, inode: Option<&InodeHandle>| -> Result<bool> {
-            let found = self.lookup_open(parent, name)?.map(|found| found.inode);
+            let found = self.lookup(parent, name)?.map(|found| found.inode);
             Ok(found == inode.map(InodeHandle::number))
         };
         let target = to_parent.as_deref().unwrap_or(&*from_parent);
@@ -188,7 +188,7 @@ impl FileSystem {
 
     fn find_if_there(&self, place: Place<'_>) -> Result<Option<InodeHandle>> {
         let parent = place.directory.read();
-        match self.lookup_open(&parent, place.name)? {
+        match self.lookup(&*parent, place.name)? {
             Some(found) => self.open_entry(parent.number, found.inode).map(Some),
             None => Ok(None),
         }

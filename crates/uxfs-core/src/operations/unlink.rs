@@ -6,6 +6,7 @@ use super::{
     inactivate::is_freed_at_once,
 };
 use crate::{
+    directory::edit::lookup_to_change,
     error::{OperationError, Result},
     filesystem::FileSystem,
     inode::{
@@ -97,7 +98,7 @@ impl FileSystem {
         };
         // A directory that has itself as a name.
         let mut inode: InodeWriteGuard<'_> = inode.ok_or(OperationError::NotEmpty)?;
-        let found = self.lookup_to_change(&mut parent, name)?.ok_or(OperationError::NotFound)?;
+        let found = lookup_to_change(self, &mut parent, name)?.ok_or(OperationError::NotFound)?;
         if found.inode != child.number() {
             return Ok(false);
         }
@@ -107,13 +108,13 @@ impl FileSystem {
 
     /// What a name in a directory that the caller has locked leads to.
     pub(super) fn open_name(&self, directory: &EditInode, name: &[u8]) -> Result<InodeHandle> {
-        let found = self.lookup_open(directory, name)?.ok_or(OperationError::NotFound)?;
+        let found = self.lookup(directory, name)?.ok_or(OperationError::NotFound)?;
         self.open_entry(directory.number, found.inode)
     }
 
     /// As [`open_name`](Self::open_name), for who is about to take the name away.
     fn open_name_to_change(&self, directory: &mut EditInode, name: &[u8]) -> Result<InodeHandle> {
-        let found = self.lookup_to_change(directory, name)?.ok_or(OperationError::NotFound)?;
+        let found = lookup_to_change(self, directory, name)?.ok_or(OperationError::NotFound)?;
         self.open_entry(directory.number, found.inode)
     }
 
@@ -154,7 +155,7 @@ impl FileSystem {
 
     /// Whether a directory that the caller has locked has no names but "." and "..".
     pub(super) fn is_open_directory_empty(&self, directory: &EditInode) -> Result<bool> {
-        let mut reader = self.read_open_directory(directory, 0)?;
+        let mut reader = self.open_directory(directory, 0)?;
         while let Some(entry) = reader.next_entry()? {
             if !is_dot(entry.name) {
                 return Ok(false);

@@ -63,7 +63,7 @@ impl FileSystem {
             return Err(OperationError::NoSuchAttribute.into());
         }
         meaning_of(&inode, name)?;
-        AttributeReader::of_open(self, &inode).xattr(name)
+        self.xattr(&*inode, name)
     }
 
     /// The names of the attributes that a view has, of at most so many bytes, a zero byte each included: Linux lists
@@ -79,7 +79,7 @@ impl FileSystem {
         most_bytes: usize,
     ) -> Result<Vec<Vec<u8>>> {
         let inode = file.read();
-        AttributeReader::of_open(self, &inode).xattr_names(view, most_bytes)
+        AttributeReader::new(self, &*inode)?.xattr_names(view, most_bytes)
     }
 
     /// Gives an attribute a value, as `setxattr` does for root. Setting an access control list takes no notice of `mode`,
@@ -137,7 +137,7 @@ impl FileSystem {
     #[doc(alias = "xfs_get_acl")]
     pub fn get_acl(&self, file: &InodeHandle, kind: AclKind) -> Result<Option<PosixAcl>> {
         let inode = file.read();
-        AttributeReader::of_open(self, &inode).acl(kind.stored_name())
+        AttributeReader::new(self, &*inode)?.acl(kind.stored_name())
     }
 
     /// Sets an access control list, or removes it. An access list sets the permissions in the mode, and is not stored

@@ -49,7 +49,8 @@ use uxfs_journal::{
 use crate::{
     error::{Error, OperationError, Result},
     filesystem::FileSystem,
-    mount::{self, MountOptions},
+    mount::MountOptions,
+    superblock,
 };
 
 /// What recovery did.
@@ -103,9 +104,9 @@ pub fn recover(
     options: &MountOptions,
     observer: &mut dyn ReplayObserver,
 ) -> Result<Option<Recovered>> {
-    let superblock = mount::read_superblock(device.as_ref(), options.is_unfinished)?;
+    let superblock = superblock::read_superblock(device.as_ref(), options.is_unfinished)?;
     let geometry = Geometry::new(&superblock);
-    mount::check_device_size(device.as_ref(), &geometry)?;
+    superblock::check_device_size(device.as_ref(), &geometry)?;
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
     superblock.feature_words().judge()?.replay?;
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));

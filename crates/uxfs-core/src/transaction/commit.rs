@@ -9,7 +9,7 @@ use uxfs_journal::{
     transaction::Mode,
 };
 
-use super::{Transaction, cause, deferred::FreedOwner};
+use super::{Transaction, deferred::FreedOwner};
 use crate::{allocation_group::state::GroupState, error::Result, filesystem::FileSystem};
 
 impl<'fs> Transaction<'fs> {
@@ -169,11 +169,11 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.file_system.release_blocks(self.reserved_blocks);
         if let Some(ticket) = self.buffers.ticket()
-            && let Some(cause) = cause::last()
+            && let Some(cause) = uxfs_volume::cause::last()
         {
             ticket.set_cause(cause);
         }
-        cause::end();
+        uxfs_volume::cause::end();
     }
 }
 

@@ -20,7 +20,6 @@
 //!    down, and what was committed before is as safe as before.
 
 pub mod allocate;
-pub(crate) mod cause;
 mod commit;
 pub mod deferred;
 pub mod reservation;
@@ -93,7 +92,7 @@ impl<'fs> Transaction<'fs> {
     }
 
     fn new(file_system: &'fs FileSystem, mode: Mode, ticket: Option<Ticket<'fs>>) -> Self {
-        cause::begin();
+        uxfs_volume::cause::begin();
         let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode, ticket);
         let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
         Self { file_system, buffers, groups, counters, deferred, reserved_blocks: 0 }

@@ -10,10 +10,7 @@ use uxfs_format::{
 use zerocopy::big_endian::U16;
 
 use crate::{
-    attribute::{Namespace, reader::AttributeReader},
-    error::Result,
-    filesystem::FileSystem,
-    inode::edit::EditInode,
+    attribute::Namespace, error::Result, filesystem::FileSystem, inode::edit::EditInode,
     transaction::Transaction,
 };
 
@@ -51,7 +48,7 @@ impl NewFileAcls {
 impl FileSystem {
     /// Bytes of the access list of an inode that the caller has locked; `None` where it has none.
     pub(crate) fn access_acl_bytes(&self, inode: &EditInode) -> Result<Option<u32>> {
-        let value = AttributeReader::of_open(self, inode).get(Namespace::Trusted, ACCESS_NAME)?;
+        let value = self.attribute(inode, Namespace::Trusted, ACCESS_NAME)?;
         Ok(value.map(|value| u32::try_from(value.len()).unwrap_or(u32::MAX)))
     }
 
@@ -71,7 +68,7 @@ impl FileSystem {
         if file_type == FileType::SymbolicLink {
             return Ok(NewFileAcls { mode, ..NewFileAcls::default() });
         }
-        Ok(match AttributeReader::of_open(self, directory).acl(DEFAULT_NAME)? {
+        Ok(match self.default_acl(directory)? {
             Some(list) => NewFileAcls::by_list(list, file_type, mode),
             None => NewFileAcls::by_umask(mode, umask),
         })
@@ -101,7 +98,7 @@ impl Transaction<'_> {
     #[doc(alias = "posix_acl_chmod")]
     pub fn set_permissions(&mut self, inode: &mut EditInode, permissions: u16) -> Result<()> {
         if inode.file_type() != Some(FileType::SymbolicLink)
-            && let Some(list) = AttributeReader::of_open(self.file_system(), inode).acl(ACCESS_NAME)?
+            && let Some(list) = self.file_system().access_acl(&*inode)?
         {
             let list = list.with_mode(permissions);
             let (_, says_all) = list.mode_bits();

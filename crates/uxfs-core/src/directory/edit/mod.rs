@@ -67,7 +67,7 @@ use crate::{
     name_tree::edit::{ForkStore, NameTree},
 };
 
-pub(crate) use self::names::DirectoryHint;
+pub(crate) use self::names::{DirectoryHint, lookup_to_change};
 pub use self::names::{NameCheck, NameTarget, NewName};
 
 /// What a directory needs of its inode, beside blocks.

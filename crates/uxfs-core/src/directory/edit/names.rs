@@ -5,7 +5,13 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber},
 };
 
-use crate::inode::FileType;
+use uxfs_volume::volume::Volume;
+
+use crate::{
+    directory::FoundEntry,
+    error::Result,
+    inode::{FileType, edit::EditInode},
+};
 
 /// Where the last name was found or found room: the next change begins there. Any value is right for any directory, only slower: what a
 /// hint leads to is looked at before it is used.
@@ -69,4 +75,19 @@ impl<'a> NewName<'a> {
     pub(super) fn entry(&self) -> NewEntry<'a> {
         NewEntry { name: self.name, inode: self.inode, file_type_code: self.file_type.directory_code() }
     }
+}
+
+/// Finds a name that is about to be added or removed: the directory remembers where the search ended.
+///
+/// # Errors
+/// As for [`Volume::lookup`].
+pub(crate) fn lookup_to_change(
+    volume: &Volume,
+    directory: &mut EditInode,
+    name: &[u8],
+) -> Result<Option<FoundEntry>> {
+    let (found, leaf) = volume.lookup_with_hint(&*directory, name)?;
+    let entry = found.as_ref().and_then(|found| u32::try_from(found.cookie).ok()).map(DataPointer::new);
+    directory.directory_hint.note_lookup(leaf, entry);
+    Ok(found)
 }

@@ -27,6 +27,7 @@ use uxfs_format::{
     inode::{FileType, Fork, ForkFormat, InodeCore, InodeFlags2, Timestamp, timestamp::DiskTimestamp},
     units::{FsBlock, InodeNumber},
 };
+use uxfs_volume::inode::{InodeView, OpenFork};
 use zerocopy::big_endian::{U16, U32, U64};
 
 use crate::{attribute::edit::finger::AttributeFinger, directory::edit::DirectoryHint};
@@ -125,6 +126,19 @@ impl EditFork {
 
     fn extent_count(&self) -> u64 {
         self.extents().len() as u64
+    }
+}
+
+impl<'a> From<&'a EditInode> for InodeView<'a> {
+    #[inline]
+    fn from(inode: &'a EditInode) -> Self {
+        let open = |fork: &'a EditFork| match fork {
+            EditFork::Device(_) => OpenFork::None,
+            EditFork::Local(bytes) => OpenFork::Local(bytes),
+            EditFork::Extents(extents) => OpenFork::Extents(&extents.extents),
+        };
+        let attribute = inode.attribute.as_ref().map_or(OpenFork::None, open);
+        Self::of_open(inode.number, inode.file_type(), inode.size_bytes(), open(&inode.data), attribute)
     }
 }
 

@@ -1,0 +1,17 @@
+//! Allocation groups: headers, free space, inode chunks, owners and shared extents, as they lie on disk.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`headers`] | the verified headers of a group, and the blocks on its free list |
+//! | [`free_space`] | free extents |
+//! | [`inode_index`] | inode chunks; which inodes exist and are in use |
+//! | [`reverse_map`] | who owns what |
+//! | [`reference_count`] | shared extents |
+
+pub mod free_space;
+pub mod headers;
+pub mod inode_index;
+pub mod reference_count;
+pub mod reverse_map;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Shared extents of a group.
+
+use uxfs_format::{
+    allocation_group::free_space_header::FreeSpaceHeader,
+    btree::reference_count::{ReferenceCount, SharedExtent},
+    units::{AgBlock, AgNumber},
+};
+
+use crate::{btree::Tree, error::Result, volume::Volume};
+
+impl Volume {
+    /// The tree of a group's shared extents; `None` where the file system has none.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchGroup`](crate::error::OperationError::NoSuchGroup); damage of the header; the device.
+    pub fn reference_counts(&self, group: AgNumber) -> Result<Option<Tree<'_, ReferenceCount>>> {
+        let header = self.free_space_header(group)?;
+        Ok(self.reference_counts_of(group, &header))
+    }
+
+    /// The same where `header` says: that of a group that is being changed may be known in memory only.
+    fn reference_counts_of(
+        &self,
+        group: AgNumber,
+        header: &FreeSpaceHeader,
+    ) -> Option<Tree<'_, ReferenceCount>> {
+        let root = AgBlock::new(header.reference_count_root.get());
+        let levels = header.reference_count_levels.get();
+        self.geometry().features.has_reflink().then(|| Tree::of_group(self, group, root, levels))
+    }
+
+    /// All shared extents of a group in order, behind them those set aside for a copy-on-write; none where the file
+    /// system has no such trees.
+    ///
+    /// # Errors
+    /// As [`reference_counts`](Self::reference_counts).
+    pub fn shared_extents(
+        &self,
+        group: AgNumber,
+    ) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'_>> {
+        let header = self.free_space_header(group)?;
+        Ok(self.shared_extents_of(group, &header))
+    }
+
+    /// The same where `header` says. Nobody changes the tree meanwhile.
+    pub fn shared_extents_of(
+        &self,
+        group: AgNumber,
+        header: &FreeSpaceHeader,
+    ) -> impl Iterator<Item = Result<SharedExtent>> + use<'_> {
+        let records = self.reference_counts_of(group, header).map(|tree| tree.records());
+        records.into_iter().flatten().map(|record| record.map(|record| record.get()))
+    }
+}

@@ -1,0 +1,135 @@
+//! How full the leaves of an attribute fork are, in one pass over them.
+
+use uxfs_format::{
+    attribute::leaf::{LeafBlock, LeafValue},
+    attribute::leaf_edit::LeafEdit,
+    units::FileBlock,
+};
+
+use super::reader::{AttributeForm, AttributeReader};
+use crate::{
+    error::Result,
+    inode::InodeView,
+    name_tree::{
+        ForkBlocks,
+        leaf_walk::{LeafWalk, Start},
+    },
+    volume::{MetadataBuffer, Volume},
+};
+
+/// Parts of the range of hashes that are counted apart.
+const PARTS: usize = 256;
+
+/// What the leaves of an attribute fork hold. All zeros where the attributes lie in the inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafUse {
+    /// Attributes in leaves, parent pointers and half made ones included.
+    pub attributes: u64,
+    /// Leaves.
+    pub leaves: u64,
+    /// Bytes of names, values and their entries.
+    pub used_bytes: u64,
+    /// Bytes that there are for these.
+    pub room_bytes: u64,
+    /// Leaves with fewer than [`SPARSE_BYTES`](Self::SPARSE_BYTES) bytes used.
+    pub sparse_leaves: u64,
+    /// Values in blocks of their own.
+    pub remote_values: u64,
+    /// Different hashes.
+    pub hashes: u64,
+    /// Attributes that one hash has at most.
+    pub most_of_one_hash: u64,
+    /// Attributes by the first byte of their hash.
+    parts: [u64; PARTS],
+}
+
+impl Default for LeafUse {
+    fn default() -> Self {
+        Self {
+            attributes: 0,
+            leaves: 0,
+            used_bytes: 0,
+            room_bytes: 0,
+            sparse_leaves: 0,
+            remote_values: 0,
+            hashes: 0,
+            most_of_one_hash: 0,
+            parts: [0; PARTS],
+        }
+    }
+}
+
+impl LeafUse {
+    /// Leaves with less in use count as sparse, as in the published figures.
+    pub const SPARSE_BYTES: u32 = 2700;
+
+    /// Attributes in the emptiest and in the fullest 256th of the range of hashes.
+    pub fn spread(&self) -> (u64, u64) {
+        let (least, most) = (self.parts.iter().min(), self.parts.iter().max());
+        (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
+    }
+}
+
+impl Volume {
+    /// Looks at all leaves of the attribute fork of an inode.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn attribute_leaf_use<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<LeafUse> {
+        let mut counting = Counting { found: LeafUse::default(), last: None, of_last: 0 };
+        let reader = AttributeReader::new(self, inode)?;
+        let AttributeForm::Blocks(blocks) = reader.form()? else { return Ok(counting.found) };
+        let root = blocks.read_tree_block(FileBlock::new(0))?;
+        let Some(mut walk) = LeafWalk::descend(blocks, root, Start::First)? else {
+            return Ok(counting.found);
+        };
+        loop {
+            let last_hash = counting.add(blocks, &walk.leaf, walk.block)?;
+            if !walk.next(last_hash)? {
+                return Ok(counting.found);
+            }
+        }
+    }
+}
+
+struct Counting {
+    found: LeafUse,
+    /// The hash of the attribute before, and how many had it.
+    last: Option<u32>,
+    of_last: u64,
+}
+
+impl Counting {
+    fn add(
+        &mut self,
+        blocks: &ForkBlocks<'_>,
+        buffer: &MetadataBuffer,
+        place: FileBlock,
+    ) -> Result<Option<u32>> {
+        let structure = blocks.index_structure();
+        let corrupt = |fault| blocks.corruption(structure, place, Some(buffer.sector()), fault);
+        let leaf = LeafBlock::parse(buffer, blocks.geometry()).map_err(corrupt)?;
+        let (used, room) = LeafEdit::fill_bytes(&leaf, blocks.geometry().block_size_bytes);
+        let found = &mut self.found;
+        found.leaves += 1;
+        found.used_bytes += u64::from(used);
+        found.room_bytes += u64::from(room);
+        found.sparse_leaves += u64::from(used < LeafUse::SPARSE_BYTES);
+        for (entry, attribute) in leaf.entries.iter().zip(leaf.attributes()) {
+            let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
+            let hash = entry.hash.get();
+            found.attributes += 1;
+            found.remote_values += u64::from(matches!(attribute.value, LeafValue::Remote { .. }));
+            if let Some(part) = found.parts.get_mut((hash >> 24) as usize) {
+                *part += 1;
+            }
+            if self.last != Some(hash) {
+                (self.last, self.of_last) = (Some(hash), 0);
+                found.hashes += 1;
+            }
+            self.of_last += 1;
+            found.most_of_one_hash = found.most_of_one_hash.max(self.of_last);
+        }
+        Ok(leaf.last_hash())
+    }
+}

@@ -1,0 +1,70 @@
+//! The attributes of an inode, in whichever form they are.
+
+use uxfs_format::{
+    attribute::shortform::{Shortform, ShortformAttributes},
+    fault::{Corruption, Fault, Location, Structure},
+    inode::Fork,
+    name_tree::TreeKind,
+};
+
+use crate::{
+    error::{Error, Result},
+    inode::InodeView,
+    name_tree::ForkBlocks,
+    volume::Volume,
+};
+
+/// The attributes of an inode.
+#[derive(Debug)]
+pub struct AttributeReader<'a> {
+    pub(super) inode: InodeView<'a>,
+    /// Leaves and nodes, where the attributes do not lie in the inode.
+    blocks: Option<ForkBlocks<'a>>,
+}
+
+/// In which form attributes are.
+#[derive(Debug)]
+pub(super) enum AttributeForm<'r, 'a> {
+    /// There are none.
+    None,
+    /// In the inode.
+    Shortform(ShortformAttributes<'r>),
+    /// In leaves.
+    Blocks(&'r ForkBlocks<'a>),
+}
+
+impl<'a> AttributeReader<'a> {
+    /// The attributes of an inode.
+    ///
+    /// # Errors
+    /// Damage of the attribute fork's extents; the device.
+    pub fn new(volume: &'a Volume, inode: impl Into<InodeView<'a>>) -> Result<Self> {
+        let inode = inode.into();
+        let has_blocks = inode.has_extents(Fork::Attribute);
+        let blocks = has_blocks.then(|| ForkBlocks::new(volume, &inode, TreeKind::Attribute)).transpose()?;
+        Ok(Self { inode, blocks })
+    }
+
+    /// Leaves and nodes, where the attributes do not lie in the inode.
+    pub(super) fn blocks(&self) -> Option<&ForkBlocks<'a>> {
+        self.blocks.as_ref()
+    }
+
+    /// The form they are in; a list in the inode is verified once.
+    pub(super) fn form(&self) -> Result<AttributeForm<'_, 'a>> {
+        if let Some(blocks) = &self.blocks {
+            return Ok(AttributeForm::Blocks(blocks));
+        }
+        let Some(bytes) = self.inode.local_fork(Fork::Attribute) else { return Ok(AttributeForm::None) };
+        if !self.inode.is_local_fork_verified() {
+            Shortform::verify(bytes).map_err(|fault| self.list_corruption(fault))?;
+        }
+        let list = Shortform::parse(bytes).map_err(|fault| self.list_corruption(fault))?;
+        Ok(AttributeForm::Shortform(list.attributes()))
+    }
+
+    /// Damage in attributes that lie in their inode.
+    pub(super) fn list_corruption(&self, fault: impl Into<Fault>) -> Error {
+        Corruption::new(Structure::AttributeShortform, Location::of_inode(self.inode.number), fault).into()
+    }
+}

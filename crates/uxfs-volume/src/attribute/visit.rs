@@ -1,0 +1,112 @@
+//! All attributes of an inode, one after the other.
+
+use std::ops::ControlFlow;
+
+use uxfs_format::{
+    attribute::{leaf::LeafBlock, remote, shortform::ShortformAttributes},
+    name_tree::fault::NameTreeFault,
+    units::FileBlock,
+};
+
+use super::{
+    Attribute, AttributeValue,
+    reader::{AttributeForm, AttributeReader},
+};
+use crate::{
+    error::Result,
+    inode::InodeView,
+    name_tree::{
+        ForkBlocks,
+        leaf_walk::{LeafWalk, Start},
+    },
+    volume::{MetadataBuffer, Volume},
+};
+
+/// Called for each attribute.
+pub type Visit<'v> = dyn FnMut(&Attribute<'_>) -> Result<ControlFlow<()>> + 'v;
+
+impl Volume {
+    /// Calls `visit` for every attribute of an inode, parent pointers included, in the order of Linux (as they lie
+    /// in the inode, else by hash), until it breaks or fails. Half made ones are left out.
+    ///
+    /// # Errors
+    /// Damage; the device; what `visit` gives.
+    pub fn visit_attributes<'a>(
+        &'a self,
+        inode: impl Into<InodeView<'a>>,
+        mut visit: impl FnMut(&Attribute<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        AttributeReader::new(self, inode)?.visit(&mut visit)
+    }
+}
+
+impl AttributeReader<'_> {
+    /// Calls `visit` for every attribute until it breaks or fails.
+    pub fn visit(&self, visit: &mut Visit<'_>) -> Result<()> {
+        match self.form()? {
+            AttributeForm::None => Ok(()),
+            AttributeForm::Shortform(list) => self.visit_list(list, visit),
+            AttributeForm::Blocks(blocks) => {
+                BlockVisitor { value_blocks: blocks.most_blocks(), blocks }.all(visit)
+            }
+        }
+    }
+
+    fn visit_list(&self, list: ShortformAttributes<'_>, visit: &mut Visit<'_>) -> Result<()> {
+        for attribute in list {
+            let attribute = attribute.map_err(|fault| self.list_corruption(fault))?;
+            let Some(namespace) = attribute.flags.namespace() else { continue };
+            let value = AttributeValue::Local(attribute.value);
+            if visit(&Attribute { namespace, name: attribute.name, value })?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct BlockVisitor<'a, 'fs> {
+    blocks: &'a ForkBlocks<'fs>,
+    /// Blocks that values may still claim: many attributes that share one value's blocks must not multiply it.
+    value_blocks: u64,
+}
+
+impl BlockVisitor<'_, '_> {
+    fn all(&mut self, visit: &mut Visit<'_>) -> Result<()> {
+        let root = self.blocks.read_tree_block(FileBlock::new(0))?;
+        let Some(mut walk) = LeafWalk::descend(self.blocks, root, Start::First)? else { return Ok(()) };
+        loop {
+            let (flow, last_hash) = self.leaf(&walk.leaf, walk.block, visit)?;
+            if flow.is_break() || !walk.next(last_hash)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn leaf(
+        &mut self,
+        buffer: &MetadataBuffer,
+        place: FileBlock,
+        visit: &mut Visit<'_>,
+    ) -> Result<(ControlFlow<()>, Option<u32>)> {
+        let (blocks, structure) = (self.blocks, self.blocks.index_structure());
+        let corrupt = |fault| blocks.corruption(structure, place, Some(buffer.sector()), fault);
+        let leaf = LeafBlock::parse(buffer, blocks.geometry()).map_err(corrupt)?;
+        for attribute in leaf.attributes() {
+            let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
+            let Some(attribute) = Attribute::of_leaf(attribute) else { continue };
+            if let AttributeValue::Remote { length_bytes, .. } = attribute.value {
+                let count = remote::block_count(blocks.geometry(), length_bytes);
+                let most = blocks.most_blocks();
+                self.value_blocks = self
+                    .value_blocks
+                    .checked_sub(count.into())
+                    .ok_or_else(|| corrupt(NameTreeFault::TooManyValueBlocks { most }.into()))?;
+            }
+            if visit(&attribute)?.is_break() {
+                return Ok((ControlFlow::Break(()), None));
+            }
+        }
+        Ok((ControlFlow::Continue(()), leaf.last_hash()))
+    }
+}

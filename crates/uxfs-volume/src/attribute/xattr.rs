@@ -1,0 +1,200 @@
+//! Attributes under the names that Linux shows them by: `user.…`, `trusted.…`, `security.…`, and the access control
+//! lists as `system.posix_acl_access` and `system.posix_acl_default`.
+
+use std::ops::ControlFlow;
+
+use uxfs_format::{
+    attribute::{
+        MAX_NAME_BYTES,
+        posix_acl::{self, PosixAcl},
+    },
+    fault::{Corruption, Location, Structure},
+};
+
+use super::{Attribute, Namespace, reader::AttributeReader};
+use crate::{
+    error::{OperationError, Result},
+    inode::InodeView,
+    volume::Volume,
+};
+
+/// Name of the access ACL.
+pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
+/// Name of the ACL that new files in a directory get.
+pub const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
+/// Most bytes of names that [`Volume::xattr_names`] gives, each with a zero byte: a bound on memory.
+pub const MAX_NAMES_BYTES: usize = 4 << 20;
+
+/// Which attributes are listed. ACLs are stored as trusted attributes, and so have two names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum XattrView {
+    /// What a copy needs: all of them, ACLs only under their `system.` names.
+    #[default]
+    Copy,
+    /// What Linux lists to root: ACLs under both names, `system.` first.
+    Root,
+    /// What Linux lists to other users: nothing of `trusted.`.
+    Unprivileged,
+}
+
+impl XattrView {
+    /// Whether an attribute is listed under its own name, and under which other name.
+    fn names_of(self, attribute: &Attribute<'_>) -> (bool, Option<&'static [u8]>) {
+        let acl = acl_name(attribute);
+        let own = match attribute.namespace {
+            Namespace::User | Namespace::Security => true,
+            Namespace::Trusted => match self {
+                Self::Copy => acl.is_none(),
+                Self::Root => true,
+                Self::Unprivileged => false,
+            },
+            Namespace::Parent => false,
+        };
+        (own, acl)
+    }
+}
+
+/// The `system.` name of an attribute that holds an ACL.
+fn acl_name(attribute: &Attribute<'_>) -> Option<&'static [u8]> {
+    match (attribute.namespace, attribute.name) {
+        (Namespace::Trusted, posix_acl::ACCESS_NAME) => Some(ACL_ACCESS),
+        (Namespace::Trusted, posix_acl::DEFAULT_NAME) => Some(ACL_DEFAULT),
+        _ => None,
+    }
+}
+
+/// Splits a name as Linux has it into where and under which name it is stored; `true` for an ACL.
+pub fn stored_name(name: &[u8]) -> Option<(Namespace, &[u8], bool)> {
+    match name {
+        ACL_ACCESS => return Some((Namespace::Trusted, posix_acl::ACCESS_NAME, true)),
+        ACL_DEFAULT => return Some((Namespace::Trusted, posix_acl::DEFAULT_NAME, true)),
+        _ => {}
+    }
+    [Namespace::User, Namespace::Trusted, Namespace::Security].into_iter().find_map(|namespace| {
+        let rest = name.strip_prefix(namespace.prefix().as_bytes())?;
+        (!rest.is_empty()).then_some((namespace, rest, false))
+    })
+}
+
+/// The name that Linux shows for a stored one.
+fn shown_name(attribute: &Attribute<'_>) -> Vec<u8> {
+    let mut name = attribute.namespace.prefix().as_bytes().to_vec();
+    name.extend_from_slice(attribute.name);
+    name
+}
+
+impl Volume {
+    /// Calls `visit` with name and value of every attribute, under the names that Linux shows, until it breaks or
+    /// fails. Values are read one at a time.
+    ///
+    /// # Errors
+    /// Damage; the device; what `visit` gives.
+    pub fn visit_xattrs<'a>(
+        &'a self,
+        inode: impl Into<InodeView<'a>>,
+        view: XattrView,
+        visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        AttributeReader::new(self, inode)?.visit_xattrs(view, visit)
+    }
+
+    /// The names of all attributes, as `listxattr` gives them.
+    ///
+    /// # Errors
+    /// [`OperationError::TooManyAttributes`] past [`MAX_NAMES_BYTES`]; damage; the device.
+    pub fn xattr_names<'a>(
+        &'a self,
+        inode: impl Into<InodeView<'a>>,
+        view: XattrView,
+    ) -> Result<Vec<Vec<u8>>> {
+        AttributeReader::new(self, inode)?.xattr_names(view, MAX_NAMES_BYTES)
+    }
+
+    /// The value of one attribute by the name that Linux shows, as `getxattr` gives it.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchAttribute`], [`OperationError::NameTooLong`],
+    /// [`OperationError::UnknownNamespace`]; damage; the device.
+    pub fn xattr<'a>(&'a self, inode: impl Into<InodeView<'a>>, name: &[u8]) -> Result<Vec<u8>> {
+        AttributeReader::new(self, inode)?.xattr(name)
+    }
+
+    /// The access ACL of an inode beyond its mode, if it has one.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn access_acl<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<Option<PosixAcl>> {
+        AttributeReader::new(self, inode)?.acl(posix_acl::ACCESS_NAME)
+    }
+
+    /// The ACL that new files in a directory get, if it has one.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn default_acl<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<Option<PosixAcl>> {
+        AttributeReader::new(self, inode)?.acl(posix_acl::DEFAULT_NAME)
+    }
+}
+
+impl AttributeReader<'_> {
+    /// Calls `visit` with name and value of every attribute that the view has.
+    pub fn visit_xattrs(
+        &self,
+        view: XattrView,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        self.visit(&mut |attribute| {
+            let (own, acl) = view.names_of(attribute);
+            if !own && acl.is_none() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let value = self.value(&attribute.value)?;
+            if let Some(name) = acl
+                && visit(name, &self.decode_acl(&value)?.to_xattr())?.is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+            if own { visit(&shown_name(attribute), &value) } else { Ok(ControlFlow::Continue(())) }
+        })
+    }
+
+    /// The names of all attributes that the view has, of at most so many bytes, a zero byte each included.
+    pub fn xattr_names(&self, view: XattrView, most_bytes: usize) -> Result<Vec<Vec<u8>>> {
+        let (mut names, mut total_bytes) = (Vec::new(), 0);
+        self.visit(&mut |attribute| {
+            let (own, acl) = view.names_of(attribute);
+            let own = own.then(|| shown_name(attribute));
+            for name in acl.map(<[u8]>::to_vec).into_iter().chain(own) {
+                total_bytes += name.len() + 1;
+                if total_bytes > most_bytes {
+                    return Err(OperationError::TooManyAttributes.into());
+                }
+                names.push(name);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(names)
+    }
+
+    /// The value of one attribute by the name that Linux shows.
+    pub fn xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
+        let (namespace, name, is_acl) = stored_name(name).ok_or(OperationError::UnknownNamespace)?;
+        if name.len() > MAX_NAME_BYTES {
+            return Err(OperationError::NameTooLong.into());
+        }
+        let value = self.get(namespace, name)?.ok_or(OperationError::NoSuchAttribute)?;
+        if is_acl { Ok(self.decode_acl(&value)?.to_xattr()) } else { Ok(value) }
+    }
+
+    /// A list, by the name that it is stored under.
+    pub fn acl(&self, name: &[u8]) -> Result<Option<PosixAcl>> {
+        let value = self.get(Namespace::Trusted, name)?;
+        value.map(|value| self.decode_acl(&value)).transpose()
+    }
+
+    fn decode_acl(&self, value: &[u8]) -> Result<PosixAcl> {
+        PosixAcl::decode(value).map_err(|fault| {
+            Corruption::new(Structure::AccessControlList, Location::of_inode(self.inode.number), fault).into()
+        })
+    }
+}

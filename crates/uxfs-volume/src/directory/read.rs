@@ -1,0 +1,339 @@
+//! All entries of a directory, in the order and with the cookies of Linux's `readdir`.
+//!
+//! A cookie is where an entry lies in the directory's data space, in units of 8 bytes. It stays the same as long as the
+//! entry does, whatever form the directory takes meanwhile.
+
+use std::{ops::ControlFlow, ops::Range};
+
+use uxfs_format::{
+    directory::{
+        DataPointer, EntryFormat,
+        block::SingleBlock,
+        data::{DataRecord, record_at},
+        file_type::FileType,
+        shortform::{Shortform, ShortformPosition},
+    },
+    fault::Structure,
+    name_tree::{TreeKind, fault::NameTreeFault},
+    units::{FileBlock, InodeNumber},
+};
+
+use super::{DirectoryEntry, Form, cookie_of, form_of, local_of, shortform_corruption};
+use crate::{
+    error::Result,
+    inode::{Fork, InodeView},
+    name_tree::ForkBlocks,
+    volume::{MetadataBuffer, Volume},
+};
+
+/// Name and cookie of the entry for the directory itself.
+pub(super) const DOT: (&[u8], u64) = (b".", 8);
+/// Name and cookie of the entry for the directory above.
+pub(super) const DOT_DOT: (&[u8], u64) = (b"..", 10);
+/// Directory blocks that are read ahead together, in bytes.
+const READAHEAD_BYTES: u32 = 256 << 10;
+
+impl Volume {
+    /// Opens a directory to read its entries from `cookie` on: 0 for all, or a cookie of an entry.
+    ///
+    /// # Errors
+    /// [`NotADirectory`](crate::error::OperationError::NotADirectory); damage; the device.
+    pub fn open_directory<'a>(
+        &'a self,
+        directory: impl Into<InodeView<'a>>,
+        cookie: u64,
+    ) -> Result<DirectoryReader<'a>> {
+        let source = directory.into();
+        let state = match local_of(&source)? {
+            Some(bytes) => {
+                let corrupt = |fault| shortform_corruption(&source, fault);
+                Shortform::verify(bytes, self.geometry()).map_err(corrupt)?;
+                let shortform = Shortform::parse(bytes, self.geometry()).map_err(corrupt)?;
+                State::Shortform(Step::Dot, shortform.entries().position())
+            }
+            None => {
+                let blocks = ForkBlocks::new(self, &source, TreeKind::Directory)?;
+                State::Blocks(BlockWalk::new(&source, blocks, cookie)?)
+            }
+        };
+        Ok(DirectoryReader { volume: self, source, start: cookie, state })
+    }
+
+    /// Calls `visit` for the entries of a directory from `cookie` on, "." and ".." included, until it breaks.
+    ///
+    /// # Errors
+    /// As [`open_directory`](Self::open_directory).
+    pub fn read_directory<'a>(
+        &'a self,
+        directory: impl Into<InodeView<'a>>,
+        cookie: u64,
+        mut visit: impl FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut reader = self.open_directory(directory, cookie)?;
+        while let Some(entry) = reader.next_entry()? {
+            if visit(entry).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the entries of a directory one by one. Holds one directory block at a time.
+#[derive(Debug)]
+pub struct DirectoryReader<'fs> {
+    volume: &'fs Volume,
+    source: InodeView<'fs>,
+    /// Smallest cookie to give.
+    start: u64,
+    state: State<'fs>,
+}
+
+#[derive(Debug)]
+enum State<'fs> {
+    Shortform(Step, ShortformPosition),
+    Blocks(BlockWalk<'fs>),
+}
+
+/// What a shortform directory gives next: it does not store the first two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Dot,
+    DotDot,
+    Entries,
+}
+
+/// An entry, as long as nobody can see it: its name is a range of the current bytes.
+struct Found {
+    name: Name,
+    inode: InodeNumber,
+    file_type: Option<FileType>,
+    cookie: u64,
+    next_cookie: u64,
+}
+
+enum Name {
+    Fixed(&'static [u8]),
+    /// Bytes of the inode's fork, or of the current block.
+    Stored(Range<usize>),
+}
+
+impl DirectoryReader<'_> {
+    /// The next entry, or `None` behind the last. After an error reading can go on: behind the damaged block.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn next_entry(&mut self) -> Result<Option<DirectoryEntry<'_>>> {
+        let found = loop {
+            let found = match &mut self.state {
+                State::Shortform(step, position) => {
+                    next_shortform(self.volume, &self.source, step, position)?
+                }
+                State::Blocks(walk) => walk.next()?,
+            };
+            match found {
+                None => return Ok(None),
+                Some(found) if found.cookie >= self.start => break found,
+                Some(_) => {}
+            }
+        };
+        let name = match found.name {
+            Name::Fixed(name) => name,
+            Name::Stored(range) => self.bytes().get(range).unwrap_or_default(),
+        };
+        let Found { inode, file_type, cookie, next_cookie, .. } = found;
+        Ok(Some(DirectoryEntry { name, inode, file_type, cookie, next_cookie }))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.state {
+            State::Shortform(..) => self.source.local_fork(Fork::Data).unwrap_or_default(),
+            State::Blocks(walk) => walk.current.as_ref().map(|current| &*current.buffer).unwrap_or_default(),
+        }
+    }
+}
+
+fn next_shortform(
+    volume: &Volume,
+    inode: &InodeView<'_>,
+    step: &mut Step,
+    position: &mut ShortformPosition,
+) -> Result<Option<Found>> {
+    let Some(bytes) = inode.local_fork(Fork::Data) else { return Ok(None) };
+    let shortform =
+        Shortform::parse(bytes, volume.geometry()).map_err(|fault| shortform_corruption(inode, fault))?;
+    let fixed = |(name, cookie): (&'static [u8], u64), inode, next_cookie| {
+        let file_type = Some(FileType::Directory);
+        Ok(Some(Found { name: Name::Fixed(name), inode, file_type, cookie, next_cookie }))
+    };
+    match *step {
+        Step::Dot => {
+            *step = Step::DotDot;
+            return fixed(DOT, inode.number, DOT_DOT.1);
+        }
+        Step::DotDot => {
+            *step = Step::Entries;
+            return fixed(DOT_DOT, shortform.parent, DOT_DOT.1 + 2);
+        }
+        Step::Entries => {}
+    }
+    let mut entries = shortform.entries_from(*position);
+    let Some(entry) = entries.next() else { return Ok(None) };
+    *position = entries.position();
+    let entry = entry.map_err(|fault| shortform_corruption(inode, fault))?;
+    // Name length and place in the later block come before the name.
+    let begin = entry.offset_bytes as usize + 3;
+    let length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
+    let size_bytes = EntryFormat::of(volume.geometry()).entry_size_bytes(length);
+    let cookie = cookie_of(entry.pointer());
+    Ok(Some(Found {
+        name: Name::Stored(begin..begin + entry.name.len()),
+        inode: entry.inode,
+        file_type: entry.file_type(),
+        cookie,
+        next_cookie: cookie + u64::from(size_bytes >> 3),
+    }))
+}
+
+/// Walks the data blocks of a directory.
+#[derive(Debug)]
+struct BlockWalk<'fs> {
+    blocks: ForkBlocks<'fs>,
+    /// [`Structure::DirectoryBlock`] or [`Structure::DirectoryData`].
+    structure: Structure,
+    format: EntryFormat,
+    current: Option<Current>,
+    /// Where to look for the next data block.
+    next: FileBlock,
+    prefetched: FileBlock,
+    remaining_blocks: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    buffer: MetadataBuffer,
+    block: FileBlock,
+    /// Byte of the data space at which it begins.
+    base_bytes: u64,
+    next_offset_bytes: u32,
+    end_bytes: u32,
+}
+
+impl<'fs> BlockWalk<'fs> {
+    fn new(inode: &InodeView<'_>, blocks: ForkBlocks<'fs>, cookie: u64) -> Result<Self> {
+        let geometry = blocks.geometry();
+        let structure = match form_of(inode, &blocks)? {
+            Form::Block => Structure::DirectoryBlock,
+            Form::Indexed => Structure::DirectoryData,
+        };
+        let pointer = DataPointer::new(u32::try_from(cookie).unwrap_or(u32::MAX));
+        let (data_block, _) = pointer.split(geometry);
+        let next = uxfs_format::directory::data_block_start(geometry, data_block);
+        Ok(Self {
+            structure,
+            format: EntryFormat::of(geometry),
+            current: None,
+            next,
+            prefetched: FileBlock::new(0),
+            remaining_blocks: blocks.most_blocks(),
+            blocks,
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Found>> {
+        loop {
+            if self.current.is_none() && !self.load_next_block()? {
+                return Ok(None);
+            }
+            let Some(current) = &mut self.current else { return Ok(None) };
+            if current.next_offset_bytes >= current.end_bytes {
+                self.current = None;
+                continue;
+            }
+            let (offset, end) = (current.next_offset_bytes, current.end_bytes);
+            let (record, next_offset) = match record_at(&current.buffer, offset, end, self.format) {
+                Ok(record) => record,
+                Err(fault) => {
+                    let (block, sector) = (current.block, current.buffer.sector());
+                    self.current = None;
+                    return Err(self.blocks.corruption(self.structure, block, Some(sector), fault));
+                }
+            };
+            current.next_offset_bytes = next_offset;
+            let DataRecord::Entry(entry) = record else { continue };
+            // Inode number and name length come before the name.
+            let begin = offset as usize + 9;
+            return Ok(Some(Found {
+                name: Name::Stored(begin..begin + entry.name.len()),
+                inode: entry.inode,
+                file_type: entry.file_type(),
+                cookie: (current.base_bytes + u64::from(offset)) >> 3,
+                next_cookie: (current.base_bytes + u64::from(next_offset)) >> 3,
+            }));
+        }
+    }
+
+    /// Reads the next data block that exists. `false` behind the last.
+    fn load_next_block(&mut self) -> Result<bool> {
+        let geometry = self.blocks.geometry();
+        let leaf_start = geometry.directory_leaf_start();
+        let Some(extent) = self.blocks.map.next_at_or_after(self.next) else { return Ok(false) };
+        let per_block = u64::from(geometry.blocks_per_directory_block());
+        let first = extent.file_block.max(self.next).get();
+        // A directory block that begins in a hole is damaged; reading it says so.
+        let block = FileBlock::new(first / per_block * per_block);
+        if block >= leaf_start {
+            return Ok(false);
+        }
+        // Set before anything can fail, so that a second try finds the next block.
+        self.next = FileBlock::new(block.get() + per_block);
+        let Some(remaining_blocks) = self.remaining_blocks.checked_sub(per_block) else {
+            self.next = leaf_start;
+            let fault = NameTreeFault::TooManyBlocks { most: self.blocks.most_blocks() };
+            return Err(self.blocks.corruption(self.structure, block, None, fault));
+        };
+        self.remaining_blocks = remaining_blocks;
+        self.prefetch(block);
+        let buffer = self.blocks.read_directory_block(self.structure, block)?;
+        let end_bytes = match self.structure {
+            Structure::DirectoryBlock => SingleBlock::parse(&buffer, geometry)
+                .map_err(|fault| self.blocks.corruption(self.structure, block, Some(buffer.sector()), fault))?
+                .data_end_bytes(),
+            _ => geometry.directory_block_size_bytes,
+        };
+        let next_offset_bytes = uxfs_format::directory::DATA_HEADER_BYTES;
+        let base_bytes = block.get() << geometry.block_log;
+        self.current = Some(Current { buffer, block, base_bytes, next_offset_bytes, end_bytes });
+        Ok(true)
+    }
+
+    /// Asks for the blocks from `block` on that lie in one piece, a window at a time.
+    fn prefetch(&mut self, block: FileBlock) {
+        if self.structure == Structure::DirectoryBlock || block < self.prefetched {
+            return;
+        }
+        let geometry = self.blocks.geometry();
+        let (size_bytes, leaf_start) =
+            (geometry.directory_block_size_bytes, geometry.directory_leaf_start().get());
+        let per_block = u64::from(geometry.blocks_per_directory_block());
+        let count = u64::from(READAHEAD_BYTES / size_bytes).max(2);
+        let end = (block.get() + count * per_block).min(leaf_start);
+        self.prefetched = FileBlock::new(end);
+        let mut requests = Vec::new();
+        for extent in self.blocks.map.from(block).take_while(|extent| extent.file_block.get() < end) {
+            let first = extent.file_block.get().max(block.get()).next_multiple_of(per_block);
+            let last = extent.end().get().min(end);
+            let mut next = first;
+            while next + per_block <= last && !extent.is_unwritten {
+                let start = extent.start.checked_add(next - extent.file_block.get());
+                if let Some(sector) = start.and_then(|start| geometry.sector_of_block(start)) {
+                    requests.push((self.structure, sector, size_bytes));
+                }
+                next += per_block;
+            }
+        }
+        if requests.len() > 1 {
+            self.blocks.volume.prefetch_metadata(&requests);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! From the bytes of a fork to its extent map.
+
+use std::sync::Arc;
+
+use uxfs_format::{
+    btree::{
+        block::BtreeBlock,
+        block_header::BlockHeader,
+        extent_map::{ExtentMap as Tree, ExtentMapFault, ExtentMapRoot, ExtentRecord},
+        levels::ForkRoom,
+    },
+    fault::{Corruption, Fault, HeaderFault, Location, Structure},
+    inode::Fork,
+    units::{FsBlock, Sector},
+};
+use zerocopy::FromBytes;
+
+use super::{Builder, ExtentMap};
+use crate::{
+    error::{Error, Result},
+    inode::{ForkView, Inode},
+    volume::Volume,
+};
+
+/// Blocks of one node that are read ahead together.
+const READAHEAD_BLOCKS: usize = 64;
+
+impl Volume {
+    /// The extent map of a fork. Forks without extents (missing, local, device) have an empty one. It is decoded at
+    /// the first call for an inode and shared by later ones.
+    ///
+    /// The map of a realtime file's data holds block numbers of the realtime section.
+    ///
+    /// # Errors
+    /// Damage in the fork or in its btree; the device.
+    pub fn extent_map(&self, inode: &Inode, fork: Fork) -> Result<Arc<ExtentMap>> {
+        let Some(state) = inode.fork_state(fork) else { return Ok(Arc::default()) };
+        if let Some(map) = state.extent_map.get() {
+            return Ok(Arc::clone(map));
+        }
+        let map = Arc::new(self.read_extent_map(inode, fork)?);
+        // Another thread may have been faster; both maps are equal.
+        Ok(Arc::clone(state.extent_map.get_or_init(|| map)))
+    }
+
+    fn read_extent_map(&self, inode: &Inode, fork: Fork) -> Result<ExtentMap> {
+        let is_realtime = fork == Fork::Data && inode.is_realtime();
+        let expected = inode.extent_count(fork);
+        let mut reader = Reader {
+            volume: self,
+            inode,
+            fork,
+            builder: Builder::new(self.geometry(), fork, is_realtime, expected),
+        };
+        match inode.fork(fork) {
+            ForkView::Extents => reader.inline_extents()?,
+            ForkView::Btree => reader.btree()?,
+            _ => return Ok(ExtentMap::default()),
+        }
+        let Reader { builder, .. } = reader;
+        builder.finish().map_err(|fault| corruption(inode, None, fault))
+    }
+}
+
+fn corruption(inode: &Inode, sector: Option<Sector>, fault: impl Into<Fault>) -> Error {
+    let location = Location { sector, ..Location::of_inode(inode.number) };
+    Corruption::new(Structure::ExtentMap, location, fault).into()
+}
+
+/// One walk over the extents of a fork.
+///
+/// It ends on any image: each level down is one lower, a block is never empty, and a block reached twice gives
+/// extents that lie before those already seen.
+struct Reader<'a> {
+    volume: &'a Volume,
+    inode: &'a Inode,
+    fork: Fork,
+    builder: Builder<'a>,
+}
+
+impl Reader<'_> {
+    fn inline_extents(&mut self) -> Result<()> {
+        let bytes = self.inode.fork_bytes(self.fork);
+        let count = self.inode.extent_count(self.fork) as usize;
+        // The inode's verifier has compared the count with the fork's size.
+        let records = <[ExtentRecord]>::ref_from_prefix_with_elems(bytes, count);
+        let fault = ExtentMapFault::Count { found: 0, expected: count as u64 };
+        let (records, _) = records.map_err(|_| corruption(self.inode, None, fault))?;
+        self.builder.extend(records).map_err(|fault| corruption(self.inode, None, fault))
+    }
+
+    fn btree(&mut self) -> Result<()> {
+        let room = match self.fork {
+            Fork::Data => ForkRoom::Data,
+            Fork::Attribute => ForkRoom::Attribute,
+        };
+        let inode = self.inode;
+        let root = ExtentMapRoot::parse(inode.fork_bytes(self.fork))
+            .and_then(|root| root.verify(self.volume.geometry(), room).map(|()| root))
+            .map_err(|fault| corruption(inode, None, fault))?;
+        let children: Vec<FsBlock> =
+            root.pointers().iter().map(|pointer| FsBlock::new(pointer.get())).collect();
+        self.children(&children, root.level())
+    }
+
+    /// Reads all children of a node of `level`, which is at least 1.
+    fn children(&mut self, blocks: &[FsBlock], level: u16) -> Result<()> {
+        let size_bytes = self.volume.geometry().block_size_bytes;
+        for batch in blocks.chunks(READAHEAD_BLOCKS) {
+            if batch.len() > 1 {
+                let sectors = batch.iter().filter_map(|block| self.sector(*block));
+                let requests: Vec<_> =
+                    sectors.map(|sector| (Structure::ExtentMap, sector, size_bytes)).collect();
+                self.volume.prefetch_metadata(&requests);
+            }
+            batch.iter().try_for_each(|block| self.block(*block, level - 1))?;
+        }
+        Ok(())
+    }
+
+    fn sector(&self, block: FsBlock) -> Option<Sector> {
+        self.volume.geometry().sector_of_block(block)
+    }
+
+    fn block(&mut self, block: FsBlock, level: u16) -> Result<()> {
+        let (inode, geometry) = (self.inode, self.volume.geometry());
+        let fault = ExtentMapFault::Place { start: block, length_blocks: 1 };
+        let sector = self.sector(block).ok_or_else(|| corruption(inode, None, fault))?;
+        let damaged = |fault: Fault| corruption(inode, Some(sector), fault);
+        let buffer = self.volume.read_metadata(Structure::ExtentMap, sector, geometry.block_size_bytes)?;
+        let view = BtreeBlock::<Tree>::parse(&buffer).map_err(|fault| damaged(fault.into()))?;
+        let (found, expected) = (view.header().owner(), inode.number.get());
+        if found != expected {
+            return Err(damaged(HeaderFault::WrongOwner { found, expected }.into()));
+        }
+        if view.level() != level {
+            let fault = ExtentMapFault::ChildLevel { found: view.level(), expected: level };
+            return Err(damaged(fault.into()));
+        }
+        if view.is_empty() {
+            return Err(damaged(ExtentMapFault::EmptyChild.into()));
+        }
+        if level == 0 {
+            return self.builder.extend(view.records()).map_err(|fault| damaged(fault.into()));
+        }
+        let children: Vec<FsBlock> =
+            view.pointers().iter().map(|pointer| FsBlock::new(pointer.get())).collect();
+        drop(buffer);
+        self.children(&children, level)
+    }
+}

@@ -1,0 +1,108 @@
+//! Sequential reading of a file in large pieces, with its holes told apart.
+
+use uxfs_block::device::ReadSegment;
+
+use super::ranges::{DataRange, DataRanges};
+use crate::{error::Result, inode::Inode, volume::Volume};
+
+/// Bytes read at once, where the caller has no wish.
+pub const PIECE_SIZE_BYTES: usize = 1 << 20;
+
+/// The next part of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FilePiece<'a> {
+    /// Zeros that take no space.
+    Hole {
+        /// First byte.
+        offset_bytes: u64,
+        /// How many, however large the hole is.
+        length_bytes: u64,
+    },
+    /// Contents.
+    Data {
+        /// First byte.
+        offset_bytes: u64,
+        /// They.
+        bytes: &'a [u8],
+    },
+}
+
+/// Reads a regular file from begin to end. The pieces follow each other without gap and end at the file's size.
+#[derive(Debug)]
+pub struct FileReader<'a> {
+    volume: &'a Volume,
+    ranges: DataRanges<'a>,
+    /// What is left of the range at hand.
+    range: Option<DataRange>,
+    position_bytes: u64,
+    size_bytes: u64,
+    buffer: Vec<u8>,
+}
+
+impl Volume {
+    /// Starts to read a regular file from its beginning, in pieces of at most [`PIECE_SIZE_BYTES`] of data.
+    ///
+    /// # Errors
+    /// No regular file, or a realtime one; damage in its extent map; the device.
+    pub fn file_reader(&self, inode: &Inode) -> Result<FileReader<'_>> {
+        let mut ranges = self.data_ranges(inode)?;
+        let range = ranges.next();
+        Ok(FileReader {
+            volume: self,
+            ranges,
+            range,
+            position_bytes: 0,
+            size_bytes: inode.size_bytes,
+            buffer: Vec::new(),
+        })
+    }
+}
+
+impl FileReader<'_> {
+    /// The next piece, or `None` at the end of the file.
+    ///
+    /// # Errors
+    /// The device.
+    pub fn next_piece(&mut self) -> Result<Option<FilePiece<'_>>> {
+        let offset_bytes = self.position_bytes;
+        if offset_bytes >= self.size_bytes {
+            return Ok(None);
+        }
+        let data_bytes = self.range.map_or(self.size_bytes, |range| range.offset_bytes);
+        if data_bytes > offset_bytes {
+            self.position_bytes = data_bytes;
+            return Ok(Some(FilePiece::Hole { offset_bytes, length_bytes: data_bytes - offset_bytes }));
+        }
+        self.read_data()?;
+        Ok(Some(FilePiece::Data { offset_bytes, bytes: &self.buffer }))
+    }
+
+    /// Fills the buffer with the data at the position, over as many touching ranges as fit.
+    fn read_data(&mut self) -> Result<()> {
+        let mut pieces = Vec::new();
+        let (mut length, mut position) = (0usize, self.position_bytes);
+        while let Some(range) = self.range.filter(|range| range.offset_bytes == position) {
+            let taken = usize::try_from(range.length_bytes)
+                .map_or(PIECE_SIZE_BYTES, |length| length.min(PIECE_SIZE_BYTES));
+            let taken = taken.min(PIECE_SIZE_BYTES - length);
+            if taken == 0 {
+                break;
+            }
+            pieces.push((range.device_offset_bytes, taken));
+            length += taken;
+            position += taken as u64;
+            self.range = range.without_first(taken as u64).or_else(|| self.ranges.next());
+        }
+        self.buffer.resize(length, 0);
+        let mut rest = self.buffer.as_mut_slice();
+        let mut segments = Vec::with_capacity(pieces.len());
+        for (offset_bytes, taken) in pieces {
+            let (buffer, after) = rest.split_at_mut(taken);
+            segments.push(ReadSegment { offset_bytes, buffer });
+            rest = after;
+        }
+        self.volume.device().read_batch(&mut segments)?;
+        self.position_bytes = position;
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! Every inode in use, from many threads.
+//!
+//! The inode indexes say where inodes lie; their chunks are read in large pieces straight into each thread's own
+//! memory, past the cache, and every inode is verified in full. A thread that walks the index of a group hands
+//! batches of chunks to whoever is idle, and works on them itself when nobody is, so that one large group keeps all
+//! threads busy and memory stays bounded.
+//!
+//! Damage does not stop a scan: a damaged inode, an unreadable batch or a damaged index is an event like any other.
+
+mod batch;
+mod queue;
+
+use std::{num::NonZeroUsize, ops::ControlFlow};
+
+use uxfs_format::{
+    fault::Fault,
+    inode::InodeCore,
+    units::{AgInode, AgNumber, InodeNumber},
+};
+
+use crate::{error::Error, volume::Volume};
+use batch::Scratch;
+use queue::Queue;
+
+/// How to scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanOptions {
+    /// Threads that read and verify, the caller's among them.
+    pub threads: NonZeroUsize,
+}
+
+impl Default for ScanOptions {
+    /// As many threads as the machine runs at once.
+    fn default() -> Self {
+        Self { threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN) }
+    }
+}
+
+/// An inode that the index says is in use, as it lies on disk.
+#[derive(Debug, Clone, Copy)]
+pub struct ScannedInode<'a> {
+    /// Its number.
+    pub number: InodeNumber,
+    /// Core and forks.
+    pub bytes: &'a [u8],
+    /// The core, if all of the inode passed the verifier, or else what is wrong.
+    pub core: Result<&'a InodeCore, Fault>,
+}
+
+/// What a scan finds.
+#[derive(Debug)]
+pub enum ScanEvent<'a> {
+    /// An inode, sound or damaged.
+    Inode(ScannedInode<'a>),
+    /// Some chunks could not be read.
+    UnreadableChunks {
+        /// Their group.
+        group: AgNumber,
+        /// First inode of the first chunk.
+        first: AgInode,
+        /// Inodes in use that were not seen.
+        inode_count: u64,
+        /// Why.
+        error: Error,
+    },
+    /// The inode index of a group is damaged or unreadable: inodes behind that place were not seen.
+    UnreadableIndex {
+        /// The group.
+        group: AgNumber,
+        /// Why.
+        error: Error,
+    },
+}
+
+/// Counts of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ScanSummary {
+    /// Inodes in use that passed the verifier.
+    pub inodes: u64,
+    /// Inodes in use that did not.
+    pub damaged_inodes: u64,
+    /// Inodes in use that could not be read.
+    pub unread_inodes: u64,
+    /// Groups whose index could not be followed to its end.
+    pub damaged_indexes: u32,
+    /// Chunks looked at.
+    pub chunks: u64,
+    /// Bytes read for chunks.
+    pub bytes_read: u64,
+}
+
+impl ScanSummary {
+    fn add(&mut self, other: &Self) {
+        self.inodes += other.inodes;
+        self.damaged_inodes += other.damaged_inodes;
+        self.unread_inodes += other.unread_inodes;
+        self.damaged_indexes += other.damaged_indexes;
+        self.chunks += other.chunks;
+        self.bytes_read += other.bytes_read;
+    }
+
+    /// Whether everything was there and sound.
+    pub fn is_clean(&self) -> bool {
+        self.damaged_inodes == 0 && self.unread_inodes == 0 && self.damaged_indexes == 0
+    }
+}
+
+impl Volume {
+    /// Visits every inode in use, internal ones included, in no particular order. Each thread has a state of its own,
+    /// made by `make_state`, so that visitors need no locks; all states come back. A visitor that breaks ends the
+    /// scan soon, not at once: other threads finish the inode at hand.
+    pub fn scan_inodes<S, M, V>(
+        &self,
+        options: &ScanOptions,
+        make_state: M,
+        visit: V,
+    ) -> (ScanSummary, Vec<S>)
+    where
+        S: Send,
+        M: Fn() -> S + Sync,
+        V: Fn(&mut S, ScanEvent<'_>) -> ControlFlow<()> + Sync,
+    {
+        let queue = Queue::new(self.geometry().groups());
+        let work = || {
+            let mut state = make_state();
+            let mut worker = Worker { volume: self, queue: &queue, summary: ScanSummary::default() };
+            worker.run(&mut |event| visit(&mut state, event));
+            (worker.summary, state)
+        };
+        let results = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..options.threads.get()).map(|_| scope.spawn(work)).collect();
+            let mut results = vec![work()];
+            for other in others {
+                match other.join() {
+                    Ok(result) => results.push(result),
+                    // A visitor's panic is its caller's.
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            results
+        });
+        let mut summary = ScanSummary::default();
+        results.iter().for_each(|(part, _)| summary.add(part));
+        (summary, results.into_iter().map(|(_, state)| state).collect())
+    }
+}
+
+/// One thread of a scan.
+struct Worker<'a> {
+    volume: &'a Volume,
+    queue: &'a Queue,
+    summary: ScanSummary,
+}
+
+/// Where events go.
+type Visit<'a> = dyn FnMut(ScanEvent<'_>) -> ControlFlow<()> + 'a;
+
+impl Worker<'_> {
+    fn run(&mut self, visit: &mut Visit<'_>) {
+        // Also when a visitor panics the other threads must not wait for this one.
+        let _guard = self.queue.stop_on_panic();
+        let mut scratch = Scratch::default();
+        while let Some(task) = self.queue.next_task() {
+            let flow = match task {
+                queue::Task::Batch(batch) => self.process(&batch, &mut scratch, visit),
+                queue::Task::Group(group) => {
+                    let flow = self.walk(group, &mut scratch, visit);
+                    self.queue.group_is_done();
+                    flow
+                }
+            };
+            if flow.is_break() {
+                self.queue.stop();
+            }
+        }
+    }
+}

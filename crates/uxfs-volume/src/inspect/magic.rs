@@ -1,0 +1,115 @@
+//! Whatever lies at a place, by its magic number.
+
+use uxfs_format::{
+    fault::{Location, Structure},
+    field_table::OnDisk,
+    geometry::Geometry,
+    quota::{self, QuotaRecord},
+    seal::structure_of,
+    units::{FsBlock, SECTOR_SIZE_BYTES, Sector},
+};
+
+use super::Found;
+use crate::{
+    error::{OperationError, Result},
+    volume::Volume,
+};
+
+impl Volume {
+    /// What lies in a block of the file system: one structure, or several inodes, or the headers of a group.
+    ///
+    /// # Errors
+    /// There is no such block; nothing known lies in it; the device failed.
+    pub fn inspect_block(&self, block: FsBlock) -> Result<Vec<Found>> {
+        let geometry = self.geometry();
+        let sector = geometry.sector_of_block(block).ok_or(OperationError::NotFound)?;
+        self.inspect_bytes_at(sector, geometry.block_size_bytes)
+    }
+
+    /// What begins in a 512-byte sector of the device.
+    ///
+    /// # Errors
+    /// As [`inspect_block`](Self::inspect_block).
+    pub fn inspect_sector(&self, sector: Sector) -> Result<Vec<Found>> {
+        self.inspect_bytes_at(sector, self.geometry().sector_size_bytes)
+    }
+
+    fn inspect_bytes_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<Found>> {
+        let geometry = self.geometry();
+        let mut all = self.quota_records_at(sector, length_bytes)?;
+        if !all.is_empty() {
+            return Ok(all);
+        }
+        // Group headers and inodes are smaller than blocks; everything else begins where its block does.
+        let step = geometry.sector_size_bytes.min(geometry.inode_size_bytes);
+        let mut offset = 0;
+        while offset < length_bytes {
+            let place = Sector::new(sector.get().saturating_add(u64::from(offset) / SECTOR_SIZE_BYTES));
+            let found = self.inspect_one_at(place)?;
+            let taken = found.as_ref().map_or(step, |found| u32::try_from(found.bytes.len()).unwrap_or(step));
+            all.extend(found);
+            offset = offset.saturating_add(taken.max(step));
+        }
+        if all.is_empty() { Err(OperationError::NotFound.into()) } else { Ok(all) }
+    }
+
+    /// The records of a block of quota records, which lie closer than sectors. None where it is none.
+    fn quota_records_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<Found>> {
+        let mut bytes = vec![0; length_bytes as usize];
+        self.device().read(Geometry::byte_of_sector(sector), &mut bytes)?;
+        let structure = Structure::Quota;
+        if self.structure_by_magic(&bytes) != Some(structure) {
+            return Ok(Vec::new());
+        }
+        let records = (0..).zip(bytes.chunks_exact(QuotaRecord::SIZE_BYTES)).map(|(index, record)| {
+            let offset_bytes = Some(index * QuotaRecord::SIZE_BYTES as u32);
+            let location = Location { offset_bytes, ..Location::at_sector(sector) };
+            let problem = self.problem(structure, record, location);
+            Found { structure, location, bytes: record.to_vec(), problem }
+        });
+        Ok(records.collect())
+    }
+
+    /// The structure that begins at a sector, if a magic number there says so.
+    fn inspect_one_at(&self, sector: Sector) -> Result<Option<Found>> {
+        let geometry = self.geometry();
+        let mut head = vec![0; SECTOR_SIZE_BYTES as usize];
+        self.device().read(Geometry::byte_of_sector(sector), &mut head)?;
+        let Some(structure) = self.structure_by_magic(&head) else { return Ok(None) };
+        let place = geometry.block_of_sector(sector);
+        let location = Location {
+            group: place.map(|(group, ..)| group),
+            group_block: place.map(|(_, block, _)| block),
+            ..Location::at_sector(sector)
+        };
+        self.found(structure, location, &[(sector, self.size_of_structure(structure))]).map(Some)
+    }
+
+    fn size_of_structure(&self, structure: Structure) -> u32 {
+        let geometry = self.geometry();
+        match structure {
+            Structure::Superblock
+            | Structure::FreeSpaceHeader
+            | Structure::InodeHeader
+            | Structure::FreeList => geometry.sector_size_bytes,
+            Structure::Inode => geometry.inode_size_bytes,
+            Structure::DirectoryBlock
+            | Structure::DirectoryData
+            | Structure::DirectoryLeaf
+            | Structure::DirectoryLeafNode
+            | Structure::DirectoryNode
+            | Structure::DirectoryFreeIndex => geometry.directory_block_size_bytes,
+            _ => geometry.block_size_bytes,
+        }
+    }
+
+    /// What begins with these bytes.
+    pub(super) fn structure_by_magic(&self, bytes: &[u8]) -> Option<Structure> {
+        match structure_of(bytes, self.geometry()) {
+            // Here each inode is looked at by itself.
+            Some(Structure::InodeCluster) => Some(Structure::Inode),
+            None if bytes.starts_with(&quota::MAGIC.to_be_bytes()) => Some(Structure::Quota),
+            found => found,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Targets of symbolic links.
+
+use uxfs_format::{
+    btree::extent_map::Extent,
+    fault::{Corruption, Fault, Location, Structure},
+    inode::{
+        Fork,
+        symlink::{self, SymlinkFault},
+    },
+    units::FileBlock,
+};
+
+use crate::{
+    error::{Error, OperationError, Result},
+    inode::{FileType, InodeView},
+    volume::Volume,
+};
+
+impl Volume {
+    /// The target of a symbolic link: 1 to 1023 bytes, none of them zero. They are as the link's maker wrote them and
+    /// may lead anywhere.
+    ///
+    /// # Errors
+    /// [`OperationError::WrongFileType`] for other files; damage; the device.
+    pub fn read_symlink<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<Vec<u8>> {
+        let inode = &inode.into();
+        if inode.file_type != Some(FileType::SymbolicLink) {
+            return Err(OperationError::WrongFileType.into());
+        }
+        let damaged = |fault: SymlinkFault| {
+            Corruption::new(Structure::SymlinkLocal, Location::of_inode(inode.number), fault)
+        };
+        let length_bytes = symlink::verify_target_length(inode.size_bytes).map_err(damaged)?;
+        let target = match inode.local_fork(Fork::Data) {
+            Some(target) => target.to_vec(),
+            None => self.read_remote_target(inode, length_bytes)?,
+        };
+        symlink::verify_target(&target).map_err(damaged)?;
+        Ok(target)
+    }
+
+    fn read_remote_target(&self, inode: &InodeView<'_>, length_bytes: u32) -> Result<Vec<u8>> {
+        let extents = inode.extents(self, Fork::Data)?;
+        let blocks = u64::from(symlink::target_blocks(length_bytes, self.geometry()));
+        let mut target = Vec::with_capacity(length_bytes as usize);
+        let mut next = FileBlock::new(0);
+        for extent in extents.from(next) {
+            if extent.file_block != next || next.get() >= blocks {
+                break;
+            }
+            let piece_blocks = extent.length_blocks.min(blocks - next.get());
+            self.read_piece(inode, &extent, piece_blocks, length_bytes, &mut target)?;
+            next = FileBlock::new(next.get() + piece_blocks);
+        }
+        let held_bytes = target.len() as u32;
+        if held_bytes < length_bytes {
+            let fault = SymlinkFault::MissingExtent { held_bytes, length_bytes };
+            return Err(corruption(inode, None, fault));
+        }
+        Ok(target)
+    }
+
+    /// Appends the piece of the target in the first blocks of an extent.
+    fn read_piece(
+        &self,
+        inode: &InodeView<'_>,
+        extent: &Extent,
+        piece_blocks: u64,
+        length_bytes: u32,
+        target: &mut Vec<u8>,
+    ) -> Result<()> {
+        let geometry = self.geometry();
+        let missing = SymlinkFault::MissingExtent { held_bytes: target.len() as u32, length_bytes };
+        let sector =
+            geometry.sector_of_block(extent.start).ok_or_else(|| corruption(inode, Some(extent), missing))?;
+        // At most the blocks of a target: two.
+        let size_bytes = (piece_blocks << geometry.block_log) as u32;
+        let buffer = self.read_metadata(Structure::Symlink, sector, size_bytes)?;
+        let offset_bytes = target.len() as u32;
+        let piece = symlink::piece_of(&buffer, inode.number, offset_bytes, length_bytes - offset_bytes)
+            .map_err(|fault| corruption(inode, Some(extent), fault))?;
+        target.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+fn corruption(inode: &InodeView<'_>, extent: Option<&Extent>, fault: impl Into<Fault>) -> Error {
+    let file_block = extent.map(|extent| extent.file_block);
+    let location = Location { file_block, ..Location::of_inode(inode.number) };
+    Corruption::new(Structure::Symlink, location, fault).into()
+}

@@ -1,0 +1,192 @@
+//! A device that holds a file system, to be read.
+
+use std::sync::{Arc, OnceLock};
+
+use uxfs_block::{
+    cache::{
+        Buffer, Cache, CacheCounters, CacheOptions, Piece, ReadError,
+        prefetcher::Prefetcher,
+        pressure::{PressureWatch, default_budget_bytes},
+    },
+    device::BlockDevice,
+};
+use uxfs_format::{
+    fault::{Corruption, Structure},
+    geometry::Geometry,
+    superblock::Superblock,
+    units::Sector,
+};
+
+use crate::{
+    error::{Error, Result},
+    metadata::{StructureVerifier, piece, sector_of_byte},
+    superblock::{check_device_size, read_superblock},
+};
+
+/// Threads that read ahead on a slow device: one waits for a batch while another prepares the next.
+const PREFETCH_THREADS: usize = 2;
+
+/// How to open a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VolumeOptions {
+    /// Memory for cached metadata; `None` takes 256 MiB, or less where memory is scarce.
+    pub cache_budget_bytes: Option<u64>,
+    /// Take an image whose superblock says that it is not finished, to finish it.
+    pub is_unfinished: bool,
+}
+
+/// A file system on a device, to be read: its geometry, and a cache of verified metadata. It knows nothing of the log: what it
+/// shows is what lies on the device (or in the overlay that it was opened on).
+#[derive(Debug)]
+pub struct Volume {
+    cache: Arc<Cache>,
+    /// Started when the device turns out to be slow; none where no thread could be started.
+    prefetcher: OnceLock<Option<Prefetcher>>,
+    geometry: Geometry,
+    superblock: Superblock,
+}
+
+/// Verified metadata, one or several blocks of it: a handle of a buffer in the cache, which keeps it in memory.
+#[derive(Debug, Clone)]
+pub struct MetadataBuffer {
+    buffer: Buffer,
+}
+
+impl MetadataBuffer {
+    /// First sector of the (first piece of the) buffer.
+    pub fn sector(&self) -> Sector {
+        sector_of_byte(self.buffer.offset_bytes())
+    }
+}
+
+impl std::ops::Deref for MetadataBuffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl From<ReadError<Box<Corruption>>> for Error {
+    fn from(error: ReadError<Box<Corruption>>) -> Self {
+        match error {
+            ReadError::Device(error) => Self::Io(error),
+            ReadError::Verify(corruption) => Self::Corrupt(corruption),
+        }
+    }
+}
+
+impl Volume {
+    /// Reads and verifies the superblock of `device`, and sees that the device is as long as it says.
+    ///
+    /// # Errors
+    /// Not an XFS V5 file system, a damaged one, one with unknown features; a device error.
+    pub fn open(device: Arc<dyn BlockDevice>, options: &VolumeOptions) -> Result<Self> {
+        let superblock = read_superblock(device.as_ref(), options.is_unfinished)?;
+        let geometry = Geometry::new(&superblock);
+        check_device_size(device.as_ref(), &geometry)?;
+        let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
+        let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
+        Ok(Self { cache, prefetcher: OnceLock::new(), geometry, superblock })
+    }
+
+    /// Sizes and address conversions.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The primary superblock as it was when the volume was opened.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        self.cache.device()
+    }
+
+    /// The cache of metadata.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// Reads metadata that lies in one piece and verifies it as `structure`.
+    ///
+    /// # Errors
+    /// The device failed or the bytes are damaged.
+    pub fn read_metadata(
+        &self,
+        structure: Structure,
+        sector: Sector,
+        length_bytes: u32,
+    ) -> Result<MetadataBuffer> {
+        let pieces = [piece((sector, length_bytes))];
+        Ok(MetadataBuffer { buffer: self.cache.read(&pieces, &self.verifier(structure))? })
+    }
+
+    /// Reads metadata that lies in several pieces (a directory block over several extents) as one buffer.
+    ///
+    /// # Errors
+    /// As [`read_metadata`](Self::read_metadata).
+    pub fn read_metadata_pieces(
+        &self,
+        structure: Structure,
+        pieces: &[(Sector, u32)],
+    ) -> Result<MetadataBuffer> {
+        if let [(sector, length_bytes)] = pieces {
+            return self.read_metadata(structure, *sector, *length_bytes);
+        }
+        let pieces: Vec<Piece> = pieces.iter().copied().map(piece).collect();
+        Ok(MetadataBuffer { buffer: self.cache.read(&pieces, &self.verifier(structure))? })
+    }
+
+    /// Reads several pieces of metadata, those that are not in memory in as few submissions as possible. The results
+    /// are in the order of the requests.
+    pub fn read_metadata_many(&self, requests: &[(Structure, Sector, u32)]) -> Vec<Result<MetadataBuffer>> {
+        let pieces: Vec<[Piece; 1]> =
+            requests.iter().map(|(_, sector, length_bytes)| [piece((*sector, *length_bytes))]).collect();
+        let verifiers = requests.iter().map(|(structure, ..)| self.verifier(*structure));
+        let requests: Vec<(&[Piece], _)> = pieces.iter().map(<[Piece; 1]>::as_slice).zip(verifiers).collect();
+        let buffers = self.cache.read_many(&requests).into_iter();
+        buffers.map(|result| Ok(MetadataBuffer { buffer: result? })).collect()
+    }
+
+    /// Brings metadata into the cache that will be read soon. It is verified when it is read; errors are left for
+    /// then. Takes at most about a tenth of the cache's budget at once. Where the device is slow another thread reads it:
+    /// ask for what comes after the next thing, not for the next.
+    pub fn prefetch_metadata(&self, requests: &[(Structure, Sector, u32)]) {
+        let pieces: Vec<Piece> =
+            requests.iter().map(|(_, sector, length_bytes)| piece((*sector, *length_bytes))).collect();
+        if self.cache.is_device_slow()
+            && let Some(prefetcher) = self.prefetcher()
+        {
+            prefetcher.request(pieces);
+        } else {
+            self.cache.prefetch(pieces.iter().map(std::slice::from_ref));
+        }
+    }
+
+    fn prefetcher(&self) -> Option<&Prefetcher> {
+        let start = || Prefetcher::start(Arc::clone(&self.cache), PREFETCH_THREADS).ok();
+        self.prefetcher.get_or_init(start).as_ref()
+    }
+
+    /// What the cache has done so far.
+    pub fn cache_counters(&self) -> CacheCounters {
+        self.cache.counters()
+    }
+
+    /// Starts a thread that shrinks the cache while memory is scarce, and lets it grow again; it ends when the result is
+    /// dropped.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn watch_memory_pressure(&self) -> std::io::Result<PressureWatch> {
+        PressureWatch::start(Arc::clone(&self.cache))
+    }
+
+    fn verifier(&self, structure: Structure) -> StructureVerifier<'_> {
+        StructureVerifier { structure, geometry: &self.geometry }
+    }
+}
