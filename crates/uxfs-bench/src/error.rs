@@ -17,7 +17,7 @@ pub enum BenchError {
     },
     /// A file system in process failed.
     #[error(transparent)]
-    FileSystem(#[from] uxfs_core::error::Error),
+    FileSystem(#[from] uxfs_volume::error::Error),
     /// The options make no sense together.
     #[error("{0}")]
     Options(String),
@@ -32,7 +32,7 @@ pub type Result<T> = std::result::Result<T, BenchError>;
 impl BenchError {
     /// Whether the file system is full.
     pub fn is_no_space(&self) -> bool {
-        use uxfs_core::error::{Error, OperationError::NoSpace};
+        use uxfs_volume::error::{Error, OperationError::NoSpace};
         match self {
             Self::System { errno, .. } => *errno == Errno::NOSPC,
             Self::FileSystem(Error::Operation(error)) => *error == NoSpace,

@@ -1,7 +1,9 @@
 //! JSON documents that several commands share. `docs/json.md` describes them; change both together.
 
 use serde::Serialize;
-use uxfs_core::inode::{DeviceNumber, FileType, Fork, ForkFormat, Inode, InodeFlags, InodeFlags2, Timestamp};
+use uxfs_volume::inode::{
+    DeviceNumber, FileType, Fork, ForkFormat, Inode, InodeFlags, InodeFlags2, Timestamp,
+};
 
 /// A time: seconds since 1970 and nanoseconds of that second.
 #[derive(Debug, Serialize)]

@@ -3,7 +3,7 @@
 use std::{io, process::ExitCode};
 
 use serde_json::json;
-use uxfs_core::error::Error;
+use uxfs_volume::error::Error;
 
 /// What the exit code of `uxfs` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,8 +7,11 @@ use uxfs_block::{
     device::BlockDevice,
     engine::{Engine, OpenOptions},
 };
-use uxfs_core::{error::Error, filesystem::FileSystem, mount::MountOptions, recovery};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::recovery;
 use uxfs_format::fault::{Fault, HeaderFault, Structure};
+use uxfs_volume::error::Error;
+use uxfs_volume::volume::Volume;
 
 use crate::{
     compressed,
@@ -88,7 +91,7 @@ impl ImageArguments {
             ..OpenOptions::default()
         };
         uxfs_block::engine::open(&path, &options)
-            .map_err(uxfs_core::error::Error::from)
+            .map_err(uxfs_volume::error::Error::from)
             .about(self.image.display())
     }
 
@@ -107,7 +110,7 @@ impl ImageArguments {
             exclusive: true,
         };
         uxfs_block::engine::open(&self.image, &options)
-            .map_err(uxfs_core::error::Error::from)
+            .map_err(uxfs_volume::error::Error::from)
             .about(self.image.display())
     }
 
@@ -143,13 +146,13 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
 pub struct MountedImage {
     // Dropped first: it works on the file system's cache.
     _watch: Option<PressureWatch>,
-    filesystem: FileSystem,
+    filesystem: Volume,
 }
 
 impl Deref for MountedImage {
-    type Target = FileSystem;
+    type Target = Volume;
 
-    fn deref(&self) -> &FileSystem {
+    fn deref(&self) -> &Volume {
         &self.filesystem
     }
 }

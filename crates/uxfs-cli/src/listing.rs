@@ -3,13 +3,13 @@
 
 use std::{ops::Range, sync::Arc};
 
-use uxfs_core::{
+use uxfs_format::units::InodeNumber;
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
     directory::read::DirectoryReader,
     error::{Error, Result},
-    filesystem::FileSystem,
     inode::{FileType, Inode},
 };
-use uxfs_format::units::InodeNumber;
 
 /// Directories with more entries than this are listed in their own order.
 pub const SORTED_ENTRIES_MAX: usize = 50_000;
@@ -39,7 +39,7 @@ pub struct ListingOptions {
 /// The entries of one directory, one after the other. Can be gone through again.
 #[derive(Debug)]
 pub struct Listing<'fs> {
-    filesystem: &'fs FileSystem,
+    filesystem: &'fs Volume,
     directory: Arc<Inode>,
     options: ListingOptions,
     order: Order<'fs>,
@@ -53,7 +53,7 @@ enum Order<'fs> {
 
 impl<'fs> Listing<'fs> {
     /// Begins to list a directory.
-    pub fn new(filesystem: &'fs FileSystem, directory: &Arc<Inode>, options: ListingOptions) -> Result<Self> {
+    pub fn new(filesystem: &'fs Volume, directory: &Arc<Inode>, options: ListingOptions) -> Result<Self> {
         let order = if options.unsorted {
             Order::Own(filesystem.open_directory(directory, 0)?)
         } else {
@@ -109,11 +109,7 @@ fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-fn sort<'fs>(
-    filesystem: &'fs FileSystem,
-    directory: &Arc<Inode>,
-    options: ListingOptions,
-) -> Result<Order<'fs>> {
+fn sort<'fs>(filesystem: &'fs Volume, directory: &Arc<Inode>, options: ListingOptions) -> Result<Order<'fs>> {
     let mut reader = filesystem.open_directory(directory, 0)?;
     let (mut names, mut entries, mut damage) = (Vec::new(), Vec::new(), None);
     loop {

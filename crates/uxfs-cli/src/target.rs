@@ -2,8 +2,9 @@
 
 use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, sync::Arc};
 
-use uxfs_core::{error::Result, filesystem::FileSystem, inode::Inode};
 use uxfs_format::units::InodeNumber;
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{error::Result, inode::Inode};
 
 use crate::text;
 
@@ -37,7 +38,7 @@ impl Target {
     }
 
     /// Finds the inode. The last symbolic link of a path is followed only if `follow_last` says so.
-    pub fn find(&self, filesystem: &FileSystem, follow_last: bool) -> Result<Arc<Inode>> {
+    pub fn find(&self, filesystem: &Volume, follow_last: bool) -> Result<Arc<Inode>> {
         match self {
             // From outside: the inode index is asked before anything is read at the place that the number names.
             Self::Inode(number) => filesystem.inode_from_outside(*number),

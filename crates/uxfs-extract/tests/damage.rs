@@ -8,12 +8,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
+use uxfs_engine::options::MountOptions;
 use uxfs_extract::{
     report::{Aspect, Collector},
     tar::stream::TarSink,
     walk::{ExtractOptions, Start, extract},
 };
+use uxfs_filesystem::mount;
 use uxfs_testkit::{
     field_fuzz::{
         plan::Plan,
@@ -54,7 +55,7 @@ fn damage_fields_of(name: &str, count: usize) -> Result<()> {
         let damage = plan.damage(&sound, &case)?;
         let image = DamagedImage::new(Arc::clone(&base), &damage.instance.pieces, &damage.bytes);
         let begin = Instant::now();
-        let Ok(filesystem) = FileSystem::mount(Arc::new(image), &options) else { continue };
+        let Ok(filesystem) = mount::open_volume(Arc::new(image), &options) else { continue };
         mounted += 1;
         let start = Start { inode: filesystem.geometry().root_inode, name: None };
         let mut collector = Collector::default();

@@ -11,19 +11,21 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use uxfs_block::engine::sync::SyncDevice;
-use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
+use uxfs_engine::options::MountOptions;
 use uxfs_extract::{
     directory::{DirectoryOptions, DirectorySink},
     report::{Aspect, Collector, Severity},
     tar::stream::TarSink,
     walk::{ExtractOptions, Start, extract},
 };
+use uxfs_filesystem::mount;
 use uxfs_format::{checksum, geometry::Geometry, inode::core::CHECKSUM_OFFSET_BYTES, units::InodeNumber};
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
     require,
 };
+use uxfs_volume::volume::Volume;
 
 struct Hostile {
     folder: TempDir,
@@ -46,9 +48,9 @@ impl Hostile {
         Ok(Self { folder, image })
     }
 
-    fn open(&self) -> Result<FileSystem> {
+    fn open(&self) -> Result<Volume> {
         let device = SyncDevice::open_read_only(&self.image, 0)?;
-        Ok(FileSystem::mount(Arc::new(device), &MountOptions::default())?)
+        Ok(mount::open_volume(Arc::new(device), &MountOptions::default())?)
     }
 
     fn inode(&self, path: &str) -> Result<InodeNumber> {

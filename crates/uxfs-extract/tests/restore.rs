@@ -13,13 +13,14 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use uxfs_block::engine::sync::SyncDevice;
-use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
+use uxfs_engine::options::MountOptions;
 use uxfs_extract::{
     directory::{DirectoryOptions, DirectorySink},
     report::{Aspect, Collector, Severity},
     tar::stream::TarSink,
     walk::{ExtractOptions, Start, extract},
 };
+use uxfs_filesystem::mount;
 use uxfs_testkit::{
     golden::GoldenImage,
     judges::Judge,
@@ -27,15 +28,16 @@ use uxfs_testkit::{
     mount::{Access, LoopMount},
     require, sparse,
 };
+use uxfs_volume::volume::Volume;
 
-fn open(image: &Path) -> Result<FileSystem> {
+fn open(image: &Path) -> Result<Volume> {
     let device = SyncDevice::open_read_only(image, 0)?;
     // As the kernel is told to.
     let options = MountOptions { ignore_dirty_log: true, ..MountOptions::default() };
-    Ok(FileSystem::mount(Arc::new(device), &options)?)
+    Ok(mount::open_volume(Arc::new(device), &options)?)
 }
 
-fn whole(filesystem: &FileSystem) -> Start {
+fn whole(filesystem: &Volume) -> Start {
     Start { inode: filesystem.geometry().root_inode, name: None }
 }
 
@@ -188,7 +190,7 @@ fn check_image(golden: &GoldenImage) -> Result<()> {
     target.unmount()
 }
 
-fn check_directory(filesystem: &FileSystem, source: &Source, copy: &Path) -> Result<()> {
+fn check_directory(filesystem: &Volume, source: &Source, copy: &Path) -> Result<()> {
     let mut sink = DirectorySink::create(copy, DirectoryOptions::default())?;
     let mut collector = Collector::default();
     extract(filesystem, &whole(filesystem), &ExtractOptions::default(), &mut sink, &mut collector)?;
@@ -198,7 +200,7 @@ fn check_directory(filesystem: &FileSystem, source: &Source, copy: &Path) -> Res
     source.compare("to a directory", copy, |_| {})
 }
 
-fn check_gnu_tar(filesystem: &FileSystem, source: &Source, copy: &Path) -> Result<()> {
+fn check_gnu_tar(filesystem: &Volume, source: &Source, copy: &Path) -> Result<()> {
     // It tells of every time in the future, and of the word that says that a name is not UTF-8.
     let quiet = ["--warning=no-timestamp", "--warning=no-unknown-keyword"];
     let all = ["-xpf", "-", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls"];
@@ -210,7 +212,7 @@ fn check_gnu_tar(filesystem: &FileSystem, source: &Source, copy: &Path) -> Resul
     })
 }
 
-fn check_bsd_tar(filesystem: &FileSystem, source: &Source, copy: &Path) -> Result<()> {
+fn check_bsd_tar(filesystem: &Volume, source: &Source, copy: &Path) -> Result<()> {
     if attribute_bytes_most(&source.manifest) > BSD_TAR_HEADER_BYTES {
         eprintln!("{}: more attributes on one file than bsdtar takes", source.name);
         return Ok(());
@@ -240,7 +242,7 @@ fn lacks_sockets(manifest: &mut Manifest) {
 }
 
 /// Pipes the archive into a tar, which must not complain.
-fn through_tar(judge: Judge, arguments: &[&str], filesystem: &FileSystem, copy: &Path) -> Result<()> {
+fn through_tar(judge: Judge, arguments: &[&str], filesystem: &Volume, copy: &Path) -> Result<()> {
     fs::create_dir(copy)?;
     let mut command = judge.command();
     command.args(arguments).current_dir(copy).env("LC_ALL", "C.UTF-8");

@@ -89,7 +89,7 @@ fn our_reader_finds_an_empty_root() {
     format(&common::options("-n version=ci -b size=2k").unwrap(), &path, GIB);
     let device = engine::open(&path, &engine::OpenOptions::default()).unwrap();
     let filesystem =
-        uxfs_core::filesystem::FileSystem::mount(device, &uxfs_core::mount::MountOptions::default()).unwrap();
+        uxfs_filesystem::mount::open_volume(device, &uxfs_engine::options::MountOptions::default()).unwrap();
     let root = filesystem.resolve(b"/", true).unwrap();
     assert_eq!((root.permissions(), root.link_count), (0o755, 2));
 }
@@ -107,7 +107,7 @@ fn an_unfinished_image_says_so() {
     let unfinished = empty::begin(&*device, &layout, &identity).unwrap();
     let mount = || {
         let device = engine::open(&path, &engine::OpenOptions::default()).unwrap();
-        uxfs_core::filesystem::FileSystem::mount(device, &uxfs_core::mount::MountOptions::default())
+        uxfs_filesystem::mount::open_volume(device, &uxfs_engine::options::MountOptions::default())
     };
     assert!(mount().unwrap_err().to_string().contains("did not finish"));
     unfinished.finish().unwrap();

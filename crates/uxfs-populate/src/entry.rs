@@ -3,19 +3,15 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use uxfs_core::{
-    attribute::edit::SetMode,
-    directory::edit::NameCheck,
-    error::{Error, OperationError},
-    extent_map::{
-        Extent,
-        edit::map::{Mapped, Mapping},
-    },
-    filesystem::FileSystem,
-    inode::{DeviceNumber, FileType, Fork, Timestamp, edit::EditInode},
-    operations::create::{FileAttributes, NewKind},
+use uxfs_engine::{
+    attribute::SetMode,
+    bulk::create::{FileAttributes, NewKind},
+    directory::NameCheck,
+    extent_map::map::{Mapped, Mapping},
+    inode::edit::EditInode,
     transaction::Transaction,
 };
+use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_format::{
     geometry::Geometry,
     units::{FileBlock, FsBlock, InodeNumber},
@@ -26,6 +22,11 @@ use uxfs_source::{
     error::SourceError,
     stream::StreamSource,
     tree::LaterContent,
+};
+use uxfs_volume::{
+    error::{Error, OperationError},
+    extent_map::Extent,
+    inode::{DeviceNumber, FileType, Fork, Timestamp},
 };
 
 use crate::{

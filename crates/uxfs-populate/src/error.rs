@@ -19,11 +19,11 @@ pub enum PopulateError {
         /// Below the root of the source.
         path: Shown,
         /// What happened.
-        error: uxfs_core::error::Error,
+        error: uxfs_volume::error::Error,
     },
     /// The image as a whole.
     #[error(transparent)]
-    Image(#[from] uxfs_core::error::Error),
+    Image(#[from] uxfs_volume::error::Error),
     /// The device below the image.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -29,9 +29,9 @@ pub mod report;
 pub mod stream;
 pub mod tree;
 
-/// How a file system is filled. When: at the file system's own time ([`FileSystem::now`]).
+/// How a file system is filled. When: at the file system's own time ([`Engine::now`]).
 ///
-/// [`FileSystem::now`]: uxfs_core::filesystem::FileSystem::now
+/// [`Engine::now`]: uxfs_engine::engine::Engine::now
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Threads that write contents, at least one.

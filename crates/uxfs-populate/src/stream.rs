@@ -11,18 +11,17 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use hashbrown::HashSet;
-use uxfs_core::{
-    attribute::xattr::XattrView,
-    directory::edit::NameCheck,
-    error::{Error, OperationError},
-    filesystem::FileSystem,
-    inode::{FileType, edit::EditInode},
-    transaction::Transaction,
-};
+use uxfs_engine::{directory::NameCheck, inode::edit::EditInode, transaction::Transaction};
+use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_format::units::InodeNumber;
 use uxfs_source::{
     entry::{DirectoryId, Kind, Metadata},
     stream::{StreamEntry, StreamItem, StreamSource},
+};
+use uxfs_volume::{
+    attribute::xattr::XattrView,
+    error::{Error, OperationError},
+    inode::FileType,
 };
 
 use crate::{
@@ -159,7 +158,7 @@ impl<'a> Filling<'a> {
     /// All that users see; parent pointers stay, and what mkfs gave the root.
     fn remove_xattrs(&mut self, inode: &mut EditInode) -> Outcome<()> {
         self.transaction.store_inode(inode)?;
-        let file_system = self.transaction.file_system();
+        let file_system = self.transaction.engine();
         let stored = file_system.inode(inode.number)?;
         let is_root = inode.number == file_system.geometry().root_inode;
         for name in file_system.xattr_names(&stored, XattrView::Root)? {
@@ -332,14 +331,14 @@ impl<'a> Filling<'a> {
         let Some(found) = self.transaction.lookup_name(&mut level.inode, name)? else { return Ok(None) };
         let file_type = match found.file_type {
             Some(file_type) => file_type,
-            None => self.transaction.file_system().inode(found.inode)?.file_type,
+            None => self.transaction.engine().inode(found.inode)?.file_type,
         };
         Ok(Some((found.inode, file_type)))
     }
 
     /// From the root, through what has been stored.
     fn resolve(&self, path: &[u8]) -> Outcome<Option<(InodeNumber, FileType)>> {
-        let file_system = self.transaction.file_system();
+        let file_system = self.transaction.engine();
         let mut inode = file_system.inode(file_system.geometry().root_inode)?;
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             let found = match file_system.lookup(&inode, name) {
@@ -355,7 +354,7 @@ impl<'a> Filling<'a> {
     fn names_of_top(&mut self) -> Outcome<Vec<Name>> {
         let Some(level) = self.levels.last_mut() else { return Ok(Vec::new()) };
         self.transaction.store_inode(&mut level.inode)?;
-        let file_system = self.transaction.file_system();
+        let file_system = self.transaction.engine();
         let inode = file_system.inode(level.inode.number)?;
         let mut names = Vec::new();
         let mut reader = file_system.open_directory(&inode, 0)?;

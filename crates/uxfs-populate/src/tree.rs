@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use hashbrown::HashMap;
-use uxfs_core::{
-    directory::edit::{NameCheck, NewName},
-    filesystem::FileSystem,
+use uxfs_engine::{
+    directory::{NameCheck, NewName},
     inode::edit::EditInode,
     transaction::Transaction,
 };
+use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_format::units::InodeNumber;
 use uxfs_source::{
     entry::{DirectoryId, Entry, Kind},
@@ -130,7 +130,7 @@ impl<'a> Filling<'a> {
             None => {}
         }
         let Some(number) = self.pending.get(&wanted) else {
-            return Err(PopulateError::Image(uxfs_core::error::OperationError::NotFound.into()));
+            return Err(PopulateError::Image(uxfs_volume::error::OperationError::NotFound.into()));
         };
         Ok(self.transaction.load_inode(*number)?)
     }

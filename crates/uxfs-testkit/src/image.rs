@@ -12,11 +12,11 @@ use std::{
 use anyhow::{Result, ensure};
 use tempfile::TempDir;
 use uxfs_block::engine::{OpenOptions, sync::SyncDevice};
-use uxfs_core::{
-    filesystem::FileSystem,
-    mount::{Clock, Generations, LogOptions, MountOptions},
-};
+use uxfs_engine::options::{Clock, Generations, LogOptions, MountOptions};
+use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_filesystem::mount;
 use uxfs_format::{inode::Timestamp, units::InodeNumber};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     judges::{Judge, judged},
@@ -115,8 +115,8 @@ impl TestImage {
     }
 
     /// As somebody else sees it who comes later.
-    pub fn mount(&self) -> FileSystem {
-        FileSystem::mount(device(&self.path).unwrap(), &mount_options(64 * MEBIBYTE)).unwrap()
+    pub fn mount(&self) -> Volume {
+        mount::open_volume(device(&self.path).unwrap(), &mount_options(64 * MEBIBYTE)).unwrap()
     }
 
     /// The inodes that `xfs_repair -n` calls disconnected, where it finds nothing else wrong.
@@ -161,7 +161,7 @@ impl TestImage {
 }
 
 /// The number of one of the files that [`TestImage::new`] makes.
-pub fn file(file_system: &FileSystem, index: usize) -> InodeNumber {
+pub fn file(file_system: &Volume, index: usize) -> InodeNumber {
     let root = file_system.inode(file_system.geometry().root_inode).unwrap();
     let name = format!("file-{index}");
     file_system.lookup(&root, name.as_bytes()).unwrap().unwrap().inode

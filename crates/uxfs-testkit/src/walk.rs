@@ -14,17 +14,17 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 use uxfs_block::engine::{self, OpenOptions};
-use uxfs_core::{
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::recovery;
+use uxfs_format::units::InodeNumber;
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
     attribute::xattr::XattrView,
     extent_map,
     file_data::reader::FilePiece,
-    filesystem::FileSystem,
     inode::{self, FileType, Fork, Inode, InodeFlags, InodeFlags2},
-    mount::MountOptions,
     parent_pointer::paths::PathLimits,
-    recovery,
 };
-use uxfs_format::units::InodeNumber;
 
 use crate::manifest::{
     Attribute, Bytes, Details, DirectoryEntry, Entry, Extent, FileKind, Header, Manifest, Timestamp,
@@ -53,12 +53,12 @@ pub fn from_image(path: &Path, header: Header) -> Result<Manifest> {
 ///
 /// # Errors
 /// As [`from_image`].
-pub fn from_file_system(file_system: &FileSystem, header: Header) -> Result<Manifest> {
+pub fn from_file_system(file_system: &Volume, header: Header) -> Result<Manifest> {
     Walk { file_system }.describe(header)
 }
 
 struct Walk<'fs> {
-    file_system: &'fs FileSystem,
+    file_system: &'fs Volume,
 }
 
 /// Every path of every inode.

@@ -4,12 +4,10 @@
 use std::{collections::BTreeSet, num::NonZeroUsize, ops::ControlFlow, sync::Arc};
 
 use uxfs_block::engine::sync::SyncDevice;
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::scan::{ScanEvent, ScanOptions},
-    mount::MountOptions,
-};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::mount;
 use uxfs_testkit::golden::GoldenImage;
+use uxfs_volume::inode::scan::{ScanEvent, ScanOptions};
 
 #[test]
 fn scans_of_golden_images_find_what_the_superblock_counts() {
@@ -17,7 +15,7 @@ fn scans_of_golden_images_find_what_the_superblock_counts() {
     assert!(!images.is_empty());
     for image in images {
         let device = Arc::new(SyncDevice::open_read_only(&image.unpacked().unwrap(), 0).unwrap());
-        let file_system = FileSystem::mount(device, &MountOptions::default()).unwrap();
+        let file_system = mount::open_volume(device, &MountOptions::default()).unwrap();
         let options = ScanOptions { threads: NonZeroUsize::new(3).unwrap() };
         let (summary, numbers) = file_system.scan_inodes(&options, BTreeSet::new, |numbers, event| {
             match event {

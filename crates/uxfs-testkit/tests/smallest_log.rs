@@ -4,14 +4,12 @@
 
 use std::sync::Arc;
 
-use uxfs_core::{
-    attribute::edit::SetMode,
-    error::{Error, OperationError, Result},
+use uxfs_engine::{attribute::SetMode, bulk::create::NewKind, options::LogOptions};
+use uxfs_filesystem::{
     file::{Touch, share::CloneRange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    mount::LogOptions,
-    operations::{create::NewKind, new_file::NewFile, rename::RenameOptions},
+    operations::{new_file::NewFile, rename::RenameOptions},
 };
 use uxfs_testkit::{
     image::{TestImage, memory_folder},
@@ -19,6 +17,7 @@ use uxfs_testkit::{
     require,
     seeds::{Random, Seed},
 };
+use uxfs_volume::error::{Error, OperationError, Result};
 
 const THREADS: u64 = 6;
 const OPERATIONS: u64 = 2000;

@@ -2,14 +2,11 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use uxfs_core::{
-    attribute::edit::SetMode,
-    error::{Error, OperationError},
-    file::Touch,
-    filesystem::FileSystem,
-    inode::table::InodeHandle,
-    operations::{create::NewKind, new_file::NewFile},
+use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
+use uxfs_filesystem::{
+    file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile,
 };
+use uxfs_volume::error::{Error, OperationError};
 
 use super::{Backend, JournalFigures, Space, Worker};
 use crate::{BenchError, Result};
@@ -157,7 +154,7 @@ impl Worker for Operations<'_> {
     }
 
     fn rename(&mut self, directory: &InodeHandle, from: &[u8], to: &[u8]) -> Result<()> {
-        let options = uxfs_core::operations::rename::RenameOptions::default();
+        let options = uxfs_filesystem::operations::rename::RenameOptions::default();
         Ok(self.file_system.rename(directory, from, directory, to, &options)?)
     }
 

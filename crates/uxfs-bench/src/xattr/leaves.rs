@@ -1,7 +1,7 @@
 //! How full the leaves of an attribute fork are, and how evenly hashes are spread over them.
 
 use serde::Serialize;
-use uxfs_core::attribute::leaf_use::LeafUse;
+use uxfs_volume::attribute::leaf_use::LeafUse;
 
 use crate::table::Table;
 

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt};
 
 use serde_json::json;
-use uxfs_core::identity::{self, IdentityChange, LABEL_BYTES_MAX, UuidChange};
+use uxfs_filesystem::identity::{self, IdentityChange, LABEL_BYTES_MAX, UuidChange};
 use uxfs_mkfs::{identity::random_uuid, options::parse_uuid};
 
 use crate::{

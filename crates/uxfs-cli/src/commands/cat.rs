@@ -2,10 +2,10 @@
 
 use std::{ffi::OsString, io::Write};
 
-use uxfs_core::{
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
     error::{Error, OperationError},
     file_data::reader::FilePiece,
-    filesystem::FileSystem,
     inode::{FileType, Inode},
 };
 
@@ -25,12 +25,12 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     copy_all(filesystem, &arguments.targets, context)
 }
 
 /// Writes files to standard output, one after the other.
-pub fn copy_all(filesystem: &FileSystem, targets: &[OsString], context: &Context) -> Outcome {
+pub fn copy_all(filesystem: &Volume, targets: &[OsString], context: &Context) -> Outcome {
     if context.json {
         return Err(Failure::usage("cat writes the file's bytes and has no JSON form"));
     }
@@ -47,7 +47,7 @@ pub fn copy_all(filesystem: &FileSystem, targets: &[OsString], context: &Context
     Ok(complaints.exit())
 }
 
-fn copy(filesystem: &FileSystem, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
+fn copy(filesystem: &Volume, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
     if inode.file_type == FileType::Directory {
         return Err(Error::from(OperationError::IsADirectory).into());
     }

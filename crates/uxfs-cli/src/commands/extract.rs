@@ -11,7 +11,6 @@ use std::{
 
 use rustix::pipe::fcntl_setpipe_size;
 use serde_json::{Value, json};
-use uxfs_core::{filesystem::FileSystem, inode::FileType};
 use uxfs_extract::{
     directory::{DirectoryOptions, DirectorySink},
     report::{Aspect, Counts, Observer, Problem, Severity},
@@ -19,6 +18,8 @@ use uxfs_extract::{
     tar::stream::TarSink,
     walk::{ExtractOptions, Start, extract},
 };
+use uxfs_volume::inode::FileType;
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -70,7 +71,7 @@ struct Place {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let start = find_start(filesystem, &arguments.path, context)?;
     let mut options = ExtractOptions::default();
     if let Some(threads) = arguments.threads {
@@ -94,7 +95,7 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
 /// # Errors
 /// Nothing can be written any more.
 pub(super) fn carry_out(
-    filesystem: &FileSystem,
+    filesystem: &Volume,
     start: &Start,
     options: &ExtractOptions,
     mut sink: impl Sink,
@@ -129,7 +130,7 @@ fn open_archive(path: &Path) -> Result<File, Failure> {
 
 /// What PATH means: `/`, `DIR/.` and `DIR/..` their contents, anything else a file or directory under its last name. An
 /// inode has no name: a file gets its number, a directory comes out as its contents.
-fn find_start(filesystem: &FileSystem, path: &OsString, context: &Context) -> Result<Start, Failure> {
+fn find_start(filesystem: &Volume, path: &OsString, context: &Context) -> Result<Start, Failure> {
     let target = context.target(path);
     let inode = target.find(filesystem, false).about(&target)?;
     let mut names = path.as_bytes().rsplit(|byte| *byte == b'/').filter(|name| !name.is_empty());

@@ -3,8 +3,9 @@
 use std::io::Write;
 
 use serde_json::json;
-use uxfs_core::{allocation_group::free_space::FreeSpaceHistogram, filesystem::FileSystem};
 use uxfs_format::units::AgNumber;
+use uxfs_volume::allocation_group::free_space::FreeSpaceHistogram;
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -28,7 +29,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let count = filesystem.geometry().ag_count;
     let groups = match arguments.group {
         Some(group) if group >= count => {

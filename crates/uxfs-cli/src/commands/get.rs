@@ -6,14 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use uxfs_core::{
-    error::{Error, OperationError},
-    filesystem::FileSystem,
-    inode::FileType,
-};
 use uxfs_extract::{
     directory::{DirectoryOptions, DirectorySink},
     walk::{ExtractOptions, Start},
+};
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
+    error::{Error, OperationError},
+    inode::FileType,
 };
 
 use crate::{
@@ -43,7 +43,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let Some((target, sources)) = arguments.paths.split_last() else {
         return Err(Failure::usage("there must be a PATH and a TARGET"));
     };

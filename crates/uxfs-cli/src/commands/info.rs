@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use serde_json::json;
-use uxfs_core::filesystem::FileSystem;
 use uxfs_format::superblock::Superblock;
 use uxfs_mkfs::summary::{Summary, log_sector_bytes, log_stripe_unit_bytes, switches};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -35,7 +35,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     Ok(Exit::Success)
 }
 
-fn document(filesystem: &FileSystem) -> serde_json::Value {
+fn document(filesystem: &Volume) -> serde_json::Value {
     let superblock = filesystem.superblock();
     let mut document = layout_document(superblock);
     document["counters"] = json!({
@@ -85,12 +85,12 @@ pub fn layout_document(superblock: &Superblock) -> serde_json::Value {
 }
 
 /// Prints the layout that users of xfs_info know, then label, uuid and counters.
-fn print(filesystem: &FileSystem, name: &str, output: &mut Output) -> Result<(), Failure> {
+fn print(filesystem: &Volume, name: &str, output: &mut Output) -> Result<(), Failure> {
     write!(output, "{}", Summary { superblock: filesystem.superblock(), name })?;
     print_identity(filesystem, output)
 }
 
-fn print_identity(filesystem: &FileSystem, output: &mut Output) -> Result<(), Failure> {
+fn print_identity(filesystem: &Volume, output: &mut Output) -> Result<(), Failure> {
     let superblock = filesystem.superblock();
     write!(output, "label    =")?;
     output.name(superblock.label())?;

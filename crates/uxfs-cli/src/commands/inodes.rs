@@ -3,14 +3,12 @@
 use std::{io::Write, num::NonZeroUsize, ops::ControlFlow, sync::Mutex};
 
 use serde_json::json;
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::{
-        Inode,
-        scan::{ScanEvent, ScanOptions, ScanSummary, ScannedInode},
-    },
-};
 use uxfs_format::fault::{Corruption, Location, Structure};
+use uxfs_volume::inode::{
+    Inode,
+    scan::{ScanEvent, ScanOptions, ScanSummary, ScannedInode},
+};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -41,7 +39,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let options = match (arguments.threads, arguments.count) {
         (Some(threads), _) => ScanOptions { threads },
         (None, true) => ScanOptions::default(),
@@ -76,7 +74,7 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
 }
 
 struct Scan<'a> {
-    filesystem: &'a FileSystem,
+    filesystem: &'a Volume,
     json: bool,
     lists: bool,
     shared: Mutex<Shared>,
@@ -133,7 +131,7 @@ impl Scan<'_> {
         }
     }
 
-    fn complain(&self, subject: String, error: &uxfs_core::error::Error) -> ControlFlow<()> {
+    fn complain(&self, subject: String, error: &uxfs_volume::error::Error) -> ControlFlow<()> {
         let Ok(mut shared) = self.shared.lock() else { return ControlFlow::Break(()) };
         shared.told += 1;
         if shared.told <= TOLD_MAX {

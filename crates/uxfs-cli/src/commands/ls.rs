@@ -3,10 +3,8 @@
 use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt, sync::Arc};
 
 use serde::Serialize;
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::{FileType, Inode, set::InodeSet},
-};
+use uxfs_volume::inode::{FileType, Inode, set::InodeSet};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -53,7 +51,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let mut lister = Lister {
         filesystem,
         arguments,
@@ -103,7 +101,7 @@ struct JsonLongEntry<'a> {
 }
 
 struct Lister<'a> {
-    filesystem: &'a FileSystem,
+    filesystem: &'a Volume,
     arguments: &'a Arguments,
     json: bool,
     output: Output,

@@ -3,10 +3,8 @@
 use std::{ffi::OsString, io::Write};
 
 use serde_json::json;
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::{Fork, ForkView},
-};
+use uxfs_volume::inode::{Fork, ForkView};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -28,7 +26,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let target = context.target(&arguments.target);
     let inode = target.find(filesystem, true).about(&target)?;
     let fork = if arguments.attributes { Fork::Attribute } else { Fork::Data };

@@ -22,7 +22,7 @@ pub mod xattr;
 
 use std::ffi::OsStr;
 
-use uxfs_core::filesystem::FileSystem;
+use uxfs_volume::volume::Volume;
 
 use self::edit::InImage;
 use crate::{failure::Outcome, image::ImageArguments, target::Target};
@@ -62,7 +62,7 @@ pub struct OnImage<T: clap::Args> {
 }
 
 impl<T: clap::Args> OnImage<T> {
-    fn run(&self, context: &Context, command: fn(&FileSystem, &T, &Context) -> Outcome) -> Outcome {
+    fn run(&self, context: &Context, command: fn(&Volume, &T, &Context) -> Outcome) -> Outcome {
         command(&*self.image.open()?, &self.arguments, context)
     }
 }

@@ -3,7 +3,8 @@
 use std::{ffi::OsString, io::Write};
 
 use serde_json::json;
-use uxfs_core::{filesystem::FileSystem, parent_pointer::paths::PathLimits};
+use uxfs_volume::parent_pointer::paths::PathLimits;
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -25,7 +26,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let target = context.target(&arguments.target);
     let inode = target.find(filesystem, false).about(&target)?;
     let mut limits = PathLimits::default();

@@ -3,10 +3,8 @@
 use std::{collections::BTreeMap, io::Write};
 
 use serde_json::{Value as Json, json};
-use uxfs_core::{
-    mount::MountOptions,
-    recovery::{self, RecoveryReport},
-};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::recovery::{self, RecoveryReport};
 use uxfs_format::log::item::{ItemType, LogItem};
 use uxfs_journal::recovery::{
     replay::{ItemOutcome, ReplayObserver},

@@ -2,10 +2,8 @@
 
 use std::{ffi::OsString, io::Write};
 
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::{FileType, Fork, ForkFormat, Inode, Timestamp},
-};
+use uxfs_volume::inode::{FileType, Fork, ForkFormat, Inode, Timestamp};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -29,7 +27,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let mut output = Output::new();
     let mut complaints = Complaints::default();
     for argument in &arguments.targets {

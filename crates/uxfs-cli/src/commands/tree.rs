@@ -3,10 +3,8 @@
 use std::{ffi::OsString, io::Write, os::unix::ffi::OsStrExt, sync::Arc};
 
 use serde_json::json;
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::{FileType, Inode, set::InodeSet},
-};
+use uxfs_volume::inode::{FileType, Inode, set::InodeSet};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
@@ -36,7 +34,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let path = arguments.target.as_deref().unwrap_or_else(|| context.default_path());
     let target = context.target(path);
     let root = target.find(filesystem, true).about(&target)?;
@@ -60,7 +58,7 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
 }
 
 struct Drawing<'a> {
-    filesystem: &'a FileSystem,
+    filesystem: &'a Volume,
     arguments: &'a Arguments,
     json: bool,
     output: Output,

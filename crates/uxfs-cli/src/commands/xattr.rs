@@ -3,7 +3,8 @@
 use std::{ffi::OsString, io::Write, ops::ControlFlow, os::unix::ffi::OsStrExt};
 
 use serde_json::json;
-use uxfs_core::{attribute::xattr::XattrView, error::Error, filesystem::FileSystem, inode::Inode};
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{attribute::xattr::XattrView, error::Error, inode::Inode};
 
 use crate::{
     commands::Context,
@@ -32,7 +33,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) -> Outcome {
+pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let target = context.target(&arguments.target);
     let inode = target.find(filesystem, arguments.dereference).about(&target)?;
     let mut output = Output::new();
@@ -52,7 +53,7 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
 }
 
 fn list(
-    filesystem: &FileSystem,
+    filesystem: &Volume,
     inode: &Inode,
     view: XattrView,
     json: bool,
@@ -97,7 +98,7 @@ fn print_text(name: &[u8], value: &[u8], output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-fn print_acls(filesystem: &FileSystem, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
+fn print_acls(filesystem: &Volume, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
     for (name, acl) in
         [("access", filesystem.access_acl(inode)?), ("default", filesystem.default_acl(inode)?)]
     {

@@ -1,6 +1,6 @@
 //! Removing trees.
 
-use uxfs_core::{
+use uxfs_volume::{
     error::OperationError,
     inode::{FileType, set::InodeSet},
 };

@@ -6,14 +6,15 @@
 
 use std::io::{self, Read};
 
-use uxfs_core::{
-    error::{Error, OperationError},
+use uxfs_engine::bulk::create::NewKind;
+use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, handles::Seek, share::CloneRange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{create::NewKind, new_file::NewFile},
+    operations::new_file::NewFile,
 };
 use uxfs_source::content::{Content, OpenFile};
+use uxfs_volume::error::{Error, OperationError};
 
 use crate::{edit::session::explained, failure::Failure};
 

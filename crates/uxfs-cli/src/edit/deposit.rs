@@ -2,17 +2,17 @@
 //!
 //! A regular file gets its name last, when contents and attributes are complete: a crash finds it whole or not at all.
 
-use uxfs_core::{
-    attribute::{
-        edit::SetMode,
-        xattr::{ACL_ACCESS, ACL_DEFAULT},
-    },
-    error::{Error, OperationError},
-    inode::{DeviceNumber, FileType, Timestamp, table::InodeHandle},
+use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
+use uxfs_filesystem::{
+    inode::table::InodeHandle,
     operations::{
-        create::NewKind, new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges,
-        xattr::AclKind,
+        new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges, xattr::AclKind,
     },
+};
+use uxfs_volume::{
+    attribute::xattr::{ACL_ACCESS, ACL_DEFAULT},
+    error::{Error, OperationError},
+    inode::{DeviceNumber, FileType, Timestamp},
 };
 
 use crate::{
@@ -254,7 +254,7 @@ pub fn kept_of_image(session: &Session, handle: &InodeHandle, all: bool) -> Resu
     let filesystem = session.filesystem();
     let status = session.status(handle)?;
     let mut attributes = Vec::new();
-    let view = uxfs_core::attribute::xattr::XattrView::Copy;
+    let view = uxfs_volume::attribute::xattr::XattrView::Copy;
     for name in filesystem.list_xattrs(handle, view, usize::MAX)? {
         if all || matches!(name.as_slice(), ACL_ACCESS | ACL_DEFAULT) {
             let value = filesystem.get_xattr(handle, &name)?;

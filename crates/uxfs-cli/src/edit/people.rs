@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, fs};
 
-use uxfs_core::{file_data::reader::FilePiece, filesystem::FileSystem};
+use uxfs_volume::file_data::reader::FilePiece;
+use uxfs_volume::volume::Volume;
 
 /// Longest list that is read.
 const LIST_BYTES_MAX: u64 = 16 << 20;
@@ -25,7 +26,7 @@ pub struct Owner {
 
 impl People {
     /// Reads `/etc/passwd` and `/etc/group` of an image, and those of the host for names that it does not have.
-    pub fn of_image(filesystem: &FileSystem) -> Self {
+    pub fn of_image(filesystem: &Volume) -> Self {
         let mut people = Self::default();
         for is_host in [true, false] {
             let list = |path: &str| {
@@ -106,7 +107,7 @@ fn plain_number(text: &[u8]) -> Option<u32> {
     (number != u32::MAX).then_some(number)
 }
 
-fn read(filesystem: &FileSystem, path: &[u8]) -> Option<Vec<u8>> {
+fn read(filesystem: &Volume, path: &[u8]) -> Option<Vec<u8>> {
     let inode = filesystem.resolve(path, true).ok()?;
     if inode.size_bytes > LIST_BYTES_MAX {
         return None;

@@ -3,16 +3,16 @@
 use std::{fs::File, path::PathBuf, sync::Arc};
 
 use uxfs_block::{cache::pressure::PressureWatch, device::BlockDevice, engine::OpenOptions};
-use uxfs_core::{
-    error::{Error, OperationError},
-    filesystem::FileSystem,
-    inode::{FileType, Inode, table::InodeHandle},
-    mount::{LogOptions, MountOptions},
-    operations::live::Status,
-    recovery,
-    resolve::MAX_SYMLINKS,
+use uxfs_engine::options::{LogOptions, MountOptions};
+use uxfs_filesystem::{
+    filesystem::FileSystem, inode::table::InodeHandle, operations::live::Status, recovery,
 };
 use uxfs_source::directory::FileIdentity;
+use uxfs_volume::{
+    error::{Error, OperationError},
+    inode::{FileType, Inode},
+    resolve::MAX_SYMLINKS,
+};
 
 use crate::{
     compressed,

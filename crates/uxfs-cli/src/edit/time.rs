@@ -1,6 +1,6 @@
 //! Times as touch takes them. Without a zone they are universal time, as everything that uxfs prints is.
 
-use uxfs_core::inode::Timestamp;
+use uxfs_volume::inode::Timestamp;
 
 /// Reads `now`, `@SECONDS[.FRACTION]`, or a date with or without time and zone: `2026-11-20`, `2026-11-20 13:00`,
 /// `2026-11-20T13:00:14.5+01:00`, `…Z`.

@@ -2,10 +2,10 @@
 
 use std::{collections::VecDeque, ops::ControlFlow};
 
-use uxfs_core::{
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle};
+use uxfs_volume::{
     directory::DirectoryEntry,
-    filesystem::FileSystem,
-    inode::{FileType, set::InodeSet, table::InodeHandle},
+    inode::{FileType, set::InodeSet},
 };
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use tempfile::TempDir;
-use uxfs_core::identity::{self, IdentityChange, UuidChange};
+use uxfs_filesystem::identity::{self, IdentityChange, UuidChange};
 use uxfs_mkfs::options::parse_uuid;
 use uxfs_testkit::{
     crash::{image::Image, recording::RecordingDevice},

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use uxfs_core::inode::Inode;
+use uxfs_volume::inode::Inode;
 
 use crate::layout::{FileLayout, FileRange};
 

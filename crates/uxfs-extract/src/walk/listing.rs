@@ -2,13 +2,13 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
-use uxfs_core::{
+use uxfs_format::units::{FileBlock, InodeNumber};
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
     directory::read::DirectoryReader,
     error::{Error, Result},
-    filesystem::FileSystem,
     inode::Inode,
 };
-use uxfs_format::units::{FileBlock, InodeNumber};
 
 /// Entries that are looked at together.
 const WINDOW_ENTRIES: usize = 256;
@@ -18,7 +18,7 @@ const DOT_DOT_COOKIE: u64 = 10;
 
 /// Where the listing of a directory stands.
 pub struct Listing<'a> {
-    filesystem: &'a FileSystem,
+    filesystem: &'a Volume,
     inode: Arc<Inode>,
     /// `None` at the end.
     reader: Option<DirectoryReader<'a>>,
@@ -32,7 +32,7 @@ pub struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     /// A listing that has not begun.
-    pub fn new(filesystem: &'a FileSystem, inode: Arc<Inode>) -> Self {
+    pub fn new(filesystem: &'a Volume, inode: Arc<Inode>) -> Self {
         let opened = filesystem.open_directory(&inode, 0);
         let (reader, error) = match opened {
             Ok(reader) => (Some(reader), None),

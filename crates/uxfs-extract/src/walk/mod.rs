@@ -29,8 +29,9 @@ mod worker;
 
 use std::thread;
 
-use uxfs_core::{error::Error, filesystem::FileSystem, inode::Inode};
 use uxfs_format::units::InodeNumber;
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{error::Error, inode::Inode};
 
 use crate::{
     entry::{Metadata, Timestamp},
@@ -69,7 +70,7 @@ impl Default for ExtractOptions {
 /// # Errors
 /// The sink cannot go on.
 pub fn extract<S: Sink>(
-    filesystem: &FileSystem,
+    filesystem: &Volume,
     start: &Start,
     options: &ExtractOptions,
     sink: &mut S,
@@ -112,7 +113,7 @@ fn problem(path: &[u8], aspect: Aspect, error: &Error) -> Problem {
 }
 
 fn metadata_of(inode: &Inode) -> Metadata {
-    let time = |time: uxfs_core::inode::Timestamp| Timestamp {
+    let time = |time: uxfs_volume::inode::Timestamp| Timestamp {
         seconds: time.seconds,
         nanoseconds: time.nanoseconds,
     };

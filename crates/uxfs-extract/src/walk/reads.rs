@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use uxfs_block::device::{BlockDevice, ReadSegment};
-use uxfs_core::{error::Result, filesystem::FileSystem, inode::Inode};
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{error::Result, inode::Inode};
 
 use crate::{
     chunk::{Buffer, PendingRead},
@@ -19,7 +20,7 @@ const SALVAGE_BYTES: usize = 4096;
 /// # Errors
 /// The extent map is damaged: then all is made zero.
 pub fn plan(
-    filesystem: &FileSystem,
+    filesystem: &Volume,
     inode: &Inode,
     range: FileRange,
     span: Range<usize>,

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::{FileType, Inode, set::InodeSet},
-};
 use uxfs_format::{features::Unsupported, units::InodeNumber};
+use uxfs_volume::inode::{FileType, Inode, set::InodeSet};
+use uxfs_volume::volume::Volume;
 
 use super::{
     Start,
@@ -42,7 +40,7 @@ struct Level<'a> {
 
 /// Walks the tree.
 pub struct Scout<'a, R> {
-    filesystem: &'a FileSystem,
+    filesystem: &'a Volume,
     pipeline: &'a Pipeline<R>,
     slot: Option<Slot<R>>,
     /// What the slot's chunk will hold, about.
@@ -63,7 +61,7 @@ type Step = std::result::Result<(), Stopped>;
 
 impl<'a, R> Scout<'a, R> {
     /// A walk that has not begun.
-    pub fn new(filesystem: &'a FileSystem, pipeline: &'a Pipeline<R>) -> Self {
+    pub fn new(filesystem: &'a Volume, pipeline: &'a Pipeline<R>) -> Self {
         Self {
             filesystem,
             pipeline,

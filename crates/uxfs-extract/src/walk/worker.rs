@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use uxfs_core::{
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
     attribute::xattr::XattrView,
     error::Result,
     file_data::ranges::DataRange,
-    filesystem::FileSystem,
     inode::{FileType, Fork, Inode, InodeFlags},
 };
 
@@ -29,7 +29,7 @@ const MAX_ATTRIBUTE_BYTES: usize = 16 << 20;
 
 /// Encodes batches.
 pub struct Worker<'a, E: Encoder> {
-    filesystem: &'a FileSystem,
+    filesystem: &'a Volume,
     encoder: E,
     attributes: Vec<Attribute>,
     layout: FileLayout,
@@ -38,7 +38,7 @@ pub struct Worker<'a, E: Encoder> {
 
 impl<'a, E: Encoder> Worker<'a, E> {
     /// With an encoder of its own.
-    pub fn new(filesystem: &'a FileSystem, encoder: E) -> Self {
+    pub fn new(filesystem: &'a Volume, encoder: E) -> Self {
         Self { filesystem, encoder, attributes: Vec::new(), layout: FileLayout::default(), reads: Vec::new() }
     }
 
@@ -169,7 +169,7 @@ impl<'a, E: Encoder> Worker<'a, E> {
 ///
 /// # Errors
 /// The extents are damaged: then the file is one hole.
-pub fn fill_layout(layout: &mut FileLayout, filesystem: &FileSystem, inode: &Inode) -> Result<()> {
+pub fn fill_layout(layout: &mut FileLayout, filesystem: &Volume, inode: &Inode) -> Result<()> {
     layout.reset(inode.size_bytes);
     let ranges = filesystem.data_ranges(inode)?;
     let mut smallest_hole_bytes = 0;

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_populate::{
     Options,
     adjust::Adjustments,

@@ -7,14 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::{FileType, Fork, ForkView},
-};
 use uxfs_format::{
     btree::{free_space::FreeExtent, reverse_map::Owner},
     units::{AgNumber, InodeNumber},
 };
+use uxfs_volume::inode::{FileType, Fork, ForkView};
+use uxfs_volume::volume::Volume;
 
 use super::tree::Tree;
 
@@ -41,7 +39,7 @@ struct Block {
 ///
 /// # Errors
 /// The first contradiction.
-pub fn check(file_system: &FileSystem, tree: &Tree) -> Result<u64> {
+pub fn check(file_system: &Volume, tree: &Tree) -> Result<u64> {
     let geometry = file_system.geometry();
     let mut groups: Vec<Vec<Block>> = Vec::new();
     let mut sums = Sums::default();
@@ -86,7 +84,7 @@ struct Sums {
     in_use: BTreeSet<u64>,
 }
 
-fn check_group(file_system: &FileSystem, group: AgNumber, sums: &mut Sums) -> Result<Vec<Block>> {
+fn check_group(file_system: &Volume, group: AgNumber, sums: &mut Sums) -> Result<Vec<Block>> {
     let length = file_system.geometry().group_length_blocks(group).context("no such group")?;
     let fresh = Block { references: 1, ..Block::default() };
     let mut blocks = vec![fresh; length as usize];
@@ -123,7 +121,7 @@ fn check_group(file_system: &FileSystem, group: AgNumber, sums: &mut Sums) -> Re
     Ok(blocks)
 }
 
-fn check_free_space(file_system: &FileSystem, group: AgNumber, blocks: &mut [Block]) -> Result<()> {
+fn check_free_space(file_system: &Volume, group: AgNumber, blocks: &mut [Block]) -> Result<()> {
     let header = file_system.free_space_header(group)?;
     let mut by_block: Vec<FreeExtent> = file_system.free_extents(group)?.collect::<Result<_, _>>()?;
     let by_length = file_system.free_space_by_length(group)?.records();
@@ -149,7 +147,7 @@ fn check_free_space(file_system: &FileSystem, group: AgNumber, blocks: &mut [Blo
     Ok(())
 }
 
-fn check_inodes(file_system: &FileSystem, group: AgNumber, sums: &mut Sums) -> Result<()> {
+fn check_inodes(file_system: &Volume, group: AgNumber, sums: &mut Sums) -> Result<()> {
     let geometry = file_system.geometry();
     let header = file_system.inode_header(group)?;
     let (mut count, mut free) = (0, 0);
@@ -183,7 +181,7 @@ fn check_inodes(file_system: &FileSystem, group: AgNumber, sums: &mut Sums) -> R
 }
 
 /// Counts which extents of files cover each block.
-fn count_uses(file_system: &FileSystem, tree: &Tree, groups: &mut [Vec<Block>]) -> Result<()> {
+fn count_uses(file_system: &Volume, tree: &Tree, groups: &mut [Vec<Block>]) -> Result<()> {
     let geometry = file_system.geometry();
     for number in tree.files.keys() {
         let inode = file_system.inode(InodeNumber::new(*number))?;

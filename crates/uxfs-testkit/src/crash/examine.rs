@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use uxfs_block::device::BlockDevice;
-use uxfs_core::{filesystem::FileSystem, recovery};
+use uxfs_filesystem::mount;
+use uxfs_filesystem::recovery;
+use uxfs_volume::volume::Volume;
 
 use super::{
     consistency,
@@ -182,11 +184,11 @@ fn recover_in_overlay(image: &Image) -> Result<Tree> {
 
 /// What a file system holds that must not need recovery.
 fn read_clean(image: &Image) -> Result<Tree> {
-    let file_system = FileSystem::mount(device(image), &mount_options(CACHE_MEBIBYTES))?;
+    let file_system = mount::open_volume(device(image), &mount_options(CACHE_MEBIBYTES))?;
     read(&file_system)
 }
 
-fn read(file_system: &FileSystem) -> Result<Tree> {
+fn read(file_system: &Volume) -> Result<Tree> {
     let tree = Tree::read(file_system).context("what was recovered cannot be read")?;
     consistency::check(file_system, &tree).context("what was recovered contradicts itself")?;
     Ok(tree)

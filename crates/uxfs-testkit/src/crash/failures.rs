@@ -13,12 +13,9 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use uxfs_block::device::{BlockDevice, DeviceOperation};
-use uxfs_core::{
-    error::{Error, OperationError},
-    filesystem::FileSystem,
-    mount::MountOptions,
-    recovery,
-};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::{filesystem::FileSystem, recovery};
+use uxfs_volume::error::{Error, OperationError};
 
 use super::{
     consistency,

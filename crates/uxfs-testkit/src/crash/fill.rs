@@ -1,7 +1,7 @@
 //! File systems that are nearly full, and what is there while they refuse.
 
 use anyhow::{Context, Result, anyhow, ensure};
-use uxfs_core::filesystem::FileSystem;
+use uxfs_filesystem::filesystem::FileSystem;
 
 use super::{
     judge::Chronicle,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use uxfs_core::{attribute::xattr::ACL_ACCESS, inode::FileType};
+use uxfs_volume::{attribute::xattr::ACL_ACCESS, inode::FileType};
 
 use super::{
     model::{Model, Node},

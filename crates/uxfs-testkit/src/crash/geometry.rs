@@ -171,7 +171,8 @@ mod tests {
 
     use std::sync::Arc;
 
-    use uxfs_core::{filesystem::FileSystem, mount::MountOptions};
+    use uxfs_filesystem::mount;
+    use uxfs_filesystem::mount::MountOptions;
 
     use super::*;
     use crate::{judges::Judge, require, verdict::repair_is_silent};
@@ -199,7 +200,7 @@ mod tests {
             image.save(&path).unwrap();
             repair_is_silent(&path).unwrap();
             let device = Arc::new(ImageDevice::read_only(image));
-            let file_system = FileSystem::mount(device, &MountOptions::default()).unwrap();
+            let file_system = mount::open_volume(device, &MountOptions::default()).unwrap();
             eprintln!("{shape}: log of {} blocks", file_system.superblock().log_blocks.get());
             std::fs::remove_file(path).unwrap();
         }

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use uxfs_core::inode::FileType;
+use uxfs_volume::inode::FileType;
 
 use super::{
     contents::{Contents, describe, first_foreign},

@@ -17,12 +17,10 @@ use uxfs_block::{
     device::BlockDevice,
     engine::{self, OpenOptions},
 };
-use uxfs_core::{
-    error::{Error, OperationError},
-    filesystem::FileSystem,
-    mount::{LogOptions, MountOptions},
-    recovery,
-};
+use uxfs_engine::options::{LogOptions, MountOptions};
+use uxfs_filesystem::mount;
+use uxfs_filesystem::{filesystem::FileSystem, recovery};
+use uxfs_volume::error::{Error, OperationError};
 
 use super::{
     consistency,
@@ -116,7 +114,7 @@ fn judge(image: &Path, shape: &Shape, seed: u64, lines: &[String]) -> Result<(us
     let tree = Tree::read(&file_system)?;
     consistency::check(&file_system, &tree)?;
     let empty = shape.make()?;
-    let first = FileSystem::mount(Arc::new(super::image::ImageDevice::read_only(empty)), &options(false))?;
+    let first = mount::open_volume(Arc::new(super::image::ImageDevice::read_only(empty)), &options(false))?;
     let mut model = Model::new(facts_of(&first, &*first.root()?)?);
     let mut chronicle = Chronicle::new(0, model.clone());
     let mut generator = Generator::new(seed, |kind| shape.allows(kind));

@@ -9,11 +9,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use uxfs_core::{
-    error::{Error, OperationError},
-    filesystem::FileSystem,
-    mount::{LogOptions, MountOptions},
-};
+use uxfs_engine::options::{LogOptions, MountOptions};
+use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_volume::error::{Error, OperationError};
 
 use super::{
     examine::{Examiner, Seen},

@@ -4,10 +4,9 @@
 use std::{fmt, sync::Arc};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use uxfs_core::{
-    error::{Error, OperationError},
-    filesystem::FileSystem,
-};
+use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_filesystem::mount;
+use uxfs_volume::error::{Error, OperationError};
 
 use super::{
     consistency,
@@ -108,7 +107,7 @@ impl Sweep {
         drop(level);
         file_system.close().with_context(context)?;
         let image = device.image();
-        let clean = FileSystem::mount(Arc::new(ImageDevice::read_only(image.clone())), &mount_options(4))?;
+        let clean = mount::open_volume(Arc::new(ImageDevice::read_only(image.clone())), &mount_options(4))?;
         let tree = Tree::read(&clean).with_context(context)?;
         consistency::check(&clean, &tree).with_context(context)?;
         Ok(image)

@@ -7,11 +7,10 @@
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::FileType,
-    operations::{create::NewKind, new_file::NewFile},
-};
+use uxfs_engine::bulk::create::NewKind;
+use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_filesystem::operations::new_file::NewFile;
+use uxfs_volume::inode::FileType;
 
 use super::{
     generator::Generator,

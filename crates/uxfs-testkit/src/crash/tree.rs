@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use anyhow::{Context, Result, ensure};
-use uxfs_core::{
+use uxfs_format::units::InodeNumber;
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
     attribute::xattr::XattrView,
     file_data::reader::FilePiece,
-    filesystem::FileSystem,
     inode::{FileType, Inode},
 };
-use uxfs_format::units::InodeNumber;
 
 use super::model::Facts;
 use crate::manifest::Bytes;
@@ -40,7 +40,7 @@ impl Tree {
     ///
     /// # Errors
     /// The file system says so, or contradicts itself.
-    pub fn read(file_system: &FileSystem) -> Result<Self> {
+    pub fn read(file_system: &Volume) -> Result<Self> {
         Self::read_below(file_system, file_system.geometry().root_inode)
     }
 
@@ -48,7 +48,7 @@ impl Tree {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn read_below(file_system: &FileSystem, top: InodeNumber) -> Result<Self> {
+    pub fn read_below(file_system: &Volume, top: InodeNumber) -> Result<Self> {
         let mut tree = Self { files: BTreeMap::new(), digest: 0 };
         let mut waiting = vec![top];
         while let Some(number) = waiting.pop() {
@@ -88,7 +88,7 @@ impl Tree {
 ///
 /// # Errors
 /// The file system says so.
-pub fn facts_of(file_system: &FileSystem, inode: &Inode) -> Result<Facts> {
+pub fn facts_of(file_system: &Volume, inode: &Inode) -> Result<Facts> {
     let mut attributes = BTreeMap::new();
     file_system.visit_xattrs(inode, XattrView::Root, |name, value| {
         // Access lists are seen twice, in two forms.
@@ -116,7 +116,7 @@ pub fn facts_of(file_system: &FileSystem, inode: &Inode) -> Result<Facts> {
     })
 }
 
-fn read_file(file_system: &FileSystem, number: InodeNumber, waiting: &mut Vec<InodeNumber>) -> Result<Found> {
+fn read_file(file_system: &Volume, number: InodeNumber, waiting: &mut Vec<InodeNumber>) -> Result<Found> {
     let inode = file_system.inode(number)?;
     let mut facts = facts_of(file_system, &inode)?;
     let mut contents = Vec::new();

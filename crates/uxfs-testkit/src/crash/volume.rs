@@ -2,16 +2,22 @@
 
 use std::{cell::RefCell, collections::HashMap};
 
-use uxfs_core::{
-    attribute::edit::SetMode,
-    error::{Error, OperationError, Result},
+use uxfs_engine::{
+    attribute::SetMode,
+    bulk::create::NewKind,
+    options::{Clock, Generations, MountOptions},
+};
+use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
-    inode::{DeviceNumber, FileType, table::InodeHandle},
-    mount::{Clock, Generations, MountOptions},
-    operations::{create::NewKind, new_file, rename::RenameOptions, set_attributes::AttributeChanges},
+    inode::table::InodeHandle,
+    operations::{new_file, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_format::units::InodeNumber;
+use uxfs_volume::{
+    error::{Error, OperationError, Result},
+    inode::{DeviceNumber, FileType},
+};
 
 use super::{
     contents::{Origin, pattern},

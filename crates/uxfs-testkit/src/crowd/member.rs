@@ -6,12 +6,12 @@ use std::sync::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use uxfs_core::{
+use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_format::units::InodeNumber;
+use uxfs_volume::{
     error::{Error, OperationError},
-    filesystem::FileSystem,
     inode::FileType,
 };
-use uxfs_format::units::InodeNumber;
 
 use super::{
     Tally,
@@ -147,7 +147,7 @@ impl Member {
     ///
     /// # Errors
     /// It is like after none.
-    pub fn check(&self, file_system: &FileSystem, promise: &Promise) -> Result<usize> {
+    pub fn check(&self, file_system: &uxfs_volume::volume::Volume, promise: &Promise) -> Result<usize> {
         let tree = Tree::read_below(file_system, self.directory)
             .with_context(|| format!("the directory of thread {}", self.number))?;
         let done = self.chronicle.judge(&tree, promise);

@@ -25,11 +25,9 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use member::Member;
 use shared::{Balance, Shared};
-use uxfs_core::{
-    filesystem::FileSystem,
-    inode::table::InodeHandle,
-    operations::{create::NewKind, new_file::NewFile},
-};
+use uxfs_engine::bulk::create::NewKind;
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     crash::{states::Promise, tree::Tree, workload::OperationKind},
@@ -138,7 +136,7 @@ impl Crowd {
     ///
     /// # Errors
     /// It is not.
-    pub fn check(&self, file_system: &FileSystem) -> Result<()> {
+    pub fn check(&self, file_system: &Volume) -> Result<()> {
         for member in &self.members {
             let done = member.chronicle.done();
             member.check(file_system, &Promise { fewest: done, most: done, contents: done })?;
@@ -150,7 +148,7 @@ impl Crowd {
     ///
     /// # Errors
     /// A promise was broken.
-    pub fn check_crash(&self, file_system: &FileSystem, moment: &Moment) -> Result<()> {
+    pub fn check_crash(&self, file_system: &Volume, moment: &Moment) -> Result<()> {
         for (member, (synced, begun)) in self.members.iter().zip(moment) {
             member.check(file_system, &Promise { fewest: *synced, most: *begun, contents: *synced })?;
         }
@@ -185,7 +183,7 @@ impl Watch<'_> {
 ///
 /// # Errors
 /// They do not.
-pub fn consistent_tree(file_system: &FileSystem) -> Result<Tree> {
+pub fn consistent_tree(file_system: &Volume) -> Result<Tree> {
     let tree = Tree::read(file_system)?;
     crate::crash::consistency::check(file_system, &tree)?;
     Ok(tree)

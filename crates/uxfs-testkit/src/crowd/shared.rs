@@ -4,17 +4,19 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use anyhow::{Context, Result, bail, ensure};
-use uxfs_core::{
-    attribute::edit::SetMode,
-    error::{Error, OperationError},
+use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
+use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
-    inode::{FileType, table::InodeHandle},
-    operations::{
-        create::NewKind, new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges,
-    },
+    inode::table::InodeHandle,
+    operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_format::units::InodeNumber;
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
+    error::{Error, OperationError},
+    inode::FileType,
+};
 
 use super::Tally;
 use crate::{
@@ -222,7 +224,7 @@ impl Shared {
     }
 
     /// Names and contents are what the rules say; without a balance after a crash, when only contents are looked at.
-    pub(super) fn check(&self, file_system: &FileSystem, balance: Option<&Balance>) -> Result<()> {
+    pub(super) fn check(&self, file_system: &Volume, balance: Option<&Balance>) -> Result<()> {
         let tree = Tree::read_below(file_system, self.directories[0]).context("the shared directory")?;
         for (number, found) in &tree.files {
             ensure!(found.facts.kind == FileType::Regular || found.contents.is_empty(), "inode {number}");

@@ -3,20 +3,21 @@
 use std::{collections::HashSet, ops::ControlFlow, sync::Arc};
 
 use uxfs_block::device::BlockDevice;
-use uxfs_core::{
-    attribute::xattr::XattrView,
-    error::{Error, Result},
-    file_data::reader::FilePiece,
-    filesystem::FileSystem,
-    inode::{FileType, Fork, Inode},
-    inspect::Found,
-    mount::MountOptions,
-    parent_pointer::paths::PathLimits,
-};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::mount;
 use uxfs_format::{
     describe::{describe, leaves, text},
     fault::Structure,
     units::{AgNumber, FsBlock, InodeNumber},
+};
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
+    attribute::xattr::XattrView,
+    error::{Error, Result},
+    file_data::reader::FilePiece,
+    inode::{FileType, Fork, Inode},
+    inspect::Found,
+    parent_pointer::paths::PathLimits,
 };
 
 use super::plan::Damage;
@@ -80,7 +81,7 @@ pub enum Extent {
 
 /// Collects the worst of what reading meets; errors never end it.
 struct Reader<'a> {
-    filesystem: &'a FileSystem,
+    filesystem: &'a Volume,
     first: Option<Outcome>,
 }
 
@@ -91,7 +92,7 @@ pub fn read(device: Arc<dyn BlockDevice>, damage: &Damage<'_>, extent: Extent) -
         ignore_dirty_log: true,
         ..MountOptions::default()
     };
-    let filesystem = match FileSystem::mount(device, &options) {
+    let filesystem = match mount::open_volume(device, &options) {
         Ok(filesystem) => filesystem,
         Err(error) => return Outcome::of(&error),
     };
@@ -200,7 +201,7 @@ impl Reader<'_> {
 
     fn records<K: uxfs_format::btree::BtreeKind>(
         &mut self,
-        tree: Result<Option<uxfs_core::btree::Tree<'_, K>>>,
+        tree: Result<Option<uxfs_volume::btree::Tree<'_, K>>>,
     ) {
         if let Some(Some(tree)) = self.note(tree) {
             let walked = tree.records().try_for_each(|record| record.map(|_| ()));

@@ -3,7 +3,8 @@
 use std::sync::{Arc, LazyLock};
 
 use uxfs_block::{device::BlockDevice, engine::memory::MemoryDevice};
-use uxfs_core::{mount::MountOptions, recovery::recover};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::recovery::recover;
 use uxfs_format::{
     field_table::OnDisk,
     geometry::Geometry,

@@ -21,12 +21,11 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use uxfs_block::device::BlockDevice;
-use uxfs_core::{
+use uxfs_engine::options::{LogOptions, MountOptions};
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, recovery::mount_recovered};
+use uxfs_volume::{
     error::{Error, OperationError},
-    filesystem::FileSystem,
-    inode::{FileType, table::InodeHandle},
-    mount::{LogOptions, MountOptions},
-    recovery::mount_recovered,
+    inode::FileType,
 };
 
 use super::{

@@ -4,10 +4,8 @@ use std::{path::Path, time::Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use uxfs_block::engine::{self, OpenOptions};
-use uxfs_core::{
-    mount::MountOptions,
-    recovery::{self, FinishedIntent, RecoveryReport},
-};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::recovery::{self, FinishedIntent, RecoveryReport};
 use uxfs_format::log::item::ItemType;
 
 use super::Tally;

@@ -4,11 +4,10 @@ use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
 use uxfs_block::device::BlockDevice;
-use uxfs_core::{
-    filesystem::FileSystem,
-    mount::MountOptions,
-    recovery::{mount_recovered, recover},
-};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::mount;
+use uxfs_filesystem::recovery::{mount_recovered, recover};
+use uxfs_volume::volume::Volume;
 
 use crate::{
     crash::{
@@ -38,7 +37,7 @@ pub struct CrashTally {
 }
 
 /// What a file system holds, contents and all, as one number.
-fn digest(file_system: &FileSystem) -> Result<u64> {
+fn digest(file_system: &Volume) -> Result<u64> {
     let tree = Tree::read(file_system)?;
     consistency::check(file_system, &tree)?;
     let contents = tree.files.iter().map(|(number, found)| mix(hash(&found.contents) ^ mix(*number)));
@@ -90,7 +89,7 @@ fn check(state: CrashState, expected: u64, beside: &Path, tally: &mut CrashTally
     if let Some(recovered) = recover(&device, &options, &mut ())? {
         recovered.write()?;
     }
-    ensure!(digest(&FileSystem::mount(device, &options)?)? == expected, "the image holds something else");
+    ensure!(digest(&mount::open_volume(device, &options)?)? == expected, "the image holds something else");
     tally.written += 1;
     if tally.states.is_multiple_of(JUDGED_STATES) {
         let saved = beside.with_extension("judged");

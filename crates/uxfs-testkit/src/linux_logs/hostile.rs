@@ -9,7 +9,8 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use uxfs_block::device::BlockDevice;
-use uxfs_core::{mount::MountOptions, recovery::recover};
+use uxfs_engine::options::MountOptions;
+use uxfs_filesystem::recovery::recover;
 use uxfs_format::{
     field_table::OnDisk,
     geometry::Geometry,

@@ -40,7 +40,7 @@ use anyhow::{Context, Result};
 use compare::{Author, Recovery, compare, copy};
 use load::leave_log;
 use shapes::Shape;
-use uxfs_core::recovery::RecoveryReport;
+use uxfs_filesystem::recovery::RecoveryReport;
 
 use crate::{
     mount::{Access, LoopMount},

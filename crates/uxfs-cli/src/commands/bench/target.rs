@@ -12,10 +12,8 @@ use clap::Parser;
 use serde_json::json;
 use uxfs_bench::backend::{Backend, image::ImageDirectories, system::MountedDirectories};
 use uxfs_block::engine::OpenOptions;
-use uxfs_core::{
-    filesystem::FileSystem,
-    mount::{LogOptions, MountOptions},
-};
+use uxfs_engine::options::{LogOptions, MountOptions};
+use uxfs_filesystem::filesystem::FileSystem;
 
 use crate::{
     commands::{Context, mkfs},
@@ -144,7 +142,7 @@ impl TargetArguments {
 
     fn mount(&self, image: &Path) -> Result<Arc<FileSystem>, Failure> {
         let open = OpenOptions { writable: true, ..OpenOptions::default() };
-        let device = uxfs_block::engine::open(image, &open).map_err(uxfs_core::error::Error::from)?;
+        let device = uxfs_block::engine::open(image, &open).map_err(uxfs_volume::error::Error::from)?;
         let record_size_bytes = u32::try_from(self.log_record).unwrap_or(u32::MAX);
         let is_immediate = self.log_mode == LogMode::Immediate;
         let log = LogOptions { is_immediate, record_size_bytes, has_background: !is_immediate };

@@ -2,7 +2,8 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::{inode::FileType, operations::set_attributes::AttributeChanges};
+use uxfs_filesystem::operations::set_attributes::AttributeChanges;
+use uxfs_volume::inode::FileType;
 
 use crate::{
     commands::edit::Edit,

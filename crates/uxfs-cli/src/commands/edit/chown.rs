@@ -2,10 +2,10 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::{
+use uxfs_filesystem::operations::set_attributes::{AttributeChanges, mode_without_set_id};
+use uxfs_volume::{
     error::{Error, OperationError},
     inode::FileType,
-    operations::set_attributes::{AttributeChanges, mode_without_set_id},
 };
 
 use crate::{

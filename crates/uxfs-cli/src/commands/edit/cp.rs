@@ -2,12 +2,12 @@
 
 use std::{collections::HashMap, os::unix::ffi::OsStrExt};
 
-use uxfs_core::{
-    error::OperationError,
-    inode::{FileType, InodeFlags, set::InodeSet, table::InodeHandle},
-    operations::live::Status,
-};
+use uxfs_filesystem::{inode::table::InodeHandle, operations::live::Status};
 use uxfs_format::units::InodeNumber;
+use uxfs_volume::{
+    error::OperationError,
+    inode::{FileType, InodeFlags, set::InodeSet},
+};
 
 use crate::{
     commands::edit::{
@@ -118,7 +118,7 @@ impl Copying<'_> {
         let file_type = session.status(&handle)?.file_type;
         let met = Met { handle, file_type, path: path.to_vec() };
         if met.file_type == FileType::Directory && !self.is_recursive() {
-            let failure = Failure::from(uxfs_core::error::Error::from(OperationError::IsADirectory));
+            let failure = Failure::from(uxfs_volume::error::Error::from(OperationError::IsADirectory));
             return Err(failure.with_remedy("-r copies directories").about_path(path));
         }
         if met.file_type.is_special() && !self.is_recursive() {

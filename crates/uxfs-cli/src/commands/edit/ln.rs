@@ -2,10 +2,8 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::{
-    error::OperationError,
-    inode::{FileType, table::InodeHandle},
-};
+use uxfs_filesystem::inode::table::InodeHandle;
+use uxfs_volume::{error::OperationError, inode::FileType};
 
 use crate::{
     commands::edit::{Edit, operands::Goal},

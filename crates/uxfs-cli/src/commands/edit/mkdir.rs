@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::{error::OperationError, inode::FileType};
+use uxfs_volume::{error::OperationError, inode::FileType};
 
 use crate::{
     commands::edit::Edit,

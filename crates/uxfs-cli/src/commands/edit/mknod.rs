@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::inode::{DeviceNumber, FileType};
+use uxfs_volume::inode::{DeviceNumber, FileType};
 
 use crate::{
     commands::edit::Edit,

@@ -2,7 +2,8 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use uxfs_core::{error::OperationError, inode::FileType, operations::rename::RenameOptions};
+use uxfs_filesystem::operations::rename::RenameOptions;
+use uxfs_volume::{error::OperationError, inode::FileType};
 
 use crate::{
     commands::edit::{

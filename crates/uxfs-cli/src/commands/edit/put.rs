@@ -11,13 +11,14 @@ use std::{
     path::Path,
 };
 
-use uxfs_core::inode::{DeviceNumber, FileType, table::InodeHandle};
+use uxfs_filesystem::inode::table::InodeHandle;
 use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource},
     entry::{Attribute, DirectoryId, Entry, Kind as SourceKind, LinkIdentity, Metadata, Times, Timestamp},
     tree::{Batch, Reading, TreeSource},
 };
+use uxfs_volume::inode::{DeviceNumber, FileType};
 
 use crate::{
     commands::edit::{

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::attribute::edit::SetMode;
+use uxfs_engine::attribute::SetMode;
 
 use crate::{
     commands::edit::Edit,

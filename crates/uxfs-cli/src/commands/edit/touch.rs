@@ -2,10 +2,10 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::{
+use uxfs_filesystem::operations::set_attributes::AttributeChanges;
+use uxfs_volume::{
     error::OperationError,
     inode::{FileType, Timestamp},
-    operations::set_attributes::AttributeChanges,
 };
 
 use crate::{

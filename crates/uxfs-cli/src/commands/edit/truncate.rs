@@ -2,10 +2,8 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use uxfs_core::{
-    error::{Error, OperationError},
-    operations::set_attributes::AttributeChanges,
-};
+use uxfs_filesystem::operations::set_attributes::AttributeChanges;
+use uxfs_volume::error::{Error, OperationError};
 
 use crate::{
     commands::edit::Edit,

@@ -2,7 +2,6 @@
 //! `xfs_db` counts from 1), tables of records as arrays of objects.
 
 use serde_json::{Map, Value as Json, json};
-use uxfs_core::inspect::Found;
 use uxfs_format::{
     describe::{
         Content, Description, Format, Node, Place,
@@ -10,6 +9,7 @@ use uxfs_format::{
     },
     field_table::{Field, FieldFormat},
 };
+use uxfs_volume::inspect::Found;
 
 use crate::output::JsonName;
 

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, Value as Json, json};
-use uxfs_core::{error::Error, filesystem::FileSystem};
 use uxfs_format::{
     describe::{Description, describe_fields, text},
     fault::{Corruption, Location, Structure},
@@ -21,16 +20,14 @@ use uxfs_journal::{
         summary,
     },
 };
+use uxfs_volume::error::Error;
+use uxfs_volume::volume::Volume;
 
 use super::{Shown, document};
 use crate::{failure::Failure, output::Output, text::hexadecimal};
 
 /// Shows the log's state and the records of `range`.
-pub(super) fn show(
-    shown: &mut Shown<'_>,
-    filesystem: &FileSystem,
-    range: ListingRange,
-) -> Result<(), Failure> {
+pub(super) fn show(shown: &mut Shown<'_>, filesystem: &Volume, range: ListingRange) -> Result<(), Failure> {
     let (device, geometry) = (filesystem.device().as_ref(), filesystem.geometry());
     match summary(device, geometry).map_err(Error::from) {
         Ok(log) if shown.context.json => shown.output.json(&summary_document(&log))?,
@@ -62,7 +59,7 @@ pub(super) fn show(
 }
 
 /// Tells what is wrong with a record.
-fn complain(shown: &mut Shown<'_>, filesystem: &FileSystem, record: &LoggedRecord) -> io::Result<()> {
+fn complain(shown: &mut Shown<'_>, filesystem: &Volume, record: &LoggedRecord) -> io::Result<()> {
     let geometry = filesystem.geometry();
     let start = geometry.log_start.and_then(|start| geometry.sector_of_block(start));
     let sector = start.and_then(|start| start.checked_add(record.block.into())).unwrap_or(Sector::NULL);

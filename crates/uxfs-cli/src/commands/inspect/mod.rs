@@ -10,10 +10,6 @@
 use std::{ffi::OsString, io::Write};
 
 use uxfs_block::device::BlockDevice;
-use uxfs_core::{
-    filesystem::FileSystem,
-    inspect::{self, Found},
-};
 use uxfs_format::{
     describe::{describe, text},
     fault::Structure,
@@ -22,6 +18,8 @@ use uxfs_format::{
     superblock::Superblock,
     units::{AgBlock, AgNumber, InodeNumber},
 };
+use uxfs_volume::inspect::{self, Found};
+use uxfs_volume::volume::Volume;
 
 use self::object::Object;
 use crate::{
@@ -100,7 +98,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    fn object(&mut self, filesystem: &FileSystem, object: &Object) -> Result<(), Failure> {
+    fn object(&mut self, filesystem: &Volume, object: &Object) -> Result<(), Failure> {
         let geometry = filesystem.geometry();
         match object {
             Object::Header(structure, group) => {
@@ -131,14 +129,14 @@ impl<'a> Shown<'a> {
         }
     }
 
-    fn inode(&mut self, filesystem: &FileSystem, number: InodeNumber) -> Result<(), Failure> {
+    fn inode(&mut self, filesystem: &Volume, number: InodeNumber) -> Result<(), Failure> {
         let found = filesystem.inspect_inode(number).about(format_args!("inode {number}"))?;
         self.show(&found, filesystem.geometry())
     }
 
     fn tree(
         &mut self,
-        filesystem: &FileSystem,
+        filesystem: &Volume,
         structure: Structure,
         group: AgNumber,
         block: Option<AgBlock>,

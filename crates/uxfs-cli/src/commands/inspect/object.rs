@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use uxfs_core::inode::Fork;
 use uxfs_format::{
     fault::Structure,
     units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber, Sector},
 };
 use uxfs_journal::listing::ListingRange;
+use uxfs_volume::inode::Fork;
 
 use crate::target::Target;
 

@@ -15,10 +15,8 @@ use std::{
 
 use serde_json::{Value, json};
 use uxfs_block::device::BlockDevice;
-use uxfs_core::{
-    filesystem::FileSystem,
-    mount::{Clock, Generations, MountOptions},
-};
+use uxfs_engine::options::{Clock, Generations, MountOptions};
+use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_mkfs::{
     empty::{self, FormatError, Written},
     identity::{Identity, Numbers},
@@ -56,7 +54,7 @@ pub enum MakeError {
     Format(#[from] FormatError),
     /// It could not be mounted or closed.
     #[error(transparent)]
-    Image(#[from] uxfs_core::error::Error),
+    Image(#[from] uxfs_volume::error::Error),
     /// It could not be filled.
     #[error(transparent)]
     Populate(#[from] PopulateError),

@@ -6,11 +6,8 @@
 use std::{os::fd::AsRawFd, path::Path, sync::Arc};
 
 use uxfs_block::{device::BlockDevice, engine};
-use uxfs_core::{
-    allocation_group::free_space::reservation::Reservation,
-    error::{Error, OperationError},
-    filesystem::FileSystem,
-};
+use uxfs_engine::allocation_group::free_space::reservation::Reservation;
+use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_mkfs::{
     empty,
     identity::Identity,
@@ -19,6 +16,7 @@ use uxfs_mkfs::{
 };
 use uxfs_populate::{Options, adjust::Adjustments, error::PopulateError, report::Progress};
 use uxfs_source::{error::SourceError, tree::Reading};
+use uxfs_volume::error::{Error, OperationError};
 
 use super::{filled, source::Contents};
 use crate::failure::Failure;

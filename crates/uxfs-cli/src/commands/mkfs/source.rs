@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use uxfs_core::filesystem::FileSystem;
+use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_populate::{
     Options,
     adjust::Adjustments,
@@ -198,7 +198,7 @@ pub struct Proto<'a> {
     /// `slashes_are_spaces=1`.
     pub slashes_are_spaces: bool,
     /// The time of files that a prototype file names.
-    pub now: uxfs_core::inode::Timestamp,
+    pub now: uxfs_volume::inode::Timestamp,
 }
 
 /// The image itself: it may lie in the tree that it is filled from.

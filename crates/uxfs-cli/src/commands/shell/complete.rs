@@ -9,7 +9,8 @@ use rustyline::{
     hint::Hinter,
     validate::{ValidationContext, ValidationResult, Validator},
 };
-use uxfs_core::{directory::DirectoryEntry, filesystem::FileSystem, inode::FileType};
+use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_volume::{directory::DirectoryEntry, inode::FileType};
 
 use super::words::{self, Parsed};
 use crate::edit::session::join;

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use uxfs_core::{attribute::xattr::ACL_ACCESS, inode::FileType};
 use uxfs_format::attribute::posix_acl::PosixAcl;
+use uxfs_volume::{attribute::xattr::ACL_ACCESS, inode::FileType};
 
 use super::{Facts, Model, Node};
 use crate::{

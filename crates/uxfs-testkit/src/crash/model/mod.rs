@@ -15,7 +15,7 @@ mod apply;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use apply::Outcome;
-use uxfs_core::inode::FileType;
+use uxfs_volume::inode::FileType;
 
 use super::{
     contents::Contents,

@@ -1,0 +1,19 @@
+//! Allocation groups: headers, free space, inode chunks, owners and shared extents.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`state`] | the headers in memory while the file system is changed |
+//! | [`trees`] | the trees of a group, to be changed |
+//! | [`free_space`] | free extents: reading them, allocating and freeing |
+//! | [`inode_index`] | inode chunks; which inodes exist and are in use |
+//! | [`record_tree`] | what the two below need of a tree that they change |
+//! | [`reverse_map`] | who owns what |
+//! | [`reference_count`] | shared extents |
+
+pub mod free_space;
+pub mod inode_index;
+pub mod record_tree;
+pub mod reference_count;
+pub mod reverse_map;
+pub mod state;
+pub mod trees;

@@ -1,0 +1,240 @@
+//! The headers of a group in memory, while the file system is mounted for changes.
+//!
+//! Trees and counts change far more often than headers need to be written; the headers live here, and their sectors
+//! are brought up to date when a logged transaction commits or when the file system is closed.
+
+use std::sync::Arc;
+
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use uxfs_format::{
+    allocation_group::{
+        free_list::{FreeList, HEADER_SIZE_BYTES},
+        free_space_header::FreeSpaceHeader,
+        inode_header::InodeHeader,
+    },
+    fault::Structure,
+    units::AgNumber,
+};
+use uxfs_journal::transaction::TransactionBuffers;
+use zerocopy::{IntoBytes, big_endian::U32};
+
+use super::{
+    free_space::{Purpose, free_list::FreeListNeeds, reservation::Reservation},
+    inode_index::current::CurrentChunks,
+    reverse_map::WaitingOwners,
+    trees::Fingers,
+};
+use crate::engine::Engine;
+use crate::inode::unlinked::BeforeUnlinked;
+use uxfs_volume::error::{OperationError, Result};
+
+/// Looks at a group that another has before sleeping: most come back within a microsecond, a few after some ten; who sleeps is
+/// woken after fifty.
+const MOST_LOOKS: u32 = 100;
+
+/// One group, behind its lock.
+#[doc(alias = "xfs_perag")]
+#[derive(Debug)]
+pub struct GroupState {
+    group: AgNumber,
+    headers: Option<Box<Headers>>,
+    /// The inode chunks that were worked on last.
+    pub current_chunks: CurrentChunks,
+    /// Where inodes without names are in their lists.
+    pub before_unlinked: BeforeUnlinked,
+    /// What the tree of owners is still to be told.
+    pub waiting_owners: WaitingOwners,
+    /// What those who added them have claimed of the log.
+    pub claimed_owner_bytes: u64,
+    /// Whether the next cut knows that it has changed.
+    pub is_listed: bool,
+    /// Blocks that it kept for its trees when somebody asked last.
+    hidden_blocks: u32,
+}
+
+/// What is read from the group's header sectors.
+#[derive(Debug)]
+pub struct Headers {
+    /// AGF.
+    pub free_space: FreeSpaceHeader,
+    /// AGI.
+    pub inodes: InodeHeader,
+    /// AGFL: all slots of the ring. Which are active the AGF says.
+    pub free_list: Vec<U32>,
+    /// Whether AGF or AGFL differ from their sectors.
+    pub is_free_space_dirty: bool,
+    /// Whether the AGI differs from its sector.
+    pub is_inodes_dirty: bool,
+    /// Blocks kept for the growth of trees.
+    pub reservation: Reservation,
+    /// How long the free list must be.
+    pub needs: FreeListNeeds,
+    fingers: Fingers,
+}
+
+impl GroupState {
+    /// Of a group whose headers have not been read.
+    pub fn new(group: AgNumber) -> Self {
+        let waiting_owners = WaitingOwners::default();
+        Self {
+            group,
+            headers: None,
+            current_chunks: CurrentChunks::default(),
+            before_unlinked: BeforeUnlinked::default(),
+            waiting_owners,
+            claimed_owner_bytes: 0,
+            is_listed: false,
+            hidden_blocks: 0,
+        }
+    }
+
+    /// Waits for the group: looks again and again for a while before it sleeps.
+    #[inline]
+    pub fn lock(group: &Arc<Mutex<Self>>) -> ArcMutexGuard<RawMutex, Self> {
+        group.try_lock_arc().unwrap_or_else(|| Self::lock_held(group))
+    }
+
+    #[cold]
+    fn lock_held(group: &Arc<Mutex<Self>>) -> ArcMutexGuard<RawMutex, Self> {
+        for _ in 0..MOST_LOOKS {
+            (0..4).for_each(|_| std::hint::spin_loop());
+            // Looking leaves the line to who has the lock.
+            if !group.is_locked()
+                && let Some(state) = group.try_lock_arc()
+            {
+                return state;
+            }
+        }
+        group.lock_arc()
+    }
+
+    /// Which group it is.
+    pub fn group(&self) -> AgNumber {
+        self.group
+    }
+
+    /// Whether the headers have been read.
+    pub fn is_loaded(&self) -> bool {
+        self.headers.is_some()
+    }
+
+    /// Whether anything of it is only in memory.
+    pub fn needs_settling(&self) -> bool {
+        let are_dirty = |headers: &Headers| headers.is_free_space_dirty || headers.is_inodes_dirty;
+        self.headers.as_deref().is_some_and(are_dirty)
+            || self.current_chunks.are_dirty()
+            || !self.waiting_owners.is_empty()
+    }
+
+    /// How many blocks more than at the last call are free for the superblock but not for files: kept for the group's
+    /// trees, or in those that lie in free space. Linux keeps the root of the reverse map, too, which takes none of it.
+    pub fn change_of_hidden_blocks(&mut self) -> i64 {
+        let kept = |headers: &Headers| {
+            let root = u32::from(headers.reservation.reverse_map_blocks > 0);
+            let trees = headers.free_space.btree_blocks.get();
+            headers.reservation.left(headers, Purpose::Data).saturating_add(trees).saturating_add(root)
+        };
+        let now = self.headers.as_deref().map_or(0, kept);
+        i64::from(now) - i64::from(std::mem::replace(&mut self.hidden_blocks, now))
+    }
+
+    /// Reads the headers.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn load(&mut self, engine: &Engine) -> Result<()> {
+        let free_space = engine.free_space_header(self.group)?;
+        let inodes = engine.inode_header(self.group)?;
+        // Verifies that the active slots name usable blocks.
+        engine.free_list_of(self.group, &free_space)?;
+        let buffer = engine.read_group_header(self.group, 3, Structure::FreeList)?;
+        let slots = FreeList::parse(&buffer).map(|list| list.slots().to_vec()).unwrap_or_default();
+        let geometry = engine.geometry();
+        let mut headers = Box::new(Headers {
+            free_space,
+            inodes,
+            free_list: slots.into_iter().map(|slot| slot.block).collect(),
+            is_free_space_dirty: false,
+            is_inodes_dirty: false,
+            reservation: Reservation::new(geometry, self.group),
+            needs: FreeListNeeds::new(geometry),
+            fingers: Fingers::default(),
+        });
+        headers.reservation = headers.reservation.fitted(&headers);
+        self.headers = Some(headers);
+        Ok(())
+    }
+
+    /// The headers; a transaction loads them before it hands the group out.
+    ///
+    /// # Errors
+    /// They have not been read.
+    pub fn headers(&self) -> Result<&Headers> {
+        self.headers.as_deref().ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// The headers, to be changed by who marks what differs from its sector.
+    pub(super) fn headers_mut(&mut self) -> Result<&mut Headers> {
+        self.headers.as_deref_mut().ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// What cursors remember of their way.
+    pub(super) fn fingers_mut(&mut self) -> Option<&mut Fingers> {
+        self.headers.as_deref_mut().map(|headers| &mut headers.fingers)
+    }
+
+    /// The AGF, to be changed.
+    ///
+    /// # Errors
+    /// The headers have not been read.
+    pub fn free_space_mut(&mut self) -> Result<&mut FreeSpaceHeader> {
+        let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
+        headers.is_free_space_dirty = true;
+        Ok(&mut headers.free_space)
+    }
+
+    /// The AGI, to be changed.
+    ///
+    /// # Errors
+    /// The headers have not been read.
+    pub fn inodes_mut(&mut self) -> Result<&mut InodeHeader> {
+        let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
+        headers.is_inodes_dirty = true;
+        Ok(&mut headers.inodes)
+    }
+
+    /// The AGFL's slots and the AGF that says which are active, to be changed.
+    ///
+    /// # Errors
+    /// The headers have not been read.
+    pub fn free_list_mut(&mut self) -> Result<(&mut [U32], &mut FreeSpaceHeader)> {
+        let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
+        headers.is_free_space_dirty = true;
+        Ok((&mut headers.free_list, &mut headers.free_space))
+    }
+
+    /// Brings the group's header sectors up to date. Owners that wait must have been noted before.
+    ///
+    /// # Errors
+    /// The device; damage found when a sector is read again.
+    pub fn store(&mut self, buffers: &mut TransactionBuffers<'_>) -> Result<()> {
+        let Some(headers) = self.headers.as_deref_mut() else { return Ok(()) };
+        let geometry = buffers.geometry();
+        let length_bytes = geometry.sector_size_bytes;
+        let sector =
+            |index| geometry.sector_of_group_header(self.group, index).ok_or(OperationError::NoSuchGroup);
+        if headers.is_free_space_dirty {
+            let mut buffer = buffers.edit(Structure::FreeSpaceHeader, sector(1)?, length_bytes)?;
+            buffer.edit().update(0, headers.free_space.as_bytes());
+            let mut buffer = buffers.edit(Structure::FreeList, sector(3)?, length_bytes)?;
+            buffer.edit().update(HEADER_SIZE_BYTES as usize, headers.free_list.as_bytes());
+            headers.is_free_space_dirty = false;
+        }
+        if headers.is_inodes_dirty {
+            let mut buffer = buffers.edit(Structure::InodeHeader, sector(2)?, length_bytes)?;
+            buffer.edit().update(0, headers.inodes.as_bytes());
+            headers.is_inodes_dirty = false;
+        }
+        Ok(())
+    }
+}

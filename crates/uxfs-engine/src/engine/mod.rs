@@ -1,0 +1,171 @@
+//! A volume that can be changed. Everything is reached through `&Engine`, from as many threads as the caller has.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | the engine; what both ways of changing have |
+//! | `bulk` | changing without a log: the image is of use only once it has been closed |
+//! | [`logged`] | changing through the log: checkpoints, freed blocks, going home |
+//! | `log_space` | waiting for log space |
+//! | `background` | the thread that writes checkpoints |
+//! | `moved_contents` | contents that another mapping leads to than the one on the device |
+//! | `counters` | the superblock's counters, and what is held back of the free blocks |
+//! | [`statistics`] | how full the file system is |
+//! | `sources` | time and chance |
+
+mod background;
+mod bulk;
+mod counters;
+mod log_space;
+pub mod logged;
+mod moved_contents;
+mod sources;
+pub mod statistics;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use parking_lot::Mutex;
+use uxfs_block::own_line::OwnLine;
+use uxfs_format::{superblock::Superblock, units::AgNumber};
+use uxfs_journal::transaction::Mode;
+use uxfs_volume::volume::Volume;
+
+use self::{counters::Counters, logged::Logged, sources::RandomNumbers};
+use crate::options::MountOptions;
+use crate::{
+    allocation_group::state::GroupState,
+    transaction::{CounterChanges, reservation::Needs},
+};
+use uxfs_volume::error::{OperationError, Result};
+
+/// A volume that can be changed.
+#[derive(Debug)]
+pub struct Engine {
+    volume: Volume,
+    options: MountOptions,
+    /// What operations may take.
+    needs: Needs,
+    groups: Box<[Arc<Mutex<GroupState>>]>,
+    /// Counts allocations that may go anywhere.
+    group_rotor: AtomicU32,
+    counters: OwnLine<Counters>,
+    /// Group of the next directory.
+    directory_rotor: AtomicU32,
+    random: OwnLine<RandomNumbers>,
+    /// What changing through the log takes; none in bulk mode.
+    logged: Option<Logged>,
+}
+
+impl std::ops::Deref for Engine {
+    type Target = Volume;
+
+    #[inline]
+    fn deref(&self) -> &Volume {
+        &self.volume
+    }
+}
+
+impl Engine {
+    fn new(volume: Volume, options: MountOptions) -> Self {
+        let groups = volume.geometry().groups().map(|group| Arc::new(Mutex::new(GroupState::new(group))));
+        let groups = groups.collect();
+        Self {
+            needs: Needs::new(volume.geometry()),
+            groups,
+            group_rotor: AtomicU32::new(0),
+            counters: OwnLine(Counters::of(volume.superblock())),
+            directory_rotor: AtomicU32::new(0),
+            random: OwnLine(RandomNumbers::new()),
+            logged: None,
+            volume,
+            options,
+        }
+    }
+
+    /// What is read and changed.
+    pub fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> MountOptions {
+        self.options
+    }
+
+    /// What operations may take.
+    pub fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
+    /// How changes become durable.
+    pub fn mode(&self) -> Mode {
+        self.logged.as_ref().map_or(Mode::Bulk, Logged::mode)
+    }
+
+    /// The counters, of a file system that has a journal: in bulk mode nothing is held back.
+    fn logged_counters(&self) -> Option<&Counters> {
+        self.logged.as_ref().map(|_| &*self.counters)
+    }
+
+    /// Free blocks as the superblock's counter has them now.
+    pub fn free_blocks(&self) -> u64 {
+        self.counters.free_blocks()
+    }
+
+    /// Inodes that exist, in use or free, as the superblock's counter has them now.
+    pub fn inode_count(&self) -> u64 {
+        self.counters.inodes()
+    }
+
+    /// Inodes that exist and are not in use, as the superblock's counter has them now.
+    pub fn free_inode_count(&self) -> u64 {
+        self.counters.free_inodes()
+    }
+
+    /// Whose turn it is when an allocation may go anywhere.
+    pub fn group_rotor(&self) -> &AtomicU32 {
+        &self.group_rotor
+    }
+
+    /// The group in which the next directory is to begin: one after the other, so that their files spread too.
+    #[doc(alias = "m_agirotor")]
+    pub fn next_directory_group(&self) -> AgNumber {
+        let turn = self.directory_rotor.fetch_add(1, Relaxed);
+        AgNumber::new(turn % self.geometry().ag_count.max(1))
+    }
+
+    /// The headers of a group in memory.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchGroup`].
+    pub fn group_state(&self, group: AgNumber) -> Result<&Arc<Mutex<GroupState>>> {
+        let state = usize::try_from(group.get()).ok().and_then(|index| self.groups.get(index));
+        state.ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// The superblock with the counters as they are now.
+    fn superblock_now(&self) -> Superblock {
+        let mut superblock = *self.superblock();
+        self.counters.store_in(&mut superblock);
+        superblock
+    }
+
+    /// Adds what a transaction has changed to the counters.
+    pub fn apply_counters(&self, changes: CounterChanges) {
+        self.counters.apply(changes);
+    }
+
+    /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
+    /// counters, each behind a flush. In logged mode the log is closed in good order; nothing can be changed any more.
+    ///
+    /// # Errors
+    /// The device failed; bytes that must not be written. The image is then unfinished.
+    pub fn close(&self) -> Result<()> {
+        match &self.logged {
+            Some(_) => self.close_logged(),
+            None => self.close_bulk(),
+        }
+    }
+}

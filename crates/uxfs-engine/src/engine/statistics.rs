@@ -1,0 +1,71 @@
+//! How full a file system is, as Linux tells it.
+
+use uxfs_format::directory::MAX_NAME_BYTES;
+
+use crate::engine::Engine;
+
+/// Of the blocks, one in so many is kept for operations that must not fail, …
+#[doc(alias = "xfs_default_resblks")]
+const KEPT_SHARE: u64 = 20;
+/// … but no more than so many.
+const MOST_KEPT_BLOCKS: u64 = 8192;
+
+/// What `statfs` tells.
+#[doc(alias = "statvfs")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statistics {
+    /// Size of a block.
+    pub block_size_bytes: u32,
+    /// Blocks without the log.
+    pub blocks: u64,
+    /// Blocks that files may take.
+    pub free_blocks: u64,
+    /// Inodes that there are or may come to be.
+    pub files: u64,
+    /// Those of them that are not in use.
+    pub free_files: u64,
+    /// Longest name.
+    pub most_name_bytes: u32,
+}
+
+impl Engine {
+    /// How full the file system is. Free are those blocks that files may take: without what groups keep for their trees,
+    /// and what is kept for operations that give space back.
+    #[doc(alias = "xfs_fs_statfs")]
+    pub fn statistics(&self) -> Statistics {
+        let geometry = self.geometry();
+        let log_blocks = if geometry.log_start.is_some() { u64::from(geometry.log_blocks) } else { 0 };
+        let kept = if self.journal().is_some() { self.kept_blocks() } else { 0 };
+        let free = self.available_blocks().saturating_sub_unsigned(kept).max(0);
+        let free_blocks = free.cast_unsigned();
+        let (count, free_inodes) = (self.inode_count(), self.free_inode_count());
+        let possible = count.saturating_add(free_blocks << geometry.inodes_per_block_log);
+        let files = possible.min(self.most_inodes().unwrap_or(u64::MAX)).max(count);
+        Statistics {
+            block_size_bytes: geometry.block_size_bytes,
+            blocks: geometry.data_blocks.saturating_sub(log_blocks),
+            free_blocks,
+            files,
+            free_files: files.saturating_sub(count.saturating_sub(free_inodes)),
+            most_name_bytes: MAX_NAME_BYTES as u32,
+        }
+    }
+
+    /// Blocks that are kept from files, for operations that must not fail because there is no space: those that give
+    /// space back, and those that finish what was begun.
+    pub fn kept_blocks(&self) -> u64 {
+        (self.geometry().data_blocks / KEPT_SHARE).min(MOST_KEPT_BLOCKS)
+    }
+
+    /// Most inodes that there may be: the superblock has a limit in per cent of the space. `None` without one.
+    #[doc(alias = "maxicount")]
+    pub fn most_inodes(&self) -> Option<u64> {
+        let geometry = self.geometry();
+        let percent = self.superblock().inode_max_percent;
+        let chunk_blocks = u64::from(geometry.blocks_per_inode_chunk());
+        // A share of the blocks, in whole chunks.
+        let blocks = u128::from(geometry.data_blocks) * u128::from(percent) / 100;
+        let chunks = u64::try_from(blocks).unwrap_or(u64::MAX) / chunk_blocks;
+        (percent != 0).then(|| (chunks * chunk_blocks) << geometry.inodes_per_block_log)
+    }
+}

@@ -1,0 +1,43 @@
+//! Changing where the contents of a fork lie.
+//!
+//! All changes are made in the list of extents of an [`EditInode`](crate::inode::edit::EditInode); where the list does not
+//! fit the inode, the same change is made in the fork's btree. Blocks are allocated and mapped here; what else must
+//! know of it (reverse maps, reference counts, free space) learns it through deferred work.
+//!
+//! ```text
+//! map_blocks ──▶ allocate ──▶ list: what changes ──▶ the list, and the btree if there is one ──▶ deferred: owners
+//! unmap_blocks ─────────────▶ list: what changes ──▶ the list, and the btree if there is one ──▶ deferred: owners, free
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `list` | what a change comes to, as pure functions |
+//! | [`map`] | allocating and mapping blocks |
+//! | [`unmap`] | taking blocks away |
+//! | [`remap`] | mapping and unmapping blocks that stay in use |
+//! | [`convert`] | written and unwritten |
+//! | [`shift`] | other file blocks for the same blocks on disk |
+//! | [`ready`] | whether a change will find room, before it begins |
+//! | `splice` | making a change: in the list, in the btree, from one to the other |
+//! | `tree` | the btree's blocks |
+//! | [`fork_offset`] | moving the border between the forks |
+//! | [`sectors`] | where blocks of a fork lie on the device |
+
+pub mod convert;
+pub mod fork_offset;
+pub mod list;
+pub mod map;
+pub mod ready;
+pub mod remap;
+pub mod sectors;
+pub mod shift;
+mod splice;
+mod tree;
+pub mod unmap;
+
+pub use splice::refuse_realtime;
+
+/// Extents that one step of a long operation changes.
+pub const STEP_EXTENTS: usize = 64;
+/// Operations that touch no more extents are one step.
+pub const ATOMIC_EXTENTS: usize = 256;

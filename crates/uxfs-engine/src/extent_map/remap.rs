@@ -1,0 +1,85 @@
+//! Mappings that come and go while their blocks stay in use: what clones and exchanges of contents are made of.
+
+use uxfs_format::{
+    btree::extent_map::{Extent, ExtentMapFault},
+    fault::{Corruption, Location, Structure},
+    inode::Fork,
+    log::extent_map::ExtentMapOperation,
+    units::InodeNumber,
+};
+
+use super::list;
+use crate::{inode::edit::EditInode, transaction::Transaction};
+use uxfs_volume::error::{OperationError, Result};
+
+impl Transaction<'_> {
+    /// Takes a mapping away. Its blocks stay what they are: the caller knows who has them now.
+    ///
+    /// # Errors
+    /// The fork does not map these file blocks to these blocks; more extents than the inode can count, where one is split;
+    /// damage; the device.
+    pub fn unmap_existing(&mut self, inode: &mut EditInode, fork: Fork, extent: &Extent) -> Result<()> {
+        let (start, end) = (extent.file_block, extent.end());
+        let extents = inode.extents(fork);
+        let range = list::overlapping(extents, start, end);
+        let found = extents.get(range).unwrap_or_default();
+        let is_mapped = matches!(found, [found] if list::part_of(found, start, end) == Some(*extent));
+        if !is_mapped {
+            let Extent { file_block, start, length_blocks, .. } = *extent;
+            let fault = ExtentMapFault::NotMapped { file_block, start, length_blocks };
+            let location = Location::of_inode(inode.number);
+            return Err(Corruption::new(Structure::ExtentMap, location, fault).into());
+        }
+        let splice = list::removal(extents, start, end);
+        self.splice_extents(inode, fork, &splice)?;
+        inode.add_blocks(-extent.length_blocks.cast_signed());
+        self.defer_unmap(inode, fork, extent)
+    }
+
+    /// Puts a mapping in the place of another of the same blocks of a file's data. Who owns the blocks is for the caller
+    /// to defer, in the order that it takes.
+    ///
+    /// # Errors
+    /// Not a part of one extent ([`NotFound`](OperationError::NotFound)); no space for the tree; more extents than the
+    /// inode can count; damage; the device.
+    pub fn replace_mapping(&mut self, inode: &mut EditInode, new: &Extent) -> Result<()> {
+        let splice = list::replacement(inode.data.extents(), new).ok_or(OperationError::NotFound)?;
+        self.splice_extents(inode, Fork::Data, &splice)
+    }
+
+    /// Takes a mapping out of a file's data, or puts one into a hole of it. Who owns the blocks is for the caller to
+    /// defer.
+    ///
+    /// # Errors
+    /// As [`replace_mapping`](Self::replace_mapping).
+    pub fn remove_mapping(&mut self, inode: &mut EditInode, old: &Extent) -> Result<()> {
+        let splice = list::removal(inode.data.extents(), old.file_block, old.end());
+        self.splice_extents(inode, Fork::Data, &splice)?;
+        inode.add_blocks(-old.length_blocks.cast_signed());
+        Ok(())
+    }
+
+    /// See [`remove_mapping`](Self::remove_mapping).
+    pub fn insert_mapping(&mut self, inode: &mut EditInode, new: &Extent) -> Result<()> {
+        let splice = list::insertion(inode.data.extents(), new).ok_or(OperationError::Exists)?;
+        self.splice_extents(inode, Fork::Data, &splice)?;
+        inode.add_blocks(new.length_blocks.cast_signed());
+        Ok(())
+    }
+
+    /// Does what an intent or deferred work says.
+    pub fn change_extent_map(
+        &mut self,
+        operation: ExtentMapOperation,
+        inode: InodeNumber,
+        fork: Fork,
+        extent: &Extent,
+    ) -> Result<()> {
+        let mut inode = self.load_inode(inode)?;
+        match operation {
+            ExtentMapOperation::Map => self.map_existing(&mut inode, fork, *extent)?,
+            ExtentMapOperation::Unmap => self.unmap_existing(&mut inode, fork, extent)?,
+        }
+        self.store_inode(&mut inode)
+    }
+}

@@ -1,0 +1,216 @@
+//! From an inode taken apart to the disk.
+
+use std::mem::offset_of;
+
+use uxfs_format::{
+    btree::extent_map::{ExtentMapRoot, ExtentRecord},
+    checksum,
+    fault::Structure,
+    field_table::OnDisk,
+    geometry::{Geometry, INODE_CORE_SIZE_BYTES},
+    inode::{Fork, InodeCore, core::CHECKSUM_OFFSET_BYTES},
+};
+use uxfs_journal::journal::items::inode::InodeChange;
+use zerocopy::IntoBytes;
+
+use super::{EditExtents, EditFork, EditInode, ExtentRoot};
+use crate::transaction::Transaction;
+use uxfs_volume::error::{OperationError, Result};
+
+/// Where an inode says which is the next one without a name.
+const NEXT_UNLINKED_OFFSET_BYTES: usize = offset_of!(InodeCore, next_unlinked);
+
+const USUAL_INODE_SIZE_BYTES: usize = 512;
+const MAX_INODE_SIZE_BYTES: usize = 2048;
+const TOO_LONG: OperationError = OperationError::ForkTooLarge;
+
+impl Transaction<'_> {
+    /// Writes an inode into the buffer of its cluster; from then on others see it as it is now.
+    ///
+    /// # Errors
+    /// Contents that do not fit the fork; damage of the cluster; the device.
+    pub fn store_inode(&mut self, inode: &mut EditInode) -> Result<()> {
+        inode.update_core();
+        let cluster = self.engine().inode_cluster(inode.number)?.1;
+        let geometry = self.engine().geometry();
+        let mut buffer =
+            self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let mut edit = buffer.edit();
+        let changes = inode.encode(edit.unmarked(cluster.offset_bytes, geometry.inode_size()), geometry)?;
+        let marks = [
+            (true, InodeChange::Core),
+            (changes.has_data, InodeChange::Data),
+            (changes.has_attribute, InodeChange::Attribute),
+        ];
+        for (has_changed, change) in marks {
+            if has_changed {
+                edit.mark(cluster.offset_bytes + change.offset_bytes() as usize);
+            }
+        }
+        if let Some(ticket) = self.buffers().ticket() {
+            let data = changes.has_data.then_some(&inode.data);
+            let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
+            ticket.claim(inode.log_claim.raise(ticket.sequence(), data, attribute));
+        }
+        Ok(())
+    }
+}
+
+/// Which forks of an inode differ from what was stored before.
+#[derive(Debug, Clone, Copy, Default)]
+struct ForkChanges {
+    has_data: bool,
+    has_attribute: bool,
+}
+
+impl EditInode {
+    /// Puts the inode into the bytes that it has on disk, sealed. The name of the next inode without a name stays what
+    /// it was: who links such inodes writes it, and nobody else.
+    fn encode(&self, bytes: &mut [u8], geometry: &Geometry) -> Result<ForkChanges> {
+        let (core, literal) = bytes.split_at_mut_checked(INODE_CORE_SIZE_BYTES as usize).ok_or(TOO_LONG)?;
+        // Where forks lie and what they are follows from the core: new formats are new forks.
+        let old = InodeCore::prefix_of(core).map(|old| (old.fork_offset, old.format, old.attribute_format));
+        let are_alike = old == Some((self.core.fork_offset, self.core.format, self.core.attribute_format));
+        let next_unlinked = next_unlinked_of(core).map(|field| *field);
+        core.copy_from_slice(self.core.as_bytes());
+        if let (Some(next), Some(field)) = (next_unlinked, next_unlinked_of(core)) {
+            *field = next;
+        }
+        let split = self.fork_room_bytes(Fork::Data, geometry) as usize;
+        let (data, attribute) = literal.split_at_mut_checked(split).ok_or(TOO_LONG)?;
+        let mut changes =
+            ForkChanges { has_data: !are_alike, has_attribute: !are_alike && self.attribute.is_some() };
+        changes.has_data |= self.data.store(data)?;
+        match &self.attribute {
+            Some(fork) => changes.has_attribute |= fork.store(attribute)?,
+            None => attribute.fill(0),
+        }
+        // Whoever reads the inode from memory before it is written compares the checksum too.
+        checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
+        Ok(changes)
+    }
+
+    /// As it would lie on disk, for tests.
+    #[cfg(test)]
+    pub fn encoded(&mut self, geometry: &Geometry) -> Result<Vec<u8>> {
+        self.update_core();
+        let mut bytes = vec![0; geometry.inode_size()];
+        self.encode(&mut bytes, geometry)?;
+        Ok(bytes)
+    }
+}
+
+/// Has `encode` write into `room`, and gives whether anything is different now.
+#[inline]
+fn replace(room: &mut [u8], encode: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<bool> {
+    // Most inodes have 512 bytes: the largest scratch would cost more than the rest.
+    if room.len() <= USUAL_INODE_SIZE_BYTES {
+        return replace_through::<USUAL_INODE_SIZE_BYTES>(room, encode);
+    }
+    replace_through::<MAX_INODE_SIZE_BYTES>(room, encode)
+}
+
+#[inline]
+fn replace_through<const SIZE_BYTES: usize>(
+    room: &mut [u8],
+    encode: impl FnOnce(&mut [u8]) -> Result<()>,
+) -> Result<bool> {
+    let mut scratch = [0; SIZE_BYTES];
+    let new = scratch.get_mut(..room.len()).ok_or(TOO_LONG)?;
+    encode(new)?;
+    let differs = new != room;
+    if differs {
+        room.copy_from_slice(new);
+    }
+    Ok(differs)
+}
+
+/// Makes all bytes zero, and gives whether any was not.
+#[inline]
+fn clear(bytes: &mut [u8]) -> bool {
+    // Without a branch for each byte: in registers as wide as there are.
+    let has_any = bytes.iter().fold(0, |sum, byte| sum | byte) != 0;
+    if has_any {
+        bytes.fill(0);
+    }
+    has_any
+}
+
+/// The field of an inode that names the next one without a name.
+pub fn next_unlinked_of(inode: &mut [u8]) -> Option<&mut [u8; 4]> {
+    inode.get_mut(NEXT_UNLINKED_OFFSET_BYTES..)?.first_chunk_mut()
+}
+
+impl EditFork {
+    /// Puts the fork into its room in the inode, and gives whether anything is different now.
+    fn store(&self, room: &mut [u8]) -> Result<bool> {
+        match self {
+            // What most inodes have, without a detour: every change of a file stores both forks.
+            Self::Local(bytes) => {
+                let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
+                let differs = target != bytes.as_slice();
+                if differs {
+                    target.copy_from_slice(bytes);
+                }
+                Ok(clear(rest) | differs)
+            }
+            Self::Extents(extents) if extents.root.is_none() && extents.extents.is_empty() => Ok(clear(room)),
+            _ => replace(room, |room| self.encode(room)),
+        }
+    }
+
+    /// Writes the fork into its room in the inode; what it does not take is zero.
+    fn encode(&self, room: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Device(number) => {
+                let (word, rest) = room.split_first_chunk_mut().ok_or(TOO_LONG)?;
+                *word = number.to_be_bytes();
+                rest.fill(0);
+            }
+            Self::Local(bytes) => {
+                let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
+                target.copy_from_slice(bytes);
+                rest.fill(0);
+            }
+            Self::Extents(EditExtents { root: Some(root), .. }) => root.encode(room)?,
+            Self::Extents(extents) => extents.encode(room)?,
+        }
+        Ok(())
+    }
+}
+
+impl EditExtents {
+    /// Packed records.
+    fn encode(&self, room: &mut [u8]) -> Result<()> {
+        room.fill(0);
+        let mut slots = room.chunks_exact_mut(size_of::<ExtentRecord>());
+        for extent in &self.extents {
+            let record = ExtentRecord::new(extent).ok_or(TOO_LONG)?;
+            slots.next().ok_or(TOO_LONG)?.copy_from_slice(record.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+impl ExtentRoot {
+    /// As it lies in the inode: the pointers behind room for all keys that the fork could hold.
+    fn encode(&self, room: &mut [u8]) -> Result<()> {
+        room.fill(0);
+        let capacity = ExtentMapRoot::capacity(room.len()) as usize;
+        if self.keys.len() > capacity || self.keys.len() != self.pointers.len() {
+            return Err(TOO_LONG.into());
+        }
+        let (level, rest) = room.split_first_chunk_mut().ok_or(TOO_LONG)?;
+        *level = self.level.to_be_bytes();
+        let (count, rest) = rest.split_first_chunk_mut().ok_or(TOO_LONG)?;
+        *count = u16::try_from(self.keys.len()).map_err(|_| TOO_LONG)?.to_be_bytes();
+        let (keys, pointers) = rest.split_at_mut_checked(capacity * 8).ok_or(TOO_LONG)?;
+        for (slot, key) in keys.chunks_exact_mut(8).zip(&self.keys) {
+            slot.copy_from_slice(&key.to_be_bytes());
+        }
+        for (slot, pointer) in pointers.chunks_exact_mut(8).zip(&self.pointers) {
+            slot.copy_from_slice(&pointer.get().to_be_bytes());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! The lists of inodes that have no name any more and are not free yet.
+//!
+//! Each group has 64 lists that begin in its header; an inode is in the one of its number. What is in a list after a
+//! crash is freed by recovery, and an image that is closed in good order has none.
+//!
+//! On the disk each inode knows the next one of its list. Who takes one out of the middle must know the one before: a group
+//! remembers that in memory, behind its lock, for the inodes that are in its lists and have one.
+
+use std::collections::HashMap;
+
+use uxfs_format::{
+    allocation_group::inode_header::{InodeHeaderFault, UNLINKED_BUCKETS},
+    checksum,
+    fault::{Corruption, Location, Structure},
+    field_table::OnDisk,
+    inode::{InodeCore, core::CHECKSUM_OFFSET_BYTES},
+    units::{AgInode, AgNumber, InodeNumber},
+};
+use uxfs_journal::journal::items::inode::{InodeChange, NEXT_UNLINKED_LOG_BYTES};
+use zerocopy::big_endian::U32;
+
+use super::edit::next_unlinked_of;
+use crate::transaction::Transaction;
+use uxfs_volume::error::{Error, OperationError, Result};
+
+/// A list: which group's, and which of the 64.
+#[derive(Debug, Clone, Copy)]
+struct List {
+    group: AgNumber,
+    bucket: usize,
+}
+
+/// Which inode is before another in a list. What is not known is found by going through the list.
+#[doc(alias = "i_prev_unlinked")]
+#[derive(Debug, Default)]
+pub struct BeforeUnlinked(HashMap<AgInode, AgInode>);
+
+impl BeforeUnlinked {
+    fn get(&self, inode: AgInode) -> Option<AgInode> {
+        self.0.get(&inode).copied()
+    }
+
+    /// `before` is null for the head of a list; `inode` is where a list ends.
+    fn set(&mut self, inode: AgInode, before: AgInode) {
+        if inode.is_null() {
+            return;
+        }
+        if before.is_null() {
+            self.forget(inode);
+        } else {
+            self.0.insert(inode, before);
+        }
+    }
+
+    fn forget(&mut self, inode: AgInode) {
+        self.0.remove(&inode);
+        if self.0.is_empty() {
+            self.0 = HashMap::new();
+        }
+    }
+
+    fn forget_list(&mut self, bucket: usize) {
+        self.0.retain(|inode, _| bucket_of(*inode) != bucket);
+    }
+}
+
+fn bucket_of(inode: AgInode) -> usize {
+    (inode.get() % UNLINKED_BUCKETS) as usize
+}
+
+impl Transaction<'_> {
+    /// Puts an inode at the head of its list.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    #[doc(alias = "xfs_iunlink")]
+    pub fn add_unlinked(&mut self, number: InodeNumber) -> Result<()> {
+        let (list, inode) = self.unlinked_list_of(number)?;
+        let head = self.unlinked_head(list)?;
+        if head == inode {
+            return Err(self.damaged_list(list, inode));
+        }
+        self.set_next_unlinked(number, head)?;
+        self.set_unlinked_head(list, inode)?;
+        self.note_before(list, inode, AgInode::NULL)?;
+        self.note_before(list, head, inode)
+    }
+
+    /// Takes an inode out of its list, wherever it is in it.
+    ///
+    /// # Errors
+    /// It is not there; damage; the device.
+    #[doc(alias = "xfs_iunlink_remove")]
+    pub fn remove_unlinked(&mut self, number: InodeNumber) -> Result<()> {
+        let (list, inode) = self.unlinked_list_of(number)?;
+        // The group is locked before anything of the list is read: the next one may be leaving it, too.
+        let before = self.before_unlinked(list, inode)?;
+        let next = self.next_unlinked(number)?;
+        if before.is_null() {
+            self.set_unlinked_head(list, next)?;
+        } else {
+            let before = self.engine().geometry().inode_number(list.group, before);
+            self.set_next_unlinked(before, next)?;
+        }
+        self.group(list.group)?.state.before_unlinked.forget(inode);
+        self.note_before(list, next, before)?;
+        self.set_next_unlinked(number, AgInode::NULL)
+    }
+
+    /// The inode before another in its list, null where that is the head.
+    fn before_unlinked(&mut self, list: List, inode: AgInode) -> Result<AgInode> {
+        let head = self.unlinked_head(list)?;
+        if head == inode {
+            return Ok(AgInode::NULL);
+        }
+        let geometry = self.engine().geometry();
+        if let Some(before) = self.group(list.group)?.state.before_unlinked.get(inode)
+            && self.next_unlinked(geometry.inode_number(list.group, before))? == inode
+        {
+            return Ok(before);
+        }
+        // A list that a crash left. No list is longer than there are inodes in the group.
+        let budget = self.group(list.group)?.state.headers()?.inodes.count.get();
+        let mut at = head;
+        for _ in 0..budget {
+            if at.is_null() {
+                return Err(OperationError::NoSuchInode.into());
+            }
+            let next = self.next_unlinked(geometry.inode_number(list.group, at))?;
+            self.note_before(list, next, at)?;
+            if next == inode {
+                return Ok(at);
+            }
+            at = next;
+        }
+        Err(self.damaged_list(list, at))
+    }
+
+    fn note_before(&mut self, list: List, inode: AgInode, before: AgInode) -> Result<()> {
+        self.group(list.group)?.state.before_unlinked.set(inode, before);
+        Ok(())
+    }
+
+    /// The first inode of a list.
+    pub fn unlinked_head_of(&mut self, group: AgNumber, bucket: usize) -> Result<AgInode> {
+        self.unlinked_head(List { group, bucket })
+    }
+
+    /// Makes a list empty that leads to something else. Who was in it is lost until a checker finds it.
+    #[doc(alias = "xlog_recover_clear_agi_bucket")]
+    pub fn cut_unlinked_list(&mut self, group: AgNumber, bucket: usize) -> Result<()> {
+        self.group(group)?.state.before_unlinked.forget_list(bucket);
+        self.set_unlinked_head(List { group, bucket }, AgInode::NULL)
+    }
+
+    /// The first inode of the first list of a group that has any.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn first_unlinked(&mut self, group: AgNumber) -> Result<Option<InodeNumber>> {
+        let geometry = self.engine().geometry();
+        let edit = self.group(group)?;
+        let heads = edit.state.headers()?.inodes.unlinked;
+        let head = heads.iter().map(|head| AgInode::new(head.get())).find(|head| !head.is_null());
+        Ok(head.map(|head| geometry.inode_number(group, head)))
+    }
+
+    fn unlinked_list_of(&self, number: InodeNumber) -> Result<(List, AgInode)> {
+        let (group, inode) =
+            self.engine().geometry().split_inode_number(number).ok_or(OperationError::NoSuchInode)?;
+        Ok((List { group, bucket: bucket_of(inode) }, inode))
+    }
+
+    fn unlinked_head(&mut self, list: List) -> Result<AgInode> {
+        let group = self.group(list.group)?;
+        let head = group.state.headers()?.inodes.unlinked.get(list.bucket);
+        Ok(head.map_or(AgInode::NULL, |head| AgInode::new(head.get())))
+    }
+
+    fn set_unlinked_head(&mut self, list: List, inode: AgInode) -> Result<()> {
+        let group = self.group(list.group)?;
+        if let Some(head) = group.state.inodes_mut()?.unlinked.get_mut(list.bucket) {
+            *head = U32::new(inode.get());
+        }
+        Ok(())
+    }
+
+    fn next_unlinked(&mut self, number: InodeNumber) -> Result<AgInode> {
+        let engine = self.engine();
+        let cluster = engine.inode_cluster(number)?.1;
+        let buffer = engine.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let bytes = buffer.get(cluster.offset_bytes..).unwrap_or_default();
+        let core = InodeCore::prefix_of(bytes).ok_or(OperationError::NoSuchInode)?;
+        Ok(AgInode::new(core.next_unlinked.get()))
+    }
+
+    fn set_next_unlinked(&mut self, number: InodeNumber, next: AgInode) -> Result<()> {
+        let engine = self.engine();
+        let (cluster, geometry) = (engine.inode_cluster(number)?.1, engine.geometry());
+        let mut buffer =
+            self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let mut edit = buffer.edit();
+        edit.mark(cluster.offset_bytes + InodeChange::NextUnlinked.offset_bytes() as usize);
+        let bytes = edit.unmarked(cluster.offset_bytes, geometry.inode_size());
+        if let Some(field) = next_unlinked_of(bytes) {
+            *field = next.get().to_be_bytes();
+        }
+        checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
+        if let Some(ticket) = self.buffers().ticket() {
+            ticket.claim(NEXT_UNLINKED_LOG_BYTES);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn damaged_list(&self, list: List, inode: AgInode) -> Error {
+        let location = Location { group: Some(list.group), ..Location::default() };
+        let fault = InodeHeaderFault::Unlinked { bucket: list.bucket as u32, inode };
+        Corruption::new(Structure::InodeHeader, location, fault).into()
+    }
+}

@@ -1,0 +1,216 @@
+//! Intents: deferred work that the log promises, so that whoever recovers it does what a crash left undone.
+
+use uxfs_format::{
+    geometry::Geometry,
+    log::{
+        free_extent::FreedExtent,
+        intent::{MapExtent, PhysicalExtent},
+        item::ItemType,
+    },
+};
+use uxfs_journal::journal::{
+    IntentId, Journal, Ticket,
+    items::intent::{self, Regions},
+};
+use zerocopy::IntoBytes;
+
+use super::{
+    Transaction,
+    attribute::{AttributeChange, StoredChange},
+    intent::IntentExtent,
+    queue::{Promise, Work},
+};
+use uxfs_volume::error::{OperationError, Result};
+
+/// What the end of an intent takes in the log, but for what it repeats.
+const DONE_BYTES: u64 = 48;
+
+/// The extents of works that go together.
+enum Extents {
+    ReverseMaps(Vec<MapExtent>),
+    ExtentMap(Box<MapExtent>),
+    ReferenceCounts(Vec<PhysicalExtent>),
+    Free(Vec<FreedExtent>),
+}
+
+impl Transaction<'_> {
+    /// Logs intents for all deferred work that has none.
+    pub(super) fn promise_deferred(&mut self) -> Result<()> {
+        let geometry = self.engine.geometry();
+        let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
+        self.deferred.promise_all(|works, text| promise(ticket, works, text, geometry))
+    }
+
+    /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
+    /// done, and each step takes some of the log. Not more of them than fit into what an urgent claim can be.
+    ///
+    /// # Errors
+    /// Work outside of the file system.
+    pub fn old_promises(&mut self) -> Result<Option<OldPromises>> {
+        let Some(oldest) = self.deferred.oldest_promise() else { return Ok(None) };
+        let newest = self.engine.journal().and_then(Journal::newest_far_behind);
+        let Some(newest) = newest.filter(|newest| oldest <= *newest) else { return Ok(None) };
+        let geometry = self.engine.geometry();
+        let most_bytes = self.engine.needs().log.renewal();
+        let (mut found, mut left_bytes) = (OldPromises { newest, count: 0, bytes: 0 }, most_bytes);
+        self.deferred.renew(newest, usize::MAX, |works, text, old| -> Result<()> {
+            let regions = Promised::of(works, text, geometry)?.regions(0);
+            // Of the end: its header, and what it repeats.
+            let bytes = regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
+            // The first that does not fit ends it.
+            left_bytes = left_bytes.saturating_sub(bytes);
+            if left_bytes > 0 {
+                (found.count, found.bytes) = (found.count + 1, found.bytes + bytes);
+            }
+            Ok(())
+        })?;
+        Ok(Some(found))
+    }
+
+    /// Ends these intents and logs others for their work.
+    ///
+    /// # Errors
+    /// As [`old_promises`](Self::old_promises).
+    #[doc(alias = "xfs_defer_relog")]
+    pub fn renew_promises(&mut self, old: OldPromises) -> Result<()> {
+        let geometry = self.engine.geometry();
+        let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
+        self.deferred.renew(old.newest, old.count, |works, text, old| {
+            let new = promise(ticket, works, text, geometry)?;
+            let old = std::mem::replace(old, new);
+            ticket.done(old.end, old.id, &old.extents);
+            Ok(())
+        })
+    }
+
+    /// Takes over what an intent promises that has no end in the log.
+    ///
+    /// # Errors
+    /// Work outside of the file system.
+    pub fn adopt_intent(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) -> Result<()> {
+        if !self.deferred.push_promised(works, &promise) {
+            self.promise_deferred()?;
+            self.intent_done(promise.end, promise.id, &promise.extents);
+        }
+        Ok(())
+    }
+}
+
+/// Intents that are to be logged anew.
+#[derive(Debug, Clone, Copy)]
+pub struct OldPromises {
+    /// They are in checkpoints up to this one.
+    newest: u64,
+    /// The first so many.
+    count: usize,
+    /// What that takes of the log.
+    pub bytes: u64,
+}
+
+fn regions_bytes(regions: &Regions) -> u64 {
+    regions.iter().map(|region| region.len() as u64 + 16).sum()
+}
+
+/// Logs an intent.
+fn promise(ticket: &mut Ticket<'_>, works: &[Work], text: &[u8], geometry: &Geometry) -> Result<Promise> {
+    let promised = Promised::of(works, text, geometry)?;
+    let id = ticket.intent(|id| promised.regions(id));
+    let end = promised.end();
+    let extents = promised.into_freed();
+    Ok(Promise { end, id, extents, sequence: ticket.sequence() })
+}
+
+/// What one intent says.
+enum Promised<'a> {
+    Attribute(AttributeChange<'a>),
+    Extents(Extents),
+}
+
+impl<'a> Promised<'a> {
+    fn of(works: &[Work], text: &'a [u8], geometry: &Geometry) -> Result<Self> {
+        if let [Work::Attribute(stored)] = works {
+            return Ok(Self::Attribute(stored.change(text)));
+        }
+        let extents = Extents::of(works, geometry).ok_or(OperationError::NoSuchGroup)?;
+        Ok(Self::Extents(extents))
+    }
+
+    fn regions(&self, id: IntentId) -> Regions {
+        match self {
+            Self::Attribute(change) => attribute_regions(change, id),
+            Self::Extents(extents) => vec![extents.region(id)],
+        }
+    }
+
+    fn end(&self) -> ItemType {
+        match self {
+            Self::Attribute(_) => ItemType::AttributeDone,
+            Self::Extents(extents) => extents.end(),
+        }
+    }
+
+    /// What the end repeats.
+    fn into_freed(self) -> Vec<FreedExtent> {
+        if let Self::Extents(Extents::Free(extents)) = self { extents } else { Vec::new() }
+    }
+}
+
+impl Extents {
+    fn of(works: &[Work], geometry: &Geometry) -> Option<Self> {
+        let mut extents = None;
+        for work in works {
+            match (work.to_intent(geometry)?, &mut extents) {
+                (IntentExtent::ReverseMap(extent), None) => extents = Some(Self::ReverseMaps(vec![extent])),
+                (IntentExtent::ExtentMap(extent), None) => extents = Some(Self::ExtentMap(Box::new(extent))),
+                (IntentExtent::ReferenceCount(extent), None) => {
+                    extents = Some(Self::ReferenceCounts(vec![extent]));
+                }
+                (IntentExtent::Free(extent), None) => extents = Some(Self::Free(vec![extent])),
+                (IntentExtent::ReverseMap(extent), Some(Self::ReverseMaps(all))) => all.push(extent),
+                (IntentExtent::ReferenceCount(extent), Some(Self::ReferenceCounts(all))) => all.push(extent),
+                (IntentExtent::Free(extent), Some(Self::Free(all))) => all.push(extent),
+                _ => return None,
+            }
+        }
+        extents
+    }
+
+    fn region(&self, id: IntentId) -> Vec<u8> {
+        match self {
+            Self::ReverseMaps(extents) => intent::reverse_maps(id, extents),
+            Self::ExtentMap(extent) => intent::extent_map(id, extent),
+            Self::ReferenceCounts(extents) => intent::reference_counts(id, extents),
+            Self::Free(extents) => intent::free_extents(id, extents),
+        }
+    }
+
+    fn end(&self) -> ItemType {
+        match self {
+            Self::ReverseMaps(_) => ItemType::ReverseMapDone,
+            Self::ExtentMap(_) => ItemType::ExtentMapDone,
+            Self::ReferenceCounts(_) => ItemType::ReferenceCountDone,
+            Self::Free(_) => ItemType::FreeExtentDone,
+        }
+    }
+}
+
+impl StoredChange {
+    fn change<'a>(&self, text: &'a [u8]) -> AttributeChange<'a> {
+        self.within(text)
+    }
+}
+
+fn attribute_regions(change: &AttributeChange<'_>, id: IntentId) -> Regions {
+    let padded = |bytes: &[u8]| {
+        let mut region = bytes.to_vec();
+        region.resize(bytes.len().next_multiple_of(4), 0);
+        region
+    };
+    let mut regions = vec![change.format(id).as_bytes().to_vec(), padded(change.name)];
+    regions.extend(change.new_name.map(padded));
+    if !change.value.is_empty() {
+        regions.push(padded(change.value));
+    }
+    regions.extend(change.new_value.map(padded));
+    regions
+}

@@ -1,0 +1,195 @@
+//! New blocks for holes.
+
+use std::ops::Range;
+
+use uxfs_format::{
+    btree::extent_map::{Extent, MAX_EXTENT_BLOCKS, MAX_FILE_BLOCKS},
+    inode::{Fork, InodeFlags},
+    units::FileBlock,
+};
+
+use super::{FileEdit, Touch, is_no_space};
+use uxfs_engine::{
+    extent_map::list,
+    transaction::{Transaction, allocate::Allocated, reservation::Operation},
+};
+use uxfs_volume::error::Result;
+
+/// Extents that one allocation may add: what is written, and unwritten blocks around it.
+const GROWTH: u32 = 3;
+
+/// Which blocks of a hole are wanted.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    /// Those that are needed: all of them in one hole.
+    pub range: Range<FileBlock>,
+    /// How many more behind them.
+    pub ahead_blocks: u64,
+}
+
+impl<'a> FileEdit<'a> {
+    /// Allocates blocks for bytes that are to be written to a hole, writes these, and maps the blocks: all in one
+    /// transaction. Gives how many bytes found room in the first piece of free space.
+    pub(super) fn allocate_written(
+        &mut self,
+        wanted: &Wanted,
+        offset_bytes: u64,
+        bytes: &[u8],
+        touch: Touch,
+    ) -> Result<usize> {
+        let (mut tx, new) = self.allocate(wanted)?;
+        let Some(written) = list::part_of(&new, wanted.range.start, wanted.range.end) else {
+            // All of it went to what an extent size hint puts before the bytes.
+            self.map_around(&mut tx, &new, None)?;
+            self.end_step(&mut tx, Touch::NOTHING)?;
+            return Ok(0);
+        };
+        let bytes = self.bytes_within(written.end(), offset_bytes, bytes);
+        if let Err(error) = self.write_blocks(written.start, self.with_zeros_around(offset_bytes, bytes)) {
+            // Nobody has seen the blocks yet.
+            tx.defer_free(new.start, new.length_blocks)?;
+            tx.commit()?;
+            return Err(error);
+        }
+        self.map_around(&mut tx, &new, Some(&written))?;
+        tx.depends_on_data();
+        self.grow_to(offset_bytes + bytes.len() as u64);
+        self.end_step(&mut tx, touch)?;
+        Ok(bytes.len())
+    }
+
+    /// Allocates blocks that read as zeros, as many as can be had in one piece.
+    pub(super) fn allocate_unwritten(&mut self, wanted: &Wanted, touch: Touch) -> Result<()> {
+        let (mut tx, new) = self.allocate(wanted)?;
+        self.map_around(&mut tx, &new, None)?;
+        self.end_step(&mut tx, touch)
+    }
+
+    /// Begins a transaction and takes blocks for a hole; where there are none, but some wait for a checkpoint to be free,
+    /// they are waited for.
+    fn allocate(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
+        match self.allocate_now(wanted) {
+            Err(error) if is_no_space(&error) && self.file_system.wait_for_freed_blocks()? => {
+                self.allocate_now(wanted)
+            }
+            done => done,
+        }
+    }
+
+    fn allocate_now(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
+        let range = self.range_to_allocate(wanted);
+        let length = |range: &Range<FileBlock>| range.end.checked_distance_from(range.start).unwrap_or(0);
+        // What a hint puts around the bytes is of no use in pieces.
+        if range.start < wanted.range.start {
+            let blocks = length(&range);
+            match self.try_allocate(range.start, blocks, blocks) {
+                Err(error) if is_no_space(&error) => {}
+                done => return done,
+            }
+        } else if range.end > wanted.range.end {
+            match self.try_allocate(range.start, length(&wanted.range), length(&range)) {
+                Err(error) if is_no_space(&error) => {}
+                done => return done,
+            }
+        }
+        let mut blocks = length(&wanted.range);
+        loop {
+            match self.try_allocate(wanted.range.start, 1, blocks) {
+                // The counter of free blocks says no to all of it: to a part it may say yes.
+                Err(error) if is_no_space(&error) && blocks > 1 => blocks /= 2,
+                done => return done,
+            }
+        }
+    }
+
+    fn try_allocate(
+        &mut self,
+        file_block: FileBlock,
+        least_blocks: u64,
+        most_blocks: u64,
+    ) -> Result<(Transaction<'a>, Extent)> {
+        let most_blocks = most_blocks.min(MAX_EXTENT_BLOCKS);
+        let mut tx = Transaction::begin_for(self.file_system, Operation::Allocate { blocks: most_blocks })?;
+        let found = tx
+            .ready_extent_count(self.inode, Fork::Data, GROWTH)
+            .and_then(|()| tx.allocate_for_hole(self.inode, file_block, least_blocks..=most_blocks, GROWTH));
+        match found {
+            Ok(Allocated { start, length_blocks }) => {
+                let length_blocks = length_blocks.into();
+                Ok((tx, Extent { file_block, start, length_blocks, is_unwritten: true }))
+            }
+            Err(error) => {
+                if matches!(error, uxfs_volume::error::Error::Operation(_)) {
+                    tx.commit()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The blocks that are wanted, with what a hint or whoever appends wants around them, as far as the hole goes.
+    #[doc(alias = "xfs_bmap_extsize_align")]
+    fn range_to_allocate(&self, wanted: &Wanted) -> Range<FileBlock> {
+        let (start, end) = (wanted.range.start.get(), wanted.range.end.get());
+        let (first, last) = match self.extent_size_blocks() {
+            0 => (start, end.saturating_add(wanted.ahead_blocks)),
+            hint => (start - start % hint, end.next_multiple_of(hint)),
+        };
+        if (first, last) == (start, end) {
+            return wanted.range.clone();
+        }
+        let extents = self.inode.data.extents();
+        let index = list::index_at_or_after(extents, wanted.range.start);
+        let before = index.checked_sub(1).and_then(|index| extents.get(index));
+        let hole_start = before.map_or(0, |extent| extent.end().get());
+        let hole_end = extents.get(index).map_or(MAX_FILE_BLOCKS, |extent| extent.file_block.get());
+        let largest = self.block_behind(self.file_system.largest_file_bytes()).get();
+        let last = last.min(hole_end).min(largest).max(end);
+        FileBlock::new(first.max(hole_start))..FileBlock::new(last)
+    }
+
+    fn extent_size_blocks(&self) -> u64 {
+        let core = &self.inode.core;
+        let is_set = core.flags().contains(InodeFlags::EXTENT_SIZE);
+        if is_set { core.extent_size_blocks.get().into() } else { 0 }
+    }
+
+    /// Maps new blocks: a part of them as written, the rest as unwritten.
+    fn map_around(&mut self, tx: &mut Transaction<'_>, new: &Extent, written: Option<&Extent>) -> Result<()> {
+        let Some(written) = written else { return tx.map_existing(self.inode, Fork::Data, *new) };
+        let head = list::part_of(new, FileBlock::new(0), written.file_block);
+        let tail = list::part_of(new, written.end(), FileBlock::NULL);
+        for part in [head, Some(Extent { is_unwritten: false, ..*written }), tail].into_iter().flatten() {
+            tx.map_existing(self.inode, Fork::Data, part)?;
+        }
+        Ok(())
+    }
+
+    /// Blocks for a copy of shared ones, beside what comes before them in the file.
+    pub(super) fn allocate_copy(
+        &mut self,
+        file_block: FileBlock,
+        most_blocks: u64,
+    ) -> Result<(Transaction<'a>, Extent)> {
+        match self.allocate_copy_now(file_block, most_blocks) {
+            Err(error) if is_no_space(&error) && self.file_system.wait_for_freed_blocks()? => {
+                self.allocate_copy_now(file_block, most_blocks)
+            }
+            done => done,
+        }
+    }
+
+    fn allocate_copy_now(
+        &mut self,
+        file_block: FileBlock,
+        most_blocks: u64,
+    ) -> Result<(Transaction<'a>, Extent)> {
+        let mut blocks = most_blocks;
+        loop {
+            match self.try_allocate(file_block, 1, blocks) {
+                Err(error) if is_no_space(&error) && blocks > 1 => blocks /= 2,
+                done => return done,
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Writing to blocks that other files have too.
+//!
+//! New blocks are allocated, filled with what is written and, at the edges, with what was there, and mapped in the place of
+//! the old ones, which lose an owner: one transaction. So no blocks need to be set aside for later, and a crash finds
+//! either the old blocks or the new ones.
+
+use std::ops::Range;
+
+use uxfs_format::{
+    btree::extent_map::Extent,
+    inode::{Fork, InodeFlags2},
+    units::FileBlock,
+};
+use zerocopy::big_endian::U64;
+
+use super::{
+    FileEdit, Touch,
+    pieces::{Piece, PieceState, Pieces, first_piece},
+    space::SizeChange,
+};
+use uxfs_volume::error::{OperationError, Result};
+
+/// Bytes that are copied in one transaction.
+const COPY_BYTES: u64 = 1 << 20;
+/// Extents that are asked whether any of them is shared before a file is no longer said to share.
+const ASKED_EXTENTS: usize = 1024;
+
+impl FileEdit<'_> {
+    /// Writes bytes to a run of shared blocks: to copies of them. Gives how many were written.
+    #[doc(alias = "xfs_reflink_end_cow")]
+    pub(super) fn write_copy(
+        &mut self,
+        shared: &Piece,
+        offset_bytes: u64,
+        bytes: &[u8],
+        touch: Touch,
+    ) -> Result<usize> {
+        let old_start = shared.extent().ok_or(OperationError::NoSuchGroup)?.start;
+        let bytes = self.bytes_within(shared.end(), offset_bytes, bytes);
+        let end = self.block_behind(offset_bytes + bytes.len() as u64);
+        let blocks = end.checked_distance_from(shared.file_block).unwrap_or(0);
+        let most_blocks = (COPY_BYTES >> self.geometry().block_log).max(1);
+        let head = self.contents(self.byte_of(shared.file_block)..offset_bytes)?;
+        let (mut tx, new) = self.allocate_copy(shared.file_block, blocks.min(most_blocks))?;
+        let bytes = self.bytes_within(new.end(), offset_bytes, bytes);
+        let end_bytes = offset_bytes + bytes.len() as u64;
+        let filled = self
+            .contents(end_bytes..self.byte_of(new.end()))
+            .and_then(|tail| self.write_blocks(new.start, [&head, bytes, &tail]));
+        if let Err(error) = filled {
+            // Nobody has seen the blocks yet.
+            tx.defer_free(new.start, new.length_blocks)?;
+            tx.commit()?;
+            return Err(error);
+        }
+        let new = Extent { is_unwritten: false, ..new };
+        let old = Extent { start: old_start, ..new };
+        tx.replace_mapping(self.inode, &new)?;
+        tx.defer_unmap(self.inode, Fork::Data, &old)?;
+        tx.defer_decrease(old.start, old.length_blocks)?;
+        tx.defer_map(self.inode, Fork::Data, &new)?;
+        tx.depends_on_data();
+        self.grow_to(end_bytes);
+        self.end_step(&mut tx, touch)?;
+        Ok(bytes.len())
+    }
+
+    /// What lies in a range of the file, with zeros behind its end.
+    fn contents(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
+        if !bytes.is_empty() {
+            self.file_system.read_contents(self.inode, range.start, &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Gives the file blocks of its own for all that it shares in a range of its contents.
+    ///
+    /// # Errors
+    /// [`InvalidRange`](OperationError::InvalidRange) for no length; [`NoSpace`](OperationError::NoSpace), perhaps with
+    /// part of it done; damage; the device.
+    #[doc(alias = "xfs_reflink_unshare")]
+    pub fn unshare(
+        &mut self,
+        offset_bytes: u64,
+        length_bytes: u64,
+        size: SizeChange,
+        touch: Touch,
+    ) -> Result<()> {
+        let end_bytes = self.range_end(offset_bytes, length_bytes)?.min(self.inode.size_bytes());
+        let (mut next, end) = (self.block_of(offset_bytes), self.block_behind(end_bytes));
+        while let Some(piece) = first_piece(self.inode.data.extents(), next, end) {
+            next = if matches!(piece.state, PieceState::Written(_)) {
+                self.unshare_piece(&piece)?
+            } else {
+                piece.end()
+            };
+        }
+        self.stop_sharing_if_unshared()?;
+        // As in Linux, no later write to the range runs out of space.
+        self.allocate_range(offset_bytes, length_bytes, size, touch)
+    }
+
+    /// Copies what a piece begins with, if it is shared; gives where to go on.
+    fn unshare_piece(&mut self, piece: &Piece) -> Result<FileBlock> {
+        let (alone, shared) = self.file_system.sharing(self.inode, piece)?;
+        if alone > 0 {
+            return Ok(piece.first(alone).end());
+        }
+        let most_blocks = (COPY_BYTES >> self.geometry().block_log).max(1);
+        let shared = piece.first(shared.clamp(1, most_blocks));
+        let start = self.byte_of(shared.file_block);
+        let contents = self.contents(start..self.byte_of(shared.end()))?;
+        let size_bytes = self.inode.size_bytes();
+        let inside = usize::try_from(size_bytes.saturating_sub(start)).unwrap_or(usize::MAX);
+        let inside = contents.get(..inside.min(contents.len())).unwrap_or_default();
+        let written = self.write_copy(&shared, start, inside, Touch::NOTHING)?;
+        Ok(self.block_behind(start + written as u64))
+    }
+
+    /// A file that shares nothing any more, and has few enough extents to look, is no longer asked at every write.
+    #[doc(alias = "xfs_reflink_try_clear_inode_flag")]
+    fn stop_sharing_if_unshared(&mut self) -> Result<()> {
+        if !self.inode.may_share_extents() || self.extent_count() > ASKED_EXTENTS {
+            return Ok(());
+        }
+        let extents = self.inode.data.extents();
+        let end = extents.last().map_or(FileBlock::new(0), Extent::end);
+        for piece in Pieces::new(extents, FileBlock::new(0), end) {
+            let (alone, _) = self.file_system.sharing(self.inode, &piece)?;
+            if piece.extent().is_some() && alone != piece.length_blocks {
+                return Ok(());
+            }
+        }
+        let flags = self.inode.core.flags2() - InodeFlags2::REFLINK;
+        self.inode.core.flags2 = U64::new(flags.bits());
+        self.touch(Touch::NOTHING)
+    }
+}

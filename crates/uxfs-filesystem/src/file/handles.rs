@@ -1,0 +1,307 @@
+//! Contents of files that are open: each operation locks the inodes that it changes, and may be called from any thread.
+//!
+//! Who may write what is for the caller to know; what nobody may do to files that are fixed by their flags is refused here.
+
+use super::{
+    FileEdit, Touch, exchange::ExchangeRange, read::FileMapping, share::CloneRange, space::SizeChange,
+};
+use crate::{
+    filesystem::FileSystem,
+    inode::table::{InodeHandle, InodeWriteGuard, lock_in_order},
+};
+use uxfs_engine::inode::edit::EditInode;
+use uxfs_volume::{
+    error::{Error, OperationError, Result},
+    inode::{FileType, InodeFlags},
+};
+
+/// What to look for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seek {
+    /// The next byte of data.
+    #[doc(alias = "SEEK_DATA")]
+    Data,
+    /// The next byte in a hole, of which there is one at the end.
+    #[doc(alias = "SEEK_HOLE")]
+    Hole,
+}
+
+/// Refuses what the flags of a file forbid: all changes, or those of contents that are there.
+fn check_flags(inode: &EditInode, forbidding: InodeFlags) -> Result<()> {
+    if inode.core.flags().intersects(forbidding) { Err(OperationError::NotPermitted.into()) } else { Ok(()) }
+}
+
+const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
+
+impl FileSystem {
+    /// Changes one file.
+    fn change_file<T>(
+        &self,
+        file: &InodeHandle,
+        forbidding: InodeFlags,
+        change: impl FnOnce(&mut FileEdit<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut inode = file.write();
+        check_flags(&inode, forbidding)?;
+        change(&mut self.edit_file(&mut inode)?)
+    }
+
+    /// Reads from a file: see [`read_contents`](Self::read_contents).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read(&self, file: &InodeHandle, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.read_contents(&file.read(), offset_bytes, buffer)
+    }
+
+    /// Where there is data, or none: see [`seek_data`](Self::seek_data) and [`seek_hole`](Self::seek_hole).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn seek(&self, file: &InodeHandle, offset_bytes: u64, seek: Seek) -> Result<u64> {
+        match seek {
+            Seek::Data => self.seek_data(&file.read(), offset_bytes),
+            Seek::Hole => self.seek_hole(&file.read(), offset_bytes),
+        }
+    }
+
+    /// Where a file lies: see [`file_mappings`](Self::file_mappings).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mappings(
+        &self,
+        file: &InodeHandle,
+        offset_bytes: u64,
+        length_bytes: u64,
+        most: usize,
+    ) -> Result<Vec<FileMapping>> {
+        self.file_mappings(&file.read(), offset_bytes, length_bytes, most)
+    }
+
+    /// Writes to a file: see [`FileEdit::write`].
+    ///
+    /// # Errors
+    /// As there; [`NotPermitted`](OperationError::NotPermitted) for a file that is fixed, or only to be appended to.
+    pub fn write(&self, file: &InodeHandle, offset_bytes: u64, bytes: &[u8], touch: Touch) -> Result<usize> {
+        let inode = file.write();
+        let is_append = offset_bytes == inode.size_bytes();
+        check_flags(&inode, if is_append { InodeFlags::IMMUTABLE } else { FIXED })?;
+        self.write_locked(file, inode, offset_bytes, bytes, touch)
+    }
+
+    fn write_locked(
+        &self,
+        file: &InodeHandle,
+        mut inode: InodeWriteGuard<'_>,
+        offset_bytes: u64,
+        bytes: &[u8],
+        touch: Touch,
+    ) -> Result<usize> {
+        let written = self.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
+        if self.has_blocks_behind_end(&inode) {
+            file.set_has_ahead();
+        }
+        drop(inode);
+        self.release_closed()?;
+        Ok(written)
+    }
+
+    /// Gives back what was allocated ahead in files that nobody has open any more.
+    pub(crate) fn release_closed(&self) -> Result<()> {
+        while let Some(number) = self.inode_table().next_with_ahead() {
+            let file = match self.open_if_in_use(number) {
+                // It has been freed meanwhile.
+                Err(Error::Operation(OperationError::NoSuchInode)) => continue,
+                opened => opened?,
+            };
+            let mut inode = file.write();
+            if inode.file_type() == Some(FileType::Regular) {
+                self.edit_file(&mut inode)?.release_ahead()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes to the end of a file, wherever that is by then, and gives where it was.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    #[doc(alias = "O_APPEND")]
+    pub fn append(&self, file: &InodeHandle, bytes: &[u8], touch: Touch) -> Result<(u64, usize)> {
+        let inode = file.write();
+        check_flags(&inode, InodeFlags::IMMUTABLE)?;
+        let offset_bytes = inode.size_bytes();
+        let written = self.write_locked(file, inode, offset_bytes, bytes, touch)?;
+        Ok((offset_bytes, written))
+    }
+
+    /// Sets the size of a file: see [`FileEdit::set_size`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_size(&self, file: &InodeHandle, size_bytes: u64, touch: Touch) -> Result<()> {
+        self.change_file(file, FIXED, |file| file.set_size(size_bytes, touch))
+    }
+
+    /// Takes away what was allocated ahead of who appended: see [`FileEdit::release_ahead`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn release_ahead(&self, file: &InodeHandle) -> Result<()> {
+        self.change_file(file, InodeFlags::empty(), |file| file.release_ahead())
+    }
+
+    /// Allocates: see [`FileEdit::allocate_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn allocate_range(
+        &self,
+        file: &InodeHandle,
+        offset_bytes: u64,
+        length_bytes: u64,
+        size: SizeChange,
+        touch: Touch,
+    ) -> Result<()> {
+        self.change_file(file, InodeFlags::IMMUTABLE, |file| {
+            file.allocate_range(offset_bytes, length_bytes, size, touch)
+        })
+    }
+
+    /// Makes a hole: see [`FileEdit::punch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn punch_range(
+        &self,
+        file: &InodeHandle,
+        offset_bytes: u64,
+        length_bytes: u64,
+        touch: Touch,
+    ) -> Result<()> {
+        self.change_file(file, FIXED, |file| file.punch(offset_bytes, length_bytes, touch))
+    }
+
+    /// Zeroes: see [`FileEdit::zero_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn zero_range(
+        &self,
+        file: &InodeHandle,
+        offset_bytes: u64,
+        length_bytes: u64,
+        size: SizeChange,
+        touch: Touch,
+    ) -> Result<()> {
+        self.change_file(file, FIXED, |file| file.zero_range(offset_bytes, length_bytes, size, touch))
+    }
+
+    /// Takes a range out: see [`FileEdit::collapse`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn collapse_range(
+        &self,
+        file: &InodeHandle,
+        offset_bytes: u64,
+        length_bytes: u64,
+        touch: Touch,
+    ) -> Result<()> {
+        self.change_file(file, FIXED, |file| file.collapse(offset_bytes, length_bytes, touch))
+    }
+
+    /// Puts a hole in: see [`FileEdit::insert`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn insert_range(
+        &self,
+        file: &InodeHandle,
+        offset_bytes: u64,
+        length_bytes: u64,
+        touch: Touch,
+    ) -> Result<()> {
+        self.change_file(file, FIXED, |file| file.insert(offset_bytes, length_bytes, touch))
+    }
+
+    /// Copies what is shared: see [`FileEdit::unshare`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unshare_range(
+        &self,
+        file: &InodeHandle,
+        offset_bytes: u64,
+        length_bytes: u64,
+        size: SizeChange,
+        touch: Touch,
+    ) -> Result<()> {
+        self.change_file(file, FIXED, |file| file.unshare(offset_bytes, length_bytes, size, touch))
+    }
+
+    /// Lets a range of `target` have the blocks of a range of `source`, which may be the same file: see
+    /// [`FileEdit::clone_from`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn clone_range(
+        &self,
+        source: &InodeHandle,
+        target: &InodeHandle,
+        range: &CloneRange,
+        touch: Touch,
+    ) -> Result<u64> {
+        let [target, source] = &mut lock_in_order([Some(target), Some(source)]);
+        let target = target.as_deref_mut().ok_or(OperationError::NoSuchInode)?;
+        check_flags(target, FIXED)?;
+        self.edit_file(target)?.clone_from(source.as_deref_mut(), range, touch)
+    }
+
+    /// Shares what is equal: see [`FileEdit::share_if_equal`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn share_if_equal(
+        &self,
+        source: &InodeHandle,
+        target: &InodeHandle,
+        range: &CloneRange,
+    ) -> Result<bool> {
+        let [target, source] = &mut lock_in_order([Some(target), Some(source)]);
+        let target = target.as_deref_mut().ok_or(OperationError::NoSuchInode)?;
+        check_flags(target, InodeFlags::IMMUTABLE)?;
+        self.edit_file(target)?.share_if_equal(source.as_deref_mut(), range)
+    }
+
+    /// Exchanges contents of two files, which may be the same one: see [`exchange_range`](Self::exchange_range).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn exchange_files(
+        &self,
+        first: &InodeHandle,
+        second: &InodeHandle,
+        range: &ExchangeRange,
+        touch: Touch,
+    ) -> Result<()> {
+        let [first, second] = &mut lock_in_order([Some(first), Some(second)]);
+        let first = first.as_deref_mut().ok_or(OperationError::NoSuchInode)?;
+        check_flags(first, FIXED)?;
+        if let Some(second) = second {
+            check_flags(second, FIXED)?;
+        }
+        self.exchange_range(first, second.as_deref_mut(), range, touch)
+    }
+
+    /// Makes all changes of a file durable, contents and everything that leads to them. With them go all changes that were
+    /// made before: a checkpoint holds those of all files.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    #[doc(alias = "fsync")]
+    pub fn sync_file(&self, _file: &InodeHandle) -> Result<()> {
+        self.force()
+    }
+}

@@ -1,0 +1,101 @@
+//! A range of a file as it lies on the device.
+
+use uxfs_format::{
+    btree::extent_map::Extent,
+    units::{FileBlock, FsBlock},
+};
+
+use uxfs_engine::extent_map::list;
+
+/// What a run of blocks of a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PieceState {
+    /// Nothing: reads as zeros.
+    Hole,
+    /// Blocks that read as zeros.
+    Unwritten(FsBlock),
+    /// Blocks with contents.
+    Written(FsBlock),
+}
+
+/// A run of blocks of a file, all in one state and one behind the other on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The first.
+    pub file_block: FileBlock,
+    /// How many, at least one.
+    pub length_blocks: u64,
+    /// What they are.
+    pub state: PieceState,
+}
+
+impl Piece {
+    /// First block behind it.
+    pub fn end(&self) -> FileBlock {
+        FileBlock::new(self.file_block.get().saturating_add(self.length_blocks))
+    }
+
+    /// As an extent, unless it is a hole.
+    pub fn extent(&self) -> Option<Extent> {
+        let (start, is_unwritten) = match self.state {
+            PieceState::Hole => return None,
+            PieceState::Unwritten(start) => (start, true),
+            PieceState::Written(start) => (start, false),
+        };
+        Some(Extent { file_block: self.file_block, start, length_blocks: self.length_blocks, is_unwritten })
+    }
+
+    /// The first blocks of it.
+    pub fn first(&self, most_blocks: u64) -> Self {
+        Self { length_blocks: self.length_blocks.min(most_blocks), ..*self }
+    }
+}
+
+/// All pieces of a range, in order and without gap.
+#[derive(Debug, Clone)]
+pub(super) struct Pieces<'a> {
+    extents: &'a [Extent],
+    index: usize,
+    next: FileBlock,
+    end: FileBlock,
+}
+
+impl<'a> Pieces<'a> {
+    pub fn new(extents: &'a [Extent], start: FileBlock, end: FileBlock) -> Self {
+        Self { extents, index: list::index_at_or_after(extents, start), next: start, end }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let file_block = self.next;
+        if file_block >= self.end {
+            return None;
+        }
+        let found = self.extents.get(self.index);
+        let piece = match found.and_then(|extent| list::part_of(extent, file_block, self.end)) {
+            Some(part) if part.file_block == file_block => {
+                self.index += 1;
+                let state = match part.is_unwritten {
+                    true => PieceState::Unwritten(part.start),
+                    false => PieceState::Written(part.start),
+                };
+                Piece { file_block, length_blocks: part.length_blocks, state }
+            }
+            following => {
+                let end = following.map_or(self.end, |part| part.file_block);
+                let length_blocks = end.checked_distance_from(file_block).unwrap_or(0);
+                Piece { file_block, length_blocks, state: PieceState::Hole }
+            }
+        };
+        self.next = piece.end();
+        Some(piece)
+    }
+}
+
+/// The first piece of a range.
+pub(super) fn first_piece(extents: &[Extent], start: FileBlock, end: FileBlock) -> Option<Piece> {
+    Pieces::new(extents, start, end).next()
+}

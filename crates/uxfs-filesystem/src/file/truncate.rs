@@ -1,0 +1,94 @@
+//! The size of a file.
+
+use std::ops::Range;
+
+use uxfs_format::{btree::extent_map::MAX_FILE_BLOCKS, inode::InodeFlags, units::FileBlock};
+
+use super::{FileEdit, Touch};
+use crate::filesystem::FileSystem;
+use uxfs_engine::extent_map::{ATOMIC_EXTENTS, STEP_EXTENTS};
+use uxfs_engine::{
+    inode::edit::EditInode,
+    transaction::{Transaction, reservation::Operation},
+};
+use uxfs_volume::error::{OperationError, Result};
+
+impl FileSystem {
+    /// Whether a file has blocks behind its end.
+    pub(super) fn has_blocks_behind_end(&self, inode: &EditInode) -> bool {
+        let end = inode.data.extents().last().map_or(0, |extent| extent.end().get());
+        end > inode.size_bytes().div_ceil(self.geometry().block_size_bytes.into())
+    }
+}
+
+impl FileEdit<'_> {
+    /// Makes the file as large as that. What lies behind a smaller size is taken away, in steps after the size has
+    /// changed where it is much; what comes into a larger one reads as zeros.
+    ///
+    /// # Errors
+    /// [`FileTooLarge`](OperationError::FileTooLarge); [`NoSpace`](OperationError::NoSpace), where the last block is
+    /// shared and the file becomes larger; damage; the device.
+    #[doc(alias = "xfs_setattr_size")]
+    pub fn set_size(&mut self, size_bytes: u64, touch: Touch) -> Result<()> {
+        if size_bytes > self.file_system.largest_file_bytes() {
+            return Err(OperationError::FileTooLarge.into());
+        }
+        let old_bytes = self.inode.size_bytes();
+        if size_bytes > old_bytes {
+            self.prepare_growth(size_bytes, size_bytes)?;
+            self.inode.set_size_bytes(size_bytes);
+            return self.touch(touch);
+        }
+        if size_bytes == old_bytes {
+            return self.free_behind_end();
+        }
+        self.inode.set_size_bytes(size_bytes);
+        let gone = self.range_behind_end();
+        if self.extents_in(&gone) == 0 {
+            return self.touch(touch);
+        }
+        self.release(&gone, touch)
+    }
+
+    /// Takes away what was allocated ahead of who appended, unless the space was asked for: for the moment when nobody
+    /// has the file open any more.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    #[doc(alias = "xfs_free_eofblocks")]
+    pub fn release_ahead(&mut self) -> Result<()> {
+        let flags = self.inode.core.flags();
+        if flags.intersects(InodeFlags::PREALLOCATED | InodeFlags::APPEND) {
+            return Ok(());
+        }
+        self.free_behind_end()
+    }
+
+    fn free_behind_end(&mut self) -> Result<()> {
+        if !self.file_system.has_blocks_behind_end(self.inode) {
+            return Ok(());
+        }
+        let gone = self.range_behind_end();
+        self.release(&gone, Touch::NOTHING)
+    }
+
+    fn range_behind_end(&self) -> Range<FileBlock> {
+        self.block_behind(self.inode.size_bytes())..FileBlock::new(MAX_FILE_BLOCKS)
+    }
+
+    /// Takes all blocks from a block on away, in steps that need no space.
+    fn release(&mut self, gone: &Range<FileBlock>, touch: Touch) -> Result<()> {
+        let mut touch = touch;
+        loop {
+            let count = self.extents_in(gone);
+            let most = if count <= ATOMIC_EXTENTS { ATOMIC_EXTENTS } else { STEP_EXTENTS };
+            let mut tx = Transaction::begin_for(self.file_system, Operation::Release)?;
+            let is_done = tx.unmap_last(self.inode, gone.clone(), most)?;
+            self.end_step(&mut tx, touch)?;
+            if is_done {
+                return Ok(());
+            }
+            touch = Touch::NOTHING;
+        }
+    }
+}

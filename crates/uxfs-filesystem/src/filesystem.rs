@@ -1,0 +1,116 @@
+//! The file system object: everything is reached through `&FileSystem`, from as many threads as the caller has.
+
+use std::{ops::Deref, sync::Arc};
+
+use parking_lot::Mutex;
+use uxfs_block::device::BlockDevice;
+use uxfs_engine::engine::Engine;
+use uxfs_format::units::Lsn;
+use uxfs_journal::{LogState, area::LogArea, journal::LogStart, recovery::stale::clear_ahead_of_clean};
+use uxfs_volume::volume::Volume;
+
+use crate::{inode::table::InodeTable, mount, recovery};
+use uxfs_engine::options::MountOptions;
+use uxfs_volume::error::{Error, OperationError, Result};
+
+/// A file system that is mounted for changes: an [`Engine`] with the inodes that are open.
+#[derive(Debug)]
+pub struct FileSystem {
+    engine: Arc<Engine>,
+    /// Inodes that are open, and those that were.
+    inodes: InodeTable,
+    /// Held while a directory gets another parent.
+    tree_lock: Mutex<()>,
+}
+
+impl Deref for FileSystem {
+    type Target = Engine;
+
+    #[inline]
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl FileSystem {
+    fn of(engine: Arc<Engine>) -> Self {
+        Self { engine, inodes: InodeTable::default(), tree_lock: Mutex::default() }
+    }
+
+    /// Mounts for changes in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).
+    ///
+    /// # Errors
+    /// As for [`open_volume`](mount::open_volume); the device is read-only; features that uxfs cannot write.
+    pub fn mount_bulk(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
+        let (volume, _) = mount::open_examined(device, options)?;
+        Ok(Self::of(Arc::new(Engine::bulk(volume, *options)?)))
+    }
+
+    /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.
+    ///
+    /// # Errors
+    /// As for [`open_volume`](mount::open_volume); the device is read-only; features that uxfs cannot write.
+    pub fn mount_logged(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Arc<Self>> {
+        if device.is_read_only() {
+            return Err(OperationError::ReadOnly.into());
+        }
+        let (volume, log_state) = match mount::open_examined(Arc::clone(&device), options) {
+            Err(Error::Operation(OperationError::DirtyLog { .. })) => {
+                if let Some(recovered) = recovery::recover(&device, options, &mut ())? {
+                    recovered.write()?;
+                }
+                mount::open_examined(device, options)?
+            }
+            result => result?,
+        };
+        let start = match log_state {
+            None => return Err(OperationError::ReadOnly.into()),
+            Some(LogState::Clean(log)) => {
+                let device = volume.device().as_ref();
+                let area = LogArea::new(device, volume.geometry())?;
+                clear_ahead_of_clean(&area, &log, device)?;
+                LogStart { head: log.head, previous_block: log.newest.block(), recovered_tail: None }
+            }
+            Some(_) => {
+                LogStart { head: Lsn::from_parts(1, 0), previous_block: u32::MAX, recovered_tail: None }
+            }
+        };
+        Self::with_log(volume, options, start).map(Arc::new)
+    }
+
+    /// Goes on from a volume to a file system mounted for changes, with the log at `start`.
+    pub(crate) fn with_log(volume: Volume, options: &MountOptions, start: LogStart) -> Result<Self> {
+        Ok(Self::of(Engine::logged(volume, *options, start)?))
+    }
+
+    /// What changes it.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// What keeps directories where they are. It comes before the locks of inodes.
+    #[doc(alias = "s_vfs_rename_mutex")]
+    pub(crate) fn tree_lock(&self) -> &Mutex<()> {
+        &self.tree_lock
+    }
+
+    pub(crate) fn inode_table(&self) -> &InodeTable {
+        &self.inodes
+    }
+
+    /// Frees what has neither names nor handles, brings everything home and makes the image whole. In logged mode the log is
+    /// closed in good order; nothing can be changed any more.
+    ///
+    /// # Errors
+    /// The device failed; bytes that must not be written. The image is then unfinished.
+    pub fn close(&self) -> Result<()> {
+        self.inactivate_pending()?;
+        for group in self.geometry().groups() {
+            // A group that nobody has touched has gained nothing that is without a name.
+            if self.group_state(group)?.lock().is_loaded() {
+                self.inactivate_orphans_of(group)?;
+            }
+        }
+        self.engine.close()
+    }
+}

@@ -1,0 +1,177 @@
+//! What a file system is called: its label and its uuid, in the superblocks of all groups.
+//!
+//! All of it is done on an image whose log is clean and which nobody has mounted. A uuid that changes stays in all metadata as
+//! it was (`METADATA_UUID` says so), but the log has to follow. The order, with a flush after each, is such that a crash in
+//! between leaves what Linux mounts, and what the same change finishes when it is done again:
+//!
+//! 1. the log's newest record has no uuid: it is anybody's;
+//! 2. the first superblock, which rules;
+//! 3. the log's newest record has the new uuid;
+//! 4. the superblocks of the other groups.
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    fault::{Corruption, Location, Structure},
+    features::{Incompatible, Unsupported},
+    field_table::OnDisk,
+    geometry::Geometry,
+    seal::seal,
+    superblock::{Copy, Superblock, SuperblockError},
+    units::{Sector, Uuid},
+};
+use uxfs_journal::{LogState, area::LogArea};
+
+use uxfs_volume::{
+    error::{Error, OperationError, Result},
+    superblock::read_superblock,
+};
+
+/// Most bytes of a label.
+#[doc(alias = "XFSLABEL_MAX")]
+pub const LABEL_BYTES_MAX: usize = 12;
+
+/// Another uuid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UuidChange {
+    /// This one, which is not nobody's.
+    To(Uuid),
+    /// The one that it was made with, which all metadata carries.
+    Restore,
+}
+
+/// What is to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IdentityChange<'a> {
+    /// Up to [`LABEL_BYTES_MAX`] bytes without a zero among them; none for no label.
+    pub label: Option<&'a [u8]>,
+    /// The uuid.
+    pub uuid: Option<UuidChange>,
+}
+
+impl IdentityChange<'_> {
+    fn check(&self) -> Result<()> {
+        let is_bad = |label: &[u8]| label.len() > LABEL_BYTES_MAX || label.contains(&0);
+        if self.label.is_some_and(is_bad) || self.uuid == Some(UuidChange::To(Uuid::NIL)) {
+            return Err(OperationError::InvalidArgument.into());
+        }
+        Ok(())
+    }
+
+    /// The same change in every superblock, so that they agree afterwards.
+    fn apply(&self, superblock: &mut Superblock) {
+        if let Some(label) = self.label {
+            superblock.label = [0; LABEL_BYTES_MAX];
+            superblock.label.iter_mut().zip(label).for_each(|(target, byte)| *target = *byte);
+        }
+        let Some(change) = self.uuid else { return };
+        let original = superblock.effective_metadata_uuid();
+        let uuid = match change {
+            UuidChange::To(uuid) => uuid,
+            UuidChange::Restore => original,
+        };
+        let mut features = superblock.incompatible.get();
+        if uuid == original {
+            features &= !Incompatible::METADATA_UUID.bits();
+            superblock.metadata_uuid = Uuid::NIL;
+        } else {
+            features |= Incompatible::METADATA_UUID.bits();
+            superblock.metadata_uuid = original;
+        }
+        superblock.uuid = uuid;
+        superblock.incompatible.set(features);
+    }
+}
+
+/// The first superblock of a device.
+///
+/// # Errors
+/// As for mounting.
+pub fn superblock_of(device: &dyn BlockDevice) -> Result<Superblock> {
+    read_superblock(device, false)
+}
+
+/// Gives a file system another label or uuid. Nobody may have it mounted.
+///
+/// # Errors
+/// A label or uuid that cannot be; a log that is not clean or lies elsewhere; damage, with nothing changed; the device.
+#[doc(alias = "xfs_admin")]
+pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<()> {
+    change.check()?;
+    if device.is_read_only() {
+        return Err(OperationError::ReadOnly.into());
+    }
+    let superblock = superblock_of(device)?;
+    superblock.feature_words().judge()?;
+    if superblock.realtime_blocks.get() > 0 {
+        // The realtime section has a superblock of its own.
+        return Err(Unsupported::RealtimeData.into());
+    }
+    let geometry = Geometry::new(&superblock);
+    let newest = match uxfs_journal::examine(device, &geometry)? {
+        LogState::Empty => None,
+        LogState::Clean(log) => Some(log.newest),
+        LogState::Dirty(log) => {
+            let error = OperationError::DirtyLog { records: log.records, tail: log.tail, head: log.head };
+            return Err(error.into());
+        }
+    };
+    let sectors = superblocks(device, &geometry)?;
+    let area = LogArea::new(device, &geometry)?;
+    let mut changed = superblock;
+    change.apply(&mut changed);
+    let newest = newest.filter(|_| changed.uuid != superblock.uuid || change.uuid.is_some());
+    if let Some(newest) = newest {
+        uxfs_journal::identity::set_uuid(device, &area, newest, Uuid::NIL)?;
+    }
+    let mut sectors = sectors.into_iter();
+    if let Some((sector, bytes)) = sectors.next() {
+        write(device, &geometry, sector, bytes, change)?;
+        device.flush()?;
+    }
+    if let Some(newest) = newest {
+        uxfs_journal::identity::set_uuid(device, &area, newest, changed.uuid)?;
+    }
+    for (sector, bytes) in sectors {
+        write(device, &geometry, sector, bytes, change)?;
+    }
+    Ok(device.flush()?)
+}
+
+/// All superblocks, verified.
+fn superblocks(device: &dyn BlockDevice, geometry: &Geometry) -> Result<Vec<(Sector, Vec<u8>)>> {
+    let mut sectors = Vec::new();
+    for group in geometry.groups() {
+        let sector = geometry.sector_of_group_header(group, 0).unwrap_or(Sector::NULL);
+        let mut bytes = vec![0; geometry.sector_size_bytes as usize];
+        device.read(Geometry::byte_of_sector(sector), &mut bytes)?;
+        let copy = if sectors.is_empty() { Copy::Primary } else { Copy::Secondary };
+        let verified =
+            Superblock::parse(&bytes).and_then(|(superblock, bytes)| superblock.verify(bytes, copy));
+        verified.map_err(|error| corrupt(sector, error))?;
+        sectors.push((sector, bytes));
+    }
+    Ok(sectors)
+}
+
+fn corrupt(sector: Sector, error: SuperblockError) -> Error {
+    let location = Location::at_sector(sector);
+    match error {
+        SuperblockError::Header(fault) => Corruption::new(Structure::Superblock, location, fault).into(),
+        SuperblockError::Fault(fault) => Corruption::new(Structure::Superblock, location, fault).into(),
+        SuperblockError::Unsupported(unsupported) => unsupported.into(),
+    }
+}
+
+fn write(
+    device: &dyn BlockDevice,
+    geometry: &Geometry,
+    sector: Sector,
+    mut bytes: Vec<u8>,
+    change: &IdentityChange<'_>,
+) -> Result<()> {
+    if let Some(superblock) = Superblock::prefix_of_mut(&mut bytes) {
+        change.apply(superblock);
+    }
+    seal(&mut bytes, None, geometry);
+    Ok(device.write(Geometry::byte_of_sector(sector), &bytes)?)
+}

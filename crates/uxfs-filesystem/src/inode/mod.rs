@@ -1,0 +1,3 @@
+//! Inodes that are open: [`table`].
+
+pub mod table;

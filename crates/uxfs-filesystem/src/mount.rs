@@ -1,0 +1,53 @@
+//! From a device to a volume whose log was closed in good order.
+
+use std::sync::Arc;
+
+use uxfs_block::device::BlockDevice;
+pub use uxfs_engine::options::{Clock, Generations, LogOptions, MountOptions};
+use uxfs_format::geometry::Geometry;
+use uxfs_journal::recovery::find_head_tail::{DirtyLog, LogState};
+use uxfs_volume::volume::{Volume, VolumeOptions};
+
+use uxfs_volume::error::{OperationError, Result};
+
+/// Reads and verifies the superblock of `device`, and examines its log unless that is to be ignored.
+///
+/// # Errors
+/// Not an XFS V5 file system, a damaged one, one with unknown features, or a device error; a log that is dirty,
+/// damaged or external, unless it is to be ignored.
+pub fn open_volume(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Volume> {
+    open_examined(device, options).map(|(volume, _)| volume)
+}
+
+/// As [`open_volume`], with what the log says: never that it is dirty. `None` where it is ignored.
+///
+/// # Errors
+/// As there.
+pub fn open_examined(
+    device: Arc<dyn BlockDevice>,
+    options: &MountOptions,
+) -> Result<(Volume, Option<LogState>)> {
+    let &MountOptions { cache_budget_bytes, is_unfinished, .. } = options;
+    let volume = Volume::open(device, &VolumeOptions { cache_budget_bytes, is_unfinished })?;
+    let log_state = examine_log(volume.device().as_ref(), volume.geometry(), options)?;
+    Ok((volume, log_state))
+}
+
+/// What the log says, or `None` where nobody wants to know. A dirty log is an error: what lies on the device is then
+/// not what users of the file system last saw.
+fn examine_log(
+    device: &dyn BlockDevice,
+    geometry: &Geometry,
+    options: &MountOptions,
+) -> Result<Option<LogState>> {
+    if options.ignore_dirty_log {
+        return Ok(None);
+    }
+    match uxfs_journal::examine(device, geometry)? {
+        LogState::Dirty(log) => {
+            let DirtyLog { records, tail, head, .. } = log;
+            Err(OperationError::DirtyLog { records, tail, head }.into())
+        }
+        state => Ok(Some(state)),
+    }
+}

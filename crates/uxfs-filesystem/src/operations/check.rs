@@ -1,0 +1,107 @@
+//! What is refused before anything changes.
+
+use uxfs_format::{
+    directory::{MAX_NAME_BYTES, is_valid_name},
+    units::InodeNumber,
+};
+
+use crate::{filesystem::FileSystem, inode::table::InodeHandle};
+use uxfs_engine::inode::edit::{EditInode, TimeKind};
+use uxfs_volume::{
+    error::{Error, OperationError, Result},
+    inode::{FileType, InodeFlags, Timestamp},
+};
+
+/// What a directory or file with these flags allows nobody.
+const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
+
+/// Whether a name can be one, leaving `.` and `..` to callers, who refuse them in different words.
+pub(super) fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > MAX_NAME_BYTES {
+        return Err(OperationError::NameTooLong.into());
+    }
+    if !is_valid_name(name) {
+        return Err(OperationError::InvalidName.into());
+    }
+    Ok(())
+}
+
+pub(super) fn is_dot(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
+
+pub(super) fn is_directory(inode: &EditInode) -> bool {
+    inode.file_type() == Some(FileType::Directory)
+}
+
+/// Whether names may come into a directory: not where it has been removed itself.
+#[doc(alias = "may_create")]
+pub(super) fn check_may_add(directory: &EditInode) -> Result<()> {
+    if !is_directory(directory) {
+        return Err(OperationError::NotADirectory.into());
+    }
+    if directory.link_count() == 0 {
+        return Err(OperationError::NotFound.into());
+    }
+    if directory.core.flags().contains(InodeFlags::IMMUTABLE) {
+        return Err(OperationError::NotPermitted.into());
+    }
+    Ok(())
+}
+
+/// Whether a name may go from a directory, or lead elsewhere.
+#[doc(alias = "may_delete")]
+pub(super) fn check_may_remove(directory: &EditInode, inode: &EditInode) -> Result<()> {
+    if directory.core.flags().intersects(FIXED) || inode.core.flags().intersects(FIXED) {
+        return Err(OperationError::NotPermitted.into());
+    }
+    Ok(())
+}
+
+/// Whether an inode itself may be changed.
+pub(super) fn check_may_change(inode: &EditInode) -> Result<()> {
+    if inode.core.flags().intersects(FIXED) {
+        return Err(OperationError::NotPermitted.into());
+    }
+    Ok(())
+}
+
+/// Whether a file may get a name in a directory: not where that hands its project down and the file has another. Special
+/// files without a project are let in, because nobody sets their project.
+#[doc(alias = "xfs_projid_differ")]
+pub(super) fn check_project(directory: &EditInode, inode: &EditInode) -> Result<()> {
+    let (wanted, own) = (directory.core.project_id(), inode.core.project_id());
+    let is_special = inode.file_type().is_some_and(FileType::is_special);
+    if directory.core.flags().contains(InodeFlags::PROJECT_INHERIT)
+        && wanted != own
+        && !(is_special && own == 0)
+    {
+        return Err(OperationError::CrossesProjects.into());
+    }
+    Ok(())
+}
+
+/// What changes with every change of an inode: these times, and the count of changes.
+pub(super) fn touch(inode: &mut EditInode, now: Timestamp, kinds: &[TimeKind]) {
+    for kind in kinds {
+        inode.set_time(*kind, now);
+    }
+    inode.count_change();
+}
+
+/// Names of a directory have changed.
+pub(super) fn touch_directory(directory: &mut EditInode, now: Timestamp) {
+    touch(directory, now, &[TimeKind::Modification, TimeKind::Change]);
+}
+
+impl FileSystem {
+    /// Opens what a directory that the caller has locked leads to.
+    pub(super) fn open_entry(&self, directory: InodeNumber, inode: InodeNumber) -> Result<InodeHandle> {
+        self.open(inode).map_err(|error| match error {
+            Error::Operation(OperationError::NoSuchInode) => {
+                uxfs_volume::resolve::unused_inode(directory, inode)
+            }
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Inodes that have neither names nor handles are freed with all that they hold.
+//!
+//! An inode without names is in its group's list of such inodes from the transaction on that took its last name. Its
+//! contents are given back in steps, each of which leaves an inode that anybody can go on with: after a crash recovery
+//! does. Contents that are few go with the last name at once, in one transaction; such an inode is never in the list.
+
+use uxfs_format::{
+    btree::extent_map::{Extent, MAX_FILE_BLOCKS},
+    units::{AgNumber, FileBlock},
+};
+
+use crate::{filesystem::FileSystem, inode::table::InodeHandle};
+use uxfs_engine::{
+    inode::{
+        destroy::{STEP_BLOCKS, STEP_EXTENTS, has_many_extents},
+        edit::EditInode,
+    },
+    transaction::{Transaction, reservation::Operation},
+};
+use uxfs_volume::{
+    error::{OperationError, Result},
+    inode::Fork,
+};
+
+impl FileSystem {
+    /// Frees the inodes that lost their last name and then their last handle. Operations that may leave some call it at
+    /// their end, as [`close`](Self::close) does; whoever drops handles may call it, too.
+    ///
+    /// # Errors
+    /// Damage; the device. The inode stays in the list of those without names, where recovery finds it.
+    #[doc(alias = "xfs_inodegc_worker")]
+    pub fn inactivate_pending(&self) -> Result<()> {
+        while self.inode_table().has_unlinked()
+            && let Some(handle) = self.inode_table().next_unlinked()
+        {
+            let result = self.inactivate(&handle);
+            self.inode_table().end_free(&handle, true);
+            result?;
+        }
+        self.release_closed()
+    }
+
+    /// Frees all inodes in the lists of those without names: what a crash left, after its log has been replayed, or
+    /// what is still open when the file system is closed; handles of such inodes lead to nothing then. Gives how many
+    /// there were.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    #[doc(alias = "xlog_recover_process_iunlinks")]
+    pub fn inactivate_orphans(&self) -> Result<u64> {
+        self.inactivate_pending()?;
+        self.geometry().groups().try_fold(0, |sum, group| Ok(sum + self.inactivate_orphans_of(group)?))
+    }
+
+    /// Those of one group.
+    pub(crate) fn inactivate_orphans_of(&self, group: AgNumber) -> Result<u64> {
+        let (mut count, mut last) = (0, None);
+        loop {
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            let first = transaction.first_unlinked(group)?;
+            transaction.commit()?;
+            let Some(first) = first else { return Ok(count) };
+            if last.replace(first) == Some(first) {
+                // What was freed is in the list all the same.
+                return Err(OperationError::NoSuchInode.into());
+            }
+            let handle = self.open(first)?;
+            self.inactivate(&handle)?;
+            self.inode_table().end_free(&handle, true);
+            count += 1;
+        }
+    }
+
+    /// Frees an inode in the list of those without names, which nobody else has.
+    #[doc(alias = "xfs_inactive")]
+    fn inactivate(&self, handle: &InodeHandle) -> Result<()> {
+        let mut guard = handle.write();
+        let inode = &mut *guard;
+        if inode.link_count() != 0 {
+            // A list that is damaged must not take a file away that has a name.
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            transaction.remove_unlinked(inode.number)?;
+            return transaction.commit();
+        }
+        while has_many_extents(inode, Fork::Data) {
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            inode.set_size_bytes(0);
+            let start = step_start(inode.extents(Fork::Data), u64::MAX);
+            transaction.unmap_blocks(inode, Fork::Data, start, MAX_FILE_BLOCKS)?;
+            transaction.store_inode(inode)?;
+            transaction.commit()?;
+        }
+        if has_many_extents(inode, Fork::Attribute) {
+            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+            transaction.forget_attributes(inode)?;
+            transaction.commit()?;
+        }
+        while has_many_extents(inode, Fork::Attribute) {
+            self.cut_attributes(inode)?;
+        }
+        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+        transaction.remove_unlinked(inode.number)?;
+        transaction.destroy(inode)?;
+        transaction.commit()
+    }
+
+    /// Takes the last blocks out of an attribute fork in which nothing leads to them.
+    fn cut_attributes(&self, inode: &mut EditInode) -> Result<()> {
+        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+        let start = step_start(inode.extents(Fork::Attribute), STEP_BLOCKS);
+        transaction.cut_attribute_fork(inode, start)?;
+        transaction.store_inode(inode)?;
+        transaction.commit()
+    }
+
+    /// Takes the blocks of an attribute fork away without a look at what they hold, if that is not sound: Linux was freeing
+    /// them when it was cut off. Only where nobody can have seen a value: buffers of values are not looked for.
+    pub(crate) fn cut_half_freed_attributes(&self, handle: &InodeHandle) -> Result<()> {
+        let inode = &mut *handle.write();
+        if Transaction::begin_for(self, Operation::Release)?.has_whole_attributes(inode)? {
+            return Ok(());
+        }
+        while !inode.extents(Fork::Attribute).is_empty() {
+            self.cut_attributes(inode)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the last extents of a fork begin that one step takes, of at most `most_blocks` but one.
+fn step_start(extents: &[Extent], most_blocks: u64) -> FileBlock {
+    let mut start = FileBlock::new(0);
+    let mut left = most_blocks;
+    for extent in extents.iter().rev().take(STEP_EXTENTS) {
+        let taken = extent.length_blocks.min(left);
+        start = FileBlock::new(extent.end().get().saturating_sub(taken));
+        left -= taken;
+        if left == 0 {
+            break;
+        }
+    }
+    start
+}

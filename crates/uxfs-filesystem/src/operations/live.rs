@@ -1,0 +1,155 @@
+//! Reading a live file system through handles: as it is before or after each operation, never in the middle of one.
+
+use std::ops::ControlFlow;
+
+use uxfs_format::inode::{DeviceNumber, Timestamp};
+
+use super::check::is_dot;
+use crate::{filesystem::FileSystem, inode::table::InodeHandle};
+use uxfs_engine::inode::edit::{EditFork, EditInode};
+use uxfs_format::units::InodeNumber;
+use uxfs_volume::{
+    directory::DirectoryEntry,
+    error::{OperationError, Result},
+    inode::{FileType, InodeFlags, InodeFlags2},
+};
+
+/// What `stat` tells of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// Its number.
+    pub number: InodeNumber,
+    /// Tells apart the successive files that had this number.
+    pub generation: u32,
+    /// What it is.
+    pub file_type: FileType,
+    /// File type and permissions as one word.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Project.
+    pub project_id: u32,
+    /// Names; of a directory 2 more than its directories.
+    pub link_count: u32,
+    /// Length.
+    pub size_bytes: u64,
+    /// What it takes on the device, in file system blocks.
+    pub blocks: u64,
+    /// Of device files.
+    pub device: DeviceNumber,
+    /// Last access.
+    pub access_time: Timestamp,
+    /// Last change of contents.
+    pub modification_time: Timestamp,
+    /// Last change of anything.
+    pub change_time: Timestamp,
+    /// When it was made.
+    pub creation_time: Timestamp,
+    /// Counts changes.
+    pub change_count: u64,
+    /// Flags.
+    pub flags: InodeFlags,
+    /// More flags.
+    pub flags2: InodeFlags2,
+    /// Extent size hint.
+    pub extent_size_blocks: u32,
+    /// Extent size hint for copies on write.
+    pub cow_extent_size_blocks: u32,
+}
+
+impl Status {
+    /// Of an inode that the caller has locked.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchInode`] for one that has been freed.
+    pub fn of(inode: &EditInode) -> Result<Self> {
+        let core = &inode.core;
+        let device = match inode.data {
+            EditFork::Device(number) => DeviceNumber::decode(number),
+            _ => DeviceNumber::default(),
+        };
+        Ok(Self {
+            number: inode.number,
+            generation: core.generation.get(),
+            file_type: inode.file_type().ok_or(OperationError::NoSuchInode)?,
+            mode: core.mode.get(),
+            uid: core.uid.get(),
+            gid: core.gid.get(),
+            project_id: core.project_id(),
+            link_count: inode.link_count(),
+            size_bytes: inode.size_bytes(),
+            blocks: inode.blocks(),
+            device,
+            access_time: core.time(core.access_time),
+            modification_time: core.time(core.modification_time),
+            change_time: core.time(core.change_time),
+            creation_time: core.time(core.creation_time),
+            change_count: core.change_count.get(),
+            flags: core.flags(),
+            flags2: core.flags2(),
+            extent_size_blocks: core.extent_size_blocks.get(),
+            cow_extent_size_blocks: core.cow_extent_size_blocks.get(),
+        })
+    }
+}
+
+impl FileSystem {
+    /// Opens what a name in a directory leads to, "." and ".." included.
+    ///
+    /// # Errors
+    /// No such name; not a directory; damage; the device.
+    #[doc(alias = "xfs_lookup")]
+    pub fn find(&self, directory: &InodeHandle, name: &[u8]) -> Result<InodeHandle> {
+        // The lock is held until the inode is open: it can neither be freed meanwhile nor can its number get another.
+        let parent = directory.read();
+        if name == b".." && parent.number == self.geometry().root_inode {
+            return Ok(directory.clone());
+        }
+        let found = self.lookup(&*parent, name)?.ok_or(OperationError::NotFound)?;
+        if is_dot(name) && found.inode == parent.number {
+            return Ok(directory.clone());
+        }
+        self.open_entry(parent.number, found.inode)
+    }
+
+    /// What `stat` tells of a file.
+    ///
+    /// # Errors
+    /// The inode has been freed.
+    pub fn stat(&self, inode: &InodeHandle) -> Result<Status> {
+        Status::of(&inode.read())
+    }
+
+    /// Calls `visit` for the entries of a directory from `cookie` on, until it breaks. The directory is locked meanwhile:
+    /// `visit` must not ask for it, and may open other inodes.
+    ///
+    /// # Errors
+    /// Not a directory; damage; the device.
+    #[doc(alias = "xfs_readdir")]
+    pub fn read_entries(
+        &self,
+        directory: &InodeHandle,
+        cookie: u64,
+        mut visit: impl FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let directory = directory.read();
+        let mut reader = self.open_directory(&*directory, cookie)?;
+        while let Some(entry) = reader.next_entry()? {
+            if visit(entry).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// Not a symbolic link; damage; the device.
+    #[doc(alias = "xfs_readlink")]
+    pub fn read_link(&self, link: &InodeHandle) -> Result<Vec<u8>> {
+        self.read_symlink(&*link.read())
+    }
+}

@@ -1,0 +1,386 @@
+//! Renaming in a live file system.
+//!
+//! Up to five inodes change: two directories, what moves, what it replaces or is exchanged with, and a new one that is
+//! left in its place. They are found without locks, locked in order, and looked for again; where a name leads elsewhere by
+//! then, all begins anew.
+//!
+//! Directories that move from one to another hold the lock of the tree, so that nothing moves them meanwhile: what is
+//! above a directory stays there while somebody goes up from it.
+
+use super::{
+    check::{
+        check_may_add, check_may_remove, check_name, check_project, is_directory, is_dot, touch,
+        touch_directory,
+    },
+    in_place::{exchange_fits, rename_fits},
+    new_file::{NewFile, take_new_inode},
+    unlink::Fate,
+    unlink::drop_name,
+};
+use crate::{
+    filesystem::FileSystem,
+    inode::table::{InodeHandle, NewSlot, lock_in_order},
+};
+use uxfs_engine::{
+    attribute::acl::NewFileAcls,
+    bulk::create::{MAX_LINKS, NewKind, pointer_to},
+    directory::NameCheck,
+    inode::edit::{EditInode, TimeKind},
+    transaction::{Transaction, reservation::Operation},
+};
+use uxfs_volume::{
+    error::{OperationError, Result},
+    inode::{DeviceNumber, FileType, Timestamp},
+};
+
+/// How to rename.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RenameOptions {
+    /// The new name must not exist.
+    #[doc(alias = "RENAME_NOREPLACE")]
+    pub no_replace: bool,
+    /// Both names exist, and each leads afterwards where the other did.
+    #[doc(alias = "RENAME_EXCHANGE")]
+    pub exchange: bool,
+    /// The old name leads afterwards to a new device 0:0 of this user and group: what overlays take for "removed".
+    #[doc(alias = "RENAME_WHITEOUT")]
+    pub whiteout: Option<(u32, u32)>,
+}
+
+/// A name in a directory.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    directory: &'a InodeHandle,
+    name: &'a [u8],
+}
+
+/// The directories of both names: often one.
+pub(super) struct Parents<'g> {
+    pub(super) from: &'g mut EditInode,
+    /// `None` where it is the same.
+    to: Option<&'g mut EditInode>,
+}
+
+impl Parents<'_> {
+    pub(super) fn to(&mut self) -> &mut EditInode {
+        match &mut self.to {
+            Some(to) => to,
+            None => self.from,
+        }
+    }
+
+    pub(super) fn target(&self) -> &EditInode {
+        self.to.as_deref().unwrap_or(self.from)
+    }
+
+    pub(super) fn is_one(&self) -> bool {
+        self.to.is_none()
+    }
+
+    /// Their names have changed.
+    fn store(self, transaction: &mut Transaction<'_>, now: Timestamp) -> Result<()> {
+        for directory in [Some(self.from), self.to].into_iter().flatten() {
+            touch_directory(directory, now);
+            transaction.store_inode(directory)?;
+        }
+        Ok(())
+    }
+
+    fn add_links(&mut self, from: i32, to: i32) {
+        let add = |inode: &mut EditInode, change| {
+            inode.set_link_count(inode.link_count().saturating_add_signed(change));
+        };
+        add(self.from, from);
+        add(self.to(), to);
+    }
+}
+
+impl FileSystem {
+    /// Lets a file have another name in the place of the one it has.
+    ///
+    /// # Errors
+    /// No such name; the new one exists and must not, or is of another kind, or of a directory with names
+    /// ([`Exists`](OperationError::Exists), as XFS says it); a directory would come below itself; another project's
+    /// directory; not permitted by flags; too many links; no space; damage; the device.
+    #[doc(alias = "xfs_rename")]
+    pub fn rename(
+        &self,
+        from_directory: &InodeHandle,
+        from_name: &[u8],
+        to_directory: &InodeHandle,
+        to_name: &[u8],
+        options: &RenameOptions,
+    ) -> Result<()> {
+        if options.exchange && (options.no_replace || options.whiteout.is_some()) {
+            return Err(OperationError::InvalidArgument.into());
+        }
+        check_name(from_name)?;
+        if is_dot(from_name) || is_dot(to_name) {
+            let error = if options.no_replace && !is_dot(from_name) {
+                OperationError::Exists
+            } else {
+                OperationError::Busy
+            };
+            return Err(error.into());
+        }
+        let from = Place { directory: from_directory, name: from_name };
+        let to = Place { directory: to_directory, name: to_name };
+        while !self.try_rename(from, to, options)? {}
+        self.inactivate_pending()
+    }
+
+    /// `false` where a name led elsewhere when all was locked.
+    fn try_rename(&self, from: Place<'_>, to: Place<'_>, options: &RenameOptions) -> Result<bool> {
+        let moved = self.find(from.directory, from.name)?;
+        check_name(to.name)?;
+        let other = self.find_if_there(to)?;
+        match &other {
+            Some(_) if options.no_replace => return Err(OperationError::Exists.into()),
+            None if options.exchange => return Err(OperationError::NotFound.into()),
+            _ => {}
+        }
+        let is_one_directory = from.directory.is_same(to.directory);
+        let is_directory = |handle: &InodeHandle| is_directory(&handle.read());
+        let has_directory = is_directory(&moved) || other.as_ref().is_some_and(is_directory);
+        let _tree = (!is_one_directory && has_directory).then(|| self.tree_lock().lock());
+        if !is_one_directory && has_directory {
+            if self.is_at_or_below(to.directory, &moved)? {
+                return Err(OperationError::IntoItself.into());
+            }
+            if let Some(other) = &other
+                && self.is_at_or_below(from.directory, other)?
+            {
+                let into_itself = OperationError::IntoItself;
+                let error = if options.exchange { into_itself } else { OperationError::NotEmpty };
+                return Err(error.into());
+            }
+        }
+        let handles = [Some(from.directory), Some(to.directory), Some(&moved), other.as_ref()];
+        let [Some(mut from_parent), mut to_parent, moved_inode, mut other_inode] = lock_in_order(handles)
+        else {
+            return Ok(false);
+        };
+        let leads_to = |parent: &EditInode, name, inode: Option<&InodeHandle>| -> Result<bool> {
+            let found = self.lookup(parent, name)?.map(|found| found.inode);
+            Ok(found == inode.map(InodeHandle::number))
+        };
+        let target = to_parent.as_deref().unwrap_or(&*from_parent);
+        if !leads_to(&from_parent, from.name, Some(&moved))? || !leads_to(target, to.name, other.as_ref())? {
+            return Ok(false);
+        }
+        if other.as_ref().is_some_and(|other| other.is_same(&moved)) {
+            // Two names of one file: nothing is to be done, says POSIX.
+            return Ok(true);
+        }
+        // A damaged directory may lead to itself or to the other.
+        let Some(mut moved_inode) = moved_inode else { return Err(OperationError::IntoItself.into()) };
+        if other.is_some() && other_inode.is_none() {
+            return Err(OperationError::NotEmpty.into());
+        }
+        let parents = Parents { from: &mut from_parent, to: to_parent.as_deref_mut() };
+        match (other.as_ref(), other_inode.as_deref_mut()) {
+            (Some(_), Some(inode)) if options.exchange => {
+                self.exchange_locked(parents, [from.name, to.name], &mut moved_inode, inode)?;
+            }
+            (handle, inode) => {
+                let other = handle.zip(inode);
+                self.rename_locked(parents, [from.name, to.name], &mut moved_inode, other, options)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn find_if_there(&self, place: Place<'_>) -> Result<Option<InodeHandle>> {
+        let parent = place.directory.read();
+        match self.lookup(&*parent, place.name)? {
+            Some(found) => self.open_entry(parent.number, found.inode).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a directory is another or lies below it. Nothing moves meanwhile.
+    #[doc(alias = "d_ancestor")]
+    fn is_at_or_below(&self, directory: &InodeHandle, ancestor: &InodeHandle) -> Result<bool> {
+        let root = self.geometry().root_inode;
+        let mut at = directory.clone();
+        // No way up is longer than there are inodes; a damaged one may be a circle.
+        for _ in 0..=self.inode_count() {
+            if at.is_same(ancestor) {
+                return Ok(true);
+            }
+            if at.number() == root {
+                return Ok(false);
+            }
+            let inode = at.read();
+            // One that has been removed is below nothing.
+            if inode.link_count() == 0 {
+                return Ok(false);
+            }
+            let above = self.open_name(&inode, b"..")?;
+            drop(inode);
+            at = above;
+        }
+        Ok(false)
+    }
+
+    fn rename_locked(
+        &self,
+        mut parents: Parents<'_>,
+        [from_name, to_name]: [&[u8]; 2],
+        moved: &mut EditInode,
+        mut other: Option<(&InodeHandle, &mut EditInode)>,
+        options: &RenameOptions,
+    ) -> Result<()> {
+        self.check_rename(&parents, moved, other.as_ref().map(|(_, inode)| &**inode))?;
+        let whiteout = options.whiteout.map(|(uid, gid)| {
+            let kind = NewKind::Special(FileType::CharacterDevice, DeviceNumber::default());
+            NewFile { uid, gid, ..NewFile::new(kind, 0) }
+        });
+        let is_new = other.is_none();
+        let mut transaction = self.begin_or_in_place(Operation::Rename, Operation::RenameInPlace, |tx| {
+            // A new inode needs space like any other.
+            Ok(whiteout.is_none() && rename_fits(tx, &mut parents, [from_name, to_name], moved, is_new)?)
+        })?;
+        let now = self.now();
+        let placeholder = match &whiteout {
+            // Linux makes it as one of the directory that the other goes to. Directories give it no list.
+            Some(new) => {
+                let inode = take_new_inode(&mut transaction, parents.target(), new, &NewFileAcls::default())?;
+                Some(self.inode_table().insert_new(inode))
+            }
+            None => None,
+        };
+        // In the table before the name leads to it: an inode that is being freed may have left its slot under this number.
+        let mut placeholder = placeholder.as_ref().map(NewSlot::lock);
+        let file_type = moved.file_type().ok_or(OperationError::NoSuchInode)?;
+        let moves_directory = file_type == FileType::Directory;
+        let mut fate = Fate::Named;
+        if let Some((handle, inode)) = &mut other {
+            transaction.replace_name(parents.to(), to_name, moved.number, file_type)?;
+            fate = drop_name(&mut transaction, self.inode_table(), parents.target(), to_name, handle, inode)?;
+            if fate != Fate::Freed {
+                touch(inode, now, &[TimeKind::Change]);
+                transaction.store_inode(inode)?;
+            }
+        } else {
+            transaction.add_name(parents.to(), to_name, moved.number, file_type, NameCheck::KnownToBeNew)?;
+        }
+        if moves_directory {
+            if !parents.is_one() {
+                let above = parents.target().number;
+                transaction.replace_name(moved, b"..", above, FileType::Directory)?;
+            }
+            // A directory that is replaced takes a link along: its "..".
+            parents.add_links(-1, if other.is_some() { 0 } else { 1 });
+        }
+        match &mut placeholder {
+            Some(inode) => {
+                transaction.replace_name(parents.from, from_name, inode.number, FileType::CharacterDevice)?;
+                transaction.add_parent_pointer(inode, pointer_to(parents.from, from_name))?;
+                transaction.store_inode(inode)?;
+            }
+            None => drop(transaction.remove_name(parents.from, from_name)?),
+        }
+        let (old, new) = (pointer_to(parents.from, from_name), pointer_to(parents.target(), to_name));
+        transaction.replace_parent_pointer(moved, old, new)?;
+        touch(moved, now, &[TimeKind::Change]);
+        transaction.store_inode(moved)?;
+        parents.store(&mut transaction, now)?;
+        transaction.commit()?;
+        if let Some((handle, _)) = &other {
+            self.settle_fate(handle, fate);
+        }
+        Ok(())
+    }
+
+    /// What forbids to rename.
+    fn check_rename(
+        &self,
+        parents: &Parents<'_>,
+        moved: &EditInode,
+        other: Option<&EditInode>,
+    ) -> Result<()> {
+        let target = parents.target();
+        check_may_remove(parents.from, moved)?;
+        let moves_directory = is_directory(moved);
+        if let Some(other) = other {
+            check_may_remove(target, other)?;
+            match (moves_directory, is_directory(other)) {
+                (true, false) => return Err(OperationError::NotADirectory.into()),
+                (false, true) => return Err(OperationError::IsADirectory.into()),
+                _ => {}
+            }
+        } else {
+            check_may_add(target)?;
+            let is_full = target.link_count() >= MAX_LINKS;
+            if moves_directory && !parents.is_one() && is_full {
+                return Err(OperationError::TooManyLinks.into());
+            }
+        }
+        check_project(target, moved)?;
+        if let Some(other) = other.filter(|other| is_directory(other))
+            && !self.is_open_directory_empty(other)?
+        {
+            return Err(OperationError::Exists.into());
+        }
+        Ok(())
+    }
+
+    #[doc(alias = "xfs_cross_rename")]
+    fn exchange_locked(
+        &self,
+        mut parents: Parents<'_>,
+        [first_name, second_name]: [&[u8]; 2],
+        first: &mut EditInode,
+        second: &mut EditInode,
+    ) -> Result<()> {
+        check_may_remove(parents.from, first)?;
+        check_may_remove(parents.target(), second)?;
+        // Linux asks for one of both.
+        check_project(parents.target(), first)?;
+        let (first_type, second_type) = (
+            first.file_type().ok_or(OperationError::NoSuchInode)?,
+            second.file_type().ok_or(OperationError::NoSuchInode)?,
+        );
+        let changes_parent = !parents.is_one();
+        let [is_first, is_second] = [first_type, second_type].map(|kind| kind == FileType::Directory);
+        // Links that the first directory gains and the second loses.
+        let gain = i32::from(is_second) - i32::from(is_first);
+        let gaining = if gain > 0 { &*parents.from } else { parents.target() };
+        if changes_parent && gain != 0 && gaining.link_count() >= MAX_LINKS {
+            return Err(OperationError::TooManyLinks.into());
+        }
+        let names = [first_name, second_name];
+        let mut transaction = self.begin_or_in_place(Operation::Rename, Operation::RenameInPlace, |tx| {
+            exchange_fits(tx, &mut parents, names, first, second)
+        })?;
+        let now = self.now();
+        transaction.replace_name(parents.from, first_name, second.number, second_type)?;
+        transaction.replace_name(parents.to(), second_name, first.number, first_type)?;
+        if changes_parent {
+            let (above_first, above_second) = (parents.from.number, parents.target().number);
+            if is_first {
+                transaction.replace_name(first, b"..", above_second, FileType::Directory)?;
+            }
+            if is_second {
+                transaction.replace_name(second, b"..", above_first, FileType::Directory)?;
+            }
+            parents.add_links(gain, -gain);
+        }
+        let old = pointer_to(parents.from, first_name);
+        let new = pointer_to(parents.target(), second_name);
+        transaction.replace_parent_pointer(first, old, new)?;
+        transaction.replace_parent_pointer(second, new, old)?;
+        // A directory that gets another parent has changed itself.
+        let times = [TimeKind::Change, TimeKind::Modification];
+        let moved = |is_directory: bool| {
+            if changes_parent && is_directory { times.as_slice() } else { &[TimeKind::Change] }
+        };
+        touch(first, now, moved(is_first));
+        touch(second, now, moved(is_second));
+        transaction.store_inode(first)?;
+        transaction.store_inode(second)?;
+        parents.store(&mut transaction, now)?;
+        transaction.commit()
+    }
+}

@@ -1,0 +1,203 @@
+//! Taking names away in a live file system.
+
+use super::check::{check_may_remove, check_name, is_directory, is_dot, touch, touch_directory};
+use crate::{
+    filesystem::FileSystem,
+    inode::table::{InodeHandle, InodeTable, InodeWriteGuard, lock_in_order},
+};
+use uxfs_engine::{
+    bulk::create::pointer_to,
+    directory::lookup_to_change,
+    inode::destroy::is_freed_at_once,
+    inode::edit::{EditInode, TimeKind},
+    transaction::{Transaction, reservation::Operation},
+};
+use uxfs_volume::error::{OperationError, Result};
+
+/// What the caller takes the name for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Removal {
+    File,
+    Directory,
+}
+
+/// What became of an inode that has lost a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It has names left.
+    Named,
+    /// It has none, and is in the list of such inodes.
+    Unlinked,
+    /// It is gone.
+    Freed,
+}
+
+impl FileSystem {
+    /// Takes a name of a file away. The file goes with its last name, or else with its last handle.
+    ///
+    /// # Errors
+    /// No such name; a directory; not permitted by flags; damage; the device.
+    #[doc(alias = "xfs_remove")]
+    pub fn unlink(&self, directory: &InodeHandle, name: &[u8]) -> Result<()> {
+        if is_dot(name) {
+            return Err(OperationError::IsADirectory.into());
+        }
+        self.remove_entry(directory, name, Removal::File)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// No such name; not a directory, or not an empty one; not permitted by flags; damage; the device.
+    #[doc(alias = "xfs_remove")]
+    pub fn remove_directory(&self, directory: &InodeHandle, name: &[u8]) -> Result<()> {
+        match name {
+            b"." => return Err(OperationError::InvalidName.into()),
+            b".." => return Err(OperationError::NotEmpty.into()),
+            _ => {}
+        }
+        self.remove_entry(directory, name, Removal::Directory)
+    }
+
+    fn remove_entry(&self, directory: &InodeHandle, name: &[u8], removal: Removal) -> Result<()> {
+        check_name(name)?;
+        loop {
+            let mut parent = directory.write();
+            let child = self.open_name_to_change(&mut parent, name)?;
+            // The usual case: nobody else uses it. Nobody waits here, so that the order of locks does not matter.
+            let done = match child.try_write() {
+                Some(mut inode) => {
+                    self.remove_locked(&mut parent, name, &child, &mut inode, removal)?;
+                    true
+                }
+                None => {
+                    drop(parent);
+                    self.remove_in_order(directory, name, &child, removal)?
+                }
+            };
+            if done {
+                break;
+            }
+        }
+        self.inactivate_pending()
+    }
+
+    /// As above, waiting for both. `false` where the name leads elsewhere by now.
+    #[cold]
+    fn remove_in_order(
+        &self,
+        directory: &InodeHandle,
+        name: &[u8],
+        child: &InodeHandle,
+        removal: Removal,
+    ) -> Result<bool> {
+        let [Some(mut parent), inode] = lock_in_order([Some(directory), Some(child)]) else {
+            return Ok(false);
+        };
+        // A directory that has itself as a name.
+        let mut inode: InodeWriteGuard<'_> = inode.ok_or(OperationError::NotEmpty)?;
+        let found = lookup_to_change(self, &mut parent, name)?.ok_or(OperationError::NotFound)?;
+        if found.inode != child.number() {
+            return Ok(false);
+        }
+        self.remove_locked(&mut parent, name, child, &mut inode, removal)?;
+        Ok(true)
+    }
+
+    /// What a name in a directory that the caller has locked leads to.
+    pub(super) fn open_name(&self, directory: &EditInode, name: &[u8]) -> Result<InodeHandle> {
+        let found = self.lookup(directory, name)?.ok_or(OperationError::NotFound)?;
+        self.open_entry(directory.number, found.inode)
+    }
+
+    /// As [`open_name`](Self::open_name), for who is about to take the name away.
+    fn open_name_to_change(&self, directory: &mut EditInode, name: &[u8]) -> Result<InodeHandle> {
+        let found = lookup_to_change(self, directory, name)?.ok_or(OperationError::NotFound)?;
+        self.open_entry(directory.number, found.inode)
+    }
+
+    fn remove_locked(
+        &self,
+        parent: &mut EditInode,
+        name: &[u8],
+        child: &InodeHandle,
+        inode: &mut EditInode,
+        removal: Removal,
+    ) -> Result<()> {
+        check_may_remove(parent, inode)?;
+        match (removal, is_directory(inode)) {
+            (Removal::File, true) => return Err(OperationError::IsADirectory.into()),
+            (Removal::Directory, false) => return Err(OperationError::NotADirectory.into()),
+            (Removal::Directory, true) if !self.is_open_directory_empty(inode)? => {
+                return Err(OperationError::NotEmpty.into());
+            }
+            _ => {}
+        }
+        let mut transaction = Transaction::begin_for(self, Operation::Remove)?;
+        let now = self.now();
+        transaction.remove_name(parent, name)?;
+        if removal == Removal::Directory {
+            parent.set_link_count(parent.link_count().saturating_sub(1));
+        }
+        touch_directory(parent, now);
+        transaction.store_inode(parent)?;
+        let fate = drop_name(&mut transaction, self.inode_table(), parent, name, child, inode)?;
+        if fate != Fate::Freed {
+            touch(inode, now, &[TimeKind::Change]);
+            transaction.store_inode(inode)?;
+        }
+        transaction.commit()?;
+        self.settle_fate(child, fate);
+        Ok(())
+    }
+
+    /// Whether a directory that the caller has locked has no names but "." and "..".
+    pub(super) fn is_open_directory_empty(&self, directory: &EditInode) -> Result<bool> {
+        let mut reader = self.open_directory(directory, 0)?;
+        while let Some(entry) = reader.next_entry()? {
+            if !is_dot(entry.name) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells the table what became of an inode, once that is so for good.
+    pub(super) fn settle_fate(&self, handle: &InodeHandle, fate: Fate) {
+        match fate {
+            Fate::Named => {}
+            Fate::Unlinked => {
+                handle.set_may_get_name(false);
+                handle.set_unlinked(true);
+            }
+            Fate::Freed => self.inode_table().end_free(handle, true),
+        }
+    }
+}
+
+/// An inode has lost its name in `parent` (a directory all that it has). What has none left goes at once if nobody
+/// else has it open and it is small, or else into the list of inodes without names. Unless it is gone, the caller
+/// stores it.
+#[doc(alias = "xfs_droplink")]
+pub(super) fn drop_name(
+    tx: &mut Transaction<'_>,
+    table: &InodeTable,
+    parent: &EditInode,
+    name: &[u8],
+    handle: &InodeHandle,
+    inode: &mut EditInode,
+) -> Result<Fate> {
+    let links = if is_directory(inode) { 0 } else { inode.link_count().saturating_sub(1) };
+    inode.set_link_count(links);
+    if links == 0 && is_freed_at_once(inode) && table.begin_free(handle) {
+        tx.destroy(inode)?;
+        return Ok(Fate::Freed);
+    }
+    tx.remove_parent_pointer(inode, pointer_to(parent, name))?;
+    if links > 0 {
+        return Ok(Fate::Named);
+    }
+    // The place of the list's next is in the cluster, where storing the inode leaves it.
+    tx.add_unlinked(inode.number)?;
+    Ok(Fate::Unlinked)
+}

@@ -1,0 +1,212 @@
+//! Intents to exchange the contents of two files, or of two ranges of one: what is left of the range is exchanged, mapping by mapping.
+
+use uxfs_format::{
+    btree::extent_map::Extent,
+    inode::{Fork, InodeFlags2},
+    log::{
+        exchange::{ExchangeFlags, ExchangeIntent},
+        item::{ItemType, LogItemFault},
+    },
+    units::{FileBlock, FsBlock, InodeNumber},
+};
+use uxfs_journal::journal::IntentId;
+use zerocopy::{IntoBytes, big_endian::U64};
+
+use super::intents::damaged;
+use crate::filesystem::FileSystem;
+use uxfs_engine::{
+    extent_map::STEP_EXTENTS,
+    inode::edit::EditInode,
+    transaction::{Transaction, reservation::Operation},
+};
+use uxfs_volume::error::Result;
+
+/// Mappings that are exchanged in one transaction: as many as fit into what it claims of the log.
+const STEP: usize = STEP_EXTENTS / 2;
+
+/// What a file has at a block: an extent from there on, or a hole.
+struct Piece {
+    extent: Option<Extent>,
+    length_blocks: u64,
+}
+
+/// Exchanges what is left, in as many transactions as it takes: each but the last ends with an intent for the rest, as that
+/// of whoever began it did.
+#[doc(alias = "xfs_exchmaps_recover_work")]
+pub(super) fn finish(file_system: &FileSystem, intent: &ExchangeIntent) -> Result<()> {
+    let mut left = *intent;
+    let mut id = intent.id.get();
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    let mut files = Files::load(&mut transaction, intent)?;
+    loop {
+        files.exchange_step(&mut transaction, &mut left)?;
+        let is_last = left.length_blocks.get() == 0;
+        let next = if is_last { None } else { promise(&mut transaction, &left) };
+        transaction.intent_done(ItemType::ExchangeDone, id, &[]);
+        if is_last {
+            return files.end(transaction, intent);
+        }
+        // Without a log nobody asks for its name.
+        id = next.unwrap_or(id);
+        files.each().try_for_each(|inode| transaction.store_inode(inode))?;
+        transaction.commit()?;
+        transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    }
+}
+
+/// Says in the log what is left.
+fn promise(transaction: &mut Transaction<'_>, left: &ExchangeIntent) -> Option<IntentId> {
+    let ticket = transaction.buffers().ticket()?;
+    Some(ticket.intent(|id| vec![ExchangeIntent { id: id.into(), ..*left }.as_bytes().to_vec()]))
+}
+
+/// The files that exchange: often two.
+struct Files {
+    first: EditInode,
+    /// `None` where it is the same.
+    second: Option<EditInode>,
+}
+
+impl Files {
+    fn load(transaction: &mut Transaction<'_>, intent: &ExchangeIntent) -> Result<Self> {
+        let first = load(transaction, intent.first_inode.get(), intent.first_generation.get())?;
+        let second = if intent.first_inode == intent.second_inode {
+            check_apart(intent)?;
+            None
+        } else {
+            Some(load(transaction, intent.second_inode.get(), intent.second_generation.get())?)
+        };
+        Ok(Self { first, second })
+    }
+
+    fn side(&mut self, side: usize) -> &mut EditInode {
+        match &mut self.second {
+            Some(second) if side == 1 => second,
+            _ => &mut self.first,
+        }
+    }
+
+    /// Each file once.
+    fn each(&mut self) -> impl Iterator<Item = &mut EditInode> {
+        [Some(&mut self.first), self.second.as_mut()].into_iter().flatten()
+    }
+
+    /// Exchanges up to [`STEP`] mappings of what is `left`, which is less afterwards.
+    fn exchange_step(&mut self, transaction: &mut Transaction<'_>, left: &mut ExchangeIntent) -> Result<()> {
+        let flags = ExchangeFlags::from_bits_retain(left.flags.get());
+        let fork = if flags.contains(ExchangeFlags::ATTRIBUTE_FORK) { Fork::Attribute } else { Fork::Data };
+        let mut changed = 0;
+        while left.length_blocks.get() > 0 && changed < STEP {
+            let most_blocks = left.length_blocks.get();
+            let at = [left.first_offset_blocks, left.second_offset_blocks]
+                .map(|offset_blocks| FileBlock::new(offset_blocks.get()));
+            let mut ours = piece_at(self.side(0), fork, at[0], most_blocks);
+            let skip = flags.contains(ExchangeFlags::FIRST_WRITTEN)
+                && ours.extent.is_none_or(|extent| extent.is_unwritten);
+            let theirs = piece_at(self.side(1), fork, at[1], ours.length_blocks);
+            if !skip {
+                ours = piece_at(self.side(0), fork, at[0], theirs.length_blocks);
+                let is_changed = exchange(transaction, fork, self, at, [ours.extent, theirs.extent])?;
+                changed += usize::from(is_changed);
+            }
+            // A piece is never empty: the range ends.
+            advance(left, ours.length_blocks.max(1));
+        }
+        Ok(())
+    }
+
+    /// All is exchanged; sizes and flags follow.
+    fn end(mut self, mut transaction: Transaction<'_>, intent: &ExchangeIntent) -> Result<()> {
+        let flags = ExchangeFlags::from_bits_retain(intent.flags.get());
+        let clear = [ExchangeFlags::CLEAR_FIRST_REFLINK, ExchangeFlags::CLEAR_SECOND_REFLINK];
+        let sizes = [intent.first_size_bytes, intent.second_size_bytes];
+        for ((inode, clear), size_bytes) in self.each().zip(clear).zip(sizes) {
+            if flags.contains(ExchangeFlags::SET_SIZES) {
+                inode.set_size_bytes(u64::try_from(size_bytes.get()).unwrap_or(0));
+            }
+            if flags.contains(clear) {
+                clear_reflink(inode);
+            }
+            transaction.store_inode(inode)?;
+        }
+        transaction.commit()
+    }
+}
+
+fn advance(left: &mut ExchangeIntent, blocks: u64) {
+    left.length_blocks.set(left.length_blocks.get().saturating_sub(blocks));
+    for offset_blocks in [&mut left.first_offset_blocks, &mut left.second_offset_blocks] {
+        offset_blocks.set(offset_blocks.get().saturating_add(blocks));
+    }
+}
+
+/// Two ranges of one file are apart.
+fn check_apart(intent: &ExchangeIntent) -> Result<()> {
+    let (first, second) = (intent.first_offset_blocks.get(), intent.second_offset_blocks.get());
+    if first.abs_diff(second) >= intent.length_blocks.get() {
+        return Ok(());
+    }
+    let inode = intent.first_inode.get();
+    Err(damaged(LogItemFault::NoSuchInode { item: ItemType::ExchangeIntent, inode }))
+}
+
+fn load(transaction: &mut Transaction<'_>, number: u64, generation: u32) -> Result<EditInode> {
+    let inode = transaction.load_inode(InodeNumber::new(number))?;
+    if inode.core.generation.get() != generation {
+        return Err(damaged(LogItemFault::NoSuchInode { item: ItemType::ExchangeIntent, inode: number }));
+    }
+    Ok(inode)
+}
+
+fn clear_reflink(inode: &mut EditInode) {
+    let flags = inode.core.flags2().difference(InodeFlags2::REFLINK);
+    inode.core.flags2 = U64::new(flags.bits());
+}
+
+/// What a fork has from `at` on, at most `most_blocks` of it.
+fn piece_at(inode: &EditInode, fork: Fork, at: FileBlock, most_blocks: u64) -> Piece {
+    let extents = inode.extents(fork);
+    let index = extents.partition_point(|extent| extent.end() <= at);
+    let Some(extent) = extents.get(index) else { return Piece { extent: None, length_blocks: most_blocks } };
+    match at.checked_distance_from(extent.file_block) {
+        Some(skip) => {
+            let length_blocks = extent.length_blocks.saturating_sub(skip).min(most_blocks);
+            let start = FsBlock::new(extent.start.get().saturating_add(skip));
+            let extent = Extent { file_block: at, start, length_blocks, ..*extent };
+            Piece { extent: Some(extent), length_blocks }
+        }
+        None => {
+            let hole = extent.file_block.checked_distance_from(at).unwrap_or(0);
+            Piece { extent: None, length_blocks: hole.min(most_blocks) }
+        }
+    }
+}
+
+/// Exchanges one mapping of the same length in both. Gives whether anything changed.
+fn exchange(
+    transaction: &mut Transaction<'_>,
+    fork: Fork,
+    files: &mut Files,
+    at: [FileBlock; 2],
+    [ours, theirs]: [Option<Extent>; 2],
+) -> Result<bool> {
+    let is_same = match (ours, theirs) {
+        (None, None) => true,
+        (Some(ours), Some(theirs)) => ours.start == theirs.start && ours.is_unwritten == theirs.is_unwritten,
+        _ => false,
+    };
+    if is_same {
+        return Ok(false);
+    }
+    if let Some(extent) = ours {
+        transaction.unmap_existing(files.side(0), fork, &extent)?;
+    }
+    if let Some(extent) = theirs {
+        transaction.unmap_existing(files.side(1), fork, &extent)?;
+        transaction.map_existing(files.side(0), fork, Extent { file_block: at[0], ..extent })?;
+    }
+    if let Some(extent) = ours {
+        transaction.map_existing(files.side(1), fork, Extent { file_block: at[1], ..extent })?;
+    }
+    Ok(true)
+}

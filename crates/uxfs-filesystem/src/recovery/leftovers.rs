@@ -1,0 +1,128 @@
+//! What a crash leaves behind without any intent: inodes that have no name any more, and blocks that were set aside for
+//! copies on write.
+
+use uxfs_format::{
+    allocation_group::{free_space_header::FreeSpaceHeader, inode_header::InodeHeader},
+    btree::reference_count::SharedExtent,
+    log::reference_count::ReferenceCountOperation,
+    units::{AgInode, AgNumber},
+};
+
+use super::RecoveryReport;
+use crate::{filesystem::FileSystem, inode::table::InodeHandle};
+use uxfs_engine::transaction::{Transaction, reservation::Operation};
+use uxfs_volume::error::{Error, OperationError, Result};
+use uxfs_volume::volume::Volume;
+
+/// Whether there is anything of the kind.
+pub(super) fn are_there(volume: &Volume) -> Result<bool> {
+    for group in volume.geometry().groups() {
+        let header = volume.inode_header(group)?;
+        if header.unlinked.iter().any(|head| head.get() != AgInode::NULL.get()) {
+            return Ok(true);
+        }
+        if volume.shared_extents(group)?.any(|extent| is_staging(&extent)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether blocks were set aside; or what is there cannot be read.
+fn is_staging(extent: &Result<SharedExtent>) -> bool {
+    extent.as_ref().map_or(true, |extent| extent.is_cow_staging)
+}
+
+/// AGF and AGI of a group that has been changed: they are newer in memory.
+fn headers_in_memory(file_system: &FileSystem, group: AgNumber) -> Result<(FreeSpaceHeader, InodeHeader)> {
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    let edit = transaction.group(group)?;
+    let headers = edit.state.headers()?;
+    Ok((headers.free_space, headers.inodes))
+}
+
+/// Frees it all.
+pub(super) fn free(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
+    report.freed_staging_blocks = free_staging(file_system)?;
+    free_unlinked(file_system, report)
+}
+
+/// Frees blocks that were set aside for copies on write: only memory knew for which files. Gives how many there were.
+#[doc(alias = "xfs_reflink_recover_cow")]
+fn free_staging(file_system: &FileSystem) -> Result<u64> {
+    let mut freed = 0;
+    for group in file_system.geometry().groups() {
+        // Read to the end before anything changes. The tree's size bounds the list. Intents may have given it another root.
+        let header = headers_in_memory(file_system, group)?.0;
+        let extents = file_system.shared_extents_of(group, &header).filter(is_staging);
+        let extents: Vec<_> = extents.collect::<Result<_>>()?;
+        for extent in extents {
+            let start =
+                file_system.geometry().fs_block(group, extent.start).ok_or(OperationError::NoSuchGroup)?;
+            let length_blocks = extent.length_blocks.into();
+            let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+            transaction.defer_reference_count(ReferenceCountOperation::FreeCow, start, length_blocks)?;
+            transaction.defer_free(start, length_blocks)?;
+            transaction.commit()?;
+            freed += length_blocks;
+        }
+    }
+    Ok(freed)
+}
+
+/// Frees the inodes in the lists of those without names. A list that leads to something else is cut off there, as Linux
+/// does: what was behind is lost until a checker finds it.
+#[doc(alias = "xlog_recover_process_iunlinks")]
+fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
+    for group in file_system.geometry().groups() {
+        let header = headers_in_memory(file_system, group)?.1;
+        // Each turn takes one inode out of a list, or ends a list: no more turns than inodes.
+        let mut budget = u64::from(header.count.get()) + 1;
+        for (bucket, head) in header.unlinked.iter().enumerate() {
+            let mut head = AgInode::new(head.get());
+            while !head.is_null() {
+                budget = budget.saturating_sub(1);
+                match open_unlinked(file_system, group, bucket, head)?.filter(|_| budget > 0) {
+                    Some(handle) => {
+                        file_system.cut_half_freed_attributes(&handle)?;
+                        drop(handle);
+                        file_system.inactivate_pending()?;
+                        report.freed_inodes += 1;
+                    }
+                    None => {
+                        let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+                        transaction.cut_unlinked_list(group, bucket)?;
+                        transaction.commit()?;
+                        report.broken_lists += 1;
+                    }
+                }
+                head = Transaction::begin_for(file_system, Operation::Release)?
+                    .unlinked_head_of(group, bucket)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The inode at the head of a list, if it belongs there.
+fn open_unlinked(
+    file_system: &FileSystem,
+    group: AgNumber,
+    bucket: usize,
+    head: AgInode,
+) -> Result<Option<InodeHandle>> {
+    let geometry = file_system.geometry();
+    if head.get() as usize % 64 != bucket || !geometry.group_may_hold_inode(group, head) {
+        return Ok(None);
+    }
+    let number = geometry.inode_number(group, head);
+    let opened = file_system.inode_from_outside(number).and_then(|_| file_system.open(number));
+    match opened {
+        Ok(handle) => {
+            let is_nameless = handle.read().link_count() == 0;
+            Ok(is_nameless.then_some(handle))
+        }
+        Err(Error::Io(error)) => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}

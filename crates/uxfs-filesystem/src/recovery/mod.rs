@@ -1,0 +1,202 @@
+//! What must be done to a file system whose log is dirty, so that it is as its users left it.
+//!
+//! ```text
+//! device ──replay──▶ layer 0: what the log holds
+//!                    ──finish──▶ layers 1…: counters, intents without an end, space set aside for copies on write,
+//!                                inodes without names
+//! ```
+//!
+//! All of it is done in an overlay first, and nothing on the device is touched: an image that cannot be recovered stays
+//! as it was. Reading commands then read the overlay ([`Recovered::mount`]); [`Recovered::write`] carries it to the device so
+//! that a crash at any moment leaves what recovery makes the same of again.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | the order of things |
+//! | [`counters`] | the superblock's counters, from the groups |
+//! | `intents` | finishing what was begun |
+//! | `attribute` | intents on attributes, which may be half done |
+//! | `exchange` | intents to exchange contents |
+//! | `leftovers` | inodes without names, space set aside for copies on write |
+//! | `write` | carrying all of it to the device |
+
+mod attribute;
+pub mod counters;
+mod exchange;
+mod intents;
+mod leftovers;
+mod write;
+
+use std::sync::Arc;
+
+use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
+use uxfs_format::{
+    features::Unsupported,
+    geometry::Geometry,
+    log::item::ItemType,
+    units::{InodeNumber, Lsn},
+};
+use uxfs_journal::{
+    LogState,
+    area::LogArea,
+    recovery::{
+        find_head_tail::DirtyLog,
+        intents::RecoveredIntent,
+        replay::{ReplayCounts, ReplayObserver, replay},
+    },
+};
+
+use crate::{filesystem::FileSystem, mount};
+use uxfs_engine::options::MountOptions;
+use uxfs_volume::volume::Volume;
+use uxfs_volume::{
+    error::{Error, OperationError, Result},
+    superblock,
+};
+
+/// What recovery did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// The log as it was found.
+    pub log: DirtyLog,
+    /// How much was replayed.
+    pub replay: ReplayCounts,
+    /// Intents that were finished, in the order in which they were.
+    pub intents: Vec<FinishedIntent>,
+    /// Inodes without names that were freed.
+    pub freed_inodes: u64,
+    /// Lists of such inodes that led to something else and were cut off there.
+    pub broken_lists: u64,
+    /// Blocks set aside for copies on write that were freed.
+    pub freed_staging_blocks: u64,
+}
+
+/// An intent that was finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FinishedIntent {
+    /// Its kind.
+    pub item_type: ItemType,
+    /// Its name in the log.
+    pub id: u64,
+    /// Where its transaction began.
+    pub lsn: Lsn,
+    /// The inode that it changed, if it is about one.
+    pub inode: Option<InodeNumber>,
+    /// The other inode that it changed, if it exchanged the contents of two.
+    pub other_inode: Option<InodeNumber>,
+}
+
+/// A file system that has been recovered in an overlay.
+#[derive(Debug)]
+pub struct Recovered {
+    overlay: Arc<OverlayDevice>,
+    geometry: Geometry,
+    options: MountOptions,
+    intents: Vec<RecoveredIntent>,
+    report: RecoveryReport,
+}
+
+/// Recovers the file system on `device` in an overlay, if its log is dirty; `None` where there is nothing to do.
+///
+/// # Errors
+/// As for mounting; a log that cannot be replayed, or leads to damage.
+pub fn recover(
+    device: &Arc<dyn BlockDevice>,
+    options: &MountOptions,
+    observer: &mut dyn ReplayObserver,
+) -> Result<Option<Recovered>> {
+    let superblock = superblock::read_superblock(device.as_ref(), options.is_unfinished)?;
+    let geometry = Geometry::new(&superblock);
+    superblock::check_device_size(device.as_ref(), &geometry)?;
+    let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
+    superblock.feature_words().judge()?.replay?;
+    let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
+    let area = LogArea::new(device.as_ref(), &geometry)?;
+    let mut replayed = replay(&area, &log, &geometry, overlay.as_ref(), observer)?;
+    // A mapping that is still to be made may be of blocks whose former owner is still to be forgotten: of an exchange Linux
+    // logs the first before the second. Linux does all that intents say before anything that follows from it; here each
+    // is finished with what follows, so that owners who go, which nothing has to wait for, come first.
+    replayed.intents.sort_by_key(|intent| intent.item_type != ItemType::ReverseMapIntent);
+    let mut report = RecoveryReport {
+        log,
+        replay: replayed.counts,
+        intents: Vec::new(),
+        freed_inodes: 0,
+        broken_lists: 0,
+        freed_staging_blocks: 0,
+    };
+    overlay.begin_layer();
+    let options = MountOptions { ignore_dirty_log: true, ..*options };
+    finish(&overlay, &options, &replayed.intents, &mut report)?;
+    Ok(Some(Recovered { overlay, geometry, options, intents: replayed.intents, report }))
+}
+
+/// Mounts for reading; a dirty log is recovered in an overlay, so that the image is seen as it will be. Gives what was
+/// done, where something was.
+///
+/// # Errors
+/// As for mounting, and as [`recover`].
+pub fn mount_recovered(
+    device: &Arc<dyn BlockDevice>,
+    options: &MountOptions,
+) -> Result<(Volume, Option<RecoveryReport>)> {
+    match mount::open_volume(Arc::clone(device), options) {
+        Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
+        result => return result.map(|volume| (volume, None)),
+    }
+    match recover(device, options, &mut ())? {
+        Some(recovered) => Ok((recovered.mount(options)?, Some(recovered.report))),
+        // Somebody else replayed it meanwhile.
+        None => mount::open_volume(Arc::clone(device), options).map(|volume| (volume, None)),
+    }
+}
+
+impl Recovered {
+    /// What was done.
+    pub fn report(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// The device as it will be, but for its log: that is still the old one.
+    pub fn device(&self) -> Arc<dyn BlockDevice> {
+        Arc::<OverlayDevice>::clone(&self.overlay)
+    }
+
+    /// Mounts what was recovered, for reading.
+    ///
+    /// # Errors
+    /// As for mounting.
+    pub fn mount(&self, options: &MountOptions) -> Result<Volume> {
+        mount::open_volume(self.device(), &MountOptions { ignore_dirty_log: true, ..*options })
+    }
+}
+
+/// What comes after the replay.
+#[doc(alias = "xlog_recover_finish")]
+fn finish(
+    overlay: &Arc<OverlayDevice>,
+    options: &MountOptions,
+    intents: &[RecoveredIntent],
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    let device = || -> Arc<dyn BlockDevice> { Arc::<OverlayDevice>::clone(overlay) };
+    // The superblock may be another after the replay.
+    let needs_changes = {
+        let replayed = mount::open_volume(device(), options)?;
+        counters::correct(&replayed)?;
+        !intents.is_empty() || leftovers::are_there(&replayed)?
+    };
+    if !needs_changes {
+        return Ok(());
+    }
+    if intents.iter().any(|intent| intent.item_type.is_realtime()) {
+        return Err(Unsupported::RealtimeData.into());
+    }
+    let file_system = FileSystem::mount_bulk(device(), options)?;
+    for intent in intents {
+        intents::finish(&file_system, intent)?;
+        report.intents.push(intents::finished(intent));
+    }
+    leftovers::free(&file_system, report)?;
+    file_system.close()
+}

@@ -1,0 +1,100 @@
+//! Carrying a recovery to the device.
+//!
+//! 1. What the replay changed is written to where it belongs, and flushed. A crash before or in between leaves a log that
+//!    is replayed again: what is in place already says so by its log sequence number, and torn blocks by their checksum.
+//! 2. What lies ahead of the head is overwritten, and the journal goes on at the head, with its tail where it was.
+//! 3. Intents are finished by transactions that log their ends, as Linux does. The tail stays at the intents until their ends
+//!    are in the log for good: a crash leaves a longer log, which is recovered in the same way.
+//! 4. The log is closed in good order.
+
+use std::sync::Arc;
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::field_table::OnDisk;
+use uxfs_format::{seal::seal, superblock::Superblock};
+use uxfs_journal::{area::LogArea, journal::LogStart, recovery::stale::clear_stale_blocks};
+
+use super::{Recovered, RecoveryReport, counters, intents, leftovers};
+use crate::{filesystem::FileSystem, mount};
+use uxfs_engine::options::{LogOptions, MountOptions};
+use uxfs_volume::error::{OperationError, Result};
+
+/// Bytes that are carried over at once.
+const PIECE_BYTES: u64 = 1 << 20;
+/// The layer that holds what the replay changed.
+const REPLAY_LAYER: usize = 0;
+
+impl Recovered {
+    /// Carries the recovery to the device, which is then as if its file system had been closed in good order. Gives what was
+    /// done.
+    ///
+    /// # Errors
+    /// The device failed or is read-only: then, or after a crash, recovery can be done again and comes to the same.
+    pub fn write(self) -> Result<RecoveryReport> {
+        let device = Arc::clone(self.overlay.base());
+        if device.is_read_only() {
+            return Err(OperationError::ReadOnly.into());
+        }
+        let geometry = self.geometry.clone();
+        let area = LogArea::new(device.as_ref(), &geometry)?;
+        self.write_replayed(device.as_ref())?;
+        clear_stale_blocks(&area, &self.report.log, device.as_ref())?;
+        let Self { options, intents, mut report, .. } = self;
+        let is_logging_attributes = {
+            let replayed = mount::open_volume(Arc::clone(&device), &options)?;
+            counters::correct(&replayed)?;
+            replayed.superblock().log_incompatible.get() != 0
+        };
+        let log = LogOptions { has_background: false, is_immediate: false, ..options.log };
+        let options = MountOptions { log, ..options };
+        let start = LogStart {
+            head: report.log.head,
+            previous_block: report.log.newest.block(),
+            recovered_tail: Some(report.log.tail),
+        };
+        let volume = mount::open_volume(Arc::clone(&device), &options)?;
+        let file_system = FileSystem::with_log(volume, &options, start)?;
+        if let Some(journal) = file_system.journal() {
+            intents.iter().for_each(|intent| journal.adopt_intent(intent.id));
+            journal.recovered();
+        }
+        for intent in &intents {
+            intents::finish(&file_system, intent)?;
+        }
+        file_system.force()?;
+        (report.freed_staging_blocks, report.freed_inodes, report.broken_lists) = (0, 0, 0);
+        leftovers::free(&file_system, &mut report)?;
+        file_system.close()?;
+        drop(file_system);
+        if is_logging_attributes {
+            clear_log_features(device.as_ref(), &geometry)?;
+        }
+        Ok(report)
+    }
+
+    /// Writes what the replay changed.
+    fn write_replayed(&self, device: &dyn BlockDevice) -> Result<()> {
+        let mut bytes = Vec::new();
+        for (start, length) in self.overlay.runs(REPLAY_LAYER) {
+            for offset in (start..start + length).step_by(PIECE_BYTES as usize) {
+                bytes.resize((start + length - offset).min(PIECE_BYTES) as usize, 0);
+                self.overlay.read_at_layer(Some(REPLAY_LAYER), offset, &mut bytes)?;
+                device.write(offset, &bytes)?;
+            }
+        }
+        Ok(device.flush()?)
+    }
+}
+
+/// Features of the log end with the log that needs them.
+#[doc(alias = "xfs_clear_incompat_log_features")]
+fn clear_log_features(device: &dyn BlockDevice, geometry: &uxfs_format::geometry::Geometry) -> Result<()> {
+    let mut sector = vec![0; geometry.sector_size_bytes as usize];
+    device.read(0, &mut sector)?;
+    if let Some(superblock) = Superblock::prefix_of_mut(&mut sector) {
+        superblock.log_incompatible.set(0);
+    }
+    seal(&mut sector, None, geometry);
+    device.write(0, &sector)?;
+    Ok(device.flush()?)
+}

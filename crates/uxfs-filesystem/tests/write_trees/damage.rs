@@ -1,0 +1,219 @@
+//! Damaged trees that are changed: an error or nothing, but no panic and no wait without end.
+
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    sync::mpsc::{RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+use uxfs_engine::{
+    allocation_group::free_space::{Purpose, choose::GroupRequest},
+    transaction::Transaction,
+};
+use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_format::{
+    btree::{
+        BtreeKind,
+        free_space::{ByBlock, ByLength},
+        inode_index::{InodeIndex, InodeIndexRecord},
+        reverse_map::{Mapping, Owner, ReverseMap},
+    },
+    checksum,
+    units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber},
+};
+use uxfs_testkit::{
+    image::TestImage,
+    judges::Judge,
+    require,
+    seeds::{Random, Seed},
+};
+use uxfs_volume::error::Error;
+use zerocopy::big_endian::{U16, U32, U64};
+
+use crate::check::blocks_of;
+
+const GROUP: AgNumber = AgNumber::new(1);
+const BLOCK_BYTES: usize = 1024;
+
+fn chunk(number: u32) -> InodeIndexRecord {
+    // Holes of nothing, one inode free: what the verifier wants.
+    InodeIndexRecord {
+        start: U32::new(32_000 + number * 64),
+        hole_mask: U16::new(0),
+        count: 64,
+        free_count: 1,
+        free: U64::new(1),
+    }
+}
+
+fn mapping(block: u32, owner: u64) -> Mapping {
+    Mapping {
+        start: AgBlock::new(block),
+        length_blocks: 1,
+        owner: Owner::Inode(InodeNumber::new(owner)),
+        file_block: FileBlock::new(0),
+        is_attribute_fork: false,
+        is_extent_map_block: false,
+        is_unwritten: false,
+    }
+}
+
+/// Bytes that have a checksum.
+#[derive(Clone, Copy)]
+struct Target {
+    offset_bytes: u64,
+    length_bytes: usize,
+    checksum_offset_bytes: u32,
+}
+
+/// An image whose group has trees of several levels, and where their blocks and the headers lie.
+fn high_trees() -> (TestImage, Vec<Target>) {
+    let image = TestImage::new("damaged trees", 64, &["-b", "size=1024", "-d", "agcount=2"], 0);
+    let file_system = image.mount_bulk();
+    let geometry = file_system.geometry();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    let mut group = transaction.group(GROUP).unwrap();
+    for block in (1000..9000).step_by(2) {
+        let near = Some(AgBlock::new(block));
+        let request = GroupRequest { near, is_exact: true, ..GroupRequest::blocks(1) };
+        if group.allocate(&request).unwrap().is_some() {
+            let record = mapping(block, 128 + u64::from(block)).into();
+            group.tree::<ReverseMap>().insert(&record).unwrap();
+        }
+    }
+    for number in 0..150 {
+        group.tree::<InodeIndex>().insert(&chunk(number)).unwrap();
+    }
+    let mut blocks = blocks_of::<ByBlock>(&mut group);
+    blocks.extend(blocks_of::<ByLength>(&mut group));
+    blocks.extend(blocks_of::<ReverseMap>(&mut group));
+    blocks.extend(blocks_of::<InodeIndex>(&mut group));
+    let levels = group.state.headers().unwrap().free_space;
+    assert!(levels.by_block_levels.get() >= 2 && levels.reverse_map_levels.get() >= 3);
+    transaction.commit().unwrap();
+    file_system.close().unwrap();
+    let block = |block: u64| {
+        let sector = geometry.sector_of_group_block(GROUP, AgBlock::new(block as u32)).unwrap();
+        Target { offset_bytes: sector.get() * 512, length_bytes: BLOCK_BYTES, checksum_offset_bytes: 52 }
+    };
+    let mut targets: Vec<Target> = blocks.into_iter().map(block).collect();
+    // The headers are few: as often as a tenth of the blocks.
+    for index in 0..targets.len() / 10 {
+        let (header, checksum_offset_bytes) = [(1, 216), (2, 312), (3, 32)][index % 3];
+        let sector = geometry.sector_of_group_header(GROUP, header).unwrap();
+        targets.push(Target { offset_bytes: sector.get() * 512, length_bytes: 512, checksum_offset_bytes });
+    }
+    (image, targets)
+}
+
+/// Many changes of all trees, until something is found to be wrong.
+fn work(file_system: &FileSystem, random: &mut Random) -> Result<(), Error> {
+    let mut transaction = Transaction::begin(file_system)?;
+    for _ in 0..60 {
+        let mut group = transaction.group(GROUP)?;
+        let block = AgBlock::new(500 + random.below(9000) as u32);
+        match random.below(5) {
+            0 => {
+                let (near, purpose) = (Some(block), Purpose::Data);
+                let request = GroupRequest { near, purpose, min_blocks: 1, ..GroupRequest::blocks(5) };
+                group.allocate(&request)?;
+            }
+            1 => {
+                group.allocate(&GroupRequest::blocks(1 + random.below(30) as u32))?;
+            }
+            2 => {
+                let start = block.get() & !1;
+                let record = mapping(start, 128 + u64::from(start)).into();
+                let mut cursor = group.tree::<ReverseMap>();
+                if cursor.seek_exact(ReverseMap::position_of_record(&record))?.is_some() {
+                    cursor.delete()?;
+                    drop(cursor);
+                    group.free(AgBlock::new(start), 1)?;
+                }
+            }
+            3 => {
+                group.fill_free_list()?;
+                let mut cursor = group.tree::<ReverseMap>();
+                let record = mapping(block.get(), 500 + random.below(9000)).into();
+                if cursor.seek_at_or_after(ReverseMap::position_of_record(&record))?.is_some() {
+                    cursor.delete()?;
+                }
+                cursor.insert(&record)?;
+            }
+            _ => {
+                let mut cursor = group.tree::<InodeIndex>();
+                let start = AgInode::new(32_000 + random.below(150 * 64) as u32);
+                if cursor.seek_at_or_before(start)?.is_some() {
+                    cursor.delete()?;
+                }
+                cursor.insert(&chunk(200 + random.below(1 << 20) as u32))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Changes bytes of one block or header, sealed again, and works on the trees. Nothing is written.
+fn one_case(image: &TestImage, file: &File, targets: &[Target], random: &mut Random) -> bool {
+    let target = targets[random.below(targets.len() as u64) as usize];
+    let mut bytes = vec![0; target.length_bytes];
+    file.read_exact_at(&mut bytes, target.offset_bytes).unwrap();
+    let sound = bytes.clone();
+    for _ in 0..1 + random.below(2) {
+        // Half of the time near the front; numbers of other blocks are likelier to do harm than noise.
+        let end = target.length_bytes as u64 - 4;
+        let at = if random.below(2) == 0 { 4 + random.below(56) } else { random.below(end) };
+        let at = at as usize & !3;
+        let other = targets[random.below(targets.len() as u64) as usize];
+        let number = match random.below(3) {
+            0 => random.below(70_000) as u32,
+            1 => (other.offset_bytes / BLOCK_BYTES as u64 % 32_768) as u32,
+            _ => random.next_u64() as u32,
+        };
+        bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
+    }
+    checksum::seal(&mut bytes, target.checksum_offset_bytes);
+    file.write_all_at(&bytes, target.offset_bytes).unwrap();
+    let file_system = image.mount_bulk();
+    let result = work(&file_system, random);
+    file.write_all_at(&sound, target.offset_bytes).unwrap();
+    match result {
+        Ok(()) => false,
+        Err(Error::Corrupt(_)) => true,
+        // Counts and pointers may say that there is nothing left.
+        Err(Error::Operation(_)) => false,
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn damage_is_an_error_and_not_a_panic_or_a_wait() {
+    require!(Judge::Mkfs);
+    const CASES: u32 = 1500;
+    let seed = Seed::from_environment("damaged trees", 9);
+    let mut random = seed.random();
+    let (image, targets) = high_trees();
+    assert!(work(&image.mount_bulk(), &mut random).is_ok(), "sound so far");
+    let (done, progress) = channel();
+    let worker = thread::spawn(move || {
+        let file = File::options().read(true).write(true).open(image.path.as_path()).unwrap();
+        for _ in 0..CASES {
+            let is_found = one_case(&image, &file, &targets, &mut random);
+            if done.send(is_found).is_err() {
+                return;
+            }
+        }
+    });
+    let mut found = 0;
+    loop {
+        match progress.recv_timeout(Duration::from_secs(60)) {
+            Ok(is_found) => found += u32::from(is_found),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => panic!("a damaged tree makes it wait for ever"),
+        }
+    }
+    worker.join().unwrap();
+    assert!(found > CASES / 4, "only {found} of {CASES} were found");
+}
