@@ -9,13 +9,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use uxfs_testkit::{
+use uxfs_lab::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
     fuzz::{TARGETS, Target, log},
-    golden::GoldenImage,
-    judges::workspace_directory,
-    structures,
 };
+use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory, structures};
 
 use crate::process;
 

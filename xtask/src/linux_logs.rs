@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-use uxfs_testkit::linux_logs::{
+use uxfs_lab::linux_logs::{
     self, Tally, chain,
     crashes::{CrashTally, during_recovery},
     hostile::{HostileTally, damage},

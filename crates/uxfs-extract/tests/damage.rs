@@ -15,14 +15,11 @@ use uxfs_extract::{
     walk::{ExtractOptions, Start, extract},
 };
 use uxfs_filesystem::mount;
-use uxfs_testkit::{
-    field_fuzz::{
-        plan::Plan,
-        sparse_device::{DamagedImage, SparseImage},
-    },
-    golden::GoldenImage,
-    seeds::Seed,
+use uxfs_lab::field_fuzz::{
+    plan::Plan,
+    sparse_device::{DamagedImage, SparseImage},
 };
+use uxfs_testkit::{golden::GoldenImage, seeds::Seed};
 
 /// No case may take longer.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -1,39 +1,29 @@
-//! What the tests of uxfs lean on: outside judges, golden images, and harnesses. A dev-dependency only.
+//! What the tests of uxfs lean on: outside judges, golden images, and images. A dev-dependency only.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`judges`] | finding xfsprogs and the kernel; what happens where one is missing |
 //! | [`mount`] | a loop mount that goes away again, whatever happens |
 //! | [`xfs_db`] | running `xfs_db` and reading what it prints |
-//! | [`fuzz`] | what the coverage-guided fuzz targets run |
 //! | [`golden`] | the golden images: list, unpack, manifest |
 //! | [`matrix`] | which golden images there are and how each is made |
 //! | [`populate`] | the recipe that fills them |
 //! | [`manifest`] | what a file system holds, path by path, in the kernel's words; differences between two |
 //! | [`sparse`] | copying and packing images without their holes |
-//! | [`linux_logs`] | logs that kernel mounts leave behind when they are cut off |
 //! | [`limits`] | running a command with limits of time and memory |
 //! | [`structures`] | every metadata structure of a sound image |
 //! | [`image`] | fresh images to be changed and judged |
 //! | [`inspect_diff`] | what `uxfs inspect` prints of each beside what `xfs_db` prints |
-//! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
 //! | [`walk`] | what the library under test says of an image, in the form of a manifest |
 //! | [`ownership`] | models of who owns each block and how many share it |
-//! | [`crash`] | crash states, failing devices, workloads and the model that they are compared with |
-//! | [`crowd`] | several threads at once, each with a model of its own directory |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 
-pub mod crash;
-pub mod crowd;
-pub mod field_fuzz;
-pub mod fuzz;
 pub mod golden;
 pub mod image;
 pub mod inspect_diff;
 pub mod judges;
 pub mod limits;
-pub mod linux_logs;
 pub mod manifest;
 pub mod matrix;
 pub mod mount;

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use uxfs_block::device::DeviceOperation;
-use uxfs_testkit::crash::{
+use uxfs_lab::crash::{
     failures::{requests, try_failure},
     flaky::Failure,
     run::Setup,

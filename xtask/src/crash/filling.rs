@@ -11,13 +11,11 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use uxfs_testkit::{
-    crash::{
-        run::Setup,
-        sweep::{Sweep, SweepTally},
-    },
-    verdict::repair_is_silent,
+use uxfs_lab::crash::{
+    run::Setup,
+    sweep::{Sweep, SweepTally},
 };
+use uxfs_testkit::verdict::repair_is_silent;
 
 /// Tries every level from 0 to `levels` free blocks; `xfs_repair` looks at each.
 pub fn every_level(setup: &Setup, levels: u64, jobs: usize) -> Result<()> {

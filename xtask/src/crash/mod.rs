@@ -16,13 +16,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use uxfs_testkit::{
-    crash::{
-        geometry::{SHAPES, Shape},
-        run::{Depth, Failure, Setup, Tally, record},
-    },
-    judges::workspace_directory,
+use uxfs_lab::crash::{
+    geometry::{SHAPES, Shape},
+    run::{Depth, Failure, Setup, Tally, record},
 };
+use uxfs_testkit::judges::workspace_directory;
 
 /// Try crash states of random workloads: recovery must lead to what the model says
 #[derive(Debug, Clone, clap::Args)]

@@ -8,8 +8,8 @@ use uxfs_format::{
     field_table::OnDisk,
     inode::{FileType, InodeCore},
 };
+use uxfs_lab::field_fuzz::{plan::Damage, sparse_device::DamagedImage};
 use uxfs_testkit::{
-    field_fuzz::{plan::Damage, sparse_device::DamagedImage},
     limits::{Limits, run_limited},
     sparse,
     structures::Owner,

@@ -18,14 +18,11 @@ mod worker;
 use std::{env, path::PathBuf, process::Command, sync::Arc};
 
 use anyhow::{Context, Result, bail, ensure};
-use uxfs_testkit::{
-    field_fuzz::{
-        plan::{Case, Plan},
-        sparse_device::{DamagedImage, SparseImage},
-    },
-    golden::GoldenImage,
-    judges::workspace_directory,
+use uxfs_lab::field_fuzz::{
+    plan::{Case, Plan},
+    sparse_device::{DamagedImage, SparseImage},
 };
+use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory};
 
 /// Damage every field of every structure in eight ways and read
 #[derive(Debug, Clone, clap::Args)]

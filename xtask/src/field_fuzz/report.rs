@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use uxfs_testkit::field_fuzz::sparse_device::DamagedImage;
+use uxfs_lab::field_fuzz::sparse_device::DamagedImage;
 
 use super::{Arguments, Work, target_directory, worker::UNCHANGED};
 

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use uxfs_testkit::field_fuzz::{
+use uxfs_lab::field_fuzz::{
     reading::{self, Extent},
     sparse_device::DamagedImage,
 };

@@ -4,9 +4,9 @@ use std::{fs, path::Path, process::Command};
 
 use tempfile::TempDir;
 use uxfs_filesystem::identity::{self, IdentityChange, UuidChange};
+use uxfs_lab::crash::{image::Image, recording::RecordingDevice};
 use uxfs_mkfs::options::parse_uuid;
 use uxfs_testkit::{
-    crash::{image::Image, recording::RecordingDevice},
     image,
     judges::{Judge, judged},
     mount::{Access, LoopMount},

@@ -14,14 +14,14 @@ use uxfs_filesystem::{
     recovery::mount_recovered,
 };
 use uxfs_format::geometry::Geometry;
+use uxfs_lab::crash::{
+    consistency,
+    image::{Image, ImageDevice},
+    recording::{Mark, RecordingDevice},
+    states::{Kind, Plan, promises, visit},
+    tree::Tree,
+};
 use uxfs_testkit::{
-    crash::{
-        consistency,
-        image::{Image, ImageDevice},
-        recording::{Mark, RecordingDevice},
-        states::{Kind, Plan, promises, visit},
-        tree::Tree,
-    },
     image::{TestImage, file, memory_folder, mount_options},
     judges::{Judge, judged},
     mount::{Access, LoopMount},

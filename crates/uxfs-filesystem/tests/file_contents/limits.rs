@@ -12,8 +12,8 @@ use uxfs_filesystem::{
     filesystem::FileSystem,
 };
 use uxfs_format::inode::{Fork, InodeFlags};
+use uxfs_lab::crash::image::{Image, ImageDevice};
 use uxfs_testkit::{
-    crash::image::{Image, ImageDevice},
     image::{TestImage, file, mount_options},
     judges::Judge,
     require,

@@ -7,12 +7,12 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange},
     filesystem::FileSystem,
 };
+use uxfs_lab::crash::{
+    image::Image,
+    recording::RecordingDevice,
+    states::{Kind, Plan, visit},
+};
 use uxfs_testkit::{
-    crash::{
-        image::Image,
-        recording::RecordingDevice,
-        states::{Kind, Plan, visit},
-    },
     image::{TestImage, file},
     judges::{Judge, judged},
     mount::{Access, LoopMount},

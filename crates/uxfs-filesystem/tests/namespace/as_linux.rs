@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use uxfs_lab::crash::geometry::Shape;
 use uxfs_testkit::{
-    crash::geometry::Shape,
     judges::{self, Judge},
     mount::{Access, LoopMount},
     require,

@@ -10,8 +10,8 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{new_file::NewFile, rename::RenameOptions},
 };
+use uxfs_lab::crash::geometry::{SHAPES, Shape};
 use uxfs_testkit::{
-    crash::geometry::{SHAPES, Shape},
     judges::{self, Judge},
     mount::{Access, LoopMount},
     require,

@@ -6,8 +6,8 @@ use tempfile::TempDir;
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_filesystem::mount;
+use uxfs_lab::crash::{consistency, geometry::Shape, image::ImageDevice, tree::Tree};
 use uxfs_testkit::{
-    crash::{consistency, geometry::Shape, image::ImageDevice, tree::Tree},
     judges::{self, Judge},
     manifest::{self, Header},
     mount::{Access, LoopMount},

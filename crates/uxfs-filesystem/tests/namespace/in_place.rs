@@ -8,7 +8,8 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{new_file::NewFile, rename::RenameOptions},
 };
-use uxfs_testkit::{crash::geometry::Shape, judges};
+use uxfs_lab::crash::geometry::Shape;
+use uxfs_testkit::judges;
 use uxfs_volume::error::{Error, OperationError, Result};
 
 use super::images::{How, Volume};

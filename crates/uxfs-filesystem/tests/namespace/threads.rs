@@ -17,8 +17,8 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
+use uxfs_lab::crash::geometry::Shape;
 use uxfs_testkit::{
-    crash::geometry::Shape,
     judges,
     seeds::{Random, Seed},
 };

@@ -2,7 +2,8 @@
 
 use uxfs_engine::bulk::create::NewKind;
 use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile};
-use uxfs_testkit::{crash::geometry::Shape, judges, seeds::Random};
+use uxfs_lab::crash::geometry::Shape;
+use uxfs_testkit::{judges, seeds::Random};
 
 use super::images::{How, Volume};
 

@@ -16,7 +16,7 @@ use uxfs_filesystem::{
     inode::table::InodeHandle,
     operations::{new_file::NewFile, rename::RenameOptions},
 };
-use uxfs_testkit::{
+use uxfs_lab::{
     crash::{
         consistency,
         geometry::Shape,
@@ -25,11 +25,13 @@ use uxfs_testkit::{
         tree::Tree,
         volume::mount_options,
     },
-    judges::{Judge, judged},
     linux_logs::{
         Tally,
         compare::{Author, compare},
     },
+};
+use uxfs_testkit::{
+    judges::{Judge, judged},
     require,
     verdict::repair_is_silent,
 };

@@ -10,18 +10,18 @@ use std::{path::Path, sync::Arc};
 
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_filesystem::mount;
+use uxfs_lab::crash::{
+    consistency,
+    generator::Generator,
+    geometry::{SHAPES, Shape},
+    image::{Image, ImageDevice},
+    judge::Chronicle,
+    model::Model,
+    states::Promise,
+    tree::{Tree, facts_of},
+    volume::{Volume, mount_options},
+};
 use uxfs_testkit::{
-    crash::{
-        consistency,
-        generator::Generator,
-        geometry::{SHAPES, Shape},
-        image::{Image, ImageDevice},
-        judge::Chronicle,
-        model::Model,
-        states::Promise,
-        tree::{Tree, facts_of},
-        volume::{Volume, mount_options},
-    },
     judges::{self, Judge},
     manifest::{self, Header},
     mount::{Access, LoopMount},

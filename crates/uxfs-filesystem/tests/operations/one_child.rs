@@ -5,12 +5,8 @@ use std::sync::Arc;
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
 use uxfs_filesystem::{filesystem::FileSystem, operations::new_file::NewFile};
 use uxfs_format::directory::name_hash;
-use uxfs_testkit::{
-    crash::{geometry::Shape, image::ImageDevice, volume::mount_options},
-    judges::Judge,
-    require,
-    verdict::repair_is_silent,
-};
+use uxfs_lab::crash::{geometry::Shape, image::ImageDevice, volume::mount_options};
+use uxfs_testkit::{judges::Judge, require, verdict::repair_is_silent};
 
 /// So many of each long name fill a few nodes of 120 children.
 const NAMES: u64 = 600;

@@ -15,9 +15,15 @@ use uxfs_block::device::BlockDevice;
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::mount;
 use uxfs_filesystem::{filesystem::FileSystem, recovery::mount_recovered};
-use uxfs_testkit::{
-    crash::{geometry::SHAPES, geometry::Shape, image::ImageDevice, volume::mount_options},
+use uxfs_lab::{
+    crash::{
+        geometry::{SHAPES, Shape},
+        image::ImageDevice,
+        volume::mount_options,
+    },
     crowd::{Crowd, Tally, consistent_tree},
+};
+use uxfs_testkit::{
     judges::{self, Judge},
     seeds::{Random, Seed},
     verdict::kernel_removes_everything,

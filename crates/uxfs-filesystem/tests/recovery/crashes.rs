@@ -5,14 +5,12 @@ use std::{ops::ControlFlow, sync::Arc};
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{filesystem::FileSystem, recovery::mount_recovered};
-use uxfs_testkit::{
-    crash::{
-        image::{Image, ImageDevice},
-        recording::RecordingDevice,
-        states::{CrashState, Plan, visit},
-    },
-    image::TestImage,
+use uxfs_lab::crash::{
+    image::{Image, ImageDevice},
+    recording::RecordingDevice,
+    states::{CrashState, Plan, visit},
 };
+use uxfs_testkit::image::TestImage;
 use uxfs_volume::error::Result;
 use uxfs_volume::volume::Volume;
 

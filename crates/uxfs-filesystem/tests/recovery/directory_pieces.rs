@@ -10,8 +10,8 @@ use uxfs_filesystem::{
     operations::{new_file::NewFile, rename::RenameOptions},
 };
 use uxfs_format::inode::Fork;
+use uxfs_lab::crash::{image::Image, states::Plan};
 use uxfs_testkit::{
-    crash::{image::Image, states::Plan},
     image::TestImage,
     judges::{Judge, judged},
     require,

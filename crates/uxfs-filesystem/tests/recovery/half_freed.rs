@@ -6,11 +6,8 @@ use uxfs_block::device::BlockDevice;
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind, options::MountOptions};
 use uxfs_filesystem::mount;
 use uxfs_filesystem::{filesystem::FileSystem, operations::new_file::NewFile, recovery::recover};
-use uxfs_testkit::{
-    crash::{consistency, geometry::Shape, image::ImageDevice, tree::Tree, volume::mount_options},
-    judges::Judge,
-    require, verdict,
-};
+use uxfs_lab::crash::{consistency, geometry::Shape, image::ImageDevice, tree::Tree, volume::mount_options};
+use uxfs_testkit::{judges::Judge, require, verdict};
 use uxfs_volume::inode::Fork;
 
 /// Linux frees attributes from their ends and leaves the root for last: cut off in between, the root leads to blocks that are

@@ -11,12 +11,12 @@ use uxfs_format::{
     log::{exchange::ExchangeIntent, item::ItemType},
     units::{FileBlock, InodeNumber},
 };
+use uxfs_lab::crash::{
+    image::{Image, ImageDevice},
+    recording::RecordingDevice,
+    states::{Plan, visit},
+};
 use uxfs_testkit::{
-    crash::{
-        image::{Image, ImageDevice},
-        recording::RecordingDevice,
-        states::{Plan, visit},
-    },
     image::{TestImage, file},
     judges::{all_present, judged},
 };

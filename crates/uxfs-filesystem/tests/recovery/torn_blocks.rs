@@ -3,8 +3,8 @@
 use uxfs_engine::bulk::create::NewKind;
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_filesystem::operations::{new_file::NewFile, rename::RenameOptions};
+use uxfs_lab::crash::states::Plan;
 use uxfs_testkit::{
-    crash::states::Plan,
     image::TestImage,
     judges::{Judge, judged},
     require,

@@ -1,0 +1,124 @@
+//! A base image in memory without its holes, and cheap damaged copies of it.
+
+use std::{collections::HashMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
+
+use anyhow::{Context, Result};
+use uxfs_block::device::{BlockDevice, DeviceError, DeviceOperation};
+
+const CHUNK_BYTES: u64 = 64 << 10;
+
+/// An image whose chunks of zeros are not kept.
+#[derive(Debug)]
+pub struct SparseImage {
+    size_bytes: u64,
+    chunks: HashMap<u64, Box<[u8]>>,
+}
+
+impl SparseImage {
+    /// Reads an image file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn load(path: &Path) -> Result<Arc<Self>> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let size_bytes = file.metadata()?.len();
+        let mut chunks = HashMap::new();
+        for (start, length) in uxfs_testkit::sparse::data_runs(&file)? {
+            for index in start / CHUNK_BYTES..(start + length).div_ceil(CHUNK_BYTES) {
+                let offset = index * CHUNK_BYTES;
+                let mut chunk = vec![0; CHUNK_BYTES.min(size_bytes - offset) as usize];
+                file.read_exact_at(&mut chunk, offset)?;
+                if chunk.iter().any(|byte| *byte != 0) {
+                    chunk.resize(CHUNK_BYTES as usize, 0);
+                    chunks.insert(index, chunk.into());
+                }
+            }
+        }
+        Ok(Arc::new(Self { size_bytes, chunks }))
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        let end = offset_bytes.checked_add(buffer.len() as u64).filter(|end| *end <= self.size_bytes);
+        if end.is_none() {
+            return Err(DeviceError::outside(DeviceOperation::Read, offset_bytes, buffer.len() as u64));
+        }
+        let mut done = 0;
+        while done < buffer.len() {
+            let position = offset_bytes + done as u64;
+            let within = (position % CHUNK_BYTES) as usize;
+            let length = (CHUNK_BYTES as usize - within).min(buffer.len() - done);
+            match self.chunks.get(&(position / CHUNK_BYTES)) {
+                Some(chunk) => buffer[done..done + length].copy_from_slice(&chunk[within..within + length]),
+                None => buffer[done..done + length].fill(0),
+            }
+            done += length;
+        }
+        Ok(())
+    }
+}
+
+/// A base image with a few pieces replaced. Cannot be written.
+#[derive(Debug)]
+pub struct DamagedImage {
+    base: Arc<SparseImage>,
+    patches: Vec<(u64, Vec<u8>)>,
+}
+
+impl DamagedImage {
+    /// The base as it is.
+    pub fn sound(base: Arc<SparseImage>) -> Self {
+        Self { base, patches: Vec::new() }
+    }
+
+    /// The base with `bytes` over `pieces` (offset and length), in order.
+    pub fn new(base: Arc<SparseImage>, pieces: &[(u64, u32)], bytes: &[u8]) -> Self {
+        Self::sound(base).with(pieces, bytes)
+    }
+
+    /// This image with `bytes` over `pieces`, over all earlier ones.
+    #[must_use]
+    pub fn with(mut self, pieces: &[(u64, u32)], bytes: &[u8]) -> Self {
+        let mut rest = bytes;
+        for (offset, length) in pieces {
+            let (piece, after) = rest.split_at(*length as usize);
+            self.patches.push((*offset, piece.to_vec()));
+            rest = after;
+        }
+        self
+    }
+}
+
+impl BlockDevice for DamagedImage {
+    fn engine(&self) -> &'static str {
+        "damaged image"
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.base.size_bytes
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        self.base.read(offset_bytes, buffer)?;
+        let end = offset_bytes + buffer.len() as u64;
+        for (start, patch) in &self.patches {
+            let (from, to) = (offset_bytes.max(*start), end.min(start + patch.len() as u64));
+            if from < to {
+                let piece = &patch[(from - start) as usize..(to - start) as usize];
+                buffer[(from - offset_bytes) as usize..(to - offset_bytes) as usize].copy_from_slice(piece);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        Err(DeviceError::outside(DeviceOperation::Write, offset_bytes, bytes.len() as u64))
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::outside(DeviceOperation::Discard, offset_bytes, length_bytes))
+    }
+}

@@ -1,0 +1,61 @@
+//! What the coverage-guided fuzz targets run. It lives here, so that kept crashes are replayed, and a slice of random
+//! inputs is run, by an ordinary test.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`mod@superblock`] | the first bytes of any file |
+//! | [`blocks`] | every block with a header of its own |
+//! | [`mod@log`] | a whole log |
+//! | [`mod@image`] | a whole image with damaged fields |
+
+pub mod blocks;
+pub mod image;
+pub mod log;
+pub mod superblock;
+
+use uxfs_format::fault::Structure;
+
+use uxfs_testkit::structures::Instance;
+
+/// A fuzz target: its name, and what it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Name of the binary in `fuzz/` and of the folder of its kept crashes.
+    pub name: &'static str,
+    /// Runs one input. Panics where the promise is broken.
+    pub run: fn(&[u8]),
+    /// Longest input that makes sense.
+    pub input_bytes_max: usize,
+    /// The layouts of a target for blocks.
+    pub layouts: &'static [blocks::Layout],
+}
+
+impl Target {
+    /// A sound block of an image as an input of this target, if it is for such blocks.
+    pub fn seed(&self, instance: &Instance, bytes: &[u8]) -> Option<Vec<u8>> {
+        if self.name == "superblock" && instance.structure == Structure::Superblock {
+            return Some(bytes.to_vec());
+        }
+        blocks::seed(self.layouts, instance.structure, bytes)
+    }
+}
+
+const fn block_target(name: &'static str, run: fn(&[u8]), layouts: &'static [blocks::Layout]) -> Target {
+    Target { name, run, input_bytes_max: 4097, layouts }
+}
+
+/// All of them.
+pub const TARGETS: [Target; 8] = [
+    Target { name: "superblock", run: superblock::superblock, input_bytes_max: 512, layouts: &[] },
+    block_target(
+        "allocation_group",
+        |b| blocks::block(blocks::ALLOCATION_GROUP, b),
+        blocks::ALLOCATION_GROUP,
+    ),
+    block_target("btree", |b| blocks::block(blocks::BTREE, b), blocks::BTREE),
+    block_target("inode", |b| blocks::block(blocks::INODE, b), blocks::INODE),
+    block_target("directory", |b| blocks::block(blocks::DIRECTORY, b), blocks::DIRECTORY),
+    block_target("attribute", |b| blocks::block(blocks::ATTRIBUTE, b), blocks::ATTRIBUTE),
+    Target { name: "log", run: log::log, input_bytes_max: 65536, layouts: &[] },
+    Target { name: "image", run: image::image, input_bytes_max: 48, layouts: &[] },
+];

@@ -1,0 +1,16 @@
+//! The laboratories of uxfs: crashes, crowds of threads, logs of kernels, damaged fields, fuzzing. A dev-dependency only.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`crash`] | crash states, failing devices, workloads and the model that they are compared with |
+//! | [`crowd`] | several threads at once, each with a model of its own directory |
+//! | [`linux_logs`] | logs that kernel mounts leave behind when they are cut off |
+//! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
+//! | [`fuzz`] | what the coverage-guided fuzz targets run |
+#![forbid(unsafe_code)]
+
+pub mod crash;
+pub mod crowd;
+pub mod field_fuzz;
+pub mod fuzz;
+pub mod linux_logs;

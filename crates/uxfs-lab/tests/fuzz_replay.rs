@@ -1,0 +1,79 @@
+//! Kept crashes stay fixed, and a slice of what the fuzzers run is run by every test.
+
+use std::{fs, path::Path};
+
+use uxfs_lab::{
+    field_fuzz::sparse_device::{DamagedImage, SparseImage},
+    fuzz::{TARGETS, log},
+};
+use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory, seeds::Seed, structures};
+
+/// Mutants of each seed in this test. `cargo xtask fuzz` runs millions.
+const MUTANTS: u64 = 40;
+/// Seeds of one kind of structure.
+const SEEDS_MAX: usize = 6;
+
+#[test]
+fn kept_crashes_stay_fixed() {
+    let mut count = 0;
+    for target in TARGETS {
+        let folder = workspace_directory().join("fuzz/artifacts").join(target.name);
+        for input in inputs(&folder) {
+            (target.run)(&input);
+            count += 1;
+        }
+    }
+    println!("{count} kept crashes replayed");
+}
+
+fn inputs(folder: &Path) -> Vec<Vec<u8>> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let read = |entry: fs::DirEntry| fs::read(entry.path()).expect("a kept crash is readable");
+    entries.map(|entry| read(entry.expect("the folder is readable"))).collect()
+}
+
+#[test]
+fn mutants_of_sound_blocks_never_panic() {
+    let seed = Seed::from_environment("mutants_of_sound_blocks_never_panic", 1);
+    let mut random = seed.random();
+    let path = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    let device = DamagedImage::sound(SparseImage::load(&path).unwrap());
+    let (_, instances) = structures::list(&device).unwrap();
+    let (mut runs, mut kinds) = (0u64, std::collections::HashMap::new());
+    for instance in &instances {
+        let seen = kinds.entry(instance.structure).or_insert(0);
+        *seen += 1;
+        if *seen > SEEDS_MAX {
+            continue;
+        }
+        let bytes = instance.read(&device).unwrap();
+        for target in TARGETS {
+            let Some(input) = target.seed(instance, &bytes) else { continue };
+            for _ in 0..MUTANTS {
+                let mut mutant = input.clone();
+                for _ in 0..=random.below(4) {
+                    let at = random.below(mutant.len() as u64) as usize;
+                    mutant[at] = random.next_u64() as u8;
+                }
+                (target.run)(&mutant);
+                runs += 1;
+            }
+        }
+    }
+    println!("{runs} mutants of {} kinds of structure", kinds.len());
+    assert!(runs > 1000, "otherwise this test isn't testing anything");
+}
+
+#[test]
+fn mutants_of_a_log_are_replayed_into_memory() {
+    let seed = Seed::from_environment("mutants_of_a_log_are_replayed_into_memory", 1);
+    let mut random = seed.random();
+    for round in 0..40 {
+        let mut mutant = log::seed(40 << 10);
+        for _ in 0..if round == 0 { 0 } else { 1 + random.below(4) } {
+            let at = random.below(mutant.len() as u64) as usize;
+            mutant[at] = random.next_u64() as u8;
+        }
+        log::log(&mutant);
+    }
+}
