@@ -109,7 +109,7 @@ fn an_unfinished_image_says_so() {
         let device = engine::open(&path, &engine::OpenOptions::default()).unwrap();
         uxfs_core::filesystem::FileSystem::mount(device, &uxfs_core::mount::MountOptions::default())
     };
-    assert!(mount().unwrap_err().to_string().contains("did not finish"));
+    assert!(mount().unwrap_err().to_string().contains("is unfinished"));
     unfinished.finish().unwrap();
     assert!(mount().is_ok());
 }
