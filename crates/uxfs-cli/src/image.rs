@@ -4,6 +4,7 @@ use std::{ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
     cache::pressure::PressureWatch,
+    claim::Lock,
     device::BlockDevice,
     engine::{Engine, OpenOptions},
 };
@@ -72,7 +73,7 @@ impl ImageArguments {
         self.mount(device, true)
     }
 
-    /// Opens the image for reading.
+    /// Opens the image for reading, which keeps writers away.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         let unpacked = compressed::unpack(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
@@ -85,6 +86,7 @@ impl ImageArguments {
             engine: self.engine.into(),
             direct: self.direct,
             start_bytes: self.offset,
+            lock: Lock::Shared,
             ..OpenOptions::default()
         };
         uxfs_block::engine::open(&path, &options)
@@ -104,7 +106,7 @@ impl ImageArguments {
             direct: self.direct,
             start_bytes: self.offset,
             writable: true,
-            exclusive: true,
+            lock: Lock::Exclusive,
         };
         uxfs_block::engine::open(&self.image, &options)
             .map_err(uxfs_core::error::Error::from)
