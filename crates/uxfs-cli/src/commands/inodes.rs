@@ -16,7 +16,7 @@ use crate::{
     commands::Context,
     document::JsonInode,
     failure::{Complaints, Exit, Failure, Outcome},
-    output::Output,
+    output::{Output, message},
     progress::Progress,
     text,
 };
@@ -67,7 +67,7 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
     }
     shared.output.finish()?;
     if shared.told > TOLD_MAX {
-        eprintln!("uxfs: {} more problems", shared.told - TOLD_MAX);
+        message!("uxfs: {} more problems", shared.told - TOLD_MAX);
     }
     if !summary.is_clean() {
         shared.complaints.raise(Exit::Failed);
@@ -177,7 +177,7 @@ fn print_counts(summary: &ScanSummary, json: bool, output: &mut Output) -> Resul
         (summary.damaged_indexes.into(), "damaged inode indexes"),
     ];
     for (count, name) in damage.iter().filter(|(count, _)| *count > 0) {
-        eprintln!("uxfs: {count} {name}");
+        message!("uxfs: {count} {name}");
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use uxfs_core::{filesystem::FileSystem, parent_pointer::paths::PathLimits};
 use crate::{
     commands::Context,
     failure::{About, Complaints, Exit, Outcome},
-    output::{JsonName, Output},
+    output::{JsonName, Output, message},
 };
 
 /// Arguments of `uxfs parents`.
@@ -53,7 +53,7 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
         complaints.add(&target, &problem.into());
     }
     if !found.is_complete {
-        eprintln!("uxfs: {target}: there may be more paths than these {}", found.paths.len());
+        message!("uxfs: {target}: there may be more paths than these {}", found.paths.len());
         if arguments.limit.is_none() {
             complaints.raise(Exit::Failed);
         }
