@@ -9,6 +9,7 @@
 //! | [`engine`] | implementations: files and block devices, memory |
 //! | [`busy`], `loop_devices`, `loop_status` | whether a file or device is in use, also through loop devices |
 //! | [`claim`] | opening it so that other users are kept away |
+//! | [`preload`] | whether fakeroot or pseudo decides about owners |
 //! | [`clock`] | time, which tests replace |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
@@ -26,3 +27,4 @@ pub mod lanes;
 mod loop_devices;
 mod loop_status;
 pub mod own_line;
+pub mod preload;

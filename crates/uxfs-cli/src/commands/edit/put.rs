@@ -11,6 +11,7 @@ use std::{
     path::Path,
 };
 
+use uxfs_block::preload;
 use uxfs_core::inode::{DeviceNumber, FileType, table::InodeHandle};
 use uxfs_source::{
     content::Content,
@@ -119,6 +120,7 @@ impl Putting<'_> {
             return self.put(session, &place, kind, &metadata, false).map(drop);
         }
         let failed = |error: io::Error| Failure::failed(error.to_string()).about(&shown);
+        preload::check().map_err(io::Error::other).map_err(failed)?;
         let is_tree = self.arguments.recursive || self.arguments.archive;
         let found = if is_tree { fs::symlink_metadata(source) } else { fs::metadata(source) };
         let found = found.map_err(failed)?;
