@@ -18,13 +18,15 @@ use uxfs_testkit::judges::{Judge, judges_directory};
 use crate::process;
 
 /// Packages whose commands the tests call, with one command of each.
-const HELPERS: [(&str, &str); 6] = [
+const HELPERS: [(&str, &str); 8] = [
     ("mount", "losetup"),
     ("kmod", "modprobe"),
     ("zstd", "zstd"),
     ("libarchive-tools", "bsdtar"),
     ("acl", "setfacl"),
     ("attr", "setfattr"),
+    ("fakeroot", "fakeroot"),
+    ("pseudo", "fakeroot-pseudo"),
 ];
 const APT_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 

@@ -13,6 +13,7 @@
 //!
 //! What a run does depends on its options and its seed alone; nothing here asserts a time.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod backend;
 pub mod dirsync;

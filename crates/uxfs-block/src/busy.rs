@@ -2,11 +2,12 @@
 
 use std::{
     fs,
+    ops::Range,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{major, minor};
+use crate::loop_devices::{LoopDevice, device_number, linked_devices, parse_device, sysfs_folder};
 
 /// How something is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,34 +16,63 @@ pub enum Use {
     Mounted(PathBuf),
     /// As swap space.
     Swap,
+    /// A loop device is attached to it for writing.
+    Attached(PathBuf),
 }
 
 /// Which file or device is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Identity {
+pub(crate) enum Identity {
     File { device: u64, inode: u64 },
     Block { device: u64 },
 }
 
-/// Finds a use of the file or device that `metadata` belongs to.
+impl Identity {
+    /// Of what `metadata` belongs to.
+    pub fn of(metadata: &fs::Metadata) -> Self {
+        if metadata.file_type().is_block_device() {
+            Self::Block { device: metadata.rdev() }
+        } else {
+            Self::File { device: metadata.dev(), inode: metadata.ino() }
+        }
+    }
+
+    /// Of what is at `path`.
+    pub fn at(path: &Path) -> Option<Self> {
+        Some(Self::of(&fs::metadata(path).ok()?))
+    }
+}
+
+/// Finds swap space or a mount on a file or device, also through loop devices and volumes on it.
 ///
 /// What the system does not tell (no `/proc`, no `/sys`) counts as no use: a block device is opened exclusively
 /// besides.
-pub fn find(metadata: &fs::Metadata) -> Option<Use> {
-    let identity = if metadata.file_type().is_block_device() {
-        Identity::Block { device: metadata.rdev() }
-    } else {
-        Identity::File { device: metadata.dev(), inode: metadata.ino() }
-    };
+pub(crate) fn find(identity: Identity, loops: &[LoopDevice]) -> Option<Use> {
     if is_swap(identity) {
         return Some(Use::Swap);
     }
-    let devices = devices_on(identity);
+    let devices = devices_on(identity, loops);
     if devices.is_empty() { None } else { find_mount(&devices).map(Use::Mounted) }
 }
 
+/// The loop devices other than `own` that are attached to some of these bytes of a file or device.
+pub(crate) fn loop_devices_on<'a>(
+    identity: Identity,
+    range: &Range<u64>,
+    own: Option<u64>,
+    loops: &'a [LoopDevice],
+) -> impl Iterator<Item = &'a LoopDevice> {
+    let Range { start, end } = *range;
+    loops.iter().filter(move |found| {
+        found.backing == identity
+            && Some(found.device) != own
+            && found.range.start < end
+            && start < found.range.end
+    })
+}
+
 /// The device itself, the loop devices on it with their partitions, what holds it (a volume, a RAID), and those on them.
-fn devices_on(target: Identity) -> Vec<u64> {
+fn devices_on(target: Identity, loops: &[LoopDevice]) -> Vec<u64> {
     let mut devices = Vec::new();
     let mut pending = vec![target];
     while let Some(identity) = pending.pop() {
@@ -51,20 +81,15 @@ fn devices_on(target: Identity) -> Vec<u64> {
                 continue;
             }
             devices.push(device);
-            pending.extend(holders(device).into_iter().map(|device| Identity::Block { device }));
+            let holders = linked_devices(device, "holders").into_iter();
+            pending.extend(holders.map(|device| Identity::Block { device }));
         }
-        pending.extend(loop_devices(identity).into_iter().map(|device| Identity::Block { device }));
+        for found in loops.iter().filter(|found| found.backing == identity) {
+            let all = found.partitions.iter().chain([&found.device]);
+            pending.extend(all.map(|device| Identity::Block { device: *device }));
+        }
     }
     devices
-}
-
-fn identity_of(path: &Path) -> Option<Identity> {
-    let metadata = fs::metadata(path).ok()?;
-    Some(if metadata.file_type().is_block_device() {
-        Identity::Block { device: metadata.rdev() }
-    } else {
-        Identity::File { device: metadata.dev(), inode: metadata.ino() }
-    })
 }
 
 fn is_swap(identity: Identity) -> bool {
@@ -72,45 +97,7 @@ fn is_swap(identity: Identity) -> bool {
     list.lines()
         .skip(1)
         .filter_map(|line| line.split_whitespace().next())
-        .any(|path| identity_of(Path::new(&unescape(path))) == Some(identity))
-}
-
-/// Devices that are made of this one.
-fn holders(device: u64) -> Vec<u64> {
-    let folder = PathBuf::from(format!("/sys/dev/block/{}:{}/holders", major(device), minor(device)));
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| device_number(&entry.path())).collect()
-}
-
-/// The loop devices on a file or device, with their partitions.
-fn loop_devices(backing: Identity) -> Vec<u64> {
-    let mut devices = Vec::new();
-    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-        let folder = entry.path();
-        let Ok(path) = fs::read_to_string(folder.join("loop/backing_file")) else { continue };
-        if identity_of(Path::new(path.trim_end_matches('\n'))) != Some(backing) {
-            continue;
-        }
-        devices.extend(device_number(&folder));
-        let partitions = fs::read_dir(&folder).into_iter().flatten().flatten();
-        devices.extend(
-            partitions
-                .map(|entry| entry.path())
-                .filter(|path| path.join("partition").exists())
-                .filter_map(|path| device_number(&path)),
-        );
-    }
-    devices
-}
-
-fn device_number(sysfs_folder: &Path) -> Option<u64> {
-    let text = fs::read_to_string(sysfs_folder.join("dev")).ok()?;
-    parse_device(text.trim())
-}
-
-fn parse_device(text: &str) -> Option<u64> {
-    let (major, minor) = text.split_once(':')?;
-    Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+        .any(|path| Identity::at(Path::new(&unescape(path))) == Some(identity))
 }
 
 /// Where one of `devices`, or a partition of one, is mounted.
@@ -121,7 +108,7 @@ fn find_mount(devices: &[u64]) -> Option<PathBuf> {
         let (number, place) = (fields.get(2)?, fields.get(4)?);
         // Some file systems (btrfs) have numbers of their own; the source then names the device.
         let source = fields.iter().position(|field| *field == "-").and_then(|dash| fields.get(dash + 2));
-        let by_source = || match identity_of(Path::new(&unescape(source?))) {
+        let by_source = || match Identity::at(Path::new(&unescape(source?))) {
             Some(Identity::Block { device }) => Some(device),
             _ => None,
         };
@@ -134,7 +121,7 @@ fn find_mount(devices: &[u64]) -> Option<PathBuf> {
 
 /// Whether `device` is a partition of `whole`.
 fn is_part(whole: u64, device: u64) -> bool {
-    let folder = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
+    let folder = sysfs_folder(device);
     if !folder.join("partition").exists() {
         return false;
     }
@@ -175,6 +162,7 @@ mod tests {
     #[test]
     fn a_file_of_nobody_is_not_in_use() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert_eq!(find(&file.as_file().metadata().unwrap()), None);
+        let identity = Identity::of(&file.as_file().metadata().unwrap());
+        assert_eq!(find(identity, &crate::loop_devices::attached()), None);
     }
 }

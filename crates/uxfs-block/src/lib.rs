@@ -7,17 +7,24 @@
 //! |---|---|
 //! | [`device`] | the [`BlockDevice`](device::BlockDevice) trait and its errors |
 //! | [`engine`] | implementations: files and block devices, memory |
-//! | [`busy`] | whether somebody uses a file or device |
+//! | [`busy`], `loop_devices`, `loop_status` | whether a file or device is in use, also through loop devices |
+//! | [`claim`] | opening it so that other users are kept away |
+//! | [`preload`] | whether fakeroot or pseudo decides about owners |
 //! | [`clock`] | time, which tests replace |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
 //! | [`own_line`], [`lanes`] | values that threads write without taking them from each other |
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod aligned_buffer;
 pub mod busy;
 pub mod cache;
+pub mod claim;
 pub mod clock;
 pub mod device;
 pub mod engine;
 pub mod lanes;
+mod loop_devices;
+mod loop_status;
 pub mod own_line;
+pub mod preload;

@@ -5,6 +5,8 @@ use std::{io, process::ExitCode};
 use serde_json::json;
 use uxfs_volume::error::Error;
 
+use crate::output::message;
+
 /// What the exit code of `uxfs` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -79,9 +81,9 @@ impl Failure {
             return Exit::Success;
         }
         if json {
-            eprintln!("{}", json!({"error": {"message": self.message, "exit_code": self.exit as u8}}));
+            message!("{}", json!({"error": {"message": self.message, "exit_code": self.exit as u8}}));
         } else {
-            eprintln!("uxfs: {}", self.message);
+            message!("uxfs: {}", self.message);
         }
         self.exit
     }
@@ -141,14 +143,14 @@ pub struct Complaints {
 impl Complaints {
     /// Tells one on standard error.
     pub fn add(&mut self, subject: impl std::fmt::Display, error: &Error) {
-        eprintln!("uxfs: {subject}: {error}");
+        message!("uxfs: {subject}: {error}");
         self.raise(exit_of(error));
     }
 
     /// Tells one that has its message already.
     pub fn tell(&mut self, failure: &Failure) {
         if !failure.is_quiet {
-            eprintln!("uxfs: {}", failure.message);
+            message!("uxfs: {}", failure.message);
             self.raise(failure.exit);
         }
     }
@@ -171,5 +173,17 @@ impl Complaints {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         self.worst.unwrap_or(Exit::Success)
+    }
+
+    /// The exit code of work that is done, when its output has ended like this: a reader that has gone changes nothing, any
+    /// other error is told.
+    pub fn exit_after(&mut self, output: io::Result<()>, json: bool) -> Exit {
+        if let Err(error) = output {
+            let exit = Failure::from(error).tell(json);
+            if exit != Exit::Success {
+                self.raise(exit);
+            }
+        }
+        self.exit()
     }
 }

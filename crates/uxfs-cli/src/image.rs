@@ -4,6 +4,7 @@ use std::{ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
     cache::pressure::PressureWatch,
+    claim::Lock,
     device::BlockDevice,
     engine::{Engine, OpenOptions},
 };
@@ -75,7 +76,7 @@ impl ImageArguments {
         self.mount(device, true)
     }
 
-    /// Opens the image for reading.
+    /// Opens the image for reading, which keeps writers away.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         let unpacked = compressed::unpack(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
@@ -88,6 +89,7 @@ impl ImageArguments {
             engine: self.engine.into(),
             direct: self.direct,
             start_bytes: self.offset,
+            lock: Lock::Shared,
             ..OpenOptions::default()
         };
         uxfs_block::engine::open(&path, &options)
@@ -107,7 +109,7 @@ impl ImageArguments {
             direct: self.direct,
             start_bytes: self.offset,
             writable: true,
-            exclusive: true,
+            lock: Lock::Exclusive,
         };
         uxfs_block::engine::open(&self.image, &options)
             .map_err(uxfs_volume::error::Error::from)

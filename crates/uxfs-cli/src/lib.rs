@@ -8,12 +8,14 @@
 //! | [`edit`] | changing files in an image: what the commands for it share |
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | [`listing`] | the entries of a directory as commands list them |
-//! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals |
+//! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
 //! | [`failure`] | from an error to a message and an exit code |
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
 //! | [`target`] | a path or an inode number on the command line |
 //! | [`text`] | modes, times, sizes and names as people read them |
 #![forbid(unsafe_code)]
+// They panic where the output is closed or full: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod commands;
 pub mod compressed;
@@ -27,16 +29,21 @@ pub mod progress;
 pub mod target;
 pub mod text;
 
-use std::{ffi::OsString, path::Path, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+};
 
 use clap::{CommandFactory, Parser};
 
 use crate::{
     commands::{Command, Context},
-    failure::Exit,
+    failure::{Complaints, Exit},
 };
 
-/// XFS without the kernel: make, fill, read, change, check and repair XFS V5 images from user space, without root.
+/// XFS without the kernel: make, fill, read, change and recover XFS V5 images from user space, without root.
 #[derive(Debug, Parser)]
 #[command(
     name = "uxfs",
@@ -70,14 +77,21 @@ fn by_name_of_link(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// Prints what clap has to say: of a wrong command line, or the help or version that it asks for.
+pub(crate) fn print_usage(error: &clap::Error, json: bool) -> Exit {
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    if error.use_stderr() {
+        return Exit::Usage;
+    }
+    Complaints::default().exit_after(printed, json)
+}
+
 /// Parses the command line, runs it and gives the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(by_name_of_link(arguments.into_iter().collect())) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version come this way too; a closed pipe is no failure of theirs.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { 0 });
+            return ExitCode::from(print_usage(&error, false) as u8);
         }
     };
     let context = Context { json: arguments.json, directory: None };

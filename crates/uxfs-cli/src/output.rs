@@ -1,8 +1,28 @@
-//! Standard output.
+//! Standard output, and messages on standard error.
+//!
+//! Both may be closed or full at any time. An error of standard output is an error of the command, after its work has been
+//! done; one of standard error is passed over, because no channel is left to report it on. `println!` and its kin panic
+//! instead, and are denied by lint.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::{
+    fmt,
+    io::{self, BufWriter, IsTerminal, Stdout, Write},
+};
 
 use serde::Serialize;
+
+/// Writes a line to standard error, as `eprintln!` does, and goes on where that is closed or full.
+macro_rules! message {
+    ($($argument:tt)*) => { $crate::output::write_message(::std::format_args!($($argument)*)) };
+}
+pub(crate) use message;
+
+/// As [`message!`].
+pub fn write_message(text: fmt::Arguments<'_>) {
+    // In one piece, so that messages of several processes do not mix.
+    let line = format!("{text}\n");
+    let _ = io::stderr().write_all(line.as_bytes());
+}
 
 /// Buffered standard output that knows whether a person is looking.
 #[derive(Debug)]

@@ -18,6 +18,7 @@
 //! | [`bulk`] | new files and names while an image is filled |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod allocation_group;
 pub mod attribute;

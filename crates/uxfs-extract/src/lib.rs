@@ -15,6 +15,7 @@
 //! | [`report`] | counts and problems |
 //! | [`walk`] | from the tree to the sink |
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod chunk;

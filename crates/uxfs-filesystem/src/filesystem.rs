@@ -38,12 +38,20 @@ impl FileSystem {
     }
 
     /// Mounts for changes in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).
+    /// Until then its superblock says that it is not finished.
     ///
     /// # Errors
-    /// As for [`open_volume`](mount::open_volume); the device is read-only; features that uxfs cannot write.
+    /// As for [`open_volume`](mount::open_volume); the device is read-only or fails; features that uxfs cannot write.
     pub fn mount_bulk(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        let (volume, _) = mount::open_examined(device, options)?;
+        let volume = mount::open_volume(device, options)?;
         Ok(Self::of(Arc::new(Engine::bulk(volume, *options)?)))
+    }
+
+    /// As [`mount_bulk`](Self::mount_bulk), on a device whose contents only this process sees before the file system is
+    /// closed.
+    pub(crate) fn mount_bulk_unmarked(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
+        let volume = mount::open_volume(device, options)?;
+        Ok(Self::of(Arc::new(Engine::bulk_unmarked(volume, *options)?)))
     }
 
     /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.

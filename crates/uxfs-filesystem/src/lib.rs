@@ -21,6 +21,7 @@
 //! | [`recovery`] | what a dirty log asks for |
 //! | [`operations`] | from a path to an inode |
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod file;

@@ -32,6 +32,7 @@
 //! | [`realtime`] | the realtime section: recognised, not read |
 //! | [`verify`] | from a kind of structure to its verifier |
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,

@@ -237,8 +237,10 @@ pub enum SuperblockFault {
         /// `agblocks`.
         ag_blocks: u32,
     },
-    /// mkfs was interrupted.
-    #[error("mkfs did not finish (in-progress flag is {value})")]
+    /// mkfs was interrupted, or a change in bulk mode.
+    #[error(
+        "it is unfinished: mkfs or a change without a journal was cut off (in-progress flag is {value}); make it anew"
+    )]
     InProgress {
         /// `inprogress`.
         value: u8,

@@ -13,6 +13,7 @@
 //! | [`transaction`] | the buffers that a transaction changes |
 //! | [`listing`] | what the log holds, for people |
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod area;

@@ -28,6 +28,7 @@
 //! Who fills the image calls [`empty::begin`] instead, and [`finish`](empty::Unfinished::finish) when it is full; who looks
 //! for the size that is just enough, [`Layout::smallest`](layout::Layout::smallest).
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod empty;
 pub mod identity;

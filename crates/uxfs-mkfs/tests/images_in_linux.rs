@@ -109,7 +109,7 @@ fn an_unfinished_image_says_so() {
         let device = engine::open(&path, &engine::OpenOptions::default()).unwrap();
         uxfs_filesystem::mount::open_volume(device, &uxfs_engine::options::MountOptions::default())
     };
-    assert!(mount().unwrap_err().to_string().contains("did not finish"));
+    assert!(mount().unwrap_err().to_string().contains("is unfinished"));
     unfinished.finish().unwrap();
     assert!(mount().is_ok());
 }

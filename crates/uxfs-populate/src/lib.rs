@@ -18,6 +18,7 @@
 //! | [`links`] | files with several names |
 //! | [`report`] | what has been made |
 //! | [`error`] | why it failed |
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod adjust;

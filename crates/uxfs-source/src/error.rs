@@ -151,6 +151,9 @@ pub enum SourceError {
     /// Attributes can be reached by no way on this host: no `/proc`, and `unshare` is forbidden.
     #[error("extended attributes cannot be read without /proc")]
     NoWayToAttributes,
+    /// Owners and devices are another program's to tell, which cannot be heard.
+    #[error(transparent)]
+    Preload(#[from] uxfs_block::preload::Unheard),
     /// A pipe was read already.
     #[error("{path}: is a stream and cannot be read twice")]
     CannotRestart {

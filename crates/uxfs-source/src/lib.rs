@@ -24,6 +24,7 @@
 //! | [`lines`] | lines of text |
 //! | [`path`] | paths that may say anything |
 //! | [`error`] | errors and problems |
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod content;

@@ -44,13 +44,17 @@ pub enum Judge {
     Setfacl,
     /// `setfattr`
     Setfattr,
+    /// Debian's fakeroot
+    Fakeroot,
+    /// pseudo, Yocto's fakeroot, through its wrapper
+    Pseudo,
     /// The kernel's XFS through a loop mount: needs root.
     Kernel,
 }
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
@@ -60,6 +64,8 @@ impl Judge {
         Self::BsdTar,
         Self::Setfacl,
         Self::Setfattr,
+        Self::Fakeroot,
+        Self::Pseudo,
         Self::Kernel,
     ];
 
@@ -75,6 +81,8 @@ impl Judge {
             Self::BsdTar => "bsdtar",
             Self::Setfacl => "setfacl",
             Self::Setfattr => "setfattr",
+            Self::Fakeroot => "fakeroot",
+            Self::Pseudo => "fakeroot-pseudo",
             Self::Kernel => "kernel",
         }
     }

@@ -1,6 +1,6 @@
 //! Our word: the manifest that the library under test gives of an image, to lay beside a judge's.
 //!
-//! The walk goes through the public functions of `uxfs-core` only, and asks several of them the same question where it can:
+//! The walk goes through the public functions of `uxfs-volume` only, and asks several of them the same question where it can:
 //! names are looked up as well as listed, small files read at odd offsets as well as in sequence, and paths found from
 //! parent pointers as well as from the root.
 

@@ -1,46 +1,89 @@
 //! The numbers by which Linux tells of errors.
+//!
+//! The matches name every variant: a new error does not compile before its number has been decided.
+
+use rustix::io::Errno;
+use uxfs_format::attribute::posix_acl::{AclFault, XATTR_VERSION};
 
 use crate::error::{Error, OperationError};
 
 impl Error {
     /// The number that a system call would give for this.
     pub fn errno(&self) -> i32 {
-        match self {
-            Self::Operation(error) => error.errno(),
-            Self::Io(_) => 5,
-            // EUCLEAN, which XFS calls EFSCORRUPTED.
-            Self::Corrupt(_) => 117,
-            Self::Unsupported(_) => 95,
-            _ => 5,
-        }
+        let errno = match self {
+            Self::Operation(error) => error.number(),
+            // After its first failed write the journal refuses all changes, as a file system does that Linux has shut down.
+            Self::Io(_) | Self::Journal(_) => Errno::IO,
+            // Linux calls EUCLEAN EFSCORRUPTED.
+            Self::Corrupt(_) => Errno::UCLEAN,
+            Self::Unsupported(_) => Errno::OPNOTSUPP,
+        };
+        errno.raw_os_error()
     }
 }
 
 impl OperationError {
     /// The number that a system call would give for this.
     pub fn errno(&self) -> i32 {
+        self.number().raw_os_error()
+    }
+
+    fn number(&self) -> Errno {
         match self {
-            Self::NotPermitted => 1,
-            Self::NotFound => 2,
-            Self::ValueTooLong => 7,
-            Self::Busy => 16,
-            Self::Exists => 17,
-            Self::CrossesProjects => 18,
-            Self::NotADirectory => 20,
-            Self::IsADirectory => 21,
-            Self::FileTooLarge => 27,
-            Self::NoSpace => 28,
-            Self::ReadOnly => 30,
-            Self::TooManyLinks => 31,
-            Self::NameTooLong | Self::TargetTooLong => 36,
-            Self::NotEmpty => 39,
-            Self::TooManySymlinks => 40,
-            Self::NoSuchAttribute => 61,
-            Self::TooManyAttributes => 7,
-            Self::UnknownNamespace | Self::NoParentPointers => 95,
-            Self::Stale | Self::NoSuchInode => 116,
-            Self::DirtyLog { .. } => 117,
-            _ => 22,
+            Self::NotPermitted => Errno::PERM,
+            Self::NotFound => Errno::NOENT,
+            Self::NoSuchOffset => Errno::NXIO,
+            Self::ValueTooLong | Self::TooManyAttributes => Errno::TOOBIG,
+            Self::NoThread => Errno::AGAIN,
+            Self::AccessDenied => Errno::ACCESS,
+            Self::Busy => Errno::BUSY,
+            Self::Exists => Errno::EXIST,
+            Self::CrossesProjects => Errno::XDEV,
+            Self::NotADirectory => Errno::NOTDIR,
+            Self::IsADirectory => Errno::ISDIR,
+            Self::LogTooSmall
+            | Self::NoSuchGroup
+            | Self::WrongFileType
+            | Self::InvalidArgument
+            | Self::InvalidName
+            | Self::InvalidRange
+            | Self::IntoItself
+            | Self::DeviceNumberTooLarge => Errno::INVAL,
+            Self::InvalidAcl(fault) => acl_number(fault),
+            Self::FileTooLarge => Errno::FBIG,
+            Self::NoSpace => Errno::NOSPC,
+            // Linux replays a dirty log when it mounts, and refuses only where it cannot write: EROFS.
+            Self::ReadOnly | Self::DirtyLog { .. } => Errno::ROFS,
+            Self::TooManyLinks => Errno::MLINK,
+            Self::XattrNameLength => Errno::RANGE,
+            Self::NameTooLong | Self::TargetTooLong => Errno::NAMETOOLONG,
+            Self::NotEmpty => Errno::NOTEMPTY,
+            Self::TooManySymlinks => Errno::LOOP,
+            Self::NoSuchAttribute => Errno::NODATA,
+            Self::UnknownNamespace | Self::NoParentPointers | Self::CannotShare | Self::CannotExchange => {
+                Errno::OPNOTSUPP
+            }
+            Self::Stale | Self::NoSuchInode => Errno::STALE,
+            // An inode whose contents do not fit it is not written; Linux's verifier refuses it as damaged.
+            Self::ForkTooLarge => Errno::UCLEAN,
         }
+    }
+}
+
+/// `setxattr` with a list that is refused.
+fn acl_number(fault: &AclFault) -> Errno {
+    match fault {
+        // A list that is in order, but longer than XFS can store.
+        AclFault::TooMany { .. } => Errno::TOOBIG,
+        AclFault::Form { length_bytes, version } if *length_bytes >= 4 && *version != XATTR_VERSION => {
+            Errno::OPNOTSUPP
+        }
+        AclFault::Length { .. }
+        | AclFault::Tag { .. }
+        | AclFault::Permissions { .. }
+        | AclFault::Form { .. }
+        | AclFault::Id { .. }
+        | AclFault::Order { .. }
+        | AclFault::NoMask => Errno::INVAL,
     }
 }

@@ -23,6 +23,7 @@
 //! | [`inspect`] | structures as they lie on disk, damaged or not |
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod allocation_group;
 pub mod attribute;

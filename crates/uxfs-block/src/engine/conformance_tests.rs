@@ -19,6 +19,7 @@ use super::{
     uring,
 };
 use crate::{
+    claim::Lock,
     clock::VirtualClock,
     device::{Alignment, BlockDevice, MAX_RUN_SEGMENTS, ReadSegment, WriteSegment, contiguous_runs},
 };
@@ -428,18 +429,25 @@ fn the_automatic_engine_suits_the_file() {
     assert_eq!(subject.device.engine(), if is_uring { "io_uring" } else { "sync" });
 }
 
-/// Who changes a file keeps other writers away, and readers not.
+/// A writer keeps away all others that ask for a lock, and readers keep writers away.
 #[test]
 fn one_writer_at_a_time() {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(&[1; 4096]).unwrap();
-    let options = OpenOptions { writable: true, exclusive: true, ..OpenOptions::default() };
+    let options = OpenOptions { writable: true, lock: Lock::Exclusive, ..OpenOptions::default() };
     for engine in [Engine::Auto, Engine::Sync] {
         let first = open(file.path(), &OpenOptions { engine, ..options }).unwrap();
         let second = open(file.path(), &options).unwrap_err();
         assert_eq!(second.source.kind(), io::ErrorKind::ResourceBusy, "{second}");
         assert_eq!(read(open(file.path(), &OpenOptions::default()).unwrap().as_ref(), 0, 4), [1; 4]);
+        let shared = OpenOptions { lock: Lock::Shared, ..OpenOptions::default() };
+        let reader = open(file.path(), &shared).unwrap_err();
+        assert_eq!(reader.source.to_string(), "another program is changing it");
         drop(first);
+        let readers = [(); 2].map(|()| open(file.path(), &shared).unwrap());
+        let writer = open(file.path(), &options).unwrap_err();
+        assert_eq!(writer.source.to_string(), "another program is reading it");
+        drop(readers);
         open(file.path(), &options).unwrap();
     }
 }

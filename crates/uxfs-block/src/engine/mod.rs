@@ -18,7 +18,10 @@ pub mod uring;
 
 use std::{path::Path, sync::Arc};
 
-use crate::device::{BlockDevice, DeviceError};
+use crate::{
+    claim::{Claimed, Lock},
+    device::{BlockDevice, DeviceError},
+};
 
 /// How requests reach the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,9 +48,8 @@ pub struct OpenOptions {
     pub start_bytes: u64,
     /// For writing too.
     pub writable: bool,
-    /// Nobody else may write meanwhile: opening fails where it is mounted or swap, where another program has opened it in
-    /// this way, and where the kernel uses the block device.
-    pub exclusive: bool,
+    /// Which other users there must not be meanwhile; opening fails where there are any.
+    pub lock: Lock,
 }
 
 /// Opens a file or block device.
@@ -55,11 +57,22 @@ pub struct OpenOptions {
 /// # Errors
 /// It cannot be opened in this way.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    match options.engine {
-        Engine::Sync => Ok(Arc::new(sync::SyncDevice::open(path, options)?)),
-        Engine::Uring => Ok(Arc::new(uring::UringDevice::open(path, options)?)),
+    with_engine(open_file::OpenFile::open(path, options)?, options.engine)
+}
+
+/// As [`open`], on what is open already: of `options` the engine and the beginning count, and whether it is writable.
+///
+/// # Errors
+/// As there.
+pub fn open_claimed(claimed: Claimed, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    with_engine(open_file::OpenFile::of(claimed, options)?, options.engine)
+}
+
+fn with_engine(file: open_file::OpenFile, engine: Engine) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    match engine {
+        Engine::Sync => Ok(Arc::new(sync::SyncDevice::on(file))),
+        Engine::Uring => Ok(Arc::new(uring::UringDevice::on(file)?)),
         Engine::Auto => {
-            let file = open_file::OpenFile::open(path, options)?;
             if uring::is_permitted() && file.answers_without_waiting() {
                 Ok(Arc::new(uring::UringDevice::on(file)?))
             } else {

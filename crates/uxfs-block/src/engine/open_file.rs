@@ -3,47 +3,17 @@
 use std::{
     fs::File,
     io,
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::fs::FileTypeExt,
-    },
+    os::fd::{AsFd, BorrowedFd},
     path::Path,
 };
 
-use rustix::fs::{self as system, AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
+use rustix::fs::{self as system, AtFlags, FileType, OFlags, StatxFlags};
 
 use super::OpenOptions;
 use crate::{
-    busy::{self, Use},
+    claim::Claimed,
     device::{Alignment, DeviceError, DeviceOperation, Identity},
 };
-
-/// Refuses what somebody uses; gives the flags that keep others from a block device. The kernel then refuses what is mounted,
-/// part of a RAID or opened so by others.
-fn exclusive_flags(path: &Path) -> io::Result<OFlags> {
-    let metadata = std::fs::metadata(path)?;
-    match busy::find(&metadata) {
-        Some(Use::Mounted(place)) => return Err(in_use(format!("it is mounted at {}", place.display()))),
-        Some(Use::Swap) => return Err(in_use("it is in use as swap space")),
-        None => {}
-    }
-    let is_block_device = metadata.file_type().is_block_device();
-    Ok(if is_block_device { OFlags::EXCL } else { OFlags::empty() })
-}
-
-/// Keeps other programs that ask from writing, as long as the file is open.
-fn lock(file: &File) -> io::Result<()> {
-    match system::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(in_use("another program is changing it")),
-        // Some network file systems have no such locks.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOLCK) => Ok(()),
-        result => Ok(result?),
-    }
-}
-
-fn in_use(message: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::ResourceBusy, message.into())
-}
 
 /// Offsets and lengths of direct I/O where the system does not say: the largest sector of any disk in use.
 const DIRECT_ALIGNMENT_BYTES: u32 = 4096;
@@ -53,7 +23,7 @@ const SHARING_FILE_SYSTEMS: [u64; 4] = [0x5846_5342, 0x9123_683e, 0xca45_1a4e, 0
 
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    pub file: File,
+    claimed: Claimed,
     pub start_bytes: u64,
     pub size_bytes: u64,
     pub alignment: Alignment,
@@ -61,37 +31,57 @@ pub(super) struct OpenFile {
     pub is_read_only: bool,
 }
 
+impl std::ops::Deref for OpenFile {
+    type Target = Claimed;
+
+    fn deref(&self) -> &Claimed {
+        &self.claimed
+    }
+}
+
+fn failed_to_open(options: &OpenOptions, source: io::Error) -> DeviceError {
+    DeviceError {
+        operation: DeviceOperation::Open,
+        offset_bytes: options.start_bytes,
+        length_bytes: 0,
+        source,
+    }
+}
+
 impl OpenFile {
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, DeviceError> {
-        let start_bytes = options.start_bytes;
-        Self::try_open(path, options).map_err(|source| DeviceError {
-            operation: DeviceOperation::Open,
-            offset_bytes: start_bytes,
-            length_bytes: 0,
-            source,
-        })
+        Self::try_open(path, options).map_err(|source| failed_to_open(options, source))
+    }
+
+    /// From what is open already.
+    pub fn of(claimed: Claimed, options: &OpenOptions) -> Result<Self, DeviceError> {
+        Self::try_of(claimed, options).map_err(|source| failed_to_open(options, source))
     }
 
     fn try_open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let access = if options.writable { OFlags::RDWR } else { OFlags::RDONLY };
         let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
-        let exclusive = if options.exclusive { exclusive_flags(path)? } else { OFlags::empty() };
-        let file = match system::open(path, access | direct | exclusive | OFlags::CLOEXEC, Mode::empty()) {
-            Err(rustix::io::Errno::INVAL) if options.direct => return Err(no_direct_io()),
-            Err(rustix::io::Errno::BUSY) if options.exclusive => return Err(in_use("the device is in use")),
-            result => File::from(result?),
-        };
-        if options.exclusive {
-            lock(&file)?;
+        match Claimed::open(path, access | direct, options.lock).map_err(io::Error::from) {
+            Err(error)
+                if options.direct
+                    && error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) =>
+            {
+                Err(no_direct_io())
+            }
+            claimed => Self::try_of(claimed?, options),
         }
-        let status = system::fstat(&file)?;
+    }
+
+    fn try_of(claimed: Claimed, options: &OpenOptions) -> io::Result<Self> {
+        let file = &claimed.file;
+        let status = system::fstat(file)?;
         let file_type = FileType::from_raw_mode(status.st_mode);
         let is_block_device = file_type == FileType::BlockDevice;
         if !is_block_device && file_type != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
         }
         let alignment =
-            if options.direct { direct_alignment(&file, is_block_device)? } else { Alignment::NONE };
+            if options.direct { direct_alignment(file, is_block_device)? } else { Alignment::NONE };
         if !options.start_bytes.is_multiple_of(alignment.offset_bytes.into()) {
             let message =
                 format!("direct I/O here must begin at a multiple of {} bytes", alignment.offset_bytes);
@@ -103,9 +93,9 @@ impl OpenFile {
             start_bytes: options.start_bytes,
         };
         // Seeking to the end gives the size of block devices too, for which the status says 0.
-        let end_bytes = system::seek(&file, system::SeekFrom::End(0))?;
+        let end_bytes = system::seek(file, system::SeekFrom::End(0))?;
         Ok(Self {
-            file,
+            claimed,
             start_bytes: options.start_bytes,
             size_bytes: end_bytes.saturating_sub(options.start_bytes),
             alignment,

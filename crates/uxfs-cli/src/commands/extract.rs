@@ -24,7 +24,7 @@ use uxfs_volume::volume::Volume;
 use crate::{
     commands::Context,
     failure::{About, Complaints, Exit, Failure, Outcome},
-    output::{JsonName, Output},
+    output::{JsonName, Output, message},
     progress::Progress,
     target::Target,
     text::write_escaped,
@@ -168,7 +168,7 @@ impl Tally {
     }
 
     /// Prints the summary or the document.
-    pub fn finish(self, is_stdout_taken: bool) -> Outcome {
+    pub fn finish(mut self, is_stdout_taken: bool) -> Outcome {
         drop(self.progress);
         if self.json {
             let document = json!({
@@ -182,17 +182,17 @@ impl Tally {
                 "problems": self.listed,
             });
             if is_stdout_taken {
-                eprintln!("{document}");
+                message!("{document}");
             } else {
                 let mut output = Output::new();
-                output.json(&document)?;
-                output.finish()?;
+                let written = output.json(&document).and_then(|()| output.finish());
+                return Ok(self.complaints.exit_after(written, self.json));
             }
             return Ok(self.complaints.exit());
         }
         for ((severity, aspect), (count, example)) in &self.not_restored {
             let verb = if *severity == Severity::LeftOut { "left out" } else { "not restored" };
-            eprintln!("uxfs: {aspect} {verb}: {count} (first: {})", describe(example));
+            message!("uxfs: {aspect} {verb}: {count} (first: {})", describe(example));
         }
         Ok(self.complaints.exit())
     }
@@ -221,7 +221,7 @@ impl Observer for Tally {
                 self.not_restored.entry(key).or_insert((0, problem)).0 += 1;
             }
             _ if self.json => {}
-            _ => eprintln!("uxfs: {}", describe(&problem)),
+            _ => message!("uxfs: {}", describe(&problem)),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     commands::Context,
     document::JsonInode,
     failure::{Complaints, Exit, Failure, Outcome},
-    output::Output,
+    output::{Output, message},
     progress::Progress,
     text,
 };
@@ -65,7 +65,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     }
     shared.output.finish()?;
     if shared.told > TOLD_MAX {
-        eprintln!("uxfs: {} more problems", shared.told - TOLD_MAX);
+        message!("uxfs: {} more problems", shared.told - TOLD_MAX);
     }
     if !summary.is_clean() {
         shared.complaints.raise(Exit::Failed);
@@ -175,7 +175,7 @@ fn print_counts(summary: &ScanSummary, json: bool, output: &mut Output) -> Resul
         (summary.damaged_indexes.into(), "damaged inode indexes"),
     ];
     for (count, name) in damage.iter().filter(|(count, _)| *count > 0) {
-        eprintln!("uxfs: {count} {name}");
+        message!("uxfs: {count} {name}");
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::{
     document::{JsonInode, type_name},
     failure::{About, Complaints, Exit, Failure, Outcome},
     listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
-    output::{JsonName, Output},
+    output::{JsonName, Output, message},
     text::{self, Moment},
 };
 
@@ -153,7 +153,7 @@ impl<'a> Lister<'a> {
             return None;
         }
         if path.len() > PATH_BYTES_MAX {
-            eprintln!("uxfs: {}: path is too long to go on", text::escaped(&path[..256]));
+            message!("uxfs: {}: path is too long to go on", text::escaped(&path[..256]));
             self.complaints.raise(Exit::Failed);
             return None;
         }
@@ -171,7 +171,7 @@ impl<'a> Lister<'a> {
     fn list_directory(&mut self, inode: &Arc<Inode>, path: &[u8]) -> Result<Option<Level<'a>>, Failure> {
         if !self.visited.insert(inode.number) {
             let path = text::escaped(path);
-            eprintln!("uxfs: {path}: directory inode {} was reached a second time", inode.number);
+            message!("uxfs: {path}: directory inode {} was reached a second time", inode.number);
             self.complaints.raise(Exit::Corruption);
             return Ok(None);
         }

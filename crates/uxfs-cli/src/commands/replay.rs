@@ -84,22 +84,19 @@ impl ReplayObserver for List<'_> {
         }
         let Ok(item) = LogItem::decode(regions) else { return };
         let (kind, about) = (item.item_type().name(), about(&item));
-        let is_written = if self.context.json {
-            let written = self.output.json(&json!({
+        let written = if self.context.json {
+            self.output.json(&json!({
                 "transaction": transaction.id,
                 "lsn": transaction.start.to_string(),
                 "item": kind,
                 "about": about,
                 "outcome": outcome.name(),
-            }));
-            written.is_ok()
+            }))
         } else {
             let (id, start, outcome) = (transaction.id, transaction.start, outcome.name());
-            writeln!(self.output, "{start} {id:08x} {kind} {about}: {outcome}").is_ok()
+            writeln!(self.output, "{start} {id:08x} {kind} {about}: {outcome}")
         };
-        if !is_written {
-            self.failure = Some(std::io::ErrorKind::BrokenPipe.into());
-        }
+        self.failure = written.err();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     document::type_name,
     failure::{About, Complaints, Exit, Failure, Outcome},
     listing::{Listed, Listing, ListingOptions},
-    output::{JsonName, Output},
+    output::{JsonName, Output, message},
     text,
 };
 
@@ -115,7 +115,7 @@ impl<'a> Drawing<'a> {
     fn open(&mut self, name: &[u8], inode: &Arc<Inode>) -> Option<Level<'a>> {
         if !self.visited.insert(inode.number) {
             let name = text::escaped(name);
-            eprintln!("uxfs: {name}: directory inode {} was reached a second time", inode.number);
+            message!("uxfs: {name}: directory inode {} was reached a second time", inode.number);
             self.complaints.raise(Exit::Corruption);
             return None;
         }

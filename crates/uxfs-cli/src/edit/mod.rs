@@ -9,7 +9,6 @@
 //! | module | holds |
 //! |---|---|
 //! | [`session`] | an image that is open for changes, and where paths begin |
-//! | [`loop_device`] | loop devices that write to an image |
 //! | [`report`] | what is told of single files; what went wrong with some while others went well |
 //! | [`deposit`] | putting one file into a directory of the image, whatever it comes from |
 //! | [`contents`] | bytes of a file into the image, holes left out, the old ones lost only when the new ones are there |
@@ -22,7 +21,6 @@
 pub mod clear;
 pub mod contents;
 pub mod deposit;
-pub mod loop_device;
 pub mod mode;
 pub mod people;
 pub mod report;

@@ -98,21 +98,13 @@ impl Report {
         result.inspect_err(|failure| self.complain(failure)).ok()
     }
 
-    /// Ends the output; the next command begins anew. Gives the exit code.
-    ///
-    /// # Errors
-    /// Standard output could not be written.
-    pub fn finish(&mut self) -> Result<Exit, Failure> {
+    /// Ends the output; the next command begins anew. Gives the exit code, to which an output that could not be written
+    /// counts as a failure.
+    pub fn finish(&mut self) -> Exit {
         self.is_verbose = false;
-        let complaints = std::mem::take(&mut self.complaints);
+        let mut complaints = std::mem::take(&mut self.complaints);
         let flushed = self.output.flush();
-        match self.broken.take() {
-            Some(error) => Err(error.into()),
-            None => {
-                flushed?;
-                Ok(complaints.exit())
-            }
-        }
+        complaints.exit_after(self.broken.take().map_or(flushed, Err), self.json)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::PathBuf, sync::Arc};
 
-use uxfs_block::{cache::pressure::PressureWatch, device::BlockDevice, engine::OpenOptions};
+use uxfs_block::{cache::pressure::PressureWatch, claim::Lock, device::BlockDevice, engine::OpenOptions};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
     filesystem::FileSystem, inode::table::InodeHandle, operations::live::Status, recovery,
@@ -13,10 +13,15 @@ use uxfs_volume::{
     inode::{FileType, Inode},
     resolve::MAX_SYMLINKS,
 };
+use uxfs_volume::{
+    error::{Error, OperationError},
+    inode::{FileType, Inode},
+    resolve::MAX_SYMLINKS,
+};
 
 use crate::{
     compressed,
-    edit::{loop_device, people::People, report::Report, report::shown},
+    edit::{people::People, report::Report, report::shown},
     failure::{About, Failure},
     image::{EngineArgument, no_file_system},
     text::parse_size,
@@ -125,8 +130,12 @@ impl EditArguments {
     /// # Errors
     /// It cannot be opened.
     pub fn device_for_reading(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let options =
-            OpenOptions { engine: self.engine.into(), start_bytes: self.offset, ..OpenOptions::default() };
+        let options = OpenOptions {
+            engine: self.engine.into(),
+            start_bytes: self.offset,
+            lock: Lock::Shared,
+            ..OpenOptions::default()
+        };
         Ok(uxfs_block::engine::open(&self.image, &options).map_err(Error::from)?)
     }
 
@@ -144,7 +153,7 @@ impl EditArguments {
         Ok(mount()?)
     }
 
-    /// Opens the image for changes: nobody else may change it meanwhile. Readers are not kept away.
+    /// Opens the image for changes, which keeps away other writers and reading commands.
     ///
     /// # Errors
     /// It cannot be opened; it is mounted; a loop device or another command changes it.
@@ -156,17 +165,10 @@ impl EditArguments {
             engine: self.engine.into(),
             start_bytes: self.offset,
             writable: true,
-            exclusive: true,
+            lock: Lock::Exclusive,
             ..OpenOptions::default()
         };
-        let device = uxfs_block::engine::open(&self.image, &options).map_err(Error::from)?;
-        match loop_device::writing_to(&self.image) {
-            Some(device) => Err(Failure::failed(format!(
-                "it is attached to {0} for writing (losetup -d {0} detaches it)",
-                device.display()
-            ))),
-            None => Ok(device),
-        }
+        Ok(uxfs_block::engine::open(&self.image, &options).map_err(Error::from)?)
     }
 }
 

@@ -1,17 +1,24 @@
 //! Owner, attributes, mode and times of what has been made.
 
 use std::{
-    fmt, io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    fmt,
+    fs::{File, Permissions},
+    io,
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd},
+        unix::fs::{PermissionsExt, fchown},
+    },
 };
 
 use rustix::{
     fs::{
-        AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, chmod, chownat, fchmod, fchown,
+        AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, chmod, chownat, fchmod,
         fgetxattr_query, fremovexattr, fsetxattr, futimens, openat, removexattr, setxattr, utimensat,
     },
     io::Errno,
 };
+
+use uxfs_block::preload;
 
 use super::create::Place;
 use crate::{
@@ -46,7 +53,11 @@ impl<'a> Handle<'a> {
         let user = (metadata.user != u32::MAX).then(|| Uid::from_raw(metadata.user));
         let group = (metadata.group != u32::MAX).then(|| Gid::from_raw(metadata.group));
         match self {
-            Self::Open(descriptor) => fchown(descriptor, user, group),
+            // Not rustix's, which asks the system itself: fakeroot and pseudo must hear of it.
+            Self::Open(descriptor) => {
+                let (user, group) = (user.map(Uid::as_raw), group.map(Gid::as_raw));
+                fchown(descriptor, user, group).map_err(errno)
+            }
             Self::Named { reference, .. } => {
                 chownat(reference, c"", user, group, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)
             }
@@ -72,6 +83,10 @@ impl<'a> Handle<'a> {
     fn set_mode(&self, permissions: u16) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(u32::from(permissions));
         match self {
+            Self::Open(descriptor) if preload::is_loaded() => {
+                let file = File::from(descriptor.try_clone_to_owned().map_err(errno)?);
+                file.set_permissions(Permissions::from_mode(permissions.into())).map_err(errno)
+            }
             Self::Open(descriptor) => fchmod(descriptor, mode),
             Self::Named { is_symlink: true, .. } => Ok(()),
             Self::Named { path, .. } => chmod(path.as_str(), mode),
@@ -90,6 +105,10 @@ impl<'a> Handle<'a> {
             }
         }
     }
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 fn timespec(time: Timestamp) -> Timespec {

@@ -12,6 +12,8 @@ use rustix::{
     io::{Errno, pwrite},
 };
 
+use uxfs_block::preload;
+
 use super::{
     create::Place,
     encoder::{DirectoryEncoder, OwnedEntry, Record, Step},
@@ -81,6 +83,7 @@ impl DirectorySink {
     }
 
     fn open(path: &Path, options: DirectoryOptions) -> io::Result<Self> {
+        preload::check().map_err(io::Error::other)?;
         match fs::create_dir(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}

@@ -93,15 +93,18 @@ impl FileSystem {
         if value.len() > MAX_VALUE_BYTES as usize {
             return Err(OperationError::ValueTooLong.into());
         }
+        // As in Linux a list must be one before the file is looked at.
+        let acl = if matches!(name, ACL_ACCESS | ACL_DEFAULT) {
+            let acl = PosixAcl::from_xattr(value).map_err(refusal_of)?;
+            Some(acl).filter(|acl| !acl.entries.is_empty())
+        } else {
+            None
+        };
         let mut inode = file.write();
         check_may_set(&inode, name)?;
         let name = match meaning_of(&inode, name)? {
             Meaning::Attribute(name) => name,
-            Meaning::Acl(kind) => {
-                let acl = PosixAcl::from_xattr(value).map_err(refusal_of)?;
-                let acl = Some(&acl).filter(|acl| !acl.entries.is_empty());
-                return self.set_acl_locked(&mut inode, kind, acl, true);
-            }
+            Meaning::Acl(kind) => return self.set_acl_locked(&mut inode, kind, acl.as_ref(), true),
         };
         // At most 64 KiB.
         let operation = Operation::SetXattr { value_bytes: value.len() as u32 };

@@ -192,7 +192,7 @@ fn finish(
     if intents.iter().any(|intent| intent.item_type.is_realtime()) {
         return Err(Unsupported::RealtimeData.into());
     }
-    let file_system = FileSystem::mount_bulk(device(), options)?;
+    let file_system = FileSystem::mount_bulk_unmarked(device(), options)?;
     for intent in intents {
         intents::finish(&file_system, intent)?;
         report.intents.push(intents::finished(intent));

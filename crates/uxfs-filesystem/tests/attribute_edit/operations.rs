@@ -68,6 +68,15 @@ fn acl(mask: Option<u8>) -> Vec<u8> {
     entries.concat()
 }
 
+/// A list of `entries` entries, most of them for users.
+fn long_acl(entries: u32) -> Vec<u8> {
+    let mut list = acl(Some(7));
+    let more: Vec<u8> =
+        (0..entries - 5).flat_map(|user| [[2, 0, 7, 0], (2000 + user).to_le_bytes()].concat()).collect();
+    list.splice(20..20, more);
+    list
+}
+
 fn steps() -> Vec<Step> {
     let mut steps = Vec::new();
     let long = |prefix: &str, length: usize| [prefix.as_bytes(), &vec![b'n'; length - prefix.len()]].concat();
@@ -107,7 +116,21 @@ fn steps() -> Vec<Step> {
         steps.push(Step::Get(name.clone()));
         steps.push(Step::Remove(name.clone()));
         let broken = acl(None)[..12].to_vec();
-        for value in [acl(Some(5)), acl(None), broken, vec![1, 0, 0, 0], vec![2, 0, 0, 0], acl(Some(6))] {
+        let mut bad_tag = acl(None);
+        bad_tag[4] = 3;
+        let values = [
+            acl(Some(5)),
+            acl(None),
+            broken,
+            bad_tag,
+            long_acl(5461),
+            long_acl(5462),
+            vec![2, 0, 0],
+            vec![1, 0, 0, 0],
+            vec![2, 0, 0, 0],
+            acl(Some(6)),
+        ];
+        for value in values {
             for mode in [SetMode::Create, SetMode::Replace] {
                 steps.push(Step::Set(name.clone(), value.clone(), mode));
                 steps.push(Step::Get(name.clone()));
@@ -145,24 +168,9 @@ fn by_us(file_system: &FileSystem, file: &InodeHandle, step: &Step) -> Answer {
         Step::Remove(name) => file_system.remove_xattr(file, name).map(|()| Vec::new()),
     };
     result.map_err(|error| match error {
-        Error::Operation(error) => errno_of(error),
+        error @ Error::Operation(_) => Errno::from_raw_os_error(error.errno()),
         other => panic!("{step:?}: {other}"),
     })
-}
-
-/// As the documentation of each error says.
-fn errno_of(error: OperationError) -> Errno {
-    match error {
-        OperationError::NoSuchAttribute => Errno::NODATA,
-        OperationError::Exists => Errno::EXIST,
-        OperationError::UnknownNamespace => Errno::OPNOTSUPP,
-        OperationError::InvalidName | OperationError::InvalidAcl(_) => Errno::INVAL,
-        OperationError::XattrNameLength => Errno::RANGE,
-        OperationError::ValueTooLong => Errno::TOOBIG,
-        OperationError::NotPermitted => Errno::PERM,
-        OperationError::AccessDenied => Errno::ACCESS,
-        other => panic!("no answer of Linux: {other}"),
-    }
 }
 
 const KINDS: [&str; 5] = ["empty", "directory", "link", "device", "fifo"];

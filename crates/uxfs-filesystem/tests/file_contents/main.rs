@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod crash;
+mod errors;
 mod full;
 mod limits;
 mod logged;

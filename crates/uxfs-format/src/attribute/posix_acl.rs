@@ -65,7 +65,6 @@ struct XattrEntry {
 
 /// What can be wrong with a stored ACL. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum AclFault {
     /// Count and length disagree.
     #[error("an ACL of {length_bytes} bytes cannot have {count} entries")]

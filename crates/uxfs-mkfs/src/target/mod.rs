@@ -9,7 +9,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -17,6 +17,7 @@ use std::{
 use rustix::fs::{OFlags, SeekFrom, seek};
 use thiserror::Error;
 use uxfs_block::{
+    claim::{ClaimError, Claimed, Lock},
     device::{BlockDevice, DeviceError},
     engine,
 };
@@ -26,7 +27,6 @@ pub mod clear;
 pub mod signatures;
 
 pub use signatures::Signature;
-pub use uxfs_block::busy::Use;
 
 use crate::layout::{DeviceFacts, Layout};
 
@@ -41,14 +41,8 @@ pub enum TargetError {
     #[error("neither a file nor a block device")]
     WrongType,
     /// In use.
-    #[error("it is mounted at {}", .0.display())]
-    Mounted(PathBuf),
-    /// In use.
-    #[error("it is in use as swap space")]
-    Swap,
-    /// The kernel, a RAID or another program uses it.
-    #[error("the device is in use")]
-    Busy,
+    #[error(transparent)]
+    InUse(ClaimError),
     /// It holds something.
     #[error("it seems to hold {}; -f overwrites it", .0.name)]
     Occupied(Signature),
@@ -66,6 +60,15 @@ pub enum TargetError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+impl From<ClaimError> for TargetError {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::System(error) => failed("open it")(error),
+            error => Self::InUse(error),
+        }
+    }
 }
 
 fn failed(doing: &'static str) -> impl FnOnce(io::Error) -> TargetError {
@@ -88,7 +91,7 @@ pub enum FileSize {
 /// that, and then is known by its inode. Goes away again unless it is kept.
 #[derive(Debug)]
 pub struct Reserved {
-    path: Option<PathBuf>,
+    made: Option<(PathBuf, File)>,
 }
 
 impl Reserved {
@@ -98,25 +101,35 @@ impl Reserved {
     /// It cannot be made.
     pub fn make(path: &Path) -> Result<Self, TargetError> {
         match OpenOptions::new().write(true).create_new(true).open(path) {
-            Ok(_) => Ok(Self { path: Some(path.to_path_buf()) }),
+            Ok(file) => Ok(Self { made: Some((path.to_path_buf(), file)) }),
             // What is wrong with what is there is told when it is opened. A link to nothing is there, too.
-            Err(_) if fs::symlink_metadata(path).is_ok() => Ok(Self { path: None }),
+            Err(_) if fs::symlink_metadata(path).is_ok() => Ok(Self { made: None }),
             Err(error) => Err(failed("create it")(error)),
         }
     }
 
     /// Keeps the file: there is a file system in it.
     pub fn keep(mut self) {
-        self.path = None;
+        self.made = None;
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            // Nothing half-made stays behind; if it cannot be removed, it says by itself that it is not finished.
-            let _ = fs::remove_file(path);
+        let Some((path, file)) = self.made.take() else { return };
+        // Another program may have begun to make a file system in it.
+        if let Ok(own) = Claimed::of(file, Lock::Exclusive) {
+            remove(&path, &own.file);
         }
+    }
+}
+
+/// Removes a file that was made, so that nothing half-made stays behind; if it cannot be removed, it says by itself that it is
+/// not finished. A file that has taken its name meanwhile stays.
+fn remove(path: &Path, own: &File) {
+    let identity = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
+    if identity(own.metadata()) == identity(fs::symlink_metadata(path)) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -125,7 +138,7 @@ impl Drop for Reserved {
 pub struct Target {
     path: PathBuf,
     /// None where it is only thought of: a file that does not exist, in a dry run.
-    file: Option<File>,
+    claimed: Option<Claimed>,
     facts: DeviceFacts,
     is_block_device: bool,
     /// Made by us, and to be removed if no file system comes of it.
@@ -160,18 +173,18 @@ impl Target {
         };
         let mut target = Self {
             path: path.to_path_buf(),
-            file: None,
+            claimed: None,
             facts: DeviceFacts::file(bytes),
             is_block_device: false,
-            is_new: !is_dry_run,
+            is_new: false,
             is_blank: true,
             is_truncated: false,
         };
         if !is_dry_run {
             let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-            let file = file.map_err(failed("create it"))?;
+            target.claimed = Some(Claimed::of(file.map_err(failed("create it"))?, Lock::Exclusive)?);
             // From here on dropping the target removes the file.
-            target.file = Some(file);
+            target.is_new = true;
             target.with_file(|file| file.set_len(bytes)).map_err(failed("set its size"))?;
         }
         Ok(target)
@@ -183,8 +196,7 @@ impl Target {
         size: FileSize,
         is_dry_run: bool,
     ) -> Result<Self, TargetError> {
-        refuse_use(metadata)?;
-        let file = OpenOptions::new().read(true).write(!is_dry_run).open(path).map_err(failed("open it"))?;
+        let claimed = claim(path, is_dry_run)?;
         let now_bytes = metadata.len();
         let bytes = match size {
             FileSize::Present => now_bytes,
@@ -193,7 +205,7 @@ impl Target {
         };
         Ok(Self {
             path: path.to_path_buf(),
-            file: Some(file),
+            claimed: Some(claimed),
             facts: DeviceFacts::file(bytes),
             is_block_device: false,
             is_new: false,
@@ -208,26 +220,15 @@ impl Target {
         size: FileSize,
         is_dry_run: bool,
     ) -> Result<Self, TargetError> {
-        refuse_use(metadata)?;
-        // Exclusively: the kernel then refuses what is mounted, part of a RAID or opened so by others.
-        let exclusive = OFlags::EXCL.bits() as i32;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(!is_dry_run)
-            .custom_flags(if is_dry_run { 0 } else { exclusive })
-            .open(path);
-        let file = file.map_err(|error| match error.raw_os_error() {
-            Some(number) if number == rustix::io::Errno::BUSY.raw_os_error() => TargetError::Busy,
-            _ => failed("open it")(error),
-        })?;
-        let bytes =
-            seek(&file, SeekFrom::End(0)).map_err(|errno| failed("ask for its size")(errno.into()))?;
+        let claimed = claim(path, is_dry_run)?;
+        let bytes = seek(&claimed.file, SeekFrom::End(0))
+            .map_err(|errno| failed("ask for its size")(errno.into()))?;
         if matches!(size, FileSize::AtLeast(asked) | FileSize::Exactly(asked) if asked > bytes) {
             return Err(TargetError::FixedSize);
         }
         Ok(Self {
             path: path.to_path_buf(),
-            file: Some(file),
+            claimed: Some(claimed),
             facts: block_device::facts(metadata, bytes),
             is_block_device: true,
             is_new: false,
@@ -246,7 +247,7 @@ impl Target {
     /// # Errors
     /// It does, or cannot be read.
     pub fn refuse_occupied(&self) -> Result<(), TargetError> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(Claimed { file, .. }) = &self.claimed else { return Ok(()) };
         let held_bytes = if self.is_block_device {
             self.facts.size_bytes
         } else {
@@ -279,15 +280,17 @@ impl Target {
             self.with_file(|file| forget(file, layout, self.facts.size_bytes, discard))
                 .map_err(failed("clear it"))?;
         }
+        let claimed = self.claimed().and_then(Claimed::try_clone).map_err(failed("open it"))?;
         let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
-        Ok(engine::open(&self.path, &options)?)
+        Ok(engine::open_claimed(claimed, &options)?)
     }
 
     fn with_file(&self, act: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
-        match &self.file {
-            Some(file) => act(file),
-            None => Err(io::Error::other("it was opened for a dry run")),
-        }
+        act(&self.claimed()?.file)
+    }
+
+    fn claimed(&self) -> io::Result<&Claimed> {
+        self.claimed.as_ref().ok_or_else(|| io::Error::other("it was opened for a dry run"))
     }
 
     /// Keeps the file that was made: there is a file system in it.
@@ -298,19 +301,17 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        if self.is_new {
-            // Nothing half-made stays behind; if it cannot be removed, it says by itself that it is not finished.
-            let _ = fs::remove_file(&self.path);
+        if let (true, Some(claimed)) = (self.is_new, &self.claimed) {
+            remove(&self.path, &claimed.file);
         }
     }
 }
 
-fn refuse_use(metadata: &fs::Metadata) -> Result<(), TargetError> {
-    match uxfs_block::busy::find(metadata) {
-        None => Ok(()),
-        Some(Use::Mounted(place)) => Err(TargetError::Mounted(place)),
-        Some(Use::Swap) => Err(TargetError::Swap),
-    }
+/// Opens what is there, away from all other users; for a dry run only to be looked at.
+fn claim(path: &Path, is_dry_run: bool) -> Result<Claimed, TargetError> {
+    let (access, lock) =
+        if is_dry_run { (OFlags::RDONLY, Lock::None) } else { (OFlags::RDWR, Lock::Exclusive) };
+    Ok(Claimed::open(path, access, lock)?)
 }
 
 fn forget(file: &File, layout: &Layout, size_bytes: u64, discard: bool) -> io::Result<()> {

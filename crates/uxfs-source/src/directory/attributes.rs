@@ -19,6 +19,8 @@ use rustix::{
     io::Errno,
 };
 
+use uxfs_block::preload;
+
 use super::own_working_directory;
 use crate::{
     entry::Attribute,
@@ -69,7 +71,9 @@ pub(crate) enum Subject<'a> {
 impl AttributeReader {
     /// For the calling thread, which gets a working directory of its own.
     pub(crate) fn new() -> Result<Self, SourceError> {
-        let way = match own_working_directory::take() {
+        // A library between us and the system knows one working directory only.
+        let taken = if preload::is_loaded() { Err(Errno::PERM) } else { own_working_directory::take() };
+        let way = match taken {
             Ok(()) => Way::WorkingDirectory,
             Err(_) if Path::new("/proc/self/fd").is_dir() => Way::Proc,
             Err(_) => return Err(SourceError::NoWayToAttributes),

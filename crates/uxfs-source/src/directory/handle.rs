@@ -20,6 +20,7 @@ use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags, fstat, openat, openat2, statx},
     io::Errno,
 };
+use uxfs_block::preload;
 
 use crate::{
     content::Descriptor,
@@ -56,6 +57,7 @@ impl Drop for Slot {
 
 impl Host {
     pub(crate) fn open(path: &Path) -> Result<Arc<Self>, SourceError> {
+        preload::check()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, path, flags, Mode::empty())
             .map_err(|error| SourceError::host(path, "open", error))?;
@@ -65,7 +67,8 @@ impl Host {
             open: Mutex::new(VecDeque::with_capacity(OPEN_DIRECTORIES + 1)),
             kept_files: AtomicUsize::new(0),
             user: rustix::process::geteuid().as_raw(),
-            has_openat2: AtomicBool::new(true),
+            // The C library has no function for it that could be replaced.
+            has_openat2: AtomicBool::new(!preload::is_loaded()),
         }))
     }
 

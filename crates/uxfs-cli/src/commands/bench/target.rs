@@ -11,7 +11,7 @@ use std::{
 use clap::Parser;
 use serde_json::json;
 use uxfs_bench::backend::{Backend, image::ImageDirectories, system::MountedDirectories};
-use uxfs_block::engine::OpenOptions;
+use uxfs_block::{claim::Lock, engine::OpenOptions};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::filesystem::FileSystem;
 
@@ -117,11 +117,14 @@ impl TargetArguments {
         let roots: Vec<Vec<u8>> =
             if self.directories.is_empty() { vec![Vec::new()] } else { roots.collect() };
         let backend = ImageDirectories::new(self.mount(image)?, roots);
-        work.on(&backend, context, output)?;
-        // What a mount leaves to the time after the workload is not hidden.
+        let done = work.on(&backend, context, output);
+        // What a mount leaves to the time after the workload is not hidden. The image is closed whatever the workload or its
+        // output came to.
         let started = Instant::now();
-        backend.file_system().close()?;
+        let closed = backend.file_system().close();
         let seconds = started.elapsed().as_secs_f64();
+        done?;
+        closed?;
         if context.json {
             output.json(&json!({"close_seconds": seconds}))?;
         } else {
@@ -131,17 +134,16 @@ impl TargetArguments {
     }
 
     fn make(&self, image: &Path, size: u64) -> Result<(), Failure> {
-        // An old image would leave its blocks in the file.
-        let made = std::fs::File::create(image).and_then(|file| file.set_len(size));
-        made.map_err(|error| Failure::failed(format!("cannot make the image: {error}")))?;
-        let words = ["--mkfs", "-q", "-f"].into_iter().chain(self.mkfs.split_whitespace());
+        // As a file of just this size: mkfs empties it, so that an old image leaves no blocks in it.
+        let data = format!("file=1,size={size}");
+        let words = ["--mkfs", "-q", "-f", "-d", &data].into_iter().chain(self.mkfs.split_whitespace());
         let words = words.map(std::ffi::OsString::from).chain([image.as_os_str().to_owned()]);
         let mkfs = Mkfs::try_parse_from(words).map_err(|error| Failure::usage(error.to_string()))?;
         mkfs::run(&mkfs.arguments, &Context::default()).map(drop)
     }
 
     fn mount(&self, image: &Path) -> Result<Arc<FileSystem>, Failure> {
-        let open = OpenOptions { writable: true, ..OpenOptions::default() };
+        let open = OpenOptions { writable: true, lock: Lock::Exclusive, ..OpenOptions::default() };
         let device = uxfs_block::engine::open(image, &open).map_err(uxfs_volume::error::Error::from)?;
         let record_size_bytes = u32::try_from(self.log_record).unwrap_or(u32::MAX);
         let is_immediate = self.log_mode == LogMode::Immediate;

@@ -51,6 +51,6 @@ impl<T: Edit> InImage<T> {
         // The first that went wrong is what the others come from.
         done?;
         closed?;
-        told
+        Ok(told)
     }
 }

@@ -11,6 +11,7 @@ use std::{
     path::Path,
 };
 
+use uxfs_block::preload;
 use uxfs_filesystem::inode::table::InodeHandle;
 use uxfs_source::{
     content::Content,
@@ -18,6 +19,7 @@ use uxfs_source::{
     entry::{Attribute, DirectoryId, Entry, Kind as SourceKind, LinkIdentity, Metadata, Times, Timestamp},
     tree::{Batch, Reading, TreeSource},
 };
+use uxfs_volume::inode::{DeviceNumber, FileType};
 use uxfs_volume::inode::{DeviceNumber, FileType};
 
 use crate::{
@@ -120,6 +122,7 @@ impl Putting<'_> {
             return self.put(session, &place, kind, &metadata, false).map(drop);
         }
         let failed = |error: io::Error| Failure::failed(error.to_string()).about(&shown);
+        preload::check().map_err(io::Error::other).map_err(failed)?;
         let is_tree = self.arguments.recursive || self.arguments.archive;
         let found = if is_tree { fs::symlink_metadata(source) } else { fs::metadata(source) };
         let found = found.map_err(failed)?;

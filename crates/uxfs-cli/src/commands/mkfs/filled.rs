@@ -30,7 +30,7 @@ use uxfs_populate::{
 };
 
 use super::source::{Contents, Survey};
-use crate::{failure::Failure, progress};
+use crate::{failure::Failure, output::message, progress};
 
 /// How a new image is mounted while it is filled.
 pub fn mount_options(identity: &Identity, cache_bytes: Option<u64>) -> MountOptions {
@@ -109,14 +109,14 @@ pub fn make(
 /// Tells of what the source had and the image has not.
 pub fn tell_problems(report: &Report, source: &Path) {
     for problem in &report.problems {
-        eprintln!("uxfs: {}: {problem}", source.display());
+        message!("uxfs: {}: {problem}", source.display());
     }
     let more = report.problem_count.saturating_sub(report.problems.len() as u64);
     if more > 0 {
-        eprintln!("uxfs: {}: and {more} more", source.display());
+        message!("uxfs: {}: and {more} more", source.display());
     }
     if report.missing_bytes > 0 {
-        eprintln!(
+        message!(
             "uxfs: {}: files became shorter while they were read: {} bytes are zeros",
             source.display(),
             report.missing_bytes

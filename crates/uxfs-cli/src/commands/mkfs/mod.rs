@@ -38,7 +38,7 @@ use self::{
 use crate::{
     commands::{Context, info::layout_document},
     failure::{About, Exit, Failure, Outcome},
-    output::Output,
+    output::{Output, message},
     progress,
 };
 
@@ -69,7 +69,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let mut options = options.clone();
     let (identity, problem) = identity(arguments, &options)?;
     if let Some(problem) = problem {
-        eprintln!("uxfs: warning: {problem}");
+        message!("uxfs: warning: {problem}");
     }
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
@@ -95,8 +95,10 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         return config::write_file(&layout, path);
     }
     let superblock = layout.superblock(identity.uuid);
+    // The file system is made whether or not its summary can be printed.
+    let mut printed = Ok(());
     if !context.json {
-        print(&superblock, path, arguments.quiet)?;
+        printed = print(&superblock, path, arguments.quiet);
     }
     let (mut written, mut report) = (Written::default(), None);
     if !arguments.dry_run {
@@ -116,8 +118,9 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         }
     }
     if context.json {
-        print_json(&superblock, written, report.as_ref(), arguments.dry_run)?;
+        printed = print_json(&superblock, written, report.as_ref(), arguments.dry_run);
     }
+    printed?;
     Ok(Exit::Success)
 }
 
@@ -276,7 +279,7 @@ fn tell(warnings: &[Warning], arguments: &Arguments) {
     // Linux's own tests make small file systems by the thousand, and compare what is said.
     let is_told = |warning: &&Warning| **warning != Warning::Unsupported || arguments.unsupported;
     for warning in warnings.iter().filter(is_told) {
-        eprintln!("uxfs: warning: {warning}");
+        message!("uxfs: warning: {warning}");
     }
 }
 

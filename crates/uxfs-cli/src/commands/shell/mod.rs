@@ -164,8 +164,10 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         None => shell.script(io::stdin().lock()),
     };
     let exit = shell.exit;
-    shell.session.close().about(arguments.image.image.display())?;
-    done.map(|()| exit)
+    let closed = shell.session.close().about(arguments.image.image.display());
+    done?;
+    closed?;
+    Ok(exit)
 }
 
 struct Shell {
@@ -255,7 +257,7 @@ impl Shell {
             }
             let done = self.command(words);
             let told = self.session.report.finish();
-            let exit = match done.and_then(|exit| Ok(exit.max(told?))) {
+            let exit = match done.map(|exit| exit.max(told)) {
                 Ok(exit) => exit,
                 Err(failure) => failure.tell(self.json),
             };
@@ -270,10 +272,7 @@ impl Shell {
         let line = match Line::try_parse_from(words) {
             Ok(line) => line,
             Err(error) => {
-                let is_wrong = error.use_stderr();
-                // A closed pipe is no failure of help.
-                let _ = error.print();
-                return Ok(if is_wrong { Exit::Usage } else { Exit::Success });
+                return Ok(crate::print_usage(&error, self.json));
             }
         };
         let outcome = self.dispatch(&line.command)?;
