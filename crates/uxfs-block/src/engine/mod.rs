@@ -9,6 +9,7 @@
 //! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |
 
 pub mod counting;
+mod file_kind;
 pub mod memory;
 mod open_file;
 pub mod overlay;
@@ -16,7 +17,9 @@ pub mod sync;
 pub mod throttled;
 pub mod uring;
 
-use std::{path::Path, sync::Arc};
+use std::{fs::File, io, path::Path, sync::Arc};
+
+use rustix::fs::OFlags;
 
 use crate::device::{BlockDevice, DeviceError};
 
@@ -48,6 +51,15 @@ pub struct OpenOptions {
     /// Nobody else may write meanwhile: opening fails where it is mounted or swap, where another program has opened it in
     /// this way, and where the kernel uses the block device.
     pub exclusive: bool,
+}
+
+/// Opens an image file or block device to be read without an engine, as a packed one is. Whatever else `path` leads to is not
+/// opened at all: a named pipe would wait for a writer.
+///
+/// # Errors
+/// It cannot be opened, or is something else.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    file_kind::open_image(path, OFlags::RDONLY)
 }
 
 /// Opens a file or block device.

@@ -10,9 +10,12 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{self as system, AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
+use rustix::{
+    fs::{self as system, AtFlags, FileType, FlockOperation, OFlags, StatxFlags},
+    io::Errno,
+};
 
-use super::OpenOptions;
+use super::{OpenOptions, file_kind::open_image};
 use crate::{
     busy::{self, Use},
     device::{Alignment, DeviceError, DeviceOperation, Identity},
@@ -76,10 +79,13 @@ impl OpenFile {
         let access = if options.writable { OFlags::RDWR } else { OFlags::RDONLY };
         let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
         let exclusive = if options.exclusive { exclusive_flags(path)? } else { OFlags::empty() };
-        let file = match system::open(path, access | direct | exclusive | OFlags::CLOEXEC, Mode::empty()) {
-            Err(rustix::io::Errno::INVAL) if options.direct => return Err(no_direct_io()),
-            Err(rustix::io::Errno::BUSY) if options.exclusive => return Err(in_use("the device is in use")),
-            result => File::from(result?),
+        let is = |error: &io::Error, errno| Errno::from_io_error(error) == Some(errno);
+        let file = match open_image(path, access | direct | exclusive) {
+            Err(error) if options.direct && is(&error, Errno::INVAL) => return Err(no_direct_io()),
+            Err(error) if options.exclusive && is(&error, Errno::BUSY) => {
+                return Err(in_use("the device is in use"));
+            }
+            result => result?,
         };
         if options.exclusive {
             lock(&file)?;
@@ -87,9 +93,6 @@ impl OpenFile {
         let status = system::fstat(&file)?;
         let file_type = FileType::from_raw_mode(status.st_mode);
         let is_block_device = file_type == FileType::BlockDevice;
-        if !is_block_device && file_type != FileType::RegularFile {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
-        }
         let alignment =
             if options.direct { direct_alignment(&file, is_block_device)? } else { Alignment::NONE };
         if !options.start_bytes.is_multiple_of(alignment.offset_bytes.into()) {

@@ -3,12 +3,15 @@
 use std::io::Write;
 
 use serde_json::json;
-use uxfs_core::{allocation_group::free_space::FreeSpaceHistogram, filesystem::FileSystem};
+use uxfs_core::{
+    allocation_group::{damage_limit::DamageLimit, free_space::FreeSpaceHistogram},
+    filesystem::FileSystem,
+};
 use uxfs_format::units::AgNumber;
 
 use crate::{
     commands::Context,
-    failure::{Complaints, Failure, Outcome},
+    failure::{Complaints, Exit, Failure, Outcome},
     output::Output,
     progress::Progress,
 };
@@ -41,9 +44,12 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
     let mut complaints = Complaints::default();
     let mut all = FreeSpaceHistogram::default();
     let progress = Progress::new("groups", Some(groups.len() as u64));
-    for group in groups {
+    let mut limit = DamageLimit::default();
+    for group in groups.clone() {
         let mut one = FreeSpaceHistogram::default();
-        if let Err(error) = filesystem.add_free_space(AgNumber::new(group), &mut one) {
+        let added = filesystem.add_free_space(AgNumber::new(group), &mut one);
+        limit.count(added.is_ok());
+        if let Err(error) = added {
             complaints.add(format_args!("group {group}"), &error);
         }
         if arguments.groups && !context.json {
@@ -52,6 +58,11 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
         }
         all.merge(&one);
         progress.add(1);
+        if limit.is_reached() && group + 1 < groups.end {
+            let message = too_many_damaged(groups.end - group - 1, filesystem);
+            complaints.conclude(Exit::Corruption, message);
+            break;
+        }
     }
     drop(progress);
     if context.json {
@@ -69,6 +80,14 @@ pub fn run(filesystem: &FileSystem, arguments: &Arguments, context: &Context) ->
     }
     output.finish()?;
     Ok(complaints.exit())
+}
+
+/// Says why a walk over all groups ended before the last.
+pub(super) fn too_many_damaged(unseen: u32, filesystem: &FileSystem) -> String {
+    let count = filesystem.geometry().ag_count;
+    format!(
+        "too many damaged groups: {unseen} of {count} were not looked at (is the number of groups in the superblock right?)"
+    )
 }
 
 fn print(histogram: &FreeSpaceHistogram, output: &mut Output) -> Result<(), Failure> {

@@ -117,8 +117,8 @@ impl<'a> Drawing<'a> {
     fn open(&mut self, name: &[u8], inode: &Arc<Inode>) -> Option<Level<'a>> {
         if !self.visited.insert(inode.number) {
             let name = text::escaped(name);
-            eprintln!("uxfs: {name}: directory inode {} was reached a second time", inode.number);
-            self.complaints.raise(Exit::Corruption);
+            let message = format!("{name}: directory inode {} was reached a second time", inode.number);
+            self.complaints.say("directory in two places", Exit::Corruption, message);
             return None;
         }
         match Listing::new(self.filesystem, inode, ListingOptions::default()) {

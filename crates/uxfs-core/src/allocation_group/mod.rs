@@ -3,7 +3,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`headers`] | the verified headers of a group, and the blocks on its free list |
+//! | [`damage_limit`] | where a walk over damaged groups ends |
 //! | [`state`] | the headers in memory while the file system is changed |
+//! | [`table`] | the states of all groups |
 //! | [`trees`] | the trees of a group, to be changed |
 //! | [`free_space`] | free extents: reading them, allocating and freeing |
 //! | [`inode_index`] | inode chunks; which inodes exist and are in use |
@@ -11,6 +13,7 @@
 //! | [`reverse_map`] | who owns what |
 //! | [`reference_count`] | shared extents |
 
+pub mod damage_limit;
 pub mod free_space;
 pub mod headers;
 pub mod inode_index;
@@ -18,6 +21,7 @@ pub(crate) mod record_tree;
 pub mod reference_count;
 pub mod reverse_map;
 pub mod state;
+pub(crate) mod table;
 pub mod trees;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use uxfs_journal::{
 
 use super::{FileSystem, counters::Counters, logged::Logged, sources::RandomNumbers};
 use crate::{
-    allocation_group::state::GroupState,
+    allocation_group::{state::GroupState, table::GroupTable},
     error::{OperationError, Result},
     mount::MountOptions,
     transaction::{CounterChanges, Transaction},
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Writing {
     mode: Mode,
-    groups: Box<[Arc<Mutex<GroupState>>]>,
+    groups: GroupTable,
     /// Counts allocations that may go anywhere.
     group_rotor: AtomicU32,
     pub(super) counters: OwnLine<Counters>,
@@ -43,7 +43,7 @@ pub(super) struct Writing {
 
 impl Writing {
     pub fn new(mode: Mode, geometry: &Geometry, superblock: &Superblock) -> Self {
-        let groups = geometry.groups().map(|group| Arc::new(Mutex::new(GroupState::new(group)))).collect();
+        let groups = GroupTable::new(geometry.ag_count);
         let counters = OwnLine(Counters::of(superblock));
         Self {
             mode,
@@ -115,8 +115,21 @@ impl FileSystem {
 
     pub(crate) fn group_state(&self, group: AgNumber) -> Result<&Arc<Mutex<GroupState>>> {
         let writing = self.writing.as_ref().ok_or(OperationError::ReadOnly)?;
-        let state = usize::try_from(group.get()).ok().and_then(|index| writing.groups.get(index));
-        state.ok_or_else(|| OperationError::NoSuchGroup.into())
+        writing.groups.get(group).ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// Whether the headers of a group are in memory.
+    pub(crate) fn is_group_loaded(&self, group: AgNumber) -> bool {
+        let state = self.writing.as_ref().and_then(|writing| writing.groups.peek(group));
+        state.is_some_and(|state| state.lock().is_loaded())
+    }
+
+    /// The groups whose headers are in memory: all others are as they lie on the device.
+    pub(crate) fn loaded_groups(&self) -> impl Iterator<Item = AgNumber> {
+        let known = self.writing.iter().flat_map(|writing| writing.groups.known());
+        known.filter_map(|state| {
+            Some(state.lock()).filter(|state| state.is_loaded()).map(|state| state.group())
+        })
     }
 
     /// The superblock with the counters as they are now.
@@ -145,14 +158,12 @@ impl FileSystem {
 
     /// Has the trees of all groups told what waits in memory: inode chunks, owners.
     fn settle_groups(&self) -> Result<()> {
-        let mut transaction = Transaction::begin(self)?;
-        for group in self.geometry.groups() {
-            // A group that nobody has touched is left alone.
-            if self.group_state(group)?.lock().is_loaded() {
-                transaction.group(group)?.settle()?;
-            }
+        for group in self.loaded_groups() {
+            let mut transaction = Transaction::begin(self)?;
+            transaction.group(group)?.settle()?;
+            transaction.commit()?;
         }
-        transaction.commit()
+        Ok(())
     }
 
     /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
@@ -163,18 +174,16 @@ impl FileSystem {
     pub fn close(&self) -> Result<()> {
         let Some(writing) = &self.writing else { return Ok(()) };
         self.inactivate_pending()?;
-        for group in self.geometry.groups() {
-            // A group that nobody has touched has gained nothing that is without a name.
-            if self.group_state(group)?.lock().is_loaded() {
-                self.inactivate_orphans_of(group)?;
-            }
+        // A group that nobody has touched has gained nothing that is without a name.
+        for group in self.loaded_groups() {
+            self.inactivate_orphans_of(group)?;
         }
         if writing.mode.is_logged() {
             return self.close_logged();
         }
         self.settle_groups()?;
         let mut buffers = TransactionBuffers::new(&self.cache, &self.geometry, writing.mode, None);
-        for group in &writing.groups {
+        for group in writing.groups.known() {
             group.lock().store(&mut buffers)?;
         }
         let sealer = StructureSealer { geometry: &self.geometry, lsn: None };

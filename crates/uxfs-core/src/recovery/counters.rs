@@ -22,8 +22,7 @@ pub struct Counters {
 /// Damage of a header; the device.
 pub fn of_groups(file_system: &FileSystem) -> Result<Counters> {
     let mut sum = Counters::default();
-    file_system.prefetch_group_headers();
-    for group in file_system.geometry().groups() {
+    for group in file_system.groups_with_headers() {
         let space = file_system.free_space_header(group)?;
         let inodes = file_system.inode_header(group)?;
         let blocks = [space.free_blocks.get(), space.free_list_count.get(), space.btree_blocks.get()];
