@@ -61,7 +61,7 @@ impl FileSystem {
         let mut wanted = self.wanted(name)?;
         let found = self.lookup_wanted(directory, &mut wanted)?;
         let entry = found.as_ref().and_then(|found| u32::try_from(found.cookie).ok()).map(DataPointer::new);
-        directory.directory_hint.note_lookup(wanted.leaf, entry);
+        directory.directory_hint.note_lookup(wanted.hash(), wanted.leaf, entry);
         Ok(found)
     }
 
@@ -73,6 +73,9 @@ impl FileSystem {
     }
 
     fn lookup_wanted(&self, directory: &EditInode, wanted: &mut Wanted<'_>) -> Result<Option<FoundEntry>> {
+        if let Some(found) = self.lookup_expected(directory, wanted) {
+            return Ok(Some(found));
+        }
         let view = View::of_open(directory)?;
         self.lookup_in(&view, wanted, || Ok(ForkBlocks::of_open(self, directory, TreeKind::Directory)))
     }
@@ -123,17 +126,17 @@ impl FileSystem {
 }
 
 /// The name that is looked for, and the best match so far.
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     name: &'a [u8],
     rule: NameRule,
     /// The first entry that differs in case only.
     folded: Option<FoundEntry>,
     /// The leaf of a tree in which the search ended.
-    leaf: Option<FileBlock>,
+    pub(super) leaf: Option<FileBlock>,
 }
 
 impl Wanted<'_> {
-    fn hash(&self) -> u32 {
+    pub(super) fn hash(&self) -> u32 {
         self.rule.hash(self.name)
     }
 
@@ -155,7 +158,11 @@ impl Wanted<'_> {
         None
     }
 
-    fn consider_entry(&mut self, entry: &DataEntry<'_>, pointer: DataPointer) -> Option<FoundEntry> {
+    pub(super) fn consider_entry(
+        &mut self,
+        entry: &DataEntry<'_>,
+        pointer: DataPointer,
+    ) -> Option<FoundEntry> {
         self.consider(entry.name, entry.inode, entry.file_type(), pointer)
     }
 }

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | here | what an entry is; the forms of a directory |
 //! | [`edit`] | changing directories |
+//! | [`expected`] | the same where the place is known |
 //! | [`lookup`] | from a name to an inode number, by hash |
 //! | [`read`] | all entries in the order and with the cookies of Linux's `readdir` |
 
 pub mod edit;
+mod expected;
 pub mod lookup;
 pub mod read;
 

@@ -17,22 +17,31 @@ pub(crate) struct DirectoryHint {
     pub(super) best_bytes: u16,
     /// The leaf of a tree that was used last, by a lookup or a change: names that are numbered have hashes near each other.
     pub(super) leaf: FileBlock,
-    /// The name that was looked up last; null where there was none.
+    /// The name that was looked up last, or that is looked up next; null where there was none.
     pub(super) entry: DataPointer,
+    /// The hash of that name.
+    hash: u32,
 }
 
 impl DirectoryHint {
     /// Notes where a lookup ended.
     #[inline]
-    pub(crate) fn note_lookup(&mut self, leaf: Option<FileBlock>, entry: Option<DataPointer>) {
+    pub(crate) fn note_lookup(&mut self, hash: u32, leaf: Option<FileBlock>, entry: Option<DataPointer>) {
         self.leaf = leaf.unwrap_or(self.leaf);
         self.entry = entry.unwrap_or(DataPointer::NULL);
+        self.hash = hash;
+    }
+
+    /// Where a name with this hash may lie, and the leaf near which its index entry may be.
+    #[inline]
+    pub(crate) fn expected(&self, hash: u32) -> Option<(DataPointer, FileBlock)> {
+        (self.hash == hash && self.entry != DataPointer::NULL).then_some((self.entry, self.leaf))
     }
 }
 
 impl Default for DirectoryHint {
     fn default() -> Self {
-        Self { data_block: 0, best_bytes: 0, leaf: FileBlock::new(0), entry: DataPointer::NULL }
+        Self { data_block: 0, best_bytes: 0, leaf: FileBlock::new(0), entry: DataPointer::NULL, hash: 0 }
     }
 }
 
