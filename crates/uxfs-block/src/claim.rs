@@ -24,6 +24,7 @@ use rustix::{
 };
 use thiserror::Error;
 
+use crate::engine::file_kind::open_image;
 use crate::{
     busy::{self, Identity, Use},
     loop_devices::{self, Layer, LoopDevice},
@@ -130,9 +131,11 @@ impl Claimed {
             refuse_users(&std::fs::metadata(path)?)?;
         }
         let excluding = if is_block_device && is_exclusive { OFlags::EXCL } else { OFlags::empty() };
-        let file = match system::open(path, access | excluding | OFlags::CLOEXEC, Mode::empty()) {
-            Err(Errno::BUSY) if is_exclusive => return Err(ClaimError::Busy),
-            result => File::from(result?),
+        let file = match open_image(path, access | excluding) {
+            Err(error) if is_exclusive && Errno::from_io_error(&error) == Some(Errno::BUSY) => {
+                return Err(ClaimError::Busy);
+            }
+            result => result?,
         };
         Self::of(file, lock)
     }

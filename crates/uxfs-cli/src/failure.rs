@@ -7,6 +7,9 @@ use uxfs_volume::error::Error;
 
 use crate::output::message;
 
+pub use crate::complaints::Complaints;
+use crate::complaints::kind_of;
+
 /// What the exit code of `uxfs` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -28,6 +31,8 @@ pub enum Exit {
 pub struct Failure {
     exit: Exit,
     message: String,
+    /// What it is counted under among many.
+    kind: &'static str,
     is_quiet: bool,
 }
 
@@ -37,17 +42,17 @@ pub type Outcome = Result<Exit, Failure>;
 impl Failure {
     /// The command line asks for something impossible.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into(), is_quiet: false }
+        Self { exit: Exit::Usage, message: message.into(), kind: "usage", is_quiet: false }
     }
 
     /// The operation failed.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.into(), is_quiet: false }
+        Self { exit: Exit::Failed, message: message.into(), kind: "failed", is_quiet: false }
     }
 
     /// It asks for something that uxfs does not have.
     pub fn unsupported(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Unsupported, message: message.into(), is_quiet: false }
+        Self { exit: Exit::Unsupported, message: message.into(), kind: "not supported", is_quiet: false }
     }
 
     /// Says what was being done, or to what.
@@ -68,6 +73,11 @@ impl Failure {
     pub fn with_remedy(mut self, remedy: &str) -> Self {
         self.message = format!("{} ({remedy})", self.message);
         self
+    }
+
+    /// Kind, exit code and message, unless it is to be kept quiet.
+    pub(crate) fn parts(&self) -> Option<(&'static str, Exit, &str)> {
+        (!self.is_quiet).then_some((self.kind, self.exit, &self.message))
     }
 
     /// Prints the message, unless the reader of our output has gone, and gives the exit code.
@@ -100,7 +110,7 @@ pub fn exit_of(error: &Error) -> Exit {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { exit: exit_of(&error), message: error.to_string(), is_quiet: false }
+        Self { exit: exit_of(&error), message: error.to_string(), kind: kind_of(&error), is_quiet: false }
     }
 }
 
@@ -110,6 +120,7 @@ impl From<io::Error> for Failure {
         Self {
             exit: Exit::Failed,
             message: format!("cannot write output: {error}"),
+            kind: "output",
             is_quiet: error.kind() == io::ErrorKind::BrokenPipe,
         }
     }
@@ -130,60 +141,5 @@ pub trait About<T> {
 impl<T, E: Into<Failure>> About<T> for Result<T, E> {
     fn about(self, subject: impl std::fmt::Display) -> Result<T, Failure> {
         self.map_err(|error| error.into().about(subject))
-    }
-}
-
-/// What went wrong with single objects while the rest of the work went on: each is told at once, and the worst
-/// decides the exit code.
-#[derive(Debug, Default)]
-pub struct Complaints {
-    worst: Option<Exit>,
-}
-
-impl Complaints {
-    /// Tells one on standard error.
-    pub fn add(&mut self, subject: impl std::fmt::Display, error: &Error) {
-        message!("uxfs: {subject}: {error}");
-        self.raise(exit_of(error));
-    }
-
-    /// Tells one that has its message already.
-    pub fn tell(&mut self, failure: &Failure) {
-        if !failure.is_quiet {
-            message!("uxfs: {}", failure.message);
-            self.raise(failure.exit);
-        }
-    }
-
-    /// Makes the exit code at least as bad as `exit`.
-    pub fn raise(&mut self, exit: Exit) {
-        // Corruption outranks the others: it is what the caller must act on.
-        let rank = |exit: Exit| match exit {
-            Exit::Success => 0,
-            Exit::Failed => 1,
-            Exit::Unsupported => 2,
-            Exit::Usage => 3,
-            Exit::Corruption => 4,
-        };
-        if self.worst.is_none_or(|worst| rank(worst) < rank(exit)) {
-            self.worst = Some(exit);
-        }
-    }
-
-    /// The exit code.
-    pub fn exit(&self) -> Exit {
-        self.worst.unwrap_or(Exit::Success)
-    }
-
-    /// The exit code of work that is done, when its output has ended like this: a reader that has gone changes nothing, any
-    /// other error is told.
-    pub fn exit_after(&mut self, output: io::Result<()>, json: bool) -> Exit {
-        if let Err(error) = output {
-            let exit = Failure::from(error).tell(json);
-            if exit != Exit::Success {
-                self.raise(exit);
-            }
-        }
-        self.exit()
     }
 }

@@ -78,7 +78,7 @@ impl ImageArguments {
 
     /// Opens the image for reading, which keeps writers away.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let unpacked = compressed::unpack(&self.image)
+        let unpacked = compressed::unpack(&self.image, self.offset)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
         // The unpacked file has no name; its descriptor has one while it is open.
         let path = match &unpacked {
@@ -131,7 +131,12 @@ impl ImageArguments {
 /// Says of a file without any superblock what it most likely is.
 pub(crate) fn no_file_system(error: Error) -> Failure {
     let fault = match &error {
-        Error::Corrupt(corruption) if corruption.structure == Structure::Superblock => corruption.fault,
+        Error::Corrupt(corruption)
+            if corruption.structure == Structure::Superblock
+                && corruption.location.sector.is_none_or(|sector| sector.get() == 0) =>
+        {
+            corruption.fault
+        }
         _ => return error.into(),
     };
     match fault {

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`commands`] | one file per command: its arguments and what it prints |
+//! | [`complaints`] | what went wrong with single objects, the first of many in detail |
 //! | [`compressed`] | images compressed with zstd |
 //! | [`document`] | JSON documents that several commands share |
 //! | [`edit`] | changing files in an image: what the commands for it share |
@@ -18,6 +19,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod commands;
+pub mod complaints;
 pub mod compressed;
 pub mod document;
 pub mod edit;
@@ -50,7 +52,8 @@ use crate::{
     version,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
-                  4 unsupported feature.\nExample: uxfs ls -l disk.img /etc"
+                  4 unsupported feature.\nOf problems with single files or groups the first 100 are shown; \
+                  the rest is counted by kind.\nExample: uxfs ls -l disk.img /etc"
 )]
 pub struct Arguments {
     /// Print one documented JSON document (or one per line for lists) instead of text

@@ -113,11 +113,9 @@ impl FileSystem {
     /// The device failed; bytes that must not be written. The image is then unfinished.
     pub fn close(&self) -> Result<()> {
         self.inactivate_pending()?;
-        for group in self.geometry().groups() {
-            // A group that nobody has touched has gained nothing that is without a name.
-            if self.group_state(group)?.lock().is_loaded() {
-                self.inactivate_orphans_of(group)?;
-            }
+        // A group that nobody has touched has gained nothing that is without a name.
+        for group in self.loaded_groups() {
+            self.inactivate_orphans_of(group)?;
         }
         self.engine.close()
     }

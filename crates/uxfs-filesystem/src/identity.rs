@@ -17,7 +17,7 @@ use uxfs_format::{
     geometry::Geometry,
     seal::seal,
     superblock::{Copy, Superblock, SuperblockError},
-    units::{Sector, Uuid},
+    units::{AgNumber, Sector, Uuid},
 };
 use uxfs_journal::{LogState, area::LogArea};
 
@@ -115,7 +115,9 @@ pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<(
             return Err(error.into());
         }
     };
-    let sectors = superblocks(device, &geometry)?;
+    for group in geometry.groups() {
+        verified_superblock(device, &geometry, group)?;
+    }
     let area = LogArea::new(device, &geometry)?;
     let mut changed = superblock;
     change.apply(&mut changed);
@@ -123,34 +125,33 @@ pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<(
     if let Some(newest) = newest {
         uxfs_journal::identity::set_uuid(device, &area, newest, Uuid::NIL)?;
     }
-    let mut sectors = sectors.into_iter();
-    if let Some((sector, bytes)) = sectors.next() {
-        write(device, &geometry, sector, bytes, change)?;
+    let mut groups = geometry.groups();
+    if let Some(first) = groups.next() {
+        change_superblock(device, &geometry, first, change)?;
         device.flush()?;
     }
     if let Some(newest) = newest {
         uxfs_journal::identity::set_uuid(device, &area, newest, changed.uuid)?;
     }
-    for (sector, bytes) in sectors {
-        write(device, &geometry, sector, bytes, change)?;
+    for group in groups {
+        change_superblock(device, &geometry, group, change)?;
     }
     Ok(device.flush()?)
 }
 
-/// All superblocks, verified.
-fn superblocks(device: &dyn BlockDevice, geometry: &Geometry) -> Result<Vec<(Sector, Vec<u8>)>> {
-    let mut sectors = Vec::new();
-    for group in geometry.groups() {
-        let sector = geometry.sector_of_group_header(group, 0).unwrap_or(Sector::NULL);
-        let mut bytes = vec![0; geometry.sector_size_bytes as usize];
-        device.read(Geometry::byte_of_sector(sector), &mut bytes)?;
-        let copy = if sectors.is_empty() { Copy::Primary } else { Copy::Secondary };
-        let verified =
-            Superblock::parse(&bytes).and_then(|(superblock, bytes)| superblock.verify(bytes, copy));
-        verified.map_err(|error| corrupt(sector, error))?;
-        sectors.push((sector, bytes));
-    }
-    Ok(sectors)
+/// The superblock of a group, verified, and where it lies.
+fn verified_superblock(
+    device: &dyn BlockDevice,
+    geometry: &Geometry,
+    group: AgNumber,
+) -> Result<(Sector, Vec<u8>)> {
+    let sector = geometry.sector_of_group_header(group, 0).unwrap_or(Sector::NULL);
+    let mut bytes = vec![0; geometry.sector_size_bytes as usize];
+    device.read(Geometry::byte_of_sector(sector), &mut bytes)?;
+    let copy = if group.get() == 0 { Copy::Primary } else { Copy::Secondary };
+    let verified = Superblock::parse(&bytes).and_then(|(superblock, bytes)| superblock.verify(bytes, copy));
+    verified.map_err(|error| corrupt(sector, error))?;
+    Ok((sector, bytes))
 }
 
 fn corrupt(sector: Sector, error: SuperblockError) -> Error {
@@ -162,13 +163,13 @@ fn corrupt(sector: Sector, error: SuperblockError) -> Error {
     }
 }
 
-fn write(
+fn change_superblock(
     device: &dyn BlockDevice,
     geometry: &Geometry,
-    sector: Sector,
-    mut bytes: Vec<u8>,
+    group: AgNumber,
     change: &IdentityChange<'_>,
 ) -> Result<()> {
+    let (sector, mut bytes) = verified_superblock(device, geometry, group)?;
     if let Some(superblock) = Superblock::prefix_of_mut(&mut bytes) {
         change.apply(superblock);
     }

@@ -9,6 +9,7 @@
 //! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |
 
 pub mod counting;
+pub(crate) mod file_kind;
 pub mod memory;
 mod open_file;
 pub mod overlay;
@@ -16,7 +17,9 @@ pub mod sync;
 pub mod throttled;
 pub mod uring;
 
-use std::{path::Path, sync::Arc};
+use std::{fs::File, io, path::Path, sync::Arc};
+
+use rustix::fs::OFlags;
 
 use crate::{
     claim::{Claimed, Lock},
@@ -50,6 +53,15 @@ pub struct OpenOptions {
     pub writable: bool,
     /// Which other users there must not be meanwhile; opening fails where there are any.
     pub lock: Lock,
+}
+
+/// Opens an image file or block device to be read without an engine, as a packed one is. Whatever else `path` leads to is not
+/// opened at all: a named pipe would wait for a writer.
+///
+/// # Errors
+/// It cannot be opened, or is something else.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    file_kind::open_image(path, OFlags::RDONLY)
 }
 
 /// Opens a file or block device.

@@ -7,7 +7,10 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{self as system, AtFlags, FileType, OFlags, StatxFlags};
+use rustix::{
+    fs::{self as system, AtFlags, FileType, OFlags, StatxFlags},
+    io::Errno,
+};
 
 use super::OpenOptions;
 use crate::{
@@ -62,10 +65,7 @@ impl OpenFile {
         let access = if options.writable { OFlags::RDWR } else { OFlags::RDONLY };
         let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
         match Claimed::open(path, access | direct, options.lock).map_err(io::Error::from) {
-            Err(error)
-                if options.direct
-                    && error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) =>
-            {
+            Err(error) if options.direct && Errno::from_io_error(&error) == Some(Errno::INVAL) => {
                 Err(no_direct_io())
             }
             claimed => Self::try_of(claimed?, options),
@@ -77,9 +77,6 @@ impl OpenFile {
         let status = system::fstat(file)?;
         let file_type = FileType::from_raw_mode(status.st_mode);
         let is_block_device = file_type == FileType::BlockDevice;
-        if !is_block_device && file_type != FileType::RegularFile {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
-        }
         let alignment =
             if options.direct { direct_alignment(file, is_block_device)? } else { Alignment::NONE };
         if !options.start_bytes.is_multiple_of(alignment.offset_bytes.into()) {

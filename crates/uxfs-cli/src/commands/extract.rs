@@ -209,19 +209,20 @@ impl Observer for Tally {
         if self.json && self.listed.len() < LISTED_PROBLEMS_MAX {
             self.listed.push(document(&problem));
         }
-        self.complaints.raise(match problem.severity {
+        let exit = match problem.severity {
             Severity::NotRestored | Severity::LeftOut => Exit::Success,
             Severity::Failed => Exit::Failed,
             Severity::Unsupported => Exit::Unsupported,
             Severity::Damaged => Exit::Corruption,
-        });
+        };
+        self.complaints.raise(exit);
         match problem.severity {
             Severity::NotRestored | Severity::LeftOut => {
                 let key = (problem.severity, problem.aspect);
                 self.not_restored.entry(key).or_insert((0, problem)).0 += 1;
             }
             _ if self.json => {}
-            _ => message!("uxfs: {}", describe(&problem)),
+            _ => self.complaints.say(problem.aspect.name(), exit, describe(&problem)),
         }
     }
 }

@@ -4,12 +4,13 @@ use std::io::Write;
 
 use serde_json::json;
 use uxfs_format::units::AgNumber;
+use uxfs_volume::allocation_group::damage_limit::DamageLimit;
 use uxfs_volume::allocation_group::free_space::FreeSpaceHistogram;
 use uxfs_volume::volume::Volume;
 
 use crate::{
     commands::Context,
-    failure::{Complaints, Failure, Outcome},
+    failure::{Complaints, Exit, Failure, Outcome},
     output::Output,
     progress::Progress,
 };
@@ -42,9 +43,12 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let mut complaints = Complaints::default();
     let mut all = FreeSpaceHistogram::default();
     let progress = Progress::new("groups", Some(groups.len() as u64));
-    for group in groups {
+    let mut limit = DamageLimit::default();
+    for group in groups.clone() {
         let mut one = FreeSpaceHistogram::default();
-        if let Err(error) = filesystem.add_free_space(AgNumber::new(group), &mut one) {
+        let added = filesystem.add_free_space(AgNumber::new(group), &mut one);
+        limit.count(added.is_ok());
+        if let Err(error) = added {
             complaints.add(format_args!("group {group}"), &error);
         }
         if arguments.groups && !context.json {
@@ -53,6 +57,11 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         }
         all.merge(&one);
         progress.add(1);
+        if limit.is_reached() && group + 1 < groups.end {
+            let message = too_many_damaged(groups.end - group - 1, filesystem);
+            complaints.conclude(Exit::Corruption, message);
+            break;
+        }
     }
     drop(progress);
     if context.json {
@@ -70,6 +79,14 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     }
     output.finish()?;
     Ok(complaints.exit())
+}
+
+/// Says why a walk over all groups ended before the last.
+pub(super) fn too_many_damaged(unseen: u32, filesystem: &Volume) -> String {
+    let count = filesystem.geometry().ag_count;
+    format!(
+        "too many damaged groups: {unseen} of {count} were not looked at (is the number of groups in the superblock right?)"
+    )
 }
 
 fn print(histogram: &FreeSpaceHistogram, output: &mut Output) -> Result<(), Failure> {

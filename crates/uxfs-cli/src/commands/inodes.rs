@@ -11,7 +11,7 @@ use uxfs_volume::inode::{
 use uxfs_volume::volume::Volume;
 
 use crate::{
-    commands::Context,
+    commands::{Context, freespace::too_many_damaged},
     document::JsonInode,
     failure::{Complaints, Exit, Failure, Outcome},
     output::{Output, message},
@@ -19,8 +19,6 @@ use crate::{
     text,
 };
 
-/// Damaged inodes that are told one by one; the rest is counted.
-const TOLD_MAX: u64 = 1000;
 /// Inodes that a thread counts before it moves the progress bar.
 const PROGRESS_STEP: u64 = 4096;
 
@@ -64,8 +62,9 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         print_counts(&summary, context.json, &mut shared.output)?;
     }
     shared.output.finish()?;
-    if shared.told > TOLD_MAX {
-        message!("uxfs: {} more problems", shared.told - TOLD_MAX);
+    if summary.unseen_groups > 0 {
+        let message = too_many_damaged(summary.unseen_groups, filesystem);
+        shared.complaints.conclude(Exit::Corruption, message);
     }
     if !summary.is_clean() {
         shared.complaints.raise(Exit::Failed);
@@ -86,7 +85,6 @@ struct Scan<'a> {
 struct Shared {
     output: Output,
     complaints: Complaints,
-    told: u64,
     failure: Option<Failure>,
 }
 
@@ -133,10 +131,7 @@ impl Scan<'_> {
 
     fn complain(&self, subject: String, error: &uxfs_volume::error::Error) -> ControlFlow<()> {
         let Ok(mut shared) = self.shared.lock() else { return ControlFlow::Break(()) };
-        shared.told += 1;
-        if shared.told <= TOLD_MAX {
-            shared.complaints.add(subject, error);
-        }
+        shared.complaints.add(subject, error);
         ControlFlow::Continue(())
     }
 
@@ -164,6 +159,7 @@ fn print_counts(summary: &ScanSummary, json: bool, output: &mut Output) -> Resul
             "damaged_inodes": summary.damaged_inodes,
             "unread_inodes": summary.unread_inodes,
             "damaged_indexes": summary.damaged_indexes,
+            "unseen_groups": summary.unseen_groups,
             "chunks": summary.chunks,
         }))?;
         return Ok(());

@@ -11,7 +11,7 @@ use crate::{
     document::{JsonInode, type_name},
     failure::{About, Complaints, Exit, Failure, Outcome},
     listing::{Listed, Listing, ListingOptions, PATH_BYTES_MAX, PREFETCHED_ENTRIES},
-    output::{JsonName, Output, message},
+    output::{JsonName, Output},
     text::{self, Moment},
 };
 
@@ -153,8 +153,8 @@ impl<'a> Lister<'a> {
             return None;
         }
         if path.len() > PATH_BYTES_MAX {
-            message!("uxfs: {}: path is too long to go on", text::escaped(&path[..256]));
-            self.complaints.raise(Exit::Failed);
+            let message = format!("{}: path is too long to go on", text::escaped(&path[..256]));
+            self.complaints.say("path too long", Exit::Failed, message);
             return None;
         }
         match self.filesystem.inode(listed.inode) {
@@ -171,8 +171,8 @@ impl<'a> Lister<'a> {
     fn list_directory(&mut self, inode: &Arc<Inode>, path: &[u8]) -> Result<Option<Level<'a>>, Failure> {
         if !self.visited.insert(inode.number) {
             let path = text::escaped(path);
-            message!("uxfs: {path}: directory inode {} was reached a second time", inode.number);
-            self.complaints.raise(Exit::Corruption);
+            let message = format!("{path}: directory inode {} was reached a second time", inode.number);
+            self.complaints.say("directory in two places", Exit::Corruption, message);
             return Ok(None);
         }
         if !self.json && (self.arguments.recursive || self.arguments.targets.len() > 1) {

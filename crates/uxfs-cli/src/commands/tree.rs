@@ -11,7 +11,7 @@ use crate::{
     document::type_name,
     failure::{About, Complaints, Exit, Failure, Outcome},
     listing::{Listed, Listing, ListingOptions},
-    output::{JsonName, Output, message},
+    output::{JsonName, Output},
     text,
 };
 
@@ -115,8 +115,8 @@ impl<'a> Drawing<'a> {
     fn open(&mut self, name: &[u8], inode: &Arc<Inode>) -> Option<Level<'a>> {
         if !self.visited.insert(inode.number) {
             let name = text::escaped(name);
-            message!("uxfs: {name}: directory inode {} was reached a second time", inode.number);
-            self.complaints.raise(Exit::Corruption);
+            let message = format!("{name}: directory inode {} was reached a second time", inode.number);
+            self.complaints.say("directory in two places", Exit::Corruption, message);
             return None;
         }
         match Listing::new(self.filesystem, inode, ListingOptions::default()) {

@@ -13,11 +13,6 @@ use uxfs_volume::{
     inode::{FileType, Inode},
     resolve::MAX_SYMLINKS,
 };
-use uxfs_volume::{
-    error::{Error, OperationError},
-    inode::{FileType, Inode},
-    resolve::MAX_SYMLINKS,
-};
 
 use crate::{
     compressed,

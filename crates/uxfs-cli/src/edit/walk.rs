@@ -24,7 +24,8 @@ pub struct Level {
     pub directory: InodeHandle,
     /// Its path.
     pub path: Vec<u8>,
-    names: VecDeque<Vec<u8>>,
+    /// With the places of their entries.
+    names: VecDeque<(Vec<u8>, u64)>,
     cookie: u64,
     is_over: bool,
 }
@@ -47,7 +48,7 @@ impl Level {
             let take = |entry: DirectoryEntry<'_>| {
                 *cookie = entry.next_cookie;
                 if !matches!(entry.name, b"." | b"..") {
-                    names.push_back(entry.name.to_vec());
+                    names.push_back((entry.name.to_vec(), entry.cookie));
                 }
                 if names.len() < BATCH_NAMES {
                     return ControlFlow::Continue(());
@@ -59,7 +60,10 @@ impl Level {
                 .read_entries(&self.directory, begin, take)
                 .map_err(|error| explained(error).about_path(&self.path))?;
         }
-        Ok(self.names.pop_front())
+        let Some((name, cookie)) = self.names.pop_front() else { return Ok(None) };
+        // Else each name would be compared with all that have the same hash.
+        filesystem.expect_name(&self.directory, &name, cookie);
+        Ok(Some(name))
     }
 }
 

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`state`] | the headers in memory while the file system is changed |
+//! | [`table`] | the states of all groups |
 //! | [`trees`] | the trees of a group, to be changed |
 //! | [`free_space`] | free extents: reading them, allocating and freeing |
 //! | [`inode_index`] | inode chunks; which inodes exist and are in use |
@@ -16,4 +17,5 @@ pub mod record_tree;
 pub mod reference_count;
 pub mod reverse_map;
 pub mod state;
+pub(crate) mod table;
 pub mod trees;

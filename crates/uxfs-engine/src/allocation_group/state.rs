@@ -138,7 +138,17 @@ impl GroupState {
         i64::from(now) - i64::from(std::mem::replace(&mut self.hidden_blocks, now))
     }
 
-    /// Reads the headers.
+    /// Blocks that it keeps for its trees, or has in those that lie in free space, as last counted.
+    pub(crate) fn hidden_blocks(&self) -> u32 {
+        self.hidden_blocks
+    }
+
+    /// Whether the AGI leads to inodes without names.
+    pub(crate) fn has_unlinked(&self) -> bool {
+        self.headers.as_deref().is_some_and(|headers| headers.inodes.has_unlinked())
+    }
+
+    /// Reads the headers. Blocks that are hidden in the group were counted at mount, where that is done.
     ///
     /// # Errors
     /// Damage; the device.
@@ -162,6 +172,9 @@ impl GroupState {
         });
         headers.reservation = headers.reservation.fitted(&headers);
         self.headers = Some(headers);
+        if engine.counts_hidden_blocks() {
+            self.change_of_hidden_blocks();
+        }
         Ok(())
     }
 

@@ -88,7 +88,10 @@ impl<'fs> Transaction<'fs> {
             if let Some(target) = names.remove_at_hint(name)? {
                 return Ok(target);
             }
-            let found = names.find(name)?.ok_or(OperationError::NotFound)?;
+            let found = match names.find_at_hint(name)? {
+                Some(found) => found,
+                None => names.find(name)?.ok_or(OperationError::NotFound)?,
+            };
             names.remove(&found)?;
             Ok(found.target())
         })

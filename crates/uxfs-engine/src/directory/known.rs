@@ -16,7 +16,11 @@ use uxfs_format::{
     units::FileBlock,
 };
 
-use super::{Directory, DirectoryStore, Form, names::NameTarget};
+use super::{
+    Directory, DirectoryStore, Form,
+    find::{Found, Place},
+    names::NameTarget,
+};
 use crate::name_tree::BlockBuffer;
 use uxfs_volume::{error::Result, inode::FileType};
 
@@ -78,6 +82,34 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         (self.hint.entry != DataPointer::NULL && self.store.is_mapped(place)).then_some(place)
     }
 
+    /// Finds a name where the hint says, whatever its leaf has to be joined with. `None` where the hint is of no use.
+    pub(super) fn find_at_hint(&mut self, name: &[u8]) -> Result<Option<Found>> {
+        if self.form()? != Form::Node {
+            return Ok(None);
+        }
+        let Some(place) = self.hinted_leaf(Form::Node) else { return Ok(None) };
+        let (pointer, hash) = (self.hint.entry, self.rule.hash(name));
+        let (data_block, offset_bytes) = pointer.split(self.geometry());
+        let data_place = self.data_start(data_block);
+        if !self.store.is_mapped(data_place) {
+            return Ok(None);
+        }
+        let leaf = self.store.edit(Structure::DirectoryAnyIndex, place)?;
+        if magic_of(&leaf) != Some(NODE_MAGIC) {
+            return Ok(None);
+        }
+        let Some(index) = self.index_of(&leaf, hash, pointer) else { return Ok(None) };
+        let buffer = self.store.edit_beside(&[leaf.sector()], Structure::DirectoryData, data_place)?;
+        let (inode, file_type_code) =
+            match DataBlock::parse(&buffer, self.geometry()).map(|data| data.entry_at(offset_bytes)) {
+                Ok(Ok(entry)) if entry.name == name => (entry.inode, entry.file_type_code),
+                _ => return Ok(None),
+            };
+        drop((leaf, buffer));
+        let path = self.tree().path_to(hash, place)?;
+        Ok(path.map(|path| Found { inode, file_type_code, place: Place::Node { path, index, pointer } }))
+    }
+
     /// Where an entry is in a leaf from which it can be taken without more.
     fn index_in(&self, leaf: &[u8], form: Form, hash: u32, pointer: DataPointer) -> Option<usize> {
         let magic = if form == Form::Leaf { SINGLE_MAGIC } else { NODE_MAGIC };
@@ -91,6 +123,10 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
                 return None;
             }
         }
+        self.index_of(leaf, hash, pointer)
+    }
+
+    fn index_of(&self, leaf: &[u8], hash: u32, pointer: DataPointer) -> Option<usize> {
         let view = LeafBlock::parse(leaf, self.geometry()).ok()?;
         view.matches(hash).find(|(_, found)| *found == pointer).map(|(index, _)| index)
     }

@@ -65,7 +65,7 @@ use self::leaf::DirectoryLeaf;
 use crate::name_tree::{ForkStore, NameTree};
 use uxfs_volume::error::{Error, OperationError, Result};
 
-pub use self::names::{DirectoryHint, lookup_to_change};
+pub use self::names::{DirectoryHint, expect_name, lookup_open, lookup_to_change};
 pub use self::names::{NameCheck, NameTarget, NewName};
 
 /// What a directory needs of its inode, beside blocks.

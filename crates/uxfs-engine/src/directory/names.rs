@@ -1,7 +1,7 @@
 //! What callers say about names.
 
 use uxfs_format::{
-    directory::{DataPointer, data_edit::NewEntry},
+    directory::{DataPointer, data_edit::NewEntry, name_hash::NameRule},
     units::{FileBlock, InodeNumber},
 };
 
@@ -20,22 +20,31 @@ pub struct DirectoryHint {
     pub(super) best_bytes: u16,
     /// The leaf of a tree that was used last, by a lookup or a change: names that are numbered have hashes near each other.
     pub(super) leaf: FileBlock,
-    /// The name that was looked up last; null where there was none.
+    /// The name that was looked up last, or that is looked up next; null where there was none.
     pub(super) entry: DataPointer,
+    /// The hash of that name.
+    hash: u32,
 }
 
 impl DirectoryHint {
     /// Notes where a lookup ended.
     #[inline]
-    pub fn note_lookup(&mut self, leaf: Option<FileBlock>, entry: Option<DataPointer>) {
+    pub fn note_lookup(&mut self, hash: u32, leaf: Option<FileBlock>, entry: Option<DataPointer>) {
         self.leaf = leaf.unwrap_or(self.leaf);
         self.entry = entry.unwrap_or(DataPointer::NULL);
+        self.hash = hash;
+    }
+
+    /// Where a name with this hash may lie, and the leaf near which its index entry may be.
+    #[inline]
+    pub fn expected(&self, hash: u32) -> Option<(DataPointer, FileBlock)> {
+        (self.hash == hash && self.entry != DataPointer::NULL).then_some((self.entry, self.leaf))
     }
 }
 
 impl Default for DirectoryHint {
     fn default() -> Self {
-        Self { data_block: 0, best_bytes: 0, leaf: FileBlock::new(0), entry: DataPointer::NULL }
+        Self { data_block: 0, best_bytes: 0, leaf: FileBlock::new(0), entry: DataPointer::NULL, hash: 0 }
     }
 }
 
@@ -74,6 +83,26 @@ impl<'a> NewName<'a> {
     }
 }
 
+/// Finds a name in a directory that the caller has open and locked: first where it is expected
+/// ([`expect_name`]). Gives also the leaf in which the search ended, if there was one.
+///
+/// # Errors
+/// As for [`Volume::lookup`].
+pub fn lookup_open(
+    volume: &Volume,
+    directory: &EditInode,
+    name: &[u8],
+) -> Result<(Option<FoundEntry>, Option<FileBlock>)> {
+    let hint = &directory.directory_hint;
+    if hint.entry != DataPointer::NULL
+        && let Some((pointer, near)) = hint.expected(NameRule::of(volume.geometry()).hash(name))
+        && let Some((found, leaf)) = volume.lookup_expected(directory, name, pointer, near)
+    {
+        return Ok((Some(found), Some(leaf)));
+    }
+    volume.lookup_with_hint(directory, name)
+}
+
 /// Finds a name that is about to be added or removed: the directory remembers where the search ended.
 ///
 /// # Errors
@@ -83,8 +112,17 @@ pub fn lookup_to_change(
     directory: &mut EditInode,
     name: &[u8],
 ) -> Result<Option<FoundEntry>> {
-    let (found, leaf) = volume.lookup_with_hint(&*directory, name)?;
+    let (found, leaf) = lookup_open(volume, directory, name)?;
     let entry = found.as_ref().and_then(|found| u32::try_from(found.cookie).ok()).map(DataPointer::new);
-    directory.directory_hint.note_lookup(leaf, entry);
+    let hash = if entry.is_some() { NameRule::of(volume.geometry()).hash(name) } else { 0 };
+    directory.directory_hint.note_lookup(hash, leaf, entry);
     Ok(found)
+}
+
+/// Says that `name`, which was just read from a directory as an entry with this cookie, is looked for next. A lookup that
+/// does not find it there looks everywhere, as without.
+pub fn expect_name(volume: &Volume, directory: &mut EditInode, name: &[u8], cookie: u64) {
+    let Ok(cookie) = u32::try_from(cookie) else { return };
+    let hash = NameRule::of(volume.geometry()).hash(name);
+    directory.directory_hint.note_lookup(hash, None, Some(DataPointer::new(cookie)));
 }

@@ -132,7 +132,7 @@ impl Twin {
                 Place::Leaf { pointer, .. } => (None, Some(pointer)),
                 _ => (None, None),
             };
-            self.hint.note_lookup(leaf, entry);
+            self.hint.note_lookup(0, leaf, entry);
         }
         match self.edit().remove_at_hint(name).unwrap() {
             Some(target) => {

@@ -62,20 +62,18 @@ impl Engine {
 
     /// Has the trees of all groups told what waits in memory: inode chunks, owners.
     fn settle_groups(&self) -> Result<()> {
-        let mut transaction = Transaction::begin(self)?;
-        for group in self.geometry().groups() {
-            // A group that nobody has touched is left alone.
-            if self.group_state(group)?.lock().is_loaded() {
-                transaction.group(group)?.settle()?;
-            }
+        for group in self.loaded_groups() {
+            let mut transaction = Transaction::begin(self)?;
+            transaction.group(group)?.settle()?;
+            transaction.commit()?;
         }
-        transaction.commit()
+        Ok(())
     }
 
     pub(super) fn close_bulk(&self) -> Result<()> {
         self.settle_groups()?;
         let mut buffers = TransactionBuffers::new(self.cache(), self.geometry(), Mode::Bulk, None);
-        for group in &self.groups {
+        for group in self.groups.known() {
             group.lock().store(&mut buffers)?;
         }
         let sealer = StructureSealer { geometry: self.geometry(), lsn: None };

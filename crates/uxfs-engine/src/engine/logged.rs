@@ -28,12 +28,17 @@ use uxfs_journal::{
 use uxfs_volume::volume::Volume;
 
 use super::{Engine, background::Background, log_space::RoomQueue, moved_contents::MovedContents};
+use crate::allocation_group::state::GroupState;
 use crate::options::MountOptions;
 use crate::transaction::{Transaction, reservation::Operation};
 use uxfs_volume::error::{Error, OperationError, Result};
 
 /// A log that still holds something after so many rounds will always do.
 const MOST_ROUNDS: u32 = 10_000;
+
+/// Of more groups than these the headers are read when they are needed, and not kept from mount on: a file system may have
+/// millions of groups.
+const MOST_KEPT_GROUPS: u32 = 1024;
 
 /// What changing through the log takes.
 #[derive(Debug)]
@@ -245,16 +250,27 @@ impl Engine {
     /// Reads the headers of all groups: each keeps blocks for its own trees, which operations must not promise to each
     /// other.
     fn count_hidden_blocks(&self) -> Result<()> {
-        let features = &self.geometry().features;
-        if !features.has_reflink() && !features.has_free_inode_btree() && !features.has_reverse_map() {
+        if !self.counts_hidden_blocks() {
             return Ok(());
         }
-        for group in self.geometry().groups() {
-            let mut state = self.group_state(group)?.lock();
+        let keeps_all = self.geometry().ag_count <= MOST_KEPT_GROUPS;
+        for group in self.groups_with_headers() {
+            let mut state = GroupState::new(group);
             state.load(self)?;
-            self.add_hidden_blocks(state.change_of_hidden_blocks());
+            self.add_hidden_blocks(state.hidden_blocks().into());
+            if keeps_all || state.has_unlinked() {
+                *self.group_state(group)?.lock() = state;
+            }
         }
         Ok(())
+    }
+
+    /// Whether the blocks that groups keep for their own trees were counted at mount.
+    pub fn counts_hidden_blocks(&self) -> bool {
+        let features = &self.geometry().features;
+        let has_trees =
+            features.has_reflink() || features.has_free_inode_btree() || features.has_reverse_map();
+        has_trees && self.log().is_some()
     }
 
     /// The blocks that groups keep for their own trees have become more, or fewer.

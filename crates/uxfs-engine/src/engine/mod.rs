@@ -35,7 +35,7 @@ use uxfs_volume::volume::Volume;
 use self::{counters::Counters, logged::Logged, sources::RandomNumbers};
 use crate::options::MountOptions;
 use crate::{
-    allocation_group::state::GroupState,
+    allocation_group::{state::GroupState, table::GroupTable},
     transaction::{CounterChanges, reservation::Needs},
 };
 use uxfs_volume::error::{OperationError, Result};
@@ -47,7 +47,7 @@ pub struct Engine {
     options: MountOptions,
     /// What operations may take.
     needs: Needs,
-    groups: Box<[Arc<Mutex<GroupState>>]>,
+    groups: GroupTable,
     /// Counts allocations that may go anywhere.
     group_rotor: AtomicU32,
     counters: OwnLine<Counters>,
@@ -69,8 +69,7 @@ impl std::ops::Deref for Engine {
 
 impl Engine {
     fn new(volume: Volume, options: MountOptions) -> Self {
-        let groups = volume.geometry().groups().map(|group| Arc::new(Mutex::new(GroupState::new(group))));
-        let groups = groups.collect();
+        let groups = GroupTable::new(volume.geometry().ag_count);
         Self {
             needs: Needs::new(volume.geometry()),
             groups,
@@ -141,8 +140,19 @@ impl Engine {
     /// # Errors
     /// [`OperationError::NoSuchGroup`].
     pub fn group_state(&self, group: AgNumber) -> Result<&Arc<Mutex<GroupState>>> {
-        let state = usize::try_from(group.get()).ok().and_then(|index| self.groups.get(index));
-        state.ok_or_else(|| OperationError::NoSuchGroup.into())
+        self.groups.get(group).ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// Whether the headers of a group are in memory.
+    pub fn is_group_loaded(&self, group: AgNumber) -> bool {
+        self.groups.peek(group).is_some_and(|state| state.lock().is_loaded())
+    }
+
+    /// The groups whose headers are in memory: all others are as they lie on the device.
+    pub fn loaded_groups(&self) -> impl Iterator<Item = AgNumber> {
+        self.groups.known().filter_map(|state| {
+            Some(state.lock()).filter(|state| state.is_loaded()).map(|state| state.group())
+        })
     }
 
     /// The superblock with the counters as they are now.

@@ -131,6 +131,38 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         Ok(())
     }
 
+    /// The way to the leaf at `block`, which can hold `hash`; `None` where no way for this hash leads there. Looks at nodes only:
+    /// many leaves may hold one hash.
+    pub(crate) fn path_to(&mut self, hash: u32, block: FileBlock) -> Result<Option<TreePath>> {
+        let mut path = self.find(hash)?;
+        // A level cannot have more nodes than the fork has blocks.
+        let most =
+            self.store.extents().iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.length_blocks));
+        for _ in 0..=most {
+            let Some(depth) = path.depth().checked_sub(1) else { break };
+            let Some(step) = path.step(depth) else { break };
+            let buffer = self.edit(step.block)?;
+            let node = self.parse_node(step.block, &buffer)?;
+            for (index, entry) in node.entries.iter().enumerate().skip(step.index) {
+                if node.child(index) == Some(block) {
+                    let last = path.step_mut(depth).ok_or_else(|| self.missing(step.block))?;
+                    last.index = index;
+                    path.leaf = block;
+                    return Ok(Some(path));
+                }
+                if entry.hash.get() > hash {
+                    return Ok(None);
+                }
+            }
+            drop(buffer);
+            let Some(mut next) = self.beside(&path, depth, Direction::Next)? else { break };
+            let first = Step { block: next.leaf, index: 0 };
+            next.push(first).ok_or_else(|| self.missing(first.block))?;
+            path = next;
+        }
+        Ok((path.depth() == 0 && path.leaf == block).then_some(path))
+    }
+
     /// Moves to the next leaf; `false` behind the last one.
     pub fn advance(&mut self, path: &mut TreePath) -> Result<bool> {
         match self.beside(path, path.depth(), Direction::Next)? {

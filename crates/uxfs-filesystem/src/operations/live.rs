@@ -6,6 +6,7 @@ use uxfs_format::inode::{DeviceNumber, Timestamp};
 
 use super::check::is_dot;
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
+use uxfs_engine::directory::{expect_name, lookup_open};
 use uxfs_engine::inode::edit::{EditFork, EditInode};
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::{
@@ -107,7 +108,7 @@ impl FileSystem {
         if name == b".." && parent.number == self.geometry().root_inode {
             return Ok(directory.clone());
         }
-        let found = self.lookup(&*parent, name)?.ok_or(OperationError::NotFound)?;
+        let found = lookup_open(self, &parent, name)?.0.ok_or(OperationError::NotFound)?;
         if is_dot(name) && found.inode == parent.number {
             return Ok(directory.clone());
         }
@@ -142,6 +143,12 @@ impl FileSystem {
             }
         }
         Ok(())
+    }
+
+    /// Says that `name`, which was just read from a directory as an entry with this cookie, is looked for next. A lookup that
+    /// does not find it there looks everywhere, as without.
+    pub fn expect_name(&self, directory: &InodeHandle, name: &[u8], cookie: u64) {
+        expect_name(self, &mut directory.write(), name, cookie);
     }
 
     /// The target of a symbolic link.

@@ -21,6 +21,7 @@ use crate::{
     filesystem::FileSystem,
     inode::table::{InodeHandle, NewSlot, lock_in_order},
 };
+use uxfs_engine::directory::lookup_open;
 use uxfs_engine::{
     attribute::acl::NewFileAcls,
     bulk::create::{MAX_LINKS, NewKind, pointer_to},
@@ -161,7 +162,7 @@ impl FileSystem {
             return Ok(false);
         };
         let leads_to = |parent: &EditInode, name, inode: Option<&InodeHandle>| -> Result<bool> {
-            let found = self.lookup(parent, name)?.map(|found| found.inode);
+            let found = lookup_open(self, parent, name)?.0.map(|found| found.inode);
             Ok(found == inode.map(InodeHandle::number))
         };
         let target = to_parent.as_deref().unwrap_or(&*from_parent);
@@ -192,7 +193,7 @@ impl FileSystem {
 
     fn find_if_there(&self, place: Place<'_>) -> Result<Option<InodeHandle>> {
         let parent = place.directory.read();
-        match self.lookup(&*parent, place.name)? {
+        match lookup_open(self, &parent, place.name)?.0 {
             Some(found) => self.open_entry(parent.number, found.inode).map(Some),
             None => Ok(None),
         }

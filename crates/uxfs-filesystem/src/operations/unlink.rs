@@ -5,6 +5,7 @@ use crate::{
     filesystem::FileSystem,
     inode::table::{InodeHandle, InodeTable, InodeWriteGuard, lock_in_order},
 };
+use uxfs_engine::directory::lookup_open;
 use uxfs_engine::{
     bulk::create::pointer_to,
     directory::lookup_to_change,
@@ -106,7 +107,7 @@ impl FileSystem {
 
     /// What a name in a directory that the caller has locked leads to.
     pub(super) fn open_name(&self, directory: &EditInode, name: &[u8]) -> Result<InodeHandle> {
-        let found = self.lookup(directory, name)?.ok_or(OperationError::NotFound)?;
+        let found = lookup_open(self, directory, name)?.0.ok_or(OperationError::NotFound)?;
         self.open_entry(directory.number, found.inode)
     }
 

@@ -22,8 +22,7 @@ pub struct Counters {
 /// Damage of a header; the device.
 pub fn of_groups(volume: &Volume) -> Result<Counters> {
     let mut sum = Counters::default();
-    volume.prefetch_group_headers();
-    for group in volume.geometry().groups() {
+    for group in volume.groups_with_headers() {
         let space = volume.free_space_header(group)?;
         let inodes = volume.inode_header(group)?;
         let blocks = [space.free_blocks.get(), space.free_list_count.get(), space.btree_blocks.get()];

@@ -16,9 +16,8 @@ use uxfs_volume::volume::Volume;
 
 /// Whether there is anything of the kind.
 pub(super) fn are_there(volume: &Volume) -> Result<bool> {
-    for group in volume.geometry().groups() {
-        let header = volume.inode_header(group)?;
-        if header.unlinked.iter().any(|head| head.get() != AgInode::NULL.get()) {
+    for group in volume.groups_with_headers() {
+        if volume.inode_header(group)?.has_unlinked() {
             return Ok(true);
         }
         if volume.shared_extents(group)?.any(|extent| is_staging(&extent)) {
@@ -33,8 +32,11 @@ fn is_staging(extent: &Result<SharedExtent>) -> bool {
     extent.as_ref().map_or(true, |extent| extent.is_cow_staging)
 }
 
-/// AGF and AGI of a group that has been changed: they are newer in memory.
-fn headers_in_memory(file_system: &FileSystem, group: AgNumber) -> Result<(FreeSpaceHeader, InodeHeader)> {
+/// AGF and AGI of a group: of one that has been changed they are newer in memory. Others are not kept there.
+fn headers_now(file_system: &FileSystem, group: AgNumber) -> Result<(FreeSpaceHeader, InodeHeader)> {
+    if !file_system.is_group_loaded(group) {
+        return Ok((file_system.free_space_header(group)?, file_system.inode_header(group)?));
+    }
     let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
     let edit = transaction.group(group)?;
     let headers = edit.state.headers()?;
@@ -53,7 +55,7 @@ fn free_staging(file_system: &FileSystem) -> Result<u64> {
     let mut freed = 0;
     for group in file_system.geometry().groups() {
         // Read to the end before anything changes. The tree's size bounds the list. Intents may have given it another root.
-        let header = headers_in_memory(file_system, group)?.0;
+        let header = headers_now(file_system, group)?.0;
         let extents = file_system.shared_extents_of(group, &header).filter(is_staging);
         let extents: Vec<_> = extents.collect::<Result<_>>()?;
         for extent in extents {
@@ -75,7 +77,7 @@ fn free_staging(file_system: &FileSystem) -> Result<u64> {
 #[doc(alias = "xlog_recover_process_iunlinks")]
 fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Result<()> {
     for group in file_system.geometry().groups() {
-        let header = headers_in_memory(file_system, group)?.1;
+        let header = headers_now(file_system, group)?.1;
         // Each turn takes one inode out of a list, or ends a list: no more turns than inodes.
         let mut budget = u64::from(header.count.get()) + 1;
         for (bucket, head) in header.unlinked.iter().enumerate() {

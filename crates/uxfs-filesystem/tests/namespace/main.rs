@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod as_linux;
+mod equal_hashes;
 mod full;
 mod images;
 mod in_place;

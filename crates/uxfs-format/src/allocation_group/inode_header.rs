@@ -176,6 +176,11 @@ impl InodeHeader {
         Ok(())
     }
 
+    /// Whether any list of unlinked inodes has one.
+    pub fn has_unlinked(&self) -> bool {
+        self.unlinked.iter().any(|head| head.get() != AgInode::NULL.get())
+    }
+
     fn verify_unlinked(&self, place: Place, context: &VerifyContext<'_>) -> Result<(), InodeHeaderFault> {
         for (bucket, head) in self.unlinked.iter().enumerate() {
             let (bucket, inode) = (low_u32(to_u64(bucket)), AgInode::new(head.get()));

@@ -15,6 +15,9 @@ use crate::{
     volume::{MetadataBuffer, Volume},
 };
 
+/// Groups whose headers are read at once.
+const PREFETCHED_GROUPS: u32 = 256;
+
 /// The headers of one group.
 #[derive(Debug, Clone)]
 pub struct GroupHeaders {
@@ -103,12 +106,22 @@ impl Volume {
         self.read_metadata(structure, sector, self.geometry().sector_size_bytes)
     }
 
-    /// Brings the headers of all groups into the cache in as few requests as possible.
-    pub fn prefetch_group_headers(&self) {
+    /// All groups in order. Their headers come into the cache in as few requests as possible, many groups at a time.
+    pub fn groups_with_headers(&self) -> impl Iterator<Item = AgNumber> {
+        self.geometry().groups().inspect(|group| {
+            if group.get().is_multiple_of(PREFETCHED_GROUPS) {
+                self.prefetch_group_headers(*group);
+            }
+        })
+    }
+
+    /// Brings the headers of the groups from `first` on into the cache.
+    fn prefetch_group_headers(&self, first: AgNumber) {
         let geometry = self.geometry();
         let kinds = [(1, Structure::FreeSpaceHeader), (2, Structure::InodeHeader), (3, Structure::FreeList)];
         let mut requests: Vec<(Structure, Sector, u32)> = Vec::new();
-        for group in geometry.groups() {
+        let end = first.get().saturating_add(PREFETCHED_GROUPS).min(geometry.ag_count);
+        for group in (first.get()..end).map(AgNumber::new) {
             for (index, structure) in kinds {
                 let sector = geometry.sector_of_group_header(group, index);
                 requests.extend(sector.map(|sector| (structure, sector, geometry.sector_size_bytes)));

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`headers`] | the verified headers of a group, and the blocks on its free list |
 //! | [`free_space`] | free extents |
+//! | [`damage_limit`] | where a walk over damaged groups ends |
 //! | [`inode_index`] | inode chunks; which inodes exist and are in use |
 //! | [`reverse_map`] | who owns what |
 //! | [`reference_count`] | shared extents |
 
+pub mod damage_limit;
 pub mod free_space;
 pub mod headers;
 pub mod inode_index;

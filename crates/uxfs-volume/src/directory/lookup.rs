@@ -55,7 +55,7 @@ impl Volume {
         Ok((found, wanted.leaf))
     }
 
-    fn wanted<'n>(&self, name: &'n [u8]) -> Result<Wanted<'n>> {
+    pub(super) fn wanted<'n>(&self, name: &'n [u8]) -> Result<Wanted<'n>> {
         if name.len() > MAX_NAME_BYTES {
             return Err(OperationError::NameTooLong.into());
         }
@@ -110,17 +110,17 @@ impl Volume {
 }
 
 /// The name that is looked for, and the best match so far.
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     name: &'a [u8],
     rule: NameRule,
     /// The first entry that differs in case only.
     folded: Option<FoundEntry>,
     /// The leaf of a tree in which the search ended.
-    leaf: Option<FileBlock>,
+    pub(super) leaf: Option<FileBlock>,
 }
 
 impl Wanted<'_> {
-    fn hash(&self) -> u32 {
+    pub(super) fn hash(&self) -> u32 {
         self.rule.hash(self.name)
     }
 
@@ -142,7 +142,11 @@ impl Wanted<'_> {
         None
     }
 
-    fn consider_entry(&mut self, entry: &DataEntry<'_>, pointer: DataPointer) -> Option<FoundEntry> {
+    pub(super) fn consider_entry(
+        &mut self,
+        entry: &DataEntry<'_>,
+        pointer: DataPointer,
+    ) -> Option<FoundEntry> {
         self.consider(entry.name, entry.inode, entry.file_type(), pointer)
     }
 }

@@ -3,9 +3,11 @@
 //! | module | holds |
 //! |---|---|
 //! | here | what an entry is; the forms of a directory |
+//! | [`expected`] | the same where the place is known |
 //! | [`lookup`] | from a name to an inode number, by hash |
 //! | [`read`] | all entries in the order and with the cookies of Linux's `readdir` |
 
+mod expected;
 pub mod lookup;
 pub mod read;
 

@@ -54,6 +54,11 @@ impl<'fs> ForkBlocks<'fs> {
         self.volume.geometry()
     }
 
+    /// Whether a block of the fork has a place on the device.
+    pub(crate) fn is_mapped(&self, block: FileBlock) -> bool {
+        self.map.lookup(block).is_some()
+    }
+
     /// Blocks that a walk may visit. Extents of a damaged image can claim more than the file system has.
     pub fn most_blocks(&self) -> u64 {
         self.map.blocks().min(self.geometry().data_blocks)

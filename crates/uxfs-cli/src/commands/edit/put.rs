@@ -20,7 +20,6 @@ use uxfs_source::{
     tree::{Batch, Reading, TreeSource},
 };
 use uxfs_volume::inode::{DeviceNumber, FileType};
-use uxfs_volume::inode::{DeviceNumber, FileType};
 
 use crate::{
     commands::edit::{

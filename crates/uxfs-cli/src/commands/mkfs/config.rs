@@ -1,6 +1,6 @@
 //! Configuration files of `uxfs mkfs`.
 
-use std::fs;
+use std::{fs, io::Read};
 
 use uxfs_mkfs::{
     layout::Layout,
@@ -31,7 +31,10 @@ fn read(path: &str) -> Result<String, Failure> {
     if length > MAX_BYTES {
         return Err(Failure::failed("too large for a configuration file"));
     }
-    fs::read_to_string(path).map_err(cannot)
+    // What is no regular file says nothing of its length before.
+    let mut text = String::new();
+    fs::File::open(path).map_err(cannot)?.take(MAX_BYTES).read_to_string(&mut text).map_err(cannot)?;
+    Ok(text)
 }
 
 /// Writes a file that makes the same features again.

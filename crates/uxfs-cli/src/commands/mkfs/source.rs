@@ -1,7 +1,6 @@
 //! What a new file system is filled with, and how: the part of the command line that mkfs.xfs has not.
 
 use std::{
-    fs::File,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -203,7 +202,7 @@ pub struct Proto<'a> {
 
 /// The image itself: it may lie in the tree that it is filled from.
 fn image_identity(image: &Path) -> Vec<FileIdentity> {
-    File::open(image).and_then(FileIdentity::of).into_iter().collect()
+    uxfs_block::engine::open_plain(image).and_then(FileIdentity::of).into_iter().collect()
 }
 
 impl Contents {

@@ -5,7 +5,8 @@
 //! batches of chunks to whoever is idle, and works on them itself when nobody is, so that one large group keeps all
 //! threads busy and memory stays bounded.
 //!
-//! Damage does not stop a scan: a damaged inode, an unreadable batch or a damaged index is an event like any other.
+//! Damage does not stop a scan: a damaged inode, an unreadable batch or a damaged index is an event like any other. Only where
+//! far more groups are damaged than sound the rest is left out: see [`DamageLimit`](crate::allocation_group::damage_limit).
 
 mod batch;
 mod queue;
@@ -83,6 +84,8 @@ pub struct ScanSummary {
     pub unread_inodes: u64,
     /// Groups whose index could not be followed to its end.
     pub damaged_indexes: u32,
+    /// Groups that were not looked at, since so many others were damaged that the number of groups must be wrong.
+    pub unseen_groups: u32,
     /// Chunks looked at.
     pub chunks: u64,
     /// Bytes read for chunks.
@@ -101,7 +104,10 @@ impl ScanSummary {
 
     /// Whether everything was there and sound.
     pub fn is_clean(&self) -> bool {
-        self.damaged_inodes == 0 && self.unread_inodes == 0 && self.damaged_indexes == 0
+        self.damaged_inodes == 0
+            && self.unread_inodes == 0
+            && self.damaged_indexes == 0
+            && self.unseen_groups == 0
     }
 }
 
@@ -120,7 +126,7 @@ impl Volume {
         M: Fn() -> S + Sync,
         V: Fn(&mut S, ScanEvent<'_>) -> ControlFlow<()> + Sync,
     {
-        let queue = Queue::new(self.geometry().groups());
+        let queue = Queue::new(self.geometry().ag_count);
         let work = || {
             let mut state = make_state();
             let mut worker = Worker { volume: self, queue: &queue, summary: ScanSummary::default() };
@@ -141,6 +147,7 @@ impl Volume {
         });
         let mut summary = ScanSummary::default();
         results.iter().for_each(|(part, _)| summary.add(part));
+        summary.unseen_groups = queue.unseen_groups();
         (summary, results.into_iter().map(|(_, state)| state).collect())
     }
 }
@@ -164,8 +171,9 @@ impl Worker<'_> {
             let flow = match task {
                 queue::Task::Batch(batch) => self.process(&batch, &mut scratch, visit),
                 queue::Task::Group(group) => {
+                    let damaged = self.summary.damaged_indexes;
                     let flow = self.walk(group, &mut scratch, visit);
-                    self.queue.group_is_done();
+                    self.queue.group_is_done(self.summary.damaged_indexes == damaged);
                     flow
                 }
             };

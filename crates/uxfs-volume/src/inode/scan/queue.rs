@@ -1,11 +1,12 @@
 //! What the threads of a scan share: groups that nobody has begun, and batches of chunks that nobody works on.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 use parking_lot::{Condvar, Mutex};
 use uxfs_format::units::AgNumber;
 
 use super::batch::Batch;
+use crate::allocation_group::damage_limit::DamageLimit;
 
 /// Batches that wait at most. Who makes more works on them.
 const WAITING_BATCHES: usize = 32;
@@ -26,7 +27,9 @@ pub(super) struct Queue {
 }
 
 struct Shared {
-    groups: VecDeque<AgNumber>,
+    /// The next group, and the one behind the last.
+    groups: Range<u32>,
+    limit: DamageLimit,
     batches: VecDeque<Batch>,
     /// Groups being walked: they may still give batches.
     walking: usize,
@@ -34,9 +37,15 @@ struct Shared {
 }
 
 impl Queue {
-    pub(super) fn new(groups: impl Iterator<Item = AgNumber>) -> Self {
-        let shared =
-            Shared { groups: groups.collect(), batches: VecDeque::new(), walking: 0, is_stopped: false };
+    /// Of so many groups.
+    pub(super) fn new(groups: u32) -> Self {
+        let shared = Shared {
+            groups: 0..groups,
+            limit: DamageLimit::default(),
+            batches: VecDeque::new(),
+            walking: 0,
+            is_stopped: false,
+        };
         Self { shared: Mutex::new(shared), changed: Condvar::new() }
     }
 
@@ -51,9 +60,11 @@ impl Queue {
             if let Some(batch) = shared.batches.pop_front() {
                 return Some(Task::Batch(batch));
             }
-            if let Some(group) = shared.groups.pop_front() {
+            if !shared.limit.is_reached()
+                && let Some(group) = shared.groups.next()
+            {
                 shared.walking += 1;
-                return Some(Task::Group(group));
+                return Some(Task::Group(AgNumber::new(group)));
             }
             if shared.walking == 0 {
                 return None;
@@ -74,12 +85,19 @@ impl Queue {
         None
     }
 
-    pub(super) fn group_is_done(&self) {
+    pub(super) fn group_is_done(&self, is_sound: bool) {
         let mut shared = self.shared.lock();
+        shared.limit.count(is_sound);
         shared.walking -= 1;
         if shared.walking == 0 {
             self.changed.notify_all();
         }
+    }
+
+    /// Groups that nobody will look at, since too many were damaged. To be asked when the scan is over.
+    pub(super) fn unseen_groups(&self) -> u32 {
+        let shared = self.shared.lock();
+        if shared.is_stopped { 0 } else { shared.groups.len() as u32 }
     }
 
     pub(super) fn is_stopped(&self) -> bool {

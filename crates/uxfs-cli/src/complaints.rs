@@ -1,0 +1,133 @@
+//! What went wrong with single objects while the rest of the work went on.
+
+use std::{collections::BTreeMap, fmt::Display, io};
+
+use uxfs_volume::error::Error;
+
+use crate::{
+    failure::{Exit, Failure, exit_of},
+    output::message,
+};
+
+/// Problems that a command tells one by one. A damaged image may hold millions: the rest is counted by kind.
+pub const TOLD_MAX: u64 = 100;
+
+/// Problems with single objects: the first [`TOLD_MAX`] are told at once on standard error, how many others there were is told
+/// when this is dropped, and the worst decides the exit code.
+#[derive(Debug, Default)]
+pub struct Complaints {
+    worst: Option<Exit>,
+    told: u64,
+    /// Those that were not told.
+    others: BTreeMap<&'static str, u64>,
+}
+
+impl Complaints {
+    /// Tells one.
+    pub fn add(&mut self, subject: impl Display, error: &Error) {
+        self.say(kind_of(error), exit_of(error), format_args!("{subject}: {error}"));
+    }
+
+    /// Tells one that has its message already.
+    pub fn tell(&mut self, failure: &Failure) {
+        if let Some((kind, exit, message)) = failure.parts() {
+            self.say(kind, exit, message);
+        }
+    }
+
+    /// Tells one in other words.
+    pub fn say(&mut self, kind: &'static str, exit: Exit, message: impl Display) {
+        self.raise(exit);
+        if self.told < TOLD_MAX {
+            self.told += 1;
+            message!("uxfs: {message}");
+        } else {
+            *self.others.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Tells what concerns the command as a whole, however many others there were.
+    pub fn conclude(&mut self, exit: Exit, message: impl Display) {
+        self.raise(exit);
+        message!("uxfs: {message}");
+    }
+
+    /// Makes the exit code at least as bad as `exit`.
+    pub fn raise(&mut self, exit: Exit) {
+        // Corruption outranks the others: it is what the caller must act on.
+        let rank = |exit: Exit| match exit {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Unsupported => 2,
+            Exit::Usage => 3,
+            Exit::Corruption => 4,
+        };
+        if self.worst.is_none_or(|worst| rank(worst) < rank(exit)) {
+            self.worst = Some(exit);
+        }
+    }
+
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        self.worst.unwrap_or(Exit::Success)
+    }
+
+    /// The exit code of work that is done, when its output has ended like this: a reader that has gone changes nothing, any
+    /// other error is told.
+    pub fn exit_after(&mut self, output: io::Result<()>, json: bool) -> Exit {
+        if let Err(error) = output {
+            let exit = Failure::from(error).tell(json);
+            if exit != Exit::Success {
+                self.raise(exit);
+            }
+        }
+        self.exit()
+    }
+
+    /// How many were not told, by kind; `None` where all were.
+    fn rest(&self) -> Option<String> {
+        let total = self.others.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+        let kinds: Vec<String> = self.others.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
+        (total > 0).then(|| format!("{total} more problems like these ({})", kinds.join(", ")))
+    }
+}
+
+impl Drop for Complaints {
+    fn drop(&mut self) {
+        if let Some(rest) = self.rest() {
+            message!("uxfs: {rest}");
+        }
+    }
+}
+
+/// What an error is counted under.
+pub fn kind_of(error: &Error) -> &'static str {
+    match error {
+        Error::Corrupt(corruption) => corruption.structure.name(),
+        Error::Io(_) => "the device failed",
+        Error::Unsupported(_) => "not supported",
+        _ => "not possible",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uxfs_volume::error::OperationError;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_told_is_counted_by_kind() {
+        let mut complaints = Complaints::default();
+        for number in 0..TOLD_MAX {
+            complaints.add(number, &OperationError::NotFound.into());
+        }
+        assert_eq!((complaints.rest(), complaints.exit()), (None, Exit::Failed));
+        complaints.tell(&Failure::failed("one"));
+        complaints.say("loop", Exit::Corruption, "two");
+        complaints.say("loop", Exit::Failed, "three");
+        let rest = complaints.rest();
+        assert_eq!(rest.as_deref(), Some("3 more problems like these (failed: 1, loop: 2)"));
+        assert_eq!(complaints.exit(), Exit::Corruption);
+    }
+}
