@@ -7,7 +7,7 @@ use std::{
     fs::{self, File, Metadata},
     io::Read,
     os::unix::fs::{FileTypeExt, MetadataExt},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -140,7 +140,7 @@ fn attributes(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{os::unix::fs::symlink, path::PathBuf};
 
     use super::*;
 
