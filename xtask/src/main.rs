@@ -25,7 +25,7 @@ use clap::Parser;
 enum Arguments {
     /// Set up what the tests need and run them all
     Test(test::Arguments),
-    /// Check the repository's policy: sizes, banned words, licences
+    /// Check the repository's policy: sizes, banned words, tables of modules, licences
     Tidy,
     /// Set up the outside judges: xfsprogs and what else the tests need
     Judges(judges::Arguments),

@@ -10,6 +10,8 @@
 //! | [`xattr`] | very many attributes on one inode |
 //! | [`histogram`] | latencies without distortion |
 //! | [`table`] | columns for people |
+//! | `random` | numbers that a seed decides |
+//! | `error` | why a workload ended |
 //!
 //! What a run does depends on its options and its seed alone; nothing here asserts a time.
 #![forbid(unsafe_code)]

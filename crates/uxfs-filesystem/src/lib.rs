@@ -2,10 +2,10 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`error`] | the four families of error |
+//! | [`error`], `errno` | the four families of error, and their numbers in Linux |
 //! | [`mount`] | from a device to a file system |
 //! | [`filesystem`] | the file system object; verified reads of metadata |
-//! | [`identity`] | label and uuid
+//! | [`identity`] | label and uuid |
 //! | [`btree`] | reading any btree |
 //! | [`allocation_group`] | headers and trees of a group |
 //! | [`inode`] | inodes in memory |
@@ -14,6 +14,7 @@
 //! | [`file_data`] | the contents of regular files, read |
 //! | [`mod@file`] | the contents of regular files, changed |
 //! | [`symlink`] | targets of symbolic links |
+//! | `name_tree` | the btree of name hashes that directories and attributes share |
 //! | [`directory`] | finding names and reading all of them |
 //! | [`attribute`] | extended attributes, access control lists |
 //! | [`parent_pointer`] | from an inode to its names and paths |

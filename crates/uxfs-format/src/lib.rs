@@ -14,9 +14,12 @@
 //! | module | holds |
 //! |---|---|
 //! | [`units`] | newtypes for every kind of number |
+//! | [`convert`] | conversions of numbers that cannot fail |
 //! | [`geometry`] | sizes and address conversions of one file system |
 //! | [`features`] | feature bits, and the one function that judges them |
 //! | [`checksum`] | CRC32C as XFS applies it |
+//! | [`edit`] | bytes that are changed, and which of them were |
+//! | [`seal`] | checksum and log sequence number of changed metadata |
 //! | [`describe`] | any structure as a tree of fields, for `inspect` and the field fuzzer |
 //! | [`fault`] | what can be wrong with a structure, and where |
 //! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
@@ -31,6 +34,7 @@
 //! | [`quota`] | disk quota records |
 //! | [`realtime`] | the realtime section: recognised, not read |
 //! | [`verify`] | from a kind of structure to its verifier |
+//! | `layout_checks` | sizes and offsets of all structures, asserted |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(

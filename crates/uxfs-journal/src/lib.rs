@@ -9,6 +9,7 @@
 //! | [`area`] | the log as a ring of 512-byte blocks |
 //! | [`identity`] | whose log it is |
 //! | [`recovery`] | head and tail, records in order, transactions put together |
+//! | [`journal`] | writing the log: checkpoints, tail, write-back |
 //! | [`metadata`] | how the buffer cache judges and seals metadata |
 //! | [`transaction`] | the buffers that a transaction changes |
 //! | [`listing`] | what the log holds, for people |

@@ -1,12 +1,18 @@
 //! Kept crashes stay fixed, and a slice of what the fuzzers run is run by every test.
 
-use std::{fs, path::Path};
+use std::{fs, path::PathBuf};
 
 use uxfs_lab::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
     fuzz::{TARGETS, log},
 };
-use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory, seeds::Seed, structures};
+use uxfs_testkit::{
+    golden::GoldenImage,
+    judges::{judged, workspace_directory},
+    manifest::Header,
+    seeds::Seed,
+    sparse, structures, walk,
+};
 
 /// Mutants of each seed in this test. `cargo xtask fuzz` runs millions.
 const MUTANTS: u64 = 40;
@@ -17,19 +23,39 @@ const SEEDS_MAX: usize = 6;
 fn kept_crashes_stay_fixed() {
     let mut count = 0;
     for target in TARGETS {
-        let folder = workspace_directory().join("fuzz/artifacts").join(target.name);
-        for input in inputs(&folder) {
-            (target.run)(&input);
+        for path in kept(target.name) {
+            (target.run)(&fs::read(&path).expect("a kept input is readable"));
             count += 1;
         }
     }
-    println!("{count} kept crashes replayed");
+    judged("kept findings", &format!("{count} inputs replayed"));
 }
 
-fn inputs(folder: &Path) -> Vec<Vec<u8>> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let read = |entry: fs::DirEntry| fs::read(entry.path()).expect("a kept crash is readable");
-    entries.map(|entry| read(entry.expect("the folder is readable"))).collect()
+#[test]
+fn kept_images_are_read_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    for packed in kept("images") {
+        let image = folder.path().join("image");
+        sparse::unpack(&packed, &image).unwrap();
+        let header =
+            Header { image: packed.display().to_string(), judge: "uxfs".into(), made_by: "hand".into() };
+        // Whatever it says: it must not panic, hang or take all memory.
+        match walk::from_image(&image, header) {
+            Ok(found) => {
+                judged("kept findings", &format!("{}: {} paths", packed.display(), found.entries.len()))
+            }
+            Err(error) => judged("kept findings", &format!("{}: {error:#}", packed.display())),
+        }
+    }
+}
+
+/// The findings of one kind; what they are says `fuzz/artifacts/README.md`.
+fn kept(name: &str) -> Vec<PathBuf> {
+    let folder = workspace_directory().join("fuzz/artifacts").join(name);
+    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths: Vec<PathBuf> = entries.map(|entry| entry.expect("the folder is readable").path()).collect();
+    assert!(!paths.is_empty(), "{}: nothing is kept there, so that nothing is tested", folder.display());
+    paths
 }
 
 #[test]

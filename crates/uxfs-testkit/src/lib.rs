@@ -9,6 +9,8 @@
 //! | [`matrix`] | which golden images there are and how each is made |
 //! | [`populate`] | the recipe that fills them |
 //! | [`manifest`] | what a file system holds, path by path, in the kernel's words; differences between two |
+//! | [`same_tree`] | two trees compared file by file |
+//! | [`verdict`] | what the judges say of an image |
 //! | [`sparse`] | copying and packing images without their holes |
 //! | [`limits`] | running a command with limits of time and memory |
 //! | [`structures`] | every metadata structure of a sound image |
@@ -29,6 +31,7 @@ pub mod matrix;
 pub mod mount;
 pub mod ownership;
 pub mod populate;
+pub mod same_tree;
 pub mod seeds;
 pub mod sparse;
 pub mod structures;

@@ -2,6 +2,7 @@
 
 mod licences;
 mod sources;
+mod tables;
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -33,6 +34,9 @@ pub fn run() -> Result<()> {
         // What is not text needs no reading.
         if let Ok(text) = fs::read_to_string(&file.path) {
             sources::check(&file.name, &text, &mut complaints);
+            if file.name.ends_with(".rs") {
+                tables::check(&file.name, &text, &mut complaints);
+            }
         }
     }
     licences::check(&mut complaints)?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`sync`] | files and block devices, one system call for each run of neighbours |
 //! | [`uring`] | files and block devices, one system call for each batch |
+//! | `open_file` | what these two have in common |
 //! | [`memory`] | bytes in memory |
 //! | [`overlay`] | around another device: keeps what is written to itself |
 //! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |

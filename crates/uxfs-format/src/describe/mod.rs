@@ -11,7 +11,7 @@
 //! | [`value`] | reading a field's bits and writing them for people |
 //! | [`text`] | the tree as `xfs_db print` writes it |
 //! | [`leaves`] | the tree as a flat list of fuzzable fields |
-//! | the others | one family of structures each |
+//! | `superblock`, `group`, `btree`, `inode`, `name_tree`, `directory`, `attribute`, `quota` | one family of structures each |
 
 use std::borrow::Cow;
 

@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`find_head_tail`] | where the log ends, and from where it must be replayed |
+//! | `search` | binary search by cycle numbers |
 //! | [`read_records`] | records one after the other |
 //! | [`transactions`] | regions, items and commits |
 //! | [`mod@replay`] | making the changes |

@@ -6,6 +6,7 @@
 //! | [`inodes`] | the first chunk: root directory, two realtime inodes that must exist, free inodes |
 //! | [`log`] | the record that says the log is clean |
 //! | [`superblocks`] | the ruling superblock and its copies |
+//! | `bytes` | blocks from structures |
 //!
 //! ```text
 //! group   │ SB AGF AGI AGFL │ bno │ cnt │ ino │ fino │ rmap │ refc │ log (one group) │ free list │ chunk (group 0) │ free …

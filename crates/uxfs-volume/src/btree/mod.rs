@@ -2,7 +2,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`tree`](self) | [`Tree`]: where a tree begins and who owns it |
+//! | `tree` | [`Tree`]: where a tree begins and who owns it |
+//! | `block` | one block of a tree, read and verified |
+//! | `path` | the way from the root to a leaf |
 //! | [`cursor`] | [`Cursor`]: a place in a tree; lookups and steps |
 //! | [`records`] | [`Records`]: all records in order, with readahead |
 //!
