@@ -1,5 +1,7 @@
 //! The numbers by which Linux tells of errors.
 
+use uxfs_format::features::Unsupported;
+
 use crate::error::{Error, OperationError};
 
 impl Error {
@@ -10,6 +12,11 @@ impl Error {
             Self::Io(_) => 5,
             // EUCLEAN, which XFS calls EFSCORRUPTED.
             Self::Corrupt(_) => 117,
+            Self::Unsupported(
+                Unsupported::UnknownIncompatible { .. }
+                | Unsupported::UnknownRoCompatible { .. }
+                | Unsupported::UnknownLogIncompatible { .. },
+            ) => 22,
             Self::Unsupported(_) => 95,
             _ => 5,
         }

@@ -139,6 +139,7 @@ fn a_crash_while_the_uuid_changes_leaves_what_linux_mounts() {
             continue;
         }
         state.save(&path).unwrap();
+        eprintln!("STATE {states}: {:?}", verdict::repair_findings(&path));
         let mount = LoopMount::new(&path, Access::ReadOnly).unwrap();
         assert!(mount.join("made-before").is_dir());
         mount.unmount().unwrap();

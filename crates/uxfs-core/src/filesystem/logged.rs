@@ -20,18 +20,21 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     fault::Structure,
     log::item::ItemType,
-    units::{AgNumber, FsBlock, Lsn, Sector},
+    units::{AgNumber, FsBlock, Sector},
 };
 use uxfs_journal::{
     LogState,
-    area::LogArea,
     journal::{FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
-    recovery::stale::clear_ahead_of_clean,
     transaction::Mode,
 };
 
 use super::{
-    FileSystem, background::Background, log_room::RoomQueue, moved::MovedContents, writing::Writing,
+    FileSystem,
+    background::Background,
+    log_room::RoomQueue,
+    moved::MovedContents,
+    opening::{FIRST_LSN, refuse_unwritable},
+    writing::Writing,
 };
 use crate::{
     error::{Error, OperationError, Result},
@@ -81,28 +84,26 @@ impl FileSystem {
                 if let Some(recovered) = recovery::recover(&device, options, &mut ())? {
                     recovered.write()?;
                 }
-                Self::mount(device, options)?
+                Self::mount(Arc::clone(&device), options)?
             }
             result => result?,
         };
-        let start = match file_system.log_state() {
-            None => return Err(OperationError::ReadOnly.into()),
-            Some(LogState::Clean(log)) => {
-                let device = file_system.device().as_ref();
-                let area = LogArea::new(device, file_system.geometry())?;
-                clear_ahead_of_clean(&area, log, device)?;
-                LogStart { head: log.head, previous_block: log.newest.block(), recovered_tail: None }
-            }
-            Some(_) => {
-                LogStart { head: Lsn::from_parts(1, 0), previous_block: u32::MAX, recovered_tail: None }
-            }
+        refuse_unwritable(device.as_ref(), file_system.superblock())?;
+        let state = *file_system.log_state().ok_or(OperationError::ReadOnly)?;
+        file_system.check_before_changes(&state)?;
+        let previous_block = match state {
+            LogState::Clean(log) => log.newest.block(),
+            _ => u32::MAX,
         };
-        file_system.into_logged(start)
+        let head = state.head().unwrap_or(FIRST_LSN);
+        file_system.into_logged(LogStart { head, previous_block, recovered_tail: None })
     }
 
     /// Goes on from mounted for reading to mounted for changes, with the log at `start`.
     pub(crate) fn into_logged(mut self, start: LogStart) -> Result<Arc<Self>> {
         let options = self.options.log;
+        self.begin_log_at(start.head)?;
+        let has_quota_counts = self.forget_quota_counts();
         let mut journal_options = JournalOptions {
             largest_claim_bytes: self.needs.log.largest(&self.needs),
             urgent_bytes: self.needs.log.largest_urgent(&self.needs) / 2 * 3,
@@ -111,7 +112,8 @@ impl FileSystem {
         if options.record_size_bytes != 0 {
             journal_options.record_size_bytes = options.record_size_bytes;
         }
-        let journal = Journal::open(Arc::clone(&self.cache), self.geometry.clone(), start, journal_options)?;
+        let (cache, newest) = (Arc::clone(&self.cache), Arc::clone(&self.newest_lsn));
+        let journal = Journal::open(cache, self.geometry.clone(), start, journal_options, newest)?;
         let mode = if options.is_immediate { Mode::Immediate } else { Mode::Delayed };
         let mut writing = Writing::new(mode, &self.geometry, &self.superblock);
         writing.logged = Some(Logged {
@@ -126,6 +128,10 @@ impl FileSystem {
         self.writing = Some(writing);
         self.count_hidden_blocks()?;
         let file_system = Arc::new(self);
+        // Recovery has written it already, beside the counters.
+        if has_quota_counts {
+            file_system.store_superblock()?;
+        }
         if options.has_background {
             Background::start(&file_system)?;
         }
@@ -427,7 +433,7 @@ impl FileSystem {
     }
 
     /// Logs the superblock with the counters as they are.
-    fn store_superblock(&self) -> Result<()> {
+    pub(super) fn store_superblock(&self) -> Result<()> {
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
         let length_bytes = self.geometry.sector_size_bytes;
         let mut buffer = transaction.buffers().edit(Structure::Superblock, Sector::new(0), length_bytes)?;

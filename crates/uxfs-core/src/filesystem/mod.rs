@@ -5,6 +5,7 @@ mod counters;
 mod log_room;
 mod logged;
 mod moved;
+pub(crate) mod opening;
 mod sources;
 mod writing;
 
@@ -27,7 +28,7 @@ use uxfs_format::{
 };
 use uxfs_journal::{
     LogState,
-    metadata::{StructureVerifier, piece, sector_of_byte},
+    metadata::{NewestLsn, StructureVerifier, piece, sector_of_byte},
 };
 
 use self::writing::Writing;
@@ -50,6 +51,8 @@ pub struct FileSystem {
     geometry: Geometry,
     superblock: Superblock,
     log_state: Option<LogState>,
+    /// Where the log ends; only known of a file system that is open for changes.
+    newest_lsn: Arc<NewestLsn>,
     options: MountOptions,
     /// Inodes that are open, and those that were.
     inodes: InodeTable,
@@ -111,6 +114,7 @@ impl FileSystem {
             geometry,
             superblock,
             log_state,
+            newest_lsn: Arc::default(),
             options,
             inodes,
             tree_lock: Mutex::default(),
@@ -239,6 +243,6 @@ impl FileSystem {
     }
 
     fn verifier(&self, structure: Structure) -> StructureVerifier<'_> {
-        StructureVerifier { structure, geometry: &self.geometry }
+        StructureVerifier { structure, geometry: &self.geometry, newest: Some(&self.newest_lsn) }
     }
 }

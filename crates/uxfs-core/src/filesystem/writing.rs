@@ -18,7 +18,9 @@ use uxfs_journal::{
     transaction::{Mode, TransactionBuffers},
 };
 
-use super::{FileSystem, counters::Counters, logged::Logged, sources::RandomNumbers};
+use super::{
+    FileSystem, counters::Counters, logged::Logged, opening::refuse_unwritable, sources::RandomNumbers,
+};
 use crate::{
     allocation_group::state::GroupState,
     error::{OperationError, Result},
@@ -63,10 +65,9 @@ impl FileSystem {
     /// # Errors
     /// As for [`mount`](Self::mount); the device is read-only; features that uxfs cannot write.
     pub fn mount_bulk(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        if device.is_read_only() {
-            return Err(OperationError::ReadOnly.into());
-        }
-        let mut file_system = Self::mount(device, options)?;
+        let mut file_system = Self::mount(Arc::clone(&device), options)?;
+        refuse_unwritable(device.as_ref(), file_system.superblock())?;
+        file_system.forget_quota_counts();
         file_system.writing = Some(Writing::new(Mode::Bulk, &file_system.geometry, &file_system.superblock));
         Ok(file_system)
     }

@@ -2,7 +2,10 @@
 
 use uxfs_format::{field_table::OnDisk, seal::seal, superblock::Superblock};
 
-use crate::{error::Result, filesystem::FileSystem};
+use crate::{
+    error::Result,
+    filesystem::{FileSystem, opening::forget_quota_counts},
+};
 
 /// What the groups' headers add up to.
 #[doc(alias = "xfs_initialize_perag_data")]
@@ -45,6 +48,8 @@ pub(super) fn correct(file_system: &FileSystem) -> Result<()> {
         superblock.inode_count.set(counters.inodes);
         superblock.free_inodes.set(counters.free_inodes);
         superblock.free_data_blocks.set(counters.free_blocks);
+        // What recovery frees is not counted.
+        forget_quota_counts(superblock);
     }
     seal(&mut sector, None, geometry);
     Ok(file_system.device().write(0, &sector)?)

@@ -24,7 +24,7 @@ mod attribute;
 pub mod counters;
 mod exchange;
 mod intents;
-mod leftovers;
+pub(crate) mod leftovers;
 mod write;
 
 use std::sync::Arc;
@@ -107,7 +107,7 @@ pub fn recover(
     let geometry = Geometry::new(&superblock);
     mount::check_device_size(device.as_ref(), &geometry)?;
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
-    superblock.feature_words().judge()?.replay?;
+    superblock.feature_words().judge()?.write?;
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
     let area = LogArea::new(device.as_ref(), &geometry)?;
     let mut replayed = replay(&area, &log, &geometry, overlay.as_ref(), observer)?;

@@ -144,7 +144,7 @@ pub fn replay(
     let start = area.start().get();
     let replayer = Replayer {
         geometry: geometry.clone(),
-        buffers: Buffers::new(target),
+        buffers: Buffers::new(target, log.head),
         cancelled: first.cancelled,
         device: target,
         log_sectors: start..start.saturating_add(area.blocks().into()),
