@@ -1,5 +1,7 @@
 //! Intents that the log does not say are done: what must be finished after the replay.
 
+use std::collections::BTreeMap;
+
 use uxfs_format::{
     log::{
         intent::DoneHeader,
@@ -7,6 +9,8 @@ use uxfs_format::{
     },
     units::Lsn,
 };
+
+use super::packed::OwnedItem;
 
 /// An intent without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,21 +22,27 @@ pub struct RecoveredIntent {
     /// Where its transaction began.
     pub lsn: Lsn,
     /// Its regions, verified.
-    pub regions: Vec<Vec<u8>>,
+    item: OwnedItem,
 }
 
 impl RecoveredIntent {
+    pub(super) fn new(item_type: ItemType, id: u64, lsn: Lsn, regions: &[&[u8]]) -> Self {
+        Self { item_type, id, lsn, item: OwnedItem::new(regions) }
+    }
+
     /// Decodes it and lets `look` see it; `None` cannot be for intents that were recovered.
     pub fn with_item<T>(&self, look: impl FnOnce(&LogItem<'_>) -> T) -> Option<T> {
-        let regions: Vec<&[u8]> = self.regions.iter().map(Vec::as_slice).collect();
+        let regions = self.item.regions();
         LogItem::decode(&regions).ok().map(|item| look(&item))
     }
 }
 
-/// Intents in log order, while the log is replayed.
+/// Intents that have not ended yet, while the log is replayed.
 #[derive(Debug, Default)]
 pub(super) struct PendingIntents {
-    pending: Vec<Option<RecoveredIntent>>,
+    /// By kind, name, and the order in which they came.
+    pending: BTreeMap<(u16, u64, u64), RecoveredIntent>,
+    added: u64,
     /// How many ends were seen.
     pub finished: u64,
 }
@@ -80,29 +90,37 @@ pub(super) fn role_of(item: &LogItem<'_>) -> IntentRole {
     }
 }
 
+/// Whether an intent announces nothing. Linux logs none, and finishes what it finds by logging its end.
+pub(super) fn is_empty(item: &LogItem<'_>) -> bool {
+    match item {
+        LogItem::FreeExtent(item) => item.extents.iter().next().is_none(),
+        LogItem::ReverseMapIntent(item) => item.extents.is_empty(),
+        LogItem::ReferenceCountIntent(item) => item.extents.is_empty(),
+        _ => false,
+    }
+}
+
 impl PendingIntents {
     pub fn add(&mut self, intent: RecoveredIntent) {
-        self.pending.push(Some(intent));
+        self.added += 1;
+        self.pending.insert((intent.item_type.raw(), intent.id, self.added), intent);
     }
 
     /// An intent is done. Ends of intents that lie before the tail are passed over, as in Linux. The newest intent of
     /// this name is meant: a name may be used again once its intent is done.
     pub fn finish(&mut self, item_type: ItemType, id: u64) {
-        let is_meant = |slot: &&mut Option<RecoveredIntent>| {
-            slot.as_ref().is_some_and(|intent| intent.item_type == item_type && intent.id == id)
-        };
-        if let Some(slot) = self.pending.iter_mut().rev().find(is_meant) {
-            *slot = None;
+        let kind = item_type.raw();
+        let meant = self.pending.range((kind, id, 0)..=(kind, id, u64::MAX)).next_back().map(|(key, _)| *key);
+        if let Some(key) = meant {
+            self.pending.remove(&key);
             self.finished += 1;
-        }
-        if self.pending.len() > 64
-            && self.pending.iter().filter(|slot| slot.is_some()).count() * 2 < self.pending.len()
-        {
-            self.pending.retain(Option::is_some);
         }
     }
 
+    /// What is left, in log order.
     pub fn into_vec(self) -> Vec<RecoveredIntent> {
-        self.pending.into_iter().flatten().collect()
+        let mut left: Vec<_> = self.pending.into_iter().map(|((_, _, order), intent)| (order, intent)).collect();
+        left.sort_unstable_by_key(|(order, _)| *order);
+        left.into_iter().map(|(_, intent)| intent).collect()
     }
 }
