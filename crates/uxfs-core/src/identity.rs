@@ -181,9 +181,8 @@ pub(crate) fn finish_change(
 /// Gives a sound superblock of the same file system the identity of `primary`. Says whether it had another.
 fn bring_up(bytes: &mut [u8], primary: &Superblock) -> bool {
     const BIT: u32 = Incompatible::METADATA_UUID.bits();
-    let identity = |superblock: &Superblock| {
-        (superblock.uuid, superblock.label, superblock.incompatible.get() & BIT)
-    };
+    let identity =
+        |superblock: &Superblock| (superblock.uuid, superblock.label, superblock.incompatible.get() & BIT);
     let is_behind = Superblock::parse(bytes).and_then(|(superblock, bytes)| {
         superblock.verify(bytes, Copy::Secondary)?;
         let is_ours = superblock.effective_metadata_uuid() == primary.effective_metadata_uuid();

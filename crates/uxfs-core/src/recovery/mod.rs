@@ -114,7 +114,9 @@ pub fn recover(
     // A mapping that is still to be made may be of blocks whose former owner is still to be forgotten: of an exchange Linux
     // logs the first before the second. Linux does all that intents say before anything that follows from it; here each
     // is finished with what follows, so that owners who go, which nothing has to wait for, come first.
-    replayed.intents.sort_by_key(|intent| intent.item_type != ItemType::ReverseMapIntent);
+    replayed
+        .intents
+        .sort_unstable_by_key(|intent| (intent.item_type != ItemType::ReverseMapIntent, intent.number));
     let mut report = RecoveryReport {
         log,
         replay: replayed.counts,

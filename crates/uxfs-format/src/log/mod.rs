@@ -88,7 +88,9 @@ pub enum LogFault {
         room: u32,
     },
     /// Cycles do not fall by one at the head: after a crash the head would be found somewhere else.
-    #[error("log block {block} is of cycle {found}, not {expected}: after a crash the newest changes would not be found")]
+    #[error(
+        "log block {block} is of cycle {found}, not {expected}: after a crash the newest changes would not be found"
+    )]
     WrongCycle {
         /// The block.
         block: u32,

@@ -17,6 +17,8 @@ use super::packed::OwnedItem;
 pub struct RecoveredIntent {
     /// Its kind.
     pub item_type: ItemType,
+    /// Counts the intents of a log: earlier ones have lower numbers.
+    pub number: u32,
     /// Its name in the log, which its end repeats.
     pub id: u64,
     /// Where its transaction began.
@@ -27,7 +29,7 @@ pub struct RecoveredIntent {
 
 impl RecoveredIntent {
     pub(super) fn new(item_type: ItemType, id: u64, lsn: Lsn, regions: &[&[u8]]) -> Self {
-        Self { item_type, id, lsn, item: OwnedItem::new(regions) }
+        Self { item_type, number: 0, id, lsn, item: OwnedItem::new(regions) }
     }
 
     /// Decodes it and lets `look` see it; `None` cannot be for intents that were recovered.
@@ -40,9 +42,10 @@ impl RecoveredIntent {
 /// Intents that have not ended yet, while the log is replayed.
 #[derive(Debug, Default)]
 pub(super) struct PendingIntents {
-    /// By kind, name, and the order in which they came.
-    pending: BTreeMap<(u16, u64, u64), RecoveredIntent>,
-    added: u64,
+    /// By name, kind, and number. Small: a log may hold one intent in every 44 bytes.
+    pending: BTreeMap<(u64, u16, u32), (Lsn, OwnedItem)>,
+    /// Less than the bytes of a log.
+    added: u32,
     /// How many ends were seen.
     pub finished: u64,
 }
@@ -102,15 +105,16 @@ pub(super) fn is_empty(item: &LogItem<'_>) -> bool {
 
 impl PendingIntents {
     pub fn add(&mut self, intent: RecoveredIntent) {
-        self.added += 1;
-        self.pending.insert((intent.item_type.raw(), intent.id, self.added), intent);
+        self.added = self.added.saturating_add(1);
+        let key = (intent.id, intent.item_type.raw(), self.added);
+        self.pending.insert(key, (intent.lsn, intent.item));
     }
 
     /// An intent is done. Ends of intents that lie before the tail are passed over, as in Linux. The newest intent of
     /// this name is meant: a name may be used again once its intent is done.
     pub fn finish(&mut self, item_type: ItemType, id: u64) {
         let kind = item_type.raw();
-        let meant = self.pending.range((kind, id, 0)..=(kind, id, u64::MAX)).next_back().map(|(key, _)| *key);
+        let meant = self.pending.range((id, kind, 0)..=(id, kind, u32::MAX)).next_back().map(|(key, _)| *key);
         if let Some(key) = meant {
             self.pending.remove(&key);
             self.finished += 1;
@@ -119,8 +123,12 @@ impl PendingIntents {
 
     /// What is left, in log order.
     pub fn into_vec(self) -> Vec<RecoveredIntent> {
-        let mut left: Vec<_> = self.pending.into_iter().map(|((_, _, order), intent)| (order, intent)).collect();
-        left.sort_unstable_by_key(|(order, _)| *order);
-        left.into_iter().map(|(_, intent)| intent).collect()
+        let mut left = Vec::with_capacity(self.pending.len());
+        left.extend(self.pending.into_iter().filter_map(|((id, kind, number), (lsn, item))| {
+            let item_type = ItemType::from_raw(kind)?;
+            Some(RecoveredIntent { item_type, number, id, lsn, item })
+        }));
+        left.sort_unstable_by_key(|intent| intent.number);
+        left
     }
 }

@@ -61,7 +61,8 @@ impl FileSystem {
         let mut is_begun = false;
         std::iter::from_fn(move || {
             let at = cursor.as_mut()?;
-            let record = if std::mem::replace(&mut is_begun, true) { at.next() } else { at.at_or_after(first) };
+            let record =
+                if std::mem::replace(&mut is_begun, true) { at.next() } else { at.at_or_after(first) };
             let record = record.transpose().map(|record| record.map(|record| record.get()));
             // Behind an error there is nothing.
             if record.as_ref().is_none_or(Result::is_err) {
