@@ -311,7 +311,8 @@ fn counts_of_quotas_are_no_longer_said_to_be_right() {
 #[test]
 fn a_newest_record_that_contradicts_itself() {
     require!(Judge::Mkfs, Judge::XfsDb);
-    let changes: [(fn(&mut RecordHeader), &str); 4] = [
+    type Change = fn(&mut RecordHeader);
+    let changes: [(Change, &str); 4] = [
         (|header| header.cycle.set(163_663), "has the log sequence number"),
         (|header| header.lsn.set(0), "belongs at log block 0"),
         (
