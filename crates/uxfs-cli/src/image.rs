@@ -148,6 +148,22 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
     }
 }
 
+/// As [`no_file_system`], for an image that was to be changed: says what can be done where it is the log that forbids it.
+pub(crate) fn not_for_changes(error: Error) -> Failure {
+    let is_of_log = matches!(
+        &error,
+        Error::Corrupt(corruption)
+            if matches!(corruption.structure, Structure::Log | Structure::LogRecord)
+                || matches!(corruption.fault, Fault::Header(HeaderFault::AheadOfLog { .. }))
+    );
+    let failure = no_file_system(error);
+    if is_of_log {
+        return failure
+            .with_remedy("nothing was changed, and it can still be read; xfs_repair -L makes a new log");
+    }
+    failure
+}
+
 /// A mounted file system whose cache shrinks while memory is scarce.
 #[derive(Debug)]
 pub struct MountedImage {

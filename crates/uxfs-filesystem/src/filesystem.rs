@@ -5,11 +5,15 @@ use std::{ops::Deref, sync::Arc};
 use parking_lot::Mutex;
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::engine::Engine;
-use uxfs_format::units::Lsn;
-use uxfs_journal::{LogState, area::LogArea, journal::LogStart, recovery::stale::clear_ahead_of_clean};
-use uxfs_volume::volume::Volume;
+use uxfs_journal::{LogState, journal::LogStart};
+use uxfs_volume::{superblock::refuse_unwritable, volume::Volume};
 
-use crate::{inode::table::InodeTable, mount, recovery};
+use crate::{
+    inode::table::InodeTable,
+    mount,
+    opening::{FIRST_LSN, check_volume},
+    recovery,
+};
 use uxfs_engine::options::MountOptions;
 use uxfs_volume::error::{Error, OperationError, Result};
 
@@ -59,9 +63,6 @@ impl FileSystem {
     /// # Errors
     /// As for [`open_volume`](mount::open_volume); the device is read-only; features that uxfs cannot write.
     pub fn mount_logged(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Arc<Self>> {
-        if device.is_read_only() {
-            return Err(OperationError::ReadOnly.into());
-        }
         let (volume, log_state) = match mount::open_examined(Arc::clone(&device), options) {
             Err(Error::Operation(OperationError::DirtyLog { .. })) => {
                 if let Some(recovered) = recovery::recover(&device, options, &mut ())? {
@@ -71,18 +72,15 @@ impl FileSystem {
             }
             result => result?,
         };
-        let start = match log_state {
-            None => return Err(OperationError::ReadOnly.into()),
-            Some(LogState::Clean(log)) => {
-                let device = volume.device().as_ref();
-                let area = LogArea::new(device, volume.geometry())?;
-                clear_ahead_of_clean(&area, &log, device)?;
-                LogStart { head: log.head, previous_block: log.newest.block(), recovered_tail: None }
-            }
-            Some(_) => {
-                LogStart { head: Lsn::from_parts(1, 0), previous_block: u32::MAX, recovered_tail: None }
-            }
+        refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
+        let state = log_state.ok_or(OperationError::ReadOnly)?;
+        check_volume(&volume, &state)?;
+        let previous_block = match state {
+            LogState::Clean(log) => log.newest.block(),
+            _ => u32::MAX,
         };
+        let head = state.head().unwrap_or(FIRST_LSN);
+        let start = LogStart { head, previous_block, recovered_tail: None };
         Self::with_log(volume, options, start).map(Arc::new)
     }
 

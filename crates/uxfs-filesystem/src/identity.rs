@@ -8,8 +8,11 @@
 //! 2. the first superblock, which rules;
 //! 3. the log's newest record has the new uuid;
 //! 4. the superblocks of the other groups.
+//!
+//! Superblocks that a crash left behind the first are brought up to it before the next change of any kind ([`finish_change`]):
+//! until then `xfs_repair` tells of them, and Linux never looks at them.
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::device::{BlockDevice, ReadSegment};
 use uxfs_format::{
     fault::{Corruption, Location, Structure},
     features::{Incompatible, Unsupported},
@@ -19,11 +22,11 @@ use uxfs_format::{
     superblock::{Copy, Superblock, SuperblockError},
     units::{AgNumber, Sector, Uuid},
 };
-use uxfs_journal::{LogState, area::LogArea};
+use uxfs_journal::{LogState, area::LogArea, recovery::before_changes::check_before_changes};
 
 use uxfs_volume::{
     error::{Error, OperationError, Result},
-    superblock::read_superblock,
+    superblock::{read_superblock, refuse_unwritable},
 };
 
 /// Most bytes of a label.
@@ -97,17 +100,17 @@ pub fn superblock_of(device: &dyn BlockDevice) -> Result<Superblock> {
 #[doc(alias = "xfs_admin")]
 pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<()> {
     change.check()?;
-    if device.is_read_only() {
-        return Err(OperationError::ReadOnly.into());
-    }
     let superblock = superblock_of(device)?;
-    superblock.feature_words().judge()?;
+    refuse_unwritable(device, &superblock)?;
     if superblock.realtime_blocks.get() > 0 {
         // The realtime section has a superblock of its own.
         return Err(Unsupported::RealtimeData.into());
     }
     let geometry = Geometry::new(&superblock);
-    let newest = match uxfs_journal::examine(device, &geometry)? {
+    let area = LogArea::new(device, &geometry)?;
+    let state = uxfs_journal::examine(device, &geometry)?;
+    check_before_changes(&area, &state)?;
+    let newest = match state {
         LogState::Empty => None,
         LogState::Clean(log) => Some(log.newest),
         LogState::Dirty(log) => {
@@ -118,7 +121,6 @@ pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<(
     for group in geometry.groups() {
         verified_superblock(device, &geometry, group)?;
     }
-    let area = LogArea::new(device, &geometry)?;
     let mut changed = superblock;
     change.apply(&mut changed);
     let newest = newest.filter(|_| changed.uuid != superblock.uuid || change.uuid.is_some());
@@ -137,6 +139,66 @@ pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<(
         change_superblock(device, &geometry, group, change)?;
     }
     Ok(device.flush()?)
+}
+
+/// Superblocks that are read at once.
+const BATCH_GROUPS: usize = 256;
+
+/// Finishes a change of label or uuid that was cut off: the first superblock, `primary`, rules. Superblocks that are damaged or
+/// belong to another file system are left alone.
+///
+/// # Errors
+/// The device.
+pub(crate) fn finish_change(
+    device: &dyn BlockDevice,
+    geometry: &Geometry,
+    primary: &Superblock,
+) -> Result<()> {
+    let sector_bytes = geometry.sector_size_bytes as usize;
+    let sectors = geometry.groups().skip(1).filter_map(|group| geometry.sector_of_group_header(group, 0));
+    let sectors: Vec<Sector> = sectors.collect();
+    let mut bytes = vec![0; sector_bytes * BATCH_GROUPS.min(sectors.len())];
+    let mut is_changed = false;
+    for sectors in sectors.chunks(BATCH_GROUPS) {
+        let places = bytes.chunks_exact_mut(sector_bytes).zip(sectors);
+        let mut segments: Vec<_> = places
+            .map(|(buffer, sector)| ReadSegment { offset_bytes: Geometry::byte_of_sector(*sector), buffer })
+            .collect();
+        device.read_batch(&mut segments)?;
+        for (bytes, sector) in bytes.chunks_exact_mut(sector_bytes).zip(sectors) {
+            if bring_up(bytes, primary) {
+                seal(bytes, None, geometry);
+                device.write(Geometry::byte_of_sector(*sector), bytes)?;
+                is_changed = true;
+            }
+        }
+    }
+    if is_changed {
+        device.flush()?;
+    }
+    Ok(())
+}
+
+/// Gives a sound superblock of the same file system the identity of `primary`. Says whether it had another.
+fn bring_up(bytes: &mut [u8], primary: &Superblock) -> bool {
+    const BIT: u32 = Incompatible::METADATA_UUID.bits();
+    let identity =
+        |superblock: &Superblock| (superblock.uuid, superblock.label, superblock.incompatible.get() & BIT);
+    let is_behind = Superblock::parse(bytes).and_then(|(superblock, bytes)| {
+        superblock.verify(bytes, Copy::Secondary)?;
+        let is_ours = superblock.effective_metadata_uuid() == primary.effective_metadata_uuid();
+        Ok(is_ours && identity(superblock) != identity(primary))
+    });
+    if !is_behind.unwrap_or(false) {
+        return false;
+    }
+    if let Some(superblock) = Superblock::prefix_of_mut(bytes) {
+        (superblock.uuid, superblock.metadata_uuid, superblock.label) =
+            (primary.uuid, primary.metadata_uuid, primary.label);
+        let others = superblock.incompatible.get() & !BIT;
+        superblock.incompatible.set(others | primary.incompatible.get() & BIT);
+    }
+    true
 }
 
 /// The superblock of a group, verified, and where it lies.

@@ -20,6 +20,7 @@
 //! | [`parent_pointer`] | from an inode to its names and paths |
 //! | [`transaction`] | changing all of this |
 //! | [`recovery`] | what a dirty log asks for |
+//! | `opening` | what is looked at before the first change |
 //! | [`operations`] | from a path to an inode |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -30,5 +31,6 @@ pub mod filesystem;
 pub mod identity;
 pub mod inode;
 pub mod mount;
+mod opening;
 pub mod operations;
 pub mod recovery;

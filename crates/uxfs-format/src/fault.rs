@@ -88,7 +88,8 @@ pub enum HeaderFault {
         /// From the structure that led here.
         expected: u64,
     },
-    /// The log sequence number lies ahead of the log.
+    /// The log was made anew behind the metadata: after a crash, changes of this block would be taken for old ones.
+    #[doc(alias = "xfs_log_check_lsn")]
     #[error("log sequence number {found} lies ahead of the log at {head}")]
     AheadOfLog {
         /// On disk.

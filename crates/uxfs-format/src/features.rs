@@ -2,7 +2,8 @@
 //!
 //! Rules (facts of the format): an unknown *incompat* bit means that the file system cannot be read at all; an unknown
 //! *ro-compat* bit that it may be read but not written, nor its log replayed; an unknown *log-incompat* bit that a
-//! dirty log cannot be replayed; an unknown *compat* bit nothing for a reader.
+//! dirty log cannot be replayed; an unknown *compat* bit nothing for a reader. Whoever writes makes the log dirty, so what
+//! forbids replay forbids writing (Linux writes there, and cannot recover what it wrote).
 
 use thiserror::Error;
 
@@ -149,7 +150,7 @@ pub enum Unsupported {
         bits: u32,
     },
     /// Log-incompat bits from the future: no replay.
-    #[error("unknown log feature bits {bits:#x}: the log cannot be replayed")]
+    #[error("unknown log feature bits {bits:#x}: the log cannot be replayed, nor the file system changed")]
     UnknownLogIncompatible {
         /// The unknown ones.
         bits: u32,
@@ -190,10 +191,8 @@ pub struct FeatureWords {
 /// What the feature bits allow, once reading is allowed at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Judgement {
-    /// Why the file system must not be changed, if so.
+    /// Why the file system must not be changed, nor a dirty log replayed, if so.
     pub write: Result<(), Unsupported>,
-    /// Why a dirty log must not be replayed, if so.
-    pub replay: Result<(), Unsupported>,
 }
 
 impl FeatureWords {
@@ -210,18 +209,15 @@ impl FeatureWords {
             return Err(Unsupported::NeedsRepair);
         }
         let unknown = self.ro_compatible.difference(RoCompatible::KNOWN);
-        let write = if unknown.is_empty() {
-            Ok(())
-        } else {
+        let of_log = self.log_incompatible.difference(LogIncompatible::KNOWN);
+        let write = if !unknown.is_empty() {
             Err(Unsupported::UnknownRoCompatible { bits: unknown.bits() })
-        };
-        let unknown = self.log_incompatible.difference(LogIncompatible::KNOWN);
-        let replay = if unknown.is_empty() {
-            write
+        } else if !of_log.is_empty() {
+            Err(Unsupported::UnknownLogIncompatible { bits: of_log.bits() })
         } else {
-            Err(Unsupported::UnknownLogIncompatible { bits: unknown.bits() })
+            Ok(())
         };
-        Ok(Judgement { write, replay })
+        Ok(Judgement { write })
     }
 
     /// Whether directory entries are looked up without regard to ASCII case.
@@ -277,7 +273,7 @@ mod tests {
 
     #[test]
     fn defaults_may_do_everything() {
-        assert_eq!(defaults().judge(), Ok(Judgement { write: Ok(()), replay: Ok(()) }));
+        assert_eq!(defaults().judge(), Ok(Judgement { write: Ok(()) }));
     }
 
     #[test]
@@ -289,12 +285,12 @@ mod tests {
         let mut words = defaults();
         words.ro_compatible = RoCompatible::from_bits_retain(0x1f);
         let reason = Err(Unsupported::UnknownRoCompatible { bits: 0x10 });
-        assert_eq!(words.judge(), Ok(Judgement { write: reason, replay: reason }));
+        assert_eq!(words.judge(), Ok(Judgement { write: reason }));
 
         let mut words = defaults();
         words.log_incompatible = LogIncompatible::from_bits_retain(0x4);
         let reason = Err(Unsupported::UnknownLogIncompatible { bits: 0x4 });
-        assert_eq!(words.judge(), Ok(Judgement { write: Ok(()), replay: reason }));
+        assert_eq!(words.judge(), Ok(Judgement { write: reason }));
 
         let mut words = defaults();
         words.compatible = 0x8000;

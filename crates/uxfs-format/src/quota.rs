@@ -141,6 +141,18 @@ bitflags::bitflags! {
     }
 }
 
+impl QuotaFlags {
+    /// All that say that counts are complete.
+    pub const ALL_CHECKED: Self = Self::USER_CHECKED.union(Self::GROUP_CHECKED).union(Self::PROJECT_CHECKED);
+
+    /// What is left of the flags once something has changed that nobody counted. As Linux without quotas, this forgets that there
+    /// were any; where they are in the metadata directory Linux goes on with them at the next mount, and counts anew.
+    #[doc(alias = "xfs_mount_reset_sbqflags")]
+    pub fn uncounted(self, has_metadata_directory: bool) -> Self {
+        if has_metadata_directory { self.difference(Self::ALL_CHECKED) } else { Self::empty() }
+    }
+}
+
 /// What can be wrong with a quota record. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]

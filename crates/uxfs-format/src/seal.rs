@@ -120,6 +120,26 @@ pub fn lsn_of(bytes: &[u8], geometry: &Geometry) -> Option<Lsn> {
     is_ours.then(|| Lsn::new(u64::from_be_bytes(*lsn)))
 }
 
+/// A log sequence number in metadata of kind `structure` that lies ahead of `head`, where the log ends; of a cluster that of any
+/// inode whose checksum is right. `None` where nothing is ahead.
+#[doc(alias = "xlog_valid_lsn")]
+pub fn lsn_ahead_of(head: Lsn, structure: Structure, bytes: &[u8], geometry: &Geometry) -> Option<Lsn> {
+    let is_ahead = |lsn: &Lsn| *lsn > head && *lsn != Lsn::NULL;
+    if structure != Structure::InodeCluster {
+        return lsn_of(bytes, geometry).filter(is_ahead);
+    }
+    let core_of = <inode::InodeCore as crate::field_table::OnDisk>::prefix_of;
+    let inodes = bytes.chunks_exact(geometry.inode_size().max(1));
+    let mut inodes = inodes.filter_map(|inode| Some((inode, core_of(inode)?)));
+    let is_inode = |(inode, core): &(&[u8], &inode::InodeCore)| {
+        is_ahead(&Lsn::new(core.lsn.get()))
+            && core.magic.get() == inode::core::MAGIC
+            && core.uuid == geometry.metadata_uuid
+            && checksum::check(inode, inode::core::CHECKSUM_OFFSET_BYTES).is_ok()
+    };
+    inodes.find(is_inode).map(|(_, core)| Lsn::new(core.lsn.get()))
+}
+
 /// Stamps `lsn` (where there is one) and the checksum into changed metadata; every inode of a cluster, every block of a
 /// remote value. Gives what the bytes are, or `None` where no magic number says so.
 pub fn seal(bytes: &mut [u8], lsn: Option<Lsn>, geometry: &Geometry) -> Option<Structure> {

@@ -78,6 +78,11 @@ impl<'a> LogArea<'a> {
         self.uuid
     }
 
+    /// The same log, with records that carry another uuid.
+    pub(crate) fn with_uuid(self, uuid: Uuid) -> Self {
+        Self { uuid, ..self }
+    }
+
     /// Where a block lies on the device.
     pub fn sector(&self, block: u32) -> Sector {
         Sector::new(self.start.get().saturating_add(block.into()))

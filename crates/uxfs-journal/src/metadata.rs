@@ -9,7 +9,7 @@ use uxfs_format::{
     units::Lsn,
 };
 use uxfs_volume::metadata::verify_at;
-pub use uxfs_volume::metadata::{StructureVerifier, piece, sector_of_byte};
+pub use uxfs_volume::metadata::{NewestLsn, StructureVerifier, piece, sector_of_byte};
 
 use crate::{error::JournalError, journal::items::inode::InodeChange};
 

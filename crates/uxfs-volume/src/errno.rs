@@ -4,6 +4,7 @@
 
 use rustix::io::Errno;
 use uxfs_format::attribute::posix_acl::{AclFault, XATTR_VERSION};
+use uxfs_format::features::Unsupported;
 
 use crate::error::{Error, OperationError};
 
@@ -16,6 +17,11 @@ impl Error {
             Self::Io(_) | Self::Journal(_) => Errno::IO,
             // Linux calls EUCLEAN EFSCORRUPTED.
             Self::Corrupt(_) => Errno::UCLEAN,
+            Self::Unsupported(
+                Unsupported::UnknownIncompatible { .. }
+                | Unsupported::UnknownRoCompatible { .. }
+                | Unsupported::UnknownLogIncompatible { .. },
+            ) => Errno::INVAL,
             Self::Unsupported(_) => Errno::OPNOTSUPP,
         };
         errno.raw_os_error()

@@ -1,13 +1,59 @@
 //! What the buffer cache is told about XFS: how to verify a buffer.
 
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Release},
+};
+
 use uxfs_block::cache::{BufferVerifier, Piece};
 use uxfs_format::{
-    fault::{Corruption, Location, Structure},
+    fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
-    seal::seal,
-    units::{SECTOR_SIZE_BYTES, Sector},
+    seal::{lsn_ahead_of, seal},
+    units::{Lsn, SECTOR_SIZE_BYTES, Sector},
     verify::{self, VerifyContext},
 };
+
+/// Where the log ends, of a file system that is open for changes: no metadata has a log sequence number ahead of it. What had one
+/// would be taken by recovery for newer than changes that were made to it later, and those would be lost.
+#[derive(Debug)]
+pub struct NewestLsn(AtomicU64);
+
+impl Default for NewestLsn {
+    fn default() -> Self {
+        Self(AtomicU64::new(Lsn::NULL.get()))
+    }
+}
+
+impl NewestLsn {
+    /// `None` while there is no log that anything could be compared with: the file system is only read, or filled.
+    pub fn get(&self) -> Option<Lsn> {
+        Some(Lsn::new(self.0.load(Acquire))).filter(|lsn| *lsn != Lsn::NULL)
+    }
+
+    /// The log has been written up to here.
+    pub fn set(&self, head: Lsn) {
+        self.0.store(head.get(), Release);
+    }
+
+    /// That `bytes`, verified metadata, are not from behind the end of the log.
+    ///
+    /// # Errors
+    /// They are.
+    #[doc(alias = "xfs_log_check_lsn")]
+    pub fn check(
+        &self,
+        structure: Structure,
+        bytes: &[u8],
+        sector: Sector,
+        geometry: &Geometry,
+    ) -> Result<(), Box<Corruption>> {
+        let Some(head) = self.get() else { return Ok(()) };
+        let Some(found) = lsn_ahead_of(head, structure, bytes, geometry) else { return Ok(()) };
+        let fault = HeaderFault::AheadOfLog { found, head };
+        Err(Box::new(Corruption::new(structure, Location::at_sector(sector), fault)))
+    }
+}
 
 /// Lets the cache verify metadata, and says where it is damaged.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +62,8 @@ pub struct StructureVerifier<'a> {
     pub structure: Structure,
     /// Of which file system.
     pub geometry: &'a Geometry,
+    /// Where its log ends; `None` where nothing is logged.
+    pub newest: Option<&'a NewestLsn>,
 }
 
 impl BufferVerifier for StructureVerifier<'_> {
@@ -27,7 +75,9 @@ impl BufferVerifier for StructureVerifier<'_> {
     }
 
     fn verify(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), Box<Corruption>> {
-        verify_at(self.structure, bytes, offset_bytes, self.geometry)
+        verify_at(self.structure, bytes, offset_bytes, self.geometry)?;
+        let Some(newest) = self.newest else { return Ok(()) };
+        newest.check(self.structure, bytes, sector_of_byte(offset_bytes), self.geometry)
     }
 
     fn seal(&self, bytes: &mut [u8]) {

@@ -8,7 +8,7 @@ use uxfs_format::{
     units::Sector,
 };
 
-use crate::error::{Error, Result};
+use crate::error::{Error, OperationError, Result};
 
 /// Checks that the device is as long as the file system.
 ///
@@ -49,4 +49,15 @@ pub fn read_superblock(device: &dyn BlockDevice, is_unfinished: bool) -> Result<
 
 fn superblock_corruption(fault: impl Into<Fault>) -> Corruption {
     Corruption::new(Structure::Superblock, Location::at_sector(Sector::new(0)), fault)
+}
+
+/// The one question that every way to write asks first: may this be written to at all?
+///
+/// # Errors
+/// The device is read-only; the superblock has feature bits that forbid it.
+pub fn refuse_unwritable(device: &dyn BlockDevice, superblock: &Superblock) -> Result<()> {
+    if device.is_read_only() {
+        return Err(OperationError::ReadOnly.into());
+    }
+    Ok(superblock.feature_words().judge()?.write?)
 }

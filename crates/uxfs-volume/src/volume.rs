@@ -11,15 +11,15 @@ use uxfs_block::{
     device::BlockDevice,
 };
 use uxfs_format::{
-    fault::{Corruption, Structure},
+    fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
     superblock::Superblock,
-    units::Sector,
+    units::{Lsn, Sector},
 };
 
 use crate::{
     error::{Error, Result},
-    metadata::{StructureVerifier, piece, sector_of_byte},
+    metadata::{NewestLsn, StructureVerifier, piece, sector_of_byte},
     superblock::{check_device_size, read_superblock},
 };
 
@@ -44,6 +44,8 @@ pub struct Volume {
     prefetcher: OnceLock<Option<Prefetcher>>,
     geometry: Geometry,
     superblock: Superblock,
+    /// Where the log ends; only known of a volume that is open for changes.
+    newest_lsn: Arc<NewestLsn>,
 }
 
 /// Verified metadata, one or several blocks of it: a handle of a buffer in the cache, which keeps it in memory.
@@ -88,7 +90,7 @@ impl Volume {
         check_device_size(device.as_ref(), &geometry)?;
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
-        Ok(Self { cache, prefetcher: OnceLock::new(), geometry, superblock })
+        Ok(Self { cache, prefetcher: OnceLock::new(), geometry, superblock, newest_lsn: Arc::default() })
     }
 
     /// Sizes and address conversions.
@@ -104,6 +106,27 @@ impl Volume {
     /// The device below.
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         self.cache.device()
+    }
+
+    /// Where the log ends, once that is known: see [`begin_log_at`](Self::begin_log_at).
+    pub fn newest_lsn(&self) -> &Arc<NewestLsn> {
+        &self.newest_lsn
+    }
+
+    /// From now on no metadata is read that has a log sequence number ahead of `head`.
+    ///
+    /// # Errors
+    /// The superblock has one.
+    #[doc(alias = "xfs_log_check_lsn")]
+    pub fn begin_log_at(&self, head: Lsn) -> Result<()> {
+        let found = Lsn::new(self.superblock.lsn.get());
+        if found > head && found != Lsn::NULL {
+            let location = Location::at_sector(Sector::new(0));
+            let fault = HeaderFault::AheadOfLog { found, head };
+            return Err(Corruption::new(Structure::Superblock, location, fault).into());
+        }
+        self.newest_lsn.set(head);
+        Ok(())
     }
 
     /// The cache of metadata.
@@ -187,6 +210,6 @@ impl Volume {
     }
 
     fn verifier(&self, structure: Structure) -> StructureVerifier<'_> {
-        StructureVerifier { structure, geometry: &self.geometry }
+        StructureVerifier { structure, geometry: &self.geometry, newest: Some(&self.newest_lsn) }
     }
 }

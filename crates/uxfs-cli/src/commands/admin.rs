@@ -10,7 +10,7 @@ use crate::{
     commands::Context,
     edit::session::EditArguments,
     failure::{About, Exit, Failure, Outcome},
-    image::no_file_system,
+    image::{no_file_system, not_for_changes},
     output::{JsonName, Output},
 };
 
@@ -72,7 +72,7 @@ impl Arguments {
             identity::superblock_of(&*self.image.device_for_reading()?).map_err(no_file_system)?
         } else {
             let device = self.image.clean_device()?;
-            identity::change(&*device, &change).map_err(no_file_system)?;
+            identity::change(&*device, &change).map_err(not_for_changes)?;
             identity::superblock_of(&*device).map_err(Failure::from)?
         };
         let mut output = Output::new();

@@ -14,7 +14,7 @@ use uxfs_journal::recovery::{
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
-    image::ImageArguments,
+    image::{ImageArguments, not_for_changes},
     output::Output,
 };
 
@@ -56,7 +56,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let recovered = recovered.about(image.image.display())?;
     failure.map_or(Ok(()), |error| Err(Failure::from(error)))?;
     let report = match recovered {
-        Some(recovered) if is_change => Some(recovered.write().about(image.image.display())?),
+        Some(recovered) if is_change => {
+            Some(recovered.write().map_err(not_for_changes).about(image.image.display())?)
+        }
         Some(recovered) => Some(recovered.report().clone()),
         None => None,
     };

@@ -18,7 +18,7 @@ use crate::{
     compressed,
     edit::{people::People, report::Report, report::shown},
     failure::{About, Failure},
-    image::{EngineArgument, no_file_system},
+    image::{EngineArgument, no_file_system, not_for_changes},
     text::parse_size,
 };
 
@@ -115,7 +115,7 @@ impl EditArguments {
         let device = self.device()?;
         let recovered = recovery::recover(&device, &self.mount_options(), &mut ()).map_err(no_file_system)?;
         if let Some(recovered) = recovered {
-            recovered.write()?;
+            recovered.write().map_err(not_for_changes)?;
         }
         Ok(device)
     }
@@ -140,12 +140,12 @@ impl EditArguments {
         let mount = || FileSystem::mount_logged(Arc::clone(&device), &options);
         match mount() {
             Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
-            mounted => return mounted.map_err(no_file_system),
+            mounted => return mounted.map_err(not_for_changes),
         }
         if let Some(recovered) = recovery::recover(&device, &options, &mut ())? {
-            recovered.write()?;
+            recovered.write().map_err(not_for_changes)?;
         }
-        Ok(mount()?)
+        mount().map_err(not_for_changes)
     }
 
     /// Opens the image for changes, which keeps away other writers and reading commands.

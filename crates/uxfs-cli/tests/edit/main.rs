@@ -9,4 +9,5 @@ mod admin;
 mod commands;
 mod differential;
 mod durability;
+mod opening;
 mod script;

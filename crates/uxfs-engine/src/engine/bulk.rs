@@ -6,12 +6,12 @@ use uxfs_journal::{
     metadata::StructureSealer,
     transaction::{Mode, TransactionBuffers},
 };
-use uxfs_volume::volume::Volume;
+use uxfs_volume::{superblock::refuse_unwritable, volume::Volume};
 
 use super::Engine;
 use crate::options::MountOptions;
 use crate::transaction::Transaction;
-use uxfs_volume::error::{OperationError, Result};
+use uxfs_volume::error::Result;
 
 impl Engine {
     /// An engine in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close). Until then
@@ -32,9 +32,7 @@ impl Engine {
     /// # Errors
     /// The device is read-only.
     pub fn bulk_unmarked(volume: Volume, options: MountOptions) -> Result<Self> {
-        if volume.device().is_read_only() {
-            return Err(OperationError::ReadOnly.into());
-        }
+        refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
         Ok(Self::new(volume, options))
     }
 

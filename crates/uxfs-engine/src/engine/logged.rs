@@ -25,9 +25,11 @@ use uxfs_journal::{
     journal::{FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
     transaction::Mode,
 };
-use uxfs_volume::volume::Volume;
+use uxfs_volume::{superblock::refuse_unwritable, volume::Volume};
 
-use super::{Engine, background::Background, log_space::RoomQueue, moved_contents::MovedContents};
+use super::{
+    Engine, background::Background, forget_quota_counts, log_space::RoomQueue, moved_contents::MovedContents,
+};
 use crate::allocation_group::state::GroupState;
 use crate::options::MountOptions;
 use crate::transaction::{Transaction, reservation::Operation};
@@ -76,9 +78,9 @@ impl Engine {
     /// # Errors
     /// The device is read-only; the log is too small or cannot be written; damaged group headers; no thread.
     pub fn logged(volume: Volume, options: MountOptions, start: LogStart) -> Result<Arc<Self>> {
-        if volume.device().is_read_only() {
-            return Err(OperationError::ReadOnly.into());
-        }
+        refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
+        volume.begin_log_at(start.head)?;
+        let has_quota_counts = forget_quota_counts(&mut volume.superblock().clone());
         let mut engine = Self::new(volume, options);
         let options = options.log;
         let mut journal_options = JournalOptions {
@@ -89,8 +91,8 @@ impl Engine {
         if options.record_size_bytes != 0 {
             journal_options.record_size_bytes = options.record_size_bytes;
         }
-        let cache = Arc::clone(engine.cache());
-        let journal = Journal::open(cache, engine.geometry().clone(), start, journal_options)?;
+        let (cache, newest) = (Arc::clone(engine.cache()), Arc::clone(engine.newest_lsn()));
+        let journal = Journal::open(cache, engine.geometry().clone(), start, journal_options, newest)?;
         engine.logged = Some(Logged {
             mode: if options.is_immediate { Mode::Immediate } else { Mode::Delayed },
             journal,
@@ -103,6 +105,10 @@ impl Engine {
         });
         engine.count_hidden_blocks()?;
         let engine = Arc::new(engine);
+        // Recovery has written it already, beside the counters.
+        if has_quota_counts {
+            engine.store_superblock()?;
+        }
         if options.has_background {
             Background::start(&engine)?;
         }
@@ -417,7 +423,7 @@ impl Engine {
     }
 
     /// Logs the superblock with the counters as they are.
-    fn store_superblock(&self) -> Result<()> {
+    pub(super) fn store_superblock(&self) -> Result<()> {
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
         let length_bytes = self.geometry().sector_size_bytes;
         let mut buffer = transaction.buffers().edit(Structure::Superblock, Sector::new(0), length_bytes)?;

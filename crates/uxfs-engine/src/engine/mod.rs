@@ -28,9 +28,10 @@ use std::sync::{
 
 use parking_lot::Mutex;
 use uxfs_block::own_line::OwnLine;
-use uxfs_format::{superblock::Superblock, units::AgNumber};
+use uxfs_format::{quota::QuotaFlags, superblock::Superblock, units::AgNumber};
 use uxfs_journal::transaction::Mode;
 use uxfs_volume::volume::Volume;
+use zerocopy::big_endian::U16;
 
 use self::{counters::Counters, logged::Logged, sources::RandomNumbers};
 use crate::options::MountOptions;
@@ -158,6 +159,7 @@ impl Engine {
     /// The superblock with the counters as they are now.
     fn superblock_now(&self) -> Superblock {
         let mut superblock = *self.superblock();
+        forget_quota_counts(&mut superblock);
         self.counters.store_in(&mut superblock);
         superblock
     }
@@ -178,4 +180,13 @@ impl Engine {
             None => self.close_bulk(),
         }
     }
+}
+
+/// Changes of quota usage are not counted here: the superblock must not say any longer that the counts are right. Gives whether it
+/// did.
+pub fn forget_quota_counts(superblock: &mut Superblock) -> bool {
+    let flags = QuotaFlags::from_bits_retain(superblock.quota_flags.get());
+    let left = flags.uncounted(superblock.feature_words().has_metadata_directory());
+    superblock.quota_flags = U16::new(left.bits());
+    left != flags
 }

@@ -2,6 +2,7 @@
 
 use uxfs_format::{field_table::OnDisk, seal::seal, superblock::Superblock};
 
+use uxfs_engine::engine::forget_quota_counts;
 use uxfs_volume::{error::Result, volume::Volume};
 
 /// What the groups' headers add up to.
@@ -44,6 +45,8 @@ pub(super) fn correct(volume: &Volume) -> Result<()> {
         superblock.inode_count.set(counters.inodes);
         superblock.free_inodes.set(counters.free_inodes);
         superblock.free_data_blocks.set(counters.free_blocks);
+        // What recovery frees is not counted.
+        forget_quota_counts(superblock);
     }
     seal(&mut sector, None, geometry);
     Ok(volume.device().write(0, &sector)?)

@@ -20,16 +20,19 @@ pub(super) fn are_there(volume: &Volume) -> Result<bool> {
         if volume.inode_header(group)?.has_unlinked() {
             return Ok(true);
         }
-        if volume.shared_extents(group)?.any(|extent| is_staging(&extent)) {
+        if staging_extents(volume, group)?.next().is_some() {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Whether blocks were set aside; or what is there cannot be read.
-fn is_staging(extent: &Result<SharedExtent>) -> bool {
-    extent.as_ref().map_or(true, |extent| extent.is_cow_staging)
+/// Blocks of a group that were set aside, or an error. They are the last records of the tree: nothing else of it is read.
+pub(crate) fn staging_extents(
+    volume: &Volume,
+    group: AgNumber,
+) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'_>> {
+    Ok(volume.staging_extents_of(group, &volume.free_space_header(group)?))
 }
 
 /// AGF and AGI of a group: of one that has been changed they are newer in memory. Others are not kept there.
@@ -56,8 +59,7 @@ fn free_staging(file_system: &FileSystem) -> Result<u64> {
     for group in file_system.geometry().groups() {
         // Read to the end before anything changes. The tree's size bounds the list. Intents may have given it another root.
         let header = headers_now(file_system, group)?.0;
-        let extents = file_system.shared_extents_of(group, &header).filter(is_staging);
-        let extents: Vec<_> = extents.collect::<Result<_>>()?;
+        let extents: Vec<_> = file_system.staging_extents_of(group, &header).collect::<Result<_>>()?;
         for extent in extents {
             let start =
                 file_system.geometry().fs_block(group, extent.start).ok_or(OperationError::NoSuchGroup)?;

@@ -24,7 +24,7 @@ mod attribute;
 pub mod counters;
 mod exchange;
 mod intents;
-mod leftovers;
+pub(crate) mod leftovers;
 mod write;
 
 use std::sync::Arc;
@@ -109,14 +109,16 @@ pub fn recover(
     let geometry = Geometry::new(&superblock);
     superblock::check_device_size(device.as_ref(), &geometry)?;
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
-    superblock.feature_words().judge()?.replay?;
+    superblock.feature_words().judge()?.write?;
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
     let area = LogArea::new(device.as_ref(), &geometry)?;
     let mut replayed = replay(&area, &log, &geometry, overlay.as_ref(), observer)?;
     // A mapping that is still to be made may be of blocks whose former owner is still to be forgotten: of an exchange Linux
     // logs the first before the second. Linux does all that intents say before anything that follows from it; here each
     // is finished with what follows, so that owners who go, which nothing has to wait for, come first.
-    replayed.intents.sort_by_key(|intent| intent.item_type != ItemType::ReverseMapIntent);
+    replayed
+        .intents
+        .sort_unstable_by_key(|intent| (intent.item_type != ItemType::ReverseMapIntent, intent.number));
     let mut report = RecoveryReport {
         log,
         replay: replayed.counts,

@@ -12,12 +12,20 @@ use std::sync::Arc;
 use uxfs_block::device::BlockDevice;
 use uxfs_format::field_table::OnDisk;
 use uxfs_format::{seal::seal, superblock::Superblock};
-use uxfs_journal::{area::LogArea, journal::LogStart, recovery::stale::clear_stale_blocks};
+use uxfs_journal::{
+    LogState,
+    area::LogArea,
+    journal::LogStart,
+    recovery::{before_changes::check_before_changes, stale::clear_stale_blocks},
+};
 
 use super::{Recovered, RecoveryReport, counters, intents, leftovers};
-use crate::{filesystem::FileSystem, mount};
+use crate::{filesystem::FileSystem, mount, opening::check_groups};
 use uxfs_engine::options::{LogOptions, MountOptions};
-use uxfs_volume::error::{OperationError, Result};
+use uxfs_volume::{
+    error::Result,
+    superblock::{read_superblock, refuse_unwritable},
+};
 
 /// Bytes that are carried over at once.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -32,11 +40,9 @@ impl Recovered {
     /// The device failed or is read-only: then, or after a crash, recovery can be done again and comes to the same.
     pub fn write(self) -> Result<RecoveryReport> {
         let device = Arc::clone(self.overlay.base());
-        if device.is_read_only() {
-            return Err(OperationError::ReadOnly.into());
-        }
         let geometry = self.geometry.clone();
         let area = LogArea::new(device.as_ref(), &geometry)?;
+        self.check(device.as_ref(), &area)?;
         self.write_replayed(device.as_ref())?;
         clear_stale_blocks(&area, &self.report.log, device.as_ref())?;
         let Self { options, intents, mut report, .. } = self;
@@ -70,6 +76,16 @@ impl Recovered {
             clear_log_features(device.as_ref(), &geometry)?;
         }
         Ok(report)
+    }
+
+    /// Checks that a log can be written on, and that nothing lies ahead of it, before anything is written.
+    fn check(&self, device: &dyn BlockDevice, area: &LogArea<'_>) -> Result<()> {
+        refuse_unwritable(device, &read_superblock(device, self.options.is_unfinished)?)?;
+        check_before_changes(area, &LogState::Dirty(self.report.log))?;
+        let recovered = self.mount(&self.options)?;
+        refuse_unwritable(device, recovered.superblock())?;
+        recovered.begin_log_at(self.report.log.head)?;
+        check_groups(&recovered)
     }
 
     /// Writes what the replay changed.

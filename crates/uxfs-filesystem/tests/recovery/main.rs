@@ -423,6 +423,14 @@ fn quota_records_are_replayed_by_their_numbers() {
     let Some(image) = image("quota") else { return };
     let geometry = geometry(&image.path);
     let place = free_block(&image);
+    // A record as new as the newest of the log: where that will lie, a copy says.
+    let copy = image.path.with_extension("copy");
+    fs::copy(&image.path, &copy).unwrap();
+    write(&copy, &[vec![buffer(place.get() as i64, 8, 1 << 11 | 4, 0, &[0; 4096])], Vec::new()]);
+    let uxfs_journal::LogState::Dirty(log) = uxfs_journal::examine(&*device(&copy), &geometry).unwrap()
+    else {
+        panic!("it is dirty");
+    };
     let mut block = vec![0; 4096];
     for (id, bytes) in (0_u32..).zip(block.chunks_exact_mut(QuotaRecord::SIZE_BYTES)) {
         let record = QuotaRecord::prefix_of_mut(bytes).unwrap();
@@ -430,6 +438,10 @@ fn quota_records_are_replayed_by_their_numbers() {
         (record.version, record.record_type) = (quota::VERSION, 1);
         (record.id, record.uuid) = (id.into(), geometry.metadata_uuid);
         if id == 2 {
+            record.lsn.set(log.newest.get());
+        }
+        if id == 3 {
+            // Ahead of the log: it says nothing.
             record.lsn.set(u64::from(u32::MAX) << 32);
         }
         checksum::seal(bytes, quota::CHECKSUM_OFFSET_BYTES);
@@ -446,13 +458,13 @@ fn quota_records_are_replayed_by_their_numbers() {
         vec![format, record]
     };
     let whole = buffer(place.get() as i64, 8, 1 << 11 | 4, 0, &block);
-    write(&image.path, &[vec![whole], vec![item(1, 10), item(2, 10)], vec![item(1, 20)]]);
+    write(&image.path, &[vec![whole], vec![item(1, 10), item(2, 10), item(3, 10)], vec![item(1, 20)]]);
     let report = replay(&image.path).unwrap();
-    assert_eq!((report.replay.quotas, report.replay.newer), (2, 1));
+    assert_eq!((report.replay.quotas, report.replay.newer), (3, 1));
     let bytes = read(&image.path, place, 4096);
     let blocks =
         |id: usize| QuotaRecord::prefix_of(&bytes[id * QuotaRecord::SIZE_BYTES..]).unwrap().blocks.get();
-    assert_eq!((blocks(1), blocks(2)), (20, 0));
+    assert_eq!((blocks(1), blocks(2), blocks(3)), (20, 0, 10));
     for record in bytes.chunks_exact(QuotaRecord::SIZE_BYTES) {
         assert!(checksum::check(record, quota::CHECKSUM_OFFSET_BYTES).is_ok());
     }

@@ -127,6 +127,14 @@ pub enum InodeHeaderFault {
         /// On disk.
         inode: AgInode,
     },
+    /// An unlinked list leads to an inode that is free, that has names, or that belongs into another list; or it has no end.
+    #[error("unlinked list {bucket} leads to inode {inode} of the group, which does not belong there")]
+    NotUnlinked {
+        /// Which of the 64.
+        bucket: u32,
+        /// Where it leads.
+        inode: AgInode,
+    },
 }
 
 impl InodeHeader {

@@ -87,6 +87,24 @@ pub enum LogFault {
         /// Blocks from its start to the head.
         room: u32,
     },
+    /// Cycles do not fall by one at the head: after a crash the head would be found somewhere else.
+    #[error(
+        "log block {block} is of cycle {found}, not {expected}: after a crash the newest changes would not be found"
+    )]
+    WrongCycle {
+        /// The block.
+        block: u32,
+        /// Its cycle.
+        found: u32,
+        /// The cycle that a log with this head has there.
+        expected: u32,
+    },
+    /// The number of the cycle is about to start again from zero.
+    #[error("the log is in cycle {cycle}: hardly any are left")]
+    NoCycleLeft {
+        /// Of the head.
+        cycle: u32,
+    },
     /// The log is too short to hold any record.
     #[error("a log of {blocks} blocks of 512 bytes cannot hold a record")]
     TooShort {

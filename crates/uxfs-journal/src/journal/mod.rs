@@ -81,6 +81,7 @@ pub use self::{
 use crate::{
     area::{BLOCK, LogArea},
     error::{JournalError, Result},
+    metadata::NewestLsn,
 };
 
 /// A checkpoint is begun to be written when it holds so much: more would not make hot buffers any rarer in the log.
@@ -168,7 +169,7 @@ pub struct Journal {
     largest_claim_bytes: u64,
     urgent_bytes: u64,
     /// Where the newest checkpoint ended, for who does not write.
-    head: AtomicU64,
+    newest: Arc<NewestLsn>,
     /// The checkpoint that is being filled.
     sequence: AtomicU64,
     claims: Claims,
@@ -201,7 +202,7 @@ struct Writer {
 pub const RECOVERED_SEQUENCE: u64 = 1;
 
 impl Journal {
-    /// Goes on writing a log at `start`.
+    /// Goes on writing a log at `start`. `newest` is told where it ends.
     ///
     /// # Errors
     /// The log is external, or its size cannot be.
@@ -210,6 +211,7 @@ impl Journal {
         geometry: Geometry,
         start: LogStart,
         options: JournalOptions,
+        newest: Arc<NewestLsn>,
     ) -> Result<Self> {
         let area = LogArea::new(cache.device().as_ref(), &geometry)?;
         // A record fills stripe units: its headers must cover one.
@@ -233,7 +235,7 @@ impl Journal {
             place,
             largest_claim_bytes: options.largest_claim_bytes,
             urgent_bytes: options.urgent_bytes,
-            head: AtomicU64::new(start.head.get()),
+            newest,
             sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
             claims: Claims::default(),
             pending: OwnLine::default(),
@@ -254,6 +256,15 @@ impl Journal {
         };
         journal.update_limit(&journal.writer.lock(), 0);
         Ok(journal)
+    }
+
+    /// Where the log ends.
+    pub fn newest(&self) -> &NewestLsn {
+        &self.newest
+    }
+
+    fn head(&self) -> Lsn {
+        self.newest.get().unwrap_or_default()
     }
 
     /// An intent that replay found without end. It holds the tail until [`Ticket::done`] says that it has ended, in a
@@ -346,20 +357,18 @@ impl Journal {
 
     /// Whether half of the log is in use.
     pub fn is_half_full(&self) -> bool {
-        let head = Lsn::new(self.head.load(Acquire));
-        self.room_blocks(head) < u64::from(self.place.blocks) / 2
+        self.room_blocks(self.head()) < u64::from(self.place.blocks) / 2
     }
 
     /// Whether a quarter of the log is free: what the largest checkpoint may take, and more.
     pub fn has_ample_room(&self) -> bool {
-        let head = Lsn::new(self.head.load(Acquire));
-        self.room_blocks(head) >= u64::from(self.place.blocks) / 4
+        self.room_blocks(self.head()) >= u64::from(self.place.blocks) / 4
     }
 
     /// The newest checkpoint that lies further behind the head than a quarter of the log: intents that it holds should be
     /// logged anew.
     pub fn newest_far_behind(&self) -> Option<u64> {
-        let head = Lsn::new(self.head.load(Acquire));
+        let head = self.head();
         let most_blocks = u64::from(self.place.blocks) / 4;
         self.active.lock().newest_where(|lsn| self.place.used_blocks(head, lsn) > most_blocks)
     }
@@ -382,7 +391,7 @@ impl Journal {
 
     /// What may be claimed by the checkpoint that is being filled while another of `in_flight_bytes` is written.
     fn update_limit(&self, writer: &Writer, in_flight_bytes: u64) {
-        self.head.store(writer.head.lsn.get(), Release);
+        self.newest.set(writer.head.lsn);
         let room = self.room_blocks(writer.head.lsn) * BLOCK as u64;
         let in_flight = self.place.blocks_for(in_flight_bytes) * BLOCK as u64;
         let all = u64::from(self.place.blocks) * BLOCK as u64;

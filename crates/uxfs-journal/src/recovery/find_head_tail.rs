@@ -215,7 +215,7 @@ fn lsn_of_head(area: &LogArea<'_>, newest: &FoundHeader, head: u32) -> Lsn {
 
 fn clean(area: &LogArea<'_>, newest: &FoundHeader, head: u32) -> LogState {
     let head = lsn_of_head(area, newest, head);
-    LogState::Clean(CleanLog { head, newest: newest.header.lsn() })
+    LogState::Clean(CleanLog { head, newest: newest.lsn() })
 }
 
 /// Whether `newest` is the record that closes the log, and ends at `head`.

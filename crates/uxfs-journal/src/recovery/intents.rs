@@ -1,5 +1,7 @@
 //! Intents that the log does not say are done: what must be finished after the replay.
 
+use std::collections::BTreeMap;
+
 use uxfs_format::{
     log::{
         intent::DoneHeader,
@@ -8,31 +10,42 @@ use uxfs_format::{
     units::Lsn,
 };
 
+use super::packed::OwnedItem;
+
 /// An intent without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredIntent {
     /// Its kind.
     pub item_type: ItemType,
+    /// Counts the intents of a log: earlier ones have lower numbers.
+    pub number: u32,
     /// Its name in the log, which its end repeats.
     pub id: u64,
     /// Where its transaction began.
     pub lsn: Lsn,
     /// Its regions, verified.
-    pub regions: Vec<Vec<u8>>,
+    item: OwnedItem,
 }
 
 impl RecoveredIntent {
+    pub(super) fn new(item_type: ItemType, id: u64, lsn: Lsn, regions: &[&[u8]]) -> Self {
+        Self { item_type, number: 0, id, lsn, item: OwnedItem::new(regions) }
+    }
+
     /// Decodes it and lets `look` see it; `None` cannot be for intents that were recovered.
     pub fn with_item<T>(&self, look: impl FnOnce(&LogItem<'_>) -> T) -> Option<T> {
-        let regions: Vec<&[u8]> = self.regions.iter().map(Vec::as_slice).collect();
+        let regions = self.item.regions();
         LogItem::decode(&regions).ok().map(|item| look(&item))
     }
 }
 
-/// Intents in log order, while the log is replayed.
+/// Intents that have not ended yet, while the log is replayed.
 #[derive(Debug, Default)]
 pub(super) struct PendingIntents {
-    pending: Vec<Option<RecoveredIntent>>,
+    /// By name, kind, and number. Small: a log may hold one intent in every 44 bytes.
+    pending: BTreeMap<(u64, u16, u32), (Lsn, OwnedItem)>,
+    /// Less than the bytes of a log.
+    added: u32,
     /// How many ends were seen.
     pub finished: u64,
 }
@@ -80,29 +93,42 @@ pub(super) fn role_of(item: &LogItem<'_>) -> IntentRole {
     }
 }
 
+/// Whether an intent announces nothing. Linux logs none, and finishes what it finds by logging its end.
+pub(super) fn is_empty(item: &LogItem<'_>) -> bool {
+    match item {
+        LogItem::FreeExtent(item) => item.extents.iter().next().is_none(),
+        LogItem::ReverseMapIntent(item) => item.extents.is_empty(),
+        LogItem::ReferenceCountIntent(item) => item.extents.is_empty(),
+        _ => false,
+    }
+}
+
 impl PendingIntents {
     pub fn add(&mut self, intent: RecoveredIntent) {
-        self.pending.push(Some(intent));
+        self.added = self.added.saturating_add(1);
+        let key = (intent.id, intent.item_type.raw(), self.added);
+        self.pending.insert(key, (intent.lsn, intent.item));
     }
 
     /// An intent is done. Ends of intents that lie before the tail are passed over, as in Linux. The newest intent of
     /// this name is meant: a name may be used again once its intent is done.
     pub fn finish(&mut self, item_type: ItemType, id: u64) {
-        let is_meant = |slot: &&mut Option<RecoveredIntent>| {
-            slot.as_ref().is_some_and(|intent| intent.item_type == item_type && intent.id == id)
-        };
-        if let Some(slot) = self.pending.iter_mut().rev().find(is_meant) {
-            *slot = None;
+        let kind = item_type.raw();
+        let meant = self.pending.range((id, kind, 0)..=(id, kind, u32::MAX)).next_back().map(|(key, _)| *key);
+        if let Some(key) = meant {
+            self.pending.remove(&key);
             self.finished += 1;
-        }
-        if self.pending.len() > 64
-            && self.pending.iter().filter(|slot| slot.is_some()).count() * 2 < self.pending.len()
-        {
-            self.pending.retain(Option::is_some);
         }
     }
 
+    /// What is left, in log order.
     pub fn into_vec(self) -> Vec<RecoveredIntent> {
-        self.pending.into_iter().flatten().collect()
+        let mut left = Vec::with_capacity(self.pending.len());
+        left.extend(self.pending.into_iter().filter_map(|((id, kind, number), (lsn, item))| {
+            let item_type = ItemType::from_raw(kind)?;
+            Some(RecoveredIntent { item_type, number, id, lsn, item })
+        }));
+        left.sort_unstable_by_key(|intent| intent.number);
+        left
     }
 }

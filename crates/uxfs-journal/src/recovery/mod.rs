@@ -14,11 +14,15 @@
 //! | [`mod@replay`] | making the changes |
 //! | [`cancel_table`] | buffers that were freed later on |
 //! | [`intents`] | what was begun and not finished |
+//! | `packed` | items in memory |
 //! | [`stale`] | what lies ahead of the head |
+//! | [`before_changes`] | what a log must be before anything is written behind its head |
 
+pub mod before_changes;
 pub mod cancel_table;
 pub mod find_head_tail;
 pub mod intents;
+mod packed;
 pub mod read_records;
 pub mod replay;
 pub(crate) mod search;

@@ -11,7 +11,7 @@ use uxfs_format::{
     geometry::Geometry,
     log::{
         MAX_RECORDS_IN_FLIGHT,
-        record::{FORMAT_LITTLE_ENDIAN, MAGIC, MAX_RECORD_SIZE_BYTES, RecordHeader},
+        record::{FORMAT_LITTLE_ENDIAN, MAGIC, MAX_RECORD_SIZE_BYTES, RecordHeader, cycle_of_block},
     },
     units::Lsn,
 };
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// As many blocks as records that were under way can take.
-const STALE_BLOCKS: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_SIZE_BYTES / BLOCK as u32;
+pub(super) const STALE_BLOCKS: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_SIZE_BYTES / BLOCK as u32;
 
 /// Overwrites what may lie ahead of the head of the log in `area`, up to the tail, and flushes. `device` is where the log
 /// lies, for writing.
@@ -36,32 +36,32 @@ pub fn clear_stale_blocks(area: &LogArea<'_>, log: &DirtyLog, device: &dyn Block
     clear(area, log.head, log.tail, device)
 }
 
-/// As [`clear_stale_blocks`] for a log that was closed in good order, where that is needed: what xfs_db makes of a log has zeros
-/// in its middle. Behind records that end there neither Linux nor we would find the head again.
+/// As [`clear_stale_blocks`] for a log that was closed in good order, where that is needed: blocks of another cycle than the
+/// one before the head's. Behind records that end there neither Linux nor we would find the head again.
 ///
 /// # Errors
 /// As there.
 pub fn clear_ahead_of_clean(area: &LogArea<'_>, log: &CleanLog, device: &dyn BlockDevice) -> Result<()> {
-    let mut block = [0; BLOCK];
-    area.read(log.head.block(), &mut block)?;
-    let cycle = match RecordHeader::prefix_of(&block) {
-        Some(header) if header.magic.get() == MAGIC => header.cycle.get(),
-        Some(header) => header.magic.get(),
-        None => return Ok(()),
-    };
-    if cycle == log.head.cycle().wrapping_sub(1) {
-        return Ok(());
+    for (first, blocks, cycle) in parts_ahead(area, log.head, log.newest) {
+        let mut bytes = vec![0; blocks as usize * BLOCK];
+        area.read(first, &mut bytes)?;
+        if bytes.chunks_exact(BLOCK).any(|block| cycle_of_block(block) != Some(cycle)) {
+            return clear(area, log.head, log.newest, device);
+        }
     }
-    clear(area, log.head, log.newest, device)
+    Ok(())
+}
+
+/// The blocks ahead of the head, up to the tail, that may be stale: first block, number, and the cycle that they should have.
+/// Those up to the end of the ring were last written in the cycle before the head's, those behind it in the head's.
+fn parts_ahead(area: &LogArea<'_>, head: Lsn, tail: Lsn) -> [(u32, u32, u32); 2] {
+    let count = STALE_BLOCKS.min(area.distance(head.block(), tail.block()));
+    let to_end = (area.blocks() - head.block()).min(count);
+    [(head.block(), to_end, head.cycle().wrapping_sub(1)), (0, count - to_end, head.cycle())]
 }
 
 fn clear(area: &LogArea<'_>, head: Lsn, tail: Lsn, device: &dyn BlockDevice) -> Result<()> {
-    let room = area.distance(head.block(), tail.block());
-    let count = STALE_BLOCKS.min(room);
-    // Blocks up to the end of the ring were last written in the cycle before the head's, those behind it in the head's.
-    let to_end = (area.blocks() - head.block()).min(count);
-    let parts = [(head.block(), to_end, head.cycle().wrapping_sub(1)), (0, count - to_end, head.cycle())];
-    for (first, blocks, cycle) in parts {
+    for (first, blocks, cycle) in parts_ahead(area, head, tail) {
         if blocks == 0 {
             continue;
         }

@@ -98,7 +98,8 @@ impl<'fs> TransactionBuffers<'fs> {
 
     #[inline]
     fn edit_cached(&self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
-        let verifier = StructureVerifier { structure, geometry: self.geometry };
+        let newest = self.ticket.as_ref().map(|ticket| ticket.journal().newest());
+        let verifier = StructureVerifier { structure, geometry: self.geometry, newest };
         let Some(ticket) = &self.ticket else {
             debug_assert!(!self.mode.is_logged(), "what is changed after the commit is in no checkpoint");
             return Ok(self.cache.edit(pieces, &verifier)?);

@@ -2,7 +2,7 @@
 
 use uxfs_format::{
     allocation_group::free_space_header::FreeSpaceHeader,
-    btree::reference_count::{ReferenceCount, SharedExtent},
+    btree::reference_count::{ReferenceCount, ReferenceCountPosition, SharedExtent},
     units::{AgBlock, AgNumber},
 };
 
@@ -42,7 +42,29 @@ impl Volume {
         Ok(self.shared_extents_of(group, &header))
     }
 
-    /// The same where `header` says. Nobody changes the tree meanwhile.
+    /// The extents of a group that are set aside for a copy-on-write, where `header` says. Nobody changes the tree meanwhile.
+    pub fn staging_extents_of(
+        &self,
+        group: AgNumber,
+        header: &FreeSpaceHeader,
+    ) -> impl Iterator<Item = Result<SharedExtent>> + use<'_> {
+        let first = ReferenceCountPosition { is_cow_staging: true, start: AgBlock::new(0) };
+        let mut cursor = self.reference_counts_of(group, header).map(|tree| tree.cursor());
+        let mut is_begun = false;
+        std::iter::from_fn(move || {
+            let at = cursor.as_mut()?;
+            let record =
+                if std::mem::replace(&mut is_begun, true) { at.next() } else { at.at_or_after(first) };
+            let record = record.transpose().map(|record| record.map(|record| record.get()));
+            // Behind an error there is nothing.
+            if record.as_ref().is_none_or(Result::is_err) {
+                cursor = None;
+            }
+            record
+        })
+    }
+
+    /// The same of all, where `header` says. Nobody changes the tree meanwhile.
     pub fn shared_extents_of(
         &self,
         group: AgNumber,

@@ -53,6 +53,8 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Buffers<'a> {
     device: &'a dyn BlockDevice,
+    /// Where the log ends.
+    head: Lsn,
     lsn: Lsn,
     /// By first sector. No two overlap.
     held: BTreeMap<u64, Held>,
@@ -68,9 +70,10 @@ pub(super) struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
-    pub fn new(device: &'a dyn BlockDevice) -> Self {
+    pub fn new(device: &'a dyn BlockDevice, head: Lsn) -> Self {
         Self {
             device,
+            head,
             lsn: Lsn::default(),
             held: BTreeMap::new(),
             held_bytes: 0,
@@ -89,6 +92,11 @@ impl<'a> Buffers<'a> {
             self.lsn = lsn;
         }
         Ok(())
+    }
+
+    /// Where the log ends.
+    pub fn head(&self) -> Lsn {
+        self.head
     }
 
     /// The number of the transactions that go by.
@@ -130,12 +138,12 @@ impl<'a> Buffers<'a> {
     /// changed any more. What this number's transactions did themselves does not count, and the number of a damaged
     /// buffer says nothing: it was torn while it was written, and the log holds all that was being written.
     pub fn is_newer(&mut self, sector: u64, sectors: u32, geometry: &Geometry) -> Result<bool> {
-        let (lsn, was_early) = (self.lsn, self.early.contains(&sector));
+        let (lsn, head, was_early) = (self.lsn, self.head, self.early.contains(&sector));
         let held = self.open(sector, sectors, geometry)?;
         if held.is_changed || was_early {
             return Ok(false);
         }
-        let found = lsn_of(&held.bytes, geometry).filter(|found| is_a_number(*found) && *found >= lsn);
+        let found = lsn_of(&held.bytes, geometry).filter(|found| is_a_number(*found, head) && *found >= lsn);
         Ok(found.is_some() && is_sound(sector, &held.bytes, geometry))
     }
 
@@ -234,9 +242,10 @@ fn is_sound(sector: u64, bytes: &[u8], geometry: &Geometry) -> bool {
     }
 }
 
-/// Whether a log sequence number on disk says anything: zero and all ones do not.
-pub(super) fn is_a_number(lsn: Lsn) -> bool {
-    lsn.get() != 0 && lsn.get() != u64::MAX
+/// Whether a log sequence number on disk says anything: zero and all ones do not, nor does one ahead of the log. That is from
+/// another log, which lay here before, and what this log holds was changed later.
+pub(super) fn is_a_number(lsn: Lsn, head: Lsn) -> bool {
+    lsn.get() != 0 && lsn <= head
 }
 
 /// Whether bytes are a piece of a directory block that lies in several extents.

@@ -210,6 +210,7 @@ impl Replayer<'_> {
         self.check_inode_place(number, sector, offset_bytes).ok_or(ItemError::Item(no_inode))?;
         let inode_at = sector + offset_bytes / SECTOR_SIZE_BYTES;
         let was_torn = self.buffers.was_inode_torn(inode_at);
+        let head = self.buffers.head();
         let held = self.buffers.open(sector, sectors, &self.geometry)?;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         let inode = held.bytes.get_mut(start..).and_then(|rest| rest.get_mut(..inode_size));
@@ -217,7 +218,7 @@ impl Replayer<'_> {
         let disk = InodeCore::prefix_of(inode).map_or(0, |core| core.lsn.get());
         // The number of an inode that was torn while it was written says nothing; see the module `buffers`.
         let is_torn = was_torn || checksum::check(inode, CHECKSUM_OFFSET_BYTES).is_err();
-        let is_newer = is_a_number(Lsn::new(disk)) && Lsn::new(disk) > lsn && !is_torn;
+        let is_newer = is_a_number(Lsn::new(disk), head) && Lsn::new(disk) > lsn && !is_torn;
         if !is_newer {
             item.apply_to(inode, lsn).map_err(ItemError::Item)?;
             let inode_sector = Sector::new(inode_at);
@@ -304,7 +305,7 @@ impl Replayer<'_> {
         if self.cancelled.contains(sector, sectors) {
             return Ok(ItemOutcome::Cancelled);
         }
-        let lsn = self.buffers.lsn();
+        let (lsn, head) = (self.buffers.lsn(), self.buffers.head());
         let held = self.buffers.open(sector, sectors, &self.geometry)?;
         let start = format.offset_bytes.get() as usize;
         let record_bytes = quota::QuotaRecord::SIZE_BYTES;
@@ -315,7 +316,7 @@ impl Replayer<'_> {
         };
         let disk = Lsn::new(quota::QuotaRecord::prefix_of(record).map_or(0, |record| record.lsn.get()));
         let is_torn = checksum::check(record, quota::CHECKSUM_OFFSET_BYTES).is_err();
-        if is_a_number(disk) && disk >= lsn && !is_torn {
+        if is_a_number(disk, head) && disk >= lsn && !is_torn {
             return Ok(ItemOutcome::NewerOnDisk);
         }
         let logged = item.record.get(..LOGGED_QUOTA_BYTES).unwrap_or_default();

@@ -36,7 +36,8 @@ use self::{
 use super::{
     cancel_table::CancelTable,
     find_head_tail::DirtyLog,
-    intents::{IntentRole, PendingIntents, RecoveredIntent, role_of},
+    intents::{IntentRole, PendingIntents, RecoveredIntent, is_empty, role_of},
+    packed::PackedItems,
     read_records::RecordReader,
     transactions::{TransactionAssembler, TransactionInfo, TransactionSink},
 };
@@ -144,7 +145,7 @@ pub fn replay(
     let start = area.start().get();
     let replayer = Replayer {
         geometry: geometry.clone(),
-        buffers: Buffers::new(target),
+        buffers: Buffers::new(target, log.head),
         cancelled: first.cancelled,
         device: target,
         log_sectors: start..start.saturating_add(area.blocks().into()),
@@ -212,15 +213,15 @@ fn item_fault(area: &LogArea<'_>, block: u32, fault: LogItemFault) -> JournalErr
 #[derive(Debug, Default)]
 struct FirstPass {
     cancelled: CancelTable,
-    /// Of open transactions: transaction, sector, sectors.
-    open: Vec<(u32, u64, u32)>,
+    /// Of each open transaction, by its number: sectors, and how many.
+    open: Vec<(u32, Vec<(u64, u32)>)>,
     error: Option<ItemError>,
 }
 
 impl TransactionSink for FirstPass {
     fn begin(&mut self, transaction: &TransactionInfo, _: &uxfs_format::log::transaction::TransactionHeader) {
         // What a transaction of this number left that never ended.
-        self.open.retain(|(id, ..)| *id != transaction.id);
+        self.open.retain(|(id, _)| *id != transaction.id);
     }
 
     fn item(&mut self, transaction: &TransactionInfo, regions: &[&[u8]]) {
@@ -233,7 +234,11 @@ impl TransactionSink for FirstPass {
         match LogItem::decode(regions) {
             Ok(LogItem::Buffer(item)) if item.format.buffer_flags().contains(BufferFlags::CANCEL) => {
                 let sector = u64::try_from(item.format.sector.get()).unwrap_or(u64::MAX);
-                self.open.push((transaction.id, sector, item.format.length_sectors.get().into()));
+                let buffer = (sector, item.format.length_sectors.get().into());
+                match self.open.iter_mut().find(|(id, _)| *id == transaction.id) {
+                    Some((_, buffers)) => buffers.push(buffer),
+                    None => self.open.push((transaction.id, vec![buffer])),
+                }
             }
             Ok(_) => {}
             Err(fault) => self.error = Some(ItemError::Item(fault)),
@@ -241,13 +246,10 @@ impl TransactionSink for FirstPass {
     }
 
     fn commit(&mut self, transaction: &TransactionInfo) {
-        let cancelled = &mut self.cancelled;
-        self.open.retain(|(id, sector, sectors)| {
-            if *id == transaction.id {
-                cancelled.add(*sector, *sectors);
-            }
-            *id != transaction.id
-        });
+        let Some(index) = self.open.iter().position(|(id, _)| *id == transaction.id) else { return };
+        for (sector, sectors) in self.open.swap_remove(index).1 {
+            self.cancelled.add(sector, sectors);
+        }
     }
 }
 
@@ -260,10 +262,15 @@ enum Turn {
     Cancel,
 }
 
+impl Turn {
+    const IN_ORDER: [Self; 4] = [Self::Buffer, Self::Item, Self::InodeBuffer, Self::Cancel];
+}
+
 #[derive(Debug)]
 struct OpenItems {
     id: u32,
-    items: Vec<(Turn, Vec<Vec<u8>>)>,
+    /// Tagged with their turns.
+    items: PackedItems,
 }
 
 struct SecondPass<'a, 'o> {
@@ -278,25 +285,21 @@ struct SecondPass<'a, 'o> {
 impl TransactionSink for SecondPass<'_, '_> {
     fn begin(&mut self, transaction: &TransactionInfo, _: &uxfs_format::log::transaction::TransactionHeader) {
         self.open.retain(|open| open.id != transaction.id);
-        self.open.push(OpenItems { id: transaction.id, items: Vec::new() });
+        self.open.push(OpenItems { id: transaction.id, items: PackedItems::default() });
     }
 
     fn item(&mut self, transaction: &TransactionInfo, regions: &[&[u8]]) {
         let Some(open) = self.open.iter_mut().find(|open| open.id == transaction.id) else { return };
         match LogItem::decode(regions) {
-            Ok(item) => {
-                let regions = regions.iter().map(|region| region.to_vec()).collect();
-                open.items.push((turn_of(&item), regions));
-            }
+            Ok(item) => open.items.push(turn_of(&item) as u8, regions),
             Err(fault) => self.error = Some(ItemError::Item(fault)),
         }
     }
 
     fn commit(&mut self, transaction: &TransactionInfo) {
         let Some(index) = self.open.iter().position(|open| open.id == transaction.id) else { return };
-        let mut items = self.open.swap_remove(index).items;
-        items.sort_by_key(|(turn, _)| *turn);
-        if let Err(error) = self.replay(transaction, items) {
+        let items = self.open.swap_remove(index).items;
+        if let Err(error) = self.replay(transaction, &items) {
             self.error.get_or_insert(error);
         }
     }
@@ -317,13 +320,13 @@ impl SecondPass<'_, '_> {
     fn replay(
         &mut self,
         transaction: &TransactionInfo,
-        items: Vec<(Turn, Vec<Vec<u8>>)>,
+        items: &PackedItems,
     ) -> std::result::Result<(), ItemError> {
         let Self { replayer, observer, intents, counts, .. } = self;
         replayer.buffers.begin(transaction.start, &replayer.geometry)?;
         counts.transactions += 1;
-        for (_, owned) in items {
-            let regions: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+        for packed in Turn::IN_ORDER.into_iter().flat_map(|turn| items.tagged(turn as u8)) {
+            let regions = packed.regions();
             let item = LogItem::decode(&regions).map_err(ItemError::Item)?;
             item.verify(&replayer.geometry).map_err(ItemError::Item)?;
             let (outcome, counter) = match &item {
@@ -344,11 +347,10 @@ impl SecondPass<'_, '_> {
                 _ => {}
             }
             observer.item(transaction, &regions, outcome);
-            let (role, item_type) = (role_of(&item), item.item_type());
-            drop(regions);
-            match role {
+            match role_of(&item) {
+                IntentRole::Intent(_) if is_empty(&item) => {}
                 IntentRole::Intent(id) => {
-                    intents.add(RecoveredIntent { item_type, id, lsn: transaction.start, regions: owned });
+                    intents.add(RecoveredIntent::new(item.item_type(), id, transaction.start, &regions));
                 }
                 IntentRole::Done(intent, id) => intents.finish(intent, id),
                 IntentRole::Neither => {}
