@@ -33,7 +33,6 @@ impl fmt::Display for DeviceOperation {
 
 /// A failed device operation.
 #[derive(Debug, Error)]
-#[error("cannot {operation} {length_bytes} bytes at byte {offset_bytes}: {source}")]
 pub struct DeviceError {
     /// What was tried.
     pub operation: DeviceOperation,
@@ -43,6 +42,16 @@ pub struct DeviceError {
     pub length_bytes: u64,
     /// Why it failed.
     pub source: io::Error,
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, offset_bytes, length_bytes, source } = self;
+        match operation {
+            DeviceOperation::Open => write!(f, "cannot open it: {source}"),
+            _ => write!(f, "cannot {operation} {length_bytes} bytes at byte {offset_bytes}: {source}"),
+        }
+    }
 }
 
 impl DeviceError {

@@ -1,6 +1,6 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
+use std::{io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
     cache::pressure::PressureWatch,
@@ -32,6 +32,9 @@ pub struct ImageArguments {
     /// Show metadata as it lies on the device, without the changes that a dirty log holds
     #[arg(long)]
     pub ignore_log: bool,
+    /// Read also while another program changes the image: what is shown may contradict itself
+    #[arg(long)]
+    pub no_lock: bool,
     /// Memory for cached metadata, in bytes or with K, M, G [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, help_heading = "Input and output")]
     pub cache_size: Option<u64>,
@@ -89,12 +92,15 @@ impl ImageArguments {
             engine: self.engine.into(),
             direct: self.direct,
             start_bytes: self.offset,
-            lock: Lock::Shared,
+            lock: if self.no_lock { Lock::None } else { Lock::Shared },
             ..OpenOptions::default()
         };
-        uxfs_block::engine::open(&path, &options)
-            .map_err(uxfs_volume::error::Error::from)
-            .about(self.image.display())
+        let opened = uxfs_block::engine::open(&path, &options).map_err(|error| {
+            let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
+            let failure = Failure::from(Error::from(error));
+            if is_busy { failure.with_remedy("--no-lock reads it all the same") } else { failure }
+        });
+        opened.about(self.image.display())
     }
 
     /// Opens the image for changes: nobody else may change it meanwhile.

@@ -70,7 +70,11 @@ fn what_is_being_changed_is_not_changed_by_another() {
     assert_eq!(refused.status.code(), Some(1));
     let words = String::from_utf8_lossy(&refused.stderr);
     assert!(words.contains("another program is changing it"), "{words}");
-    text(&uxfs(&["ls"], &image));
+    // Nor is it read, unless that is asked for.
+    let refused = uxfs(&["ls"], &image);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--no-lock"));
+    text(&uxfs(&["ls", "--no-lock"], &image));
 }
 
 #[test]
