@@ -15,7 +15,7 @@ use uxfs_format::{
 };
 use zerocopy::FromBytes;
 
-use super::{Builder, ExtentMap};
+use super::{ExtentMap, build::Builder};
 use crate::{
     error::{Error, Result},
     filesystem::FileSystem,
@@ -50,7 +50,7 @@ impl FileSystem {
             file_system: self,
             inode,
             fork,
-            builder: Builder::new(self.geometry(), fork, is_realtime, expected),
+            builder: Builder::new(self, fork, is_realtime, expected),
         };
         match inode.fork(fork) {
             ForkView::Extents => reader.inline_extents()?,
@@ -58,7 +58,11 @@ impl FileSystem {
             _ => return Ok(ExtentMap::default()),
         }
         let Reader { builder, .. } = reader;
-        builder.finish().map_err(|fault| corruption(inode, None, fault))
+        let map = builder.finish().map_err(|fault| corruption(inode, None, fault))?;
+        if map.is_large() {
+            self.make_way_for_extents();
+        }
+        Ok(map)
     }
 }
 

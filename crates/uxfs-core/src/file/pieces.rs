@@ -1,11 +1,13 @@
 //! A range of a file as it lies on the device.
 
+use std::iter::Peekable;
+
 use uxfs_format::{
     btree::extent_map::Extent,
     units::{FileBlock, FsBlock},
 };
 
-use crate::extent_map::edit::list;
+use crate::extent_map::{ExtentMap, Extents, edit::list};
 
 /// What a run of blocks of a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,15 +56,14 @@ impl Piece {
 /// All pieces of a range, in order and without gap.
 #[derive(Debug, Clone)]
 pub(super) struct Pieces<'a> {
-    extents: &'a [Extent],
-    index: usize,
+    extents: Peekable<Extents<'a>>,
     next: FileBlock,
     end: FileBlock,
 }
 
 impl<'a> Pieces<'a> {
-    pub fn new(extents: &'a [Extent], start: FileBlock, end: FileBlock) -> Self {
-        Self { extents, index: list::index_at_or_after(extents, start), next: start, end }
+    pub fn new(extents: &'a ExtentMap, start: FileBlock, end: FileBlock) -> Self {
+        Self { extents: extents.from(start).peekable(), next: start, end }
     }
 }
 
@@ -74,10 +75,9 @@ impl Iterator for Pieces<'_> {
         if file_block >= self.end {
             return None;
         }
-        let found = self.extents.get(self.index);
-        let piece = match found.and_then(|extent| list::part_of(extent, file_block, self.end)) {
+        let piece = match self.extents.peek().and_then(|extent| list::part_of(extent, file_block, self.end)) {
             Some(part) if part.file_block == file_block => {
-                self.index += 1;
+                self.extents.next();
                 let state = match part.is_unwritten {
                     true => PieceState::Unwritten(part.start),
                     false => PieceState::Written(part.start),
@@ -96,6 +96,6 @@ impl Iterator for Pieces<'_> {
 }
 
 /// The first piece of a range.
-pub(super) fn first_piece(extents: &[Extent], start: FileBlock, end: FileBlock) -> Option<Piece> {
+pub(super) fn first_piece(extents: &ExtentMap, start: FileBlock, end: FileBlock) -> Option<Piece> {
     Pieces::new(extents, start, end).next()
 }

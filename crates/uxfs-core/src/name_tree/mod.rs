@@ -7,10 +7,9 @@
 pub(crate) mod edit;
 pub(crate) mod leaf_walk;
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use uxfs_format::{
-    btree::extent_map::Extent,
     directory::header::DirectoryBlockHeader,
     fault::{Corruption, Fault, HeaderFault, Location, Structure},
     field_table::OnDisk,
@@ -42,45 +41,17 @@ pub(crate) enum ForkExtents<'a> {
     /// Of an inode that was read.
     Map(Arc<ExtentMap>),
     /// Of an inode that is open and locked.
-    List(&'a [Extent]),
+    List(&'a ExtentMap),
 }
 
-impl ForkExtents<'_> {
-    fn get(&self, index: usize) -> Option<Extent> {
+impl Deref for ForkExtents<'_> {
+    type Target = ExtentMap;
+
+    #[inline]
+    fn deref(&self) -> &ExtentMap {
         match self {
-            Self::Map(map) => map.get(index),
-            Self::List(extents) => extents.get(index).copied(),
-        }
-    }
-
-    fn index_at_or_after(&self, file_block: FileBlock) -> usize {
-        match self {
-            Self::Map(map) => map.index_at_or_after(file_block),
-            Self::List(extents) => extents.partition_point(|extent| extent.end() <= file_block),
-        }
-    }
-
-    /// The extent that holds `file_block`, or else the next one behind it.
-    pub(crate) fn next_at_or_after(&self, file_block: FileBlock) -> Option<Extent> {
-        self.get(self.index_at_or_after(file_block))
-    }
-
-    /// The extent that holds `file_block`, whole; `None` in a hole.
-    fn lookup(&self, file_block: FileBlock) -> Option<Extent> {
-        self.next_at_or_after(file_block).filter(|extent| extent.file_block <= file_block)
-    }
-
-    /// All extents that end behind `file_block`, in order.
-    pub(crate) fn from(&self, file_block: FileBlock) -> impl Iterator<Item = Extent> + '_ {
-        (self.index_at_or_after(file_block)..).map_while(|index| self.get(index))
-    }
-
-    fn blocks(&self) -> u64 {
-        match self {
-            Self::Map(map) => map.blocks(),
-            Self::List(extents) => {
-                extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.length_blocks))
-            }
+            Self::Map(map) => map,
+            Self::List(map) => map,
         }
     }
 }

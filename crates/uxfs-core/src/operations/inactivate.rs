@@ -5,12 +5,13 @@
 //! does. Contents that are few go with the last name at once, in one transaction; such an inode is never in the list.
 
 use uxfs_format::{
-    btree::extent_map::{Extent, MAX_FILE_BLOCKS},
+    btree::extent_map::MAX_FILE_BLOCKS,
     units::{AgNumber, FileBlock},
 };
 
 use crate::{
     error::{OperationError, Result},
+    extent_map::ExtentMap,
     filesystem::FileSystem,
     inode::{
         FileType, Fork,
@@ -158,12 +159,11 @@ pub(super) fn is_freed_at_once(inode: &EditInode) -> bool {
 fn has_many_extents(inode: &EditInode, fork: Fork) -> bool {
     let extents = inode.extents(fork);
     let is_tree = matches!(inode.fork(fork), Some(EditFork::Extents(extents)) if extents.root.is_some());
-    let blocks = || extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.length_blocks));
-    is_tree || extents.len() > STEP_EXTENTS || (fork == Fork::Attribute && blocks() > STEP_BLOCKS)
+    is_tree || extents.len() > STEP_EXTENTS || (fork == Fork::Attribute && extents.blocks() > STEP_BLOCKS)
 }
 
 /// Where the last extents of a fork begin that one step takes, of at most `most_blocks` but one.
-fn step_start(extents: &[Extent], most_blocks: u64) -> FileBlock {
+fn step_start(extents: &ExtentMap, most_blocks: u64) -> FileBlock {
     let mut start = FileBlock::new(0);
     let mut left = most_blocks;
     for extent in extents.iter().rev().take(STEP_EXTENTS) {

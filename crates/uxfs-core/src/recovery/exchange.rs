@@ -166,13 +166,13 @@ fn clear_reflink(inode: &mut EditInode) {
 /// What a fork has from `at` on, at most `most_blocks` of it.
 fn piece_at(inode: &EditInode, fork: Fork, at: FileBlock, most_blocks: u64) -> Piece {
     let extents = inode.extents(fork);
-    let index = extents.partition_point(|extent| extent.end() <= at);
+    let index = extents.index_at_or_after(at);
     let Some(extent) = extents.get(index) else { return Piece { extent: None, length_blocks: most_blocks } };
     match at.checked_distance_from(extent.file_block) {
         Some(skip) => {
             let length_blocks = extent.length_blocks.saturating_sub(skip).min(most_blocks);
             let start = FsBlock::new(extent.start.get().saturating_add(skip));
-            let extent = Extent { file_block: at, start, length_blocks, ..*extent };
+            let extent = Extent { file_block: at, start, length_blocks, ..extent };
             Piece { extent: Some(extent), length_blocks }
         }
         None => {

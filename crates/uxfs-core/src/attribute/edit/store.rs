@@ -6,7 +6,6 @@ use uxfs_format::{
         MAX_VALUE_BYTES,
         remote::{self, RemoteBlock},
     },
-    btree::extent_map::Extent,
     fault::{HeaderFault, Structure},
     field_table::OnDisk,
     geometry::Geometry,
@@ -21,7 +20,10 @@ use super::{
 };
 use crate::{
     error::{Error, OperationError, Result},
-    extent_map::edit::{map::Mapping, sectors::ForkPieces},
+    extent_map::{
+        ExtentMap,
+        edit::{map::Mapping, sectors::ForkPieces},
+    },
     inode::edit::EditInode,
     name_tree::edit::ForkStore,
     transaction::Transaction,
@@ -114,10 +116,10 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
         self.inode.attribute_finger.forget();
         let geometry = self.geometry();
         let extents = self.inode.extents(Fork::Attribute);
-        let first = extents.partition_point(|extent| extent.end() <= start);
+        let first = extents.index_at_or_after(start);
         let count = extents.len();
         for index in first..count {
-            let Some(extent) = self.inode.extents(Fork::Attribute).get(index).copied() else { break };
+            let Some(extent) = self.inode.extents(Fork::Attribute).get(index) else { break };
             for block in start.get().saturating_sub(extent.file_block.get())..extent.length_blocks {
                 let start = extent.start.checked_add(block);
                 let Some(sector) = start.and_then(|start| geometry.sector_of_block(start)) else { break };
@@ -132,7 +134,7 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
     /// has come to its end once looks for holes again.
     fn hole(&self, length_blocks: u32) -> Result<FileBlock> {
         let extents = self.extents();
-        let end = extents.last().map_or(FileBlock::new(0), Extent::end);
+        let end = extents.end();
         let fits = |from: FileBlock, to: u64| from.get().saturating_add(length_blocks.into()) <= to;
         if extents.len() <= MAX_EXTENTS_SEARCHED || !fits(end, BLOCKS_END) {
             let mut place = FileBlock::new(0);
@@ -162,7 +164,7 @@ impl<'fs> ForkStore<'fs> for AttributeFork<'_, 'fs> {
         self.inode.number
     }
 
-    fn extents(&self) -> &[Extent] {
+    fn extents(&self) -> &ExtentMap {
         self.inode.extents(Fork::Attribute)
     }
 

@@ -25,8 +25,8 @@ impl Transaction<'_> {
         let (start, end) = (extent.file_block, extent.end());
         let extents = inode.extents(fork);
         let range = list::overlapping(extents, start, end);
-        let found = extents.get(range).unwrap_or_default();
-        let is_mapped = matches!(found, [found] if list::part_of(found, start, end) == Some(*extent));
+        let found = extents.get(range.start).filter(|_| range.len() == 1);
+        let is_mapped = found.is_some_and(|found| list::part_of(&found, start, end) == Some(*extent));
         if !is_mapped {
             let Extent { file_block, start, length_blocks, .. } = *extent;
             let fault = ExtentMapFault::NotMapped { file_block, start, length_blocks };

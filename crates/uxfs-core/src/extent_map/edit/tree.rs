@@ -19,6 +19,7 @@ use super::{list::Splice, map::block_of_inode, splice::extents_mut};
 use crate::{
     btree::edit::{EditCursor, TreeHome, TreeOwner, TreeRoot},
     error::{Error, OperationError, Result},
+    extent_map::{ExtentMap as ExtentList, Extents},
     inode::edit::{EditInode, ExtentRoot, room::root_capacity},
     transaction::{
         Transaction,
@@ -98,7 +99,7 @@ impl<'fs> Transaction<'fs> {
         splice: &Splice,
     ) -> Result<()> {
         self.with_extent_tree(inode, fork, |cursor, extents| {
-            change_records(cursor, splice.removed(extents), splice.added())
+            change_records(cursor, &splice.removed(extents), splice.added())
         })
     }
 
@@ -116,7 +117,7 @@ impl<'fs> Transaction<'fs> {
         &mut self,
         inode: &mut EditInode,
         fork: Fork,
-        change: impl FnOnce(&mut EditCursor<'fs, ExtentMap, ForkTree<'_, 'fs>>, &[Extent]) -> Result<()>,
+        change: impl FnOnce(&mut EditCursor<'fs, ExtentMap, ForkTree<'_, 'fs>>, &ExtentList) -> Result<()>,
     ) -> Result<()> {
         let room_bytes = inode.fork_room_bytes(fork, self.file_system().geometry());
         let number = inode.number;
@@ -155,7 +156,7 @@ impl<'fs> Transaction<'fs> {
             return Err(OperationError::ForkTooLarge.into());
         }
         for (index, extent) in extents.extents.iter().enumerate() {
-            leaf.insert_record(index, &record_of(extent)?);
+            leaf.insert_record(index, &record_of(&extent)?);
         }
         let first = extents.extents.first().map_or(0, |extent| extent.file_block.get());
         extents.root = Some(ExtentRoot { level: 1, keys: vec![first], pointers: vec![block] });
@@ -186,18 +187,19 @@ impl<'fs> Transaction<'fs> {
 /// shorter go first.
 fn change_records<'fs, H: TreeHome<'fs, ExtentMap>>(
     cursor: &mut EditCursor<'fs, ExtentMap, H>,
-    removed: &[Extent],
+    removed: &Extents<'_>,
     added: &[Extent],
 ) -> Result<()> {
-    let (gone, kept) = removed.split_at(removed.len().saturating_sub(added.len()));
-    for extent in gone.iter().rev() {
-        find(cursor, extent)?;
+    let gone = removed.len().saturating_sub(added.len());
+    for extent in removed.clone().take(gone).rev() {
+        find(cursor, &extent)?;
         cursor.delete()?;
     }
+    let kept = removed.clone().skip(gone);
     let is_within = |new: &Extent, old: &Extent| new.file_block >= old.file_block && new.end() <= old.end();
     for shrinks in [true, false] {
-        for (old, new) in kept.iter().zip(added).filter(|(old, new)| is_within(new, old) == shrinks) {
-            find(cursor, old)?;
+        for (old, new) in kept.clone().zip(added).filter(|(old, new)| is_within(new, old) == shrinks) {
+            find(cursor, &old)?;
             cursor.update(&record_of(new)?)?;
         }
     }

@@ -16,6 +16,7 @@ use crate::{
     attribute::edit::finger::AttributeFinger,
     directory::edit::DirectoryHint,
     error::{OperationError, Result},
+    extent_map::ExtentMap,
     filesystem::FileSystem,
     inode::Inode,
     transaction::Transaction,
@@ -81,7 +82,7 @@ impl FileSystem {
                     Some(whole) => whole,
                     None => whole.insert(self.inode(inode.number)?),
                 };
-                let extents = self.extent_map(whole, fork)?.iter().collect();
+                let extents = ExtentMap::clone(&*self.extent_map(whole, fork)?);
                 let root = match whole.fork_format(fork) {
                     Some(ForkFormat::Btree) => ExtentRoot::decode(whole.fork_bytes(fork)),
                     _ => None,

@@ -22,14 +22,17 @@ pub(crate) use log_claim::LogClaim;
 pub(crate) use store::next_unlinked_of;
 
 use uxfs_format::{
-    btree::extent_map::Extent,
     geometry::Geometry,
     inode::{FileType, Fork, ForkFormat, InodeCore, InodeFlags2, Timestamp, timestamp::DiskTimestamp},
     units::{FsBlock, InodeNumber},
 };
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::{attribute::edit::finger::AttributeFinger, directory::edit::DirectoryHint};
+use crate::{
+    attribute::edit::finger::AttributeFinger, directory::edit::DirectoryHint, extent_map::ExtentMap,
+};
+
+static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
 
 /// An inode that only its holder may change.
 #[derive(Debug, Clone)]
@@ -69,7 +72,7 @@ pub enum EditFork {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EditExtents {
     /// In order of file blocks.
-    pub extents: Vec<Extent>,
+    pub extents: ExtentMap,
     /// The btree, kept in step with `extents` while there is one.
     pub root: Option<ExtentRoot>,
 }
@@ -116,10 +119,10 @@ impl EditFork {
     }
 
     /// Extents, none for other contents.
-    pub fn extents(&self) -> &[Extent] {
+    pub fn extents(&self) -> &ExtentMap {
         match self {
             Self::Extents(extents) => &extents.extents,
-            Self::Device(_) | Self::Local(_) => &[],
+            Self::Device(_) | Self::Local(_) => &NO_EXTENTS,
         }
     }
 
@@ -134,7 +137,7 @@ impl EditInode {
         let sketch = |fork: &EditFork| match fork {
             // One says that there are some.
             EditFork::Extents(EditExtents { extents, root: Some(root) }) => EditFork::Extents(EditExtents {
-                extents: extents.first().copied().into_iter().collect(),
+                extents: ExtentMap::of(extents.first()).unwrap_or_default(),
                 root: Some(root.clone()),
             }),
             other => other.clone(),
@@ -168,8 +171,8 @@ impl EditInode {
     }
 
     /// Extents of a fork; none where there is no fork, or one with other contents.
-    pub fn extents(&self, fork: Fork) -> &[Extent] {
-        self.fork(fork).map_or(&[], EditFork::extents)
+    pub fn extents(&self, fork: Fork) -> &ExtentMap {
+        self.fork(fork).map_or(&NO_EXTENTS, EditFork::extents)
     }
 
     /// Bytes that a fork may take in the inode; 0 for an attribute fork that does not exist.

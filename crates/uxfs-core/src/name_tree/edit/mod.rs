@@ -28,7 +28,6 @@ use std::ops::Deref;
 
 use uxfs_block::cache::EditBuffer;
 use uxfs_format::{
-    btree::extent_map::Extent,
     edit::Edit,
     fault::{Corruption, Fault, Location, Structure},
     geometry::Geometry,
@@ -44,7 +43,10 @@ use uxfs_format::{
 };
 
 use self::path::{Step, TreePath};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    extent_map::ExtentMap,
+};
 
 /// A block that its holder alone may change.
 pub(crate) trait BlockBuffer: Deref<Target = [u8]> {
@@ -77,7 +79,7 @@ pub(crate) trait ForkStore<'fs> {
     fn owner(&self) -> InodeNumber;
 
     /// The fork's extents in order.
-    fn extents(&self) -> &[Extent];
+    fn extents(&self) -> &ExtentMap;
 
     /// An existing block, verified, and compared with its owner.
     fn edit(&mut self, structure: Structure, block: FileBlock) -> Result<Self::Buffer>;
@@ -106,9 +108,7 @@ pub(crate) trait ForkStore<'fs> {
 
     /// Whether something is mapped at `block`.
     fn is_mapped(&self, block: FileBlock) -> bool {
-        let extents = self.extents();
-        let index = extents.partition_point(|extent| extent.end() <= block);
-        extents.get(index).is_some_and(|extent| extent.file_block <= block)
+        self.extents().lookup(block).is_some()
     }
 
     /// Gives a block back. Nobody holds it.
@@ -144,10 +144,8 @@ pub(crate) trait ForkStore<'fs> {
     /// The first place at or behind `from` where a whole block is missing.
     fn first_hole(&self, from: FileBlock) -> FileBlock {
         let length = self.blocks_per_block();
-        let extents = self.extents();
-        let first = extents.partition_point(|extent| extent.end() <= from);
         let mut place = from;
-        for extent in extents.get(first..).unwrap_or_default() {
+        for extent in self.extents().from(from) {
             if extent.file_block.get() >= place.get().saturating_add(length) {
                 break;
             }

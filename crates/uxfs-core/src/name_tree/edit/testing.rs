@@ -14,7 +14,7 @@ use uxfs_format::{
 };
 
 use super::{BlockBuffer, ForkStore};
-use crate::{attribute::edit::finger::AttributeFinger, error::Result};
+use crate::{attribute::edit::finger::AttributeFinger, error::Result, extent_map::ExtentMap};
 
 /// The inode that all blocks belong to.
 pub(crate) const OWNER: InodeNumber = InodeNumber::new(131);
@@ -32,7 +32,7 @@ pub(crate) struct MemoryFork<'fs> {
     geometry: &'fs Geometry,
     kind: TreeKind,
     blocks: Rc<RefCell<Blocks>>,
-    extents: Vec<Extent>,
+    extents: ExtentMap,
     /// A directory that lies in the inode.
     pub(crate) local: Option<Vec<u8>>,
     /// Bytes that it may take there.
@@ -90,7 +90,7 @@ impl<'fs> MemoryFork<'fs> {
             geometry,
             kind,
             blocks: Rc::default(),
-            extents: Vec::new(),
+            extents: ExtentMap::EMPTY,
             local: None,
             room_bytes: 0,
             size_bytes: 0,
@@ -175,7 +175,7 @@ impl<'fs> MemoryFork<'fs> {
             length_blocks,
             is_unwritten: false,
         };
-        self.extents = self.blocks.borrow().bytes.keys().map(extent).collect();
+        self.extents = ExtentMap::of(self.blocks.borrow().bytes.keys().map(extent)).expect("they fit");
     }
 }
 
@@ -194,7 +194,7 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
         OWNER
     }
 
-    fn extents(&self) -> &[Extent] {
+    fn extents(&self) -> &ExtentMap {
         &self.extents
     }
 
