@@ -5,7 +5,6 @@
 //! does that. So a crash finds every exchange done or not begun.
 
 use uxfs_format::{
-    btree::extent_map::Extent,
     features::Incompatible,
     inode::Fork,
     log::{
@@ -18,10 +17,7 @@ use uxfs_journal::journal::IntentId;
 use zerocopy::IntoBytes;
 
 use super::{
-    FileEdit, STEP_EXTENTS, Touch,
-    pieces::{Piece, PieceState, first_piece},
-    require_regular,
-    share::say_sharing,
+    FileEdit, STEP_EXTENTS, Touch, exchange_step::ExchangedRanges, require_regular, share::say_sharing,
 };
 use crate::{
     error::{OperationError, Result},
@@ -70,6 +66,12 @@ impl Plan {
         let start = self.starts.get(side).map_or(0, |start| start.get());
         FileBlock::new(start.saturating_add(done))
     }
+
+    /// What is left behind the first `done` blocks.
+    fn ranges(&self, done: u64, only_written: bool) -> ExchangedRanges {
+        let length_blocks = self.length_blocks.saturating_sub(done);
+        ExchangedRanges { starts: SIDES.map(|side| self.at(side, done)), length_blocks, only_written }
+    }
 }
 
 /// The files that exchange: often two.
@@ -87,13 +89,6 @@ impl Files<'_> {
         }
     }
 
-    fn get_mut(&mut self, side: usize) -> &mut EditInode {
-        match &mut self.second {
-            Some(second) if side == 1 => second,
-            _ => self.first,
-        }
-    }
-
     /// Each file once.
     fn each(&mut self) -> impl Iterator<Item = &mut EditInode> {
         [Some(&mut *self.first), self.second.as_deref_mut()].into_iter().flatten()
@@ -103,6 +98,18 @@ impl Files<'_> {
         for (inode, size_bytes) in self.each().zip(sizes) {
             inode.set_size_bytes(size_bytes);
         }
+    }
+
+    fn exchange_step(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        ranges: &ExchangedRanges,
+        most_changes: usize,
+    ) -> Result<u64> {
+        let second = self.second.as_deref_mut();
+        let done = tx.exchange_step(self.first, second, Fork::Data, ranges, most_changes)?;
+        // Both ranges have pieces up to their end.
+        if done > 0 { Ok(done) } else { Err(OperationError::InvalidRange.into()) }
     }
 
     /// Mappings of both ranges from `done` blocks on.
@@ -146,23 +153,23 @@ impl FileSystem {
         if SIDES.iter().any(|side| files.get(*side).may_share_extents()) {
             files.each().for_each(say_sharing);
         }
-        let (mut done, mut changed, mut promise) = (0, 0, None);
+        let (mut done, mut promise) = (0, None);
+        let mut most_changes = usize::MAX;
         if !is_atomic {
             tx.exchange_ends_first(&mut files, &mut plan, range.only_written)?;
-            // At the first turn there is something to promise, and nothing before it.
-            changed = STEP_EXTENTS;
+            most_changes = STEP_EXTENTS / 2;
         }
         while done < plan.length_blocks {
-            if !is_atomic && changed >= STEP_EXTENTS / 2 {
+            if !is_atomic {
+                // At the first turn there is something to promise, and nothing before it.
                 let next = tx.promise_exchange(&files, &plan, (done, range.only_written));
                 tx.end_promise(std::mem::replace(&mut promise, next));
                 end_exchange(&mut tx, &mut files, Touch::NOTHING)?;
                 // What is promised is done: whether there is space was asked before the first step.
-                (tx, changed) = (Transaction::begin_for(self, Operation::Release)?, 0);
+                tx = Transaction::begin_for(self, Operation::Release)?;
             }
-            let (blocks, is_changed) = tx.exchange_piece(&mut files, &plan, done, range.only_written)?;
-            done += blocks.max(1);
-            changed += usize::from(is_changed);
+            let ranges = plan.ranges(done, range.only_written);
+            done += files.exchange_step(&mut tx, &ranges, most_changes)?;
         }
         if let Some(sizes) = plan.sizes {
             files.set_sizes(sizes);
@@ -258,9 +265,8 @@ impl Transaction<'_> {
         let common = plan.common_blocks;
         let is_little = files.mappings(plan, common).iter().sum::<usize>() <= STEP_EXTENTS;
         if is_little {
-            let mut done = common;
-            while done < plan.length_blocks {
-                done += self.exchange_piece(files, plan, done, only_written)?.0.max(1);
+            if common < plan.length_blocks {
+                files.exchange_step(self, &plan.ranges(common, only_written), usize::MAX)?;
             }
             (plan.length_blocks, plan.sizes) = (common, None);
         }
@@ -309,56 +315,6 @@ impl Transaction<'_> {
     fn end_promise(&mut self, promise: Option<IntentId>) {
         if let Some(id) = promise {
             self.intent_done(ItemType::ExchangeDone, id, &[]);
-        }
-    }
-
-    /// Exchanges the next pieces of both files: gives how many blocks, and whether anything changed.
-    fn exchange_piece(
-        &mut self,
-        files: &mut Files<'_>,
-        plan: &Plan,
-        done: u64,
-        only_written: bool,
-    ) -> Result<(u64, bool)> {
-        let piece = |side| {
-            let extents = files.get(side).data.extents();
-            first_piece(extents, plan.at(side, done), plan.at(side, plan.length_blocks))
-        };
-        let (Some(one), Some(other)) = (piece(0), piece(1)) else {
-            return Err(OperationError::InvalidRange.into());
-        };
-        let blocks = one.length_blocks.min(other.length_blocks);
-        let (one, other) = (one.first(blocks), other.first(blocks));
-        let is_passed_over = only_written && !matches!(one.state, PieceState::Written(_));
-        if one.state == other.state || is_passed_over {
-            return Ok((blocks, false));
-        }
-        let to_first = Piece { file_block: one.file_block, ..other }.extent();
-        let to_second = Piece { file_block: other.file_block, ..one }.extent();
-        self.put_mapping(files.get_mut(0), one.extent(), to_first)?;
-        self.put_mapping(files.get_mut(1), other.extent(), to_second)?;
-        // Both lose their owners before they get others: a block has one at a time, unless it is shared.
-        for (side, old) in [(0, one.extent()), (1, other.extent())] {
-            if let Some(old) = old {
-                self.note_moved_contents(old.start, old.length_blocks);
-                self.defer_unmap(files.get(side), Fork::Data, &old)?;
-            }
-        }
-        for (side, new) in [(0, to_first), (1, to_second)] {
-            if let Some(new) = new {
-                self.defer_map(files.get(side), Fork::Data, &new)?;
-            }
-        }
-        Ok((blocks, true))
-    }
-
-    /// Changes what a run of blocks of a file is, in its extents.
-    fn put_mapping(&mut self, inode: &mut EditInode, old: Option<Extent>, new: Option<Extent>) -> Result<()> {
-        match (old, new) {
-            (Some(_), Some(new)) => self.replace_mapping(inode, &new),
-            (Some(old), None) => self.remove_mapping(inode, &old),
-            (None, Some(new)) => self.insert_mapping(inode, &new),
-            (None, None) => Ok(()),
         }
     }
 }

@@ -47,6 +47,17 @@ impl Piece {
         Some(Extent { file_block: self.file_block, start, length_blocks: self.length_blocks, is_unwritten })
     }
 
+    /// What is left of it behind its first blocks.
+    pub fn behind(&self, blocks: u64) -> Option<Self> {
+        let length_blocks = self.length_blocks.checked_sub(blocks).filter(|rest| *rest > 0)?;
+        let state = match self.state {
+            PieceState::Hole => PieceState::Hole,
+            PieceState::Unwritten(start) => PieceState::Unwritten(start.checked_add(blocks)?),
+            PieceState::Written(start) => PieceState::Written(start.checked_add(blocks)?),
+        };
+        Some(Self { file_block: self.file_block.checked_add(blocks)?, length_blocks, state })
+    }
+
     /// The first blocks of it.
     pub fn first(&self, most_blocks: u64) -> Self {
         Self { length_blocks: self.length_blocks.min(most_blocks), ..*self }

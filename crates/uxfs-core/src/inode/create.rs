@@ -20,6 +20,7 @@ use crate::{
     attribute::edit::finger::AttributeFinger,
     directory::edit::DirectoryHint,
     error::{OperationError, Result},
+    extent_map::edit::finger::ExtentFinger,
     transaction::Transaction,
 };
 
@@ -189,6 +190,7 @@ impl EditInode {
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
             attribute_finger: AttributeFinger::default(),
+            extent_finger: ExtentFinger::default(),
             log_claim: LogClaim::default(),
         })
     }

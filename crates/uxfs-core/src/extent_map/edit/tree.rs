@@ -17,7 +17,7 @@ use uxfs_journal::transaction::TransactionBuffers;
 
 use super::{list::Splice, map::block_of_inode, splice::extents_mut};
 use crate::{
-    btree::edit::{EditCursor, TreeHome, TreeOwner, TreeRoot},
+    btree::edit::{EditCursor, Finger, TreeHome, TreeOwner, TreeRoot},
     error::{Error, OperationError, Result},
     extent_map::{ExtentMap as ExtentList, Extents},
     inode::edit::{EditInode, ExtentRoot, room::root_capacity},
@@ -34,6 +34,7 @@ struct ForkTree<'t, 'fs> {
     inode: InodeNumber,
     fork: Fork,
     root: &'t mut ExtentRoot,
+    finger: &'t mut Finger<ExtentMap>,
     /// Entries that the root has room for.
     capacity: usize,
     /// Blocks that have come.
@@ -79,6 +80,10 @@ impl<'fs> TreeHome<'fs, ExtentMap> for ForkTree<'_, 'fs> {
         self.growth_blocks -= 1;
         self.transaction.defer_free_of(block, 1, owner)
     }
+
+    fn finger(&mut self) -> Option<&mut Finger<ExtentMap>> {
+        Some(self.finger)
+    }
 }
 
 impl<'fs> Transaction<'fs> {
@@ -121,6 +126,7 @@ impl<'fs> Transaction<'fs> {
     ) -> Result<()> {
         let room_bytes = inode.fork_room_bytes(fork, self.file_system().geometry());
         let number = inode.number;
+        let mut finger = std::mem::take(&mut inode.extent_finger);
         let extents = extents_mut(inode, fork)?;
         let mut root = extents.root.take().ok_or(OperationError::WrongFileType)?;
         let home = ForkTree {
@@ -128,6 +134,7 @@ impl<'fs> Transaction<'fs> {
             inode: number,
             fork,
             root: &mut root,
+            finger: finger.of(fork),
             capacity: root_capacity(room_bytes),
             growth_blocks: 0,
         };
@@ -136,6 +143,7 @@ impl<'fs> Transaction<'fs> {
         let growth_blocks = cursor.home().growth_blocks;
         drop(cursor);
         extents.root = Some(root);
+        inode.extent_finger = finger;
         inode.add_blocks(growth_blocks);
         Ok(())
     }
@@ -145,6 +153,7 @@ impl<'fs> Transaction<'fs> {
     pub(super) fn extents_to_tree(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
         let geometry = self.file_system().geometry();
         let near = block_of_inode(inode, geometry);
+        inode.extent_finger.forget();
         let (number, extents) = (inode.number, extents_mut(inode, fork)?);
         let near = extents.extents.last().map_or(near, |extent| extent.start);
         let block = self.allocate_tree_block(number, fork, near)?;
@@ -168,6 +177,7 @@ impl<'fs> Transaction<'fs> {
     #[doc(alias = "xfs_bmap_btree_to_extents")]
     pub(super) fn tree_to_extents(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
         let (number, budget) = (inode.number, inode.blocks());
+        inode.extent_finger.forget();
         let Some(root) = extents_mut(inode, fork)?.root.take() else { return Ok(()) };
         let mut freed = TreeBlocks { inode: number, found: Vec::new(), budget };
         freed.collect(self, &root.pointers, root.level)?;

@@ -16,7 +16,7 @@ use crate::{
     attribute::edit::finger::AttributeFinger,
     directory::edit::DirectoryHint,
     error::{OperationError, Result},
-    extent_map::ExtentMap,
+    extent_map::{ExtentMap, edit::finger::ExtentFinger},
     filesystem::FileSystem,
     inode::Inode,
     transaction::Transaction,
@@ -48,6 +48,7 @@ impl FileSystem {
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
             attribute_finger: AttributeFinger::default(),
+            extent_finger: ExtentFinger::default(),
             log_claim: LogClaim::default(),
         };
         let literal = bytes.get(INODE_CORE_SIZE_BYTES as usize..).unwrap_or_default();

@@ -29,7 +29,9 @@ use uxfs_format::{
 use zerocopy::big_endian::{U16, U32, U64};
 
 use crate::{
-    attribute::edit::finger::AttributeFinger, directory::edit::DirectoryHint, extent_map::ExtentMap,
+    attribute::edit::finger::AttributeFinger,
+    directory::edit::DirectoryHint,
+    extent_map::{ExtentMap, edit::finger::ExtentFinger},
 };
 
 static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
@@ -52,6 +54,8 @@ pub struct EditInode {
     pub(crate) directory_hint: DirectoryHint,
     /// Where attributes lie in leaves: the one that was used last.
     pub(crate) attribute_finger: AttributeFinger,
+    /// Where extents lie in btrees: the way to those that were changed last.
+    pub(crate) extent_finger: ExtentFinger,
     /// What has been claimed of the log for it.
     pub(crate) log_claim: LogClaim,
 }
@@ -150,6 +154,7 @@ impl EditInode {
             attribute_offset_bytes: self.attribute_offset_bytes,
             directory_hint: self.directory_hint,
             attribute_finger: AttributeFinger::default(),
+            extent_finger: ExtentFinger::default(),
             log_claim: self.log_claim,
         }
     }
