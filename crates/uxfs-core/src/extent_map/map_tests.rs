@@ -142,6 +142,25 @@ proptest! {
         prop_assert_eq!(cache.memory_account().charged_bytes(), 0);
     }
 
+    /// Trees of three levels, of which whole branches go.
+    #[test]
+    fn much_comes_and_goes(
+        initial in 20_000..80_000_usize,
+        steps in proptest::collection::vec((0..=1000_usize, 0..30_000_usize, 0..3000_usize), 1..10),
+    ) {
+        let cache = cache();
+        let mut both = Both::new(cache.memory_account());
+        both.splice(0..0, &between(&[], &(0..0), initial));
+        for (place, removed, added) in steps {
+            let start = both.list.len() * place / 1000;
+            let range = start..(start + removed).min(both.list.len());
+            let added = between(&both.list, &range, added);
+            both.splice(range, &added);
+            both.check_structure();
+        }
+        both.check();
+    }
+
     #[test]
     fn iterators_meet_in_the_middle(count in 0..1200_usize, turns in proptest::collection::vec((any::<bool>(), 0..40_usize), 0..200)) {
         let list = between(&[], &(0..0), count);
@@ -156,6 +175,22 @@ proptest! {
             prop_assert_eq!(pair.0, pair.1);
             prop_assert_eq!(found.len(), expected.len());
         }
+    }
+}
+
+/// A branch of which one leaf is left, and of that little: it has no neighbour before the branch is joined.
+#[test]
+fn little_is_left_of_a_branch() {
+    const BRANCH: usize = 64 * 256;
+    let cache = cache();
+    let list = between(&[], &(0..0), 5 * BRANCH);
+    for (left, right) in [(10, 0), (0, 10), (10, 20), (200, 5), (300, 300), (1, BRANCH - 1)] {
+        let mut both = Both::new(cache.memory_account());
+        both.splice(0..0, &list);
+        both.splice(BRANCH + left..3 * BRANCH - right, &[]);
+        both.check();
+        both.splice(0..BRANCH - 7, &[]);
+        both.check();
     }
 }
 

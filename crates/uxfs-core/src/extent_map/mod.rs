@@ -124,10 +124,10 @@ impl ExtentMap {
     #[inline]
     pub fn index_at_or_after(&self, file_block: FileBlock) -> usize {
         let is_before = |record: &ExtentRecord| record.get().end() <= file_block;
-        match self.last() {
+        match &self.form {
             // Files grow at their end.
-            Some(last) if last.end() > file_block => self.partition_point(file_block, is_before),
-            _ => self.len(),
+            Form::Few(records) if records.last().is_none_or(is_before) => records.len(),
+            _ => self.partition_point(file_block, is_before),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Extent maps that are changed, on file systems of many kinds: judged by our own reader, `xfs_repair` and the kernel.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod memory;
 mod random;
 
 use std::{os::unix::fs::FileExt, process::Command};

@@ -16,15 +16,15 @@ const STEP_RECORDS: usize = LEAF_RECORDS / 2;
 impl Tree {
     /// Puts `added` in the place of the extents of a range. Something must be left.
     pub fn splice(&mut self, range: Range<usize>, added: &[ExtentRecord]) {
-        let (removed_blocks, added_blocks) = (self.blocks_of(range.clone()), blocks_of(added));
-        self.blocks = self.blocks.saturating_sub(removed_blocks).saturating_add(added_blocks);
         let (replacing, more) = added.split_at(range.len().min(added.len()));
-        self.root.overwrite(range.start, replacing);
+        let mut removed_blocks = self.root.overwrite(range.start, replacing);
         let rest = range.start + replacing.len()..range.end;
         if !rest.is_empty() {
+            removed_blocks += self.blocks_of(rest.clone());
             self.remove(rest);
         }
         self.insert(range.start + replacing.len(), more);
+        self.blocks = self.blocks.saturating_add(blocks_of(added)).saturating_sub(removed_blocks);
     }
 
     /// Gives back memory that was taken for more extents than have come.
@@ -92,15 +92,17 @@ fn blocks_of(records: &[ExtentRecord]) -> u64 {
 }
 
 impl Node {
-    /// Puts records in the place of as many from `index` on.
-    fn overwrite(&mut self, index: usize, records: &[ExtentRecord]) {
+    /// Puts records in the place of as many from `index` on; gives how many blocks those had.
+    fn overwrite(&mut self, index: usize, records: &[ExtentRecord]) -> u64 {
         if records.is_empty() {
-            return;
+            return 0;
         }
+        let mut old_blocks = 0;
         match self {
             Self::Leaf(leaf) => {
                 let end = index.saturating_add(records.len());
                 if let Some(old) = Arc::make_mut(leaf).records.get_mut(index..end) {
+                    old_blocks = blocks_of(old);
                     old.copy_from_slice(records);
                 }
             }
@@ -111,8 +113,8 @@ impl Node {
                 for child in branch.children.iter_mut().skip(place) {
                     let here = child.count.saturating_sub(within).min(rest.len());
                     let (own, behind) = rest.split_at(here);
-                    child.node.overwrite(within, own);
-                    child.update();
+                    old_blocks += child.node.overwrite(within, own);
+                    child.first = child.node.first();
                     (rest, within) = (behind, 0);
                     if rest.is_empty() {
                         break;
@@ -120,6 +122,7 @@ impl Node {
                 }
             }
         }
+        old_blocks
     }
 
     /// Adds records at `index`; gives the second node where one becomes two. Who adds at the end of all leaves full nodes
