@@ -22,7 +22,7 @@ use uxfs_volume::error::{Error, OperationError, Result};
 pub struct FileSystem {
     engine: Arc<Engine>,
     /// Inodes that are open, and those that were.
-    inodes: InodeTable,
+    inodes: Arc<InodeTable>,
     /// Held while a directory gets another parent.
     tree_lock: Mutex<()>,
 }
@@ -38,7 +38,10 @@ impl Deref for FileSystem {
 
 impl FileSystem {
     fn of(engine: Arc<Engine>) -> Self {
-        Self { engine, inodes: InodeTable::default(), tree_lock: Mutex::default() }
+        let inodes = Arc::<InodeTable>::default();
+        let of_engine = Arc::clone(&inodes);
+        engine.on_memory_shortage(move |cache| of_engine.make_way_for_extents(cache));
+        Self { engine, inodes, tree_lock: Mutex::default() }
     }
 
     /// Mounts for changes in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).

@@ -332,12 +332,12 @@ impl<'fs> Builder<'fs> {
             return Err(Failure::Image(OperationError::NotFound.into()));
         };
         let inode = transaction.load_inode(number)?;
-        let mapped = inode.extents(Fork::Data);
+        let mapped = inode.extents(Fork::Data).to_vec();
         let size_bytes = inode.size_bytes();
         match content.content {
-            Content::Inline(bytes) => self.write_memory(mapped, bytes, 0, size_bytes),
+            Content::Inline(bytes) => self.write_memory(&mapped, bytes, 0, size_bytes),
             Content::Stream(ranges) => {
-                self.pass_on(mapped, &mut ranges.iter().copied().peekable(), size_bytes, read)
+                self.pass_on(&mapped, &mut ranges.iter().copied().peekable(), size_bytes, read)
             }
             _ => Ok(()),
         }

@@ -1,6 +1,9 @@
 //! A device that holds a file system, to be read.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use uxfs_block::{
     cache::{
@@ -46,6 +49,17 @@ pub struct Volume {
     superblock: Superblock,
     /// Where the log ends; only known of a volume that is open for changes.
     newest_lsn: Arc<NewestLsn>,
+    reclaim: Reclaim,
+}
+
+/// What the layer above gives up of its memory where extents in memory take much of the cache's budget.
+#[derive(Default)]
+struct Reclaim(OnceLock<Box<dyn Fn(&Cache) + Send + Sync>>);
+
+impl fmt::Debug for Reclaim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reclaim").field(&self.0.get().is_some()).finish()
+    }
 }
 
 /// Verified metadata, one or several blocks of it: a handle of a buffer in the cache, which keeps it in memory.
@@ -90,7 +104,14 @@ impl Volume {
         check_device_size(device.as_ref(), &geometry)?;
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
-        Ok(Self { cache, prefetcher: OnceLock::new(), geometry, superblock, newest_lsn: Arc::default() })
+        Ok(Self {
+            cache,
+            prefetcher: OnceLock::new(),
+            geometry,
+            superblock,
+            newest_lsn: Arc::default(),
+            reclaim: Reclaim::default(),
+        })
     }
 
     /// Sizes and address conversions.
@@ -127,6 +148,21 @@ impl Volume {
         }
         self.newest_lsn.set(head);
         Ok(())
+    }
+
+    /// Where extents in memory take much of the cache's budget, `reclaim` is called before buffers are given up. Only the first
+    /// call of this has an effect.
+    pub fn on_memory_shortage(&self, reclaim: impl Fn(&Cache) + Send + Sync + 'static) {
+        let _ = self.reclaim.0.set(Box::new(reclaim));
+    }
+
+    /// Gives up memory for extents: what the layer above can spare, and buffers.
+    #[cold]
+    pub fn make_way_for_extents(&self) {
+        if let Some(reclaim) = self.reclaim.0.get() {
+            reclaim(self.cache());
+        }
+        self.cache().make_way();
     }
 
     /// The cache of metadata.

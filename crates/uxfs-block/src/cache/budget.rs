@@ -8,16 +8,23 @@ use std::sync::{
 /// What keeping a buffer costs beside its bytes: its entry, its handle, its place in the table.
 pub(super) const OVERHEAD_BYTES: u64 = 256;
 
+/// Buffers may always take one part in this many of the budget, whatever else is charged.
+const BUFFERS_SHARE: u64 = 4;
+
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: AtomicU64,
+    /// By buffers.
     used: AtomicU64,
+    /// By what is charged to accounts.
+    outside: AtomicU64,
     peak: AtomicU64,
 }
 
 impl Budget {
     pub fn new(limit_bytes: u64) -> Self {
-        Self { limit: AtomicU64::new(limit_bytes), used: AtomicU64::new(0), peak: AtomicU64::new(0) }
+        let [used, outside, peak] = [const { AtomicU64::new(0) }; 3];
+        Self { limit: AtomicU64::new(limit_bytes), used, outside, peak }
     }
 
     pub fn limit(&self) -> u64 {
@@ -32,8 +39,27 @@ impl Budget {
         self.used.load(Relaxed)
     }
 
+    pub fn outside(&self) -> u64 {
+        self.outside.load(Relaxed)
+    }
+
     pub fn peak(&self) -> u64 {
         self.peak.load(Relaxed)
+    }
+
+    /// What buffers may take.
+    pub fn for_buffers(&self) -> u64 {
+        let limit = self.limit();
+        limit.saturating_sub(self.outside()).max(limit / BUFFERS_SHARE)
+    }
+
+    pub fn charge_outside(&self, bytes: u64) {
+        let outside = self.outside.fetch_add(bytes, Relaxed).saturating_add(bytes);
+        self.peak.fetch_max(self.used().saturating_add(outside), Relaxed);
+    }
+
+    pub fn release_outside(&self, bytes: u64) {
+        self.outside.fetch_sub(bytes, Relaxed);
     }
 
     /// Takes `bytes` if they fit; otherwise says by how much they do not.
@@ -41,7 +67,7 @@ impl Budget {
         let mut used = self.used();
         loop {
             let wanted = used.saturating_add(bytes);
-            let excess = wanted.saturating_sub(self.limit());
+            let excess = wanted.saturating_sub(self.for_buffers());
             if excess > 0 {
                 return Err(excess);
             }
@@ -59,7 +85,7 @@ impl Budget {
     }
 
     fn charged(self: &Arc<Self>, bytes: u64, used: u64) -> Charge {
-        self.peak.fetch_max(used, Relaxed);
+        self.peak.fetch_max(used.saturating_add(self.outside()), Relaxed);
         Charge { budget: Arc::clone(self), bytes }
     }
 }

@@ -34,7 +34,7 @@ pub struct CacheCounters {
     pub prefetch_wasted: u64,
     /// The budget.
     pub budget_bytes: u64,
-    /// Memory of all live buffers with their overhead.
+    /// Memory of all live buffers with their overhead, and what is charged to accounts.
     pub resident_bytes: u64,
     /// Buffers in the cache.
     pub resident_buffers: u64,

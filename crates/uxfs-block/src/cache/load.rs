@@ -175,7 +175,7 @@ impl Cache {
         segments.sort_unstable_by_key(|segment| segment.offset_bytes);
         let ranges = segments.iter().map(|segment| (segment.offset_bytes, segment.buffer.len() as u64));
         let gap_limit_bytes = self.planner.lock().gap_limit_bytes(ranges);
-        let gaps = gaps_to_read(&segments, gap_limit_bytes, self.budget.limit() / GAPS_SHARE);
+        let gaps = gaps_to_read(&segments, gap_limit_bytes, self.budget.for_buffers() / GAPS_SHARE);
         if gaps.is_empty() {
             return self.submit(buffers, &mut segments, 0);
         }
@@ -268,7 +268,7 @@ impl Cache {
     /// Memory for a buffer. The budget leaves room for it, but not always in one piece: where more would be mapped than
     /// the budget and some slack, buffers are given up until pieces join, within reason.
     fn allocate(&self, length_bytes: usize, home: usize) -> io::Result<AlignedBuffer> {
-        let limit = self.budget.limit();
+        let limit = self.budget.for_buffers();
         let most_mapped =
             limit + limit / MAPPED_SLACK_SHARE + MAPPED_SLACK_CHUNKS * self.pool.chunk_bytes() as u64;
         for round in 0..JOINING_ROUNDS {

@@ -6,7 +6,8 @@
 //!
 //! Invariants, cited by the tests:
 //! 1. **Budget.** Memory of all live buffers, in the cache or only held by a caller, never exceeds the budget,
-//!    except by buffers that callers hold: room is made before memory is taken.
+//!    except by buffers that callers hold: room is made before memory is taken. What is charged to an
+//!    [`account`] takes part of the budget, up to three quarters of it; buffers always have the rest.
 //! 2. **Pinned.** A buffer that a caller holds is never evicted, so one name never has two buffers in memory.
 //! 3. **One read.** While one thread reads a buffer, all others that want it wait for that read.
 //! 4. **Errors are not kept.** After a failed read, or one whose first verification failed, the next lookup asks the
@@ -26,6 +27,7 @@
 //! a copy where a reader or a write under way still has them. [`edit`] has the rules, [`write_back`] brings changes
 //! home.
 
+pub mod account;
 mod budget;
 pub mod buffer;
 mod counters;
@@ -51,20 +53,21 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 use self::load::Found;
-use self::{
-    budget::Budget,
-    counters::SharedCounters,
-    key::{Hasher, Key},
-    readahead::Planner,
-    shard::Shard,
-};
 pub use self::{
+    account::{MemoryAccount, MemoryCharge},
     buffer::{Buffer, BufferVerifier, Unverified},
     counters::CacheCounters,
     edit::{BufferSealer, EditBuffer},
     key::Piece,
     readahead::{DeviceCosts, ReadStrategy},
     write_back::WriteBack,
+};
+use self::{
+    budget::Budget,
+    counters::SharedCounters,
+    key::{Hasher, Key},
+    readahead::Planner,
+    shard::Shard,
 };
 use crate::{
     aligned_buffer::BufferPool,
@@ -116,6 +119,7 @@ pub struct Cache {
     device: Arc<dyn BlockDevice>,
     pool: BufferPool,
     budget: Arc<Budget>,
+    account: MemoryAccount,
     hasher: Hasher,
     shards: Box<[OwnLine<Shard>]>,
     counters: OwnLine<SharedCounters>,
@@ -141,10 +145,12 @@ impl Cache {
         let shards = shards.clamp(1, 1024).next_power_of_two();
         // A chunk is mapped at once: large ones need few page faults, but must stay a small part of the budget.
         let chunk_bytes = usize::try_from(options.budget_bytes / 64).unwrap_or(usize::MAX).min(2 << 20);
+        let budget = Arc::new(Budget::new(options.budget_bytes));
         Self {
             pool: BufferPool::new(chunk_bytes, 512),
             device,
-            budget: Arc::new(Budget::new(options.budget_bytes)),
+            account: MemoryAccount::new(&budget),
+            budget,
             hasher: Hasher::new(options.seed),
             shards: (0..shards).map(|_| OwnLine::default()).collect(),
             counters: OwnLine::default(),
@@ -216,7 +222,7 @@ impl Cache {
     /// Changes the budget, and evicts at once what no longer fits.
     pub fn set_budget(&self, budget_bytes: u64) {
         self.budget.set_limit(budget_bytes);
-        self.shrink_to(budget_bytes);
+        self.shrink_to(self.budget.for_buffers());
         self.pool.trim();
     }
 
@@ -225,7 +231,7 @@ impl Cache {
         self.budget.limit()
     }
 
-    /// Evicts until at most `resident_bytes` are in use, or all that is left is held by callers. The budget stays.
+    /// Evicts until buffers take at most `resident_bytes`, or all that is left is held by callers. The budget stays.
     pub fn shrink_to(&self, resident_bytes: u64) {
         for shard in 0..self.shards.len() {
             let Some(excess) = self.budget.used().checked_sub(resident_bytes).filter(|excess| *excess > 0)
@@ -246,7 +252,7 @@ impl Cache {
             shard.add_counters(&mut sum);
         }
         sum.budget_bytes = self.budget.limit();
-        sum.resident_bytes = self.budget.used();
+        sum.resident_bytes = self.budget.used() + self.budget.outside();
         sum.peak_bytes = self.budget.peak();
         sum.mapped_bytes = self.pool.mapped_bytes();
         sum
@@ -291,7 +297,7 @@ impl Cache {
 
     /// Bytes of the budget that the probationary queue of one shard aims at.
     fn probation_target(&self) -> u64 {
-        self.budget.limit() / self.shards.len() as u64 / eviction::PROBATION_SHARE
+        self.budget.for_buffers() / self.shards.len() as u64 / eviction::PROBATION_SHARE
     }
 
     fn evict_from(&self, shard: usize, wanted_bytes: u64) -> bool {

@@ -326,7 +326,9 @@ impl Transaction<'_> {
         let EditFork::Extents(extents) = inode.attribute.as_ref().unwrap_or(&EditFork::Device(0)) else {
             return Ok(());
         };
-        let [extent] = extents.extents.as_slice() else { return Ok(()) };
+        let Some(extent) = extents.extents.first().filter(|_| extents.extents.len() == 1) else {
+            return Ok(());
+        };
         if extent.length_blocks != 1 || extent.file_block != ROOT {
             return Ok(());
         }

@@ -6,7 +6,6 @@ use uxfs_format::{
         MAX_VALUE_BYTES,
         remote::{self, RemoteBlock},
     },
-    btree::extent_map::Extent,
     fault::{HeaderFault, Structure},
     field_table::OnDisk,
     geometry::Geometry,
@@ -14,6 +13,7 @@ use uxfs_format::{
     name_tree::{TreeKind, fault::NameTreeFault, header::BlockHeader, header_edit::BlockIdentity},
     units::{FileBlock, InodeNumber, Sector},
 };
+use uxfs_volume::extent_map::ExtentMap;
 
 use super::{
     finger::AttributeFinger,
@@ -114,10 +114,10 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
         self.inode.attribute_finger.forget();
         let geometry = self.geometry();
         let extents = self.inode.extents(Fork::Attribute);
-        let first = extents.partition_point(|extent| extent.end() <= start);
+        let first = extents.index_at_or_after(start);
         let count = extents.len();
         for index in first..count {
-            let Some(extent) = self.inode.extents(Fork::Attribute).get(index).copied() else { break };
+            let Some(extent) = self.inode.extents(Fork::Attribute).get(index) else { break };
             for block in start.get().saturating_sub(extent.file_block.get())..extent.length_blocks {
                 let start = extent.start.checked_add(block);
                 let Some(sector) = start.and_then(|start| geometry.sector_of_block(start)) else { break };
@@ -132,7 +132,7 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
     /// has come to its end once looks for holes again.
     fn hole(&self, length_blocks: u32) -> Result<FileBlock> {
         let extents = self.extents();
-        let end = extents.last().map_or(FileBlock::new(0), Extent::end);
+        let end = extents.end();
         let fits = |from: FileBlock, to: u64| from.get().saturating_add(length_blocks.into()) <= to;
         if extents.len() <= MAX_EXTENTS_SEARCHED || !fits(end, BLOCKS_END) {
             let mut place = FileBlock::new(0);
@@ -162,7 +162,7 @@ impl<'fs> ForkStore<'fs> for AttributeFork<'_, 'fs> {
         self.inode.number
     }
 
-    fn extents(&self) -> &[Extent] {
+    fn extents(&self) -> &ExtentMap {
         self.inode.extents(Fork::Attribute)
     }
 

@@ -100,7 +100,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
     /// Moves to the next leaf; `false` behind the last. Damaged nodes can lead to one leaf many times: no walk goes on
     /// `left` more times, at first as often as the fork has blocks.
     fn advance(&mut self, path: &mut TreePath, left: &mut Option<u64>) -> Result<bool> {
-        let blocks = |store: &S| store.extents().iter().map(|extent| extent.length_blocks).sum();
+        let blocks = |store: &S| store.extents().blocks();
         let Some(now_left) = left.unwrap_or_else(|| blocks(self.store)).checked_sub(1) else {
             let fault = NameTreeFault::TooManyBlocks { most: blocks(self.store) };
             return Err(self.store.corruption(self.store.index_structure(), path.leaf, fault));

@@ -174,8 +174,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     fn find_node(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<Found>> {
         let hash = wanted.hash;
         let mut path = self.tree().find(hash)?;
-        let most =
-            self.store.extents().iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.length_blocks));
+        let most = self.store.extents().blocks();
         // A chain cannot have more leaves than the fork has blocks.
         for _ in 0..=most {
             let leaf = self.store.edit(Structure::DirectoryAnyIndex, path.leaf)?;

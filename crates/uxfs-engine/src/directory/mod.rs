@@ -50,7 +50,6 @@ mod testing;
 mod tests;
 
 use uxfs_format::{
-    btree::extent_map::Extent,
     directory::{
         EntryFormat, NO_DATA_BLOCK, data_block_start, data_edit::NewEntry, free_index::most_bests,
         leaf::SINGLE_MAGIC, name_hash::NameRule,
@@ -127,7 +126,7 @@ impl<'a, 'fs, S: DirectoryStore<'fs>> Directory<'a, S> {
             return Ok(Form::Shortform);
         }
         // Only node directories have a free index, and it lies behind everything else.
-        let end = self.store.extents().last().map_or(FileBlock::new(0), Extent::end);
+        let end = self.store.extents().end();
         if end > self.geometry().directory_free_start() {
             return Ok(Form::Node);
         }
@@ -194,7 +193,7 @@ impl<'a, 'fs, S: DirectoryStore<'fs>> Directory<'a, S> {
     fn update_size(&mut self) {
         let leaf_start = self.leaf_start();
         let extents = self.store.extents();
-        let data = extents.partition_point(|extent| extent.file_block < leaf_start);
+        let data = extents.index_beginning_at_or_after(leaf_start);
         let last = data.checked_sub(1).and_then(|index| extents.get(index));
         let blocks = last.map_or(0, |extent| extent.end().min(leaf_start).get());
         self.store.set_size_bytes(blocks << self.geometry().block_log);

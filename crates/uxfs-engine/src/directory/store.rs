@@ -2,7 +2,6 @@
 
 use uxfs_block::cache::EditBuffer;
 use uxfs_format::{
-    btree::extent_map::Extent,
     directory::header::DirectoryBlockHeader,
     fault::{HeaderFault, Structure},
     field_table::OnDisk,
@@ -11,6 +10,7 @@ use uxfs_format::{
     name_tree::{TreeKind, fault::NameTreeFault, header::BlockHeader},
     units::{FileBlock, InodeNumber, Sector},
 };
+use uxfs_volume::extent_map::ExtentMap;
 
 use super::DirectoryStore;
 use crate::name_tree::ForkStore;
@@ -39,9 +39,7 @@ impl<'t, 'fs> DirectoryFork<'t, 'fs> {
         if geometry.directory_block_log != 0 {
             return None;
         }
-        let extents = self.extents();
-        let index = extents.partition_point(|extent| extent.file_block <= block).checked_sub(1)?;
-        let extent = extents.get(index)?;
+        let extent = self.extents().lookup(block)?;
         let distance = block.checked_distance_from(extent.file_block)?;
         if distance >= extent.length_blocks || extent.is_unwritten {
             return None;
@@ -52,10 +50,8 @@ impl<'t, 'fs> DirectoryFork<'t, 'fs> {
 
     fn pieces(&self, structure: Structure, block: FileBlock) -> Result<ForkPieces> {
         let length_blocks = u32::try_from(self.blocks_per_block()).unwrap_or(u32::MAX);
-        let extents = self.extents();
-        let first = extents.partition_point(|extent| extent.end() <= block);
         let end = block.get().saturating_add(length_blocks.into());
-        let mut extents = extents.iter().skip(first).take_while(|extent| extent.file_block.get() < end);
+        let mut extents = self.extents().from(block).take_while(|extent| extent.file_block.get() < end);
         if extents.any(|extent| extent.is_unwritten) {
             return Err(self.corruption(structure, block, NameTreeFault::UnwrittenBlock { block }));
         }
@@ -91,7 +87,7 @@ impl<'fs> ForkStore<'fs> for DirectoryFork<'_, 'fs> {
         self.inode.number
     }
 
-    fn extents(&self) -> &[Extent] {
+    fn extents(&self) -> &ExtentMap {
         self.inode.extents(Fork::Data)
     }
 

@@ -51,7 +51,7 @@ impl Engine {
 
     /// Writes cold buffers home where changed ones take half of the cache's budget.
     pub fn write_back_if_crowded(&self) -> Result<()> {
-        if self.cache().dirty_bytes() > self.cache().budget_bytes() / 2 {
+        if self.cache().dirty_bytes() > self.cache().buffer_budget_bytes() / 2 {
             let sealer = StructureSealer { geometry: self.geometry(), lsn: None };
             self.cache().write_back(WriteBack::Cold, &sealer)?;
         }

@@ -364,7 +364,7 @@ impl Engine {
         }
         let has_background = logged.background().inspect(|background| background.wake()).is_some();
         // Who changes faster than the thread writes must not fill all memory.
-        if has_background && self.cache().dirty_bytes() <= self.cache().budget_bytes() {
+        if has_background && self.cache().dirty_bytes() <= self.cache().buffer_budget_bytes() {
             return Ok(());
         }
         self.upkeep()
@@ -375,7 +375,7 @@ impl Engine {
     }
 
     fn is_crowded(&self) -> bool {
-        self.cache().dirty_bytes() > self.cache().budget_bytes() / 2
+        self.cache().dirty_bytes() > self.cache().buffer_budget_bytes() / 2
     }
 
     /// Writes a checkpoint, puts back what has become free, and brings home what holds the log or fills the memory.

@@ -1,6 +1,7 @@
 //! Allocating and mapping blocks.
 
 use std::ops::{Deref, RangeInclusive};
+use uxfs_volume::extent_map::ExtentMap;
 
 use uxfs_format::{
     btree::extent_map::{Extent, MAX_EXTENT_BLOCKS, MAX_FILE_BLOCKS},
@@ -91,7 +92,7 @@ impl Transaction<'_> {
             let extents = inode.extents(fork);
             let index = list::index_at_or_after(extents, next);
             let following = extents.get(index);
-            if let Some(part) = following.and_then(|extent| list::part_of(extent, next, end))
+            if let Some(part) = following.and_then(|extent| list::part_of(&extent, next, end))
                 && part.file_block == next
             {
                 mapped.push(part);
@@ -191,7 +192,7 @@ pub(super) fn tree_growth_blocks(inode: &EditInode, fork: Fork, growth: u32) -> 
 /// disk as in the file, unless that is far, or before the one behind it.
 #[doc(alias = "xfs_bmap_adjacent")]
 fn goal_beside(
-    extents: &[Extent],
+    extents: &ExtentMap,
     index: usize,
     file_block: FileBlock,
     length_blocks: u64,

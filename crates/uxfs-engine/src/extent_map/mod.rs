@@ -20,10 +20,12 @@
 //! | [`ready`] | whether a change will find room, before it begins |
 //! | `splice` | making a change: in the list, in the btree, from one to the other |
 //! | `tree` | the btree's blocks |
+//! | `finger` | where the last change of the btree was made |
 //! | [`fork_offset`] | moving the border between the forks |
 //! | [`sectors`] | where blocks of a fork lie on the device |
 
 pub mod convert;
+pub mod finger;
 pub mod fork_offset;
 pub mod list;
 pub mod map;

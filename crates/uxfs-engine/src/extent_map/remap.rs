@@ -22,8 +22,8 @@ impl Transaction<'_> {
         let (start, end) = (extent.file_block, extent.end());
         let extents = inode.extents(fork);
         let range = list::overlapping(extents, start, end);
-        let found = extents.get(range).unwrap_or_default();
-        let is_mapped = matches!(found, [found] if list::part_of(found, start, end) == Some(*extent));
+        let found = extents.get(range.start).filter(|_| range.len() == 1);
+        let is_mapped = found.is_some_and(|found| list::part_of(&found, start, end) == Some(*extent));
         if !is_mapped {
             let Extent { file_block, start, length_blocks, .. } = *extent;
             let fault = ExtentMapFault::NotMapped { file_block, start, length_blocks };
@@ -47,23 +47,28 @@ impl Transaction<'_> {
         self.splice_extents(inode, Fork::Data, &splice)
     }
 
-    /// Takes a mapping out of a file's data, or puts one into a hole of it. Who owns the blocks is for the caller to
-    /// defer.
+    /// Changes what a run of blocks of a fork is: `old` is a part of one extent, or a hole, and so is `new`. Who owns the
+    /// blocks is for the caller to defer.
     ///
     /// # Errors
     /// As [`replace_mapping`](Self::replace_mapping).
-    pub fn remove_mapping(&mut self, inode: &mut EditInode, old: &Extent) -> Result<()> {
-        let splice = list::removal(inode.data.extents(), old.file_block, old.end());
-        self.splice_extents(inode, Fork::Data, &splice)?;
-        inode.add_blocks(-old.length_blocks.cast_signed());
-        Ok(())
-    }
-
-    /// See [`remove_mapping`](Self::remove_mapping).
-    pub fn insert_mapping(&mut self, inode: &mut EditInode, new: &Extent) -> Result<()> {
-        let splice = list::insertion(inode.data.extents(), new).ok_or(OperationError::Exists)?;
-        self.splice_extents(inode, Fork::Data, &splice)?;
-        inode.add_blocks(new.length_blocks.cast_signed());
+    pub fn put_mapping(
+        &mut self,
+        inode: &mut EditInode,
+        fork: Fork,
+        old: Option<Extent>,
+        new: Option<Extent>,
+    ) -> Result<()> {
+        let extents = inode.extents(fork);
+        let splice = match (old, new) {
+            (Some(_), Some(new)) => list::replacement(extents, &new).ok_or(OperationError::NotFound)?,
+            (Some(old), None) => list::removal(extents, old.file_block, old.end()),
+            (None, Some(new)) => list::insertion(extents, &new).ok_or(OperationError::Exists)?,
+            (None, None) => return Ok(()),
+        };
+        self.splice_extents(inode, fork, &splice)?;
+        let blocks = |extent: Option<Extent>| extent.map_or(0, |extent| extent.length_blocks.cast_signed());
+        inode.add_blocks(blocks(new) - blocks(old));
         Ok(())
     }
 

@@ -73,7 +73,7 @@ impl Transaction<'_> {
         let (mut index, mut pieces) = (list::index_at_or_after(extents, file_block), None);
         while next.get() < end {
             let found =
-                extents.get(index).and_then(|extent| list::part_of(extent, next, FileBlock::new(end)));
+                extents.get(index).and_then(|extent| list::part_of(&extent, next, FileBlock::new(end)));
             let Some(part) = found.filter(|part| part.file_block == next) else { return Ok(None) };
             let outside = OperationError::NoSuchGroup;
             let sector = geometry.sector_of_block(part.start).ok_or(outside)?;

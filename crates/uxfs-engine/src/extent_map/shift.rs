@@ -20,7 +20,7 @@ impl Transaction<'_> {
         file_block: FileBlock,
     ) -> Result<usize> {
         let extents = inode.data.extents();
-        let extent = *extents.get(index).ok_or(OperationError::NotFound)?;
+        let extent = extents.get(index).ok_or(OperationError::NotFound)?;
         let splice = list::shift(extents, index, file_block).ok_or(OperationError::NotFound)?;
         self.splice_extents(inode, Fork::Data, &splice)?;
         self.note_moved_contents(extent.start, extent.length_blocks);

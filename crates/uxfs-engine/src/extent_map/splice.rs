@@ -17,6 +17,9 @@ use crate::{
 };
 use uxfs_volume::error::{OperationError, Result};
 
+/// A fork that has got so many extents more asks whether memory is short.
+const MAKE_WAY_EXTENTS: usize = 1 << 10;
+
 impl Transaction<'_> {
     /// Makes a change in the list, and in the btree where there is one; moves the extents out of the inode where they
     /// do not fit it any more, and back in where they do.
@@ -27,7 +30,9 @@ impl Transaction<'_> {
         splice: &Splice,
     ) -> Result<()> {
         refuse_realtime(inode, fork)?;
-        let geometry = self.engine().geometry();
+        let engine = self.engine();
+        let geometry = engine.geometry();
+        let added = splice.records().ok_or(OperationError::FileTooLarge)?;
         let extents = extents_mut(inode, fork)?;
         let (has_tree, count) = (extents.root.is_some(), extents.extents.len() as u64);
         let count = count.saturating_add_signed(splice.growth());
@@ -39,7 +44,13 @@ impl Transaction<'_> {
         if has_tree && count > inline_extents_max(room_bytes) as u64 {
             self.change_extent_tree(inode, fork, splice)?;
         }
-        splice.apply(&mut extents_mut(inode, fork)?.extents);
+        let account = engine.cache().memory_account();
+        let extents = &mut extents_mut(inode, fork)?.extents;
+        let steps = extents.len() / MAKE_WAY_EXTENTS;
+        splice.apply(extents, &added, Some(account));
+        if extents.len() / MAKE_WAY_EXTENTS > steps {
+            engine.make_way_for_extents();
+        }
         self.settle_extents(inode, fork)
     }
 

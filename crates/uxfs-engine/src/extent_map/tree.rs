@@ -14,11 +14,12 @@ use uxfs_format::{
     units::{FileBlock, FsBlock, InodeNumber},
 };
 use uxfs_journal::transaction::TransactionBuffers;
+use uxfs_volume::extent_map::{ExtentMap as ExtentList, Extents};
 
 use super::{list::Splice, map::block_of_inode, splice::extents_mut};
 use crate::btree::{TreeHome, TreeOwner, TreeRoot};
 use crate::{
-    btree::EditCursor,
+    btree::{EditCursor, Finger},
     inode::edit::{EditInode, ExtentRoot, room::root_capacity},
     transaction::{
         Transaction,
@@ -34,6 +35,7 @@ struct ForkTree<'t, 'fs> {
     inode: InodeNumber,
     fork: Fork,
     root: &'t mut ExtentRoot,
+    finger: &'t mut Finger<ExtentMap>,
     /// Entries that the root has room for.
     capacity: usize,
     /// Blocks that have come.
@@ -79,6 +81,10 @@ impl<'fs> TreeHome<'fs, ExtentMap> for ForkTree<'_, 'fs> {
         self.growth_blocks -= 1;
         self.transaction.defer_free_of(block, 1, owner)
     }
+
+    fn finger(&mut self) -> Option<&mut Finger<ExtentMap>> {
+        Some(self.finger)
+    }
 }
 
 impl<'fs> Transaction<'fs> {
@@ -99,7 +105,7 @@ impl<'fs> Transaction<'fs> {
         splice: &Splice,
     ) -> Result<()> {
         self.with_extent_tree(inode, fork, |cursor, extents| {
-            change_records(cursor, splice.removed(extents), splice.added())
+            change_records(cursor, &splice.removed(extents), splice.added())
         })
     }
 
@@ -117,10 +123,11 @@ impl<'fs> Transaction<'fs> {
         &mut self,
         inode: &mut EditInode,
         fork: Fork,
-        change: impl FnOnce(&mut EditCursor<'fs, ExtentMap, ForkTree<'_, 'fs>>, &[Extent]) -> Result<()>,
+        change: impl FnOnce(&mut EditCursor<'fs, ExtentMap, ForkTree<'_, 'fs>>, &ExtentList) -> Result<()>,
     ) -> Result<()> {
         let room_bytes = inode.fork_room_bytes(fork, self.engine().geometry());
         let number = inode.number;
+        let mut finger = std::mem::take(&mut inode.extent_finger);
         let extents = extents_mut(inode, fork)?;
         let mut root = extents.root.take().ok_or(OperationError::WrongFileType)?;
         let home = ForkTree {
@@ -128,6 +135,7 @@ impl<'fs> Transaction<'fs> {
             inode: number,
             fork,
             root: &mut root,
+            finger: finger.of(fork),
             capacity: root_capacity(room_bytes),
             growth_blocks: 0,
         };
@@ -136,6 +144,7 @@ impl<'fs> Transaction<'fs> {
         let growth_blocks = cursor.home().growth_blocks;
         drop(cursor);
         extents.root = Some(root);
+        inode.extent_finger = finger;
         inode.add_blocks(growth_blocks);
         Ok(())
     }
@@ -145,6 +154,7 @@ impl<'fs> Transaction<'fs> {
     pub(super) fn extents_to_tree(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
         let geometry = self.engine().geometry();
         let near = block_of_inode(inode, geometry);
+        inode.extent_finger.forget();
         let (number, extents) = (inode.number, extents_mut(inode, fork)?);
         let near = extents.extents.last().map_or(near, |extent| extent.start);
         let block = self.allocate_tree_block(number, fork, near)?;
@@ -156,7 +166,7 @@ impl<'fs> Transaction<'fs> {
             return Err(OperationError::ForkTooLarge.into());
         }
         for (index, extent) in extents.extents.iter().enumerate() {
-            leaf.insert_record(index, &record_of(extent)?);
+            leaf.insert_record(index, &record_of(&extent)?);
         }
         let first = extents.extents.first().map_or(0, |extent| extent.file_block.get());
         extents.root = Some(ExtentRoot { level: 1, keys: vec![first], pointers: vec![block] });
@@ -168,6 +178,7 @@ impl<'fs> Transaction<'fs> {
     #[doc(alias = "xfs_bmap_btree_to_extents")]
     pub(super) fn tree_to_extents(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
         let (number, budget) = (inode.number, inode.blocks());
+        inode.extent_finger.forget();
         let Some(root) = extents_mut(inode, fork)?.root.take() else { return Ok(()) };
         let mut freed = TreeBlocks { inode: number, found: Vec::new(), budget };
         freed.collect(self, &root.pointers, root.level)?;
@@ -187,18 +198,19 @@ impl<'fs> Transaction<'fs> {
 /// shorter go first.
 fn change_records<'fs, H: TreeHome<'fs, ExtentMap>>(
     cursor: &mut EditCursor<'fs, ExtentMap, H>,
-    removed: &[Extent],
+    removed: &Extents<'_>,
     added: &[Extent],
 ) -> Result<()> {
-    let (gone, kept) = removed.split_at(removed.len().saturating_sub(added.len()));
-    for extent in gone.iter().rev() {
-        find(cursor, extent)?;
+    let gone = removed.len().saturating_sub(added.len());
+    for extent in removed.clone().take(gone).rev() {
+        find(cursor, &extent)?;
         cursor.delete()?;
     }
+    let kept = removed.clone().skip(gone);
     let is_within = |new: &Extent, old: &Extent| new.file_block >= old.file_block && new.end() <= old.end();
     for shrinks in [true, false] {
-        for (old, new) in kept.iter().zip(added).filter(|(old, new)| is_within(new, old) == shrinks) {
-            find(cursor, old)?;
+        for (old, new) in kept.clone().zip(added).filter(|(old, new)| is_within(new, old) == shrinks) {
+            find(cursor, &old)?;
             cursor.update(&record_of(new)?)?;
         }
     }

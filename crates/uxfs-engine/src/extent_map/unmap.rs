@@ -75,7 +75,7 @@ impl Transaction<'_> {
         let splice = list::removal(inode.extents(fork), start, end);
         let mut unmapped = 0;
         for extent in splice.removed(inode.extents(fork)) {
-            if let Some(part) = list::part_of(extent, start, end) {
+            if let Some(part) = list::part_of(&extent, start, end) {
                 unmapped += part.length_blocks;
                 self.defer_release(inode, fork, &part)?;
             }

@@ -16,7 +16,10 @@ use zerocopy::{
 };
 
 use super::edit::{EditFork, EditInode, LogClaim, room::default_attribute_offset_bytes};
-use crate::{attribute::finger::AttributeFinger, directory::DirectoryHint, transaction::Transaction};
+use crate::{
+    attribute::finger::AttributeFinger, directory::DirectoryHint, extent_map::finger::ExtentFinger,
+    transaction::Transaction,
+};
 use uxfs_volume::error::{OperationError, Result};
 
 /// What a new inode is to be.
@@ -185,6 +188,7 @@ impl EditInode {
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
             attribute_finger: AttributeFinger::default(),
+            extent_finger: ExtentFinger::default(),
             log_claim: LogClaim::default(),
         })
     }

@@ -44,6 +44,5 @@ pub fn is_freed_at_once(inode: &EditInode) -> bool {
 pub fn has_many_extents(inode: &EditInode, fork: Fork) -> bool {
     let extents = inode.extents(fork);
     let is_tree = matches!(inode.fork(fork), Some(EditFork::Extents(extents)) if extents.root.is_some());
-    let blocks = || extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.length_blocks));
-    is_tree || extents.len() > STEP_EXTENTS || (fork == Fork::Attribute && blocks() > STEP_BLOCKS)
+    is_tree || extents.len() > STEP_EXTENTS || (fork == Fork::Attribute && extents.blocks() > STEP_BLOCKS)
 }

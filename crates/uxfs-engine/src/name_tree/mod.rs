@@ -25,10 +25,10 @@ pub mod shrink;
 pub mod testing;
 
 use std::ops::Deref;
+use uxfs_volume::extent_map::ExtentMap;
 
 use uxfs_block::cache::EditBuffer;
 use uxfs_format::{
-    btree::extent_map::Extent,
     edit::Edit,
     fault::{Corruption, Fault, Location, Structure},
     geometry::Geometry,
@@ -79,7 +79,7 @@ pub trait ForkStore<'fs> {
     fn owner(&self) -> InodeNumber;
 
     /// The fork's extents in order.
-    fn extents(&self) -> &[Extent];
+    fn extents(&self) -> &ExtentMap;
 
     /// An existing block, verified, and compared with its owner.
     fn edit(&mut self, structure: Structure, block: FileBlock) -> Result<Self::Buffer>;
@@ -108,9 +108,7 @@ pub trait ForkStore<'fs> {
 
     /// Whether something is mapped at `block`.
     fn is_mapped(&self, block: FileBlock) -> bool {
-        let extents = self.extents();
-        let index = extents.partition_point(|extent| extent.end() <= block);
-        extents.get(index).is_some_and(|extent| extent.file_block <= block)
+        self.extents().lookup(block).is_some()
     }
 
     /// Gives a block back. Nobody holds it.
@@ -146,10 +144,8 @@ pub trait ForkStore<'fs> {
     /// The first place at or behind `from` where a whole block is missing.
     fn first_hole(&self, from: FileBlock) -> FileBlock {
         let length = self.blocks_per_block();
-        let extents = self.extents();
-        let first = extents.partition_point(|extent| extent.end() <= from);
         let mut place = from;
-        for extent in extents.get(first..).unwrap_or_default() {
+        for extent in self.extents().from(from) {
             if extent.file_block.get() >= place.get().saturating_add(length) {
                 break;
             }

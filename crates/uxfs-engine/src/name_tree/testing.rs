@@ -1,6 +1,7 @@
 //! A fork in memory: every block that changes is verified, nobody holds a block twice, and what was freed is gone.
 
 use std::{cell::RefCell, collections::BTreeMap, collections::BTreeSet, ops::Deref, rc::Rc};
+use uxfs_volume::extent_map::ExtentMap;
 
 use uxfs_format::{
     btree::extent_map::Extent,
@@ -33,7 +34,7 @@ pub struct MemoryFork<'fs> {
     geometry: &'fs Geometry,
     kind: TreeKind,
     blocks: Rc<RefCell<Blocks>>,
-    extents: Vec<Extent>,
+    extents: ExtentMap,
     /// A directory that lies in the inode.
     pub local: Option<Vec<u8>>,
     /// Bytes that it may take there.
@@ -93,7 +94,7 @@ impl<'fs> MemoryFork<'fs> {
             geometry,
             kind,
             blocks: Rc::default(),
-            extents: Vec::new(),
+            extents: ExtentMap::EMPTY,
             local: None,
             room_bytes: 0,
             size_bytes: 0,
@@ -178,7 +179,7 @@ impl<'fs> MemoryFork<'fs> {
             length_blocks,
             is_unwritten: false,
         };
-        self.extents = self.blocks.borrow().bytes.keys().map(extent).collect();
+        self.extents = ExtentMap::of(self.blocks.borrow().bytes.keys().map(extent)).expect("they fit");
     }
 }
 
@@ -197,7 +198,7 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
         OWNER
     }
 
-    fn extents(&self) -> &[Extent] {
+    fn extents(&self) -> &ExtentMap {
         &self.extents
     }
 

@@ -125,7 +125,7 @@ impl FileEdit<'_> {
             return Ok(());
         }
         let extents = self.inode.data.extents();
-        let end = extents.last().map_or(FileBlock::new(0), Extent::end);
+        let end = extents.end();
         for piece in Pieces::new(extents, FileBlock::new(0), end) {
             let (alone, _) = self.file_system.sharing(self.inode, &piece)?;
             if piece.extent().is_some() && alone != piece.length_blocks {

@@ -5,7 +5,6 @@
 //! does that. So a crash finds every exchange done or not begun.
 
 use uxfs_format::{
-    btree::extent_map::Extent,
     features::Incompatible,
     inode::Fork,
     log::{
@@ -19,7 +18,7 @@ use zerocopy::IntoBytes;
 
 use super::{
     FileEdit, Touch,
-    pieces::{Piece, PieceState, first_piece},
+    exchange_step::{ExchangedRanges, exchange_step},
     require_regular,
     share::say_sharing,
 };
@@ -71,6 +70,12 @@ impl Plan {
         let start = self.starts.get(side).map_or(0, |start| start.get());
         FileBlock::new(start.saturating_add(done))
     }
+
+    /// What is left behind the first `done` blocks.
+    fn ranges(&self, done: u64, only_written: bool) -> ExchangedRanges {
+        let length_blocks = self.length_blocks.saturating_sub(done);
+        ExchangedRanges { starts: SIDES.map(|side| self.at(side, done)), length_blocks, only_written }
+    }
 }
 
 /// The files that exchange: often two.
@@ -88,13 +93,6 @@ impl Files<'_> {
         }
     }
 
-    fn get_mut(&mut self, side: usize) -> &mut EditInode {
-        match &mut self.second {
-            Some(second) if side == 1 => second,
-            _ => self.first,
-        }
-    }
-
     /// Each file once.
     fn each(&mut self) -> impl Iterator<Item = &mut EditInode> {
         [Some(&mut *self.first), self.second.as_deref_mut()].into_iter().flatten()
@@ -104,6 +102,18 @@ impl Files<'_> {
         for (inode, size_bytes) in self.each().zip(sizes) {
             inode.set_size_bytes(size_bytes);
         }
+    }
+
+    fn exchange_step(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        ranges: &ExchangedRanges,
+        most_changes: usize,
+    ) -> Result<u64> {
+        let second = self.second.as_deref_mut();
+        let done = exchange_step(tx, self.first, second, Fork::Data, ranges, most_changes)?;
+        // Both ranges have pieces up to their end.
+        if done > 0 { Ok(done) } else { Err(OperationError::InvalidRange.into()) }
     }
 
     /// Mappings of both ranges from `done` blocks on.
@@ -147,23 +157,23 @@ impl FileSystem {
         if SIDES.iter().any(|side| files.get(*side).may_share_extents()) {
             files.each().for_each(say_sharing);
         }
-        let (mut done, mut changed, mut promise) = (0, 0, None);
+        let (mut done, mut promise) = (0, None);
+        let mut most_changes = usize::MAX;
         if !is_atomic {
             exchange_ends_first(&mut tx, &mut files, &mut plan, range.only_written)?;
-            // At the first turn there is something to promise, and nothing before it.
-            changed = STEP_EXTENTS;
+            most_changes = STEP_EXTENTS / 2;
         }
         while done < plan.length_blocks {
-            if !is_atomic && changed >= STEP_EXTENTS / 2 {
+            if !is_atomic {
+                // At the first turn there is something to promise, and nothing before it.
                 let next = promise_exchange(&mut tx, &files, &plan, (done, range.only_written));
                 end_promise(&mut tx, std::mem::replace(&mut promise, next));
                 end_exchange(&mut tx, &mut files, Touch::NOTHING)?;
                 // What is promised is done: whether there is space was asked before the first step.
-                (tx, changed) = (Transaction::begin_for(self, Operation::Release)?, 0);
+                tx = Transaction::begin_for(self, Operation::Release)?;
             }
-            let (blocks, is_changed) = exchange_piece(&mut tx, &mut files, &plan, done, range.only_written)?;
-            done += blocks.max(1);
-            changed += usize::from(is_changed);
+            let ranges = plan.ranges(done, range.only_written);
+            done += files.exchange_step(&mut tx, &ranges, most_changes)?;
         }
         if let Some(sizes) = plan.sizes {
             files.set_sizes(sizes);
@@ -258,9 +268,8 @@ fn exchange_ends_first(
     let common = plan.common_blocks;
     let is_little = files.mappings(plan, common).iter().sum::<usize>() <= STEP_EXTENTS;
     if is_little {
-        let mut done = common;
-        while done < plan.length_blocks {
-            done += exchange_piece(tx, files, plan, done, only_written)?.0.max(1);
+        if common < plan.length_blocks {
+            files.exchange_step(tx, &plan.ranges(common, only_written), usize::MAX)?;
         }
         (plan.length_blocks, plan.sizes) = (common, None);
     }
@@ -309,61 +318,6 @@ fn promise_exchange(
 fn end_promise(tx: &mut Transaction<'_>, promise: Option<IntentId>) {
     if let Some(id) = promise {
         tx.intent_done(ItemType::ExchangeDone, id, &[]);
-    }
-}
-
-/// Exchanges the next pieces of both files: gives how many blocks, and whether anything changed.
-fn exchange_piece(
-    tx: &mut Transaction<'_>,
-    files: &mut Files<'_>,
-    plan: &Plan,
-    done: u64,
-    only_written: bool,
-) -> Result<(u64, bool)> {
-    let piece = |side| {
-        let extents = files.get(side).data.extents();
-        first_piece(extents, plan.at(side, done), plan.at(side, plan.length_blocks))
-    };
-    let (Some(one), Some(other)) = (piece(0), piece(1)) else {
-        return Err(OperationError::InvalidRange.into());
-    };
-    let blocks = one.length_blocks.min(other.length_blocks);
-    let (one, other) = (one.first(blocks), other.first(blocks));
-    let is_passed_over = only_written && !matches!(one.state, PieceState::Written(_));
-    if one.state == other.state || is_passed_over {
-        return Ok((blocks, false));
-    }
-    let to_first = Piece { file_block: one.file_block, ..other }.extent();
-    let to_second = Piece { file_block: other.file_block, ..one }.extent();
-    put_mapping(tx, files.get_mut(0), one.extent(), to_first)?;
-    put_mapping(tx, files.get_mut(1), other.extent(), to_second)?;
-    // Both lose their owners before they get others: a block has one at a time, unless it is shared.
-    for (side, old) in [(0, one.extent()), (1, other.extent())] {
-        if let Some(old) = old {
-            tx.note_moved_contents(old.start, old.length_blocks);
-            tx.defer_unmap(files.get(side), Fork::Data, &old)?;
-        }
-    }
-    for (side, new) in [(0, to_first), (1, to_second)] {
-        if let Some(new) = new {
-            tx.defer_map(files.get(side), Fork::Data, &new)?;
-        }
-    }
-    Ok((blocks, true))
-}
-
-/// Changes what a run of blocks of a file is, in its extents.
-fn put_mapping(
-    tx: &mut Transaction<'_>,
-    inode: &mut EditInode,
-    old: Option<Extent>,
-    new: Option<Extent>,
-) -> Result<()> {
-    match (old, new) {
-        (Some(_), Some(new)) => tx.replace_mapping(inode, &new),
-        (Some(old), None) => tx.remove_mapping(inode, &old),
-        (None, Some(new)) => tx.insert_mapping(inode, &new),
-        (None, None) => Ok(()),
     }
 }
 

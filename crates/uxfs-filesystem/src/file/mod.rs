@@ -16,6 +16,7 @@
 //! | [`shift`] | collapsing and inserting ranges |
 //! | [`share`] | clones |
 //! | [`exchange`] | exchanging the contents of two files |
+//! | `exchange_step` | one step of that |
 //! | [`handles`] | all of it on files that are open, from any thread |
 //! | `device` | contents on the device, whatever alignment it wants |
 //!
@@ -38,6 +39,7 @@ mod allocate;
 mod copy_on_write;
 mod device;
 pub mod exchange;
+pub(crate) mod exchange_step;
 pub mod handles;
 mod pieces;
 pub mod read;

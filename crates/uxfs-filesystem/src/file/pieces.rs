@@ -1,11 +1,14 @@
 //! A range of a file as it lies on the device.
 
+use std::iter::Peekable;
+
 use uxfs_format::{
     btree::extent_map::Extent,
     units::{FileBlock, FsBlock},
 };
 
 use uxfs_engine::extent_map::list;
+use uxfs_volume::extent_map::{ExtentMap, Extents};
 
 /// What a run of blocks of a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,17 @@ impl Piece {
         Some(Extent { file_block: self.file_block, start, length_blocks: self.length_blocks, is_unwritten })
     }
 
+    /// What is left of it behind its first blocks.
+    pub fn behind(&self, blocks: u64) -> Option<Self> {
+        let length_blocks = self.length_blocks.checked_sub(blocks).filter(|rest| *rest > 0)?;
+        let state = match self.state {
+            PieceState::Hole => PieceState::Hole,
+            PieceState::Unwritten(start) => PieceState::Unwritten(start.checked_add(blocks)?),
+            PieceState::Written(start) => PieceState::Written(start.checked_add(blocks)?),
+        };
+        Some(Self { file_block: self.file_block.checked_add(blocks)?, length_blocks, state })
+    }
+
     /// The first blocks of it.
     pub fn first(&self, most_blocks: u64) -> Self {
         Self { length_blocks: self.length_blocks.min(most_blocks), ..*self }
@@ -54,15 +68,14 @@ impl Piece {
 /// All pieces of a range, in order and without gap.
 #[derive(Debug, Clone)]
 pub(super) struct Pieces<'a> {
-    extents: &'a [Extent],
-    index: usize,
+    extents: Peekable<Extents<'a>>,
     next: FileBlock,
     end: FileBlock,
 }
 
 impl<'a> Pieces<'a> {
-    pub fn new(extents: &'a [Extent], start: FileBlock, end: FileBlock) -> Self {
-        Self { extents, index: list::index_at_or_after(extents, start), next: start, end }
+    pub fn new(extents: &'a ExtentMap, start: FileBlock, end: FileBlock) -> Self {
+        Self { extents: extents.from(start).peekable(), next: start, end }
     }
 }
 
@@ -74,10 +87,9 @@ impl Iterator for Pieces<'_> {
         if file_block >= self.end {
             return None;
         }
-        let found = self.extents.get(self.index);
-        let piece = match found.and_then(|extent| list::part_of(extent, file_block, self.end)) {
+        let piece = match self.extents.peek().and_then(|extent| list::part_of(extent, file_block, self.end)) {
             Some(part) if part.file_block == file_block => {
-                self.index += 1;
+                self.extents.next();
                 let state = match part.is_unwritten {
                     true => PieceState::Unwritten(part.start),
                     false => PieceState::Written(part.start),
@@ -96,6 +108,6 @@ impl Iterator for Pieces<'_> {
 }
 
 /// The first piece of a range.
-pub(super) fn first_piece(extents: &[Extent], start: FileBlock, end: FileBlock) -> Option<Piece> {
+pub(super) fn first_piece(extents: &ExtentMap, start: FileBlock, end: FileBlock) -> Option<Piece> {
     Pieces::new(extents, start, end).next()
 }

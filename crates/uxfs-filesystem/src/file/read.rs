@@ -139,7 +139,7 @@ impl FileSystem {
                 let (alone, shared) = self.sharing(inode, &piece)?;
                 let length_blocks = if alone > 0 { alone } else { shared.max(1) };
                 found.push(FileMapping { extent: Extent { length_blocks, ..extent }, is_shared: alone == 0 });
-                rest = behind(&piece, length_blocks);
+                rest = piece.behind(length_blocks);
             }
             if found.len() >= most {
                 break;
@@ -171,16 +171,4 @@ fn sharing(tx: &mut Transaction<'_>, extent: &Extent) -> Result<(u64, u64)> {
         Some((first, shared)) if first == start => (0, shared.into()),
         Some((first, _)) => (first.get().saturating_sub(start.get()).into(), 0),
     })
-}
-
-/// What is left of a piece behind its first blocks.
-fn behind(piece: &Piece, blocks: u64) -> Option<Piece> {
-    let length_blocks = piece.length_blocks.checked_sub(blocks).filter(|rest| *rest > 0)?;
-    let file_block = piece.file_block.checked_add(blocks)?;
-    let state = match piece.state {
-        PieceState::Hole => PieceState::Hole,
-        PieceState::Unwritten(start) => PieceState::Unwritten(start.checked_add(blocks)?),
-        PieceState::Written(start) => PieceState::Written(start.checked_add(blocks)?),
-    };
-    Some(Piece { file_block, length_blocks, state })
 }

@@ -2,10 +2,7 @@
 
 use std::ops::Range;
 
-use uxfs_format::{
-    btree::extent_map::{Extent, MAX_FILE_BLOCKS},
-    units::FileBlock,
-};
+use uxfs_format::{btree::extent_map::MAX_FILE_BLOCKS, units::FileBlock};
 
 use super::{FileEdit, Touch};
 use uxfs_engine::extent_map::list;
@@ -70,7 +67,7 @@ impl FileEdit<'_> {
         let size_bytes = size_bytes.filter(is_possible).ok_or(OperationError::FileTooLarge)?;
         self.release_ahead()?;
         let new = self.block_of(offset_bytes)..self.block_of(end_bytes);
-        let last = self.inode.data.extents().last().map_or(FileBlock::new(0), Extent::end);
+        let last = self.inode.data.extents().end();
         if last.get().saturating_add(blocks_of(&new)) > MAX_FILE_BLOCKS {
             return Err(OperationError::FileTooLarge.into());
         }

@@ -16,7 +16,7 @@ use uxfs_volume::error::{OperationError, Result};
 impl FileSystem {
     /// Whether a file has blocks behind its end.
     pub(super) fn has_blocks_behind_end(&self, inode: &EditInode) -> bool {
-        let end = inode.data.extents().last().map_or(0, |extent| extent.end().get());
+        let end = inode.data.extents().end().get();
         end > inode.size_bytes().div_ceil(self.geometry().block_size_bytes.into())
     }
 }

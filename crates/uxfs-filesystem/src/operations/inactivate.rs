@@ -5,7 +5,7 @@
 //! does. Contents that are few go with the last name at once, in one transaction; such an inode is never in the list.
 
 use uxfs_format::{
-    btree::extent_map::{Extent, MAX_FILE_BLOCKS},
+    btree::extent_map::MAX_FILE_BLOCKS,
     units::{AgNumber, FileBlock},
 };
 
@@ -17,6 +17,7 @@ use uxfs_engine::{
     },
     transaction::{Transaction, reservation::Operation},
 };
+use uxfs_volume::extent_map::ExtentMap;
 use uxfs_volume::{
     error::{OperationError, Result},
     inode::Fork,
@@ -128,7 +129,7 @@ impl FileSystem {
 }
 
 /// Where the last extents of a fork begin that one step takes, of at most `most_blocks` but one.
-fn step_start(extents: &[Extent], most_blocks: u64) -> FileBlock {
+fn step_start(extents: &ExtentMap, most_blocks: u64) -> FileBlock {
     let mut start = FileBlock::new(0);
     let mut left = most_blocks;
     for extent in extents.iter().rev().take(STEP_EXTENTS) {

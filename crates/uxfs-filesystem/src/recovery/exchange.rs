@@ -1,19 +1,21 @@
 //! Intents to exchange the contents of two files, or of two ranges of one: what is left of the range is exchanged, mapping by mapping.
 
 use uxfs_format::{
-    btree::extent_map::Extent,
     inode::{Fork, InodeFlags2},
     log::{
         exchange::{ExchangeFlags, ExchangeIntent},
         item::{ItemType, LogItemFault},
     },
-    units::{FileBlock, FsBlock, InodeNumber},
+    units::{FileBlock, InodeNumber},
 };
 use uxfs_journal::journal::IntentId;
 use zerocopy::{IntoBytes, big_endian::U64};
 
 use super::intents::damaged;
-use crate::filesystem::FileSystem;
+use crate::{
+    file::exchange_step::{ExchangedRanges, exchange_step},
+    filesystem::FileSystem,
+};
 use uxfs_engine::{
     extent_map::STEP_EXTENTS,
     inode::edit::EditInode,
@@ -23,12 +25,6 @@ use uxfs_volume::error::Result;
 
 /// Mappings that are exchanged in one transaction: as many as fit into what it claims of the log.
 const STEP: usize = STEP_EXTENTS / 2;
-
-/// What a file has at a block: an extent from there on, or a hole.
-struct Piece {
-    extent: Option<Extent>,
-    length_blocks: u64,
-}
 
 /// Exchanges what is left, in as many transactions as it takes: each but the last ends with an intent for the rest, as that
 /// of whoever began it did.
@@ -79,13 +75,6 @@ impl Files {
         Ok(Self { first, second })
     }
 
-    fn side(&mut self, side: usize) -> &mut EditInode {
-        match &mut self.second {
-            Some(second) if side == 1 => second,
-            _ => &mut self.first,
-        }
-    }
-
     /// Each file once.
     fn each(&mut self) -> impl Iterator<Item = &mut EditInode> {
         [Some(&mut self.first), self.second.as_mut()].into_iter().flatten()
@@ -95,23 +84,15 @@ impl Files {
     fn exchange_step(&mut self, transaction: &mut Transaction<'_>, left: &mut ExchangeIntent) -> Result<()> {
         let flags = ExchangeFlags::from_bits_retain(left.flags.get());
         let fork = if flags.contains(ExchangeFlags::ATTRIBUTE_FORK) { Fork::Attribute } else { Fork::Data };
-        let mut changed = 0;
-        while left.length_blocks.get() > 0 && changed < STEP {
-            let most_blocks = left.length_blocks.get();
-            let at = [left.first_offset_blocks, left.second_offset_blocks]
-                .map(|offset_blocks| FileBlock::new(offset_blocks.get()));
-            let mut ours = piece_at(self.side(0), fork, at[0], most_blocks);
-            let skip = flags.contains(ExchangeFlags::FIRST_WRITTEN)
-                && ours.extent.is_none_or(|extent| extent.is_unwritten);
-            let theirs = piece_at(self.side(1), fork, at[1], ours.length_blocks);
-            if !skip {
-                ours = piece_at(self.side(0), fork, at[0], theirs.length_blocks);
-                let is_changed = exchange(transaction, fork, self, at, [ours.extent, theirs.extent])?;
-                changed += usize::from(is_changed);
-            }
-            // A piece is never empty: the range ends.
-            advance(left, ours.length_blocks.max(1));
-        }
+        let ranges = ExchangedRanges {
+            starts: [left.first_offset_blocks, left.second_offset_blocks]
+                .map(|offset_blocks| FileBlock::new(offset_blocks.get())),
+            length_blocks: left.length_blocks.get(),
+            only_written: flags.contains(ExchangeFlags::FIRST_WRITTEN),
+        };
+        let done = exchange_step(transaction, &mut self.first, self.second.as_mut(), fork, &ranges, STEP)?;
+        // Behind the last possible block there is nothing to exchange.
+        advance(left, if done > 0 { done } else { ranges.length_blocks });
         Ok(())
     }
 
@@ -161,52 +142,4 @@ fn load(transaction: &mut Transaction<'_>, number: u64, generation: u32) -> Resu
 fn clear_reflink(inode: &mut EditInode) {
     let flags = inode.core.flags2().difference(InodeFlags2::REFLINK);
     inode.core.flags2 = U64::new(flags.bits());
-}
-
-/// What a fork has from `at` on, at most `most_blocks` of it.
-fn piece_at(inode: &EditInode, fork: Fork, at: FileBlock, most_blocks: u64) -> Piece {
-    let extents = inode.extents(fork);
-    let index = extents.partition_point(|extent| extent.end() <= at);
-    let Some(extent) = extents.get(index) else { return Piece { extent: None, length_blocks: most_blocks } };
-    match at.checked_distance_from(extent.file_block) {
-        Some(skip) => {
-            let length_blocks = extent.length_blocks.saturating_sub(skip).min(most_blocks);
-            let start = FsBlock::new(extent.start.get().saturating_add(skip));
-            let extent = Extent { file_block: at, start, length_blocks, ..*extent };
-            Piece { extent: Some(extent), length_blocks }
-        }
-        None => {
-            let hole = extent.file_block.checked_distance_from(at).unwrap_or(0);
-            Piece { extent: None, length_blocks: hole.min(most_blocks) }
-        }
-    }
-}
-
-/// Exchanges one mapping of the same length in both. Gives whether anything changed.
-fn exchange(
-    transaction: &mut Transaction<'_>,
-    fork: Fork,
-    files: &mut Files,
-    at: [FileBlock; 2],
-    [ours, theirs]: [Option<Extent>; 2],
-) -> Result<bool> {
-    let is_same = match (ours, theirs) {
-        (None, None) => true,
-        (Some(ours), Some(theirs)) => ours.start == theirs.start && ours.is_unwritten == theirs.is_unwritten,
-        _ => false,
-    };
-    if is_same {
-        return Ok(false);
-    }
-    if let Some(extent) = ours {
-        transaction.unmap_existing(files.side(0), fork, &extent)?;
-    }
-    if let Some(extent) = theirs {
-        transaction.unmap_existing(files.side(1), fork, &extent)?;
-        transaction.map_existing(files.side(0), fork, Extent { file_block: at[0], ..extent })?;
-    }
-    if let Some(extent) = ours {
-        transaction.map_existing(files.side(1), fork, Extent { file_block: at[1], ..extent })?;
-    }
-    Ok(true)
 }

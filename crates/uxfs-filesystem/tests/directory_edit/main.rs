@@ -25,6 +25,7 @@ use uxfs_testkit::{
     require,
     verdict::{kernel_removes_everything, repair_is_silent},
 };
+use uxfs_volume::extent_map::ExtentMap;
 use uxfs_volume::{
     error::{Error, OperationError},
     inode::FileType,
@@ -363,11 +364,16 @@ fn blocks_in_one_place_are_damage() {
         twin.check();
         let leaf_start = file_system.geometry().directory_leaf_start();
         let sound = twin.inode.clone();
-        let whole = sound.data.extents();
+        let whole = sound.data.extents().to_vec();
+        let lying = |victim: usize, other: usize| {
+            let mut extents = whole.clone();
+            extents[victim].start = whole[other].start;
+            ExtentMap::of(extents).unwrap()
+        };
         let first = whole.iter().position(|extent| extent.file_block >= leaf_start).unwrap();
         for victim in 0..whole.len() {
             let EditFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
-            fork.extents[victim].start = whole[if victim == first { 0 } else { first }].start;
+            fork.extents = lying(victim, if victim == first { 0 } else { first });
             for number in 0..200 {
                 let _ = twin.tx.lookup_name(&mut twin.inode, &name(number));
             }
@@ -377,7 +383,7 @@ fn blocks_in_one_place_are_damage() {
             twin.inode = sound.clone();
         }
         let EditFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
-        fork.extents[0].start = whole[first].start;
+        fork.extents = lying(0, first);
         if count == 300 {
             let found = twin.tx.lookup_name(&mut twin.inode, &name(1)).unwrap_err();
             assert!(format!("{found}").contains("lies where another block"), "{found}");

@@ -1,6 +1,7 @@
 //! Extent maps that are changed, on file systems of many kinds: judged by our own reader, `xfs_repair` and the kernel.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod memory;
 mod random;
 
 use std::{os::unix::fs::FileExt, process::Command};
@@ -177,7 +178,7 @@ fn twenty_thousand_extents() {
     file_system.close().unwrap();
     image.must_be_sound();
     let (extents, ..) = read_back(&image, inode.number);
-    assert_eq!(extents, inode.data.extents());
+    assert_eq!(extents, inode.data.extents().to_vec());
 
     let file_system = image.mount_bulk();
     let (mut tx, mut inode) = begin(&file_system, 0);

@@ -65,7 +65,7 @@ fn random_changes_beside_a_model() {
                                 .for_each(|(_, state)| *state = is_unwritten);
                         }
                     }
-                    assert_eq!(&flattened(inode.data.extents()), model, "{name}, step {step}");
+                    assert_eq!(&flattened(&inode.data.extents().to_vec()), model, "{name}, step {step}");
                     if step % 16 == 0 {
                         tx.finish_deferred().unwrap();
                     }

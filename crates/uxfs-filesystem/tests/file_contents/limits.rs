@@ -85,7 +85,7 @@ fn hints_give_whole_extents() {
     let expected = [(16, 4, true), (20, 1, false), (21, 11, true), (32, 8, true), (40, 2, false)];
     assert_eq!(found, expected);
     let ends = |pair: &[Extent]| pair[0].start.get() + pair[0].length_blocks == pair[1].start.get();
-    let contiguous: Vec<bool> = inode.extents(Fork::Data).windows(2).map(ends).collect();
+    let contiguous: Vec<bool> = inode.extents(Fork::Data).to_vec().windows(2).map(ends).collect();
     assert_eq!(contiguous, [true, true, false, true]);
     file_system.close().unwrap();
     image.must_be_sound();

@@ -53,14 +53,14 @@ impl Cloner<'_, '_> {
     /// The extents of a file within a range.
     fn extents(&mut self, file: usize, start: u64, length: u64) -> Vec<Extent> {
         let inode = self.transaction.load_inode(self.inodes[file]).unwrap();
-        let within = |extent: &Extent| {
+        let within = |extent: Extent| {
             let first = extent.file_block.get().max(start);
             let end = extent.end().get().min(start + length);
             (first < end).then(|| Extent {
                 file_block: FileBlock::new(first),
                 start: FsBlock::new(extent.start.get() + first - extent.file_block.get()),
                 length_blocks: end - first,
-                ..*extent
+                ..extent
             })
         };
         inode.data.extents().iter().filter_map(within).collect()

@@ -36,11 +36,15 @@ const INTENT: u64 = 77;
 
 /// Two files of `extents` extents of one block each, with holes between them, and an intent to exchange all of them.
 fn image_with_intent(extents: u64) -> Option<(TestImage, [InodeNumber; 2])> {
-    image_with_intent_and_room(extents, u32::MAX)
+    image_with_intent_and_room(extents, u32::MAX, |_| {})
 }
 
-/// With about so many basic blocks of the log left behind it.
-fn image_with_intent_and_room(extents: u64, left_blocks: u32) -> Option<(TestImage, [InodeNumber; 2])> {
+/// With about so many basic blocks of the log left behind it, and whatever else the intent is to say.
+fn image_with_intent_and_room(
+    extents: u64,
+    left_blocks: u32,
+    change: impl FnOnce(&mut ExchangeIntent),
+) -> Option<(TestImage, [InodeNumber; 2])> {
     let name = "a large exchange";
     // Nearly the smallest log that Linux takes there.
     let small = ["-l", "size=2001b", "-d", "agcount=4"];
@@ -85,6 +89,7 @@ fn image_with_intent_and_room(extents: u64, left_blocks: u32) -> Option<(TestIma
     intent.first_generation = inodes[0].core.generation.get().into();
     intent.second_generation = inodes[1].core.generation.get().into();
     intent.length_blocks = blocks.into();
+    change(&mut intent);
     let mut transactions = vec![vec![vec![intent.as_bytes().to_vec()]]];
     let geometry = geometry(&image.path);
     let mut room_blocks = (geometry.log_blocks * 8).saturating_sub(left_blocks.saturating_add(4));
@@ -151,7 +156,7 @@ fn a_large_exchange_goes_on_after_crashes_of_its_recovery() {
 fn a_log_nearly_full_is_recovered_or_left_alone() {
     let (mut done, mut refused) = (0, 0);
     for left_blocks in [0, 8, 30, 60, 200, 1600] {
-        let Some((image, numbers)) = image_with_intent_and_room(64, left_blocks) else { return };
+        let Some((image, numbers)) = image_with_intent_and_room(64, left_blocks, |_| {}) else { return };
         let (wanted, _) = mappings(device(&image.path), numbers);
         match replay(&image.path) {
             Ok(_) => {
@@ -166,4 +171,25 @@ fn a_log_nearly_full_is_recovered_or_left_alone() {
         assert!(mappings(device(&image.path), numbers).0 == wanted, "{left_blocks}");
     }
     assert!(done > 0 && refused > 0, "otherwise this tests less than it says: {done}, {refused}");
+}
+
+/// A range that no file can have: what lies within the largest file is exchanged, and there is nothing behind it.
+#[test]
+fn a_range_without_end_ends() {
+    let Some((image, numbers)) = image_with_intent(64) else { return };
+    let (wanted, _) = mappings(device(&image.path), numbers);
+    for second_offset_blocks in [0, 1 << 53, 1 << 63, u64::MAX] {
+        let change = |intent: &mut ExchangeIntent| {
+            intent.length_blocks = u64::MAX.into();
+            intent.second_offset_blocks = second_offset_blocks.into();
+        };
+        let Some((image, _)) = image_with_intent_and_room(64, u32::MAX, change) else { return };
+        match mount_recovered(&device(&image.path), &MountOptions::default()) {
+            Ok(_) if second_offset_blocks == 0 => {
+                assert!(mappings(device(&image.path), numbers).0 == wanted);
+            }
+            Ok(_) => assert!(second_offset_blocks == 1 << 53, "{second_offset_blocks}"),
+            Err(error) => assert!(second_offset_blocks > 1 << 53, "{second_offset_blocks}: {error}"),
+        }
+    }
 }

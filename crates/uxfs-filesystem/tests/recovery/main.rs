@@ -201,7 +201,7 @@ fn old_owners_go_before_new_ones_come() {
     let file_system = image.mount_bulk();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut inode = transaction.load_inode(first.0).unwrap();
-    let extent = inode.extents(Fork::Data)[1];
+    let extent = inode.extents(Fork::Data).get(1).unwrap();
     transaction.unmap_existing(&mut inode, Fork::Data, &extent).unwrap();
     transaction.store_inode(&mut inode).unwrap();
     // Linux frees what lies behind the end of a file.
@@ -341,7 +341,7 @@ fn marked_attributes_are_finished() {
         let name = format!("user.attribute-{index}");
         file_system.set_xattr(&handle, name.as_bytes(), &[1; 30], SetMode::Upsert).unwrap();
     }
-    let root = handle.read().extents(Fork::Attribute)[0];
+    let root = handle.read().extents(Fork::Attribute).first().unwrap();
     drop(handle);
     file_system.close().unwrap();
     let geometry = geometry(&image.path);

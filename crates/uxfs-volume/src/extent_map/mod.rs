@@ -1,139 +1,223 @@
 //! Where the contents of a fork lie.
 //!
-//! [`Volume::extent_map`](crate::volume::Volume::extent_map) decodes the extents of a fork of any format
-//! once and keeps them with the inode. A map holds 16 bytes for each extent, as the disk does, and is never larger
-//! than the blocks it was read from.
+//! An [`ExtentMap`] holds the extents of a fork, of 16 bytes each as on disk, for those who read and for those who change.
+//! [`Volume::extent_map`](crate::volume::Volume::extent_map) decodes one once and keeps it with the inode;
+//! it is never larger than the blocks it was read from.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | the map, and how it is asked |
+//! | `iterate` | its extents in order, from both ends |
+//! | `change` | other extents in the place of some |
+//! | `tree` | very many extents |
+//! | `build` | from records to a map, each checked |
+//! | `read` | from the bytes of a fork to a map |
+//! | `fork_extents` | the map of a fork, however its inode is held |
 //!
 //! Invariants of a map: extents ascend and do not overlap; each has a length and lies within one allocation group,
 //! behind its headers (not in realtime files); there are as many as the inode counts; none in an attribute fork is
 //! unwritten.
 
+mod build;
+mod change;
 mod fork_extents;
+mod iterate;
 mod read;
+mod tree;
+
+use std::{fmt, ops::Range};
 
 pub use fork_extents::ForkExtents;
 
 pub use uxfs_format::btree::extent_map::Extent;
-use uxfs_format::{
-    btree::extent_map::{ExtentMapFault, ExtentRecord},
-    geometry::Geometry,
-    inode::Fork,
-    units::FileBlock,
-};
+use uxfs_format::{btree::extent_map::ExtentRecord, units::FileBlock};
 
-/// The extents of one fork, in order.
+pub use self::iterate::Extents;
+use self::tree::Tree;
+
+/// More extents than that lie in a tree: for fewer, moving them costs less.
+const FEW_RECORDS: usize = 32;
+
+/// The extents of one fork, in order. Cloning a map of many extents is cheap: both share what neither changes.
 #[doc(alias = "xfs_iext_tree")]
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct ExtentMap {
-    records: Vec<ExtentRecord>,
+    form: Form,
+}
+
+#[derive(Clone)]
+enum Form {
+    /// What most files have takes no memory beside the inode.
+    One(ExtentRecord),
+    /// None, or a few.
+    Few(Vec<ExtentRecord>),
+    Many(Box<Tree>),
 }
 
 impl ExtentMap {
+    /// Without extents.
+    pub const EMPTY: Self = Self { form: Form::Few(Vec::new()) };
+
+    /// A map of these extents, which ascend; `None` where no record can hold one of them.
+    pub fn of(extents: impl IntoIterator<Item = Extent>) -> Option<Self> {
+        let mut map = Self::EMPTY;
+        for extent in extents {
+            map.splice(map.len()..map.len(), &[ExtentRecord::new(&extent)?], None);
+        }
+        Some(map)
+    }
+
     /// How many extents there are.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.records.len()
+        match &self.form {
+            Form::One(_) => 1,
+            Form::Few(records) => records.len(),
+            Form::Many(tree) => tree.len(),
+        }
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.len() == 0
     }
 
     /// All extents in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Extent> + ExactSizeIterator + '_ {
-        self.records.iter().map(ExtentRecord::get)
+    pub fn iter(&self) -> Extents<'_> {
+        self.range(0..self.len())
+    }
+
+    /// The extents of a range of indexes, as far as there are any.
+    pub fn range(&self, range: Range<usize>) -> Extents<'_> {
+        Extents::new(self, range)
+    }
+
+    /// A copy as a list.
+    pub fn to_vec(&self) -> Vec<Extent> {
+        self.iter().collect()
     }
 
     /// The extent at an index, from 0 in file order.
+    #[inline]
     pub fn get(&self, index: usize) -> Option<Extent> {
-        self.records.get(index).map(ExtentRecord::get)
+        let (records, place) = self.run_at(index);
+        records.get(place).map(ExtentRecord::get)
+    }
+
+    /// The first extent.
+    #[inline]
+    pub fn first(&self) -> Option<Extent> {
+        self.get(0)
+    }
+
+    /// The last extent.
+    #[inline]
+    pub fn last(&self) -> Option<Extent> {
+        let last = match &self.form {
+            Form::One(record) => Some(record),
+            Form::Few(records) => records.last(),
+            Form::Many(tree) => tree.last(),
+        };
+        last.map(ExtentRecord::get)
     }
 
     /// Index of the extent that holds `file_block`, or else of the next one behind it; [`len`](Self::len) if none.
+    #[inline]
     pub fn index_at_or_after(&self, file_block: FileBlock) -> usize {
-        self.records.partition_point(|record| record.get().end() <= file_block)
+        let is_before = |record: &ExtentRecord| record.get().end() <= file_block;
+        match &self.form {
+            // Files grow at their end.
+            Form::Few(records) if records.last().is_none_or(is_before) => records.len(),
+            _ => self.partition_point(file_block, is_before),
+        }
+    }
+
+    /// Index of the first extent that begins at or behind `file_block`; [`len`](Self::len) if none.
+    #[inline]
+    pub fn index_beginning_at_or_after(&self, file_block: FileBlock) -> usize {
+        self.partition_point(file_block, |record| record.get().file_block < file_block)
     }
 
     /// The extent that holds `file_block`, whole; `None` in a hole.
+    #[inline]
     pub fn lookup(&self, file_block: FileBlock) -> Option<Extent> {
         self.next_at_or_after(file_block).filter(|extent| extent.file_block <= file_block)
     }
 
     /// The extent that holds `file_block`, or else the next one behind it.
+    #[inline]
     pub fn next_at_or_after(&self, file_block: FileBlock) -> Option<Extent> {
         self.get(self.index_at_or_after(file_block))
     }
 
     /// All extents that end behind `file_block`, in order: the one that holds it first.
-    pub fn from(&self, file_block: FileBlock) -> impl DoubleEndedIterator<Item = Extent> + '_ {
-        let index = self.index_at_or_after(file_block);
-        self.records.get(index..).unwrap_or_default().iter().map(ExtentRecord::get)
+    pub fn from(&self, file_block: FileBlock) -> Extents<'_> {
+        self.range(self.index_at_or_after(file_block)..self.len())
     }
 
     /// First file block behind all extents; 0 for an empty map.
     pub fn end(&self) -> FileBlock {
-        self.iter().next_back().map_or(FileBlock::new(0), |extent| extent.end())
+        self.last().map_or(FileBlock::new(0), |extent| extent.end())
     }
 
     /// Blocks that all extents have together.
     pub fn blocks(&self) -> u64 {
-        self.iter().fold(0, |sum, extent| sum.saturating_add(extent.length_blocks))
+        match &self.form {
+            Form::Many(tree) => tree.blocks(),
+            _ => self.iter().fold(0, |sum, extent| sum.saturating_add(extent.length_blocks)),
+        }
+    }
+
+    /// Records that lie one behind the other, and the place of the extent at `index` among them.
+    #[inline]
+    fn run_at(&self, index: usize) -> (&[ExtentRecord], usize) {
+        match &self.form {
+            Form::One(record) => (std::slice::from_ref(record), index),
+            Form::Few(records) => (records, index),
+            Form::Many(tree) if index < tree.len() => tree.leaf_at(index),
+            Form::Many(_) => (&[], 0),
+        }
+    }
+
+    #[inline]
+    fn partition_point(&self, file_block: FileBlock, is_before: impl Fn(&ExtentRecord) -> bool) -> usize {
+        match &self.form {
+            Form::One(record) => usize::from(is_before(record)),
+            Form::Few(records) => records.partition_point(is_before),
+            Form::Many(tree) => tree.partition_point(file_block, is_before),
+        }
     }
 }
 
-/// Collects the extents of a fork and checks each.
-struct Builder<'a> {
-    geometry: &'a Geometry,
-    fork: Fork,
-    /// Blocks are numbers of the realtime section.
-    is_realtime: bool,
-    /// As the inode counts them.
-    expected: u64,
-    end: FileBlock,
-    map: ExtentMap,
-}
-
-impl<'a> Builder<'a> {
-    fn new(geometry: &'a Geometry, fork: Fork, is_realtime: bool, expected: u64) -> Self {
-        let (end, map) = (FileBlock::new(0), ExtentMap::default());
-        Self { geometry, fork, is_realtime, expected, end, map }
-    }
-
-    /// Takes the records of one leaf.
-    fn extend(&mut self, records: &[ExtentRecord]) -> Result<(), ExtentMapFault> {
-        let found = (self.map.len() + records.len()) as u64;
-        if found > self.expected {
-            return Err(ExtentMapFault::Count { found, expected: self.expected });
-        }
-        for record in records {
-            self.check(&record.get())?;
-        }
-        self.map.records.extend_from_slice(records);
-        Ok(())
-    }
-
-    fn check(&mut self, extent: &Extent) -> Result<(), ExtentMapFault> {
-        extent.verify()?;
-        if extent.file_block < self.end {
-            let file_block = extent.file_block;
-            return Err(ExtentMapFault::Overlap { file_block, end: self.end });
-        }
-        if !self.is_realtime {
-            extent.verify_place(self.geometry)?;
-        }
-        if extent.is_unwritten && self.fork == Fork::Attribute {
-            return Err(ExtentMapFault::UnwrittenAttribute { file_block: extent.file_block });
-        }
-        self.end = extent.end();
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<ExtentMap, ExtentMapFault> {
-        let found = self.map.len() as u64;
-        if found != self.expected {
-            return Err(ExtentMapFault::Count { found, expected: self.expected });
-        }
-        self.map.records.shrink_to_fit();
-        Ok(self.map)
+impl Default for ExtentMap {
+    fn default() -> Self {
+        Self::EMPTY
     }
 }
+
+impl<'a> IntoIterator for &'a ExtentMap {
+    type IntoIter = Extents<'a>;
+    type Item = Extent;
+
+    fn into_iter(self) -> Extents<'a> {
+        self.iter()
+    }
+}
+
+impl PartialEq for ExtentMap {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other)
+    }
+}
+
+impl Eq for ExtentMap {}
+
+impl fmt::Debug for ExtentMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+#[cfg(test)]
+mod map_tests;

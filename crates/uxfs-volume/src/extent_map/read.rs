@@ -15,7 +15,7 @@ use uxfs_format::{
 };
 use zerocopy::FromBytes;
 
-use super::{Builder, ExtentMap};
+use super::{ExtentMap, build::Builder};
 use crate::{
     error::{Error, Result},
     inode::{ForkView, Inode},
@@ -46,19 +46,19 @@ impl Volume {
     fn read_extent_map(&self, inode: &Inode, fork: Fork) -> Result<ExtentMap> {
         let is_realtime = fork == Fork::Data && inode.is_realtime();
         let expected = inode.extent_count(fork);
-        let mut reader = Reader {
-            volume: self,
-            inode,
-            fork,
-            builder: Builder::new(self.geometry(), fork, is_realtime, expected),
-        };
+        let mut reader =
+            Reader { volume: self, inode, fork, builder: Builder::new(self, fork, is_realtime, expected) };
         match inode.fork(fork) {
             ForkView::Extents => reader.inline_extents()?,
             ForkView::Btree => reader.btree()?,
             _ => return Ok(ExtentMap::default()),
         }
         let Reader { builder, .. } = reader;
-        builder.finish().map_err(|fault| corruption(inode, None, fault))
+        let map = builder.finish().map_err(|fault| corruption(inode, None, fault))?;
+        if map.is_large() {
+            self.make_way_for_extents();
+        }
+        Ok(map)
     }
 }
 

@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
-use uxfs_format::{btree::extent_map::Extent, inode::FileType, units::InodeNumber};
+use uxfs_format::{inode::FileType, units::InodeNumber};
 
 use super::{Fork, ForkView, Inode};
-use crate::{error::Result, extent_map::ForkExtents, volume::Volume};
+use crate::{
+    error::Result,
+    extent_map::{ExtentMap, ForkExtents},
+    volume::Volume,
+};
+
+static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
 
 /// An inode whose directory, attributes or contents are read: one decoded from the device ([`Inode`]), or one that an
 /// operation has open and locked for as long as `'a`.
@@ -35,8 +41,8 @@ pub enum OpenFork<'a> {
     None,
     /// The contents themselves, verified.
     Local(&'a [u8]),
-    /// Extents in order of file blocks.
-    Extents(&'a [Extent]),
+    /// Blocks elsewhere.
+    Extents(&'a ExtentMap),
 }
 
 impl<'a> InodeView<'a> {
@@ -106,9 +112,9 @@ impl<'a> InodeView<'a> {
         if let Some(inode) = self.decoded() {
             return Ok(ForkExtents::Map(volume.extent_map(inode, fork)?));
         }
-        Ok(ForkExtents::List(match self.open_fork(fork) {
+        Ok(ForkExtents::Open(match self.open_fork(fork) {
             OpenFork::Extents(extents) => extents,
-            OpenFork::None | OpenFork::Local(_) => &[],
+            OpenFork::None | OpenFork::Local(_) => &NO_EXTENTS,
         }))
     }
 }

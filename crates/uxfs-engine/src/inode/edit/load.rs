@@ -1,5 +1,6 @@
 //! From the disk to an inode taken apart.
 
+use crate::extent_map::finger::ExtentFinger;
 use std::sync::Arc;
 
 use uxfs_format::{
@@ -16,6 +17,7 @@ use crate::engine::Engine;
 use crate::{attribute::finger::AttributeFinger, directory::DirectoryHint, transaction::Transaction};
 use uxfs_volume::{
     error::{OperationError, Result},
+    extent_map::ExtentMap,
     inode::Inode,
 };
 
@@ -45,6 +47,7 @@ impl Engine {
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
             attribute_finger: AttributeFinger::default(),
+            extent_finger: ExtentFinger::default(),
             log_claim: LogClaim::default(),
         };
         let literal = bytes.get(INODE_CORE_SIZE_BYTES as usize..).unwrap_or_default();
@@ -79,7 +82,7 @@ impl Engine {
                     Some(whole) => whole,
                     None => whole.insert(self.inode(inode.number)?),
                 };
-                let extents = self.extent_map(whole, fork)?.iter().collect();
+                let extents = ExtentMap::clone(&*self.extent_map(whole, fork)?);
                 let root = match whole.fork_format(fork) {
                     Some(ForkFormat::Btree) => ExtentRoot::decode(whole.fork_bytes(fork)),
                     _ => None,

@@ -22,7 +22,6 @@ pub use log_claim::LogClaim;
 pub use store::next_unlinked_of;
 
 use uxfs_format::{
-    btree::extent_map::Extent,
     geometry::Geometry,
     inode::{FileType, Fork, ForkFormat, InodeCore, InodeFlags2, Timestamp, timestamp::DiskTimestamp},
     units::{FsBlock, InodeNumber},
@@ -30,7 +29,10 @@ use uxfs_format::{
 use uxfs_volume::inode::{InodeView, OpenFork};
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::{attribute::finger::AttributeFinger, directory::DirectoryHint};
+use crate::{attribute::finger::AttributeFinger, directory::DirectoryHint, extent_map::finger::ExtentFinger};
+use uxfs_volume::extent_map::ExtentMap;
+
+static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
 
 /// An inode that only its holder may change.
 #[derive(Debug, Clone)]
@@ -50,6 +52,8 @@ pub struct EditInode {
     pub directory_hint: DirectoryHint,
     /// Where attributes lie in leaves: the one that was used last.
     pub attribute_finger: AttributeFinger,
+    /// Where extents lie in btrees: the way to those that were changed last.
+    pub extent_finger: ExtentFinger,
     /// What has been claimed of the log for it.
     pub log_claim: LogClaim,
 }
@@ -70,7 +74,7 @@ pub enum EditFork {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EditExtents {
     /// In order of file blocks.
-    pub extents: Vec<Extent>,
+    pub extents: ExtentMap,
     /// The btree, kept in step with `extents` while there is one.
     pub root: Option<ExtentRoot>,
 }
@@ -117,10 +121,10 @@ impl EditFork {
     }
 
     /// Extents, none for other contents.
-    pub fn extents(&self) -> &[Extent] {
+    pub fn extents(&self) -> &ExtentMap {
         match self {
             Self::Extents(extents) => &extents.extents,
-            Self::Device(_) | Self::Local(_) => &[],
+            Self::Device(_) | Self::Local(_) => &NO_EXTENTS,
         }
     }
 
@@ -148,7 +152,7 @@ impl EditInode {
         let sketch = |fork: &EditFork| match fork {
             // One says that there are some.
             EditFork::Extents(EditExtents { extents, root: Some(root) }) => EditFork::Extents(EditExtents {
-                extents: extents.first().copied().into_iter().collect(),
+                extents: ExtentMap::of(extents.first()).unwrap_or_default(),
                 root: Some(root.clone()),
             }),
             other => other.clone(),
@@ -161,6 +165,7 @@ impl EditInode {
             attribute_offset_bytes: self.attribute_offset_bytes,
             directory_hint: self.directory_hint,
             attribute_finger: AttributeFinger::default(),
+            extent_finger: ExtentFinger::default(),
             log_claim: self.log_claim,
         }
     }
@@ -182,8 +187,8 @@ impl EditInode {
     }
 
     /// Extents of a fork; none where there is no fork, or one with other contents.
-    pub fn extents(&self, fork: Fork) -> &[Extent] {
-        self.fork(fork).map_or(&[], EditFork::extents)
+    pub fn extents(&self, fork: Fork) -> &ExtentMap {
+        self.fork(fork).map_or(&NO_EXTENTS, EditFork::extents)
     }
 
     /// Bytes that a fork may take in the inode; 0 for an attribute fork that does not exist.

@@ -9,7 +9,7 @@ use uxfs_format::{
 };
 
 use super::*;
-use crate::inode::create::NewInode;
+use crate::{extent_map::ExtentMap, inode::create::NewInode};
 
 /// Of a default image: 336 bytes for both forks.
 fn geometry() -> Geometry {
@@ -34,7 +34,7 @@ fn extents(count: u64) -> EditFork {
         length_blocks: 1,
         is_unwritten: false,
     };
-    EditFork::Extents(EditExtents { extents: (0..count).map(extent).collect(), root: None })
+    EditFork::Extents(EditExtents { extents: ExtentMap::of((0..count).map(extent)).unwrap(), root: None })
 }
 
 fn tree(entries: u64) -> EditFork {
@@ -43,7 +43,7 @@ fn tree(entries: u64) -> EditFork {
         keys: (0..entries).collect(),
         pointers: (0..entries).map(FsBlock::new).collect(),
     };
-    EditFork::Extents(EditExtents { extents: Vec::new(), root: Some(root) })
+    EditFork::Extents(EditExtents { extents: ExtentMap::EMPTY, root: Some(root) })
 }
 
 #[test]

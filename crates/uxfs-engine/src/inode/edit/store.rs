@@ -185,7 +185,7 @@ impl EditExtents {
         room.fill(0);
         let mut slots = room.chunks_exact_mut(size_of::<ExtentRecord>());
         for extent in &self.extents {
-            let record = ExtentRecord::new(extent).ok_or(TOO_LONG)?;
+            let record = ExtentRecord::new(&extent).ok_or(TOO_LONG)?;
             slots.next().ok_or(TOO_LONG)?.copy_from_slice(record.as_bytes());
         }
         Ok(())

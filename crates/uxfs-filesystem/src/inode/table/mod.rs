@@ -18,10 +18,11 @@
 //! 5. **Nobody opens the dying.** From the decision to free an inode on, made under the lock of its shard while no other
 //!    handle exists, its number names no inode until a new inode gets the number.
 //! 6. **Bounded.** Slots that nobody has open are given up, the least recently used first (roughly: a clock), when there
-//!    are more than the table is for.
+//!    are more than the table is for; those with very many extents also where these take a quarter of the cache's budget.
 //!
 //! Lock order: a slot's lock before any lock of the table; slots in ascending order of their numbers.
 
+mod give_up;
 mod lock;
 mod shard;
 #[cfg(test)]

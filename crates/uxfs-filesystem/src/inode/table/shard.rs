@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex, RwLock};
 use uxfs_format::units::InodeNumber;
 
-use super::{InodeHandle, Slot};
+use super::{InodeHandle, Slot, give_up::is_large};
 
 /// Entries that the clock's hand passes in search of one to give up.
 const MOST_STEPS: usize = 16;
@@ -205,6 +205,26 @@ impl Shard {
                 given_up
             }
         };
+        drop(state);
+        drop(given_up);
+    }
+
+    /// Gives up all slots that nobody has open and that hold very many extents.
+    pub fn give_up_large(&self) {
+        let mut state = self.state.write();
+        let is_to_go = |slot: &Slot| {
+            let is_needed =
+                slot.handles.load(Ordering::Acquire) > 0 || slot.is_unlinked.load(Ordering::Acquire);
+            // Nobody can take it without a handle.
+            !is_needed && slot.inode.try_read().is_some_and(|inode| is_large(&inode))
+        };
+        let found = state.entries.iter().flatten().filter_map(|entry| match &entry.value {
+            Value::Slot(slot) if is_to_go(slot) => Some(entry.number),
+            _ => None,
+        });
+        let numbers: Vec<InodeNumber> = found.collect();
+        let given_up: Vec<_> =
+            numbers.into_iter().map(|number| state.remove(number, hash_of(number))).collect();
         drop(state);
         drop(given_up);
     }

@@ -1,0 +1,30 @@
+//! Where the last change of an inode's extent btrees was made.
+
+use uxfs_format::{btree::extent_map::ExtentMap, inode::Fork};
+
+use crate::btree::Finger;
+
+/// The way that the last cursor in a btree of the inode went, so that the next change close by need not go down from the
+/// root. There is one for both forks: whatever else a damaged image says of their blocks, nothing has changed since.
+#[derive(Debug, Clone, Default)]
+pub struct ExtentFinger {
+    /// Most inodes have no such btree.
+    last: Option<Box<(Fork, Finger<ExtentMap>)>>,
+}
+
+impl ExtentFinger {
+    /// The finger of a fork, which knows nothing if the last cursor was in the other one.
+    pub fn of(&mut self, fork: Fork) -> &mut Finger<ExtentMap> {
+        let (last, finger) = &mut **self.last.get_or_insert_with(|| Box::new((fork, Finger::default())));
+        if *last != fork {
+            *last = fork;
+            finger.forget();
+        }
+        finger
+    }
+
+    /// A btree has come or gone.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+}

@@ -1,0 +1,71 @@
+//! Collecting the extents of a fork, each of which is checked.
+
+use uxfs_block::cache::MemoryAccount;
+use uxfs_format::{
+    btree::extent_map::{Extent, ExtentMapFault, ExtentRecord},
+    geometry::Geometry,
+    inode::Fork,
+    units::FileBlock,
+};
+
+use super::ExtentMap;
+use crate::volume::Volume;
+
+/// Collects the extents of a fork and checks each.
+pub(super) struct Builder<'a> {
+    geometry: &'a Geometry,
+    fork: Fork,
+    /// Blocks are numbers of the realtime section.
+    is_realtime: bool,
+    /// As the inode counts them.
+    expected: u64,
+    end: FileBlock,
+    map: ExtentMap,
+    account: &'a MemoryAccount,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(volume: &'a Volume, fork: Fork, is_realtime: bool, expected: u64) -> Self {
+        let (end, map) = (FileBlock::new(0), ExtentMap::default());
+        let (geometry, account) = (volume.geometry(), volume.cache().memory_account());
+        Self { geometry, fork, is_realtime, expected, end, map, account }
+    }
+
+    /// Takes the records of one leaf.
+    pub fn extend(&mut self, records: &[ExtentRecord]) -> Result<(), ExtentMapFault> {
+        let found = (self.map.len() + records.len()) as u64;
+        if found > self.expected {
+            return Err(ExtentMapFault::Count { found, expected: self.expected });
+        }
+        for record in records {
+            self.check(&record.get())?;
+        }
+        self.map.splice(self.map.len()..self.map.len(), records, Some(self.account));
+        Ok(())
+    }
+
+    fn check(&mut self, extent: &Extent) -> Result<(), ExtentMapFault> {
+        extent.verify()?;
+        if extent.file_block < self.end {
+            let file_block = extent.file_block;
+            return Err(ExtentMapFault::Overlap { file_block, end: self.end });
+        }
+        if !self.is_realtime {
+            extent.verify_place(self.geometry)?;
+        }
+        if extent.is_unwritten && self.fork == Fork::Attribute {
+            return Err(ExtentMapFault::UnwrittenAttribute { file_block: extent.file_block });
+        }
+        self.end = extent.end();
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Result<ExtentMap, ExtentMapFault> {
+        let found = self.map.len() as u64;
+        if found != self.expected {
+            return Err(ExtentMapFault::Count { found, expected: self.expected });
+        }
+        self.map.shrink_to_fit();
+        Ok(self.map)
+    }
+}
