@@ -9,7 +9,8 @@ use uxfs_format::{
 };
 
 use super::*;
-use crate::{extent_map::ExtentMap, inode::create::NewInode};
+use crate::inode::create::NewInode;
+use uxfs_volume::extent_map::ExtentMap;
 
 /// Of a default image: 336 bytes for both forks.
 fn geometry() -> Geometry {
