@@ -10,6 +10,7 @@ use uxfs_format::{
     inode::Fork,
     units::InodeNumber,
 };
+use uxfs_volume::attribute::{parent::WantedParent, reader::AttributeReader};
 use zerocopy::{
     IntoBytes,
     big_endian::{U32, U64},
@@ -17,11 +18,36 @@ use zerocopy::{
 
 use crate::{
     attribute::{SetMode, Target},
+    engine::Engine,
     inode::edit::{EditFork, EditInode},
     transaction::Transaction,
 };
 use uxfs_volume::error::{OperationError, Result};
 use uxfs_volume::parent_pointer::ParentPointer;
+
+impl Engine {
+    /// Whether an inode that is open and locked has a parent pointer; `None` where the file system keeps none.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn has_parent_pointer(&self, child: &EditInode, pointer: ParentPointer<'_>) -> Result<Option<bool>> {
+        if !self.geometry().features.has_parent_pointers() {
+            return Ok(None);
+        }
+        let value = record(pointer.parent, pointer.generation);
+        let wanted = WantedParent { name: pointer.name, value: value.as_bytes() };
+        AttributeReader::new(self, child)?.has_parent(wanted).map(Some)
+    }
+
+    /// Whether an inode that is open and locked has several parent pointers.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn has_several_parent_pointers(&self, child: &EditInode) -> Result<bool> {
+        Ok(self.geometry().features.has_parent_pointers()
+            && AttributeReader::new(self, child)?.has_many_parents()?)
+    }
+}
 
 impl Transaction<'_> {
     /// Says in an inode that a directory has a name for it. Does nothing on file systems without parent pointers. The

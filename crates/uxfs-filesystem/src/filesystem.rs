@@ -40,6 +40,9 @@ impl FileSystem {
     fn of(engine: Arc<Engine>) -> Self {
         let inodes = Arc::<InodeTable>::default();
         let of_engine = Arc::clone(&inodes);
+        if engine.mode().is_logged() {
+            inodes.belongs_to(&engine);
+        }
         engine.on_memory_shortage(move |cache| of_engine.make_way_for_extents(cache));
         Self { engine, inodes, tree_lock: Mutex::default() }
     }

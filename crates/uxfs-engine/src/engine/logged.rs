@@ -175,6 +175,7 @@ impl Engine {
         for group in &groups {
             transaction.settle_group(*group)?;
         }
+        transaction.require_in_use(&logged.journal.freed_so_far(), &groups)?;
         transaction.end_cut(&groups)
     }
 

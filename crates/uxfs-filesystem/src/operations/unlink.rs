@@ -1,6 +1,9 @@
 //! Taking names away in a live file system.
 
-use super::check::{check_may_remove, check_name, is_directory, is_dot, touch, touch_directory};
+use super::{
+    check::{check_may_remove, check_name, is_directory, is_dot, touch, touch_directory},
+    check_entry::EntryToChange,
+};
 use crate::{
     filesystem::FileSystem,
     inode::table::{InodeHandle, InodeTable, InodeWriteGuard, lock_in_order},
@@ -13,6 +16,7 @@ use uxfs_engine::{
     inode::edit::{EditInode, TimeKind},
     transaction::{Transaction, reservation::Operation},
 };
+use uxfs_volume::directory::FoundEntry;
 use uxfs_volume::error::{OperationError, Result};
 
 /// What the caller takes the name for.
@@ -64,11 +68,12 @@ impl FileSystem {
         check_name(name)?;
         loop {
             let mut parent = directory.write();
-            let child = self.open_name_to_change(&mut parent, name)?;
+            let found = lookup_to_change(self, &mut parent, name)?.ok_or(OperationError::NotFound)?;
+            let child = self.open_entry(parent.number, found.inode)?;
             // The usual case: nobody else uses it. Nobody waits here, so that the order of locks does not matter.
             let done = match child.try_write() {
                 Some(mut inode) => {
-                    self.remove_locked(&mut parent, name, &child, &mut inode, removal)?;
+                    self.remove_locked(&mut parent, (name, &found), &child, &mut inode, removal)?;
                     true
                 }
                 None => {
@@ -101,7 +106,7 @@ impl FileSystem {
         if found.inode != child.number() {
             return Ok(false);
         }
-        self.remove_locked(&mut parent, name, child, &mut inode, removal)?;
+        self.remove_locked(&mut parent, (name, &found), child, &mut inode, removal)?;
         Ok(true)
     }
 
@@ -111,20 +116,16 @@ impl FileSystem {
         self.open_entry(directory.number, found.inode)
     }
 
-    /// As [`open_name`](Self::open_name), for who is about to take the name away.
-    fn open_name_to_change(&self, directory: &mut EditInode, name: &[u8]) -> Result<InodeHandle> {
-        let found = lookup_to_change(self, directory, name)?.ok_or(OperationError::NotFound)?;
-        self.open_entry(directory.number, found.inode)
-    }
-
     fn remove_locked(
         &self,
         parent: &mut EditInode,
-        name: &[u8],
+        (name, found): (&[u8], &FoundEntry),
         child: &InodeHandle,
         inode: &mut EditInode,
         removal: Removal,
     ) -> Result<()> {
+        // Where case is disregarded, the entry's own name: parent pointers have that.
+        let name = found.stored_name.as_deref().unwrap_or(name);
         check_may_remove(parent, inode)?;
         match (removal, is_directory(inode)) {
             (Removal::File, true) => return Err(OperationError::IsADirectory.into()),
@@ -134,6 +135,7 @@ impl FileSystem {
             }
             _ => {}
         }
+        self.check_entry_to_remove(&EntryToChange { parent, name, found, inode })?;
         let mut transaction = Transaction::begin_for(self, Operation::Remove)?;
         let now = self.now();
         transaction.remove_name(parent, name)?;

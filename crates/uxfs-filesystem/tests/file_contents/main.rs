@@ -8,6 +8,7 @@ mod limits;
 mod logged;
 mod many;
 mod model;
+mod no_intents;
 mod one_file;
 mod random;
 

@@ -6,12 +6,14 @@
 //! | `reader` | of which inode, in which form |
 //! | [`visit`] | all attributes of an inode, one after the other |
 //! | [`get`] | one attribute by name, by hash |
+//! | `parent` | one parent pointer |
 //! | [`value`] | values in blocks of their own |
 //! | [`xattr`] | the names and values that Linux shows |
 //! | [`leaf_use`] | how full leaves are |
 
 pub mod get;
 pub mod leaf_use;
+pub mod parent;
 pub mod reader;
 pub mod value;
 pub mod visit;
