@@ -4,9 +4,12 @@ use std::{ops::Deref, sync::Arc};
 
 use parking_lot::Mutex;
 use uxfs_block::device::BlockDevice;
-use uxfs_engine::engine::Engine;
+use uxfs_engine::engine::{Engine, unfinished::Unfinished};
 use uxfs_journal::{LogState, journal::LogStart};
-use uxfs_volume::{superblock::refuse_unwritable, volume::Volume};
+use uxfs_volume::{
+    superblock::{read_superblock, refuse_unwritable},
+    volume::Volume,
+};
 
 use crate::{
     inode::table::InodeTable,
@@ -48,20 +51,23 @@ impl FileSystem {
     }
 
     /// Mounts for changes in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).
-    /// Until then its superblock says that it is not finished.
+    /// From the first write until then its superblock says that it is not finished: uxfs and Linux refuse it.
     ///
     /// # Errors
     /// As for [`open_volume`](mount::open_volume); the device is read-only or fails; features that uxfs cannot write.
     pub fn mount_bulk(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        let volume = mount::open_volume(device, options)?;
-        Ok(Self::of(Arc::new(Engine::bulk(volume, *options)?)))
+        if options.is_unfinished {
+            return Self::mount_bulk_unmarked(device, options);
+        }
+        let superblock = read_superblock(device.as_ref(), false)?;
+        Self::mount_bulk_unmarked(Arc::new(Unfinished::new(device, &superblock)), options)
     }
 
     /// As [`mount_bulk`](Self::mount_bulk), on a device whose contents only this process sees before the file system is
     /// closed.
     pub(crate) fn mount_bulk_unmarked(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
         let volume = mount::open_volume(device, options)?;
-        Ok(Self::of(Arc::new(Engine::bulk_unmarked(volume, *options)?)))
+        Ok(Self::of(Arc::new(Engine::bulk(volume, *options)?)))
     }
 
     /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.

@@ -1,27 +1,16 @@
-//! An XFS V5 file system as an object: [`FileSystem`](filesystem::FileSystem), usable from many threads.
+//! A living XFS V5 file system: [`FileSystem`](filesystem::FileSystem) is an engine with open inodes and handles, usable from many
+//! threads. Reading alone takes a [`Volume`](uxfs_volume::volume::Volume).
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`error`], `errno` | the four families of error, and their numbers in Linux |
-//! | [`mount`] | from a device to a file system |
-//! | [`filesystem`] | the file system object; verified reads of metadata |
-//! | [`identity`] | label and uuid |
-//! | [`btree`] | reading any btree |
-//! | [`allocation_group`] | headers and trees of a group |
-//! | [`inode`] | inodes in memory |
-//! | [`inspect`] | structures as they lie on disk, damaged or not |
-//! | [`extent_map`] | where the contents of a fork lie |
-//! | [`file_data`] | the contents of regular files, read |
-//! | [`mod@file`] | the contents of regular files, changed |
-//! | [`symlink`] | targets of symbolic links |
-//! | `name_tree` | the btree of name hashes that directories and attributes share |
-//! | [`directory`] | finding names and reading all of them |
-//! | [`attribute`] | extended attributes, access control lists |
-//! | [`parent_pointer`] | from an inode to its names and paths |
-//! | [`transaction`] | changing all of this |
-//! | [`recovery`] | what a dirty log asks for |
+//! | [`mount`] | from a device to a volume whose log is clean |
 //! | `opening` | what is looked at before the first change |
-//! | [`operations`] | from a path to an inode |
+//! | [`filesystem`] | [`FileSystem`](filesystem::FileSystem): an engine with open inodes |
+//! | [`inode`] | inodes that are open |
+//! | [`operations`] | one file for each operation on names, attributes and access control lists |
+//! | [`mod@file`] | the contents of regular files, changed |
+//! | [`recovery`] | what a dirty log asks for |
+//! | [`identity`] | label and uuid |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

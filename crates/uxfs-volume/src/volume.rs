@@ -54,7 +54,9 @@ pub struct Volume {
 
 /// What the layer above gives up of its memory where extents in memory take much of the cache's budget.
 #[derive(Default)]
-struct Reclaim(OnceLock<Box<dyn Fn(&Cache) + Send + Sync>>);
+struct Reclaim(OnceLock<Box<ReclaimMemory>>);
+
+type ReclaimMemory = dyn Fn(&Cache) + Send + Sync;
 
 impl fmt::Debug for Reclaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

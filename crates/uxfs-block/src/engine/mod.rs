@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`sync`] | files and block devices, one system call for each run of neighbours |
 //! | [`uring`] | files and block devices, one system call for each batch |
+//! | `file_kind` | what may be an image |
 //! | `open_file` | what these two have in common |
 //! | [`memory`] | bytes in memory |
 //! | [`overlay`] | around another device: keeps what is written to itself |

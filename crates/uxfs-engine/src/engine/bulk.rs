@@ -1,7 +1,7 @@
 //! Changing without a log: nothing is in order on the device until the image is closed.
 
 use uxfs_block::cache::WriteBack;
-use uxfs_format::{fault::Structure, field_table::OnDisk, seal::seal, superblock::Superblock, units::Sector};
+use uxfs_format::{fault::Structure, units::Sector};
 use uxfs_journal::{
     metadata::StructureSealer,
     transaction::{Mode, TransactionBuffers},
@@ -14,39 +14,14 @@ use crate::transaction::Transaction;
 use uxfs_volume::error::Result;
 
 impl Engine {
-    /// An engine in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close). Until then
-    /// its superblock says that it is not finished, and everybody refuses it, Linux too.
+    /// An engine in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close). On a device that
+    /// others see, put an [`Unfinished`](super::unfinished::Unfinished) around it first.
     ///
     /// # Errors
-    /// The device is read-only or fails.
+    /// The device is read-only; features that uxfs cannot write.
     pub fn bulk(volume: Volume, options: MountOptions) -> Result<Self> {
-        let engine = Self::bulk_unmarked(volume, options)?;
-        if !options.is_unfinished {
-            engine.mark_unfinished()?;
-        }
-        Ok(engine)
-    }
-
-    /// As [`bulk`](Self::bulk), on a device whose contents only this process sees before the engine is closed.
-    ///
-    /// # Errors
-    /// The device is read-only.
-    pub fn bulk_unmarked(volume: Volume, options: MountOptions) -> Result<Self> {
         refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
         Ok(Self::new(volume, options))
-    }
-
-    /// Makes the superblock say that the image is not finished, before anything else is written. It goes past the cache, whose
-    /// copy is that of the finished image.
-    fn mark_unfinished(&self) -> Result<()> {
-        let mut sector = vec![0; self.geometry().sector_size_bytes as usize];
-        self.device().read(0, &mut sector)?;
-        if let Some(superblock) = Superblock::prefix_of_mut(&mut sector) {
-            superblock.in_progress = 1;
-        }
-        seal(&mut sector, None, self.geometry());
-        self.device().write(0, &sector)?;
-        Ok(self.device().flush()?)
     }
 
     /// Writes cold buffers home where changed ones take half of the cache's budget.

@@ -11,6 +11,7 @@
 //! | `counters` | the superblock's counters, and what is held back of the free blocks |
 //! | [`statistics`] | how full the file system is |
 //! | `sources` | time and chance |
+//! | [`unfinished`] | the mark on an image that is changed in bulk mode |
 
 mod background;
 mod bulk;
@@ -20,6 +21,7 @@ pub mod logged;
 mod moved_contents;
 mod sources;
 pub mod statistics;
+pub mod unfinished;
 
 use std::sync::{
     Arc,

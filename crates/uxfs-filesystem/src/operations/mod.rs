@@ -19,13 +19,10 @@
 //! | [`rename`] | other names, exchanged ones, what is left behind |
 //! | [`set_attributes`] | owner, permissions, times, flags |
 //! | [`xattr`] | extended attributes and access control lists |
-//! | [`statistics`] | how full the file system is |
 //! | [`inactivate`] | freeing files that have neither names nor handles |
 //! | `check` | what is refused |
 //! | `check_entry` | whether entries and inodes agree |
 //! | `in_place` | what goes without space |
-//! | [`create`] | new files and further names while an image is filled |
-//! | [`remove`] | taking names away while an image is filled |
 
 mod check;
 mod check_entry;

@@ -13,6 +13,7 @@
 //! | [`free_index`] | the longest free region of each data block |
 //! | [`header`] | the header of data and free index blocks |
 //! | [`name_hash`] | the hash of names, and comparing them |
+//! | [`entry_fault`] | what an entry and its inode can disagree about |
 //! | [`file_type`] | the file type kept in entries |
 //! | [`shortform_edit`], [`data_edit`], [`block_edit`], [`leaf_edit`], [`free_index_edit`] | changing each of them |
 //! | `index_edit` | what leaves and single blocks share when they are changed |
