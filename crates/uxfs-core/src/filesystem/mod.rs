@@ -6,6 +6,7 @@ mod log_room;
 mod logged;
 mod moved;
 mod sources;
+mod unfinished;
 mod writing;
 
 use std::sync::{Arc, OnceLock};

@@ -9,9 +9,7 @@ use parking_lot::Mutex;
 use uxfs_block::{cache::WriteBack, device::BlockDevice, own_line::OwnLine};
 use uxfs_format::{
     fault::Structure,
-    field_table::OnDisk,
     geometry::Geometry,
-    seal::seal,
     superblock::Superblock,
     units::{AgNumber, Sector},
 };
@@ -20,11 +18,11 @@ use uxfs_journal::{
     transaction::{Mode, TransactionBuffers},
 };
 
-use super::{FileSystem, counters::Counters, logged::Logged, sources::RandomNumbers};
+use super::{FileSystem, counters::Counters, logged::Logged, sources::RandomNumbers, unfinished::Unfinished};
 use crate::{
     allocation_group::state::GroupState,
     error::{OperationError, Result},
-    mount::MountOptions,
+    mount::{MountOptions, read_superblock},
     transaction::{CounterChanges, Transaction},
 };
 
@@ -61,16 +59,16 @@ impl Writing {
 
 impl FileSystem {
     /// Mounts for changes in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).
-    /// Until then its superblock says that it is not finished, and all refuse it, so does Linux.
+    /// From the first write until then its superblock says that it is not finished: uxfs and Linux refuse it.
     ///
     /// # Errors
     /// As for [`mount`](Self::mount); the device is read-only or fails; features that uxfs cannot write.
     pub fn mount_bulk(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        let file_system = Self::mount_bulk_unmarked(device, options)?;
-        if !options.is_unfinished {
-            file_system.mark_unfinished()?;
+        if options.is_unfinished {
+            return Self::mount_bulk_unmarked(device, options);
         }
-        Ok(file_system)
+        let superblock = read_superblock(device.as_ref(), false)?;
+        Self::mount_bulk_unmarked(Arc::new(Unfinished::new(device, &superblock)), options)
     }
 
     /// As [`mount_bulk`](Self::mount_bulk), on a device whose contents only this process sees before the file system is
@@ -82,19 +80,6 @@ impl FileSystem {
         let mut file_system = Self::mount(device, options)?;
         file_system.writing = Some(Writing::new(Mode::Bulk, &file_system.geometry, &file_system.superblock));
         Ok(file_system)
-    }
-
-    /// Makes the superblock say that the image is not finished, before anything else is written. It goes past the cache, whose
-    /// copy is that of the finished image.
-    fn mark_unfinished(&self) -> Result<()> {
-        let mut sector = vec![0; self.geometry.sector_size_bytes as usize];
-        self.device().read(0, &mut sector)?;
-        if let Some(superblock) = Superblock::prefix_of_mut(&mut sector) {
-            superblock.in_progress = 1;
-        }
-        seal(&mut sector, None, &self.geometry);
-        self.device().write(0, &sector)?;
-        Ok(self.device().flush()?)
     }
 
     /// How changes become durable; `None` where there can be none.

@@ -1,0 +1,124 @@
+//! A device under a file system that is changed in bulk mode: before the first write its superblock says that it is not
+//! finished, so that a change that is cut off in the middle leaves nothing that looks whole.
+
+use std::{
+    os::fd::BorrowedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use uxfs_block::{
+    aligned_buffer::AlignedBuffer,
+    device::{Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment},
+};
+use uxfs_format::{field_table::OnDisk, geometry::Geometry, seal::seal, superblock::Superblock};
+
+/// Passes everything on, and marks the superblock before the first change.
+#[derive(Debug)]
+pub struct Unfinished {
+    device: Arc<dyn BlockDevice>,
+    geometry: Geometry,
+    is_marked: AtomicBool,
+    marking: Mutex<()>,
+}
+
+impl Unfinished {
+    /// Around the device of a file system that is finished so far.
+    pub fn new(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> Self {
+        let geometry = Geometry::new(superblock);
+        Self { device, geometry, is_marked: AtomicBool::new(false), marking: Mutex::default() }
+    }
+
+    #[inline]
+    fn mark(&self) -> Result<(), DeviceError> {
+        if self.is_marked.load(Ordering::Acquire) { Ok(()) } else { self.mark_now() }
+    }
+
+    #[cold]
+    fn mark_now(&self) -> Result<(), DeviceError> {
+        let _one = self.marking.lock();
+        if self.is_marked.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let length = self.geometry.sector_size_bytes;
+        let mut sector = AlignedBuffer::page_aligned(length as usize).map_err(|source| DeviceError {
+            operation: DeviceOperation::Write,
+            offset_bytes: 0,
+            length_bytes: length.into(),
+            source,
+        })?;
+        self.device.read(0, &mut sector)?;
+        if let Some(superblock) = Superblock::prefix_of_mut(&mut sector) {
+            superblock.in_progress = 1;
+        }
+        seal(&mut sector, None, &self.geometry);
+        self.device.write(0, &sector)?;
+        // The mark must not come after what it is for.
+        self.device.flush()?;
+        self.is_marked.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl BlockDevice for Unfinished {
+    fn size_bytes(&self) -> u64 {
+        self.device.size_bytes()
+    }
+
+    fn alignment(&self) -> Alignment {
+        self.device.alignment()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.device.is_read_only()
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.device.identity()
+    }
+
+    fn engine(&self) -> &'static str {
+        self.device.engine()
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.read(offset_bytes, buffer)
+    }
+
+    fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
+        self.device.read_batch(segments)
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.mark()?;
+        self.device.write(offset_bytes, bytes)
+    }
+
+    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+        self.mark()?;
+        self.device.write_batch(segments)
+    }
+
+    fn share_from_file(
+        &self,
+        file: BorrowedFd<'_>,
+        file_offset_bytes: u64,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Option<u64> {
+        self.mark().ok()?;
+        self.device.share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.device.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
+        self.mark()?;
+        self.device.discard(offset_bytes, length_bytes)
+    }
+}
