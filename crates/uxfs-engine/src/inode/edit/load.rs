@@ -26,7 +26,7 @@ use uxfs_volume::{
 
 impl Transaction<'_> {
     /// Takes an inode in use apart, to be changed: for who knows that nobody has it open. Others
-    /// [open](crate::engine::Engine::open) it.
+    /// open it through the inode table.
     ///
     /// # Errors
     /// As for reading it, and its extents.

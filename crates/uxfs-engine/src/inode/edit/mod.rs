@@ -221,7 +221,7 @@ impl EditInode {
     }
 
     /// Sets the size of the file, and nothing else: see
-    /// [`FileEdit::set_size`](crate::file::FileEdit::set_size).
+    /// `FileEdit::set_size` of the layer above.
     pub fn set_size_bytes(&mut self, size_bytes: u64) {
         self.core.size_bytes = U64::new(size_bytes);
     }
