@@ -307,11 +307,10 @@ impl Drop for Target {
     }
 }
 
-/// Opens what is there, away from all other users; for a dry run only to be looked at.
+/// Opens what is there, away from all other users; for a dry run only to be looked at, but refused as the real run would be.
 fn claim(path: &Path, is_dry_run: bool) -> Result<Claimed, TargetError> {
-    let (access, lock) =
-        if is_dry_run { (OFlags::RDONLY, Lock::None) } else { (OFlags::RDWR, Lock::Exclusive) };
-    Ok(Claimed::open(path, access, lock)?)
+    let access = if is_dry_run { OFlags::RDONLY } else { OFlags::RDWR };
+    Ok(Claimed::open(path, access, Lock::Exclusive)?)
 }
 
 fn forget(file: &File, layout: &Layout, size_bytes: u64, discard: bool) -> io::Result<()> {
