@@ -41,6 +41,8 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 pub struct EditLog {
     sequence: u64,
     touched: RefCell<Vec<ChangedBuffer>>,
+    /// Whether any buffer was changed: also one that the checkpoint holds already, in runs that are marked already.
+    has_changed: Cell<bool>,
     /// Upper bound of what the changes take in the log.
     logged_bytes: Cell<u64>,
 }
@@ -61,6 +63,11 @@ impl EditLog {
         self.sequence
     }
 
+    /// Whether any buffer was changed.
+    pub fn has_changed(&self) -> bool {
+        self.has_changed.get()
+    }
+
     /// Buffers that this transaction is the first of its checkpoint to have changed.
     pub fn touched(&self) -> std::cell::RefMut<'_, Vec<ChangedBuffer>> {
         self.touched.borrow_mut()
@@ -74,6 +81,7 @@ impl EditLog {
     /// Takes note of what the holder of a buffer has changed. `run_bytes` is what each marked run takes.
     #[inline]
     pub(super) fn note(&self, dirty: &Arc<Dirty>, state: &mut DirtyState, runs_before: u32, run_bytes: u32) {
+        self.has_changed.set(true);
         let runs = state.changes.count().saturating_sub(runs_before);
         let mut bytes = self.logged_bytes.get() + u64::from(runs) * u64::from(run_bytes);
         if !state.is_pending {

@@ -19,7 +19,7 @@ use uxfs_journal::transaction::TransactionBuffers;
 use zerocopy::{IntoBytes, big_endian::U32};
 
 use super::{
-    free_space::{Purpose, free_list::FreeListNeeds, reservation::Reservation},
+    free_space::{Purpose, free_list::FreeListNeeds, owned::KnownFree, reservation::Reservation},
     inode_index::current::CurrentChunks,
     reverse_map::WaitingOwners,
     trees::Fingers,
@@ -41,15 +41,19 @@ pub struct GroupState {
     group: AgNumber,
     headers: Option<Box<Headers>>,
     /// The inode chunks that were worked on last.
-    pub(crate) current_chunks: CurrentChunks,
-    /// Where inodes without names are in their lists.
+    current_chunks: CurrentChunks,
+    /// Where inodes without names are in their lists: a hint, which who follows it compares with the list.
     pub(crate) before_unlinked: BeforeUnlinked,
     /// What the tree of owners is still to be told.
-    pub(crate) waiting_owners: WaitingOwners,
+    waiting_owners: WaitingOwners,
     /// What those who added them have claimed of the log.
     pub(crate) claimed_owner_bytes: u64,
+    /// Free extents of which it is known that nobody owns them.
+    pub(crate) known_free: KnownFree,
     /// Whether the next cut knows that it has changed.
     pub(crate) is_listed: bool,
+    /// Whether the transaction that holds it has changed anything of it.
+    pub(crate) has_changed: bool,
     /// Blocks that it kept for its trees when somebody asked last.
     hidden_blocks: u32,
 }
@@ -85,7 +89,9 @@ impl GroupState {
             before_unlinked: BeforeUnlinked::default(),
             waiting_owners,
             claimed_owner_bytes: 0,
+            known_free: KnownFree::default(),
             is_listed: false,
+            has_changed: false,
             hidden_blocks: 0,
         }
     }
@@ -177,7 +183,34 @@ impl GroupState {
 
     /// The headers, to be changed by who marks what differs from its sector.
     pub(super) fn headers_mut(&mut self) -> Result<&mut Headers> {
+        self.has_changed = true;
         self.headers.as_deref_mut().ok_or_else(|| OperationError::NoSuchGroup.into())
+    }
+
+    /// The inode chunks that were worked on last.
+    #[inline]
+    pub(crate) fn current_chunks(&self) -> &CurrentChunks {
+        &self.current_chunks
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn current_chunks_mut(&mut self) -> &mut CurrentChunks {
+        self.has_changed = true;
+        &mut self.current_chunks
+    }
+
+    /// What the tree of owners is still to be told.
+    #[inline]
+    pub(crate) fn waiting_owners(&self) -> &WaitingOwners {
+        &self.waiting_owners
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn waiting_owners_mut(&mut self) -> &mut WaitingOwners {
+        self.has_changed = true;
+        &mut self.waiting_owners
     }
 
     /// What cursors remember of their way.
@@ -190,6 +223,7 @@ impl GroupState {
     /// # Errors
     /// The headers have not been read.
     pub fn free_space_mut(&mut self) -> Result<&mut FreeSpaceHeader> {
+        self.has_changed = true;
         let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
         headers.is_free_space_dirty = true;
         Ok(&mut headers.free_space)
@@ -200,6 +234,7 @@ impl GroupState {
     /// # Errors
     /// The headers have not been read.
     pub fn inodes_mut(&mut self) -> Result<&mut InodeHeader> {
+        self.has_changed = true;
         let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
         headers.is_inodes_dirty = true;
         Ok(&mut headers.inodes)
@@ -210,6 +245,7 @@ impl GroupState {
     /// # Errors
     /// The headers have not been read.
     pub fn free_list_mut(&mut self) -> Result<(&mut [U32], &mut FreeSpaceHeader)> {
+        self.has_changed = true;
         let headers = self.headers.as_deref_mut().ok_or(OperationError::NoSuchGroup)?;
         headers.is_free_space_dirty = true;
         Ok((&mut headers.free_list, &mut headers.free_space))
@@ -238,5 +274,28 @@ impl GroupState {
             headers.is_inodes_dirty = false;
         }
         Ok(())
+    }
+}
+
+impl Headers {
+    /// Blocks on the free list, and the roots of the group's trees.
+    pub(super) fn own_blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        let (space, inodes) = (&self.free_space, &self.inodes);
+        let roots = [
+            &space.by_block_root,
+            &space.by_length_root,
+            &space.reverse_map_root,
+            &space.reference_count_root,
+            &inodes.root,
+            &inodes.free_root,
+        ];
+        // A tree that the file system does not have begins at block 0, which is never free.
+        roots.into_iter().map(|root| root.get()).chain(self.listed_blocks())
+    }
+
+    fn listed_blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        let first = self.free_space.free_list_first.get() as usize;
+        let count = self.free_space.free_list_count.get() as usize;
+        self.free_list.iter().cycle().skip(first).take(count.min(self.free_list.len())).map(|slot| slot.get())
     }
 }

@@ -126,6 +126,7 @@ impl FileSystem {
         self.writing = Some(writing);
         self.count_hidden_blocks()?;
         let file_system = Arc::new(self);
+        file_system.inode_table().belongs_to(&file_system);
         if options.has_background {
             Background::start(&file_system)?;
         }
@@ -192,6 +193,7 @@ impl FileSystem {
         for group in &groups {
             transaction.settle_group(*group)?;
         }
+        transaction.require_in_use(&logged.journal.freed_so_far(), &groups)?;
         transaction.end_cut(&groups)
     }
 

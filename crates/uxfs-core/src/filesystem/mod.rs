@@ -86,8 +86,8 @@ impl std::ops::Deref for MetadataBuffer {
 impl From<ReadError<Box<Corruption>>> for Error {
     fn from(error: ReadError<Box<Corruption>>) -> Self {
         match error {
-            ReadError::Device(error) => Self::Io(error),
-            ReadError::Verify(corruption) => Self::Corrupt(corruption),
+            ReadError::Device(error) => error.into(),
+            ReadError::Verify(corruption) => (*corruption).into(),
         }
     }
 }

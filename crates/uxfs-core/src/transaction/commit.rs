@@ -10,7 +10,11 @@ use uxfs_journal::{
 };
 
 use super::{Transaction, cause, deferred::FreedOwner};
-use crate::{allocation_group::state::GroupState, error::Result, filesystem::FileSystem};
+use crate::{
+    allocation_group::state::GroupState,
+    error::{OperationError, Result},
+    filesystem::FileSystem,
+};
 
 impl<'fs> Transaction<'fs> {
     /// Ends the transaction: does deferred work, in steps of its own where there is much, puts counters where they
@@ -40,7 +44,9 @@ impl<'fs> Transaction<'fs> {
             self.finish_deferred_in_steps()?;
         }
         let reserved_blocks = std::mem::take(&mut self.reserved_blocks);
-        Ok(self.end_step_of(reserved_blocks))
+        let sequence = self.end_step_of(reserved_blocks);
+        self.has_begun = false;
+        Ok(sequence)
     }
 
     /// What has changed so far becomes visible to a cut; groups are given back, after the journal knows what was done in
@@ -66,6 +72,7 @@ impl<'fs> Transaction<'fs> {
     /// Gives all groups back in the middle of a step; the next cut settles them whoever has them then.
     pub(crate) fn give_back_groups(&mut self) {
         self.list_changed_groups();
+        self.has_begun |= self.groups.iter().any(|state| state.has_changed);
         self.groups.clear();
     }
 
@@ -84,6 +91,7 @@ impl<'fs> Transaction<'fs> {
     #[doc(alias = "xfs_trans_roll")]
     pub(super) fn roll(&mut self) -> Result<()> {
         let sequence = self.end_step();
+        self.has_begun = true;
         let is_immediate = self.buffers.mode() == Mode::Immediate;
         if is_immediate {
             self.file_system.force_sequence(sequence)?;
@@ -109,6 +117,29 @@ impl<'fs> Transaction<'fs> {
     /// Has the trees of a group told what waits in memory.
     pub(crate) fn settle_group(&mut self, group: AgNumber) -> Result<()> {
         self.group(group)?.settle()
+    }
+
+    /// Makes sure, before a checkpoint says that blocks are to be freed, that they can be: that none of them is free already.
+    /// Else the log would hold an intent that nobody can finish, and lock the image.
+    pub(crate) fn require_in_use(&mut self, freed: &[FreedExtent], settled: &[AgNumber]) -> Result<()> {
+        let mut behind = 0;
+        for extent in freed {
+            let (start, length_blocks) = (FsBlock::new(extent.start_block.get()), extent.length_blocks.get());
+            let place = self.file_system.geometry().split_fs_block(start);
+            let (group, block) = place.ok_or(OperationError::NoSuchGroup)?;
+            let held = self.held_groups();
+            let mut edit = self.group(group)?;
+            // Two owners have given up the same blocks.
+            if start.get() < behind {
+                return Err(edit.freed_twice(block, length_blocks));
+            }
+            edit.require_in_use(block, length_blocks)?;
+            if !settled.contains(&group) {
+                self.give_back_untouched(held);
+            }
+            behind = start.get().saturating_add(length_blocks.into());
+        }
+        Ok(())
     }
 
     /// Brings the headers of all settled groups into their buffers.
@@ -168,12 +199,26 @@ impl<'fs> Transaction<'fs> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.file_system.release_blocks(self.reserved_blocks);
-        if let Some(ticket) = self.buffers.ticket()
-            && let Some(cause) = cause::last()
-        {
-            ticket.set_cause(cause);
+        if self.buffers.ticket().is_some() || self.has_begun {
+            self.give_up();
         }
         cause::end();
+    }
+}
+
+impl Transaction<'_> {
+    /// It ends without a commit. Half a change shuts the journal down while the commit lock is still held, so that no
+    /// checkpoint takes it along.
+    #[cold]
+    fn give_up(&mut self) {
+        cause::count_failure();
+        let cause = cause::last();
+        if self.is_half_done()
+            && let Some(journal) = self.file_system.journal()
+        {
+            let cause = cause.as_deref().unwrap_or("no error was given");
+            journal.shut_down(&format_args!("a change was left half done: {cause}"));
+        }
     }
 }
 

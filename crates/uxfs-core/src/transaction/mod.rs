@@ -15,9 +15,12 @@
 //!    one goes through deferred work, which runs after the locks were given back.
 //! 3. An inode is changed only by who holds its [`EditInode`](crate::inode::edit::EditInode); it becomes visible to
 //!    others by [`Transaction::store_inode`].
-//! 4. After an error the file system object is not to be changed any more: what was done so far has no way back. In
-//!    bulk mode the image is then abandoned, and says itself that it is unfinished; in logged mode the journal is shut
-//!    down, and what was committed before is as safe as before.
+//! 4. A transaction that is dropped without a commit leaves nothing behind. Where it has changed a buffer, a group in
+//!    memory, a counter or has put off work, or where an earlier step of it is committed, the drop shuts the journal down with
+//!    the first cause; no checkpoint is written from then on, and what was committed before is as safe as before. Where it has
+//!    changed nothing of these, the file system goes on; inodes that its thread holds locked are read anew when it unlocks
+//!    them (invariant 7 of [`inode::table`](crate::inode::table)). In bulk mode an image is abandoned after an error, and
+//!    says itself that it is unfinished.
 
 pub mod allocate;
 pub(crate) mod cause;
@@ -62,6 +65,9 @@ pub struct Transaction<'fs> {
     deferred: DeferredWork,
     /// Blocks that it may still take.
     reserved_blocks: u64,
+    /// Something has changed that its buffers and groups do not show any more: an earlier step has ended, or a group with
+    /// changes was given back.
+    has_begun: bool,
 }
 
 /// A group that a transaction holds, with what is needed to change it.
@@ -96,7 +102,7 @@ impl<'fs> Transaction<'fs> {
         cause::begin();
         let buffers = TransactionBuffers::new(file_system.cache(), file_system.geometry(), mode, ticket);
         let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
-        Self { file_system, buffers, groups, counters, deferred, reserved_blocks: 0 }
+        Self { file_system, buffers, groups, counters, deferred, reserved_blocks: 0, has_begun: false }
     }
 
     /// Begins for one operation, once there is room for all that it may take. Whoever changes inodes has locked them
@@ -141,7 +147,7 @@ impl<'fs> Transaction<'fs> {
             Some(position) => position,
             None => {
                 let state = self.file_system.group_state(group)?;
-                self.groups.push(GroupState::lock(state));
+                self.hold_group(GroupState::lock(state));
                 self.groups.len() - 1
             }
         };
@@ -163,11 +169,25 @@ impl<'fs> Transaction<'fs> {
         if !is_held && self.groups.iter().any(|state| state.group() > group) {
             let state = self.file_system.group_state(group)?;
             match Mutex::try_lock_arc(state) {
-                Some(state) => self.groups.push(state),
+                Some(state) => self.hold_group(state),
                 None => return Ok(None),
             }
         }
         self.group(group).map(Some)
+    }
+
+    fn hold_group(&mut self, mut state: ArcMutexGuard<RawMutex, GroupState>) {
+        state.has_changed = false;
+        self.groups.push(state);
+    }
+
+    /// Whether dropping it now would leave half a change.
+    fn is_half_done(&self) -> bool {
+        self.has_begun
+            || self.counters != CounterChanges::default()
+            || !self.deferred.is_empty()
+            || self.groups.iter().any(|state| state.has_changed)
+            || self.buffers.have_changed()
     }
 
     /// How many groups it holds.

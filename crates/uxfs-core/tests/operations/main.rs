@@ -2,6 +2,7 @@
 //! reader say whether image and model are the same.
 #![allow(clippy::unwrap_used)]
 
+mod given_up;
 mod large;
 mod one_child;
 mod threads;

@@ -6,9 +6,14 @@
 use thiserror::Error;
 
 use super::{
-    BlockPointer, BtreeKind, block::BtreeBlock, block_header::BlockHeader, extent_map::ExtentMapFault,
-    free_space::FreeSpaceFault, inode_index::InodeIndexFault, reference_count::ReferenceCountFault,
-    reverse_map::ReverseMapFault,
+    BlockPointer, BtreeKind,
+    block::BtreeBlock,
+    block_header::BlockHeader,
+    extent_map::ExtentMapFault,
+    free_space::FreeSpaceFault,
+    inode_index::InodeIndexFault,
+    reference_count::ReferenceCountFault,
+    reverse_map::{Owner, ReverseMapFault},
 };
 use crate::{
     checksum,
@@ -22,6 +27,12 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BtreeFault {
+    /// Free space that somebody owns.
+    #[error("the extent is free and owned by {owner}")]
+    OwnedFreeSpace {
+        /// Who owns blocks of it.
+        owner: Owner,
+    },
     /// Higher than any tree of this kind can be.
     #[error("level is {level}, but such a tree has at most {max_levels} levels")]
     Level {

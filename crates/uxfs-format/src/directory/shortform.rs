@@ -127,6 +127,14 @@ pub enum DirectoryShortformFault {
         /// First possible.
         least: u32,
     },
+    /// Places in the later block are multiples of 8.
+    #[error("entry {index} has the place {found:#x}, which is no multiple of 8")]
+    DataOffsetAlignment {
+        /// Which entry.
+        index: u32,
+        /// On disk.
+        found: u16,
+    },
     /// As a block, the entries would not fit.
     #[error("as a block the entries would end at {needed_bytes:#x}, beyond a directory block")]
     BlockOverflow {
@@ -230,6 +238,9 @@ impl<'a> Shortform<'a> {
             verify_entry(index, &entry, geometry)?;
             if u32::from(entry.data_offset) < least {
                 return Err(DirectoryShortformFault::DataOffset { index, found: entry.data_offset, least });
+            }
+            if entry.data_offset.trailing_zeros() < super::DATA_ALIGN_LOG {
+                return Err(DirectoryShortformFault::DataOffsetAlignment { index, found: entry.data_offset });
             }
             large = large.saturating_add((entry.inode.get() > MAX_SHORT_INODE).into());
             let name_length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);

@@ -29,6 +29,7 @@ fn each_check_rejects_its_damage() {
         ("file type", 10, &[9], F::FileType { index: 0, value: 9 }),
         ("inode", 11, &[0xff], F::InodeNumber { index: 0, inode: far }),
         ("place", 7, &[0, 0x58], F::DataOffset { index: 0, found: 0x58, least: 0x60 }),
+        ("alignment", 7, &[0, 0x61], F::DataOffsetAlignment { index: 0, found: 0x61 }),
         ("order", 16, &[0, 0x68], F::DataOffset { index: 1, found: 0x68, least: 0x70 }),
         ("overflow", 16, &[0x0f, 0xd0], F::BlockOverflow { needed_bytes: 0xfe0 + 40 }),
     ];

@@ -101,6 +101,13 @@ impl Journal {
         cut
     }
 
+    /// The blocks that the checkpoint which is being filled frees, sorted, neighbours as one: for who settles a cut.
+    pub fn freed_so_far(&self) -> Vec<FreedExtent> {
+        let mut pending = self.pending.lock();
+        merge_freed(&mut pending.freed, self.geometry.ag_block_log);
+        pending.freed.clone()
+    }
+
     /// Makes what was written outside the log durable, where no checkpoint does.
     fn flush_if_needed(&self) -> Result<()> {
         if self.needs_flush.swap(false, AcqRel)
@@ -119,6 +126,8 @@ impl Journal {
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<(u64, u64, Pending)>, E> {
         let alone = self.claims.close();
+        // Whoever held the gate last may have left a change half done.
+        self.check()?;
         if let Err(error) = settle(self.ticket(None, 0)) {
             self.shut_down(&error);
             return Err(error);
@@ -189,20 +198,7 @@ impl Journal {
     /// The freed blocks, as intents: sorted, neighbours as one.
     fn log_freed(&self, pending: &mut Pending, records: &mut RecordWriter<'_>) -> Result<Vec<FreedExtents>> {
         let mut freed = std::mem::take(&mut pending.freed);
-        freed.sort_unstable_by_key(|extent| extent.start_block.get());
-        freed.dedup_by(|next, last| {
-            let end = last.start_block.get() + u64::from(last.length_blocks.get());
-            let sum = last.length_blocks.get().checked_add(next.length_blocks.get());
-            let in_one_group = next.start_block.get() >> self.geometry.ag_block_log
-                == last.start_block.get() >> self.geometry.ag_block_log;
-            match sum {
-                Some(sum) if in_one_group && end == next.start_block.get() => {
-                    last.length_blocks = sum.into();
-                    true
-                }
-                _ => false,
-            }
-        });
+        merge_freed(&mut freed, self.geometry.ag_block_log);
         let batches = freed.chunks(intent::MAX_EXTENTS).map(|extents| {
             let id = self.next_intent.fetch_add(1, Relaxed);
             records.write_if_full()?;
@@ -271,6 +267,23 @@ impl Journal {
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
     }
+}
+
+/// Sorts freed extents and makes neighbours within a group one.
+fn merge_freed(freed: &mut Vec<FreedExtent>, ag_block_log: u32) {
+    freed.sort_unstable_by_key(|extent| extent.start_block.get());
+    freed.dedup_by(|next, last| {
+        let end = last.start_block.get() + u64::from(last.length_blocks.get());
+        let sum = last.length_blocks.get().checked_add(next.length_blocks.get());
+        let in_one_group = next.start_block.get() >> ag_block_log == last.start_block.get() >> ag_block_log;
+        match sum {
+            Some(sum) if in_one_group && end == next.start_block.get() => {
+                last.length_blocks = sum.into();
+                true
+            }
+            _ => false,
+        }
+    });
 }
 
 /// One checkpoint on its way into records.

@@ -28,8 +28,8 @@ pub struct Ticket<'j> {
     reserved_bytes: u64,
     prepaid_bytes: u64,
     is_committed: bool,
-    /// Why it will not be committed.
-    cause: Option<String>,
+    /// A buffer was made, invalidated or forgotten.
+    has_replaced: bool,
 }
 
 /// Who claims room in the log.
@@ -75,7 +75,7 @@ impl Journal {
             reserved_bytes,
             prepaid_bytes: 0,
             is_committed: false,
-            cause: None,
+            has_replaced: false,
         }
     }
 }
@@ -99,6 +99,11 @@ impl<'j> Ticket<'j> {
     /// The most that the changes so far take in the log.
     pub fn logged_bytes(&self) -> u64 {
         self.edits.logged_bytes() + self.items.logged_bytes()
+    }
+
+    /// Whether the checkpoint would hold anything of it: then it has no way back.
+    pub fn has_changed(&self) -> bool {
+        self.has_replaced || self.edits.has_changed() || !self.items.is_empty()
     }
 
     /// What is left of what it asked for.
@@ -133,6 +138,7 @@ impl<'j> Ticket<'j> {
 
     /// A changed buffer is gone: the checkpoint that it held back is let go when this transaction is stable.
     pub fn release_later(&mut self, held: Option<u64>) {
+        self.has_replaced = true;
         self.items.releases.extend(held);
     }
 
@@ -158,11 +164,6 @@ impl<'j> Ticket<'j> {
     /// them.
     pub fn done(&mut self, kind: ItemType, id: IntentId, extents: &[FreedExtent]) {
         self.items.done(kind, id, extents);
-    }
-
-    /// Says why it is about to be dropped without a commit: who finds the journal shut down is told.
-    pub fn set_cause(&mut self, cause: String) {
-        self.cause = Some(cause);
     }
 
     /// Hands everything to the checkpoint.
@@ -201,11 +202,8 @@ impl Drop for Ticket<'_> {
         if self.is_committed {
             return;
         }
-        if self.logged_bytes() > 0 || !self.items.is_empty() || !self.edits.touched().is_empty() {
-            match &self.cause {
-                Some(cause) => self.journal.shut_down(&format_args!("a change was left half done: {cause}")),
-                None => self.journal.shut_down(&"a change was left half done"),
-            }
+        if self.has_changed() {
+            self.journal.shut_down(&"a change was left half done");
         }
         self.finish();
     }

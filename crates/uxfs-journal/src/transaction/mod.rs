@@ -65,6 +65,11 @@ impl<'fs> TransactionBuffers<'fs> {
         self.ticket.as_mut()
     }
 
+    /// Whether anything was changed, in logged mode, that a checkpoint would hold.
+    pub fn have_changed(&self) -> bool {
+        self.ticket.as_ref().is_some_and(Ticket::has_changed)
+    }
+
     /// Takes the place in the journal away, to commit it.
     pub fn take_ticket(&mut self) -> Option<Ticket<'fs>> {
         self.ticket.take()

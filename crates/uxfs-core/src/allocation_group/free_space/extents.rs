@@ -21,6 +21,9 @@ use crate::{
 impl GroupEdit<'_, '_> {
     /// Takes blocks out of a free extent that has been looked up.
     pub(super) fn take(&mut self, choice: &Choice) -> Result<()> {
+        if !self.state.known_free.contains(choice.from) {
+            self.require_unowned(choice.from)?;
+        }
         let mut cursor = self.tree::<ByBlock>();
         if cursor.seek_exact(choice.from.start)? != Some(choice.from.into()) {
             drop(cursor);
@@ -34,8 +37,14 @@ impl GroupEdit<'_, '_> {
     /// Chooses blocks near the wanted one and takes them, if there are any that will do: what sequential writing asks for,
     /// with one way down the tree for both.
     pub(super) fn take_near(&mut self, request: &GroupRequest, near: AgBlock) -> Result<Option<Choice>> {
+        let known_free = self.state.known_free;
         let mut cursor = self.tree::<ByBlock>();
         let Some(choice) = choose_near(&mut cursor, request, near)? else { return Ok(None) };
+        if !known_free.contains(choice.from) {
+            drop(cursor);
+            self.take(&choice)?;
+            return Ok(Some(choice));
+        }
         let at = cursor.seek_exact(choice.from.start)?;
         debug_assert_eq!(at, Some(choice.from.into()), "it has just been looked up");
         take_by_block(&mut cursor, &choice)?;
@@ -82,6 +91,40 @@ impl GroupEdit<'_, '_> {
         header.free_blocks = U32::new(header.free_blocks.get().saturating_add(length_blocks));
         header.longest_blocks = U32::new(header.longest_blocks.get().max(merged.length_blocks));
         Ok(())
+    }
+
+    /// Makes sure that blocks can be put among the free ones: that none is there, and that both trees know their neighbours.
+    ///
+    /// # Errors
+    /// They cannot; damage; the device.
+    pub(crate) fn require_in_use(&mut self, start: AgBlock, length_blocks: u32) -> Result<()> {
+        let freed = FreeExtent { start, length_blocks };
+        self.verify_usable(freed)?;
+        let mut cursor = self.tree::<ByBlock>();
+        let left = cursor.seek_at_or_before(start)?.map(|record| record.get());
+        let right = match left {
+            Some(_) => cursor.next()?,
+            None => cursor.seek_at_or_after(start)?,
+        };
+        drop(cursor);
+        for extent in [left, right.map(|record| record.get())].into_iter().flatten() {
+            if extent.start < freed.end() && start < extent.end() {
+                return Err(self.freed_twice(start, length_blocks));
+            }
+            let touches = extent.end() == start || extent.start == freed.end();
+            let mut cursor = self.tree::<ByLength>();
+            if touches && cursor.seek_exact((extent.length_blocks, extent.start))?.is_none() {
+                drop(cursor);
+                return Err(self.missing::<ByLength>(extent));
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks that are to become free, and are free or become so twice.
+    #[cold]
+    pub(crate) fn freed_twice(&self, start: AgBlock, length_blocks: u32) -> Error {
+        self.damaged_extent::<ByBlock>(FreeExtent { start, length_blocks }, BtreeFault::RecordExists)
     }
 
     fn give_by_block(
@@ -158,7 +201,7 @@ impl GroupEdit<'_, '_> {
     }
 
     #[cold]
-    fn damaged_extent<K: BtreeKind>(&self, extent: FreeExtent, fault: BtreeFault) -> Error {
+    pub(super) fn damaged_extent<K: BtreeKind>(&self, extent: FreeExtent, fault: BtreeFault) -> Error {
         let location = Location {
             group: Some(self.state.group()),
             group_block: Some(extent.start),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`choose`] | which free blocks to take |
 //! | [`allocate`] | allocating and freeing in one group |
+//! | `owned` | whether free extents are owned all the same |
 //! | [`extents`](self) | both trees and the header's counts, kept in step |
 //! | [`free_list`] | the blocks kept for the trees that allocating changes |
 //! | [`reservation`] | the blocks kept for the growth of a group's trees |
@@ -22,6 +23,7 @@ pub mod allocate;
 pub mod choose;
 mod extents;
 pub mod free_list;
+pub(crate) mod owned;
 pub mod reservation;
 
 use uxfs_format::{

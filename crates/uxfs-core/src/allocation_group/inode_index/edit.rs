@@ -35,7 +35,7 @@ impl GroupEdit<'_, '_> {
         if self.state.headers()?.inodes.free_count.get() == 0 {
             return Ok(None);
         }
-        let newest = self.state.current_chunks.newest();
+        let newest = self.state.current_chunks().newest();
         let mut chunk = match newest.filter(|chunk| chunk.free_count > 0) {
             Some(chunk) => *chunk,
             None => self.nearest_free_chunk(near)?,
@@ -65,7 +65,7 @@ impl GroupEdit<'_, '_> {
         }
         let geometry = self.file_system.geometry();
         if chunk.is_unused() && geometry.inodes_per_block() <= REMOVABLE_INODES_PER_BLOCK {
-            self.state.current_chunks.remove(chunk.start);
+            self.state.current_chunks_mut().remove(chunk.start);
             self.delete_record::<InodeIndex>(chunk.start)?;
             if !was_full {
                 self.remove_free_chunk(&chunk)?;
@@ -117,7 +117,7 @@ impl GroupEdit<'_, '_> {
 
     /// The part of a sparse chunk that exists already, or all of a chunk.
     pub(crate) fn chunk_of(&mut self, inode: AgInode) -> Result<Option<InodeChunk>> {
-        if let Some(chunk) = self.state.current_chunks.of_inode(inode) {
+        if let Some(chunk) = self.state.current_chunks().of_inode(inode) {
             return Ok(Some(*chunk));
         }
         let found = self.record_at_or_before::<InodeIndex>(inode)?;
@@ -129,7 +129,9 @@ impl GroupEdit<'_, '_> {
     /// # Errors
     /// Damage; the device.
     pub(crate) fn store_current_chunks(&mut self) -> Result<()> {
-        while let Some(chunk) = self.state.current_chunks.take_dirty() {
+        while self.state.current_chunks().are_dirty()
+            && let Some(chunk) = self.state.current_chunks_mut().take_dirty()
+        {
             self.store_chunk(&chunk)?;
         }
         Ok(())
@@ -146,7 +148,7 @@ impl GroupEdit<'_, '_> {
     /// Makes a chunk the newest of the current ones. The one that has not been worked on for longest goes into the trees.
     fn put_current_chunk(&mut self, chunk: InodeChunk, is_dirty: bool) -> Result<()> {
         let at_most = self.file_system.needs().log.current_chunks();
-        match self.state.current_chunks.put(CurrentChunk { chunk, is_dirty }, at_most) {
+        match self.state.current_chunks_mut().put(CurrentChunk { chunk, is_dirty }, at_most) {
             Some(CurrentChunk { chunk: oldest, is_dirty: true }) => self.store_chunk(&oldest),
             _ => Ok(()),
         }

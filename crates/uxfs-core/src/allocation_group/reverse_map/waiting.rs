@@ -6,7 +6,7 @@
 //! ([`GroupEdit::settle_owners`]), and so does who closes the file system or cuts a checkpoint. Owners that are no files, and extent maps, never
 //! wait and never become one record with a file's contents: they need not care.
 
-use uxfs_format::btree::reverse_map::{Mapping, ReverseMap};
+use uxfs_format::btree::reverse_map::{Mapping, Owner, ReverseMap};
 
 use super::{change::continues, edit::Ascending};
 use crate::{error::Result, transaction::GroupEdit};
@@ -26,6 +26,11 @@ impl WaitingOwners {
     pub fn is_empty(&self) -> bool {
         self.mappings.is_empty()
     }
+
+    /// Whose the first mapping is that is wanted.
+    pub fn find(&self, is_wanted: impl Fn(&Mapping) -> bool) -> Option<Owner> {
+        self.mappings.iter().find(|mapping| is_wanted(mapping)).map(|mapping| mapping.owner)
+    }
 }
 
 impl GroupEdit<'_, '_> {
@@ -34,7 +39,7 @@ impl GroupEdit<'_, '_> {
         if !self.file_system.geometry().features.has_reverse_map() {
             return Ok(());
         }
-        let waiting = &mut self.state.waiting_owners.mappings;
+        let waiting = &mut self.state.waiting_owners_mut().mappings;
         match waiting.last_mut() {
             Some(last) if continues(last, &mapping) => last.length_blocks += mapping.length_blocks,
             _ => {
@@ -42,7 +47,7 @@ impl GroupEdit<'_, '_> {
                 self.claim_owner();
             }
         }
-        if self.state.waiting_owners.mappings.len() >= MOST_WAITING { self.settle_owners() } else { Ok(()) }
+        if self.state.waiting_owners().mappings.len() >= MOST_WAITING { self.settle_owners() } else { Ok(()) }
     }
 
     /// Whoever notes an owner that waits, in this transaction or another, logs a leaf for it; more than the whole tree they
@@ -77,11 +82,11 @@ impl GroupEdit<'_, '_> {
     /// # Errors
     /// Blocks that are somebody's already; no space for the tree; damage; the device.
     pub fn settle_owners(&mut self) -> Result<()> {
-        if self.state.waiting_owners.is_empty() {
+        if self.state.waiting_owners().is_empty() {
             return Ok(());
         }
         let before = self.logged_bytes();
-        let mut mappings = std::mem::take(&mut self.state.waiting_owners.mappings);
+        let mut mappings = std::mem::take(&mut self.state.waiting_owners_mut().mappings);
         mappings.sort_unstable_by_key(|mapping| mapping.start);
         let result = self.note_owners(&mappings);
         let paid = self.logged_bytes().saturating_sub(before).min(self.state.claimed_owner_bytes);
@@ -90,7 +95,7 @@ impl GroupEdit<'_, '_> {
             ticket.prepay(paid);
         }
         mappings.clear();
-        self.state.waiting_owners.mappings = mappings;
+        self.state.waiting_owners_mut().mappings = mappings;
         result
     }
 

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use uxfs_format::{
+    attribute,
     btree::extent_map::ExtentMapRoot,
     convert::long_to_usize,
-    fault::Structure,
+    directory,
+    fault::{Corruption, Location, Structure},
     geometry::INODE_CORE_SIZE_BYTES,
-    inode::{DeviceNumber, Fork, ForkFormat, InodeCore},
+    inode::{DeviceNumber, FileType, Fork, ForkFormat, InodeCore, symlink::verify_target},
     units::{FsBlock, InodeNumber},
 };
 
 use super::{EditExtents, EditFork, EditInode, ExtentRoot, LogClaim};
 use crate::{
     attribute::edit::finger::AttributeFinger,
+    btree::Tree,
     directory::edit::DirectoryHint,
     error::{OperationError, Result},
     filesystem::FileSystem,
@@ -33,6 +36,30 @@ impl Transaction<'_> {
 }
 
 impl FileSystem {
+    /// As [`load_edit_inode`](Self::load_edit_inode), and verifies the trees of its extents whole: keys against children,
+    /// siblings, order. Changing them relies on that, and an inode whose trees cannot be changed must be refused before its
+    /// last link goes: nobody could free it then, recovery neither.
+    pub(crate) fn load_inode_to_change(&self, number: InodeNumber) -> Result<EditInode> {
+        let inode = self.load_edit_inode(number)?;
+        for fork in [Fork::Data, Fork::Attribute] {
+            let has_tree =
+                matches!(inode.fork(fork), Some(EditFork::Extents(extents)) if extents.root.is_some());
+            if has_tree {
+                self.verify_extent_tree(number, fork)?;
+            }
+        }
+        Ok(inode)
+    }
+
+    #[cold]
+    fn verify_extent_tree(&self, number: InodeNumber, fork: Fork) -> Result<()> {
+        let whole = self.inode(number)?;
+        let damaged = |fault| Corruption::new(Structure::ExtentMap, Location::of_inode(number), fault);
+        let root = ExtentMapRoot::parse(whole.fork_bytes(fork)).map_err(damaged)?;
+        let tree = Tree::of_inode(self, number, &root);
+        tree.records().try_for_each(|record| record.map(drop))
+    }
+
     /// Takes an inode in use apart.
     pub(crate) fn load_edit_inode(&self, number: InodeNumber) -> Result<EditInode> {
         let (place, cluster) = self.inode_cluster(number)?;
@@ -74,7 +101,11 @@ impl FileSystem {
                 let word = bytes.first_chunk().copied().map_or(0, u32::from_be_bytes);
                 EditFork::Device(DeviceNumber::decode(word).encode().unwrap_or_default())
             }
-            ForkFormat::Local => EditFork::Local(used_bytes(fork, core, bytes).to_vec()),
+            ForkFormat::Local => {
+                let bytes = used_bytes(fork, core, bytes);
+                self.verify_local(inode, fork, bytes)?;
+                EditFork::Local(bytes.to_vec())
+            }
             ForkFormat::Extents if core.extent_count(fork) == 0 => EditFork::empty(),
             ForkFormat::Extents | ForkFormat::Btree => {
                 let whole = match whole {
@@ -90,6 +121,29 @@ impl FileSystem {
             }
             ForkFormat::MetadataBtree => return Err(OperationError::WrongFileType.into()),
         })
+    }
+}
+
+impl FileSystem {
+    /// Verifies what lies in the inode itself. What is moved from there into blocks must pass the verifiers of those, or else
+    /// the log could not be replayed.
+    #[doc(alias = "xfs_ifork_verify_local_attr")]
+    #[doc(alias = "xfs_ifork_verify_local_data")]
+    fn verify_local(&self, inode: &EditInode, fork: Fork, bytes: &[u8]) -> Result<()> {
+        let (structure, verified) = match (fork, inode.file_type()) {
+            (Fork::Attribute, _) => {
+                (Structure::AttributeShortform, attribute::shortform::Shortform::verify(bytes))
+            }
+            (Fork::Data, Some(FileType::Directory)) => {
+                let verified = directory::shortform::Shortform::verify(bytes, self.geometry());
+                (Structure::DirectoryShortform, verified)
+            }
+            (Fork::Data, Some(FileType::SymbolicLink)) => {
+                (Structure::SymlinkLocal, verify_target(bytes).map_err(Into::into))
+            }
+            (Fork::Data, _) => return Ok(()),
+        };
+        verified.map_err(|fault| Corruption::new(structure, Location::of_inode(inode.number), fault).into())
     }
 }
 

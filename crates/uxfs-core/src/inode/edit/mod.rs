@@ -151,6 +151,14 @@ impl EditInode {
         }
     }
 
+    /// Makes it an inode that is not in use: it cannot be said any more what it is.
+    pub(crate) fn forget(&mut self) {
+        self.core.mode = U16::new(0);
+        (self.data, self.attribute, self.attribute_offset_bytes) = (EditFork::empty(), None, 0);
+        self.directory_hint = DirectoryHint::default();
+        self.attribute_finger = AttributeFinger::default();
+    }
+
     /// A fork.
     pub fn fork(&self, fork: Fork) -> Option<&EditFork> {
         match fork {

@@ -19,9 +19,13 @@
 //!    handle exists, its number names no inode until a new inode gets the number.
 //! 6. **Bounded.** Slots that nobody has open are given up, the least recently used first (roughly: a clock), when there
 //!    are more than the table is for.
+//! 7. **No half change stays.** An error that comes into being in a thread while it has a slot locked for changes may have
+//!    left the inode half changed. So whoever unlocks it after an error has it read anew from its cluster, which holds what
+//!    was stored; where that cannot be read, the slot holds an inode that is not in use from then on.
 //!
 //! Lock order: a slot's lock before any lock of the table; slots in ascending order of their numbers.
 
+mod guard;
 mod lock;
 mod shard;
 #[cfg(test)]
@@ -30,17 +34,17 @@ mod table_tests;
 use std::{
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
 };
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use uxfs_block::{lanes::Lanes, own_line::OwnLine};
 use uxfs_format::units::InodeNumber;
 
-pub use self::lock::lock_in_order;
 use self::shard::{Found, Shard, hash_of};
+pub use self::{guard::InodeWriteGuard, lock::lock_in_order};
 use super::edit::EditInode;
 use crate::{
     error::{OperationError, Result},
@@ -59,8 +63,6 @@ const USUAL_SLOTS: usize = 1 << 8;
 
 /// The inode, as long as nobody changes it.
 pub type InodeReadGuard<'a> = RwLockReadGuard<'a, EditInode>;
-/// The inode, for its only holder.
-pub type InodeWriteGuard<'a> = RwLockWriteGuard<'a, EditInode>;
 
 /// The inodes of one file system that are in memory.
 #[derive(Debug)]
@@ -81,6 +83,8 @@ struct Queues {
     unlinked: Queue,
     /// They have blocks ahead of who appended: to be given back.
     ahead: Queue,
+    /// Whose inodes they are, where that is mounted for changes with a journal: half a change is undone by reading anew.
+    file_system: OnceLock<Weak<FileSystem>>,
 }
 
 #[derive(Debug, Default)]
@@ -168,13 +172,13 @@ impl InodeHandle {
     /// transaction takes none.
     #[inline]
     pub fn write(&self) -> InodeWriteGuard<'_> {
-        self.slot.inode.write()
+        InodeWriteGuard::new(self.slot.inode.write(), &self.slot)
     }
 
     /// As [`write`](Self::write), but gives `None` instead of waiting.
     #[inline]
     pub fn try_write(&self) -> Option<InodeWriteGuard<'_>> {
-        self.slot.inode.try_write()
+        Some(InodeWriteGuard::new(self.slot.inode.try_write()?, &self.slot))
     }
 
     /// Whether both are the same inode.
@@ -254,6 +258,11 @@ impl Default for InodeTable {
 }
 
 impl InodeTable {
+    /// Says whose inodes they are.
+    pub(crate) fn belongs_to(&self, file_system: &Arc<FileSystem>) {
+        self.queues.file_system.get_or_init(|| Arc::downgrade(file_system));
+    }
+
     /// For so many slots that nobody has open.
     fn new(most: usize) -> Self {
         let most_in_shard = most.div_ceil(SHARDS);
@@ -406,7 +415,7 @@ impl FileSystem {
     #[doc(alias = "xfs_iget")]
     #[inline]
     pub fn open(&self, number: InodeNumber) -> Result<InodeHandle> {
-        self.inode_table().open(number, || self.load_edit_inode(number))
+        self.inode_table().open(number, || self.load_inode_to_change(number))
     }
 
     /// Opens an inode by what a file handle says, from whoever sends such: asks the inode index first, where the
@@ -437,7 +446,7 @@ impl FileSystem {
             if !self.is_inode_in_use(number)? {
                 return Err(OperationError::NoSuchInode.into());
             }
-            self.load_edit_inode(number)
+            self.load_inode_to_change(number)
         })
     }
 

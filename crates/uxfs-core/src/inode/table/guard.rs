@@ -1,0 +1,69 @@
+//! The lock of an inode that is to be changed, which leaves no half change behind (invariant 7).
+
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::Weak,
+};
+
+use parking_lot::RwLockWriteGuard;
+
+use super::Slot;
+use crate::{inode::edit::EditInode, transaction::cause};
+
+/// The inode, for its only holder.
+pub struct InodeWriteGuard<'a> {
+    inode: RwLockWriteGuard<'a, EditInode>,
+    slot: &'a Slot,
+    /// Failures of this thread before it had the lock.
+    failures: u64,
+}
+
+impl<'a> InodeWriteGuard<'a> {
+    #[inline]
+    pub(super) fn new(inode: RwLockWriteGuard<'a, EditInode>, slot: &'a Slot) -> Self {
+        Self { inode, slot, failures: cause::failures() }
+    }
+}
+
+impl Deref for InodeWriteGuard<'_> {
+    type Target = EditInode;
+
+    #[inline]
+    fn deref(&self) -> &EditInode {
+        &self.inode
+    }
+}
+
+impl DerefMut for InodeWriteGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut EditInode {
+        &mut self.inode
+    }
+}
+
+impl Drop for InodeWriteGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if cause::failures() != self.failures {
+            reload(&mut self.inode, self.slot);
+        }
+    }
+}
+
+impl fmt::Debug for InodeWriteGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.inode, f)
+    }
+}
+
+/// Brings an inode back to what is stored of it.
+#[cold]
+fn reload(inode: &mut EditInode, slot: &Slot) {
+    // Without a journal an image is abandoned after an error.
+    let Some(file_system) = slot.queues.0.file_system.get().and_then(Weak::upgrade) else { return };
+    match cause::aside(|| file_system.load_edit_inode(slot.number)) {
+        Ok(stored) => *inode = stored,
+        Err(_) => inode.forget(),
+    }
+}

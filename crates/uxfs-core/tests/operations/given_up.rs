@@ -1,0 +1,99 @@
+//! Transactions that are dropped without a commit, and inodes that were half changed (invariant 4 of `transaction`, 7 of
+//! `inode::table`).
+
+use std::sync::Arc;
+
+use uxfs_core::{filesystem::FileSystem, mount::LogOptions, transaction::Transaction};
+use uxfs_format::units::AgNumber;
+use uxfs_testkit::{
+    image::{TestImage, file},
+    judges::Judge,
+    require,
+    verdict::repair_is_silent,
+};
+
+fn mounted() -> (TestImage, Arc<FileSystem>) {
+    let image = TestImage::new("given up", 64, &[], 3);
+    let file_system = image.mount_logged(LogOptions { has_background: false, ..LogOptions::default() });
+    (image, file_system)
+}
+
+fn is_shut_down(file_system: &FileSystem) -> bool {
+    file_system.journal().unwrap().check().is_err()
+}
+
+/// Recovers, and is sound.
+fn is_sound(image: &TestImage, file_system: Arc<FileSystem>) {
+    drop(file_system);
+    image.mount_logged(LogOptions::default()).close().unwrap();
+    repair_is_silent(&image.path).unwrap();
+}
+
+#[test]
+fn an_inode_is_read_anew_after_an_error() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let (image, file_system) = mounted();
+    let root = file_system.open_root().unwrap();
+    let handle = file_system.open(file(&file_system, 0)).unwrap();
+    {
+        let mut inode = handle.write();
+        inode.set_size_bytes(12345);
+        file_system.find(&root, b"no such name").unwrap_err();
+    }
+    assert_eq!(file_system.stat(&handle).unwrap().size_bytes, 0);
+    // And goes on.
+    file_system.write(&handle, 0, b"contents", uxfs_core::file::Touch::NOTHING).unwrap();
+    assert_eq!(file_system.stat(&handle).unwrap().size_bytes, 8);
+    file_system.close().unwrap();
+    repair_is_silent(&image.path).unwrap();
+}
+
+#[test]
+fn a_transaction_that_changed_nothing_may_be_dropped() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let (image, file_system) = mounted();
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    transaction.group(AgNumber::new(0)).unwrap();
+    transaction.load_inode(file(&file_system, 0)).unwrap();
+    drop(transaction);
+    assert!(!is_shut_down(&file_system));
+    file_system.close().unwrap();
+    repair_is_silent(&image.path).unwrap();
+}
+
+#[test]
+fn a_change_of_a_group_in_memory_has_no_way_back() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let (image, file_system) = mounted();
+    let root = file_system.geometry().root_inode;
+    let mut transaction = Transaction::begin(&file_system).unwrap();
+    transaction.allocate_inode(root, false).unwrap();
+    drop(transaction);
+    assert!(is_shut_down(&file_system));
+    file_system.force().unwrap_err();
+    is_sound(&image, file_system);
+}
+
+/// The checkpoint has marked all that the second transaction changes: nothing but the change itself says so.
+#[test]
+fn a_second_change_in_a_checkpoint_has_no_way_back() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let (image, file_system) = mounted();
+    let number = file(&file_system, 0);
+    for (uid, commits) in [(7_u32, true), (8, false)] {
+        let mut transaction = Transaction::begin(&file_system).unwrap();
+        let mut inode = transaction.load_inode(number).unwrap();
+        inode.core.uid = uid.into();
+        transaction.store_inode(&mut inode).unwrap();
+        if commits {
+            transaction.commit().unwrap();
+        }
+    }
+    assert!(is_shut_down(&file_system));
+    file_system.force().unwrap_err();
+    drop(file_system);
+    let file_system = image.mount_logged(LogOptions::default());
+    assert_eq!(file_system.stat(&file_system.open(number).unwrap()).unwrap().uid, 0);
+    file_system.close().unwrap();
+    repair_is_silent(&image.path).unwrap();
+}
