@@ -21,8 +21,8 @@ use crate::{
         reference_count::ReferenceCountFault, reverse_map::ReverseMapFault,
     },
     directory::{
-        block::DirectoryBlockFault, data::DirectoryDataFault, free_index::FreeIndexFault,
-        leaf::DirectoryLeafFault, shortform::DirectoryShortformFault,
+        block::DirectoryBlockFault, data::DirectoryDataFault, entry_fault::EntryFault,
+        free_index::FreeIndexFault, leaf::DirectoryLeafFault, shortform::DirectoryShortformFault,
     },
     inode::{InodeFault, symlink::SymlinkFault},
     log::{
@@ -171,6 +171,9 @@ pub enum Fault {
     /// Records of a directory's data block.
     #[error(transparent)]
     DirectoryData(#[from] DirectoryDataFault),
+    /// Directory entries beside their inodes.
+    #[error(transparent)]
+    Entry(#[from] EntryFault),
     /// Index of a single-block directory.
     #[error(transparent)]
     DirectoryBlock(#[from] DirectoryBlockFault),

@@ -7,6 +7,7 @@ mod common;
 
 mod admin;
 mod commands;
+mod damaged;
 mod differential;
 mod durability;
 mod script;

@@ -6,6 +6,7 @@
 //! | `reader` | of which inode, in which form |
 //! | [`visit`] | all attributes of an inode, one after the other |
 //! | [`get`] | one attribute by name, by hash |
+//! | `parent` | one parent pointer |
 //! | [`value`] | values in blocks of their own |
 //! | [`xattr`] | the names and values that Linux shows |
 //! | [`leaf_use`] | how full leaves are |
@@ -14,6 +15,7 @@
 pub mod edit;
 pub mod get;
 pub mod leaf_use;
+pub(crate) mod parent;
 pub(crate) mod reader;
 pub mod value;
 pub mod visit;

@@ -23,11 +23,13 @@
 //! | [`statistics`] | how full the file system is |
 //! | [`inactivate`] | freeing files that have neither names nor handles |
 //! | `check` | what is refused |
+//! | `check_entry` | whether entries and inodes agree |
 //! | `in_place` | what goes without space |
 //! | [`create`] | new files and further names while an image is filled |
 //! | [`remove`] | taking names away while an image is filled |
 
 mod check;
+mod check_entry;
 pub mod create;
 mod in_place;
 pub mod inactivate;

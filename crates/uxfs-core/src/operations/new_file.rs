@@ -217,6 +217,7 @@ impl FileSystem {
             return Err(OperationError::TooManyLinks.into());
         }
         check_project(&parent, &inode)?;
+        self.check_new_entry(&parent, name, &inode)?;
         let mut transaction = self.begin_or_in_place(Operation::Link, Operation::LinkInPlace, |tx| {
             tx.link_fits(&mut parent, name, &mut inode)
         })?;

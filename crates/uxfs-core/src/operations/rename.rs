@@ -12,13 +12,14 @@ use super::{
         check_may_add, check_may_remove, check_name, check_project, is_directory, is_dot, touch,
         touch_directory,
     },
+    check_entry::EntryToChange,
     create::{MAX_LINKS, NewKind, pointer_to},
     new_file::NewFile,
     unlink::Fate,
 };
 use crate::{
     attribute::edit::acl::NewFileAcls,
-    directory::edit::NameCheck,
+    directory::{FoundEntry, edit::NameCheck},
     error::{OperationError, Result},
     filesystem::FileSystem,
     inode::{
@@ -91,6 +92,12 @@ impl Parents<'_> {
     }
 }
 
+/// What an overlay finds in the place of a name that has been removed.
+fn whiteout_of((uid, gid): (u32, u32)) -> NewFile<'static> {
+    let kind = NewKind::Special(FileType::CharacterDevice, DeviceNumber::default());
+    NewFile { uid, gid, ..NewFile::new(kind, 0) }
+}
+
 impl FileSystem {
     /// Lets a file have another name in the place of the one it has.
     ///
@@ -156,12 +163,14 @@ impl FileSystem {
         else {
             return Ok(false);
         };
-        let leads_to = |parent: &EditInode, name, inode: Option<&InodeHandle>| -> Result<bool> {
-            let found = self.lookup_open(parent, name)?.map(|found| found.inode);
-            Ok(found == inode.map(InodeHandle::number))
-        };
         let target = to_parent.as_deref().unwrap_or(&*from_parent);
-        if !leads_to(&from_parent, from.name, Some(&moved))? || !leads_to(target, to.name, other.as_ref())? {
+        let [found, found_other] = [(&*from_parent, from.name), (target, to.name)]
+            .map(|(parent, name)| self.lookup_open(parent, name));
+        let (found, found_other) = (found?, found_other?);
+        let leads_to = |found: &Option<FoundEntry>, inode: Option<&InodeHandle>| {
+            found.as_ref().map(|found| found.inode) == inode.map(InodeHandle::number)
+        };
+        if !leads_to(&found, Some(&moved)) || !leads_to(&found_other, other.as_ref()) {
             return Ok(false);
         }
         if other.as_ref().is_some_and(|other| other.is_same(&moved)) {
@@ -174,13 +183,18 @@ impl FileSystem {
             return Err(OperationError::NotEmpty.into());
         }
         let parents = Parents { from: &mut from_parent, to: to_parent.as_deref_mut() };
+        let found = found.ok_or(OperationError::NotFound)?;
+        // Where case is disregarded, the entries' own names: parent pointers have those.
+        let from_name = found.stored_name.as_deref().unwrap_or(from.name);
+        let to_name = found_other.as_ref().and_then(|found| found.stored_name.as_deref()).unwrap_or(to.name);
+        let (names, founds) = ([from_name, to_name], [Some(&found), found_other.as_ref()]);
         match (other.as_ref(), other_inode.as_deref_mut()) {
             (Some(_), Some(inode)) if options.exchange => {
-                self.exchange_locked(parents, [from.name, to.name], &mut moved_inode, inode)?;
+                self.exchange_locked(parents, names, founds, &mut moved_inode, inode)?;
             }
             (handle, inode) => {
                 let other = handle.zip(inode);
-                self.rename_locked(parents, [from.name, to.name], &mut moved_inode, other, options)?;
+                self.rename_locked(parents, names, founds, &mut moved_inode, other, options)?;
             }
         }
         Ok(true)
@@ -223,15 +237,14 @@ impl FileSystem {
         &self,
         mut parents: Parents<'_>,
         [from_name, to_name]: [&[u8]; 2],
+        founds: [Option<&FoundEntry>; 2],
         moved: &mut EditInode,
         mut other: Option<(&InodeHandle, &mut EditInode)>,
         options: &RenameOptions,
     ) -> Result<()> {
-        self.check_rename(&parents, moved, other.as_ref().map(|(_, inode)| &**inode))?;
-        let whiteout = options.whiteout.map(|(uid, gid)| {
-            let kind = NewKind::Special(FileType::CharacterDevice, DeviceNumber::default());
-            NewFile { uid, gid, ..NewFile::new(kind, 0) }
-        });
+        let entries = ([from_name, to_name], founds);
+        self.check_rename(&parents, entries, moved, other.as_ref().map(|(_, inode)| &**inode))?;
+        let whiteout = options.whiteout.map(whiteout_of);
         let is_new = other.is_none();
         let mut transaction = self.begin_or_in_place(Operation::Rename, Operation::RenameInPlace, |tx| {
             // A new inode needs space like any other.
@@ -293,6 +306,7 @@ impl FileSystem {
     fn check_rename(
         &self,
         parents: &Parents<'_>,
+        (names, founds): ([&[u8]; 2], [Option<&FoundEntry>; 2]),
         moved: &EditInode,
         other: Option<&EditInode>,
     ) -> Result<()> {
@@ -319,7 +333,50 @@ impl FileSystem {
         {
             return Err(OperationError::Exists.into());
         }
-        Ok(())
+        self.check_entries_to_rename(parents, names, founds, moved, other)
+    }
+
+    /// Whether the entries agree with their inodes: that which moves, and that which it replaces.
+    fn check_entries_to_rename(
+        &self,
+        parents: &Parents<'_>,
+        [from_name, to_name]: [&[u8]; 2],
+        [found, found_other]: [Option<&FoundEntry>; 2],
+        moved: &EditInode,
+        other: Option<&EditInode>,
+    ) -> Result<()> {
+        let (from, target) = (&*parents.from, parents.target());
+        if let Some(found) = found {
+            self.check_entry(&EntryToChange { parent: from, name: from_name, found, inode: moved })?;
+        }
+        if let Some((found, inode)) = found_other.zip(other) {
+            self.check_entry_to_remove(&EntryToChange { parent: target, name: to_name, found, inode })?;
+        }
+        if is_directory(moved) && (!parents.is_one() || other.is_some()) {
+            self.check_loses_subdirectory(from)?;
+        }
+        self.check_new_entry(target, to_name, moved)
+    }
+
+    /// The same for two entries that lead afterwards where the other did.
+    fn check_entries_to_exchange(
+        &self,
+        parents: &Parents<'_>,
+        names: [&[u8]; 2],
+        founds: [Option<&FoundEntry>; 2],
+        inodes: [&EditInode; 2],
+    ) -> Result<()> {
+        let directories = [&*parents.from, parents.target()];
+        for (((parent, name), found), inode) in directories.into_iter().zip(names).zip(founds).zip(inodes) {
+            if let Some(found) = found {
+                self.check_entry(&EntryToChange { parent, name, found, inode })?;
+            }
+            if is_directory(inode) && !parents.is_one() {
+                self.check_loses_subdirectory(parent)?;
+            }
+        }
+        let others = directories.into_iter().zip(names).zip(inodes.into_iter().rev());
+        others.into_iter().try_for_each(|((parent, name), inode)| self.check_new_entry(parent, name, inode))
     }
 
     #[doc(alias = "xfs_cross_rename")]
@@ -327,6 +384,7 @@ impl FileSystem {
         &self,
         mut parents: Parents<'_>,
         [first_name, second_name]: [&[u8]; 2],
+        founds: [Option<&FoundEntry>; 2],
         first: &mut EditInode,
         second: &mut EditInode,
     ) -> Result<()> {
@@ -334,6 +392,7 @@ impl FileSystem {
         check_may_remove(parents.target(), second)?;
         // Linux asks for one of both.
         check_project(parents.target(), first)?;
+        self.check_entries_to_exchange(&parents, [first_name, second_name], founds, [first, second])?;
         let (first_type, second_type) = (
             first.file_type().ok_or(OperationError::NoSuchInode)?,
             second.file_type().ok_or(OperationError::NoSuchInode)?,

@@ -2,10 +2,12 @@
 
 use super::{
     check::{check_may_remove, check_name, is_directory, is_dot, touch, touch_directory},
+    check_entry::EntryToChange,
     create::pointer_to,
     inactivate::is_freed_at_once,
 };
 use crate::{
+    directory::FoundEntry,
     error::{OperationError, Result},
     filesystem::FileSystem,
     inode::{
@@ -64,11 +66,12 @@ impl FileSystem {
         check_name(name)?;
         loop {
             let mut parent = directory.write();
-            let child = self.open_name_to_change(&mut parent, name)?;
+            let found = self.lookup_to_change(&mut parent, name)?.ok_or(OperationError::NotFound)?;
+            let child = self.open_entry(parent.number, found.inode)?;
             // The usual case: nobody else uses it. Nobody waits here, so that the order of locks does not matter.
             let done = match child.try_write() {
                 Some(mut inode) => {
-                    self.remove_locked(&mut parent, name, &child, &mut inode, removal)?;
+                    self.remove_locked(&mut parent, (name, &found), &child, &mut inode, removal)?;
                     true
                 }
                 None => {
@@ -101,7 +104,7 @@ impl FileSystem {
         if found.inode != child.number() {
             return Ok(false);
         }
-        self.remove_locked(&mut parent, name, child, &mut inode, removal)?;
+        self.remove_locked(&mut parent, (name, &found), child, &mut inode, removal)?;
         Ok(true)
     }
 
@@ -111,20 +114,16 @@ impl FileSystem {
         self.open_entry(directory.number, found.inode)
     }
 
-    /// As [`open_name`](Self::open_name), for who is about to take the name away.
-    fn open_name_to_change(&self, directory: &mut EditInode, name: &[u8]) -> Result<InodeHandle> {
-        let found = self.lookup_to_change(directory, name)?.ok_or(OperationError::NotFound)?;
-        self.open_entry(directory.number, found.inode)
-    }
-
     fn remove_locked(
         &self,
         parent: &mut EditInode,
-        name: &[u8],
+        (name, found): (&[u8], &FoundEntry),
         child: &InodeHandle,
         inode: &mut EditInode,
         removal: Removal,
     ) -> Result<()> {
+        // Where case is disregarded, the entry's own name: parent pointers have that.
+        let name = found.stored_name.as_deref().unwrap_or(name);
         check_may_remove(parent, inode)?;
         match (removal, is_directory(inode)) {
             (Removal::File, true) => return Err(OperationError::IsADirectory.into()),
@@ -134,6 +133,7 @@ impl FileSystem {
             }
             _ => {}
         }
+        self.check_entry_to_remove(&EntryToChange { parent, name, found, inode })?;
         let mut transaction = Transaction::begin_for(self, Operation::Remove)?;
         let now = self.now();
         transaction.remove_name(parent, name)?;

@@ -17,11 +17,44 @@ use zerocopy::{
 
 use super::ParentPointer;
 use crate::{
-    attribute::edit::{SetMode, Target},
+    attribute::{
+        edit::{SetMode, Target},
+        parent::WantedParent,
+        reader::AttributeReader,
+    },
     error::{OperationError, Result},
+    filesystem::FileSystem,
     inode::edit::{EditFork, EditInode},
     transaction::Transaction,
 };
+
+impl FileSystem {
+    /// Whether an inode that is open and locked has a parent pointer; `None` where the file system keeps none.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub(crate) fn has_parent_pointer(
+        &self,
+        child: &EditInode,
+        pointer: ParentPointer<'_>,
+    ) -> Result<Option<bool>> {
+        if !self.geometry().features.has_parent_pointers() {
+            return Ok(None);
+        }
+        let value = record(pointer.parent, pointer.generation);
+        let wanted = WantedParent { name: pointer.name, value: value.as_bytes() };
+        AttributeReader::of_open(self, child).has_parent(wanted).map(Some)
+    }
+
+    /// Whether an inode that is open and locked has several parent pointers.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub(crate) fn has_several_parent_pointers(&self, child: &EditInode) -> Result<bool> {
+        Ok(self.geometry().features.has_parent_pointers()
+            && AttributeReader::of_open(self, child).has_many_parents()?)
+    }
+}
 
 impl Transaction<'_> {
     /// Says in an inode that a directory has a name for it. Does nothing on file systems without parent pointers. The

@@ -23,6 +23,7 @@ pub mod data;
 pub mod data_edit;
 #[cfg(test)]
 mod edit_testing;
+pub mod entry_fault;
 pub mod file_type;
 pub mod free_index;
 pub mod free_index_edit;
