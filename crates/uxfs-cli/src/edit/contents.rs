@@ -2,7 +2,8 @@
 //!
 //! What replaces contents is written to a file without a name first; then both files exchange what they hold, in one
 //! transaction. So when space runs out, or the source cannot be read to its end, the old contents are still there, and a
-//! crash finds the old ones or the new ones.
+//! crash finds the old ones or the new ones. That holds for empty files, too. Only where the file system has no exchange
+//! intents and both files together have more extents than one transaction changes, a crash may find a part.
 
 use std::io::{self, Read};
 
@@ -106,7 +107,8 @@ pub fn fill(
 /// Replaces the contents of a file: it, its names, owner and permissions stay.
 ///
 /// # Errors
-/// As [`fill`]; the old contents are then still there, unless the file system can neither exchange nor share.
+/// As [`fill`]; the old contents are then still there, unless they or the new ones are in very many extents and the file
+/// system has neither exchange intents nor shared blocks.
 pub fn replace(
     filesystem: &FileSystem,
     near: &InodeHandle,
@@ -114,15 +116,10 @@ pub fn replace(
     source: &mut Source<'_>,
     size_bytes: u64,
 ) -> Result<(), Failure> {
-    let old = filesystem.stat(file)?;
-    if old.size_bytes == 0 && old.blocks == 0 {
-        fill(filesystem, file, source, size_bytes)?;
-    } else {
-        let new = NewFile::new(NewKind::Regular, 0o600);
-        let fresh = filesystem.create_temporary(near, &new, false).map_err(explained)?;
-        fill(filesystem, &fresh, source, size_bytes)?;
-        swap(filesystem, &fresh, file)?;
-    }
+    let new = NewFile::new(NewKind::Regular, 0o600);
+    let fresh = filesystem.create_temporary(near, &new, false).map_err(explained)?;
+    fill(filesystem, &fresh, source, size_bytes)?;
+    swap(filesystem, &fresh, file)?;
     match filesystem.remove_xattr(file, CAPABILITY) {
         Err(Error::Operation(OperationError::NoSuchAttribute | OperationError::UnknownNamespace)) => Ok(()),
         other => Ok(other?),
@@ -131,7 +128,7 @@ pub fn replace(
 
 /// Gives `file` the contents of `fresh`, which nobody needs afterwards.
 fn swap(filesystem: &FileSystem, fresh: &InodeHandle, file: &InodeHandle) -> Result<(), Failure> {
-    let all = ExchangeRange { to_end: true, ..ExchangeRange::default() };
+    let all = ExchangeRange { to_end: true, without_intents: true, ..ExchangeRange::default() };
     match filesystem.exchange_files(fresh, file, &all, now(filesystem)) {
         Err(Error::Operation(OperationError::CannotExchange)) => {}
         done => return done.map_err(explained),

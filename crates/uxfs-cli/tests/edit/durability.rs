@@ -139,6 +139,10 @@ fn a_full_image_loses_nothing() {
         assert_eq!(refused.status.code(), Some(1), "{words}");
         assert!(words.contains("/kept: no space left") && words.contains("remove something"), "{words}");
         assert!(uxfs(&["cat", image, "/kept"]).stdout == vec![1; 100_000], "{shape:?}");
+        // Nor does an empty file get a part.
+        succeeds(&["put", image, text(&source("nothing", 0, 0)), "/empty"]);
+        assert_eq!(uxfs(&["put", image, text(&large), "/empty"]).status.code(), Some(1));
+        assert!(uxfs(&["cat", image, "/empty"]).stdout.is_empty(), "{shape:?}");
         let refused = uxfs(&["put", image, text(&large), "/new"]);
         assert_eq!(refused.status.code(), Some(1));
         assert_eq!(uxfs(&["stat", image, "/new"]).status.code(), Some(1), "no half of it stays");

@@ -53,6 +53,8 @@ pub struct ExchangeRange {
     /// Only say whether it would go.
     #[doc(alias = "XFS_EXCHANGE_RANGE_DRY_RUN")]
     pub dry_run: bool,
+    /// Also where the file system knows no exchange intents, if one transaction can do it all: that needs none.
+    pub without_intents: bool,
 }
 
 /// The range in blocks, and what the sizes become.
@@ -136,6 +138,9 @@ impl FileSystem {
         let Some(mut plan) = self.plan_exchange(&mut files, range)? else { return Ok(()) };
         let counts = files.mappings(&plan, 0);
         let is_atomic = counts.iter().sum::<usize>() <= ATOMIC_MAPPINGS;
+        if !is_atomic && !self.has_exchange_intents() {
+            return Err(OperationError::CannotExchange.into());
+        }
         let growth = |of_other: usize| u32::try_from(of_other).unwrap_or(u32::MAX / 4) + 2;
         // Both may take blocks of one group.
         let growth = growth(counts[0]).saturating_add(growth(counts[1]));
@@ -172,6 +177,10 @@ impl FileSystem {
         end_exchange(&mut tx, &mut files, touch)
     }
 
+    fn has_exchange_intents(&self) -> bool {
+        self.geometry().features.incompatible.contains(Incompatible::EXCHANGE_RANGE)
+    }
+
     fn begin_exchange(&self, files: &mut Files<'_>, growth: u32) -> Result<Transaction<'_>> {
         let mut tx = Transaction::begin_for(self, Operation::Remap)?;
         let ready = files.each().try_for_each(|inode| tx.ready_extents(inode, Fork::Data, growth));
@@ -187,7 +196,7 @@ impl FileSystem {
     /// Nothing where there is nothing to do.
     #[doc(alias = "xfs_exchange_range_checks")]
     fn plan_exchange(&self, files: &mut Files<'_>, range: &ExchangeRange) -> Result<Option<Plan>> {
-        if !self.geometry().features.incompatible.contains(Incompatible::EXCHANGE_RANGE) {
+        if !self.has_exchange_intents() && !range.without_intents {
             return Err(OperationError::CannotExchange.into());
         }
         SIDES.iter().try_for_each(|side| require_regular(files.get(*side)))?;

@@ -7,6 +7,7 @@ mod limits;
 mod logged;
 mod many;
 mod model;
+mod no_intents;
 mod one_file;
 mod random;
 

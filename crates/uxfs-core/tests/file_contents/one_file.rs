@@ -72,6 +72,7 @@ impl Request {
             to_end: self.length.is_none(),
             only_written: self.only_written,
             dry_run: false,
+            without_intents: false,
         };
         match file_system.exchange_files(&handle, &handle, &range, Touch::NOTHING) {
             Ok(()) => true,

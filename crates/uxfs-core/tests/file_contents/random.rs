@@ -345,6 +345,7 @@ impl<'fs> World<'fs> {
             to_end,
             only_written,
             dry_run: false,
+            without_intents: false,
         };
         let touch = Touch::at(self.file_system.now());
         let file_system = self.file_system;
