@@ -1,5 +1,6 @@
 //! `cargo xtask field-fuzz`: every field of every structure of an image damaged in eight ways, the checksum sealed
 //! again, and everything that reads run over it. Damage may only ever be an error: no panic, no hang, bounded memory.
+//! With `--edit` the damaged images are edited instead: no edit may lock an image, or change what it did not name.
 //!
 //! The work is done by processes that can be killed and that run in little memory; the first one supervises.
 //!
@@ -20,6 +21,7 @@ use std::{env, path::PathBuf, process::Command, sync::Arc};
 use anyhow::{Context, Result, bail, ensure};
 use uxfs_testkit::{
     field_fuzz::{
+        editing::Sound,
         plan::{Case, Plan},
         sparse_device::{DamagedImage, SparseImage},
     },
@@ -48,6 +50,9 @@ pub struct Arguments {
     /// Cases that also go through the uxfs command
     #[arg(long, default_value_t = 40)]
     binary_cases: usize,
+    /// Edit the damaged images instead of reading them, and compare what they hold before and after
+    #[arg(long)]
+    edit: bool,
     /// Run only the case of this index, in this process
     #[arg(long)]
     only: Option<usize>,
@@ -63,6 +68,8 @@ struct Work {
     base: Arc<SparseImage>,
     plan: Plan,
     cases: Vec<Case>,
+    /// For edits.
+    sound: Option<Sound>,
 }
 
 impl Work {
@@ -70,7 +77,9 @@ impl Work {
         let base = SparseImage::load(&image_path(&arguments.image)?)?;
         let plan = Plan::new(&DamagedImage::sound(Arc::clone(&base)))?;
         let cases = plan.cases(arguments.cases, arguments.seed);
-        Ok(Self { base, plan, cases })
+        let sound = || Sound::of(DamagedImage::sound(Arc::clone(&base)));
+        let sound = arguments.edit.then(sound).transpose()?;
+        Ok(Self { base, plan, cases, sound })
     }
 }
 

@@ -91,9 +91,10 @@ impl<'a> Report<'a> {
             let device = DamagedImage::sound(Arc::clone(&self.work.base));
             let damage = self.work.plan.damage(&device, &self.work.cases[*case])?;
             let Arguments { image, cases, seed, whole, .. } = self.arguments;
+            let edit = if self.arguments.edit { " --edit" } else { "" };
             let text = format!(
                 "{why}\n{} of {:?}, field {}, {}\npieces {:?}\n\ncargo xtask field-fuzz --image {image} --cases {cases} \
-                 --seed {seed} --whole {whole} --only {case}\n",
+                 --seed {seed} --whole {whole}{edit} --only {case}\n",
                 damage.instance.structure.name(),
                 damage.instance.owner,
                 damage.field,

@@ -41,7 +41,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         workers.into_iter().try_for_each(|worker| worker.join().expect("a supervisor never panics"))
     })?;
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
-    binary::run(&work, arguments, &mut report)?;
+    if !arguments.edit {
+        binary::run(&work, arguments, &mut report)?;
+    }
     report.print(started.elapsed());
     report.write_reproducers()?;
     let escapes = report.escapes();

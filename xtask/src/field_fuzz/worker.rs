@@ -12,6 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use uxfs_testkit::field_fuzz::{
+    editing::{self, Verdict},
     reading::{self, Extent},
     sparse_device::DamagedImage,
 };
@@ -33,8 +34,10 @@ pub fn run(arguments: &Arguments, index: usize, from: usize) -> Result<()> {
     for case in (index..work.cases.len()).step_by(jobs).filter(|case| *case >= from) {
         writeln!(output, "B {case}")?;
         output.flush()?;
-        match panic::catch_unwind(AssertUnwindSafe(|| run_case(&work, case, arguments.whole))) {
-            Ok(outcome) => writeln!(output, "E {case} {}", outcome?)?,
+        match panic::catch_unwind(AssertUnwindSafe(|| run_case(&work, case, arguments.whole, &mut |_| ()))) {
+            Ok(Ok(Outcome::Broken(why))) => writeln!(output, "P {case} breaks a promise: {why}")?,
+            Ok(Ok(Outcome::Word(outcome))) => writeln!(output, "E {case} {outcome}")?,
+            Ok(Err(error)) => return Err(error),
             Err(payload) => writeln!(output, "P {case} {}", message(payload.as_ref()))?,
         }
     }
@@ -48,19 +51,38 @@ pub fn run_one(arguments: &Arguments, index: usize) -> Result<()> {
     let case = work.cases.get(index).context("no such case")?;
     let damage = work.plan.damage(&DamagedImage::sound(Arc::clone(&work.base)), case)?;
     println!("{:?}\n{} {}", damage.instance, damage.field, case.transform.name());
-    println!("{}", run_case(&work, index, arguments.whole)?);
+    match run_case(&work, index, arguments.whole, &mut |words| println!("{words}"))? {
+        Outcome::Word(word) => println!("{word}"),
+        Outcome::Broken(why) => println!("BROKEN: {why}"),
+    }
     Ok(())
 }
 
-fn run_case(work: &Work, index: usize, whole: usize) -> Result<String> {
+/// How a case ended.
+enum Outcome {
+    Word(String),
+    /// A promise was broken.
+    Broken(String),
+}
+
+fn run_case(work: &Work, index: usize, whole: usize, tell: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let case = &work.cases[index];
     let damage = work.plan.damage(&DamagedImage::sound(Arc::clone(&work.base)), case)?;
     if !damage.is_changed {
-        return Ok(UNCHANGED.to_owned());
+        return Ok(Outcome::Word(UNCHANGED.to_owned()));
     }
     let device = DamagedImage::new(Arc::clone(&work.base), &damage.instance.pieces, &damage.bytes);
+    if let Some(sound) = &work.sound {
+        return Ok(match editing::edit(device, &damage, sound, case.seed, tell) {
+            Verdict::Broken(why) => Outcome::Broken(why.replace('\n', " ")),
+            Verdict::Refused => Outcome::Word("refused".to_owned()),
+            Verdict::Edited { shut_down: 0, refused: 0, .. } => Outcome::Word("edited".to_owned()),
+            Verdict::Edited { shut_down: 0, .. } => Outcome::Word("partly".to_owned()),
+            Verdict::Edited { .. } => Outcome::Word("shut-down".to_owned()),
+        });
+    }
     let extent = if index.is_multiple_of(whole.max(1)) { Extent::All } else { Extent::Owner };
-    Ok(reading::read(Arc::new(device), &damage, extent).word().to_owned())
+    Ok(Outcome::Word(reading::read(Arc::new(device), &damage, extent).word().to_owned()))
 }
 
 fn message(payload: &(dyn std::any::Any + Send)) -> String {

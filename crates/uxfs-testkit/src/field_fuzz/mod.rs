@@ -6,7 +6,13 @@
 //! | [`sparse_device`] | the image in memory, and damaged copies of it that cost next to nothing |
 //! | [`plan`] | which fields are damaged how |
 //! | [`reading`] | everything that the reading commands ask of a damaged image |
+//! | [`editing`] | edits of a damaged image, and what must be as it was afterwards |
+//! | [`edits`] | which edits |
+//! | [`holdings`] | what can be read of an image, path by path |
 
+pub mod editing;
+pub mod edits;
+pub mod holdings;
 pub mod plan;
 pub mod reading;
 pub mod sparse_device;

@@ -1,6 +1,12 @@
 //! A base image in memory without its holes, and cheap damaged copies of it.
 
-use std::{collections::HashMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fs::File,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use anyhow::{Context, Result};
 use uxfs_block::device::{BlockDevice, DeviceError, DeviceOperation};
@@ -37,11 +43,13 @@ impl SparseImage {
         Ok(Arc::new(Self { size_bytes, chunks }))
     }
 
+    fn check(&self, operation: DeviceOperation, offset_bytes: u64, length: usize) -> Result<(), DeviceError> {
+        let end = offset_bytes.checked_add(length as u64).filter(|end| *end <= self.size_bytes);
+        end.map(drop).ok_or_else(|| DeviceError::outside(operation, offset_bytes, length as u64))
+    }
+
     fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        let end = offset_bytes.checked_add(buffer.len() as u64).filter(|end| *end <= self.size_bytes);
-        if end.is_none() {
-            return Err(DeviceError::outside(DeviceOperation::Read, offset_bytes, buffer.len() as u64));
-        }
+        self.check(DeviceOperation::Read, offset_bytes, buffer.len())?;
         let mut done = 0;
         while done < buffer.len() {
             let position = offset_bytes + done as u64;
@@ -112,6 +120,88 @@ impl BlockDevice for DamagedImage {
 
     fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         Err(DeviceError::outside(DeviceOperation::Write, offset_bytes, bytes.len() as u64))
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::outside(DeviceOperation::Discard, offset_bytes, length_bytes))
+    }
+}
+
+/// A copy of an image that can be written: what was written lies in memory.
+#[derive(Debug)]
+pub struct EditableImage {
+    base: DamagedImage,
+    written: Mutex<HashMap<u64, Box<[u8]>>>,
+}
+
+/// Written pieces are kept in such chunks.
+const WRITTEN_BYTES: u64 = 4 << 10;
+
+impl EditableImage {
+    /// A copy of this image.
+    pub fn new(base: DamagedImage) -> Self {
+        Self { base, written: Mutex::default() }
+    }
+
+    fn written(&self) -> MutexGuard<'_, HashMap<u64, Box<[u8]>>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The chunks that a range touches: index, first byte in the chunk, first byte in the range, length.
+fn chunks(offset_bytes: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let position = offset_bytes + done as u64;
+        let within = (position % WRITTEN_BYTES) as usize;
+        let part = (WRITTEN_BYTES as usize - within).min(length - done);
+        let chunk = (position / WRITTEN_BYTES, within, done, part);
+        done += part;
+        (part > 0).then_some(chunk)
+    })
+}
+
+impl BlockDevice for EditableImage {
+    fn engine(&self) -> &'static str {
+        "editable image"
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.base.size_bytes()
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        self.base.read(offset_bytes, buffer)?;
+        let written = self.written();
+        for (index, within, from, length) in chunks(offset_bytes, buffer.len()) {
+            if let Some(chunk) = written.get(&index) {
+                buffer[from..from + length].copy_from_slice(&chunk[within..within + length]);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.base.base.check(DeviceOperation::Write, offset_bytes, bytes.len())?;
+        let mut written = self.written();
+        for (index, within, from, length) in chunks(offset_bytes, bytes.len()) {
+            let chunk = match written.entry(index) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let mut chunk = vec![0; WRITTEN_BYTES as usize];
+                    let start = index * WRITTEN_BYTES;
+                    let length = WRITTEN_BYTES.min(self.size_bytes() - start) as usize;
+                    self.base.read(start, &mut chunk[..length])?;
+                    entry.insert(chunk.into())
+                }
+            };
+            chunk[within..within + length].copy_from_slice(&bytes[from..from + length]);
+        }
+        Ok(())
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

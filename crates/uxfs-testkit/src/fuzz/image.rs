@@ -1,4 +1,5 @@
-//! A whole image with a few fields damaged and their checksums sealed again, and everything that reads run over it.
+//! A whole image with a few fields damaged and their checksums sealed again, and everything that reads run over it; or edits
+//! of it, which must neither lock the image nor change what they do not name.
 //!
 //! The input is a list of damages, 12 bytes each: which structure, which of its fields, how, and with which numbers.
 
@@ -6,7 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use crate::{
     field_fuzz::{
-        plan::{Case, Plan},
+        editing::{self, Sound, Verdict},
+        plan::{Case, Damage, Plan},
         reading::{Extent, read},
         sparse_device::{DamagedImage, SparseImage},
         transform::Transform,
@@ -24,11 +26,11 @@ static BASE: LazyLock<(Arc<SparseImage>, Plan)> = LazyLock::new(|| {
     (base, plan)
 });
 
-/// Runs one input.
-///
-/// # Panics
-/// The golden image cannot be unpacked.
-pub fn image(bytes: &[u8]) {
+static SOUND: LazyLock<Sound> =
+    LazyLock::new(|| Sound::of(DamagedImage::sound(Arc::clone(&BASE.0))).expect("a sound image"));
+
+/// What an input makes of the image, and its last damage.
+fn damaged(bytes: &[u8]) -> Option<(DamagedImage, Damage<'static>, u64)> {
     let (base, plan) = &*BASE;
     let mut device = DamagedImage::sound(Arc::clone(base));
     let mut last = None;
@@ -45,9 +47,29 @@ pub fn image(bytes: &[u8]) {
         // Taken from the damaged image, so that damages of one structure add up.
         let Ok(damage) = plan.damage_any(&device, &case) else { continue };
         device = device.with(&damage.instance.pieces, &damage.bytes);
-        last = Some(damage);
+        last = Some((damage, case.seed));
     }
-    if let Some(damage) = last {
+    last.map(|(damage, seed)| (device, damage, seed))
+}
+
+/// Runs one input: reads the image.
+///
+/// # Panics
+/// The golden image cannot be unpacked.
+pub fn image(bytes: &[u8]) {
+    if let Some((device, damage, _)) = damaged(bytes) {
         let _ = read(Arc::new(device), &damage, Extent::Owner);
+    }
+}
+
+/// Runs one input: edits the image. One damage only: two structures that lie alike prove each other.
+///
+/// # Panics
+/// A promise is broken; the golden image cannot be unpacked.
+pub fn edit(bytes: &[u8]) {
+    if let Some((device, damage, seed)) = damaged(&bytes[..bytes.len().min(12)])
+        && let Verdict::Broken(why) = editing::edit(device, &damage, &SOUND, seed, &mut |_| ())
+    {
+        panic!("{:?}, {}: {why}", damage.instance, damage.field);
     }
 }

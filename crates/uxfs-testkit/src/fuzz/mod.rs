@@ -6,7 +6,7 @@
 //! | [`mod@superblock`] | the first bytes of any file |
 //! | [`blocks`] | every block with a header of its own |
 //! | [`mod@log`] | a whole log |
-//! | [`mod@image`] | a whole image with damaged fields |
+//! | [`mod@image`] | a whole image with damaged fields, read or edited |
 
 pub mod blocks;
 pub mod image;
@@ -45,7 +45,7 @@ const fn block_target(name: &'static str, run: fn(&[u8]), layouts: &'static [blo
 }
 
 /// All of them.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "superblock", run: superblock::superblock, input_bytes_max: 512, layouts: &[] },
     block_target(
         "allocation_group",
@@ -58,4 +58,5 @@ pub const TARGETS: [Target; 8] = [
     block_target("attribute", |b| blocks::block(blocks::ATTRIBUTE, b), blocks::ATTRIBUTE),
     Target { name: "log", run: log::log, input_bytes_max: 65536, layouts: &[] },
     Target { name: "image", run: image::image, input_bytes_max: 48, layouts: &[] },
+    Target { name: "edit", run: image::edit, input_bytes_max: 12, layouts: &[] },
 ];
