@@ -82,6 +82,8 @@ fn lies_that_locked_images() {
         (Structure::Inode, "a.sfattr.list[0].secure", Transform::FlipMiddle),
         // The unlinked inode could not be freed, by recovery neither.
         (Structure::ExtentMap, "leftsib", Transform::Add),
+        // Nor this one, which the reverse map contradicts.
+        (Structure::ExtentMap, "recs[28].extentflag", Transform::FlipHigh),
         // An entry at a byte where none can be.
         (Structure::Inode, "u3.sfdir3.list[1].offset", Transform::FlipLow),
     ] {

@@ -86,11 +86,15 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
             let mut head = AgInode::new(head.get());
             while !head.is_null() {
                 budget = budget.saturating_sub(1);
-                match open_unlinked(file_system, group, bucket, head)?.filter(|_| budget > 0) {
+                let number = file_system.geometry().inode_number(group, head);
+                let is_hopeless = budget == 0 || report.hopeless_inodes.contains(&number);
+                match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_hopeless) {
                     Some(handle) => {
+                        report.freeing = Some(number);
                         file_system.cut_half_freed_attributes(&handle)?;
                         drop(handle);
                         file_system.inactivate_pending()?;
+                        report.freeing = None;
                         report.freed_inodes += 1;
                     }
                     None => {

@@ -69,6 +69,10 @@ pub struct RecoveryReport {
     pub broken_lists: u64,
     /// Blocks set aside for copies on write that were freed.
     pub freed_staging_blocks: u64,
+    /// Inodes without names that cannot be freed, because of damage. They are left as they are.
+    pub hopeless_inodes: Vec<InodeNumber>,
+    /// The one that is being freed.
+    freeing: Option<InodeNumber>,
 }
 
 /// An intent that was finished.
@@ -110,6 +114,46 @@ pub fn recover(
     superblock::check_device_size(device.as_ref(), &geometry)?;
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
     superblock.feature_words().judge()?.write?;
+    let mut recovered = recover_log(device, (&log, &geometry), options, Vec::new(), observer);
+    // Each turn knows one more inode that nobody can free. A damaged one must not lock the image.
+    for _ in 0..MOST_HOPELESS {
+        recovered = match recovered {
+            Err(Unfinished { hopeless, error: Error::Corrupt(_) | Error::Operation(_) })
+                if !hopeless.is_empty() =>
+            {
+                recover_log(device, (&log, &geometry), options, hopeless, &mut ())
+            }
+            done => return done.map(Some).map_err(|unfinished| unfinished.error),
+        };
+    }
+    recovered.map(Some).map_err(|unfinished| unfinished.error)
+}
+
+/// Inodes without names that recovery gives up.
+const MOST_HOPELESS: usize = 64;
+
+/// A recovery that failed.
+struct Unfinished {
+    error: Error,
+    /// Inodes without names that cannot be freed; empty where that was not the reason.
+    hopeless: Vec<InodeNumber>,
+}
+
+impl<E: Into<Error>> From<E> for Unfinished {
+    fn from(error: E) -> Self {
+        Self { error: error.into(), hopeless: Vec::new() }
+    }
+}
+
+/// Recovers in a new overlay, without a try to free `hopeless_inodes`.
+fn recover_log(
+    device: &Arc<dyn BlockDevice>,
+    (log, geometry): (&DirtyLog, &Geometry),
+    options: &MountOptions,
+    hopeless_inodes: Vec<InodeNumber>,
+    observer: &mut dyn ReplayObserver,
+) -> std::result::Result<Recovered, Unfinished> {
+    let (log, geometry) = (*log, geometry.clone());
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
     let area = LogArea::new(device.as_ref(), &geometry)?;
     let mut replayed = replay(&area, &log, &geometry, overlay.as_ref(), observer)?;
@@ -126,11 +170,18 @@ pub fn recover(
         freed_inodes: 0,
         broken_lists: 0,
         freed_staging_blocks: 0,
+        hopeless_inodes,
+        freeing: None,
     };
     overlay.begin_layer();
     let options = MountOptions { ignore_dirty_log: true, ..*options };
-    finish(&overlay, &options, &replayed.intents, &mut report)?;
-    Ok(Some(Recovered { overlay, geometry, options, intents: replayed.intents, report }))
+    if let Err(error) = finish(&overlay, &options, &replayed.intents, &mut report) {
+        let mut hopeless = std::mem::take(&mut report.hopeless_inodes);
+        let Some(number) = report.freeing else { return Err(error.into()) };
+        hopeless.push(number);
+        return Err(Unfinished { error, hopeless });
+    }
+    Ok(Recovered { overlay, geometry, options, intents: replayed.intents, report })
 }
 
 /// Mounts for reading; a dirty log is recovered in an overlay, so that the image is seen as it will be. Gives what was

@@ -307,10 +307,18 @@ impl Drop for Target {
     }
 }
 
-/// Opens what is there, away from all other users; for a dry run only to be looked at, but refused as the real run would be.
+/// Opens what is there, away from all other users. A dry run only looks at it: it refuses what is mounted, as the real run does,
+/// but other programs may use it meanwhile.
 fn claim(path: &Path, is_dry_run: bool) -> Result<Claimed, TargetError> {
-    let access = if is_dry_run { OFlags::RDONLY } else { OFlags::RDWR };
-    Ok(Claimed::open(path, access, Lock::Exclusive)?)
+    if !is_dry_run {
+        return Ok(Claimed::open(path, OFlags::RDWR, Lock::Exclusive)?);
+    }
+    match Claimed::open(path, OFlags::RDONLY, Lock::Exclusive) {
+        Err(ClaimError::Changing | ClaimError::Reading) => {
+            Ok(Claimed::open(path, OFlags::RDONLY, Lock::None)?)
+        }
+        claimed => Ok(claimed?),
+    }
 }
 
 fn forget(file: &File, layout: &Layout, size_bytes: u64, discard: bool) -> io::Result<()> {
