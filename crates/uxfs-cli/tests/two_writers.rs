@@ -293,7 +293,7 @@ fn a_loop_device_and_its_file_have_one_writer() {
         succeeds(&["put", text(&first.0), &place.file(), "/file-by-loop"]);
     }
     repair_is_silent(&place.disk).unwrap();
-    // Nobody has it open, but it is attached.
+    // No program has it open, but it is attached.
     let device = LoopDevice::attach(&[], &place.disk);
     for writer in writers(text(&place.disk), &place.file()) {
         is_refused(&writer, &[attached]);
@@ -336,7 +336,7 @@ fn partitions_are_parts_of_their_disk() {
     // The same bytes through a loop device of its own.
     let same = LoopDevice::attach(&["-o", &offset, "--sizelimit", &SIZE.to_string()], &place.disk);
     place.all_are_kept_away(holder, &[&partition, &same.0], &[CHANGING, "in use", "for writing (losetup -d"]);
-    // Nobody has it open, but both are attached to the same bytes.
+    // No program has it open, but both are attached to the same bytes.
     is_refused(&["put", text(&partition), &place.file(), "/new"], &["for writing (losetup -d"]);
     drop(same);
     // Other bytes of the disk are no matter of this one.

@@ -31,7 +31,7 @@ fn buffers_make_way_for_what_is_charged() {
     cache.make_way();
     let counters = cache.counters();
     assert!(counters.resident_bytes <= BUDGET && counters.resident_buffers < full.resident_buffers * 6 / 10);
-    // Where nobody makes way, the next buffers do.
+    // Where no idle inode gives up memory, the next buffers do.
     let mut other = charge.another();
     other.set_bytes(BUDGET / 8);
     assert_eq!(account.charged_bytes(), BUDGET * 5 / 8);

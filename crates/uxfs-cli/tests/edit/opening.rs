@@ -284,7 +284,7 @@ fn counts_of_quotas_are_no_longer_said_to_be_right() {
         let subject = Subject::new(options);
         let set = ["sb 0", &format!("write -d qflags {flags}")];
         subject.db(&set);
-        // Who only reads changes nothing, nor does who is refused.
+        // Reading changes nothing, and neither does a refused command.
         succeeds(&["ls", subject.name()]);
         assert_eq!(subject.field("sb 0", "qflags"), flags);
         subject.edit("mkdir counted-by-nobody");

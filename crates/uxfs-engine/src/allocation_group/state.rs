@@ -46,7 +46,7 @@ pub struct GroupState {
     waiting_owners: WaitingOwners,
     /// What those who added them have claimed of the log.
     pub claimed_owner_bytes: u64,
-    /// Free extents of which it is known that nobody owns them.
+    /// Free extents that are known to have no owner.
     pub known_free: KnownFree,
     /// Whether the next cut knows that it has changed.
     pub is_listed: bool,

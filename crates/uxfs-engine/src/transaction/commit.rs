@@ -121,7 +121,7 @@ impl<'fs> Transaction<'fs> {
     }
 
     /// Makes sure, before a checkpoint says that blocks are to be freed, that they can be: that none of them is free already.
-    /// Else the log would hold an intent that nobody can finish, and lock the image.
+    /// Otherwise the log would hold an intent that recovery cannot finish, and the image could not be opened.
     pub fn require_in_use(&mut self, freed: &[FreedExtent], settled: &[AgNumber]) -> Result<()> {
         let mut behind = 0;
         for extent in freed {

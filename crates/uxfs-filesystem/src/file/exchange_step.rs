@@ -1,4 +1,4 @@
-//! One step of an exchange, whoever makes it: an operation, or recovery that goes on with one.
+//! One step of an exchange, for the operation and for recovery that continues one.
 //!
 //! The ranges are cut into pairs of pieces of the same length before anything changes: a piece that changes places is still
 //! what the cut says of it afterwards, wherever it is.

@@ -115,7 +115,7 @@ pub fn recover(
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
     superblock.feature_words().judge()?.write?;
     let mut recovered = recover_log(device, (&log, &geometry), options, Vec::new(), observer);
-    // Each turn knows one more inode that nobody can free. A damaged one must not lock the image.
+    // Each turn skips one more inode that cannot be freed: a damaged inode must not keep the image from being opened.
     for _ in 0..MOST_HOPELESS {
         recovered = match recovered {
             Err(Unfinished { hopeless, error: Error::Corrupt(_) | Error::Operation(_) })

@@ -126,7 +126,7 @@ impl Journal {
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<(u64, u64, Pending)>, E> {
         let alone = self.claims.close();
-        // Whoever held the gate last may have left a change half done.
+        // The last holder of the gate may have left a change half done.
         self.check()?;
         if let Err(error) = settle(self.ticket(None, 0)) {
             self.shut_down(&error);

@@ -55,7 +55,7 @@ impl KnownFree {
 }
 
 impl GroupEdit<'_, '_> {
-    /// Makes sure that nobody owns any block of an extent that the free space btrees offer.
+    /// Checks that no block of an extent that the free space btrees offer has an owner.
     ///
     /// # Errors
     /// Somebody does; damage; the device.

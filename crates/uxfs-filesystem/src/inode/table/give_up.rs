@@ -1,4 +1,4 @@
-//! Giving up inodes with very many extents that nobody has open, where memory is short.
+//! Evicting idle inodes with very many extents when memory is short.
 
 use uxfs_block::cache::Cache;
 use uxfs_engine::inode::edit::EditInode;
@@ -7,7 +7,7 @@ use uxfs_format::inode::Fork;
 use super::{InodeTable, shard::Shard};
 
 impl InodeTable {
-    /// Where extents in memory take much of the cache's budget, gives up those of inodes that nobody has open.
+    /// Where extents in memory take much of the cache's budget, evicts those of idle inodes.
     #[cold]
     pub(crate) fn make_way_for_extents(&self, cache: &Cache) {
         let account = cache.memory_account();

@@ -209,7 +209,7 @@ impl Shard {
         drop(given_up);
     }
 
-    /// Gives up all slots that nobody has open and that hold very many extents.
+    /// Evicts all idle slots that hold very many extents.
     pub fn give_up_large(&self) {
         let mut state = self.state.write();
         let is_to_go = |slot: &Slot| {
