@@ -27,7 +27,7 @@ const LIMITS: [(&str, usize); 17] = [
 
 /// Words that are riddles wherever they stand, in two pieces, so that this file may be checked too.
 const RIDDLES: [(&str, &str); 5] =
-    [("Who", "ever"), ("who", "ever"), ("No", "body"), ("no", "body"), ("Wh", "o")];
+    [("Wh", "oever"), ("wh", "oever"), ("No", "body"), ("no", "body"), ("Wh", "o")];
 /// What stands before a pronoun that begins a clause.
 const CLAUSE_STARTS: [&str; 3] = [";", ":", ", and"];
 
