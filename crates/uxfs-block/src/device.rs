@@ -190,7 +190,7 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Which bytes of the system these are; none where they are nobody else's.
+    /// The identity of the file or device behind it; none for memory that no other process can reach.
     fn identity(&self) -> Option<Identity> {
         None
     }

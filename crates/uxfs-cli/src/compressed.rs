@@ -117,7 +117,7 @@ impl Unpacked {
 
     fn no_room(&self) -> io::Error {
         let message = format!(
-            "no room to unpack it in {} (TMPDIR names another directory for temporary files)",
+            "not enough space to unpack it in {} (set TMPDIR to another directory)",
             std::env::temp_dir().display()
         );
         io::Error::new(io::ErrorKind::StorageFull, message)

@@ -3,8 +3,8 @@
 //! Both do the same workload of `uxfs bench`, by system calls there and in process here, on images in memory. Each comparison
 //! is run several times in turn; medians count, of ratios those of the pairs.
 //!
-//! In a virtual machine memory that nobody has used for some seconds may be with the host, and getting a page back takes longer
-//! than making four files. Ours make their files with a cache that is no larger than they need (`--files-cache`), so that
+//! In a virtual machine, memory that was idle for some seconds may be back with the host, and getting a page again takes longer
+//! than making four files. The runs of uxfs therefore use a cache that is no larger than they need (`--files-cache`), so that
 //! this is not what is measured.
 
 use std::{

@@ -5,22 +5,16 @@
 //! limit with the commit that rewrites the sentences; never raise one.
 
 /// What an area may still hold. The longest prefix of a file's name counts; files without an entry may hold none.
-const LIMITS: [(&str, usize); 15] = [
-    ("crates/uxfs-bench", 1),
-    ("crates/uxfs-block", 32),
-    ("crates/uxfs-cli", 26),
+const LIMITS: [(&str, usize); 9] = [
+    ("crates/uxfs-block/src/cache/logged", 4),
     ("crates/uxfs-engine", 94),
     ("crates/uxfs-extract", 2),
     ("crates/uxfs-filesystem", 72),
     ("crates/uxfs-format", 24),
     ("crates/uxfs-journal", 20),
     ("crates/uxfs-lab", 27),
-    ("crates/uxfs-mkfs", 16),
-    ("crates/uxfs-populate", 2),
-    ("crates/uxfs-source", 16),
-    ("crates/uxfs-testkit", 4),
+    ("crates/uxfs-source", 15),
     ("crates/uxfs-volume", 15),
-    ("xtask", 2),
 ];
 
 /// Words that are riddles wherever they stand, in two pieces, so that this file may be checked too.
@@ -120,8 +114,10 @@ fn holds_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let is_whole = !is_part(at.checked_sub(1).and_then(|before| bytes.get(before)))
             && !is_part(bytes.get(at + word.len()));
-        // An account of that name, as in `nobody:x:65534`.
-        is_whole && bytes.get(at + word.len()) != Some(&b':') && !line[at..].contains('?')
+        // Part of a user's name, as in `nobody:x:65534`.
+        let is_user = matches!(bytes.get(at + word.len()), Some(b':' | b'-'))
+            || at.checked_sub(1).and_then(|before| bytes.get(before)) == Some(&b'-');
+        is_whole && !is_user && !line[at..].contains('?')
     })
 }
 

@@ -76,7 +76,7 @@ pub struct OpenFile {
     is_written: Cell<bool>,
 }
 
-/// As the system calls have it, with nobody's mask.
+/// The mode of the system calls, with an empty umask.
 const FILE: NewFile<'static> = NewFile::new(NewKind::Regular, 0o666);
 const DIRECTORY: NewFile<'static> = NewFile::new(NewKind::Directory, 0o777);
 

@@ -8,14 +8,14 @@
 //! Invariants, beside those of the cache, cited by the tests:
 //! 9. **Dirty stays.** A changed buffer is never evicted, and leaves the dirty state only when a write of its very
 //!    last version has succeeded, or by [`Cache::invalidate`].
-//! 10. **One writer.** At most one [`EditBuffer`] of a name exists; whoever holds several took them in an order that
-//!     all others keep (the callers' objects have locks of their own, see `LockKey` in the core).
+//! 10. **One writer.** At most one [`EditBuffer`] of a key exists; a thread that holds several takes them in an order that
+//!     all threads keep (the callers' objects have locks of their own).
 //! 11. **Stable while written.** Write-back sends a version that no one changes any more; a change that comes
 //!     meanwhile makes a new version and the buffer stays dirty.
 //! 12. **Sealed when written.** What goes to the device has passed through [`BufferSealer::seal`].
 //!
-//! An image can be made in which two structures claim one block, so that whoever changes both would wait for itself, or
-//! two threads for each other: such waits end in an error.
+//! On a hostile image two structures can claim one block, so that a thread that changes both would wait for itself, or two
+//! threads for each other: such waits end in an error.
 
 use std::{
     fmt,
@@ -145,7 +145,7 @@ impl Dirty {
 #[derive(Debug)]
 pub(super) struct DirtyState {
     pub buffer: Buffer,
-    /// What the newest checkpoint has changed and nobody has taken yet; in bulk mode all that ever changed.
+    /// Changes of the newest checkpoint that have not been formatted yet; in bulk mode all changes.
     pub changes: DirtyMap,
     /// Counts changes, so that write-back sees whether it wrote the last version.
     pub version: u64,
@@ -157,7 +157,7 @@ pub(super) struct DirtyState {
     pub sequence: u64,
     /// Whether `changes` of that checkpoint wait to be taken by the journal.
     pub is_pending: bool,
-    /// What an earlier checkpoint left and nobody has taken yet.
+    /// The version of an earlier checkpoint that has not been formatted yet.
     pub snapshot: Option<BufferSnapshot>,
     /// What has been logged and is not at home.
     pub unwritten: DirtyMap,
@@ -391,8 +391,8 @@ impl Cache {
         Ok(copy)
     }
 
-    /// Whoever takes the bytes for another kind than they were made as has them judged, with a checksum that is
-    /// right for that moment.
+    /// A caller that uses the bytes as another kind than the one they were created as has them verified, with a checksum
+    /// that is right for that moment.
     fn verify_dirty<V: BufferVerifier>(
         &self,
         state: &mut DirtyState,

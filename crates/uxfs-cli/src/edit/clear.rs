@@ -26,7 +26,7 @@ impl Session {
     /// removed, and removes the rest; `false` where something stays.
     ///
     /// # Errors
-    /// What nobody can go on from.
+    /// An error after which the command cannot continue.
     pub fn remove(&mut self, place: &Place, is_recursive: bool) -> Result<bool, Failure> {
         if matches!(place.name.as_slice(), b"." | b"..") {
             let failure = Failure::failed("`.`, `..` and the root cannot be removed");
@@ -43,7 +43,7 @@ impl Session {
         }
         if !is_recursive {
             let failure = place.failure(OperationError::IsADirectory);
-            return Err(failure.with_remedy("-r removes directories with what they hold"));
+            return Err(failure.with_remedy("use -r to remove directories with their contents"));
         }
         let root = self.filesystem().geometry().root_inode;
         if handle.number() == root {
@@ -94,7 +94,7 @@ impl Session {
             return self.remove_name(&place, false).map(|()| true);
         }
         if !seen.insert(met.handle.number()) {
-            return Err(Failure::failed("this directory was met before").about_path(&met.path));
+            return Err(Failure::failed("this directory was reached a second time").about_path(&met.path));
         }
         levels.push(Emptying { level: Level::new(met.handle, met.path), place, is_kept: false });
         Ok(true)

@@ -134,8 +134,8 @@ impl Session {
         let wrong = |words: &str| Err(Failure::failed(words).about_path(&place.path));
         match (is_directory, status.file_type == FileType::Directory) {
             (true, true) => return Ok(Some(existing)),
-            (true, false) => return wrong("a directory cannot replace what is no directory"),
-            (false, true) => return wrong("a directory is there, which a file cannot replace"),
+            (true, false) => return wrong("cannot replace a file by a directory"),
+            (false, true) => return wrong("cannot replace a directory by a file"),
             (false, false) => {}
         }
         let has_names = status.file_type == FileType::Regular && status.link_count > 1;
@@ -155,7 +155,7 @@ impl Session {
             _ => existing,
         };
         if self.status(&existing)?.file_type != FileType::Regular {
-            return wrong("no regular file: remove it first");
+            return wrong("not a regular file: remove it first");
         }
         contents::replace(self.filesystem(), &place.directory, &existing, &mut source, size_bytes)
             .and_then(|()| self.keep(&existing, &kept))

@@ -43,7 +43,7 @@ impl ModeChange {
     /// # Errors
     /// It is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no mode such as 644 or u+rwX,go-w");
+        let wrong = || format!("`{text}` is not a mode such as 644 or u+rwX,go-w");
         if text.starts_with(|first: char| first.is_ascii_digit()) {
             let is_octal = text.len() <= 6 && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
             let bits = is_octal.then(|| u32::from_str_radix(text, 8).ok()).flatten();

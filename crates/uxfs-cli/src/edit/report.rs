@@ -18,7 +18,7 @@ pub struct Report {
     json: bool,
     output: Output,
     complaints: Complaints,
-    /// Standard output is gone: nobody listens, and the work goes on.
+    /// Standard output is closed; the work goes on.
     broken: Option<io::Error>,
 }
 

@@ -10,7 +10,7 @@ use uxfs_volume::inode::Timestamp;
 pub fn parse_date(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let wrong = || {
         format!(
-            "`{text}` is no time such as `2026-11-20 13:00:14`, `2026-11-20T13:00:14.5+01:00`, `@1700000000` or `now`"
+            "`{text}` is not a time such as `2026-11-20 13:00:14`, `2026-11-20T13:00:14.5+01:00`, `@1700000000` or `now`"
         )
     };
     if text == "now" {
@@ -48,7 +48,7 @@ pub fn parse_stamp(text: &str, now: Timestamp) -> Result<Timestamp, String> {
         let time = [at(4)?, at(6)?, seconds.parse().ok()?];
         Some(Timestamp { seconds: unix_seconds([year, at(0)?, at(2)?], time)?, nanoseconds: 0 })
     };
-    parse().ok_or_else(|| format!("`{text}` is no time as [[CC]YY]MMDDhhmm[.ss]"))
+    parse().ok_or_else(|| format!("`{text}` is not a time of the form [[CC]YY]MMDDhhmm[.ss]"))
 }
 
 fn parse_seconds(text: &str) -> Option<Timestamp> {

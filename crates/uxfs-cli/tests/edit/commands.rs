@@ -151,7 +151,7 @@ fn one_at_a_time() {
     std::io::BufRead::read_line(&mut output, &mut line).unwrap();
     fails(&["mkdir", &image, "/b"], 1, "another program is changing it");
     fails(&["admin", "--label", "x", &image], 1, "another program is changing it");
-    fails(&["ls", &image], 1, "another program is changing it (--no-lock reads it all the same)");
+    fails(&["ls", &image], 1, "another program is changing it (use --no-lock to read it anyway)");
     // A reader that takes the risk sees what is durable.
     assert_eq!(succeeds(&["ls", "--no-lock", &image]), "a\n");
     drop(input);

@@ -65,7 +65,7 @@ pub use tables::Tables;
 
 use crate::options::{Options, grammar::Setting};
 
-/// Below these nobody supports a file system.
+/// Smaller file systems are not supported.
 const MIN_SUPPORTED_BYTES: u64 = 300 << 20;
 const MIN_SUPPORTED_LOG_BYTES: u64 = 64 << 20;
 /// The smallest realtime extent, also where there is no realtime section.

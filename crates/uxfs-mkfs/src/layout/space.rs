@@ -1,4 +1,4 @@
-//! The space of one group: who uses which blocks, and which are free.
+//! The space of one allocation group: the owner of each block, and the free extents.
 
 use uxfs_format::btree::reverse_map::Owner;
 

@@ -34,7 +34,7 @@ use crate::layout::{DeviceFacts, Layout};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// There is nothing, and nobody said how large it should be.
+    /// There is no file, and no size was given.
     #[error("there is no such file; --size SIZE makes one")]
     Missing,
     /// Neither a file nor a block device.

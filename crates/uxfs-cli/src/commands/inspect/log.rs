@@ -89,12 +89,12 @@ fn write_summary(output: &mut Output, log: &LogSummary) -> io::Result<()> {
         writeln!(output, "tail {tail}, head {head} (cycle:block)")?;
     }
     let LogState::Dirty(dirty) = state else { return Ok(()) };
-    writeln!(output, "{} records to be replayed", dirty.records)?;
+    writeln!(output, "{} records to replay", dirty.records)?;
     if let Some(block) = dirty.torn_block {
-        writeln!(output, "torn record at block {block}: it and what follows do not count")?;
+        writeln!(output, "torn record at block {block}: ignored, with all that follow")?;
     }
     if let Some(block) = dirty.overwritten_tail {
-        writeln!(output, "the tail was at block {block}, which was overwritten already")?;
+        writeln!(output, "the tail was at block {block}, which is already overwritten")?;
     }
     Ok(())
 }

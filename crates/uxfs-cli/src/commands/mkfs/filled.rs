@@ -82,7 +82,7 @@ pub struct Making<'a> {
     pub options: Options,
     /// Memory for metadata.
     pub cache_bytes: Option<u64>,
-    /// Who counts what there is, for the progress.
+    /// Counts the source, for the progress display.
     pub survey: Option<Survey>,
 }
 
@@ -117,7 +117,7 @@ pub fn tell_problems(report: &Report, source: &Path) {
     }
     if report.missing_bytes > 0 {
         message!(
-            "uxfs: {}: files became shorter while they were read: {} bytes are zeros",
+            "uxfs: {}: files shrank while they were read: {} bytes are zeros",
             source.display(),
             report.missing_bytes
         );

@@ -54,7 +54,7 @@ pub use arguments::Arguments;
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     if arguments.print_version {
         let mut output = Output::new();
-        writeln!(output, "uxfs {}, making what mkfs.xfs 7.2 makes", env!("CARGO_PKG_VERSION"))?;
+        writeln!(output, "uxfs {}, compatible with mkfs.xfs 7.2", env!("CARGO_PKG_VERSION"))?;
         output.finish()?;
         return Ok(Exit::Success);
     }
@@ -80,7 +80,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
             FileSize::Exactly(options.size_bytes.unwrap_or_default())
         }
         None if arguments.size == Some(WantedSize::Fit) => {
-            return Err(Failure::usage("--size fit needs --from: what is it to fit?"));
+            return Err(Failure::usage("--size fit needs --from"));
         }
         _ => file_size(arguments, &options)?,
     };
@@ -231,10 +231,10 @@ impl Filling {
                 larger.size_bytes = None;
                 let needed = self.fitting(arguments, &larger, identity, &std::env::temp_dir(), 0);
                 let needed = needed.map_or_else(
-                    |_| "more space than the image has".to_owned(),
+                    |_| "more space than there is".to_owned(),
                     |bytes| format!("an image of at least {} MiB", bytes.div_ceil(1 << 20)),
                 );
-                Err(Failure::failed(format!("{error}; the content needs {needed} (or --size fit)")))
+                Err(Failure::failed(format!("{error}; the contents need {needed} (or --size fit)")))
             }
             Err(error) => Err(error.into()),
         }
@@ -245,10 +245,10 @@ impl Filling {
 fn device<'a>(arguments: &'a Arguments, options: &'a Options) -> Result<&'a Path, Failure> {
     let named = options.text(Setting::DataName).map(Path::new);
     match (&arguments.image, named) {
-        (Some(_), Some(_)) => Err(Failure::usage("the image is named twice: as IMAGE and with -d name")),
+        (Some(_), Some(_)) => Err(Failure::usage("the image is given twice: as IMAGE and with -d name=")),
         (Some(image), None) => Ok(image),
         (None, Some(name)) => Ok(name),
-        (None, None) => Err(Failure::usage("no IMAGE to make a file system in")),
+        (None, None) => Err(Failure::usage("IMAGE is missing")),
     }
 }
 
@@ -269,7 +269,7 @@ fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failu
         Units { block_bytes: or(Setting::BlockSize, 4096), sector_bytes: or(Setting::SectorSize, 512) };
     match options.size(Setting::DataSize, units)? {
         Some(bytes) => Ok(FileSize::Exactly(bytes)),
-        None => Err(Failure::usage("-d file needs -d size, which says how large the file will be")),
+        None => Err(Failure::usage("-d file needs -d size=")),
     }
 }
 
