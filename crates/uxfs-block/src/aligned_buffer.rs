@@ -153,7 +153,7 @@ impl BufferPool {
         self.shared.mapped_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives back what is free: unmaps the chunks that are kept for later, and lets the system have the free pages of
+    /// Returns free memory to the system: unmaps the chunks that are kept for later, and lets the system have the free pages of
     /// all others. They stay mapped, and are zeroes when they are used again.
     pub fn trim(&self) {
         let spare = std::mem::take(&mut *self.shared.spare.lock());

@@ -195,7 +195,7 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The engine's name, for people.
+    /// The engine's name, for messages.
     fn engine(&self) -> &'static str;
 
     /// Fills `buffer` from `offset_bytes`.

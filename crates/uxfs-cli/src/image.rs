@@ -134,7 +134,7 @@ impl ImageArguments {
     }
 }
 
-/// Says of a file without any superblock what it most likely is.
+/// Explains the error for a file without a superblock.
 pub(crate) fn no_file_system(error: Error) -> Failure {
     let fault = match &error {
         Error::Corrupt(corruption)
@@ -154,7 +154,7 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
     }
 }
 
-/// As [`no_file_system`], for an image that was to be changed: says what can be done where it is the log that forbids it.
+/// As [`no_file_system`], for an image that was to be changed: adds the remedy if the log is the problem.
 pub(crate) fn not_for_changes(error: Error) -> Failure {
     let is_of_log = matches!(
         &error,

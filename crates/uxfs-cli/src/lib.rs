@@ -1,9 +1,9 @@
-//! The `uxfs` command: arguments, output, progress. What XFS is, the crates below know.
+//! The `uxfs` command: arguments, output, progress. The crates below know XFS.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`commands`] | one file per command: its arguments and what it prints |
-//! | [`complaints`] | what went wrong with single objects, the first of many in detail |
+//! | [`complaints`] | problems with single objects, the first of many in detail |
 //! | [`compressed`] | images compressed with zstd |
 //! | [`document`] | JSON documents that several commands share |
 //! | [`edit`] | changing files in an image: what the commands for it share |

@@ -18,7 +18,7 @@ fn uxfs(image: &Path) -> Command {
     command
 }
 
-/// The image, where everybody may read it.
+/// An image that all users may read.
 fn image(folder: &TempDir) -> std::path::PathBuf {
     let image = folder.path().join("image");
     GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();

@@ -1,5 +1,5 @@
 //! What a stranger's image may cost: sparse images of a few blocks whose superblock claims millions of groups, packed ones that
-//! unpack to gigabytes, files that are no images at all, and more damage than anybody wants to read.
+//! unpack to gigabytes, files that are no images at all, and more damage than a person can read.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! What tells one file system from another that has the same layout: uuid, time, and random numbers.
+//! The identity of a file system: uuid, time and random numbers.
 
 use std::{
     ffi::OsStr,

@@ -2,12 +2,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`options`] | what the user asked for: mkfs.xfs's sub-options, sizes, configuration files |
+//! | [`options`] | the user's options: mkfs.xfs's sub-options, sizes, configuration files |
 //! | [`layout`] | from options and a device to every number of the superblock |
 //! | [`log_size`] | the smallest log that Linux accepts |
 //! | [`identity`] | uuid, time, random numbers |
 //! | [`empty`] | the empty image |
-//! | [`target`] | the file or block device: what it holds, who uses it, how it is cleared |
+//! | [`target`] | the file or block device: its old contents, its users, clearing it |
 //! | [`summary`] | the layout in the words that users of mkfs.xfs know |
 //!
 //! ```

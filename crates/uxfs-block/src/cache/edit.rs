@@ -1,7 +1,7 @@
 //! Buffers that differ from the device.
 //!
-//! A buffer that somebody changes leaves the queues of the cache and stays in its shard as *dirty* until it has been
-//! written home or is invalidated. Its bytes are behind a lock of their own. Readers who look it up get the bytes as
+//! A changed buffer leaves the queues of the cache and stays in its shard as *dirty* until it has been
+//! written back or invalidated. Its bytes are behind a lock of their own. Readers who look it up get the bytes as
 //! they are at that moment and keep them; where such a reader still holds them when the next change begins, the writer
 //! goes on in a copy.
 //!
@@ -151,7 +151,7 @@ pub(super) struct DirtyState {
     pub version: u64,
     /// Whether it differs from the device.
     pub is_dirty: bool,
-    /// No longer in the table: written home or invalidated. Look the name up again.
+    /// No longer in the table: written back or invalidated. Look the key up again.
     pub is_gone: bool,
     /// The newest checkpoint that changed it; 0 where nothing is logged.
     pub sequence: u64,
@@ -159,9 +159,9 @@ pub(super) struct DirtyState {
     pub is_pending: bool,
     /// The version of an earlier checkpoint that has not been formatted yet.
     pub snapshot: Option<BufferSnapshot>,
-    /// What has been logged and is not at home.
+    /// Runs that have been logged and not written back.
     pub unwritten: DirtyMap,
-    /// The oldest checkpoint with changes that are not at home; 0 for none.
+    /// The oldest checkpoint with changes that have not been written back; 0 for none.
     pub first_sequence: u64,
 }
 

@@ -24,8 +24,8 @@
 //! # Writing
 //! A buffer's bytes never change once they are published; that is why reading them takes no lock. A thread that changes
 //! a buffer takes its key for itself ([`Cache::edit`]) and changes bytes that no one else holds: the buffer's own, or
-//! a copy where a reader or a write under way still has them. [`edit`] has the rules, [`write_back`] brings changes
-//! home.
+//! a copy where a reader or a write under way still has them. [`edit`] has the rules, [`write_back`] writes changes
+//! back.
 
 pub mod account;
 mod budget;
@@ -79,7 +79,7 @@ use crate::{
 /// Longest buffer that is accepted: several times the longest of XFS's metadata.
 pub const MAX_BUFFER_BYTES: u64 = 1 << 20;
 
-/// Parts of a cache, unless somebody says how many: so many that threads which work in different places seldom meet in one.
+/// Default number of shards: so many that threads which work in different places seldom meet in one.
 const MOST_SHARDS: usize = 1 << 10;
 
 /// How a cache is made.

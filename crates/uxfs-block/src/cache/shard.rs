@@ -174,7 +174,7 @@ impl Shard {
         }
     }
 
-    /// Puts a buffer that has been written home into the queues. False where somebody waits to change it.
+    /// Puts a buffer that has been written back into the queues. False if a thread waits to change it.
     pub fn make_clean(
         &self,
         key: &Key<'_>,

@@ -33,7 +33,7 @@ use crate::{
 /// Problems that the JSON document lists; of more it gives the number.
 const LISTED_PROBLEMS_MAX: usize = 10_000;
 
-/// Room asked for in a pipe: what anybody may have.
+/// Requested pipe size: the maximum for unprivileged users.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Arguments of `uxfs extract`.
@@ -90,7 +90,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     tally.finish(is_stdout_taken)
 }
 
-/// Extracts, and tells of it.
+/// Extracts, and prints a report.
 ///
 /// # Errors
 /// Nothing can be written any more.
@@ -142,7 +142,7 @@ fn find_start(filesystem: &Volume, path: &OsString, context: &Context) -> Result
     Ok(Start { inode: inode.number, name })
 }
 
-/// Counts, tells and remembers.
+/// Counts, prints and remembers problems.
 pub(super) struct Tally {
     json: bool,
     progress: Progress,
@@ -150,7 +150,7 @@ pub(super) struct Tally {
     complaints: Complaints,
     listed: Vec<Value>,
     problem_count: u64,
-    /// What was not restored, with an example each.
+    /// Metadata that was not restored, with an example of each kind.
     not_restored: BTreeMap<(Severity, Aspect), (u64, Problem)>,
 }
 

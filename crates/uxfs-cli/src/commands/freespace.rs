@@ -81,7 +81,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     Ok(complaints.exit())
 }
 
-/// Says why a walk over all groups ended before the last.
+/// The message for a walk over all AGs that stopped early.
 pub(super) fn too_many_damaged(unseen: u32, filesystem: &Volume) -> String {
     let count = filesystem.geometry().ag_count;
     format!(

@@ -72,7 +72,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     tally.finish(false)
 }
 
-/// The directory that it comes into, and its name there; the contents of a directory alone have none.
+/// The directory into which it is copied, and its name there; without a name if only the contents of a directory are copied.
 fn place(
     target: &Path,
     is_directory: bool,

@@ -1,4 +1,4 @@
-//! `uxfs map`: where a file's contents lie.
+//! `uxfs map`: the extent map of a file.
 
 use std::{ffi::OsString, io::Write};
 

@@ -27,7 +27,7 @@ use uxfs_volume::volume::Volume;
 use self::edit::InImage;
 use crate::{failure::Outcome, image::ImageArguments, target::Target};
 
-/// What every command knows beside its own arguments.
+/// Context of every command, besides its arguments.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     /// Print JSON.
@@ -37,7 +37,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// What an argument of a reading command names.
+    /// The file named by an argument of a reading command.
     pub fn target(&self, argument: &OsStr) -> Target {
         let target = Target::parse(argument);
         match &self.directory {
@@ -46,7 +46,7 @@ impl Context {
         }
     }
 
-    /// The path that is meant where none is given.
+    /// The default path.
     pub fn default_path(&self) -> &OsStr {
         OsStr::new(if self.directory.is_some() { "." } else { "/" })
     }

@@ -1,4 +1,4 @@
-//! `uxfs replay`: the log is replayed, and the image is as if its file system had been closed in good order.
+//! `uxfs replay`: replays the log; afterwards the image is as after a clean unmount.
 
 use std::{collections::BTreeMap, io::Write};
 

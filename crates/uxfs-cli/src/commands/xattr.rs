@@ -59,7 +59,7 @@ fn list(
     json: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    // An error of our own output must end the visit, and be told as such.
+    // An error of standard output ends the visit, and is reported as such.
     let mut failed = None;
     filesystem.visit_xattrs(inode, view, |name, value| -> Result<_, Error> {
         let written = if json { print_json(name, value, output) } else { print_text(name, value, output) };

@@ -17,13 +17,13 @@ use crate::{
 struct Emptying {
     level: Level,
     place: Place,
-    /// Something in it stays.
+    /// Something in it could not be removed.
     is_kept: bool,
 }
 
 impl Session {
-    /// Removes what a place leads to, with everything below where `is_recursive` says so. Complains of what cannot be
-    /// removed, and removes the rest; `false` where something stays.
+    /// Removes the file at a place, with everything below if `is_recursive` is set. Complains about files that cannot be
+    /// removed, and removes the others; `false` if anything is left.
     ///
     /// # Errors
     /// An error after which the command cannot continue.
@@ -60,7 +60,7 @@ impl Session {
                 Ok(None) => {
                     let Some(done) = levels.pop() else { break };
                     drop(done.level);
-                    // That it is not empty has been told, in the words of what stays.
+                    // The complaint about its remaining entry has been printed.
                     if done.is_kept { Ok(false) } else { self.remove_name(&done.place, true).map(|()| true) }
                 }
                 Err(failure) => {
@@ -100,7 +100,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Takes one name away.
+    /// Removes one directory entry.
     ///
     /// # Errors
     /// As the operation has them.

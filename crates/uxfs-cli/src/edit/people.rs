@@ -15,7 +15,7 @@ pub struct People {
     groups: HashMap<Vec<u8>, u32>,
 }
 
-/// Owner and group that are asked for; what is `None` stays.
+/// The requested owner and group; `None` leaves it unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Owner {
     /// User.
@@ -100,7 +100,7 @@ fn number(field: Option<&[u8]>) -> Option<u32> {
     std::str::from_utf8(field?).ok()?.parse().ok()
 }
 
-/// A number, with a plus in front where somebody may have it as a name.
+/// A number, with a plus in front if it could also be a user's name.
 fn plain_number(text: &[u8]) -> Option<u32> {
     let number = number(Some(text.strip_prefix(b"+").unwrap_or(text)))?;
     // Linux means "leave it" by this.

@@ -46,7 +46,7 @@ pub struct Session {
     _watch: Option<PressureWatch>,
     filesystem: Arc<FileSystem>,
     directory: Directory,
-    /// What is told.
+    /// Reports and complaints.
     pub report: Report,
     /// Permissions that new files do not get.
     pub umask: u16,
@@ -237,7 +237,7 @@ impl Session {
         Ok(if whole.is_empty() { b"/".to_vec() } else { whole })
     }
 
-    /// Opens what is at `path`. The last symbolic link is followed only if `follow` says so.
+    /// Opens the file at `path`. A symbolic link at its end is followed only if `follow` is set.
     ///
     /// # Errors
     /// There is nothing; damage; the device.
@@ -248,7 +248,7 @@ impl Session {
     /// As [`find`](Self::find), with `None` where there is nothing.
     ///
     /// # Errors
-    /// Damage; the device; what is above cannot be gone through.
+    /// Damage; the device; a component of the path is not a directory.
     pub fn find_if_there(&self, path: &[u8], follow: bool) -> Result<Option<InodeHandle>, Failure> {
         match self.look(path, follow) {
             Ok(handle) => Ok(Some(handle)),
@@ -389,7 +389,7 @@ impl Session {
         Ok(self.filesystem.force()?)
     }
 
-    /// Brings everything home and closes the log in good order: all is durable.
+    /// Writes everything back and closes the log cleanly: all changes are durable.
     ///
     /// # Errors
     /// The device failed, now or before; the log then holds what was durable.

@@ -56,7 +56,7 @@ fn parse_seconds(text: &str) -> Option<Timestamp> {
     let seconds: i64 = whole.parse().ok()?;
     let nanoseconds = parse_fraction(fraction)?;
     if whole.starts_with('-') && nanoseconds > 0 {
-        // Times lie behind the second that they are told with.
+        // Nanoseconds are added to the second, also before 1970.
         return Some(Timestamp {
             seconds: seconds.checked_sub(1)?,
             nanoseconds: 1_000_000_000 - nanoseconds,

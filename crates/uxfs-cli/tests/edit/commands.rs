@@ -47,7 +47,7 @@ fn a_tree_comes_in_and_out_as_it_was() {
     let file = out.join("renamed");
     succeeds(&["get", &image, "/folder/file-3", text(&file)]);
     assert_eq!(fs::read(&file).unwrap(), vec![3; 1500]);
-    // Over what is there: once more changes nothing.
+    // Over existing files: a second run changes nothing.
     succeeds(&["put", "-a", &image, &format!("{}/.", text(&source)), "/"]);
     verdict::holds_the_same_but_for_reading(image.as_ref(), &source).unwrap();
 }

@@ -14,7 +14,7 @@
 //!
 //! Order, and the crash that each step prevents: the old superblock is overwritten first, by one that says it is not
 //! finished, and flushed: whatever is found later is not taken for the old file system. Then all groups are written
-//! and flushed; then the superblock once more, finished. At no time do the bytes claim more than what is there.
+//! and flushed; then the superblock once more, finished. At no time does the superblock describe more than has been written.
 //!
 //! The old contents of the blocks written here do not matter, with one exception: the log beyond its first record must
 //! read as zeros ([`Layout::must_read_as_zeros`]), and so must everything that could be taken for another file system.

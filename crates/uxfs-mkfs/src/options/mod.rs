@@ -1,4 +1,4 @@
-//! What the user asked for, before anything is known of the device.
+//! The user's options, before anything is known about the device.
 //!
 //! | module | holds |
 //! |---|---|

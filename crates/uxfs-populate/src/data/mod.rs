@@ -182,7 +182,7 @@ impl Drop for DataPool {
     fn drop(&mut self) {
         self.shared.queue.close(false);
         for thread in self.threads.drain(..) {
-            // A panic there has been told by the thread itself.
+            // The thread has reported its panic itself.
             drop(thread.join());
         }
     }

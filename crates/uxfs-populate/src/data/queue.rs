@@ -81,7 +81,7 @@ impl<T: Weigh> Queue<T> {
         true
     }
 
-    /// No more comes, or no more is wanted: what is queued is still taken where `keep` says so.
+    /// Closes the queue: queued jobs are still taken if `keep` is set.
     pub fn close(&self, keep: bool) {
         let mut state = self.state.lock();
         state.is_closed = true;

@@ -54,7 +54,7 @@ impl System {
         groups.iter().filter_map(Group::available_bytes).chain(self.memory_available_bytes()).min()
     }
 
-    /// Files that tell of stalls, the nearest first.
+    /// Files that report stalls, the nearest first.
     pub fn stall_files(&self) -> Vec<PathBuf> {
         let own = self.groups().into_iter().find(|group| group.is_unified);
         let own = own.map(|group| group.directory.join("memory.pressure"));

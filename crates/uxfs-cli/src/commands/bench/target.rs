@@ -75,7 +75,7 @@ enum LogMode {
 
 /// What is measured.
 pub trait Work {
-    /// Does it, and prints what came of it.
+    /// Runs the workload and prints the results.
     fn on<B: Backend>(&self, backend: &B, context: &Context, output: &mut Output) -> Result<(), Failure>;
 }
 

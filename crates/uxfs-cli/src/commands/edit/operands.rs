@@ -68,7 +68,7 @@ impl Goal {
         match self {
             Self::As(target) => session.place(target),
             Self::Into(directory) => match last_name(source) {
-                // What is in it: the directory itself takes its place.
+                // The contents of a directory: they go into the target directory itself.
                 b"" | b"." | b".." => session.place(directory),
                 name => session.place(&join(directory, name)),
             },

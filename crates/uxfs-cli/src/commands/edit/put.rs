@@ -215,7 +215,7 @@ impl Putting<'_> {
         filling: &mut HashMap<DirectoryId, Filling>,
         batch: Batch,
     ) -> Result<(), Failure> {
-        // One that could not be made has been told.
+        // The failure to create it has been reported.
         let Some(directory) = filling.remove(&batch.directory) else { return Ok(()) };
         for entry in &batch.entries {
             let place = Place::below(&directory.handle, &entry.name, join(&directory.path, &entry.name));
@@ -321,7 +321,7 @@ impl Putting<'_> {
     }
 }
 
-/// The attributes of a file of the host that may be told to it, by their names.
+/// The attributes of a host file that may be copied, by name.
 fn attributes_of(path: &Path) -> io::Result<Vec<Attribute>> {
     use rustix::fs::{lgetxattr, llistxattr};
     let mut names = vec![0_u8; 64 << 10];

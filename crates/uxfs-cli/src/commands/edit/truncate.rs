@@ -117,7 +117,7 @@ impl Arguments {
                 let filesystem = session.filesystem();
                 filesystem.set_size(&file, new, contents::now(filesystem)).map_err(failed)?;
                 if new == old {
-                    // The times tell of it all the same, says POSIX.
+                    // POSIX: the times change even if the size does not.
                     let modification_time = Some(filesystem.now());
                     let changes = AttributeChanges { modification_time, ..AttributeChanges::default() };
                     filesystem.set_attributes(&file, &changes).map_err(failed)?;

@@ -36,7 +36,7 @@ impl Object {
     /// Parses the words of the command line.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// A message for the user.
     pub fn parse(words: &[OsString]) -> Result<Self, String> {
         let mut words = Words { rest: words.iter() };
         let kind = words.next("an object")?.to_string_lossy();

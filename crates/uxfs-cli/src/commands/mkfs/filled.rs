@@ -76,7 +76,7 @@ pub struct Making<'a> {
     pub layout: &'a Layout,
     /// Uuid, time and numbers.
     pub identity: &'a Identity,
-    /// What is changed on the way.
+    /// Changes of the source's metadata.
     pub adjustments: &'a mut Adjustments,
     /// How it is filled.
     pub options: Options,
@@ -106,7 +106,7 @@ pub fn make(
     Ok((written, report))
 }
 
-/// Tells of what the source had and the image has not.
+/// Reports files of the source that are missing in the image.
 pub fn tell_problems(report: &Report, source: &Path) {
     for problem in &report.problems {
         message!("uxfs: {}: {problem}", source.display());

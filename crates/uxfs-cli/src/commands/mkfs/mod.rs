@@ -133,7 +133,7 @@ fn is_fitted(arguments: &Arguments, path: &Path) -> bool {
     }
 }
 
-/// Uuid, time and numbers: what makes two images of one content differ, unless they are not to.
+/// Uuid, time and random numbers: fixed ones for reproducible images.
 fn identity(arguments: &Arguments, options: &Options) -> Result<(Identity, Option<BadTime>), Failure> {
     let (mut identity, problem) = Identity::from_environment(options.uuid()?, |name| std::env::var_os(name));
     if arguments.source.reproducible {
@@ -142,7 +142,7 @@ fn identity(arguments: &Arguments, options: &Options) -> Result<(Identity, Optio
     Ok((identity, problem))
 }
 
-/// What a file system is filled with, opened.
+/// The opened sources of a file system.
 struct Filling {
     name: PathBuf,
     image: PathBuf,
@@ -252,7 +252,7 @@ fn device<'a>(arguments: &'a Arguments, options: &'a Options) -> Result<&'a Path
     }
 }
 
-/// What size the file gets, if it is a file.
+/// The size of the image file, if it is a file.
 fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failure> {
     if let Some(WantedSize::Bytes(bytes)) = arguments.size {
         return Ok(FileSize::AtLeast(bytes));
@@ -260,7 +260,7 @@ fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failu
     if !options.switch(Setting::DataFile, false) {
         return Ok(FileSize::Present);
     }
-    // Units of blocks and sectors are those of the options; the layout refuses what is wrong with them.
+    // Units of blocks and sectors are those of the options; the layout refuses invalid ones.
     let or = |setting, default| match options.size(setting, NO_UNITS) {
         Ok(Some(bytes)) => Some(bytes),
         _ => Some(default),
@@ -276,7 +276,7 @@ fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failu
 const NO_UNITS: Units = Units { block_bytes: None, sector_bytes: None };
 
 fn tell(warnings: &[Warning], arguments: &Arguments) {
-    // Linux's own tests make small file systems by the thousand, and compare what is said.
+    // fstests makes thousands of small file systems, and compares the output.
     let is_told = |warning: &&Warning| **warning != Warning::Unsupported || arguments.unsupported;
     for warning in warnings.iter().filter(is_told) {
         message!("uxfs: warning: {warning}");

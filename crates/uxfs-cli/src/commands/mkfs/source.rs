@@ -1,4 +1,4 @@
-//! What a new file system is filled with, and how: the part of the command line that mkfs.xfs has not.
+//! The source of a new file system, and options for filling it: the part of the command line that mkfs.xfs does not have.
 
 use std::{
     path::{Path, PathBuf},
@@ -36,7 +36,7 @@ use uxfs_source::{
 
 use crate::{failure::Failure, text::parse_size};
 
-/// What to fill it with.
+/// Sources, and options for filling.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Contents")]
 pub struct SourceArguments {
@@ -53,8 +53,8 @@ pub struct SourceArguments {
     /// Keep the source's access times; by default they are the time at which the image is made
     #[arg(long)]
     atime: bool,
-    /// Map owners: comma-separated rules FROM:TO, FROM:TO:COUNT, LOW-HIGH:TO or *:TO, with u: or g: in front for users or groups only;
-    /// or a file of such rules
+    /// Map owners: comma-separated rules FROM:TO, FROM:TO:COUNT, LOW-HIGH:TO or *:TO, with u: or g: in front for users or
+    /// groups only; or a file of such rules
     #[arg(long, value_name = "RULES|FILE")]
     owner_map: Option<String>,
     /// Take owners, modes, times and attributes by path from an mtree manifest or composefs dump
@@ -88,11 +88,11 @@ fn parse_percent(text: &str) -> Result<u64, String> {
 
 /// Sources that have been opened.
 pub enum Contents {
-    /// One that is asked, or told, as a whole.
+    /// One that is read directory by directory.
     One(Source),
-    /// Archives and layers that are told in order.
+    /// Archives and layers, merged into one tree.
     Layers(Box<Layers>),
-    /// Streams in turn, where they cannot be read twice.
+    /// Streams that cannot be read twice, one after the other.
     Streams(Vec<Box<dyn StreamSource>>),
 }
 
@@ -295,7 +295,7 @@ impl Survey {
         let total = Arc::clone(&bytes);
         let count = move || {
             let mut sum = 0_u64;
-            // What goes wrong here is told by the one who reads in earnest.
+            // The thread that fills the image reports errors of the source.
             while let Ok(Some(batch)) = source.next_batch() {
                 for entry in &batch.entries {
                     if let Kind::Regular { size_bytes, content } = &entry.kind

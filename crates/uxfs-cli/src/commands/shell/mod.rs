@@ -242,7 +242,7 @@ impl Shell {
             self.session.directory().clone_into(&mut directory.borrow_mut());
         }
         if let Some(history) = &history {
-            // A session is worth more than its history.
+            // An unreadable history must not end the session.
             let _ = editor.save_history(history);
         }
         // What went wrong has been seen.
