@@ -1,7 +1,7 @@
 //! Block devices, I/O engines and the shared buffer cache.
 //!
-//! This crate moves bytes and keeps them; it does not know what they mean. Whoever reads through it says how the
-//! bytes are to be verified.
+//! This crate moves bytes and keeps them; it does not know what they mean. A caller passes a verifier
+//! with each read.
 //!
 //! | module | holds |
 //! |---|---|
