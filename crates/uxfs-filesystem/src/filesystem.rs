@@ -4,7 +4,7 @@ use std::{ops::Deref, sync::Arc};
 
 use parking_lot::Mutex;
 use uxfs_block::device::BlockDevice;
-use uxfs_engine::engine::{Engine, unfinished::Unfinished};
+use uxfs_engine::engine::{AnyEngine, BulkEngine, LoggedEngine, unfinished::Unfinished};
 use uxfs_journal::{LogState, journal::LogStart};
 use uxfs_volume::{
     superblock::{read_superblock, refuse_unwritable},
@@ -20,10 +20,10 @@ use crate::{
 use uxfs_engine::options::MountOptions;
 use uxfs_volume::error::{Error, OperationError, Result};
 
-/// A file system that is mounted for changes: an [`Engine`] with the inodes that are open.
+/// A file system that is mounted for changes: an engine of either mode with the inodes that are open.
 #[derive(Debug)]
 pub struct FileSystem {
-    engine: Arc<Engine>,
+    engine: AnyEngine,
     /// Inodes that are open, and those that were.
     inodes: Arc<InodeTable>,
     /// Held while a directory gets another parent.
@@ -31,20 +31,20 @@ pub struct FileSystem {
 }
 
 impl Deref for FileSystem {
-    type Target = Engine;
+    type Target = AnyEngine;
 
     #[inline]
-    fn deref(&self) -> &Engine {
+    fn deref(&self) -> &AnyEngine {
         &self.engine
     }
 }
 
 impl FileSystem {
-    fn of(engine: Arc<Engine>) -> Self {
+    fn of(engine: AnyEngine) -> Self {
         let inodes = Arc::<InodeTable>::default();
         let of_engine = Arc::clone(&inodes);
-        if engine.mode().is_logged() {
-            inodes.belongs_to(&engine);
+        if let Some(engine) = engine.logged() {
+            inodes.belongs_to(engine);
         }
         engine.on_memory_shortage(move |cache| of_engine.make_way_for_extents(cache));
         Self { engine, inodes, tree_lock: Mutex::default() }
@@ -67,7 +67,7 @@ impl FileSystem {
     /// closed.
     pub(crate) fn mount_bulk_unmarked(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
         let volume = mount::open_volume(device, options)?;
-        Ok(Self::of(Arc::new(Engine::bulk(volume, *options)?)))
+        Ok(Self::of(AnyEngine::Bulk(Box::new(BulkEngine::new(volume, *options)?))))
     }
 
     /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.
@@ -98,11 +98,11 @@ impl FileSystem {
 
     /// Goes on from a volume to a file system mounted for changes, with the log at `start`.
     pub(crate) fn with_log(volume: Volume, options: &MountOptions, start: LogStart) -> Result<Self> {
-        Ok(Self::of(Engine::logged(volume, *options, start)?))
+        Ok(Self::of(AnyEngine::Logged(LoggedEngine::new(volume, *options, start)?)))
     }
 
     /// What changes it.
-    pub fn engine(&self) -> &Engine {
+    pub fn engine(&self) -> &AnyEngine {
         &self.engine
     }
 

@@ -201,7 +201,7 @@ impl Transaction<'_> {
 impl GroupEdit<'_, '_> {
     /// Blocks for new inodes: behind the newest chunk, or else anywhere, or else for a part of a chunk.
     fn place_for_inodes(&mut self, shape: &ChunkShape) -> Result<Option<NewInodes>> {
-        let geometry = self.engine.geometry();
+        let geometry = self.volume.geometry();
         let whole = GroupRequest { spare_blocks: SPARE_BLOCKS, ..GroupRequest::blocks(shape.blocks) };
         let behind = self.newest_chunk()?.and_then(|newest| {
             let block = newest.get() >> geometry.inodes_per_block_log;

@@ -6,10 +6,8 @@
 //! On the disk each inode knows the next one of its list. Who takes one out of the middle must know the one before: a group
 //! remembers that in memory, behind its lock, for the inodes that are in its lists and have one.
 
-use std::collections::HashMap;
-
 use uxfs_format::{
-    allocation_group::inode_header::{InodeHeaderFault, UNLINKED_BUCKETS},
+    allocation_group::inode_header::InodeHeaderFault,
     checksum,
     fault::{Corruption, Location, Structure},
     field_table::OnDisk,
@@ -20,6 +18,7 @@ use uxfs_journal::journal::items::inode::{InodeChange, NEXT_UNLINKED_LOG_BYTES};
 use zerocopy::big_endian::U32;
 
 use super::edit::next_unlinked_of;
+use crate::allocation_group::before_unlinked::bucket_of;
 use crate::transaction::Transaction;
 use uxfs_volume::error::{Error, OperationError, Result};
 
@@ -28,44 +27,6 @@ use uxfs_volume::error::{Error, OperationError, Result};
 struct List {
     group: AgNumber,
     bucket: usize,
-}
-
-/// Which inode is before another in a list. What is not known is found by going through the list.
-#[doc(alias = "i_prev_unlinked")]
-#[derive(Debug, Default)]
-pub struct BeforeUnlinked(HashMap<AgInode, AgInode>);
-
-impl BeforeUnlinked {
-    fn get(&self, inode: AgInode) -> Option<AgInode> {
-        self.0.get(&inode).copied()
-    }
-
-    /// `before` is null for the head of a list; `inode` is where a list ends.
-    fn set(&mut self, inode: AgInode, before: AgInode) {
-        if inode.is_null() {
-            return;
-        }
-        if before.is_null() {
-            self.forget(inode);
-        } else {
-            self.0.insert(inode, before);
-        }
-    }
-
-    fn forget(&mut self, inode: AgInode) {
-        self.0.remove(&inode);
-        if self.0.is_empty() {
-            self.0 = HashMap::new();
-        }
-    }
-
-    fn forget_list(&mut self, bucket: usize) {
-        self.0.retain(|inode, _| bucket_of(*inode) != bucket);
-    }
-}
-
-fn bucket_of(inode: AgInode) -> usize {
-    (inode.get() % UNLINKED_BUCKETS) as usize
 }
 
 impl Transaction<'_> {

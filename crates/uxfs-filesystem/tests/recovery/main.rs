@@ -16,7 +16,7 @@ use logs::{Regions, buffer, device, extent_map, fault, geometry, read, replay, w
 use uxfs_engine::{
     attribute::SetMode,
     extent_map::map::Mapping,
-    transaction::{Transaction, deferred::attribute::AttributeChange},
+    transaction::{Transaction, deferred::attribute_change::AttributeChange},
 };
 use uxfs_format::{
     attribute::flags::Namespace,

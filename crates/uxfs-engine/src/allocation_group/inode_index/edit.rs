@@ -16,10 +16,7 @@ use uxfs_format::{
 };
 use zerocopy::big_endian::U32;
 
-use crate::{
-    allocation_group::{inode_index::current::CurrentChunk, trees::GroupTree},
-    transaction::GroupEdit,
-};
+use crate::allocation_group::{group_edit::GroupEdit, inode_index::current::CurrentChunk, trees::GroupTree};
 use uxfs_volume::error::{Error, OperationError, Result};
 
 /// Inodes in more than one chunk of a block: such chunks stay when they become empty.
@@ -63,7 +60,7 @@ impl GroupEdit<'_, '_> {
         if !chunk.give_back(index) {
             return Err(OperationError::NoSuchInode.into());
         }
-        let geometry = self.engine.geometry();
+        let geometry = self.volume.geometry();
         if chunk.is_unused() && geometry.inodes_per_block() <= REMOVABLE_INODES_PER_BLOCK {
             self.state.current_chunks_mut().remove(chunk.start);
             self.delete_record::<InodeIndex>(chunk.start)?;
@@ -147,7 +144,7 @@ impl GroupEdit<'_, '_> {
 
     /// Makes a chunk the newest of the current ones. The one that has not been worked on for longest goes into the trees.
     fn put_current_chunk(&mut self, chunk: InodeChunk, is_dirty: bool) -> Result<()> {
-        let at_most = self.engine.needs().log.current_chunks();
+        let at_most = self.needs.log.current_chunks();
         match self.state.current_chunks_mut().put(CurrentChunk { chunk, is_dirty }, at_most) {
             Some(CurrentChunk { chunk: oldest, is_dirty: true }) => self.store_chunk(&oldest),
             _ => Ok(()),
@@ -202,7 +199,7 @@ impl GroupEdit<'_, '_> {
     }
 
     fn has_free_index(&self) -> bool {
-        self.engine.geometry().features.has_free_inode_btree()
+        self.volume.geometry().features.has_free_inode_btree()
     }
 
     fn add_free_chunk(&mut self, chunk: &InodeChunk) -> Result<()> {
@@ -228,7 +225,7 @@ impl GroupEdit<'_, '_> {
     }
 
     fn record_at_or_before<K: ChunkTree>(&mut self, inode: AgInode) -> Result<Option<InodeChunk>> {
-        let geometry = self.engine.geometry();
+        let geometry = self.volume.geometry();
         Ok(self.tree::<K>().seek_at_or_before(inode)?.map(|record| record.get(geometry)))
     }
 
@@ -238,7 +235,7 @@ impl GroupEdit<'_, '_> {
         inode: AgInode,
         is_wanted: impl Fn(&InodeChunk) -> bool,
     ) -> Result<Option<InodeChunk>> {
-        let geometry = self.engine.geometry();
+        let geometry = self.volume.geometry();
         let mut cursor = self.tree::<K>();
         let mut record = cursor.seek_at_or_after(inode)?;
         while let Some(chunk) = record.map(|record| record.get(geometry)) {
@@ -251,12 +248,12 @@ impl GroupEdit<'_, '_> {
     }
 
     fn insert_record<K: ChunkTree>(&mut self, chunk: &InodeChunk) -> Result<()> {
-        let record = chunk.pack(self.engine.geometry());
+        let record = chunk.pack(self.volume.geometry());
         self.tree::<K>().insert(&record)
     }
 
     fn update_record<K: ChunkTree>(&mut self, chunk: &InodeChunk) -> Result<()> {
-        let record = chunk.pack(self.engine.geometry());
+        let record = chunk.pack(self.volume.geometry());
         let mut cursor = self.tree::<K>();
         // Where there is none, the cursor says so when it is to change it.
         cursor.seek_exact(chunk.start)?;

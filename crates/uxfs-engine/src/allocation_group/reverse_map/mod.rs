@@ -7,10 +7,9 @@
 //! | [`waiting`] | new owners that are noted together |
 //! | [`edit`] | finding them, with and without other owners of the same blocks |
 
-mod change;
+pub mod change;
 pub mod edit;
 mod group;
 mod waiting;
 
-pub use change::continues;
 pub use waiting::WaitingOwners;

@@ -9,7 +9,7 @@
 use uxfs_format::btree::reverse_map::{Mapping, Owner, ReverseMap};
 
 use super::{change::continues, edit::Ascending};
-use crate::transaction::GroupEdit;
+use crate::allocation_group::group_edit::GroupEdit;
 use uxfs_volume::error::Result;
 
 /// How many may wait. A leaf of 4 KiB has room for 168.
@@ -37,7 +37,7 @@ impl WaitingOwners {
 impl GroupEdit<'_, '_> {
     /// Notes a new owner of blocks that nobody shares, now or soon.
     pub(super) fn map_owner_soon(&mut self, mapping: Mapping) -> Result<()> {
-        if !self.engine.geometry().features.has_reverse_map() {
+        if !self.volume.geometry().features.has_reverse_map() {
             return Ok(());
         }
         let waiting = &mut self.state.waiting_owners_mut().mappings;
@@ -55,7 +55,7 @@ impl GroupEdit<'_, '_> {
     /// all do not log.
     fn claim_owner(&mut self) {
         let Some(ticket) = self.buffers.ticket() else { return };
-        let leaf = self.engine.needs().log.waiting_owner();
+        let leaf = self.needs.log.waiting_owner();
         let blocks = self.state.headers().map_or(0, |headers| headers.free_space.reverse_map_blocks.get());
         // Those that wait may split leaves, and put a root above.
         let most = leaf * (u64::from(blocks) + 6);

@@ -10,6 +10,7 @@
 //! | [`queue`] | which work comes next |
 //! | [`run`] | doing it |
 //! | [`attribute`] | parent pointers and other attributes |
+//! | [`attribute_change`] | the change of an attribute as deferred work |
 //! | [`intent`] | work as the log's intents say it |
 //! | `promise` | intents in the log for what is left to do |
 //!
@@ -29,6 +30,7 @@
 //!    have what was done of it done twice.
 
 pub mod attribute;
+pub mod attribute_change;
 pub mod intent;
 mod promise;
 pub mod queue;
@@ -48,29 +50,11 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber},
 };
 
+pub use self::queue::FreedOwner;
 use self::queue::Work;
-use super::{GroupEdit, Transaction};
+use super::Transaction;
 use crate::inode::edit::EditInode;
 use uxfs_volume::error::{OperationError, Result};
-
-/// Who owns blocks at the moment when they become free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FreedOwner {
-    /// Nobody: the mapping was taken away before.
-    Nobody,
-    /// A tree or whatever else is no file.
-    Group(Owner),
-    /// The extent map of an inode's fork.
-    ExtentMap {
-        /// The inode.
-        inode: InodeNumber,
-        /// The fork.
-        fork: Fork,
-    },
-    /// Perhaps somebody, perhaps nobody: a log that is replayed does not say.
-    #[doc(alias = "XFS_RMAP_OWN_UNKNOWN")]
-    Unknown,
-}
 
 impl Transaction<'_> {
     /// An extent has become part of a fork.
@@ -223,13 +207,5 @@ impl Transaction<'_> {
         let (group, in_group) = geometry.split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
         let length_blocks = u32::try_from(length_blocks).map_err(|_| OperationError::NoSuchGroup)?;
         Ok((group, in_group, length_blocks))
-    }
-}
-
-impl GroupEdit<'_, '_> {
-    /// Blocks of this group become free when the transaction's step ends.
-    pub fn defer_free(&mut self, start: AgBlock, length_blocks: u32, owner: FreedOwner) {
-        let group = self.state.group();
-        self.deferred.push(Work::Free { group, start, length_blocks, owner });
     }
 }

@@ -9,17 +9,18 @@ use uxfs_format::{
     },
 };
 use uxfs_journal::journal::{
-    IntentId, Journal, Ticket,
+    IntentId, Ticket,
     items::intent::{self, Regions},
 };
 use zerocopy::IntoBytes;
 
 use super::{
     Transaction,
-    attribute::{AttributeChange, StoredChange},
+    attribute_change::{AttributeChange, StoredChange},
     intent::IntentExtent,
     queue::{Promise, Work},
 };
+use crate::{engine::EngineRef, transaction::steps::LoggedSteps};
 use uxfs_volume::error::{OperationError, Result};
 
 /// What the end of an intent takes in the log, but for what it repeats.
@@ -33,27 +34,29 @@ enum Extents {
     Free(Vec<FreedExtent>),
 }
 
-impl Transaction<'_> {
+impl LoggedSteps<'_, '_> {
     /// Logs intents for all deferred work that has none.
-    pub(super) fn promise_deferred(&mut self) -> Result<()> {
+    pub(in crate::transaction) fn promise_deferred(&mut self) -> Result<()> {
         let geometry = self.engine.geometry();
-        let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.promise_all(|works, text| promise(ticket, works, text, geometry))
+        let Transaction { buffers, deferred, .. } = &mut *self.transaction;
+        let Some(ticket) = buffers.ticket() else { return Ok(()) };
+        deferred.promise_all(|works, text| promise(ticket, works, text, geometry))
     }
 
     /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
-    /// done, and each step takes some of the log. Not more of them than fit into what an urgent claim can be.
+    /// done, and each step takes some of the log. Not more of them than fit into what an urgent reservation can be.
     ///
     /// # Errors
     /// Work outside of the file system.
-    pub fn old_promises(&mut self) -> Result<Option<OldPromises>> {
-        let Some(oldest) = self.deferred.oldest_promise() else { return Ok(None) };
-        let newest = self.engine.journal().and_then(Journal::newest_far_behind);
+    pub(in crate::transaction) fn old_promises(&mut self) -> Result<Option<OldPromises>> {
+        let deferred = &mut self.transaction.deferred;
+        let Some(oldest) = deferred.oldest_promise() else { return Ok(None) };
+        let newest = self.engine.journal().newest_far_behind();
         let Some(newest) = newest.filter(|newest| oldest <= *newest) else { return Ok(None) };
         let geometry = self.engine.geometry();
         let most_bytes = self.engine.needs().log.renewal();
         let (mut found, mut left_bytes) = (OldPromises { newest, count: 0, bytes: 0 }, most_bytes);
-        self.deferred.renew(newest, usize::MAX, |works, text, old| -> Result<()> {
+        deferred.renew(newest, usize::MAX, |works, text, old| -> Result<()> {
             let regions = Promised::of(works, text, geometry)?.regions(0);
             // Of the end: its header, and what it repeats.
             let bytes = regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
@@ -72,24 +75,29 @@ impl Transaction<'_> {
     /// # Errors
     /// As [`old_promises`](Self::old_promises).
     #[doc(alias = "xfs_defer_relog")]
-    pub fn renew_promises(&mut self, old: OldPromises) -> Result<()> {
+    pub(in crate::transaction) fn renew_promises(&mut self, old: OldPromises) -> Result<()> {
         let geometry = self.engine.geometry();
-        let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.renew(old.newest, old.count, |works, text, old| {
+        let Transaction { buffers, deferred, .. } = &mut *self.transaction;
+        let Some(ticket) = buffers.ticket() else { return Ok(()) };
+        deferred.renew(old.newest, old.count, |works, text, old| {
             let new = promise(ticket, works, text, geometry)?;
             let old = std::mem::replace(old, new);
             ticket.done(old.end, old.id, &old.extents);
             Ok(())
         })
     }
+}
 
-    /// Takes over what an intent promises that has no end in the log.
+impl Transaction<'_> {
+    /// Takes over the work of an intent that has no end in the log.
     ///
     /// # Errors
     /// Work outside of the file system.
     pub fn adopt_intent(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) -> Result<()> {
-        if !self.deferred.push_promised(works, &promise) {
-            self.promise_deferred()?;
+        if !self.deferred.push_promised(works, &promise)
+            && let EngineRef::Logged(engine) = self.mode
+        {
+            self.steps(engine).promise_deferred()?;
             self.intent_done(promise.end, promise.id, &promise.extents);
         }
         Ok(())

@@ -47,7 +47,7 @@ use uxfs_format::units::InodeNumber;
 use self::shard::{Found, Shard, hash_of};
 pub use self::{guard::InodeWriteGuard, lock::lock_in_order};
 use crate::filesystem::FileSystem;
-use uxfs_engine::engine::Engine;
+use uxfs_engine::engine::LoggedEngine;
 use uxfs_engine::inode::edit::EditInode;
 use uxfs_engine::transaction::{Transaction, reservation::Operation};
 use uxfs_volume::error::{OperationError, Result};
@@ -84,7 +84,7 @@ struct Queues {
     /// They have blocks ahead of who appended: to be given back.
     ahead: Queue,
     /// Whose inodes they are, where that is mounted for changes with a journal: half a change is undone by reading anew.
-    engine: OnceLock<Weak<Engine>>,
+    engine: OnceLock<Weak<LoggedEngine>>,
 }
 
 #[derive(Debug, Default)]
@@ -259,7 +259,7 @@ impl Default for InodeTable {
 
 impl InodeTable {
     /// Says whose inodes they are.
-    pub(crate) fn belongs_to(&self, engine: &Arc<Engine>) {
+    pub(crate) fn belongs_to(&self, engine: &Arc<LoggedEngine>) {
         self.queues.engine.get_or_init(|| Arc::downgrade(engine));
     }
 
