@@ -13,7 +13,7 @@
 //! | [`clock`] | time, which tests replace |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
-//! | [`own_line`], [`lanes`] | values that threads write without taking them from each other |
+//! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod aligned_buffer;
@@ -23,8 +23,8 @@ pub mod claim;
 pub mod clock;
 pub mod device;
 pub mod engine;
-pub mod lanes;
 mod loop_devices;
 mod loop_status;
 pub mod own_line;
 pub mod preload;
+pub mod thread_shards;

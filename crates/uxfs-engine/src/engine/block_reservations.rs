@@ -19,7 +19,7 @@ impl Engine {
     #[doc(alias = "xfs_fdblocks_unavailable")]
     pub fn available_blocks(&self) -> i64 {
         let for_free_lists = i64::from(self.geometry().ag_count) * 8;
-        let hidden = self.counters.hidden_blocks.load(Relaxed);
+        let hidden = self.counters.ag_reservation_blocks.load(Relaxed);
         self.free_blocks().cast_signed() - for_free_lists - hidden
     }
 }
@@ -38,7 +38,7 @@ impl LoggedEngine {
         let wanted = i64::try_from(blocks).map_err(|_| OperationError::NoSpace)?;
         let may_reserve =
             |reserved: i64| self.available_blocks().saturating_sub_unsigned(kept_blocks) >= reserved;
-        if counters.take_credit(blocks) {
+        if counters.take_cached(blocks) {
             if may_reserve(counters.reserved_blocks.load(Acquire)) {
                 return Ok(());
             }
@@ -47,7 +47,7 @@ impl LoggedEngine {
         for _ in 0..3 {
             counters.reserved_blocks.fetch_add(wanted, AcqRel);
             let reserved = || counters.reserved_blocks.load(Acquire);
-            if may_reserve(reserved()) || counters.take_credits() && may_reserve(reserved()) {
+            if may_reserve(reserved()) || counters.reclaim_cached() && may_reserve(reserved()) {
                 return Ok(());
             }
             counters.reserved_blocks.fetch_sub(wanted, AcqRel);
@@ -61,12 +61,12 @@ impl LoggedEngine {
     /// Returns blocks that an operation reserved and did not take.
     pub(crate) fn release_blocks(&self, blocks: u64) {
         if blocks > 0 {
-            self.counters.give_credit(blocks);
+            self.counters.cache_unused(blocks);
         }
     }
 
     /// Reads the headers of all groups: each keeps blocks for its own trees, which must not be reserved for operations.
-    pub(super) fn count_hidden_blocks(&self) -> Result<()> {
+    pub(super) fn count_ag_reservations(&self) -> Result<()> {
         if !keeps_blocks_for_trees(self.geometry()) {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl LoggedEngine {
         for group in self.groups_with_headers() {
             let mut state = GroupState::new(group);
             state.load(self)?;
-            self.add_hidden_blocks(state.hidden_blocks().into());
+            self.add_ag_reservation_blocks(state.ag_reservation_blocks().into());
             if keeps_all || state.has_unlinked() {
                 *self.group_state(group)?.lock() = state;
             }
@@ -83,7 +83,7 @@ impl LoggedEngine {
     }
 
     /// The blocks that groups keep for their own trees have become more, or fewer.
-    pub fn add_hidden_blocks(&self, change: i64) {
-        self.counters.hidden_blocks.fetch_add(change, Relaxed);
+    pub fn add_ag_reservation_blocks(&self, change: i64) {
+        self.counters.ag_reservation_blocks.fetch_add(change, Relaxed);
     }
 }

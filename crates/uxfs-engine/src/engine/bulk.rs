@@ -58,7 +58,7 @@ impl BulkEngine {
     }
 
     /// Flushes the inode-index and reverse-map records of all groups that are only in memory.
-    fn settle_groups(&self) -> Result<()> {
+    fn flush_groups(&self) -> Result<()> {
         for group in self.loaded_groups() {
             let mut transaction = Transaction::bulk(self);
             transaction.group(group)?.settle()?;
@@ -68,7 +68,7 @@ impl BulkEngine {
     }
 
     pub(super) fn close(&self) -> Result<()> {
-        self.settle_groups()?;
+        self.flush_groups()?;
         let mut buffers = TransactionBuffers::bulk(self.cache(), self.geometry());
         for group in self.groups.known() {
             group.lock().store(&mut buffers)?;

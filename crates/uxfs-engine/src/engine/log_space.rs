@@ -17,7 +17,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use uxfs_journal::journal::{Claim, Ticket};
+use uxfs_journal::journal::{LogReservation, Ticket};
 
 use super::LoggedEngine;
 use uxfs_volume::error::{Error, OperationError, Result};
@@ -60,19 +60,19 @@ impl LoggedEngine {
         if !self.room.is_alone || attempt < QUICK_TRIES {
             return Ok(None);
         }
-        Ok(self.journal.begin(log_bytes, Claim::Alone)?)
+        Ok(self.journal.begin(log_bytes, LogReservation::Alone)?)
     }
 
     /// A place in the journal for a transaction, once there is room.
     ///
     /// # Errors
     /// The device failed, now or before.
-    pub fn begin_ticket(&self, log_bytes: u64, claim: Claim) -> Result<Ticket<'_>> {
-        if claim == Claim::Urgent {
+    pub fn begin_ticket(&self, log_bytes: u64, reserve: LogReservation) -> Result<Ticket<'_>> {
+        if reserve == LogReservation::Urgent {
             return self.wait_for_urgent_room(log_bytes);
         }
         if self.room.waiting.load(Acquire) == 0
-            && let Some(ticket) = self.journal.begin(log_bytes, claim)?
+            && let Some(ticket) = self.journal.begin(log_bytes, reserve)?
         {
             return Ok(ticket);
         }
@@ -92,7 +92,7 @@ impl LoggedEngine {
         for attempt in 0..MOST_TRIES {
             let_others_work(attempt);
             loop {
-                if let Some(ticket) = self.journal.begin(log_bytes, Claim::Usual)? {
+                if let Some(ticket) = self.journal.begin(log_bytes, LogReservation::Usual)? {
                     return Ok(ticket);
                 }
                 if waits >= MOST_WAITS || self.journal.would_checkpoint_help() {
@@ -103,10 +103,10 @@ impl LoggedEngine {
             }
             // Intents to free blocks hold the tail, too, until those are back.
             self.write_checkpoint()?;
-            self.put_back_freed()?;
+            self.complete_pending_frees()?;
             // Mostly that was enough, without waiting for buffers that are being written back.
             if self.journal.has_ample_room()
-                && let Some(ticket) = self.journal.begin(log_bytes, Claim::Usual)?
+                && let Some(ticket) = self.journal.begin(log_bytes, LogReservation::Usual)?
             {
                 return Ok(ticket);
             }
@@ -122,7 +122,7 @@ impl LoggedEngine {
     fn wait_for_urgent_room(&self, log_bytes: u64) -> Result<Ticket<'_>> {
         for attempt in 0..MOST_TRIES {
             let_others_work(attempt);
-            if let Some(ticket) = self.journal.begin(log_bytes, Claim::Urgent)? {
+            if let Some(ticket) = self.journal.begin(log_bytes, LogReservation::Urgent)? {
                 return Ok(ticket);
             }
             self.make_room(attempt)?;
@@ -145,7 +145,7 @@ impl LoggedEngine {
     fn make_room(&self, attempt: u32) -> Result<()> {
         self.write_checkpoint()?;
         let first_at_most = if attempt == 0 { self.journal.older_half() } else { u64::MAX };
-        self.journal.write_home(first_at_most)?;
+        self.journal.push_active_items(first_at_most)?;
         Ok(())
     }
 }

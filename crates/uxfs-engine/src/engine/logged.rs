@@ -5,8 +5,8 @@
 //! | waits | for | done by |
 //! |---|---|---|
 //! | changes of transactions | a checkpoint | a caller that wants them durable or finds no log space, [`Background`] |
-//! | freed blocks | their checkpoint to be stable | [`LoggedEngine::put_back_freed`] |
-//! | buffers | their checkpoint to be stable | [`LoggedEngine::write_home`] |
+//! | freed blocks | their checkpoint to be stable | [`LoggedEngine::complete_pending_frees`] |
+//! | buffers | their checkpoint to be stable | [`LoggedEngine::push_active_items`] |
 //!
 //! A thread that holds a transaction waits for none of these.
 
@@ -69,7 +69,7 @@ impl LoggedEngine {
         let engine = Engine::new(volume, options);
         let options = options.log;
         let mut journal_options = JournalOptions {
-            largest_claim_bytes: engine.needs.log.largest(&engine.needs),
+            max_reservation_bytes: engine.needs.log.largest(&engine.needs),
             urgent_bytes: engine.needs.log.largest_urgent(&engine.needs) / 2 * 3,
             ..JournalOptions::default()
         };
@@ -88,7 +88,7 @@ impl LoggedEngine {
             moved: MovedContents::default(),
             background: OnceLock::new(),
         };
-        engine.count_hidden_blocks()?;
+        engine.count_ag_reservations()?;
         let engine = Arc::new(engine);
         // Recovery has written it already, beside the counters.
         if has_quota_counts {
@@ -153,7 +153,7 @@ impl LoggedEngine {
         groups.sort_unstable();
         let mut transaction = CheckpointTransaction::begin(self, ticket);
         for group in &groups {
-            transaction.settle_group(*group)?;
+            transaction.flush_group(*group)?;
         }
         transaction.require_in_use(&self.journal.freed_so_far(), &groups)?;
         transaction.end(&groups)
@@ -168,9 +168,9 @@ impl LoggedEngine {
     ///
     /// # Errors
     /// The device failed, now or before.
-    pub fn write_home(&self, is_all: bool) -> Result<()> {
+    pub fn push_active_items(&self, is_all: bool) -> Result<()> {
         let first_at_most = if is_all { u64::MAX } else { self.journal.older_half() };
-        self.journal.write_home(first_at_most)?;
+        self.journal.push_active_items(first_at_most)?;
         Ok(())
     }
 
@@ -178,7 +178,7 @@ impl LoggedEngine {
     pub fn after_commit(&self, sequence: u64) -> Result<()> {
         if self.is_immediate {
             self.force_sequence(sequence)?;
-            self.put_back_freed()?;
+            self.complete_pending_frees()?;
         }
         if !self.journal.is_checkpoint_due() && !self.is_crowded() {
             return Ok(());
@@ -194,7 +194,7 @@ impl LoggedEngine {
     /// Writes a checkpoint, completes pending frees, and writes back what holds the log or fills the memory.
     pub fn upkeep(&self) -> Result<()> {
         self.write_checkpoint()?;
-        self.put_back_freed()?;
+        self.complete_pending_frees()?;
         let journal = &self.journal;
         let first_at_most = match (self.is_crowded(), journal.is_half_full()) {
             (true, _) => u64::MAX,
@@ -204,9 +204,9 @@ impl LoggedEngine {
         // Meanwhile transactions go on. They must not have to wait for the next checkpoint until all this is written.
         let write_checkpoint = || {
             self.write_checkpoint()?;
-            self.put_back_freed()
+            self.complete_pending_frees()
         };
-        journal.write_home_beside(first_at_most, || journal.is_checkpoint_due(), write_checkpoint)?;
+        journal.push_active_items_beside(first_at_most, || journal.is_checkpoint_due(), write_checkpoint)?;
         Ok(())
     }
 
@@ -221,12 +221,12 @@ impl LoggedEngine {
             if self.pending_frees.is_empty() {
                 break;
             }
-            self.put_back_freed()?;
+            self.complete_pending_frees()?;
         }
         self.store_superblock()?;
         for _ in 0..MOST_ROUNDS {
             self.write_checkpoint()?;
-            if self.journal.write_home(u64::MAX)? == 0 {
+            if self.journal.push_active_items(u64::MAX)? == 0 {
                 break;
             }
         }

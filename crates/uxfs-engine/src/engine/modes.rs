@@ -109,16 +109,16 @@ impl AnyEngine {
     ///
     /// # Errors
     /// Damage; the device failed, now or before.
-    pub fn put_back_freed(&self) -> Result<()> {
-        self.logged().map_or(Ok(()), |engine| engine.put_back_freed())
+    pub fn complete_pending_frees(&self) -> Result<()> {
+        self.logged().map_or(Ok(()), |engine| engine.complete_pending_frees())
     }
 
     /// Writes back stable buffers: those that hold the older half of the log, or all where `is_all`.
     ///
     /// # Errors
     /// The device failed, now or before.
-    pub fn write_home(&self, is_all: bool) -> Result<()> {
-        self.logged().map_or(Ok(()), |engine| engine.write_home(is_all))
+    pub fn push_active_items(&self, is_all: bool) -> Result<()> {
+        self.logged().map_or(Ok(()), |engine| engine.push_active_items(is_all))
     }
 
     /// Waits until the mapping that leads to these blocks is durable. The caller holds no transaction.

@@ -19,7 +19,7 @@ use uxfs_volume::error::{OperationError, Result};
 pub(super) struct PendingFrees {
     freed: Mutex<Vec<FreedExtents>>,
     /// One thread completes frees at a time: a thread that waits for free blocks waits for those of another thread, too.
-    putting_back: Mutex<()>,
+    completing_frees: Mutex<()>,
 }
 
 impl PendingFrees {
@@ -44,7 +44,7 @@ impl LoggedEngine {
             return Ok(false);
         }
         self.write_checkpoint()?;
-        self.put_back_freed()?;
+        self.complete_pending_frees()?;
         Ok(true)
     }
 
@@ -63,27 +63,30 @@ impl LoggedEngine {
     /// # Errors
     /// Damage; the device failed, now or before.
     #[doc(alias = "xfs_extent_busy_clear")]
-    pub fn put_back_freed(&self) -> Result<()> {
-        self.put_back_all(self.pending_frees.putting_back.lock())
+    pub fn complete_pending_frees(&self) -> Result<()> {
+        self.complete_all_pending_frees(self.pending_frees.completing_frees.lock())
     }
 
-    /// As [`put_back_freed`](Self::put_back_freed), unless another thread does it: for a caller that is between two
+    /// As [`complete_pending_frees`](Self::complete_pending_frees), unless another thread does it: for a caller that is between two
     /// transactions of one operation, which may itself be the one that completes frees.
     ///
     /// # Errors
     /// As there.
-    pub fn put_back_freed_beside(&self) -> Result<()> {
-        self.pending_frees.putting_back.try_lock().map_or(Ok(()), |one| self.put_back_all(one))
+    pub fn complete_pending_frees_beside(&self) -> Result<()> {
+        self.pending_frees
+            .completing_frees
+            .try_lock()
+            .map_or(Ok(()), |one| self.complete_all_pending_frees(one))
     }
 
-    fn put_back_all(&self, _one: MutexGuard<'_, ()>) -> Result<()> {
+    fn complete_all_pending_frees(&self, _one: MutexGuard<'_, ()>) -> Result<()> {
         let all = std::mem::take(&mut *self.pending_frees.freed.lock());
         if !all.is_empty() {
             self.journal.wait_for_writes();
         }
         for freed in all {
             let extents = u32::try_from(freed.extents.len()).unwrap_or(u32::MAX);
-            let mut transaction = Transaction::logged(self, Operation::PutBack { extents })?;
+            let mut transaction = Transaction::logged(self, Operation::CompleteFrees { extents })?;
             let mut blocks = 0;
             for extent in &freed.extents {
                 let start = FsBlock::new(extent.start_block.get());

@@ -28,7 +28,7 @@ impl<'fs> CheckpointTransaction<'fs> {
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn settle_group(&mut self, group: AgNumber) -> Result<()> {
+    pub fn flush_group(&mut self, group: AgNumber) -> Result<()> {
         self.transaction.group(group)?.settle()
     }
 
@@ -73,9 +73,9 @@ impl<'fs> CheckpointTransaction<'fs> {
         for group in groups {
             let edit = transaction.group(*group)?;
             edit.state.store(edit.buffers)?;
-            (edit.state.is_listed, edit.state.claimed_owner_bytes) = (false, 0);
-            let change = edit.state.change_of_hidden_blocks();
-            self.engine.add_hidden_blocks(change);
+            (edit.state.is_listed, edit.state.reserved_reverse_map_bytes) = (false, 0);
+            let change = edit.state.change_of_ag_reservation_blocks();
+            self.engine.add_ag_reservation_blocks(change);
         }
         self.engine.apply_counters(std::mem::take(&mut transaction.counters));
         if let Some(ticket) = transaction.buffers.take_ticket() {

@@ -90,7 +90,7 @@ impl<'fs> Transaction<'fs> {
         for state in &mut self.groups {
             if state.lists_itself() {
                 engine.note_changed_group(state.group());
-                ticket.claim(engine.needs().log.group());
+                ticket.reserve(engine.needs().log.group());
             }
         }
     }

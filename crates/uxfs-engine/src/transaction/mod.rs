@@ -114,7 +114,7 @@ impl<'fs> Transaction<'fs> {
         engine.reserve_blocks(blocks, operation.leaves(engine.kept_blocks()))?;
         let mut transaction = Self::before_ticket(engine);
         transaction.reserved_blocks = blocks;
-        transaction.buffers.set_ticket(engine.begin_ticket(log_bytes, operation.claim())?);
+        transaction.buffers.set_ticket(engine.begin_ticket(log_bytes, operation.reserve())?);
         Ok(transaction)
     }
 

@@ -4,7 +4,7 @@
 //! was reserved, and after each step in immediate mode, the transaction ends under intents for what is left to do, and goes
 //! on in the next.
 
-use uxfs_journal::journal::{Claim, Ticket};
+use uxfs_journal::journal::{LogReservation, Ticket};
 
 use super::Transaction;
 use crate::engine::LoggedEngine;
@@ -29,7 +29,7 @@ impl<'fs> LoggedSteps<'_, 'fs> {
     pub fn finish_deferred(&mut self) -> Result<()> {
         while !self.transaction.deferred.is_empty() {
             if self.should_roll() {
-                self.promise_deferred()?;
+                self.log_intents()?;
                 self.roll()?;
             }
             let Some(step) = self.transaction.deferred.begin_step() else { break };
@@ -57,15 +57,15 @@ impl<'fs> LoggedSteps<'_, 'fs> {
         }
         // Intents to free what earlier steps gave up hold the tail, too.
         if engine.is_immediate() || engine.journal().is_half_full() {
-            engine.put_back_freed_beside()?;
+            engine.complete_pending_frees_beside()?;
         }
-        let old = self.old_promises()?;
+        let old = self.old_intents()?;
         // The intents of this transaction hold the tail from now on: transactions that queue for log space may be waiting
         // for their end.
         let claim_bytes = self.transaction.next_step_bytes() + old.map_or(0, |old| old.bytes);
-        let ticket = engine.begin_ticket(claim_bytes, Claim::Urgent)?;
+        let ticket = engine.begin_ticket(claim_bytes, LogReservation::Urgent)?;
         self.transaction.buffers.set_ticket(ticket);
-        old.map_or(Ok(()), |old| self.renew_promises(old))
+        old.map_or(Ok(()), |old| self.relog_intents(old))
     }
 
     pub(super) fn ticket(&mut self) -> Option<&mut Ticket<'fs>> {

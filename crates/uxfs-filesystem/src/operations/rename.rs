@@ -52,7 +52,7 @@ pub struct RenameOptions {
 
 /// A name in a directory.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct DirectoryName<'a> {
     directory: &'a InodeHandle,
     name: &'a [u8],
 }
@@ -132,14 +132,19 @@ impl FileSystem {
             };
             return Err(error.into());
         }
-        let from = Place { directory: from_directory, name: from_name };
-        let to = Place { directory: to_directory, name: to_name };
+        let from = DirectoryName { directory: from_directory, name: from_name };
+        let to = DirectoryName { directory: to_directory, name: to_name };
         while !self.try_rename(from, to, options)? {}
         self.inactivate_pending()
     }
 
     /// `false` where a name led elsewhere when all was locked.
-    fn try_rename(&self, from: Place<'_>, to: Place<'_>, options: &RenameOptions) -> Result<bool> {
+    fn try_rename(
+        &self,
+        from: DirectoryName<'_>,
+        to: DirectoryName<'_>,
+        options: &RenameOptions,
+    ) -> Result<bool> {
         let moved = self.find(from.directory, from.name)?;
         check_name(to.name)?;
         let other = self.find_if_there(to)?;
@@ -153,16 +158,7 @@ impl FileSystem {
         let has_directory = is_directory(&moved) || other.as_ref().is_some_and(is_directory);
         let _tree = (!is_one_directory && has_directory).then(|| self.tree_lock().lock());
         if !is_one_directory && has_directory {
-            if self.is_at_or_below(to.directory, &moved)? {
-                return Err(OperationError::IntoItself.into());
-            }
-            if let Some(other) = &other
-                && self.is_at_or_below(from.directory, other)?
-            {
-                let into_itself = OperationError::IntoItself;
-                let error = if options.exchange { into_itself } else { OperationError::NotEmpty };
-                return Err(error.into());
-            }
+            self.refuse_into_itself((from, &moved), (to, other.as_ref()), options)?;
         }
         let handles = [Some(from.directory), Some(to.directory), Some(&moved), other.as_ref()];
         let [Some(mut from_parent), mut to_parent, moved_inode, mut other_inode] = lock_in_order(handles)
@@ -206,7 +202,27 @@ impl FileSystem {
         Ok(true)
     }
 
-    fn find_if_there(&self, place: Place<'_>) -> Result<Option<InodeHandle>> {
+    /// Refuses to move a directory below itself, or in an exchange either below the other. The tree lock is held, so that
+    /// no directory gets another parent meanwhile.
+    fn refuse_into_itself(
+        &self,
+        (from, moved): (DirectoryName<'_>, &InodeHandle),
+        (to, other): (DirectoryName<'_>, Option<&InodeHandle>),
+        options: &RenameOptions,
+    ) -> Result<()> {
+        if self.is_at_or_below(to.directory, moved)? {
+            return Err(OperationError::IntoItself.into());
+        }
+        if let Some(other) = other
+            && self.is_at_or_below(from.directory, other)?
+        {
+            let error = if options.exchange { OperationError::IntoItself } else { OperationError::NotEmpty };
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    fn find_if_there(&self, place: DirectoryName<'_>) -> Result<Option<InodeHandle>> {
         let parent = place.directory.read();
         match lookup_open(self, &parent, place.name)?.0 {
             Some(found) => self.open_entry(parent.number, found.inode).map(Some),

@@ -12,7 +12,7 @@
 //! | [`attribute`] | parent pointers and other attributes |
 //! | [`attribute_change`] | the change of an attribute as deferred work |
 //! | [`intent`] | work as the log's intents say it |
-//! | `promise` | intents in the log for what is left to do |
+//! | `log_intents` | intents in the log for what is left to do |
 //!
 //! Rules:
 //! 1. Work is done in the order in which it was deferred. What comes up while a step is done is done before older work:
@@ -32,7 +32,7 @@
 pub mod attribute;
 pub mod attribute_change;
 pub mod intent;
-mod promise;
+mod log_intents;
 pub mod queue;
 mod run;
 

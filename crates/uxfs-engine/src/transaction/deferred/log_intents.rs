@@ -18,7 +18,7 @@ use super::{
     Transaction,
     attribute_change::{AttributeChange, StoredChange},
     intent::IntentExtent,
-    queue::{Promise, Work},
+    queue::{LoggedIntent, Work},
 };
 use crate::{engine::EngineRef, transaction::steps::LoggedSteps};
 use uxfs_volume::error::{OperationError, Result};
@@ -36,11 +36,11 @@ enum Extents {
 
 impl LoggedSteps<'_, '_> {
     /// Logs intents for all deferred work that has none.
-    pub(in crate::transaction) fn promise_deferred(&mut self) -> Result<()> {
+    pub(in crate::transaction) fn log_intents(&mut self) -> Result<()> {
         let geometry = self.engine.geometry();
         let Transaction { buffers, deferred, .. } = &mut *self.transaction;
         let Some(ticket) = buffers.ticket() else { return Ok(()) };
-        deferred.promise_all(|works, text| promise(ticket, works, text, geometry))
+        deferred.log_all_intents(|works, text| log_intent(ticket, works, text, geometry))
     }
 
     /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
@@ -48,16 +48,16 @@ impl LoggedSteps<'_, '_> {
     ///
     /// # Errors
     /// Work outside of the file system.
-    pub(in crate::transaction) fn old_promises(&mut self) -> Result<Option<OldPromises>> {
+    pub(in crate::transaction) fn old_intents(&mut self) -> Result<Option<OldIntents>> {
         let deferred = &mut self.transaction.deferred;
-        let Some(oldest) = deferred.oldest_promise() else { return Ok(None) };
+        let Some(oldest) = deferred.oldest_intent() else { return Ok(None) };
         let newest = self.engine.journal().newest_far_behind();
         let Some(newest) = newest.filter(|newest| oldest <= *newest) else { return Ok(None) };
         let geometry = self.engine.geometry();
         let most_bytes = self.engine.needs().log.renewal();
-        let (mut found, mut left_bytes) = (OldPromises { newest, count: 0, bytes: 0 }, most_bytes);
+        let (mut found, mut left_bytes) = (OldIntents { newest, count: 0, bytes: 0 }, most_bytes);
         deferred.renew(newest, usize::MAX, |works, text, old| -> Result<()> {
-            let regions = Promised::of(works, text, geometry)?.regions(0);
+            let regions = IntentWork::of(works, text, geometry)?.regions(0);
             // Of the end: its header, and what it repeats.
             let bytes = regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
             // The first that does not fit ends it.
@@ -73,14 +73,14 @@ impl LoggedSteps<'_, '_> {
     /// Ends these intents and logs others for their work.
     ///
     /// # Errors
-    /// As [`old_promises`](Self::old_promises).
+    /// As [`old_intents`](Self::old_intents).
     #[doc(alias = "xfs_defer_relog")]
-    pub(in crate::transaction) fn renew_promises(&mut self, old: OldPromises) -> Result<()> {
+    pub(in crate::transaction) fn relog_intents(&mut self, old: OldIntents) -> Result<()> {
         let geometry = self.engine.geometry();
         let Transaction { buffers, deferred, .. } = &mut *self.transaction;
         let Some(ticket) = buffers.ticket() else { return Ok(()) };
         deferred.renew(old.newest, old.count, |works, text, old| {
-            let new = promise(ticket, works, text, geometry)?;
+            let new = log_intent(ticket, works, text, geometry)?;
             let old = std::mem::replace(old, new);
             ticket.done(old.end, old.id, &old.extents);
             Ok(())
@@ -93,12 +93,16 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Work outside of the file system.
-    pub fn adopt_intent(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) -> Result<()> {
-        if !self.deferred.push_promised(works, &promise)
+    pub fn adopt_intent(
+        &mut self,
+        works: impl IntoIterator<Item = Work>,
+        log_intent: LoggedIntent,
+    ) -> Result<()> {
+        if !self.deferred.push_with_intent(works, &log_intent)
             && let EngineRef::Logged(engine) = self.mode
         {
-            self.steps(engine).promise_deferred()?;
-            self.intent_done(promise.end, promise.id, &promise.extents);
+            self.steps(engine).log_intents()?;
+            self.intent_done(log_intent.end, log_intent.id, &log_intent.extents);
         }
         Ok(())
     }
@@ -106,7 +110,7 @@ impl Transaction<'_> {
 
 /// Intents that are to be logged anew.
 #[derive(Debug, Clone, Copy)]
-pub struct OldPromises {
+pub struct OldIntents {
     /// They are in checkpoints up to this one.
     newest: u64,
     /// The first so many.
@@ -120,21 +124,26 @@ fn regions_bytes(regions: &Regions) -> u64 {
 }
 
 /// Logs an intent.
-fn promise(ticket: &mut Ticket<'_>, works: &[Work], text: &[u8], geometry: &Geometry) -> Result<Promise> {
-    let promised = Promised::of(works, text, geometry)?;
-    let id = ticket.intent(|id| promised.regions(id));
-    let end = promised.end();
-    let extents = promised.into_freed();
-    Ok(Promise { end, id, extents, sequence: ticket.sequence() })
+fn log_intent(
+    ticket: &mut Ticket<'_>,
+    works: &[Work],
+    text: &[u8],
+    geometry: &Geometry,
+) -> Result<LoggedIntent> {
+    let with_intent = IntentWork::of(works, text, geometry)?;
+    let id = ticket.intent(|id| with_intent.regions(id));
+    let end = with_intent.end();
+    let extents = with_intent.into_freed();
+    Ok(LoggedIntent { end, id, extents, sequence: ticket.sequence() })
 }
 
 /// What one intent says.
-enum Promised<'a> {
+enum IntentWork<'a> {
     Attribute(AttributeChange<'a>),
     Extents(Extents),
 }
 
-impl<'a> Promised<'a> {
+impl<'a> IntentWork<'a> {
     fn of(works: &[Work], text: &'a [u8], geometry: &Geometry) -> Result<Self> {
         if let [Work::Attribute(stored)] = works {
             return Ok(Self::Attribute(stored.change(text)));
