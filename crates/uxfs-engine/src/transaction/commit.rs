@@ -6,7 +6,7 @@ use uxfs_format::{
 };
 use uxfs_journal::journal::IntentId;
 
-use super::Transaction;
+use super::{Transaction, steps::LoggedSteps};
 use crate::allocation_group::state::GroupState;
 use crate::engine::{EngineRef, LoggedEngine};
 use uxfs_volume::{cause, error::Result};
@@ -44,7 +44,7 @@ impl<'fs> Transaction<'fs> {
 
     /// Returns the checkpoint in which the last step is.
     fn finish_logged(&mut self, engine: &'fs LoggedEngine) -> Result<u64> {
-        self.steps(engine).finish_deferred()?;
+        LoggedSteps::new(self, engine).finish_deferred()?;
         let sequence = self.end_logged_step(engine);
         engine.release_blocks(std::mem::take(&mut self.reserved_blocks));
         self.has_begun = false;

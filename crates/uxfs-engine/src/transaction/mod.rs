@@ -16,6 +16,7 @@
 //! | here | beginning; holding groups |
 //! | `commit` | the end of a transaction, and of each of its steps |
 //! | [`allocate`] | allocating blocks wherever there are some |
+//! | `inodes` | loading and storing inodes |
 //! | [`deferred`] | work that comes after what an operation did itself |
 //! | [`reservation`] | what each kind of operation may take |
 //! | `steps` | a logged transaction in several steps |
@@ -38,6 +39,7 @@ pub mod allocate;
 pub mod checkpoint;
 mod commit;
 pub mod deferred;
+mod inodes;
 pub mod reservation;
 mod steps;
 

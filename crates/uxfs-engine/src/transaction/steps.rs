@@ -16,14 +16,12 @@ pub(super) struct LoggedSteps<'t, 'fs> {
     pub(super) engine: &'fs LoggedEngine,
 }
 
-impl<'fs> Transaction<'fs> {
-    /// To divide this transaction, which is one of `engine`, into steps.
-    pub(super) fn steps(&mut self, engine: &'fs LoggedEngine) -> LoggedSteps<'_, 'fs> {
-        LoggedSteps { transaction: self, engine }
+impl<'t, 'fs> LoggedSteps<'t, 'fs> {
+    /// To divide a transaction of `engine` into steps.
+    pub fn new(transaction: &'t mut Transaction<'fs>, engine: &'fs LoggedEngine) -> Self {
+        Self { transaction, engine }
     }
-}
 
-impl<'fs> LoggedSteps<'_, 'fs> {
     /// Does all deferred work of a transaction whose inodes have all been stored.
     #[inline]
     pub fn finish_deferred(&mut self) -> Result<()> {

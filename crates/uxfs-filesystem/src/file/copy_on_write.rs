@@ -55,7 +55,7 @@ impl FileEdit<'_> {
         }
         let new = Extent { is_unwritten: false, ..new };
         let old = Extent { start: old_start, ..new };
-        tx.replace_mapping(self.inode, &new)?;
+        tx.extent_maps().replace_mapping(self.inode, &new)?;
         tx.defer_unmap(self.inode, Fork::Data, &old)?;
         tx.defer_decrease(old.start, old.length_blocks)?;
         tx.defer_map(self.inode, Fork::Data, &new)?;

@@ -194,7 +194,8 @@ impl FileSystem {
 
     fn begin_exchange(&self, files: &mut Files<'_>, growth: u32) -> Result<Transaction<'_>> {
         let mut tx = Transaction::begin_for(self, Operation::Remap)?;
-        let ready = files.each().try_for_each(|inode| tx.ready_extents(inode, Fork::Data, growth));
+        let ready =
+            files.each().try_for_each(|inode| tx.extent_maps().ready_extents(inode, Fork::Data, growth));
         match ready {
             Ok(()) => Ok(tx),
             Err(error) => {

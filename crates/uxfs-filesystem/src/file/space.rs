@@ -171,7 +171,7 @@ impl FileEdit<'_> {
         let growth = list::division_growth(self.inode.data.extents(), &range);
         let mut tx = self.begin_remap(growth)?;
         let blocks = range.end.checked_distance_from(range.start).unwrap_or(0);
-        tx.convert_blocks(self.inode, range.start, blocks, true)?;
+        tx.extent_maps().convert_blocks(self.inode, range.start, blocks, true)?;
         self.end_step(&mut tx, Touch::NOTHING)
     }
 }

@@ -83,7 +83,7 @@ impl FileEdit<'_> {
             let count = self.extents_in(gone);
             let most = if count <= ATOMIC_EXTENTS { ATOMIC_EXTENTS } else { STEP_EXTENTS };
             let mut tx = Transaction::begin_for(self.file_system, Operation::Release)?;
-            let is_done = tx.unmap_last(self.inode, gone.clone(), most)?;
+            let is_done = tx.extent_maps().unmap_last(self.inode, gone.clone(), most)?;
             self.end_step(&mut tx, touch)?;
             if is_done {
                 return Ok(());

@@ -107,7 +107,7 @@ impl FileEdit<'_> {
         let growth = list::division_growth(self.inode.data.extents(), &(piece.file_block..behind));
         let mut tx = self.begin_remap(growth)?;
         let blocks = behind.checked_distance_from(piece.file_block).unwrap_or(0);
-        tx.convert_blocks(self.inode, piece.file_block, blocks, false)?;
+        tx.extent_maps().convert_blocks(self.inode, piece.file_block, blocks, false)?;
         tx.depends_on_data();
         self.grow_to(end_bytes);
         self.end_step(&mut tx, touch)?;

@@ -53,8 +53,8 @@ pub(super) fn link_fits(
 ) -> Result<bool> {
     let pointer = pointer_to(parent, name);
     let mut sketch = inode.sketch();
-    Ok(tx.name_fits(parent, name, inode.number, type_of(inode)?)?
-        && tx.parent_pointer_fits(inode, &mut sketch, None, pointer)?)
+    Ok(tx.directories().name_fits(parent, name, inode.number, type_of(inode)?)?
+        && tx.parent_pointers().parent_pointer_fits(inode, &mut sketch, None, pointer)?)
 }
 
 /// Whether a file can have another name without a new block, one that is new or that another file has.
@@ -67,10 +67,10 @@ pub(super) fn rename_fits(
 ) -> Result<bool> {
     let file_type = type_of(moved)?;
     let fits = if is_new {
-        tx.name_fits(parents.to(), to_name, moved.number, file_type)?
+        tx.directories().name_fits(parents.to(), to_name, moved.number, file_type)?
     } else {
         let mut sketch = parents.to().sketch();
-        tx.replacement_fits(&mut sketch, to_name, moved.number, file_type)?
+        tx.directories().replacement_fits(&mut sketch, to_name, moved.number, file_type)?
     };
     let (old, new) = (pointer_to(parents.from, from_name), pointer_to(parents.target(), to_name));
     Ok(fits && move_fits(tx, moved, old, new)?)
@@ -85,12 +85,12 @@ pub(super) fn exchange_fits(
     second: &mut EditInode,
 ) -> Result<bool> {
     let mut from = parents.from.sketch();
-    if !tx.replacement_fits(&mut from, first_name, second.number, type_of(second)?)? {
+    if !tx.directories().replacement_fits(&mut from, first_name, second.number, type_of(second)?)? {
         return Ok(false);
     }
     // One directory gets both.
     let mut to = if parents.is_one() { from } else { parents.target().sketch() };
-    if !tx.replacement_fits(&mut to, second_name, first.number, type_of(first)?)? {
+    if !tx.directories().replacement_fits(&mut to, second_name, first.number, type_of(first)?)? {
         return Ok(false);
     }
     let old = pointer_to(parents.from, first_name);
@@ -108,10 +108,12 @@ fn move_fits(
     let mut sketch = inode.sketch();
     // A larger number above takes from the room that the attributes have.
     let moves_directory = type_of(inode)? == FileType::Directory && old.parent != new.parent;
-    if moves_directory && !tx.replacement_fits(&mut sketch, b"..", new.parent, FileType::Directory)? {
+    if moves_directory
+        && !tx.directories().replacement_fits(&mut sketch, b"..", new.parent, FileType::Directory)?
+    {
         return Ok(false);
     }
-    tx.parent_pointer_fits(inode, &mut sketch, Some(old), new)
+    tx.parent_pointers().parent_pointer_fits(inode, &mut sketch, Some(old), new)
 }
 
 fn type_of(inode: &EditInode) -> Result<FileType> {

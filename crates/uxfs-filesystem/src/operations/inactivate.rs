@@ -58,7 +58,7 @@ impl FileSystem {
         let (mut count, mut last) = (0, None);
         loop {
             let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-            let first = transaction.first_unlinked(group)?;
+            let first = transaction.unlinked_inodes().first_unlinked(group)?;
             transaction.commit()?;
             let Some(first) = first else { return Ok(count) };
             if last.replace(first) == Some(first) {
@@ -80,28 +80,28 @@ impl FileSystem {
         if inode.link_count() != 0 {
             // A list that is damaged must not take a file away that has a name.
             let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-            transaction.remove_unlinked(inode.number)?;
+            transaction.unlinked_inodes().remove_unlinked(inode.number)?;
             return transaction.commit();
         }
         while has_many_extents(inode, Fork::Data) {
             let mut transaction = Transaction::begin_for(self, Operation::Release)?;
             inode.set_size_bytes(0);
             let start = step_start(inode.extents(Fork::Data), u64::MAX);
-            transaction.unmap_blocks(inode, Fork::Data, start, MAX_FILE_BLOCKS)?;
+            transaction.extent_maps().unmap_blocks(inode, Fork::Data, start, MAX_FILE_BLOCKS)?;
             transaction.store_inode(inode)?;
             transaction.commit()?;
         }
         if has_many_extents(inode, Fork::Attribute) {
             let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-            transaction.forget_attributes(inode)?;
+            transaction.attributes().forget_attributes(inode)?;
             transaction.commit()?;
         }
         while has_many_extents(inode, Fork::Attribute) {
             self.truncate_attributes(inode)?;
         }
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-        transaction.remove_unlinked(inode.number)?;
-        transaction.destroy(inode)?;
+        transaction.unlinked_inodes().remove_unlinked(inode.number)?;
+        transaction.inodes().destroy(inode)?;
         transaction.commit()
     }
 
@@ -109,7 +109,7 @@ impl FileSystem {
     fn truncate_attributes(&self, inode: &mut EditInode) -> Result<()> {
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
         let start = step_start(inode.extents(Fork::Attribute), STEP_BLOCKS);
-        transaction.truncate_attribute_fork(inode, start)?;
+        transaction.attributes().truncate_attribute_fork(inode, start)?;
         transaction.store_inode(inode)?;
         transaction.commit()
     }
@@ -118,7 +118,7 @@ impl FileSystem {
     /// them when it was cut off. Only where nobody can have seen a value: buffers of values are not looked for.
     pub(crate) fn truncate_half_freed_attributes(&self, handle: &InodeHandle) -> Result<()> {
         let inode = &mut *handle.write();
-        if Transaction::begin_for(self, Operation::Release)?.has_whole_attributes(inode)? {
+        if Transaction::begin_for(self, Operation::Release)?.attributes().has_whole_attributes(inode)? {
             return Ok(());
         }
         while !inode.extents(Fork::Attribute).is_empty() {

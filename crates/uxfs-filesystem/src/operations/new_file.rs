@@ -142,8 +142,8 @@ impl FileSystem {
         let slot = self.inode_table().insert_new(inode);
         let mut child = slot.lock();
         fill_new_inode(&mut transaction, &mut child, &parent, new, &acls)?;
-        transaction.add_parent_pointer(&mut child, pointer_to(&parent, name))?;
-        transaction.add_name(
+        transaction.parent_pointers().add_parent_pointer(&mut child, pointer_to(&parent, name))?;
+        transaction.directories().add_name(
             &mut parent,
             name,
             child.number,
@@ -190,7 +190,7 @@ impl FileSystem {
         let mut child = slot.lock();
         fill_new_inode(&mut transaction, &mut child, &parent, new, &acls)?;
         transaction.store_inode(&mut child)?;
-        transaction.add_unlinked(child.number)?;
+        transaction.unlinked_inodes().add_unlinked(child.number)?;
         transaction.commit()?;
         drop(child);
         Ok(slot.into_handle())
@@ -228,9 +228,9 @@ impl FileSystem {
             link_fits(tx, &mut parent, name, &mut inode)
         })?;
         if is_temporary {
-            transaction.remove_unlinked(inode.number)?;
+            transaction.unlinked_inodes().remove_unlinked(inode.number)?;
         }
-        transaction.link(&mut parent, name, &mut inode, NameCheck::KnownToBeNew)?;
+        transaction.files().link(&mut parent, name, &mut inode, NameCheck::KnownToBeNew)?;
         let now = self.now();
         touch_directory(&mut parent, now);
         touch(&mut inode, now, &[TimeKind::Change]);
@@ -249,7 +249,8 @@ pub(super) fn take_new_inode(
     new: &NewFile<'_>,
     acls: &NewFileAcls,
 ) -> Result<EditInode> {
-    let inode = tx.create_inode(parent.number, &new.inode(tx.engine(), parent, acls));
+    let new_inode = new.inode(tx.engine(), parent, acls);
+    let inode = tx.inodes().create_inode(parent.number, &new_inode);
     if let Err(Error::Operation(OperationError::NoSpace)) = inode {
         tx.commit()?;
     }
@@ -264,12 +265,12 @@ fn fill_new_inode(
     acls: &NewFileAcls,
 ) -> Result<()> {
     match new.kind {
-        NewKind::Directory => tx.init_directory(inode, parent.number)?,
-        NewKind::Symlink(target) => tx.set_symlink_target(inode, target)?,
+        NewKind::Directory => tx.directories().init_directory(inode, parent.number)?,
+        NewKind::Symlink(target) => tx.symlinks().set_symlink_target(inode, target)?,
         NewKind::Regular | NewKind::Special(..) => {}
     }
     for (name, value) in new.attributes {
-        tx.set_attribute(inode, *name, value, SetMode::Upsert)?;
+        tx.attributes().set_attribute(inode, *name, value, SetMode::Upsert)?;
     }
-    tx.set_new_file_acls(inode, acls)
+    tx.attributes().set_new_file_acls(inode, acls)
 }

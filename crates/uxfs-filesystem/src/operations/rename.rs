@@ -287,33 +287,46 @@ impl FileSystem {
         let moves_directory = file_type == FileType::Directory;
         let mut fate = Fate::Named;
         if let Some((handle, inode)) = &mut other {
-            transaction.replace_name(parents.to(), to_name, moved.number, file_type)?;
+            transaction.directories().replace_name(parents.to(), to_name, moved.number, file_type)?;
             fate = drop_name(&mut transaction, self.inode_table(), parents.target(), to_name, handle, inode)?;
             if fate != Fate::Freed {
                 touch(inode, now, &[TimeKind::Change]);
                 transaction.store_inode(inode)?;
             }
         } else {
-            transaction.add_name(parents.to(), to_name, moved.number, file_type, NameCheck::KnownToBeNew)?;
+            transaction.directories().add_name(
+                parents.to(),
+                to_name,
+                moved.number,
+                file_type,
+                NameCheck::KnownToBeNew,
+            )?;
         }
         if moves_directory {
             if !parents.is_one() {
                 let above = parents.target().number;
-                transaction.replace_name(moved, b"..", above, FileType::Directory)?;
+                transaction.directories().replace_name(moved, b"..", above, FileType::Directory)?;
             }
             // A directory that is replaced takes a link along: its "..".
             parents.add_links(-1, if other.is_some() { 0 } else { 1 });
         }
         match &mut placeholder {
             Some(inode) => {
-                transaction.replace_name(parents.from, from_name, inode.number, FileType::CharacterDevice)?;
-                transaction.add_parent_pointer(inode, pointer_to(parents.from, from_name))?;
+                transaction.directories().replace_name(
+                    parents.from,
+                    from_name,
+                    inode.number,
+                    FileType::CharacterDevice,
+                )?;
+                transaction
+                    .parent_pointers()
+                    .add_parent_pointer(inode, pointer_to(parents.from, from_name))?;
                 transaction.store_inode(inode)?;
             }
-            None => drop(transaction.remove_name(parents.from, from_name)?),
+            None => drop(transaction.directories().remove_name(parents.from, from_name)?),
         }
         let (old, new) = (pointer_to(parents.from, from_name), pointer_to(parents.target(), to_name));
-        transaction.replace_parent_pointer(moved, old, new)?;
+        transaction.parent_pointers().replace_parent_pointer(moved, old, new)?;
         touch(moved, now, &[TimeKind::Change]);
         transaction.store_inode(moved)?;
         parents.store(&mut transaction, now)?;
@@ -432,22 +445,22 @@ impl FileSystem {
             exchange_fits(tx, &mut parents, names, first, second)
         })?;
         let now = self.now();
-        transaction.replace_name(parents.from, first_name, second.number, second_type)?;
-        transaction.replace_name(parents.to(), second_name, first.number, first_type)?;
+        transaction.directories().replace_name(parents.from, first_name, second.number, second_type)?;
+        transaction.directories().replace_name(parents.to(), second_name, first.number, first_type)?;
         if changes_parent {
             let (above_first, above_second) = (parents.from.number, parents.target().number);
             if is_first {
-                transaction.replace_name(first, b"..", above_second, FileType::Directory)?;
+                transaction.directories().replace_name(first, b"..", above_second, FileType::Directory)?;
             }
             if is_second {
-                transaction.replace_name(second, b"..", above_first, FileType::Directory)?;
+                transaction.directories().replace_name(second, b"..", above_first, FileType::Directory)?;
             }
             parents.add_links(gain, -gain);
         }
         let old = pointer_to(parents.from, first_name);
         let new = pointer_to(parents.target(), second_name);
-        transaction.replace_parent_pointer(first, old, new)?;
-        transaction.replace_parent_pointer(second, new, old)?;
+        transaction.parent_pointers().replace_parent_pointer(first, old, new)?;
+        transaction.parent_pointers().replace_parent_pointer(second, new, old)?;
         // A directory that gets another parent has changed itself.
         let times = [TimeKind::Change, TimeKind::Modification];
         let moved = |is_directory: bool| {

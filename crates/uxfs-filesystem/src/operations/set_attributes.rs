@@ -103,7 +103,7 @@ impl FileSystem {
         }
         let mut transaction = Transaction::begin_for(self, self.operation_of(&inode, changes)?)?;
         if let Some(permissions) = changes.permissions {
-            transaction.set_permissions(&mut inode, permissions)?;
+            transaction.attributes().set_permissions(&mut inode, permissions)?;
         }
         changes.apply(&mut inode, self);
         transaction.store_inode(&mut inode)?;

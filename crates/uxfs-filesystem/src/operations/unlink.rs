@@ -138,7 +138,7 @@ impl FileSystem {
         self.check_entry_to_remove(&EntryToChange { parent, name, found, inode })?;
         let mut transaction = Transaction::begin_for(self, Operation::Remove)?;
         let now = self.now();
-        transaction.remove_name(parent, name)?;
+        transaction.directories().remove_name(parent, name)?;
         if removal == Removal::Directory {
             parent.set_link_count(parent.link_count().saturating_sub(1));
         }
@@ -193,14 +193,14 @@ pub(super) fn drop_name(
     let links = if is_directory(inode) { 0 } else { inode.link_count().saturating_sub(1) };
     inode.set_link_count(links);
     if links == 0 && is_freed_at_once(inode) && table.begin_free(handle) {
-        tx.destroy(inode)?;
+        tx.inodes().destroy(inode)?;
         return Ok(Fate::Freed);
     }
-    tx.remove_parent_pointer(inode, pointer_to(parent, name))?;
+    tx.parent_pointers().remove_parent_pointer(inode, pointer_to(parent, name))?;
     if links > 0 {
         return Ok(Fate::Named);
     }
     // The place of the list's next is in the cluster, where storing the inode leaves it.
-    tx.add_unlinked(inode.number)?;
+    tx.unlinked_inodes().add_unlinked(inode.number)?;
     Ok(Fate::Unlinked)
 }

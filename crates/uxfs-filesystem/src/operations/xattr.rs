@@ -109,7 +109,7 @@ impl FileSystem {
         // At most 64 KiB.
         let operation = Operation::SetXattr { value_bytes: value.len() as u32 };
         self.change_attributes(&mut inode, operation, |transaction, inode| {
-            transaction.set_attribute(inode, name, value, mode)
+            transaction.attributes().set_attribute(inode, name, value, mode)
         })
     }
 
@@ -125,7 +125,7 @@ impl FileSystem {
             Meaning::Attribute(name) => {
                 let operation = self.removal_of(&inode);
                 self.change_attributes(&mut inode, operation, |transaction, inode| {
-                    transaction.remove_attribute(inode, name)
+                    transaction.attributes().remove_attribute(inode, name)
                 })
             }
             Meaning::Acl(kind) => self.set_acl_locked(&mut inode, kind, None, true),
@@ -183,8 +183,8 @@ impl FileSystem {
         };
         self.change_attributes(inode, operation, |transaction, inode| {
             match kind {
-                AclKind::Access => transaction.set_access_acl(inode, acl)?,
-                AclKind::Default => transaction.set_default_acl(inode, acl)?,
+                AclKind::Access => transaction.attributes().set_access_acl(inode, acl)?,
+                AclKind::Default => transaction.attributes().set_default_acl(inode, acl)?,
             }
             if kind == AclKind::Access && acl.is_some() && !keeps_set_group {
                 inode.core.mode = U16::new(inode.core.mode.get() & !SET_GROUP);

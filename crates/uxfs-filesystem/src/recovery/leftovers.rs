@@ -99,12 +99,13 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                     }
                     None => {
                         let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
-                        transaction.truncate_unlinked_list(group, bucket)?;
+                        transaction.unlinked_inodes().truncate_unlinked_list(group, bucket)?;
                         transaction.commit()?;
                         report.broken_lists += 1;
                     }
                 }
                 head = Transaction::begin_for(file_system, Operation::Release)?
+                    .unlinked_inodes()
                     .unlinked_head_of(group, bucket)?;
             }
         }

@@ -75,20 +75,25 @@ impl Transaction<'_> {
         let name = AttributeName { namespace: change.namespace, name: change.name };
         match change.operation {
             AttributeOperation::Set | AttributeOperation::Replace => {
-                self.set_attribute(&mut inode, name, change.value, SetMode::Upsert)?;
+                self.attributes().set_attribute(&mut inode, name, change.value, SetMode::Upsert)?;
             }
-            AttributeOperation::Remove => self.remove_attribute(&mut inode, name)?,
+            AttributeOperation::Remove => self.attributes().remove_attribute(&mut inode, name)?,
             AttributeOperation::SetParent => {
-                self.add_parent_pointer(&mut inode, pointer(change.name, change.value)?)?;
+                self.parent_pointers().add_parent_pointer(&mut inode, pointer(change.name, change.value)?)?;
             }
             AttributeOperation::RemoveParent => {
-                self.remove_parent_pointer(&mut inode, pointer(change.name, change.value)?)?;
+                self.parent_pointers()
+                    .remove_parent_pointer(&mut inode, pointer(change.name, change.value)?)?;
             }
             AttributeOperation::ReplaceParent => {
                 let old = pointer(change.name, change.value)?;
                 let (new_name, new_value) =
                     change.new_name.zip(change.new_value).ok_or(OperationError::NoSuchAttribute)?;
-                self.replace_parent_pointer(&mut inode, old, pointer(new_name, new_value)?)?;
+                self.parent_pointers().replace_parent_pointer(
+                    &mut inode,
+                    old,
+                    pointer(new_name, new_value)?,
+                )?;
             }
         }
         self.store_inode(&mut inode)

@@ -101,7 +101,7 @@ impl Transaction<'_> {
         if !self.deferred.push_with_intent(works, &log_intent)
             && let EngineRef::Logged(engine) = self.mode
         {
-            self.steps(engine).log_intents()?;
+            LoggedSteps::new(self, engine).log_intents()?;
             self.intent_done(log_intent.end, log_intent.id, &log_intent.extents);
         }
         Ok(())

@@ -42,6 +42,7 @@ use uxfs_format::{
         reverse_map::{Mapping, Owner},
     },
     fault::{Corruption, Fault, Location, Structure},
+    geometry::Geometry,
     inode::{Fork, InodeFlags2},
     log::{
         extent_map::ExtentMapOperation, reference_count::ReferenceCountOperation,
@@ -98,7 +99,7 @@ impl Transaction<'_> {
     /// # Errors
     /// They do not lie within one group.
     pub fn defer_free_of(&mut self, start: FsBlock, length_blocks: u64, owner: FreedOwner) -> Result<()> {
-        let (group, start, length_blocks) = self.place_of(start, length_blocks)?;
+        let (group, start, length_blocks) = place_of(self.engine.geometry(), start, length_blocks)?;
         self.deferred.push(Work::Free { group, start, length_blocks, owner });
         Ok(())
     }
@@ -116,7 +117,7 @@ impl Transaction<'_> {
         fork: Fork,
         extent: &Extent,
     ) -> Result<()> {
-        self.place_of(extent.start, extent.length_blocks)?;
+        place_of(self.engine.geometry(), extent.start, extent.length_blocks)?;
         self.deferred.push(Work::ExtentMap { operation, inode, fork, extent: *extent });
         Ok(())
     }
@@ -146,7 +147,7 @@ impl Transaction<'_> {
         start: FsBlock,
         length_blocks: u64,
     ) -> Result<()> {
-        let (group, start, length_blocks) = self.place_of(start, length_blocks)?;
+        let (group, start, length_blocks) = place_of(self.engine.geometry(), start, length_blocks)?;
         if !self.engine.geometry().features.has_reflink() {
             return Ok(());
         }
@@ -177,7 +178,8 @@ impl Transaction<'_> {
         fork: Fork,
         extent: &Extent,
     ) -> Result<()> {
-        let (group, start, length_blocks) = self.place_of(extent.start, extent.length_blocks)?;
+        let (group, start, length_blocks) =
+            place_of(self.engine.geometry(), extent.start, extent.length_blocks)?;
         if self.engine.geometry().features.has_reverse_map() {
             let mapping = Mapping {
                 start,
@@ -194,18 +196,17 @@ impl Transaction<'_> {
         }
         Ok(())
     }
+}
 
-    /// Splits the place of an extent.
-    #[inline]
-    fn place_of(&self, start: FsBlock, length_blocks: u64) -> Result<(AgNumber, AgBlock, u32)> {
-        let geometry = self.engine.geometry();
-        let extent = Extent { file_block: FileBlock::new(0), start, length_blocks, is_unwritten: false };
-        let place = extent
-            .verify_place(geometry)
-            .map_err(|fault| Corruption::new(Structure::ExtentMap, Location::default(), Fault::from(fault)));
-        place?;
-        let (group, in_group) = geometry.split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
-        let length_blocks = u32::try_from(length_blocks).map_err(|_| OperationError::NoSuchGroup)?;
-        Ok((group, in_group, length_blocks))
-    }
+/// The group, the block in it and the length of an extent that must lie within one group.
+#[inline]
+fn place_of(geometry: &Geometry, start: FsBlock, length_blocks: u64) -> Result<(AgNumber, AgBlock, u32)> {
+    let extent = Extent { file_block: FileBlock::new(0), start, length_blocks, is_unwritten: false };
+    let place = extent
+        .verify_place(geometry)
+        .map_err(|fault| Corruption::new(Structure::ExtentMap, Location::default(), Fault::from(fault)));
+    place?;
+    let (group, in_group) = geometry.split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
+    let length_blocks = u32::try_from(length_blocks).map_err(|_| OperationError::NoSuchGroup)?;
+    Ok((group, in_group, length_blocks))
 }

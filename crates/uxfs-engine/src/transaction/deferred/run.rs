@@ -37,7 +37,7 @@ impl Transaction<'_> {
     }
 
     /// The most that the next step takes of the log.
-    pub fn next_step_bytes(&self) -> u64 {
+    pub(in crate::transaction) fn next_step_bytes(&self) -> u64 {
         let needs = self.engine.needs();
         let step = self.deferred.next_step();
         step.map_or(0, |(work, works, waiting)| needs.log.step(work, works, waiting))
@@ -63,7 +63,7 @@ impl Transaction<'_> {
                 self.group(group)?.change_references(operation, start, length_blocks)
             }
             Work::ExtentMap { operation, inode, fork, extent } => {
-                self.change_extent_map(operation, inode, fork, &extent)
+                self.extent_maps().change_extent_map(operation, inode, fork, &extent)
             }
             Work::Attribute(stored) => self.change_attribute(&stored),
             Work::Free { group, start, length_blocks, owner } => match self.mode {
