@@ -73,7 +73,7 @@ impl<'fs> DirectoryEditor<'_, 'fs> {
             check_name(new.name)?;
             self.check_target(new.inode)?;
         }
-        self.change_directory(directory, |directory| directory.fill(names))
+        self.change_directory(directory, |directory| directory.filler().fill(names))
     }
 
     /// Removes a name. Gives what it led to.

@@ -118,9 +118,9 @@ impl InodeAllocator<'_, '_> {
         let Some(mut edit) = self.transaction.try_group(group)? else { return Ok(Attempt::Busy) };
         let near = match near {
             Some(near) => near,
-            None => edit.newest_chunk()?.unwrap_or_default(),
+            None => edit.inode_index().newest_chunk()?.unwrap_or_default(),
         };
-        if let Some(inode) = edit.take_inode(near)? {
+        if let Some(inode) = edit.inode_index().take_inode(near)? {
             return Ok(Attempt::Taken(inode));
         }
         let shape = ChunkShape::of(self.transaction.engine());
@@ -133,7 +133,7 @@ impl InodeAllocator<'_, '_> {
         if !self.make_inodes(group, &shape)? {
             return Ok(Attempt::Full);
         }
-        let taken = self.transaction.group(group)?.take_inode(near)?;
+        let taken = self.transaction.group(group)?.inode_index().take_inode(near)?;
         Ok(taken.map_or(Attempt::Full, Attempt::Taken))
     }
 
@@ -154,13 +154,13 @@ impl InodeAllocator<'_, '_> {
         self.write_inodes(group, place)?;
         let mut edit = self.transaction.group(group)?;
         if let Some(part) = place.part_of_chunk(shape, geometry) {
-            edit.add_chunk(part)?;
+            edit.inode_index().add_chunk(part)?;
             return Ok(true);
         }
         let first = place.start.get() << geometry.inodes_per_block_log;
         // The first of several becomes the current one: the last that is added.
         for index in (0..shape.inodes).step_by(INODES_PER_CHUNK as usize).rev() {
-            edit.add_chunk(InodeChunk::new(AgInode::new(first + index)))?;
+            edit.inode_index().add_chunk(InodeChunk::new(AgInode::new(first + index)))?;
         }
         Ok(true)
     }
@@ -204,7 +204,7 @@ impl GroupEdit<'_, '_> {
     fn place_for_inodes(&mut self, shape: &ChunkShape) -> Result<Option<NewInodes>> {
         let geometry = self.volume.geometry();
         let whole = GroupRequest { spare_blocks: SPARE_BLOCKS, ..GroupRequest::blocks(shape.blocks) };
-        let behind = self.newest_chunk()?.and_then(|newest| {
+        let behind = self.inode_index().newest_chunk()?.and_then(|newest| {
             let block = newest.get() >> geometry.inodes_per_block_log;
             block.checked_add(shape.blocks).filter(|block| block.is_multiple_of(shape.alignment_blocks))
         });

@@ -40,7 +40,7 @@ impl InodeAllocator<'_, '_> {
         // Before the group is locked, which others wait for. Where the whole chunk goes, it was for nothing.
         inode.make_free(feature_flags2(geometry).bits());
         self.transaction.store_inode(inode)?;
-        let unused_chunk = self.transaction.group(group)?.give_back_inode(in_group)?;
+        let unused_chunk = self.transaction.group(group)?.inode_index().give_back_inode(in_group)?;
         // Others go on in the group meanwhile: nobody finds such a chunk any more, and its blocks are not free yet.
         self.transaction.give_back_groups();
         unused_chunk.map_or(Ok(()), |chunk| self.free_chunk(group, &chunk))

@@ -11,6 +11,7 @@ use super::{
     is_refusal,
     pieces::{Piece, PieceState, Pieces, first_piece},
 };
+use crate::file::read::sharing_of;
 use uxfs_engine::extent_map::list;
 use uxfs_volume::error::{OperationError, Result};
 
@@ -122,7 +123,7 @@ impl FileEdit<'_> {
         bytes: &[u8],
         touch: Touch,
     ) -> Result<WriteProgress> {
-        let (alone, shared) = self.file_system.sharing(self.inode, piece)?;
+        let (alone, shared) = sharing_of(self.file_system, self.inode, piece)?;
         if alone == 0 {
             let bytes = self.write_copy(&piece.first(shared.max(1)), offset_bytes, bytes, touch)?;
             return Ok(WriteProgress { bytes, is_stored: true });

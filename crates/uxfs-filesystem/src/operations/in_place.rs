@@ -19,31 +19,6 @@ use uxfs_volume::{
     parent_pointer::ParentPointer,
 };
 
-impl FileSystem {
-    /// Begins an operation with all blocks that it may take; or, where there are not so many, as `in_place` if it `fits`.
-    /// That changes nothing.
-    #[doc(alias = "xfs_trans_alloc_dir")]
-    pub(super) fn begin_or_in_place(
-        &self,
-        operation: Operation,
-        in_place: Operation,
-        fits: impl FnOnce(&mut Transaction<'_>) -> Result<bool>,
-    ) -> Result<Transaction<'_>> {
-        match Transaction::begin_for(self, operation) {
-            Err(Error::Operation(OperationError::NoSpace)) => {}
-            other => return other,
-        }
-        let mut transaction = Transaction::begin_for(self, in_place)?;
-        let error = match fits(&mut transaction) {
-            Ok(true) => return Ok(transaction),
-            Ok(false) => OperationError::NoSpace.into(),
-            Err(error) => error,
-        };
-        transaction.commit()?;
-        Err(error)
-    }
-}
-
 /// Whether a file can have a further name without a new block.
 pub(super) fn link_fits(
     tx: &mut Transaction<'_>,
@@ -118,4 +93,27 @@ fn move_fits(
 
 fn type_of(inode: &EditInode) -> Result<FileType> {
     inode.file_type().ok_or_else(|| OperationError::NoSuchInode.into())
+}
+
+/// Begins an operation with all blocks that it may take; or, where there are not so many, as `in_place` if it `fits`.
+/// That changes nothing.
+#[doc(alias = "xfs_trans_alloc_dir")]
+pub(super) fn begin_or_in_place(
+    file_system: &FileSystem,
+    operation: Operation,
+    in_place: Operation,
+    fits: impl FnOnce(&mut Transaction<'_>) -> Result<bool>,
+) -> Result<Transaction<'_>> {
+    match Transaction::begin_for(file_system, operation) {
+        Err(Error::Operation(OperationError::NoSpace)) => {}
+        other => return other,
+    }
+    let mut transaction = Transaction::begin_for(file_system, in_place)?;
+    let error = match fits(&mut transaction) {
+        Ok(true) => return Ok(transaction),
+        Ok(false) => OperationError::NoSpace.into(),
+        Err(error) => error,
+    };
+    transaction.commit()?;
+    Err(error)
 }

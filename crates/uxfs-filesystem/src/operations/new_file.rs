@@ -10,6 +10,7 @@ use super::{
     },
     in_place::link_fits,
 };
+use crate::operations::{check_entry::check_new_entry, in_place::begin_or_in_place};
 use crate::{
     filesystem::FileSystem,
     inode::table::{InodeHandle, InodeWriteGuard},
@@ -223,8 +224,8 @@ impl FileSystem {
             return Err(OperationError::TooManyLinks.into());
         }
         check_project(&parent, &inode)?;
-        self.check_new_entry(&parent, name, &inode)?;
-        let mut transaction = self.begin_or_in_place(Operation::Link, Operation::LinkInPlace, |tx| {
+        check_new_entry(self, &parent, name, &inode)?;
+        let mut transaction = begin_or_in_place(self, Operation::Link, Operation::LinkInPlace, |tx| {
             link_fits(tx, &mut parent, name, &mut inode)
         })?;
         if is_temporary {

@@ -9,6 +9,7 @@ use uxfs_format::{
 };
 
 use super::RecoveryReport;
+use crate::operations::inactivate::truncate_half_freed_attributes;
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::transaction::{Transaction, reservation::Operation};
 use uxfs_volume::error::{Error, OperationError, Result};
@@ -91,7 +92,7 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                 match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_hopeless) {
                     Some(handle) => {
                         report.freeing = Some(number);
-                        file_system.truncate_half_freed_attributes(&handle)?;
+                        truncate_half_freed_attributes(file_system, &handle)?;
                         drop(handle);
                         file_system.inactivate_pending()?;
                         report.freeing = None;

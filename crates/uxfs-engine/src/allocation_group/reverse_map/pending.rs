@@ -78,7 +78,7 @@ impl GroupEdit<'_, '_> {
     /// # Errors
     /// As [`flush_reverse_map`](Self::flush_reverse_map).
     pub fn settle(&mut self) -> Result<()> {
-        self.store_current_chunks()?;
+        self.inode_index().store_current_chunks()?;
         self.flush_reverse_map()
     }
 
