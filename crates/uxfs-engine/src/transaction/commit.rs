@@ -17,6 +17,15 @@ use uxfs_volume::{
     error::{OperationError, Result},
 };
 
+/// What a transaction does between two steps beside its deferred work.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NextStep {
+    /// Blocks of its reservation that it has allocated by now.
+    pub returned_blocks: u64,
+    /// The least room in the log that the next step needs.
+    pub log_bytes: u64,
+}
+
 impl<'fs> Transaction<'fs> {
     /// Ends the transaction: does deferred work, in steps of its own where there is much, puts counters where they
     /// belong, gives the groups back. In bulk mode what is left can be used for the next operation.
@@ -44,25 +53,20 @@ impl<'fs> Transaction<'fs> {
         } else {
             self.finish_deferred_in_steps()?;
         }
-        let reserved_blocks = std::mem::take(&mut self.reserved_blocks);
-        let sequence = self.end_step_of(reserved_blocks);
+        let sequence = self.end_step(self.reserved_blocks);
         self.has_begun = false;
         Ok(sequence)
     }
 
-    /// What has changed so far becomes visible to a cut; groups are given back, after the journal knows what was done in
-    /// them.
-    pub(super) fn end_step(&mut self) -> u64 {
-        self.end_step_of(0)
-    }
-
-    /// As above, giving back `reserved_blocks` that will not be taken any more.
-    fn end_step_of(&mut self, reserved_blocks: u64) -> u64 {
+    /// Ends a step: its changes become part of the checkpoint, `returned_blocks` of the reservation are given back, and so
+    /// are the groups, after the journal knows what was done in them.
+    fn end_step(&mut self, returned_blocks: u64) -> u64 {
+        self.reserved_blocks = self.reserved_blocks.saturating_sub(returned_blocks);
         self.list_changed_groups();
         let ticket = self.buffers.take_ticket();
         let sequence = ticket.as_ref().map_or(0, Ticket::sequence);
         self.engine.apply_counters(std::mem::take(&mut self.counters));
-        self.engine.release_blocks(reserved_blocks);
+        self.engine.release_blocks(returned_blocks);
         if let Some(ticket) = ticket {
             ticket.commit();
         }
@@ -91,7 +95,13 @@ impl<'fs> Transaction<'fs> {
     /// Ends a step under intents for what is left to do, and begins the next.
     #[doc(alias = "xfs_trans_roll")]
     pub(super) fn roll(&mut self) -> Result<()> {
-        let sequence = self.end_step();
+        self.roll_around(NextStep::default(), || ())
+    }
+
+    /// As [`roll`](Self::roll), and calls `between` when the step has ended and the next has not begun: the transaction
+    /// then holds neither the commit lock nor a group. Gives what `between` gives.
+    pub(super) fn roll_around<T>(&mut self, next: NextStep, between: impl FnOnce() -> T) -> Result<T> {
+        let sequence = self.end_step(next.returned_blocks);
         self.has_begun = true;
         let is_immediate = self.buffers.mode() == Mode::Immediate;
         if is_immediate {
@@ -101,13 +111,16 @@ impl<'fs> Transaction<'fs> {
         if is_immediate || self.engine.journal().is_some_and(Journal::is_half_full) {
             self.engine.put_back_freed_beside()?;
         }
+        let between = between();
         let old = self.old_promises()?;
         // The intents of this transaction hold the tail from now on: who waits for room in turn may be waiting for their end.
-        let claim_bytes = self.next_step_bytes() + old.map_or(0, |old| old.bytes);
+        let step_bytes = self.next_step_bytes().max(next.log_bytes);
+        let claim_bytes = step_bytes + old.map_or(0, |old| old.bytes);
         if let Some(ticket) = self.engine.begin_ticket(claim_bytes, Claim::Urgent)? {
             self.buffers.set_ticket(ticket);
         }
-        old.map_or(Ok(()), |old| self.renew_promises(old))
+        old.map_or(Ok(()), |old| self.renew_promises(old))?;
+        Ok(between)
     }
 
     /// What a cut itself changes.

@@ -26,6 +26,7 @@ pub mod allocate;
 mod commit;
 pub mod deferred;
 pub mod reservation;
+mod staged;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::AgNumber;

@@ -1,6 +1,6 @@
 //! Reading a file that may be changed: by who has its inode locked, for reading or for changes.
 
-use uxfs_block::device::ReadSegment;
+use uxfs_block::{contents_io::assert_outside_transaction, device::ReadSegment};
 use uxfs_format::{btree::extent_map::Extent, geometry::Geometry, units::FileBlock};
 
 use super::{
@@ -43,6 +43,7 @@ impl FileSystem {
 
     /// Reads what lies at a place of a file, wherever its end is.
     pub(super) fn read_mapped(&self, inode: &EditInode, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
+        assert_outside_transaction("reads file contents");
         let geometry = self.geometry();
         let block_bytes = u64::from(geometry.block_size_bytes);
         let end = FileBlock::new((offset_bytes + buffer.len() as u64).div_ceil(block_bytes));

@@ -7,6 +7,7 @@ use uxfs_format::{
         intent::{MapExtent, PhysicalExtent},
         item::ItemType,
     },
+    units::FsBlock,
 };
 use uxfs_journal::journal::{
     IntentId, Journal, Ticket,
@@ -15,7 +16,7 @@ use uxfs_journal::journal::{
 use zerocopy::IntoBytes;
 
 use super::{
-    Transaction,
+    FreedOwner, Transaction,
     attribute::{AttributeChange, StoredChange},
     intent::IntentExtent,
     queue::{Promise, Work},
@@ -35,10 +36,26 @@ enum Extents {
 
 impl Transaction<'_> {
     /// Logs intents for all deferred work that has none.
-    pub(super) fn promise_deferred(&mut self) -> Result<()> {
+    pub(in crate::transaction) fn promise_deferred(&mut self) -> Result<()> {
         let geometry = self.engine.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
         self.deferred.promise_all(|works, text| promise(ticket, works, text, geometry))
+    }
+
+    /// Logs an intent to free blocks that the transaction has allocated and that nothing leads to yet. `None` in bulk mode.
+    ///
+    /// # Errors
+    /// The blocks do not lie within one group.
+    pub(in crate::transaction) fn promise_staged(
+        &mut self,
+        start: FsBlock,
+        length_blocks: u64,
+    ) -> Result<Option<Promise>> {
+        let (group, start, length_blocks) = self.place_of(start, length_blocks)?;
+        let geometry = self.engine.geometry();
+        let Some(ticket) = self.buffers.ticket() else { return Ok(None) };
+        let work = Work::Free { group, start, length_blocks, owner: FreedOwner::Nobody };
+        promise(ticket, &[work], &[], geometry).map(Some)
     }
 
     /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
