@@ -29,7 +29,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::lanes::turn_of_this_thread;
+use crate::thread_shards::turn_of_this_thread;
 
 /// Smallest slot; a slot of order `n` has this many bytes times 2 to the power of `n`.
 const SMALLEST_SLOT_BYTES: usize = 512;

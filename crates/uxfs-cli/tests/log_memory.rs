@@ -21,7 +21,7 @@ use uxfs_journal::{
     area::LogArea,
     journal::{
         items::intent,
-        records::{LogHead, LogPlace, RecordWriter},
+        records::{LogGeometry, LogHead, RecordWriter},
     },
 };
 use uxfs_testkit::{
@@ -72,7 +72,7 @@ fn flood(path: &Path, extents: usize) -> u64 {
     let geometry = Geometry::new(Superblock::prefix_of(&sector).unwrap());
     let area = LogArea::new(&device, &geometry).unwrap();
     let LogState::Clean(log) = uxfs_journal::examine(&device, &geometry).unwrap() else { panic!("dirty") };
-    let place = LogPlace {
+    let place = LogGeometry {
         start: area.start(),
         blocks: area.blocks(),
         uuid: area.uuid(),

@@ -125,7 +125,7 @@ impl FileSystem {
         self.inactivate_pending()?;
         // A group that nobody has touched has gained nothing that is without a name.
         for group in self.loaded_groups() {
-            self.inactivate_orphans_of(group)?;
+            self.inactivate_unlinked_of(group)?;
         }
         self.engine.close()
     }

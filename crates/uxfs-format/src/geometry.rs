@@ -21,7 +21,7 @@ pub const INODE_CORE_SIZE_BYTES: u32 = 176;
 
 /// Where an inode lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InodePlace {
+pub struct InodeLocation {
     /// Its group.
     pub group: AgNumber,
     /// The block in that group.
@@ -290,7 +290,7 @@ impl Geometry {
 
     /// Where an inode lies, if its number can name one: within a group and behind the group's headers.
     #[inline]
-    pub fn inode_place(&self, inode: InodeNumber) -> Option<InodePlace> {
+    pub fn inode_place(&self, inode: InodeNumber) -> Option<InodeLocation> {
         let (group, in_group) = self.split_inode_number(inode)?;
         let block = in_group.get().wrapping_shr(self.inodes_per_block_log);
         let index = in_group.get() & self.inodes_per_block().wrapping_sub(1);
@@ -298,7 +298,7 @@ impl Geometry {
         if block < header_blocks || block >= self.group_length_blocks(group)? {
             return None;
         }
-        Some(InodePlace {
+        Some(InodeLocation {
             group,
             block: AgBlock::new(block),
             offset_bytes: index.wrapping_shl(self.inode_log),

@@ -126,7 +126,7 @@ proptest! {
     }
 }
 
-/// Every block claims to be a record as long as they come: the worst case for the number of bytes read.
+/// Every block reserves to be a record as long as they come: the worst case for the number of bytes read.
 #[test]
 fn a_log_of_nothing_but_headers() {
     let dump = Dump::load("killed-logbsize256k");

@@ -73,7 +73,7 @@ pub enum Content {
 /// A regular file to be read from the host.
 #[derive(Debug)]
 pub struct FileContent {
-    pub(crate) place: Place,
+    pub(crate) place: ContentLocation,
     /// Size when it was listed; what is read is this long, whatever happens to the file.
     pub(crate) size_bytes: u64,
     /// Whether it has fewer blocks than bytes.
@@ -81,7 +81,7 @@ pub struct FileContent {
 }
 
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum ContentLocation {
     /// Below the root of a directory source.
     Tree(FileInTree),
     /// A file that a manifest names.
@@ -105,7 +105,8 @@ impl Content {
         File::open(path).map_err(failed)?;
         let size_bytes = found.len();
         let may_have_holes = found.blocks().saturating_mul(512) < size_bytes;
-        let content = FileContent { place: Place::Host(path.to_path_buf()), size_bytes, may_have_holes };
+        let content =
+            FileContent { place: ContentLocation::Host(path.to_path_buf()), size_bytes, may_have_holes };
         Ok((size_bytes, if size_bytes == 0 { Self::Hole } else { Self::File(Arc::new(content)) }))
     }
 
@@ -116,7 +117,7 @@ impl Content {
         }
         let data_bytes: u64 = ranges.iter().map(|range| range.length_bytes).sum();
         let may_have_holes = data_bytes < size_bytes;
-        let place = Place::Region { archive: Arc::clone(archive), name, ranges };
+        let place = ContentLocation::Region { archive: Arc::clone(archive), name, ranges };
         Self::File(Arc::new(FileContent { place, size_bytes, may_have_holes }))
     }
 }
@@ -138,23 +139,23 @@ impl FileContent {
     /// It is gone, replaced, or cannot be read.
     pub fn open(self: &Arc<Self>) -> Result<OpenFile, SourceError> {
         let descriptor = match &self.place {
-            Place::Tree(file) => file.open()?,
-            Place::Host(path) => {
+            ContentLocation::Tree(file) => file.open()?,
+            ContentLocation::Host(path) => {
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
                 let opened = openat(CWD, path, flags, Mode::empty());
                 let fd = opened.map_err(|error| SourceError::host(path, "open", error))?;
                 Arc::new(Descriptor::Own { fd, _slot: None })
             }
-            Place::Region { archive, .. } => Arc::new(Descriptor::Archive(Arc::clone(archive))),
+            ContentLocation::Region { archive, .. } => Arc::new(Descriptor::Archive(Arc::clone(archive))),
         };
         Ok(OpenFile { content: Arc::clone(self), descriptor })
     }
 
     fn path(&self) -> Shown {
         match &self.place {
-            Place::Tree(file) => file.path(),
-            Place::Host(path) => path.as_os_str().as_encoded_bytes().into(),
-            Place::Region { name, .. } => name.clone(),
+            ContentLocation::Tree(file) => file.path(),
+            ContentLocation::Host(path) => path.as_os_str().as_encoded_bytes().into(),
+            ContentLocation::Region { name, .. } => name.clone(),
         }
     }
 
@@ -207,7 +208,7 @@ impl OpenFile {
         if from >= size {
             return Ok(None);
         }
-        if let Place::Region { ranges, .. } = &self.content.place {
+        if let ContentLocation::Region { ranges, .. } = &self.content.place {
             let next = ranges.partition_point(|range| range.end_bytes() <= from);
             return Ok(ranges.get(next).map(|range| {
                 let cut = from.saturating_sub(range.offset_bytes);
@@ -246,8 +247,10 @@ impl OpenFile {
     /// The file cannot be read.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, SourceError> {
         let read = match &self.content.place {
-            Place::Region { ranges, .. } => read_region(self.descriptor(), ranges, buffer, offset),
-            Place::Tree(_) | Place::Host(_) => read_full(self.descriptor(), buffer, offset),
+            ContentLocation::Region { ranges, .. } => read_region(self.descriptor(), ranges, buffer, offset),
+            ContentLocation::Tree(_) | ContentLocation::Host(_) => {
+                read_full(self.descriptor(), buffer, offset)
+            }
         };
         let read = read.map_err(|error| self.content.error("read", error))?;
         let missing = buffer.get_mut(read..).unwrap_or_default();
@@ -261,7 +264,7 @@ impl OpenFile {
     /// The file cannot be asked.
     pub fn has_changed(&self) -> Result<bool, SourceError> {
         match (&self.content.place, &*self.descriptor) {
-            (Place::Tree(file), Descriptor::Own { fd, .. }) => {
+            (ContentLocation::Tree(file), Descriptor::Own { fd, .. }) => {
                 let found = fstat(fd).map_err(|error| self.content.error("examine", error))?;
                 Ok(u64::try_from(found.st_size) != Ok(self.content.size_bytes)
                     || (found.st_mtime, found.st_mtime_nsec as u32) != file.modification())

@@ -35,7 +35,7 @@ use super::{
     Buffer, BufferVerifier, Cache, Piece, ReadError,
     held::Held,
     key::Key,
-    logged::{EditLog, RUN_LOG_BYTES, SetAside},
+    logged::{BufferSnapshot, EditLog, RUN_LOG_BYTES},
     shard::EditLookup,
 };
 use crate::device::{DeviceError, DeviceOperation};
@@ -158,7 +158,7 @@ pub(super) struct DirtyState {
     /// Whether `changes` of that checkpoint wait to be taken by the journal.
     pub is_pending: bool,
     /// What an earlier checkpoint left and nobody has taken yet.
-    pub set_aside: Option<SetAside>,
+    pub snapshot: Option<BufferSnapshot>,
     /// What has been logged and is not at home.
     pub unwritten: DirtyMap,
     /// The oldest checkpoint with changes that are not at home; 0 for none.
@@ -176,7 +176,7 @@ impl DirtyState {
             is_gone: false,
             sequence: 0,
             is_pending: false,
-            set_aside: None,
+            snapshot: None,
             unwritten: DirtyMap::clean(),
             first_sequence: 0,
         }
@@ -369,7 +369,7 @@ impl Cache {
             return Ok(None);
         }
         if let Some(log) = log {
-            state.set_aside_before(log.sequence());
+            state.snapshot_before(log.sequence());
         }
         if state.buffer.is_pinned() {
             // A reader or a write under way holds these bytes: go on in a copy.

@@ -21,7 +21,7 @@ const MIN_GHOSTS: usize = 64;
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum QueueName {
     Nowhere,
     Probation,
     Main,
@@ -29,7 +29,7 @@ enum Place {
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
-    place: Place,
+    place: QueueName,
     references: u8,
     newer: u32,
     older: u32,
@@ -77,9 +77,9 @@ impl Policy {
         self.burst_bytes = probation_target / 2;
         self.inserted_bytes += bytes;
         let was_ghost = self.ghosts.take(hash);
-        let place = if was_ghost { Place::Main } else { Place::Probation };
+        let place = if was_ghost { QueueName::Main } else { QueueName::Probation };
         let node = Node {
-            place: Place::Nowhere,
+            place: QueueName::Nowhere,
             references: 0,
             newer: NONE,
             older: NONE,
@@ -101,7 +101,7 @@ impl Policy {
     pub fn touch(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
         let in_burst = self.inserted_bytes - node.inserted_at < self.burst_bytes;
-        if node.references < MAX_REFERENCES && !(in_burst && node.place == Place::Probation) {
+        if node.references < MAX_REFERENCES && !(in_burst && node.place == QueueName::Probation) {
             node.references += 1;
         }
     }
@@ -110,9 +110,9 @@ impl Policy {
     pub fn remove(&mut self, index: u32) {
         let node = self.nodes[index as usize];
         let queue = match node.place {
-            Place::Nowhere => return,
-            Place::Probation => &mut self.probation,
-            Place::Main => &mut self.main,
+            QueueName::Nowhere => return,
+            QueueName::Probation => &mut self.probation,
+            QueueName::Main => &mut self.main,
         };
         queue.count -= 1;
         queue.bytes -= node.bytes;
@@ -124,7 +124,7 @@ impl Policy {
             NONE => queue.oldest = node.newer,
             older => self.nodes[older as usize].newer = node.newer,
         }
-        self.nodes[index as usize].place = Place::Nowhere;
+        self.nodes[index as usize].place = QueueName::Nowhere;
     }
 
     /// Chooses a buffer to give up and takes it out; none if all are pinned.
@@ -141,10 +141,10 @@ impl Policy {
                 probation_passes -= 1;
                 let index = self.probation.oldest;
                 if is_pinned(index) {
-                    self.requeue(index, Place::Probation);
+                    self.requeue(index, QueueName::Probation);
                 } else if self.nodes[index as usize].references > 0 {
                     self.nodes[index as usize].references = 0;
-                    self.requeue(index, Place::Main);
+                    self.requeue(index, QueueName::Main);
                     main_passes += 1;
                 } else {
                     return Some(self.give_up(index));
@@ -155,9 +155,9 @@ impl Policy {
                 let references = &mut self.nodes[index as usize].references;
                 if *references > 0 {
                     *references -= 1;
-                    self.requeue(index, Place::Main);
+                    self.requeue(index, QueueName::Main);
                 } else if is_pinned(index) {
-                    self.requeue(index, Place::Main);
+                    self.requeue(index, QueueName::Main);
                 } else {
                     return Some(self.give_up(index));
                 }
@@ -174,16 +174,16 @@ impl Policy {
         index
     }
 
-    fn requeue(&mut self, index: u32, place: Place) {
+    fn requeue(&mut self, index: u32, place: QueueName) {
         self.remove(index);
         self.push(index, place);
     }
 
-    fn push(&mut self, index: u32, place: Place) {
+    fn push(&mut self, index: u32, place: QueueName) {
         let queue = match place {
-            Place::Nowhere => return,
-            Place::Probation => &mut self.probation,
-            Place::Main => &mut self.main,
+            QueueName::Nowhere => return,
+            QueueName::Probation => &mut self.probation,
+            QueueName::Main => &mut self.main,
         };
         let node = &mut self.nodes[index as usize];
         (node.place, node.newer, node.older) = (place, NONE, queue.newest);

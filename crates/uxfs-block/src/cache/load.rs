@@ -46,7 +46,7 @@ struct Loading<'a> {
 }
 
 /// What a name leads to.
-pub(super) enum Found {
+pub(super) enum CachedBuffer {
     /// A buffer like the device.
     Clean(Buffer),
     /// One that has been changed.
@@ -56,19 +56,19 @@ pub(super) enum Found {
 type Loaded = (usize, Result<Buffer, DeviceError>);
 
 impl Cache {
-    pub(super) fn find_or_load(&self, pieces: &[Piece]) -> Result<Found, DeviceError> {
+    pub(super) fn find_or_load(&self, pieces: &[Piece]) -> Result<CachedBuffer, DeviceError> {
         let key = Key::new(pieces, &self.hasher)?;
         loop {
             match self.shard(key.hash).look_up_or_claim(&key, false) {
-                Lookup::Hit(buffer) => return Ok(Found::Clean(buffer)),
-                Lookup::Dirty(dirty) => return Ok(Found::Dirty(dirty)),
+                Lookup::Hit(buffer) => return Ok(CachedBuffer::Clean(buffer)),
+                Lookup::Dirty(dirty) => return Ok(CachedBuffer::Dirty(dirty)),
                 Lookup::Claimed(claim) => {
-                    return self.load(Miss { request: 0, key, claim }).map(Found::Clean);
+                    return self.load(Miss { request: 0, key, claim }).map(CachedBuffer::Clean);
                 }
                 Lookup::InFlight(flight) => {
                     // Where that read failed this thread tries itself, for an error of its own.
                     if let Some(buffer) = flight.wait() {
-                        return Ok(Found::Clean(buffer));
+                        return Ok(CachedBuffer::Clean(buffer));
                     }
                 }
             }
@@ -78,23 +78,25 @@ impl Cache {
     pub(super) fn find_or_load_many<'a>(
         &'a self,
         requests: impl Iterator<Item = &'a [Piece]>,
-    ) -> Vec<Result<Found, DeviceError>> {
+    ) -> Vec<Result<CachedBuffer, DeviceError>> {
         let mut results = Vec::with_capacity(requests.size_hint().0);
         let (mut misses, mut waits) = (Vec::new(), Vec::<(usize, &[Piece], Arc<Flight>)>::new());
         for (request, pieces) in requests.enumerate() {
             results.push(None);
             match self.look_up_or_claim(pieces, false) {
                 Err(error) => results[request] = Some(Err(error)),
-                Ok((_, Lookup::Hit(buffer))) => results[request] = Some(Ok(Found::Clean(buffer))),
-                Ok((_, Lookup::Dirty(dirty))) => results[request] = Some(Ok(Found::Dirty(dirty))),
+                Ok((_, Lookup::Hit(buffer))) => results[request] = Some(Ok(CachedBuffer::Clean(buffer))),
+                Ok((_, Lookup::Dirty(dirty))) => results[request] = Some(Ok(CachedBuffer::Dirty(dirty))),
                 Ok((_, Lookup::InFlight(flight))) => waits.push((request, pieces, flight)),
                 Ok((key, Lookup::Claimed(claim))) => misses.push(Miss { request, key, claim }),
             }
         }
-        self.load_batches(misses, |(request, result)| results[request] = Some(result.map(Found::Clean)));
+        self.load_batches(misses, |(request, result)| {
+            results[request] = Some(result.map(CachedBuffer::Clean))
+        });
         // Only now: others may wait for what this thread had claimed.
         for (request, pieces, flight) in waits {
-            let found = flight.wait().map(Found::Clean);
+            let found = flight.wait().map(CachedBuffer::Clean);
             results[request] = Some(found.map_or_else(|| self.find_or_load(pieces), Ok));
         }
         results.into_iter().flatten().collect()

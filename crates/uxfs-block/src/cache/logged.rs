@@ -95,7 +95,7 @@ impl EditLog {
 
 /// A version that a later checkpoint is about to change, kept until it is taken.
 #[derive(Debug)]
-pub(super) struct SetAside {
+pub(super) struct BufferSnapshot {
     sequence: u64,
     buffer: Buffer,
     changes: DirtyMap,
@@ -161,11 +161,11 @@ impl ChangedBuffer {
     ) -> Result<Taken, E> {
         let mut state = self.0.state.lock();
         let state = &mut *state;
-        let set_aside = state.set_aside.take_if(|aside| aside.sequence == sequence);
-        if set_aside.is_none() && (!state.is_pending || state.sequence != sequence || state.is_gone) {
+        let snapshot = state.snapshot.take_if(|aside| aside.sequence == sequence);
+        if snapshot.is_none() && (!state.is_pending || state.sequence != sequence || state.is_gone) {
             return Ok(Taken::default());
         }
-        let (buffer, changes) = match &set_aside {
+        let (buffer, changes) = match &snapshot {
             Some(aside) => (&aside.buffer, aside.changes),
             None => (&state.buffer, state.changes),
         };
@@ -184,7 +184,7 @@ impl ChangedBuffer {
                 taken.version = (state.first_sequence < keep_before).then(version);
             }
         }
-        if set_aside.is_none() {
+        if snapshot.is_none() {
             (state.is_pending, state.changes) = (false, DirtyMap::clean());
         }
         Ok(taken)
@@ -202,11 +202,11 @@ pub struct LoggedWriteBack {
 
 /// Changed buffers that have not been looked at yet, in the order of the disk.
 #[derive(Debug)]
-pub struct WayHome {
+pub struct WriteBackCursor {
     rest: std::vec::IntoIter<Arc<Dirty>>,
 }
 
-impl WayHome {
+impl WriteBackCursor {
     /// Whether all have been.
     pub fn is_at_end(&self) -> bool {
         self.rest.len() == 0
@@ -276,11 +276,11 @@ impl Cache {
             if state.is_gone {
                 return None;
             }
-            state.set_aside_before(sequence);
+            state.snapshot_before(sequence);
             let first = std::mem::take(&mut state.first_sequence);
             let mut holder = Some(first).filter(|first| *first != 0);
             if holder.is_none() {
-                holder = state.set_aside.as_ref().map(|aside| aside.sequence);
+                holder = state.snapshot.as_ref().map(|aside| aside.sequence);
                 holder.into_iter().for_each(hold);
             }
             state.is_gone = true;
@@ -304,15 +304,15 @@ impl Cache {
         seal: &LoggedSeal<'_, E>,
         released: &mut Vec<u64>,
     ) -> Result<(usize, usize), ReadError<E>> {
-        self.write_back_part(&mut self.way_home(), which, seal, released, || false)
+        self.write_back_part(&mut self.write_back_cursor(), which, seal, released, || false)
     }
 
     /// All changed buffers, to be brought home in parts.
-    pub fn way_home(&self) -> WayHome {
+    pub fn write_back_cursor(&self) -> WriteBackCursor {
         let mut all = Vec::new();
         self.shards.iter().for_each(|shard| shard.collect_dirty(&mut all));
         all.sort_unstable_by_key(|dirty| dirty.pieces.first().map(|piece| piece.offset_bytes));
-        WayHome { rest: all.into_iter() }
+        WriteBackCursor { rest: all.into_iter() }
     }
 
     /// As [`write_back_logged`](Self::write_back_logged), from where the last part ended; `is_enough` is asked after each
@@ -322,7 +322,7 @@ impl Cache {
     /// As there.
     pub fn write_back_part<E>(
         &self,
-        way: &mut WayHome,
+        way: &mut WriteBackCursor,
         which: LoggedWriteBack,
         seal: &LoggedSeal<'_, E>,
         released: &mut Vec<u64>,
@@ -457,7 +457,7 @@ impl Cache {
             return Ok(Prepared::NotAsked);
         }
         // Invariant 13.
-        if state.is_pending || state.set_aside.is_some() || state.sequence > which.stable {
+        if state.is_pending || state.snapshot.is_some() || state.sequence > which.stable {
             return Ok(Prepared::Later);
         }
         self.prepare_state(dirty, state, seal).map(|writing| Prepared::Write(Box::new(writing)))
@@ -535,11 +535,11 @@ fn put_back(writing: Writing) {
 
 impl DirtyState {
     /// Sets the version aside that a checkpoint before `sequence` left and that has not been taken (invariant 14).
-    pub(super) fn set_aside_before(&mut self, sequence: u64) {
+    pub(super) fn snapshot_before(&mut self, sequence: u64) {
         if self.is_pending && self.sequence < sequence {
             let changes = std::mem::take(&mut self.changes);
             let buffer = self.buffer.clone();
-            self.set_aside = Some(SetAside { sequence: self.sequence, buffer, changes });
+            self.snapshot = Some(BufferSnapshot { sequence: self.sequence, buffer, changes });
             self.is_pending = false;
         }
     }

@@ -185,7 +185,7 @@ fn between_two_parts_of_the_way_home_buffers_may_change_and_go_invariants_13_and
     for index in 0..count {
         take(&change(index, 1)[0], 1, 0);
     }
-    let mut way = cache.way_home();
+    let mut way = cache.write_back_cursor();
     let (which, mut released) = (LoggedWriteBack { stable: 1, first_at_most: u64::MAX }, Vec::new());
     let part = cache.write_back_part(&mut way, which, &no_seal, &mut released, || true).unwrap();
     assert_eq!((part, way.is_at_end()), ((IN_A_BATCH as usize, 0), false), "a batch, because that is enough");

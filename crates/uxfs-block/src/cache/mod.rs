@@ -52,7 +52,7 @@ use std::{
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use self::load::Found;
+use self::load::CachedBuffer;
 pub use self::{
     account::{MemoryAccount, MemoryCharge},
     buffer::{Buffer, BufferVerifier, Unverified},
@@ -177,8 +177,8 @@ impl Cache {
     ) -> Result<Buffer, ReadError<V::Error>> {
         loop {
             match self.find_or_load(pieces)? {
-                Found::Clean(buffer) => return self.verified(buffer, pieces, verifier),
-                Found::Dirty(dirty) => {
+                CachedBuffer::Clean(buffer) => return self.verified(buffer, pieces, verifier),
+                CachedBuffer::Dirty(dirty) => {
                     if let Some(buffer) = self.snapshot(&dirty, verifier)? {
                         return Ok(buffer);
                     }
@@ -194,14 +194,14 @@ impl Cache {
         requests: &[(&[Piece], V)],
     ) -> Vec<Result<Buffer, ReadError<V::Error>>> {
         let buffers = self.find_or_load_many(requests.iter().map(|(pieces, _)| *pieces));
-        let verify = |(found, (pieces, verifier)): (Result<Found, DeviceError>, &(&[Piece], V))| match found?
-        {
-            Found::Clean(buffer) => self.verified(buffer, pieces, verifier),
-            Found::Dirty(dirty) => match self.snapshot(&dirty, verifier)? {
-                Some(buffer) => Ok(buffer),
-                None => self.read(pieces, verifier),
-            },
-        };
+        let verify =
+            |(found, (pieces, verifier)): (Result<CachedBuffer, DeviceError>, &(&[Piece], V))| match found? {
+                CachedBuffer::Clean(buffer) => self.verified(buffer, pieces, verifier),
+                CachedBuffer::Dirty(dirty) => match self.snapshot(&dirty, verifier)? {
+                    Some(buffer) => Ok(buffer),
+                    None => self.read(pieces, verifier),
+                },
+            };
         buffers.into_iter().zip(requests).map(verify).collect()
     }
 

@@ -117,7 +117,7 @@ impl Cache {
             _ if state.is_dirty => return,
             _ => {}
         }
-        if state.is_pending || state.set_aside.is_some() {
+        if state.is_pending || state.snapshot.is_some() {
             return;
         }
         let Ok(key) = super::key::Key::new(&dirty.pieces, &self.hasher) else { return };

@@ -49,7 +49,7 @@ pub struct Arguments {
     #[arg(value_name = "PATH", default_value = "/")]
     path: OsString,
     #[command(flatten)]
-    place: Place,
+    place: Destination,
     /// Replace existing files (directories are kept and filled)
     #[arg(long, requires = "to")]
     overwrite: bool,
@@ -61,7 +61,7 @@ pub struct Arguments {
 /// Where to.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Place {
+struct Destination {
     /// Write files below this directory
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,

@@ -21,8 +21,8 @@ use zerocopy::{IntoBytes, big_endian::U32};
 use super::{
     free_space::{Purpose, free_list::FreeListNeeds, owned::KnownFree, reservation::Reservation},
     inode_index::current::CurrentChunks,
-    reverse_map::WaitingOwners,
-    trees::Fingers,
+    reverse_map::PendingReverseMap,
+    trees::CursorHints,
 };
 use crate::engine::Engine;
 use crate::inode::unlinked::BeforeUnlinked;
@@ -43,9 +43,9 @@ pub struct GroupState {
     /// Where inodes without names are in their lists: a hint, which who follows it compares with the list.
     pub before_unlinked: BeforeUnlinked,
     /// What the tree of owners is still to be told.
-    waiting_owners: WaitingOwners,
-    /// What those who added them have claimed of the log.
-    pub claimed_owner_bytes: u64,
+    pending_reverse_map: PendingReverseMap,
+    /// What those who added them have reserved of the log.
+    pub reserved_reverse_map_bytes: u64,
     /// Free extents that are known to have no owner.
     pub known_free: KnownFree,
     /// Whether the next cut knows that it has changed.
@@ -53,7 +53,7 @@ pub struct GroupState {
     /// Whether the transaction that holds it has changed anything of it.
     pub has_changed: bool,
     /// Blocks that it kept for its trees when somebody asked last.
-    hidden_blocks: u32,
+    ag_reservation_blocks: u32,
 }
 
 /// What is read from the group's header sectors.
@@ -73,24 +73,24 @@ pub struct Headers {
     pub reservation: Reservation,
     /// How long the free list must be.
     pub needs: FreeListNeeds,
-    fingers: Fingers,
+    hints: CursorHints,
 }
 
 impl GroupState {
     /// Of a group whose headers have not been read.
     pub fn new(group: AgNumber) -> Self {
-        let waiting_owners = WaitingOwners::default();
+        let pending_reverse_map = PendingReverseMap::default();
         Self {
             group,
             headers: None,
             current_chunks: CurrentChunks::default(),
             before_unlinked: BeforeUnlinked::default(),
-            waiting_owners,
-            claimed_owner_bytes: 0,
+            pending_reverse_map,
+            reserved_reverse_map_bytes: 0,
             known_free: KnownFree::default(),
             is_listed: false,
             has_changed: false,
-            hidden_blocks: 0,
+            ag_reservation_blocks: 0,
         }
     }
 
@@ -129,24 +129,24 @@ impl GroupState {
         let are_dirty = |headers: &Headers| headers.is_free_space_dirty || headers.is_inodes_dirty;
         self.headers.as_deref().is_some_and(are_dirty)
             || self.current_chunks.are_dirty()
-            || !self.waiting_owners.is_empty()
+            || !self.pending_reverse_map.is_empty()
     }
 
     /// How many blocks more than at the last call are free for the superblock but not for files: kept for the group's
     /// trees, or in those that lie in free space. Linux keeps the root of the reverse map, too, which takes none of it.
-    pub fn change_of_hidden_blocks(&mut self) -> i64 {
+    pub fn change_of_ag_reservation_blocks(&mut self) -> i64 {
         let kept = |headers: &Headers| {
             let root = u32::from(headers.reservation.reverse_map_blocks > 0);
             let trees = headers.free_space.btree_blocks.get();
             headers.reservation.left(headers, Purpose::Data).saturating_add(trees).saturating_add(root)
         };
         let now = self.headers.as_deref().map_or(0, kept);
-        i64::from(now) - i64::from(std::mem::replace(&mut self.hidden_blocks, now))
+        i64::from(now) - i64::from(std::mem::replace(&mut self.ag_reservation_blocks, now))
     }
 
     /// Blocks that it keeps for its trees, or has in those that lie in free space, as last counted.
-    pub(crate) fn hidden_blocks(&self) -> u32 {
-        self.hidden_blocks
+    pub(crate) fn ag_reservation_blocks(&self) -> u32 {
+        self.ag_reservation_blocks
     }
 
     /// Whether the AGI leads to inodes without names.
@@ -174,12 +174,12 @@ impl GroupState {
             is_inodes_dirty: false,
             reservation: Reservation::new(geometry, self.group),
             needs: FreeListNeeds::new(geometry),
-            fingers: Fingers::default(),
+            hints: CursorHints::default(),
         });
         headers.reservation = headers.reservation.fitted(&headers);
         self.headers = Some(headers);
-        if engine.counts_hidden_blocks() {
-            self.change_of_hidden_blocks();
+        if engine.counts_ag_reservations() {
+            self.change_of_ag_reservation_blocks();
         }
         Ok(())
     }
@@ -213,20 +213,20 @@ impl GroupState {
 
     /// What the tree of owners is still to be told.
     #[inline]
-    pub(crate) fn waiting_owners(&self) -> &WaitingOwners {
-        &self.waiting_owners
+    pub(crate) fn pending_reverse_map(&self) -> &PendingReverseMap {
+        &self.pending_reverse_map
     }
 
     /// The same, to be changed.
     #[inline]
-    pub(crate) fn waiting_owners_mut(&mut self) -> &mut WaitingOwners {
+    pub(crate) fn pending_reverse_map_mut(&mut self) -> &mut PendingReverseMap {
         self.has_changed = true;
-        &mut self.waiting_owners
+        &mut self.pending_reverse_map
     }
 
     /// What cursors remember of their way.
-    pub(super) fn fingers_mut(&mut self) -> Option<&mut Fingers> {
-        self.headers.as_deref_mut().map(|headers| &mut headers.fingers)
+    pub(super) fn hints_mut(&mut self) -> Option<&mut CursorHints> {
+        self.headers.as_deref_mut().map(|headers| &mut headers.hints)
     }
 
     /// The AGF, to be changed.

@@ -1,6 +1,6 @@
 //! The states of all groups, each made when it is first asked for.
 //!
-//! The number of groups comes from disk, and a sparse image of a few blocks may claim 2²⁸ of them. So memory grows with the
+//! The number of groups comes from disk, and a sparse image of a few blocks may reserve 2²⁸ of them. So memory grows with the
 //! groups that are used: a table of chunks, neither longer than 2¹⁶ entries, whose entries stay empty until then.
 
 use std::sync::{Arc, OnceLock};

@@ -24,7 +24,7 @@ use super::{
     free_space::{Purpose, choose::GroupRequest},
     state::Headers,
 };
-use crate::btree::{Finger, NoInlineRoot, TreeHome, TreeOwner, TreeRoot};
+use crate::btree::{BtreeStorage, CursorHint, NoInlineRoot, TreeOwner, TreeRoot};
 use crate::{
     btree::EditCursor,
     transaction::{GroupEdit, deferred::FreedOwner},
@@ -33,13 +33,13 @@ use uxfs_volume::error::{OperationError, Result};
 
 /// What cursors remember of their way in each tree of a group.
 #[derive(Debug, Default)]
-pub struct Fingers {
-    by_block: Finger<ByBlock>,
-    by_length: Finger<ByLength>,
-    inode_index: Finger<InodeIndex>,
-    free_inode_index: Finger<FreeInodeIndex>,
-    reverse_map: Finger<ReverseMap>,
-    reference_count: Finger<ReferenceCount>,
+pub struct CursorHints {
+    by_block: CursorHint<ByBlock>,
+    by_length: CursorHint<ByLength>,
+    inode_index: CursorHint<InodeIndex>,
+    free_inode_index: CursorHint<FreeInodeIndex>,
+    reverse_map: CursorHint<ReverseMap>,
+    reference_count: CursorHint<ReferenceCount>,
 }
 
 /// Where the blocks of a tree come from, and go to.
@@ -69,7 +69,7 @@ pub trait GroupTree: BtreeKind<Header = ShortBlockHeader> {
     fn add_blocks(headers: &mut Headers, change: i32);
 
     /// What the last cursor remembered.
-    fn finger(fingers: &mut Fingers) -> &mut Finger<Self>;
+    fn hint(hints: &mut CursorHints) -> &mut CursorHint<Self>;
 }
 
 fn add(counter: &mut U32, change: i32) {
@@ -79,7 +79,7 @@ fn add(counter: &mut U32, change: i32) {
 macro_rules! group_tree {
     (
         $kind:ident, $source:expr, $header:ident . $root:ident, $levels:ident, $dirty:ident,
-        $finger:ident, counts $($count_header:ident . $count:ident),* ; is_optional $optional:literal
+        $hint:ident, counts $($count_header:ident . $count:ident),* ; is_optional $optional:literal
     ) => {
         impl GroupTree for $kind {
             const SOURCE: BlockSource = $source;
@@ -100,8 +100,8 @@ macro_rules! group_tree {
                 headers.$dirty = true;
             }
 
-            fn finger(fingers: &mut Fingers) -> &mut Finger<Self> {
-                &mut fingers.$finger
+            fn hint(hints: &mut CursorHints) -> &mut CursorHint<Self> {
+                &mut hints.$hint
             }
         }
     };
@@ -135,13 +135,13 @@ group_tree! {
 
 /// The home of a group's tree.
 #[derive(Debug)]
-pub struct GroupHome<'g, 'fs, K> {
+pub struct GroupBtreeStorage<'g, 'fs, K> {
     group: GroupEdit<'g, 'fs>,
     kind: PhantomData<K>,
 }
 
 /// A cursor in one of a group's trees.
-pub type GroupCursor<'g, 'fs, K> = EditCursor<'fs, K, GroupHome<'g, 'fs, K>>;
+pub type GroupCursor<'g, 'fs, K> = EditCursor<'fs, K, GroupBtreeStorage<'g, 'fs, K>>;
 
 impl<'fs> GroupEdit<'_, 'fs> {
     /// The same group for a shorter time.
@@ -159,11 +159,11 @@ impl<'fs> GroupEdit<'_, 'fs> {
     /// [filled](Self::fill_free_list).
     #[inline]
     pub fn tree<K: GroupTree>(&mut self) -> GroupCursor<'_, 'fs, K> {
-        EditCursor::new(GroupHome { group: self.reborrow(), kind: PhantomData })
+        EditCursor::new(GroupBtreeStorage { group: self.reborrow(), kind: PhantomData })
     }
 }
 
-impl<K: GroupTree> GroupHome<'_, '_, K> {
+impl<K: GroupTree> GroupBtreeStorage<'_, '_, K> {
     /// Whether the free list has too few blocks for one more whole split of this tree.
     pub fn is_free_list_short(&self) -> Result<bool> {
         let headers = self.group.state.headers()?;
@@ -180,7 +180,7 @@ impl<K: GroupTree> GroupHome<'_, '_, K> {
     }
 }
 
-impl<'fs, K: GroupTree> TreeHome<'fs, K> for GroupHome<'_, 'fs, K> {
+impl<'fs, K: GroupTree> BtreeStorage<'fs, K> for GroupBtreeStorage<'_, 'fs, K> {
     type Inline = NoInlineRoot;
 
     fn buffers(&mut self) -> &mut TransactionBuffers<'fs> {
@@ -229,7 +229,7 @@ impl<'fs, K: GroupTree> TreeHome<'fs, K> for GroupHome<'_, 'fs, K> {
         self.count_blocks(-1)
     }
 
-    fn finger(&mut self) -> Option<&mut Finger<K>> {
-        self.group.state.fingers_mut().map(K::finger)
+    fn hint(&mut self) -> Option<&mut CursorHint<K>> {
+        self.group.state.hints_mut().map(K::hint)
     }
 }

@@ -67,7 +67,7 @@ impl Transaction<'_> {
     }
 
     /// Takes the blocks from `start` on out of an attribute fork in which nothing leads to them.
-    pub fn cut_attribute_fork(&mut self, inode: &mut EditInode, start: FileBlock) -> Result<()> {
+    pub fn truncate_attribute_fork(&mut self, inode: &mut EditInode, start: FileBlock) -> Result<()> {
         AttributeFork::new(self, inode).cut(start)
     }
 

@@ -9,7 +9,7 @@ use uxfs_format::{
     },
     edit::Edit,
     name_tree::{
-        entry_array::Place,
+        entry_array::MoveSide,
         header_edit::{BlockIdentity, neighbours},
     },
 };
@@ -71,7 +71,7 @@ impl TreeLeaf for AttributeLeaves {
         Ok(side)
     }
 
-    fn take_all(&self, leaf: Edit<'_>, other: &[u8], place: Place) -> Result<()> {
+    fn take_all(&self, leaf: Edit<'_>, other: &[u8], place: MoveSide) -> Result<()> {
         LeafEdit::new(leaf).take_all(other, place);
         Ok(())
     }

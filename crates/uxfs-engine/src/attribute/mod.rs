@@ -15,15 +15,15 @@
 //! | `shortform` | the list in the inode |
 //! | `tree` | leaves, alone or in a tree |
 //! | `leaves` | what the tree of names must know about leaves |
-//! | `finger` | the way to the leaf that was used last |
+//! | `hint` | the way to the leaf that was used last |
 //! | `store` | blocks of the fork, values of their own |
 //! | `fork` | making room for the fork, and taking it away |
 //! | [`xattr`] | names and values as Linux has them, access control lists |
 //! | [`acl`] | lists that new files inherit, and that follow a change of the mode |
 
 pub mod acl;
-pub mod finger;
 mod fork;
+pub mod hint;
 mod leaves;
 mod shortform;
 mod store;

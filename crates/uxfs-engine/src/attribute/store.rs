@@ -16,7 +16,7 @@ use uxfs_format::{
 use uxfs_volume::extent_map::ExtentMap;
 
 use super::{
-    finger::AttributeFinger,
+    hint::AttributeHint,
     tree::{AttributeTree, ValueStore},
 };
 use crate::name_tree::ForkStore;
@@ -111,7 +111,7 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
 
     /// Gives the blocks from `start` on back, without a look at what they hold.
     pub(super) fn cut(&mut self, start: FileBlock) -> Result<()> {
-        self.inode.attribute_finger.forget();
+        self.inode.attribute_hint.forget();
         let geometry = self.geometry();
         let extents = self.inode.extents(Fork::Attribute);
         let first = extents.index_at_or_after(start);
@@ -183,7 +183,7 @@ impl<'fs> ForkStore<'fs> for AttributeFork<'_, 'fs> {
     }
 
     fn create(&mut self, structure: Structure, block: FileBlock) -> Result<EditBuffer> {
-        self.inode.attribute_finger.forget();
+        self.inode.attribute_hint.forget();
         self.map(block, 1)?;
         let sector = self.sector(structure, block)?;
         let length_bytes = self.geometry().block_size_bytes;
@@ -191,7 +191,7 @@ impl<'fs> ForkStore<'fs> for AttributeFork<'_, 'fs> {
     }
 
     fn free(&mut self, block: FileBlock) -> Result<()> {
-        self.inode.attribute_finger.forget();
+        self.inode.attribute_hint.forget();
         let structure = self.index_structure();
         self.free_blocks(structure, block, 1)
     }
@@ -255,7 +255,7 @@ impl<'fs> ValueStore<'fs> for AttributeFork<'_, 'fs> {
         self.free_blocks(VALUE, first_block, count)
     }
 
-    fn finger(&mut self) -> &mut AttributeFinger {
-        &mut self.inode.attribute_finger
+    fn hint(&mut self) -> &mut AttributeHint {
+        &mut self.inode.attribute_hint
     }
 }

@@ -12,7 +12,7 @@ use uxfs_format::{
 
 use super::{
     SetMode, Target,
-    finger::AttributeFinger,
+    hint::AttributeHint,
     leaves::{AttributeLeaves, index_of},
 };
 use crate::name_tree::{BlockBuffer, ForkStore, NameTree, TreeLeaf, path::TreePath};
@@ -35,7 +35,7 @@ pub(super) trait ValueStore<'fs>: ForkStore<'fs> {
     fn free_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<()>;
 
     /// The way to the leaf that was used last. Creating and freeing blocks forgets it.
-    fn finger(&mut self) -> &mut AttributeFinger;
+    fn hint(&mut self) -> &mut AttributeHint;
 }
 
 /// The attributes of a fork, in leaves.
@@ -88,7 +88,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Makes the first block a leaf without attributes, whatever it was.
     pub(super) fn clear_root(&mut self) -> Result<()> {
-        self.store.finger().forget();
+        self.store.hint().forget();
         let mut root = self.edit(ROOT)?;
         let identity = self.store.identity(root.sector());
         let length_bytes = root.len();
@@ -111,14 +111,14 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// The way to the first leaf that can hold `hash`, or else to the last leaf, and that leaf.
     fn find_leaf(&mut self, hash: u32) -> Result<(TreePath, S::Buffer)> {
-        if let Some(path) = self.store.finger().way_for(hash) {
+        if let Some(path) = self.store.hint().way_for(hash) {
             let leaf = self.edit(path.leaf)?;
-            if AttributeFinger::leads_to(&leaf, hash) {
+            if AttributeHint::leads_to(&leaf, hash) {
                 return Ok((path, leaf));
             }
         }
         let (path, leaf) = self.tree().find_leaf(hash)?;
-        self.store.finger().note(&path, &leaf);
+        self.store.hint().note(&path, &leaf);
         Ok((path, leaf))
     }
 

@@ -18,7 +18,7 @@ use uxfs_format::{
 
 use super::{
     SetMode, Target,
-    finger::AttributeFinger,
+    hint::AttributeHint,
     tree::{AttributeTree, ROOT, ValueStore},
 };
 use crate::name_tree::{BlockBuffer, ForkStore, testing::MemoryFork};
@@ -60,8 +60,8 @@ impl<'fs> ValueStore<'fs> for MemoryFork<'fs> {
         Ok(value)
     }
 
-    fn finger(&mut self) -> &mut AttributeFinger {
-        &mut self.finger
+    fn hint(&mut self) -> &mut AttributeHint {
+        &mut self.hint
     }
 
     fn free_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<()> {

@@ -6,7 +6,7 @@ use uxfs_format::{
         BlockPointer, BtreeKind,
         block::{Address, BtreeBlock, Pointer},
         block_edit::{BlockEdit, key_of_block},
-        block_header::{BlockHeader, BlockPlace},
+        block_header::{BlockHeader, BlockIdentity},
         check::BtreeFault,
     },
     fault::{Corruption, Fault, HeaderFault, Location},
@@ -15,14 +15,14 @@ use uxfs_format::{
 
 use super::{
     cursor::EditCursor,
-    home::{InlineRoot, TreeHome, TreeOwner},
+    storage::{BtreeStorage, InlineRoot, TreeOwner},
 };
 use uxfs_volume::error::{Error, Result};
 
 /// "None" in messages, whatever the width of the tree's pointers.
 const NO_BLOCK: u64 = u64::MAX;
 
-impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
+impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     /// A fault of the tree as a whole.
     #[cold]
     pub fn damaged_tree(&self, fault: impl Into<Fault>) -> Error {
@@ -130,7 +130,7 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
         };
         let length_bytes = self.geometry.block_size_bytes;
         let mut buffer = self.home.buffers().create(K::STRUCTURE, sector, length_bytes)?;
-        let place = BlockPlace { sector, uuid: self.geometry.metadata_uuid, owner: self.owner_number() };
+        let place = BlockIdentity { sector, uuid: self.geometry.metadata_uuid, owner: self.owner_number() };
         edit_of::<K>(&mut buffer).format(level_number(level), place);
         Ok((pointer, buffer))
     }

@@ -7,16 +7,16 @@ use uxfs_format::{
 
 use super::{
     blocks::level_number,
-    home::{TreeHome, TreeOwner, TreeRoot},
     path::{Path, levels_of},
+    storage::{BtreeStorage, TreeOwner, TreeRoot},
 };
 use uxfs_volume::error::Result;
 
 /// A place in a tree: one of its records, or nowhere. It holds the blocks on its way from the root.
 ///
 /// Lookups that stay within one leaf do not go down from the root again, whether one cursor makes them or, where the home
-/// keeps a finger, one after the other.
-pub struct EditCursor<'fs, K: BtreeKind, H: TreeHome<'fs, K>> {
+/// keeps a hint, one after the other.
+pub struct EditCursor<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> {
     pub(super) home: H,
     pub(super) geometry: &'fs Geometry,
     pub(super) owner: TreeOwner,
@@ -34,17 +34,17 @@ enum Direction {
     Right,
 }
 
-impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
+impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     /// A cursor that is nowhere yet.
     #[inline]
     pub fn new(mut home: H) -> Self {
         let (geometry, owner) = (home.buffers().geometry(), home.owner());
         let has_inline_root = home.inline_root().is_some();
         let mut path = Path::nowhere();
-        if let Some(finger) = home.finger() {
-            path.resume(finger);
+        if let Some(hint) = home.hint() {
+            path.resume(hint);
             // Until this cursor has ended without an error nothing is known.
-            finger.forget();
+            hint.forget();
         }
         Self { home, geometry, owner, path, has_inline_root, is_way_lost: false, is_at_record: false }
     }
@@ -448,15 +448,15 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
     }
 }
 
-impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> Drop for EditCursor<'fs, K, H> {
+impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> Drop for EditCursor<'fs, K, H> {
     fn drop(&mut self) {
-        if let Some(finger) = self.home.finger() {
-            self.path.remember(finger);
+        if let Some(hint) = self.home.hint() {
+            self.path.remember(hint);
         }
     }
 }
 
-impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> std::fmt::Debug for EditCursor<'fs, K, H> {
+impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> std::fmt::Debug for EditCursor<'fs, K, H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EditCursor")
             .field("owner", &self.owner)

@@ -6,8 +6,8 @@ use uxfs_format::btree::{BlockPointer, BtreeKind, block::Pointer, check::BtreeFa
 use super::{
     blocks::{edit_of, key_of, level_number, view_of},
     cursor::EditCursor,
-    home::{InlineRoot, TreeHome},
-    path::Step,
+    path::PathLevel,
+    storage::{BtreeStorage, InlineRoot},
 };
 use uxfs_volume::error::Result;
 
@@ -35,7 +35,7 @@ impl<K: BtreeKind> Item<K> {
     }
 }
 
-impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
+impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     /// Adds a record to the leaf, before that at its index.
     pub(super) fn insert_record(&mut self, record: &K::Record) -> Result<()> {
         self.insert_at(0, Item::Record(*record))
@@ -201,7 +201,7 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
         for (index, (key, child)) in entries.iter().enumerate() {
             edit.insert_entry(index, key, child);
         }
-        if !self.path.grow(Step { pointer, index, buffer: Some(buffer) }) {
+        if !self.path.grow(PathLevel { pointer, index, buffer: Some(buffer) }) {
             return Err(self.lost());
         }
         self.home.set_root(pointer.address(), u32::from(level_number(level + 1)))
@@ -222,7 +222,7 @@ impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
         root.insert(0, &key_of::<K>(&buffer)?, &pointer);
         root.set_level(level_number(level + 1));
         self.path.set(level, pointer, Some(buffer));
-        let step = Step { pointer: Pointer::<K>::NULL, index: 0, buffer: None };
+        let step = PathLevel { pointer: Pointer::<K>::NULL, index: 0, buffer: None };
         if self.path.grow(step) { Ok(()) } else { Err(self.lost()) }
     }
 

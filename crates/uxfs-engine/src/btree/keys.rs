@@ -2,10 +2,10 @@
 
 use uxfs_format::btree::{BtreeKind, block_edit::key_of_block};
 
-use super::{cursor::EditCursor, home::TreeHome};
+use super::{cursor::EditCursor, storage::BtreeStorage};
 use uxfs_volume::error::Result;
 
-impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
+impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     /// Something with `key` has been added to the node of a level, as its first entry or not.
     pub(super) fn raise_keys(&mut self, level: usize, key: &K::Key, is_first: bool) -> Result<()> {
         let (mut level, mut is_first) = (level, is_first);

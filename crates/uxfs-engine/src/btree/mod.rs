@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`cursor`] | [`EditCursor`]: a place in a tree; lookups, steps, and the three changes |
-//! | [`home`] | [`TreeHome`]: where a tree's root lies and where its blocks come from |
+//! | [`storage`] | [`BtreeStorage`]: where a tree's root lies and where its blocks come from |
 //! | `blocks` | reading and changing the nodes on the cursor's way, wherever they lie |
 //! | `path` | the way from the root to a leaf, and what is remembered of it between cursors |
 //! | `insert` | making room: shifting, splitting, growing the root |
@@ -23,19 +23,19 @@
 //! 6. **Nothing twice.** A cursor holds at most one block of each level of one tree, plus one neighbour during a change; a
 //!    home takes blocks from, and gives them to, other trees than its own.
 //! 7. **One cursor.** At most one `EditCursor` of a tree exists, because it borrows the home. What it remembers of
-//!    its way (the finger) is therefore true until the next cursor.
+//!    its way (the hint) is therefore true until the next cursor.
 //! 8. **Damage ends.** Levels fall by one from parent to child, and steps along the leaves must ascend, so that every
 //!    seek and walk ends on any image; what cannot be is a corruption. After an error the cursor is nowhere.
 
 mod blocks;
 pub mod cursor;
-pub mod home;
 mod insert;
 mod keys;
 mod overlap;
 mod path;
 mod remove;
+pub mod storage;
 
 pub use cursor::EditCursor;
-pub use home::{InlineRoot, NoInlineRoot, TreeHome, TreeOwner, TreeRoot};
-pub use path::Finger;
+pub use path::CursorHint;
+pub use storage::{BtreeStorage, InlineRoot, NoInlineRoot, TreeOwner, TreeRoot};

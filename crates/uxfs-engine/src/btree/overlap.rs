@@ -8,10 +8,10 @@ use uxfs_format::{
     units::AgBlock,
 };
 
-use super::{cursor::EditCursor, home::TreeHome};
+use super::{cursor::EditCursor, storage::BtreeStorage};
 use uxfs_volume::error::Result;
 
-impl<'fs, H: TreeHome<'fs, ReverseMap>> EditCursor<'fs, ReverseMap, H> {
+impl<'fs, H: BtreeStorage<'fs, ReverseMap>> EditCursor<'fs, ReverseMap, H> {
     /// Goes to the first mapping that covers `block` and that `accept` wants. `None`, and nowhere, where there is none.
     /// Enters only the parts of the tree that reach so far.
     ///

@@ -3,13 +3,13 @@
 use uxfs_block::cache::EditBuffer;
 use uxfs_format::btree::{BlockPointer, BtreeKind, block::Pointer, levels::MAX_LEVELS};
 
-use super::home::InlineRoot;
+use super::storage::InlineRoot;
 
 /// Room on the way for the highest tree of any kind.
 const LEVELS: usize = MAX_LEVELS as usize;
 
 /// A block on the way, and which record or entry of it.
-pub(super) struct Step<K: BtreeKind> {
+pub(super) struct PathLevel<K: BtreeKind> {
     /// Null for a root that is not a block.
     pub pointer: Pointer<K>,
     pub index: usize,
@@ -19,25 +19,25 @@ pub(super) struct Step<K: BtreeKind> {
 
 /// Steps by level: the leaf is the first.
 pub(super) struct Path<K: BtreeKind> {
-    steps: [Step<K>; LEVELS],
+    steps: [PathLevel<K>; LEVELS],
     levels: usize,
 }
 
 /// The way that a cursor went last, without the blocks: the next cursor need not go down from the root where what it
 /// looks for lies in the same leaf.
 #[derive(Debug, Clone, Copy)]
-pub struct Finger<K: BtreeKind> {
+pub struct CursorHint<K: BtreeKind> {
     steps: [(Pointer<K>, u16); LEVELS],
     levels: u8,
 }
 
-impl<K: BtreeKind> Default for Finger<K> {
+impl<K: BtreeKind> Default for CursorHint<K> {
     fn default() -> Self {
         Self { steps: [(Pointer::<K>::NULL, 0); LEVELS], levels: 0 }
     }
 }
 
-impl<K: BtreeKind> Step<K> {
+impl<K: BtreeKind> PathLevel<K> {
     const fn nowhere() -> Self {
         Self { pointer: Pointer::<K>::NULL, index: 0, buffer: None }
     }
@@ -45,7 +45,7 @@ impl<K: BtreeKind> Step<K> {
 
 impl<K: BtreeKind> Path<K> {
     pub fn nowhere() -> Self {
-        Self { steps: [const { Step::nowhere() }; LEVELS], levels: 0 }
+        Self { steps: [const { PathLevel::nowhere() }; LEVELS], levels: 0 }
     }
 
     /// Levels of the tree; 0 where the path is nowhere.
@@ -82,13 +82,13 @@ impl<K: BtreeKind> Path<K> {
     pub fn restart(&mut self, levels: usize, root: Pointer<K>) -> bool {
         self.clear();
         let Some(step) = levels.checked_sub(1).and_then(|top| self.steps.get_mut(top)) else { return false };
-        *step = Step { pointer: root, index: 0, buffer: None };
+        *step = PathLevel { pointer: root, index: 0, buffer: None };
         self.levels = levels;
         true
     }
 
     /// Puts a new root above the present one. False where no tree is that high.
-    pub fn grow(&mut self, step: Step<K>) -> bool {
+    pub fn grow(&mut self, step: PathLevel<K>) -> bool {
         let Some(slot) = self.steps.get_mut(self.levels) else { return false };
         *slot = step;
         self.levels += 1;
@@ -106,12 +106,12 @@ impl<K: BtreeKind> Path<K> {
     }
 
     #[inline]
-    pub fn step(&self, level: usize) -> Option<&Step<K>> {
+    pub fn step(&self, level: usize) -> Option<&PathLevel<K>> {
         self.steps.get(level)
     }
 
     #[inline]
-    pub fn step_mut(&mut self, level: usize) -> Option<&mut Step<K>> {
+    pub fn step_mut(&mut self, level: usize) -> Option<&mut PathLevel<K>> {
         self.steps.get_mut(level)
     }
 
@@ -140,22 +140,22 @@ impl<K: BtreeKind> Path<K> {
         self.steps.get(level).map_or(Pointer::<K>::NULL, |step| step.pointer)
     }
 
-    pub fn resume(&mut self, finger: &Finger<K>) {
-        self.levels = usize::from(finger.levels);
-        for (step, (pointer, index)) in self.steps.iter_mut().zip(&finger.steps).take(self.levels) {
-            *step = Step { pointer: *pointer, index: usize::from(*index), buffer: None };
+    pub fn resume(&mut self, hint: &CursorHint<K>) {
+        self.levels = usize::from(hint.levels);
+        for (step, (pointer, index)) in self.steps.iter_mut().zip(&hint.steps).take(self.levels) {
+            *step = PathLevel { pointer: *pointer, index: usize::from(*index), buffer: None };
         }
     }
 
-    pub fn remember(&self, finger: &mut Finger<K>) {
-        finger.levels = u8::try_from(self.levels).unwrap_or(0);
-        for (slot, step) in finger.steps.iter_mut().zip(&self.steps).take(self.levels) {
+    pub fn remember(&self, hint: &mut CursorHint<K>) {
+        hint.levels = u8::try_from(self.levels).unwrap_or(0);
+        for (slot, step) in hint.steps.iter_mut().zip(&self.steps).take(self.levels) {
             *slot = (step.pointer, u16::try_from(step.index).unwrap_or(0));
         }
     }
 }
 
-impl<K: BtreeKind> Finger<K> {
+impl<K: BtreeKind> CursorHint<K> {
     /// Remembers nothing: the tree has been changed by other means.
     pub fn forget(&mut self) {
         self.levels = 0;

@@ -6,11 +6,11 @@ use uxfs_format::btree::{BlockPointer, BtreeKind, block::Pointer};
 use super::{
     blocks::{edit_of, key_of, level_number, view_of},
     cursor::EditCursor,
-    home::{InlineRoot, TreeHome},
+    storage::{BtreeStorage, InlineRoot},
 };
 use uxfs_volume::error::Result;
 
-impl<'fs, K: BtreeKind, H: TreeHome<'fs, K>> EditCursor<'fs, K, H> {
+impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     /// Takes the record at the index of the leaf out.
     pub(super) fn delete_record(&mut self) -> Result<()> {
         self.remove_at(0)

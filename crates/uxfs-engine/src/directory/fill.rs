@@ -209,7 +209,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         Ok((count == 0).then_some(parent))
     }
 
-    /// Cuts names into data blocks, the first of which has room from `end_bytes` on.
+    /// CheckpointSwitches names into data blocks, the first of which has room from `end_bytes` on.
     fn lay_out(&self, names: &[NewName<'_>], mut end_bytes: u32) -> Layout {
         let block_bytes = self.geometry().directory_block_size_bytes;
         let mut starts = vec![0];

@@ -16,14 +16,14 @@ use uxfs_volume::{error::Result, inode::FileType};
 
 /// A name that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct StoredName {
     pub inode: InodeNumber,
     /// 0 where the file system keeps none.
     pub file_type_code: u8,
-    pub(super) place: Place,
+    pub(super) place: EntryPosition,
 }
 
-impl Found {
+impl StoredName {
     /// What the name leads to.
     pub(super) fn target(&self) -> NameTarget {
         NameTarget { inode: self.inode, file_type: FileType::from_directory_code(self.file_type_code) }
@@ -32,7 +32,7 @@ impl Found {
 
 /// Where it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum EntryPosition {
     /// Not stored: "." in an inode.
     Own,
     /// The directory above, in the inode.
@@ -53,12 +53,12 @@ struct Wanted<'n> {
     hash: u32,
     rule: NameRule,
     /// The first entry that differs in case only.
-    folded: Option<Found>,
+    folded: Option<StoredName>,
 }
 
 impl Wanted<'_> {
     /// Compares an entry. Gives it only if the name is exactly the same.
-    fn consider(&mut self, name: &[u8], found: Found) -> Option<Found> {
+    fn consider(&mut self, name: &[u8], found: StoredName) -> Option<StoredName> {
         if name == self.name {
             return Some(found);
         }
@@ -68,15 +68,15 @@ impl Wanted<'_> {
         None
     }
 
-    fn consider_entry(&mut self, entry: &DataEntry<'_>, place: Place) -> Option<Found> {
+    fn consider_entry(&mut self, entry: &DataEntry<'_>, place: EntryPosition) -> Option<StoredName> {
         let (inode, file_type_code) = (entry.inode, entry.file_type_code);
-        self.consider(entry.name, Found { inode, file_type_code, place })
+        self.consider(entry.name, StoredName { inode, file_type_code, place })
     }
 }
 
 impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     /// Finds a name, "." and ".." included. An entry with exactly this name goes before one that differs in case.
-    pub fn find(&mut self, name: &[u8]) -> Result<Option<Found>> {
+    pub fn find(&mut self, name: &[u8]) -> Result<Option<StoredName>> {
         let mut wanted = Wanted { name, hash: self.rule.hash(name), rule: self.rule, folded: None };
         let found = match self.form()? {
             Form::Shortform => self.find_shortform(&mut wanted)?,
@@ -110,25 +110,26 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         Ok(live <= DOTS.len())
     }
 
-    fn find_shortform(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<Found>> {
+    fn find_shortform(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<StoredName>> {
         let (geometry, own) = (self.geometry(), self.store.owner());
         let bytes = self.store.local().map(|bytes| bytes.as_slice()).unwrap_or_default();
         let view = match Shortform::parse(bytes, geometry) {
             Ok(view) => view,
             Err(fault) => return Err(self.damaged_shortform(fault)),
         };
-        let dots = [(own, Place::Own), (view.parent, Place::Parent)];
+        let dots = [(own, EntryPosition::Own), (view.parent, EntryPosition::Parent)];
         for (dot, (inode, place)) in DOTS.into_iter().zip(dots) {
             if wanted.name == dot {
-                return Ok(Some(Found { inode, file_type_code: DIRECTORY_CODE, place }));
+                return Ok(Some(StoredName { inode, file_type_code: DIRECTORY_CODE, place }));
             }
         }
         let mut fault = None;
         for (index, entry) in (0..=u8::MAX).zip(view.entries()) {
             match entry {
                 Ok(entry) => {
-                    let place = Place::Shortform(index);
-                    let found = Found { inode: entry.inode, file_type_code: entry.file_type_code, place };
+                    let place = EntryPosition::Shortform(index);
+                    let found =
+                        StoredName { inode: entry.inode, file_type_code: entry.file_type_code, place };
                     if let Some(found) = wanted.consider(entry.name, found) {
                         return Ok(Some(found));
                     }
@@ -142,7 +143,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         }
     }
 
-    fn find_block(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<Found>> {
+    fn find_block(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<StoredName>> {
         let (structure, place) = (Structure::DirectoryBlock, FileBlock::new(0));
         let buffer = self.store.edit(structure, place)?;
         let block = SingleBlock::parse(&buffer, self.geometry())
@@ -158,7 +159,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             let entry = block
                 .entry_at(offset_bytes)
                 .map_err(|fault| self.store.corruption(structure, place, fault))?;
-            let found = wanted.consider_entry(&entry, Place::Block { index, offset_bytes });
+            let found = wanted.consider_entry(&entry, EntryPosition::Block { index, offset_bytes });
             if found.is_some() {
                 return Ok(found);
             }
@@ -166,20 +167,23 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         Ok(None)
     }
 
-    fn find_leaf(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<Found>> {
+    fn find_leaf(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<StoredName>> {
         let leaf = self.edit_leaf()?;
-        self.search_leaf(&leaf, wanted, |index, pointer| Place::Leaf { index, pointer })
+        self.search_leaf(&leaf, wanted, |index, pointer| EntryPosition::Leaf { index, pointer })
     }
 
-    fn find_node(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<Found>> {
+    fn find_node(&mut self, wanted: &mut Wanted<'_>) -> Result<Option<StoredName>> {
         let hash = wanted.hash;
         let mut path = self.tree().find(hash)?;
         let most = self.store.extents().blocks();
         // A chain cannot have more leaves than the fork has blocks.
         for _ in 0..=most {
             let leaf = self.store.edit(Structure::DirectoryAnyIndex, path.leaf)?;
-            let found =
-                self.search_leaf(&leaf, wanted, |index, pointer| Place::Node { path, index, pointer })?;
+            let found = self.search_leaf(&leaf, wanted, |index, pointer| EntryPosition::Node {
+                path,
+                index,
+                pointer,
+            })?;
             let last = leaf_edit::last_hash(&leaf);
             drop(leaf);
             // Equal hashes may go on in the next leaf.
@@ -195,8 +199,8 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         &mut self,
         buffer: &S::Buffer,
         wanted: &mut Wanted<'_>,
-        place_of: impl Fn(usize, DataPointer) -> Place,
-    ) -> Result<Option<Found>> {
+        place_of: impl Fn(usize, DataPointer) -> EntryPosition,
+    ) -> Result<Option<StoredName>> {
         let (leaf, held) = (LeafBlock::parse(buffer, self.geometry()), buffer.sector());
         let leaf = leaf.map_err(|fault| self.damaged_index(fault))?;
         for (index, pointer) in leaf.matches(wanted.hash) {

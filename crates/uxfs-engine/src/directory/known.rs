@@ -18,7 +18,7 @@ use uxfs_format::{
 
 use super::{
     Directory, DirectoryStore, Form,
-    find::{Found, Place},
+    find::{EntryPosition, StoredName},
     names::NameTarget,
 };
 use crate::name_tree::BlockBuffer;
@@ -83,7 +83,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     }
 
     /// Finds a name where the hint says, whatever its leaf has to be joined with. `None` where the hint is of no use.
-    pub(super) fn find_at_hint(&mut self, name: &[u8]) -> Result<Option<Found>> {
+    pub(super) fn find_at_hint(&mut self, name: &[u8]) -> Result<Option<StoredName>> {
         if self.form()? != Form::Node {
             return Ok(None);
         }
@@ -107,7 +107,11 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             };
         drop((leaf, buffer));
         let path = self.tree().path_to(hash, place)?;
-        Ok(path.map(|path| Found { inode, file_type_code, place: Place::Node { path, index, pointer } }))
+        Ok(path.map(|path| StoredName {
+            inode,
+            file_type_code,
+            place: EntryPosition::Node { path, index, pointer },
+        }))
     }
 
     /// Where an entry is in a leaf from which it can be taken without more.

@@ -6,7 +6,7 @@ use uxfs_format::{
         leaf_edit::{self, LeafEdit},
     },
     edit::Edit,
-    name_tree::{entry_array::Place, header_edit::BlockIdentity},
+    name_tree::{entry_array::MoveSide, header_edit::BlockIdentity},
 };
 
 use crate::name_tree::{Side, TreeLeaf};
@@ -33,7 +33,7 @@ impl TreeLeaf for DirectoryLeaf {
         Ok(if is_right { Side::Right } else { Side::Left })
     }
 
-    fn take_all(&self, leaf: Edit<'_>, other: &[u8], place: Place) -> Result<()> {
+    fn take_all(&self, leaf: Edit<'_>, other: &[u8], place: MoveSide) -> Result<()> {
         LeafEdit::new(leaf).take_all(other, place);
         Ok(())
     }

@@ -12,18 +12,18 @@ use uxfs_format::{
 
 use super::{
     Directory, DirectoryStore,
-    find::{Found, Place},
+    find::{EntryPosition, StoredName},
 };
 use crate::name_tree::BlockBuffer;
 use uxfs_volume::error::{OperationError, Result};
 
 impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     /// Removes a name that was found.
-    pub fn remove(&mut self, found: &Found) -> Result<()> {
+    pub fn remove(&mut self, found: &StoredName) -> Result<()> {
         match found.place {
-            Place::Own | Place::Parent => Err(OperationError::InvalidName.into()),
-            Place::Shortform(index) => self.remove_shortform(index),
-            Place::Block { index, offset_bytes } => {
+            EntryPosition::Own | EntryPosition::Parent => Err(OperationError::InvalidName.into()),
+            EntryPosition::Shortform(index) => self.remove_shortform(index),
+            EntryPosition::Block { index, offset_bytes } => {
                 let place = FileBlock::new(0);
                 let mut buffer = self.store.edit(Structure::DirectoryBlock, place)?;
                 BlockEdit::new(buffer.edit(), self.format)
@@ -32,7 +32,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
                 drop(buffer);
                 self.block_to_shortform()
             }
-            Place::Leaf { index, pointer } => {
+            EntryPosition::Leaf { index, pointer } => {
                 let (data_block, best) = self.remove_data(pointer)?;
                 let mut buffer = self.edit_leaf()?;
                 let mut leaf = LeafEdit::new(buffer.edit());
@@ -44,7 +44,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
                 drop(buffer);
                 self.leaf_to_block()
             }
-            Place::Node { path, index, pointer } => {
+            EntryPosition::Node { path, index, pointer } => {
                 let (data_block, best) = self.remove_data(pointer)?;
                 self.set_free_index(data_block, best)?;
                 let mut buffer = self.store.edit(Structure::DirectoryAnyIndex, path.leaf)?;
@@ -88,13 +88,13 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     pub fn replace(
         &mut self,
         name: &[u8],
-        found: &Found,
+        found: &StoredName,
         inode: InodeNumber,
         file_type_code: u8,
     ) -> Result<()> {
         let (place, pointer) = match found.place {
-            Place::Own => return Err(OperationError::InvalidName.into()),
-            Place::Parent | Place::Shortform(_) => {
+            EntryPosition::Own => return Err(OperationError::InvalidName.into()),
+            EntryPosition::Parent | EntryPosition::Shortform(_) => {
                 if self.replace_shortform(found, inode, file_type_code)? {
                     return Ok(());
                 }
@@ -103,14 +103,14 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
                 let found = self.find(name)?.ok_or(OperationError::NotFound)?;
                 return self.replace(name, &found, inode, file_type_code);
             }
-            Place::Block { offset_bytes, .. } => {
+            EntryPosition::Block { offset_bytes, .. } => {
                 let place = FileBlock::new(0);
                 let mut buffer = self.store.edit(Structure::DirectoryBlock, place)?;
                 return BlockEdit::new(buffer.edit(), self.format)
                     .replace(offset_bytes, inode, file_type_code)
                     .map_err(|fault| self.store.corruption(Structure::DirectoryBlock, place, fault));
             }
-            Place::Leaf { pointer, .. } | Place::Node { pointer, .. } => {
+            EntryPosition::Leaf { pointer, .. } | EntryPosition::Node { pointer, .. } => {
                 (self.data_start(pointer.split(self.geometry()).0), pointer)
             }
         };
@@ -124,7 +124,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
     /// `false` where the directory does not fit the inode with that number.
     pub(super) fn replace_shortform(
         &mut self,
-        found: &Found,
+        found: &StoredName,
         inode: InodeNumber,
         file_type_code: u8,
     ) -> Result<bool> {
@@ -132,7 +132,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         let bytes = self.store.local().ok_or(OperationError::NotADirectory)?;
         let mut edit = ShortformEdit::new(bytes, geometry);
         let replaced = match found.place {
-            Place::Shortform(index) => edit.replace(index, inode, file_type_code, room_bytes),
+            EntryPosition::Shortform(index) => edit.replace(index, inode, file_type_code, room_bytes),
             _ => edit.set_parent(inode, room_bytes),
         };
         let size_bytes = bytes.len() as u64;

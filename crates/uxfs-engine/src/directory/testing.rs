@@ -22,7 +22,7 @@ use uxfs_format::{
     superblock::Superblock,
 };
 
-use super::{find::Place, *};
+use super::{find::EntryPosition, *};
 use crate::name_tree::testing::{MemoryFork, OWNER};
 use uxfs_volume::inode::FileType;
 
@@ -128,8 +128,8 @@ impl Twin {
         // Every other time with the hint that a lookup leaves, else with an old one: that must be right, or of no use.
         if self.model.len().is_multiple_of(2) {
             let (leaf, entry) = match found.place {
-                Place::Node { path, pointer, .. } => (Some(path.leaf), Some(pointer)),
-                Place::Leaf { pointer, .. } => (None, Some(pointer)),
+                EntryPosition::Node { path, pointer, .. } => (Some(path.leaf), Some(pointer)),
+                EntryPosition::Leaf { pointer, .. } => (None, Some(pointer)),
                 _ => (None, None),
             };
             self.hint.note_lookup(0, leaf, entry);

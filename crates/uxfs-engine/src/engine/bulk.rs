@@ -34,7 +34,7 @@ impl Engine {
     }
 
     /// Has the trees of all groups told what waits in memory: inode chunks, owners.
-    fn settle_groups(&self) -> Result<()> {
+    fn flush_groups(&self) -> Result<()> {
         for group in self.loaded_groups() {
             let mut transaction = Transaction::begin(self)?;
             transaction.group(group)?.settle()?;
@@ -44,7 +44,7 @@ impl Engine {
     }
 
     pub(super) fn close_bulk(&self) -> Result<()> {
-        self.settle_groups()?;
+        self.flush_groups()?;
         let mut buffers = TransactionBuffers::new(self.cache(), self.geometry(), Mode::Bulk, None);
         for group in self.groups.known() {
             group.lock().store(&mut buffers)?;

@@ -1,7 +1,7 @@
 //! The superblock's counters as they are now, and what is held back of the free blocks.
 //!
 //! Nearly every operation reserves blocks, of which it mostly takes few, and takes or frees an inode. These counts are in
-//! lanes, so that threads do not take them from each other: what an operation did not take is its lane's [`Credit`], still
+//! lanes, so that threads do not take them from each other: what an operation did not take is its lane's [`CachedReservation`], still
 //! reserved, from which the next reserves. Where blocks get scarce, all credits are taken back.
 
 use std::sync::atomic::{
@@ -9,7 +9,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Relaxed},
 };
 
-use uxfs_block::lanes::{Credit, Lanes, take_all};
+use uxfs_block::thread_shards::{CachedReservation, ThreadShards, take_all};
 use uxfs_format::superblock::Superblock;
 use zerocopy::big_endian::U64;
 
@@ -21,13 +21,13 @@ const MOST_CREDIT_BLOCKS: u64 = 1 << 10;
 /// What changes with operations, of a file system that is mounted for changes.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    lanes: Lanes<Lane>,
+    lanes: ThreadShards<Lane>,
     inodes: AtomicI64,
     free_blocks: AtomicI64,
     /// Blocks that transactions under way may still take, and all credits.
     pub reserved_blocks: AtomicI64,
     /// Blocks that groups keep for their own trees.
-    pub hidden_blocks: AtomicI64,
+    pub ag_reservation_blocks: AtomicI64,
     /// Blocks that were freed and are not back yet.
     pub freed_blocks: AtomicI64,
 }
@@ -37,7 +37,7 @@ pub(super) struct Counters {
 struct Lane {
     /// A part of the sum, which may be less than nothing.
     free_inodes: AtomicI64,
-    credit_blocks: Credit,
+    cached_blocks: CachedReservation,
 }
 
 impl Counters {
@@ -87,14 +87,14 @@ impl Counters {
 
     /// Takes blocks that are reserved already, if there are so many.
     #[inline]
-    pub fn take_credit(&self, blocks: u64) -> bool {
-        self.lanes.mine().credit_blocks.take(blocks)
+    pub fn take_cached(&self, blocks: u64) -> bool {
+        self.lanes.mine().cached_blocks.take(blocks)
     }
 
     /// Gives back reserved blocks that were not taken.
     #[inline]
-    pub fn give_credit(&self, blocks: u64) {
-        let too_many = self.lanes.mine().credit_blocks.add_up_to(MOST_CREDIT_BLOCKS, blocks);
+    pub fn cache_unused(&self, blocks: u64) {
+        let too_many = self.lanes.mine().cached_blocks.add_up_to(MOST_CREDIT_BLOCKS, blocks);
         if too_many > 0 {
             self.reserved_blocks.fetch_sub(too_many.cast_signed(), AcqRel);
         }
@@ -102,8 +102,8 @@ impl Counters {
 
     /// Takes all credits back. Gives whether there were any.
     #[cold]
-    pub fn take_credits(&self) -> bool {
-        let credits = take_all(self.lanes.iter().map(|lane| &lane.credit_blocks));
+    pub fn reclaim_cached(&self) -> bool {
+        let credits = take_all(self.lanes.iter().map(|lane| &lane.cached_blocks));
         self.reserved_blocks.fetch_sub(credits.cast_signed(), AcqRel);
         credits > 0
     }
@@ -119,25 +119,25 @@ mod tests {
     fn what_is_given_back_is_reserved_for_the_next() {
         let counters = Counters::default();
         counters.reserved_blocks.fetch_add(60, AcqRel);
-        assert!(!counters.take_credit(1), "nobody has given anything back");
-        counters.give_credit(50);
-        assert!(!counters.take_credit(51));
-        assert!(counters.take_credit(30));
+        assert!(!counters.take_cached(1), "nobody has given anything back");
+        counters.cache_unused(50);
+        assert!(!counters.take_cached(51));
+        assert!(counters.take_cached(30));
         assert_eq!(counters.reserved_blocks.load(Acquire), 60);
         thread::scope(|scope| {
-            scope.spawn(|| assert!(counters.take_credits(), "of all threads"));
+            scope.spawn(|| assert!(counters.reclaim_cached(), "of all threads"));
         });
         assert_eq!(counters.reserved_blocks.load(Acquire), 40);
-        assert!(!counters.take_credits());
+        assert!(!counters.reclaim_cached());
     }
 
     #[test]
     fn much_is_not_kept() {
         let counters = Counters::default();
         counters.reserved_blocks.fetch_add(3000, AcqRel);
-        counters.give_credit(MOST_CREDIT_BLOCKS);
+        counters.cache_unused(MOST_CREDIT_BLOCKS);
         assert_eq!(counters.reserved_blocks.load(Acquire), 3000);
-        counters.give_credit(7);
+        counters.cache_unused(7);
         assert_eq!(counters.reserved_blocks.load(Acquire), 2993);
     }
 }

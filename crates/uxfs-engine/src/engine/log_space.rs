@@ -1,11 +1,11 @@
 //! Waiting for room in the log.
 //!
-//! Who wants to begin a transaction claims the most that it may add to the log. Where there is no room, he makes some, by
+//! Who wants to begin a transaction reserves the most that it may add to the log. Where there is no room, he makes some, by
 //! cutting a checkpoint and bringing home what holds the tail; all others who come meanwhile wait behind him. Who ends what
 //! holds the tail himself waits behind nobody.
 //!
-//! Recovery is alone, and whoever left the log may have left little room behind the intents in it. What it claims is the most
-//! that could be needed, mostly far more than is: so it goes on without room for its claim, one transaction in a checkpoint.
+//! Recovery is alone, and whoever left the log may have left little room behind the intents in it. What it reserves is the most
+//! that could be needed, mostly far more than is: so it goes on without room for its reservation, one transaction in a checkpoint.
 //! Should that not fit either, nothing of it is written, and the log is as it was.
 
 use std::{
@@ -17,7 +17,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use uxfs_journal::journal::{Claim, Ticket};
+use uxfs_journal::journal::{LogReservation, Ticket};
 
 use super::{Engine, logged::Logged};
 use uxfs_volume::error::{Error, OperationError, Result};
@@ -27,7 +27,7 @@ const MOST_TRIES: u32 = 10_000;
 /// After so many tries somebody else must get on, who may not even be running: an intent that he has yet to end holds the
 /// tail.
 const QUICK_TRIES: u32 = 16;
-/// So often others are let go on first, who will give back much of what they have claimed.
+/// So often others are let go on first, who will give back much of what they have reserved.
 const MOST_WAITS: u32 = 100;
 
 /// Who waits for room in the log.
@@ -48,12 +48,12 @@ impl RoomQueue {
 }
 
 impl Logged {
-    /// A place without room for the claim, where nobody will ever make any.
+    /// A place without room for the reservation, where nobody will ever make any.
     fn begin_alone(&self, log_bytes: u64, attempt: u32) -> Result<Option<Ticket<'_>>> {
         if !self.room.is_alone || attempt < QUICK_TRIES {
             return Ok(None);
         }
-        Ok(self.journal.begin(log_bytes, Claim::Alone)?)
+        Ok(self.journal.begin(log_bytes, LogReservation::Alone)?)
     }
 }
 
@@ -69,13 +69,13 @@ impl Engine {
     ///
     /// # Errors
     /// The device failed, now or before.
-    pub fn begin_ticket(&self, log_bytes: u64, claim: Claim) -> Result<Option<Ticket<'_>>> {
+    pub fn begin_ticket(&self, log_bytes: u64, reserve: LogReservation) -> Result<Option<Ticket<'_>>> {
         let Some(logged) = self.log() else { return Ok(None) };
-        if claim == Claim::Urgent {
+        if reserve == LogReservation::Urgent {
             return self.wait_for_urgent_room(log_bytes);
         }
         if logged.room.waiting.load(Acquire) == 0
-            && let Some(ticket) = logged.journal.begin(log_bytes, claim)?
+            && let Some(ticket) = logged.journal.begin(log_bytes, reserve)?
         {
             return Ok(Some(ticket));
         }
@@ -86,7 +86,7 @@ impl Engine {
     }
 
     /// One thread waits for room at a time, and all that come later wait behind it: what is under way ends, so that also the
-    /// largest claim finds room in the end. Much of the room may be claims that are mostly given back: these are waited for
+    /// largest reservation finds room in the end. Much of the room may be reserves that are mostly given back: these are waited for
     /// before a checkpoint is cut.
     #[cold]
     fn wait_for_room(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
@@ -96,7 +96,7 @@ impl Engine {
         for attempt in 0..MOST_TRIES {
             let_others_work(attempt);
             loop {
-                if let Some(ticket) = logged.journal.begin(log_bytes, Claim::Usual)? {
+                if let Some(ticket) = logged.journal.begin(log_bytes, LogReservation::Usual)? {
                     return Ok(Some(ticket));
                 }
                 if waits >= MOST_WAITS || logged.journal.would_checkpoint_help() {
@@ -107,10 +107,10 @@ impl Engine {
             }
             // Intents to free blocks hold the tail, too, until those are back.
             self.write_checkpoint()?;
-            self.put_back_freed()?;
+            self.complete_pending_frees()?;
             // Mostly that was all: nobody needs to wait for what is on its way home.
             if logged.journal.has_ample_room()
-                && let Some(ticket) = logged.journal.begin(log_bytes, Claim::Usual)?
+                && let Some(ticket) = logged.journal.begin(log_bytes, LogReservation::Usual)?
             {
                 return Ok(Some(ticket));
             }
@@ -127,7 +127,7 @@ impl Engine {
         let Some(logged) = self.log() else { return Ok(None) };
         for attempt in 0..MOST_TRIES {
             let_others_work(attempt);
-            if let Some(ticket) = logged.journal.begin(log_bytes, Claim::Urgent)? {
+            if let Some(ticket) = logged.journal.begin(log_bytes, LogReservation::Urgent)? {
                 return Ok(Some(ticket));
             }
             self.make_room(attempt)?;
@@ -153,7 +153,7 @@ impl Engine {
         let Some(logged) = self.log() else { return Ok(()) };
         self.write_checkpoint()?;
         let first_at_most = if attempt == 0 { logged.journal.older_half() } else { u64::MAX };
-        logged.journal.write_home(first_at_most)?;
+        logged.journal.push_active_items(first_at_most)?;
         Ok(())
     }
 }

@@ -5,8 +5,8 @@
 //! | waits | for | done by |
 //! |---|---|---|
 //! | changes of transactions | a checkpoint | who wants them durable, who finds no room in the log, [`Background`] |
-//! | freed blocks | their checkpoint to be stable | [`Engine::put_back_freed`] |
-//! | buffers | their checkpoint to be stable | [`Engine::write_home`] |
+//! | freed blocks | their checkpoint to be stable | [`Engine::complete_pending_frees`] |
+//! | buffers | their checkpoint to be stable | [`Engine::push_active_items`] |
 //!
 //! Nobody who holds a transaction waits for any of these.
 
@@ -52,7 +52,7 @@ pub(super) struct Logged {
     /// Blocks whose checkpoint is stable: to be put back.
     freed: Mutex<Vec<FreedExtents>>,
     /// One thread puts back at a time: who waits for free blocks waits for what another is putting back, too.
-    putting_back: Mutex<()>,
+    completing_frees: Mutex<()>,
     /// Who waits for room in the log.
     pub(super) room: RoomQueue,
     /// Contents that another mapping leads to than the one on the device.
@@ -84,7 +84,7 @@ impl Engine {
         let mut engine = Self::new(volume, options);
         let options = options.log;
         let mut journal_options = JournalOptions {
-            largest_claim_bytes: engine.needs.log.largest(&engine.needs),
+            max_reservation_bytes: engine.needs.log.largest(&engine.needs),
             urgent_bytes: engine.needs.log.largest_urgent(&engine.needs) / 2 * 3,
             ..JournalOptions::default()
         };
@@ -98,12 +98,12 @@ impl Engine {
             journal,
             changed_groups: Mutex::default(),
             freed: Mutex::default(),
-            putting_back: Mutex::default(),
+            completing_frees: Mutex::default(),
             room: RoomQueue::new(start.recovered_tail.is_some()),
             moved: MovedContents::default(),
             background: OnceLock::new(),
         });
-        engine.count_hidden_blocks()?;
+        engine.count_ag_reservations()?;
         let engine = Arc::new(engine);
         // Recovery has written it already, beside the counters.
         if has_quota_counts {
@@ -171,12 +171,12 @@ impl Engine {
         let Some(logged) = self.log() else { return Ok(()) };
         let mut groups = std::mem::take(&mut *logged.changed_groups.lock());
         groups.sort_unstable();
-        let mut transaction = Transaction::of_cut(self, ticket);
+        let mut transaction = Transaction::for_checkpoint_switch(self, ticket);
         for group in &groups {
-            transaction.settle_group(*group)?;
+            transaction.flush_group(*group)?;
         }
         transaction.require_in_use(&logged.journal.freed_so_far(), &groups)?;
-        transaction.end_cut(&groups)
+        transaction.finish_checkpoint_switch(&groups)
     }
 
     /// A group has changed in the checkpoint that is being filled, for the first time.
@@ -205,7 +205,7 @@ impl Engine {
         let wanted = i64::try_from(blocks).map_err(|_| OperationError::NoSpace)?;
         let may_reserve =
             |reserved: i64| self.available_blocks().saturating_sub_unsigned(kept_blocks) >= reserved;
-        if counters.take_credit(blocks) {
+        if counters.take_cached(blocks) {
             if may_reserve(counters.reserved_blocks.load(Acquire)) {
                 return Ok(());
             }
@@ -214,7 +214,7 @@ impl Engine {
         for _ in 0..3 {
             counters.reserved_blocks.fetch_add(wanted, AcqRel);
             let reserved = || counters.reserved_blocks.load(Acquire);
-            if may_reserve(reserved()) || counters.take_credits() && may_reserve(reserved()) {
+            if may_reserve(reserved()) || counters.reclaim_cached() && may_reserve(reserved()) {
                 return Ok(());
             }
             counters.reserved_blocks.fetch_sub(wanted, AcqRel);
@@ -235,36 +235,37 @@ impl Engine {
             return Ok(false);
         }
         self.write_checkpoint()?;
-        self.put_back_freed()?;
+        self.complete_pending_frees()?;
         Ok(true)
     }
 
     /// Gives back what an operation has not taken.
     pub fn release_blocks(&self, blocks: u64) {
         if let Some(counters) = self.logged_counters().filter(|_| blocks > 0) {
-            counters.give_credit(blocks);
+            counters.cache_unused(blocks);
         }
     }
 
     /// Free blocks that operations may take: without those that groups keep for their trees and free lists.
     #[doc(alias = "xfs_fdblocks_unavailable")]
     pub fn available_blocks(&self) -> i64 {
-        let hidden = self.logged_counters().map_or(0, |counters| counters.hidden_blocks.load(Relaxed));
+        let hidden =
+            self.logged_counters().map_or(0, |counters| counters.ag_reservation_blocks.load(Relaxed));
         let set_aside = i64::from(self.geometry().ag_count) * 8;
         self.free_blocks().cast_signed() - set_aside - hidden
     }
 
     /// Reads the headers of all groups: each keeps blocks for its own trees, which operations must not promise to each
     /// other.
-    fn count_hidden_blocks(&self) -> Result<()> {
-        if !self.counts_hidden_blocks() {
+    fn count_ag_reservations(&self) -> Result<()> {
+        if !self.counts_ag_reservations() {
             return Ok(());
         }
         let keeps_all = self.geometry().ag_count <= MOST_KEPT_GROUPS;
         for group in self.groups_with_headers() {
             let mut state = GroupState::new(group);
             state.load(self)?;
-            self.add_hidden_blocks(state.hidden_blocks().into());
+            self.add_ag_reservation_blocks(state.ag_reservation_blocks().into());
             if keeps_all || state.has_unlinked() {
                 *self.group_state(group)?.lock() = state;
             }
@@ -273,7 +274,7 @@ impl Engine {
     }
 
     /// Whether the blocks that groups keep for their own trees were counted at mount.
-    pub fn counts_hidden_blocks(&self) -> bool {
+    pub fn counts_ag_reservations(&self) -> bool {
         let features = &self.geometry().features;
         let has_trees =
             features.has_reflink() || features.has_free_inode_btree() || features.has_reverse_map();
@@ -281,9 +282,9 @@ impl Engine {
     }
 
     /// The blocks that groups keep for their own trees have become more, or fewer.
-    pub fn add_hidden_blocks(&self, change: i64) {
+    pub fn add_ag_reservation_blocks(&self, change: i64) {
         if let Some(counters) = self.logged_counters() {
-            counters.hidden_blocks.fetch_add(change, Relaxed);
+            counters.ag_reservation_blocks.fetch_add(change, Relaxed);
         }
     }
 
@@ -305,35 +306,35 @@ impl Engine {
     /// # Errors
     /// Damage; the device failed, now or before.
     #[doc(alias = "xfs_extent_busy_clear")]
-    pub fn put_back_freed(&self) -> Result<()> {
+    pub fn complete_pending_frees(&self) -> Result<()> {
         let Some(logged) = self.log() else { return Ok(()) };
-        self.put_back_all(logged, logged.putting_back.lock())
+        self.complete_all_pending_frees(logged, logged.completing_frees.lock())
     }
 
-    /// As [`put_back_freed`](Self::put_back_freed), if nobody does it already: for who is between two transactions of one
+    /// As [`complete_pending_frees`](Self::complete_pending_frees), if nobody does it already: for who is between two transactions of one
     /// operation, which may be that of putting back.
     ///
     /// # Errors
     /// As there.
-    pub fn put_back_freed_beside(&self) -> Result<()> {
+    pub fn complete_pending_frees_beside(&self) -> Result<()> {
         let Some(logged) = self.log() else { return Ok(()) };
-        logged.putting_back.try_lock().map_or(Ok(()), |one| self.put_back_all(logged, one))
+        logged.completing_frees.try_lock().map_or(Ok(()), |one| self.complete_all_pending_frees(logged, one))
     }
 
-    fn put_back_all(&self, logged: &Logged, _one: MutexGuard<'_, ()>) -> Result<()> {
+    fn complete_all_pending_frees(&self, logged: &Logged, _one: MutexGuard<'_, ()>) -> Result<()> {
         let all = std::mem::take(&mut *logged.freed.lock());
         if !all.is_empty() {
             logged.journal.wait_for_writes();
         }
         for freed in all {
             let extents = u32::try_from(freed.extents.len()).unwrap_or(u32::MAX);
-            let mut transaction = Transaction::begin_for(self, Operation::PutBack { extents })?;
+            let mut transaction = Transaction::begin_for(self, Operation::CompleteFrees { extents })?;
             let mut blocks = 0;
             for extent in &freed.extents {
                 let start = FsBlock::new(extent.start_block.get());
                 let place = self.geometry().split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
                 let length_blocks = extent.length_blocks.get();
-                transaction.put_back(place, length_blocks)?;
+                transaction.complete_free(place, length_blocks)?;
                 blocks += i64::from(length_blocks);
             }
             transaction.intent_done(ItemType::FreeExtentDone, freed.intent, &freed.extents);
@@ -347,9 +348,9 @@ impl Engine {
     ///
     /// # Errors
     /// The device failed, now or before.
-    pub fn write_home(&self, is_all: bool) -> Result<()> {
+    pub fn push_active_items(&self, is_all: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
-        journal.write_home(if is_all { u64::MAX } else { journal.older_half() }).map(drop)?;
+        journal.push_active_items(if is_all { u64::MAX } else { journal.older_half() }).map(drop)?;
         Ok(())
     }
 
@@ -358,7 +359,7 @@ impl Engine {
         let Some(logged) = self.log() else { return self.write_back_if_crowded() };
         if self.mode() == Mode::Immediate {
             self.force_sequence(sequence)?;
-            self.put_back_freed()?;
+            self.complete_pending_frees()?;
         }
         if !self.is_upkeep_due() {
             return Ok(());
@@ -383,7 +384,7 @@ impl Engine {
     pub fn upkeep(&self) -> Result<()> {
         let Some(logged) = self.log() else { return Ok(()) };
         self.write_checkpoint()?;
-        self.put_back_freed()?;
+        self.complete_pending_frees()?;
         let journal = &logged.journal;
         let first_at_most = match (self.is_crowded(), journal.is_half_full()) {
             (true, _) => u64::MAX,
@@ -393,9 +394,9 @@ impl Engine {
         // Meanwhile transactions go on. They must not have to wait for the next checkpoint until all this is home.
         let write_checkpoint = || {
             self.write_checkpoint()?;
-            self.put_back_freed()
+            self.complete_pending_frees()
         };
-        journal.write_home_beside(first_at_most, || journal.is_checkpoint_due(), write_checkpoint)?;
+        journal.push_active_items_beside(first_at_most, || journal.is_checkpoint_due(), write_checkpoint)?;
         Ok(())
     }
 
@@ -411,12 +412,12 @@ impl Engine {
             if logged.freed.lock().is_empty() {
                 break;
             }
-            self.put_back_freed()?;
+            self.complete_pending_frees()?;
         }
         self.store_superblock()?;
         for _ in 0..MOST_ROUNDS {
             self.write_checkpoint()?;
-            if logged.journal.write_home(u64::MAX)? == 0 {
+            if logged.journal.push_active_items(u64::MAX)? == 0 {
                 break;
             }
         }

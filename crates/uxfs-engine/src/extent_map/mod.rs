@@ -20,13 +20,13 @@
 //! | [`ready`] | whether a change will find room, before it begins |
 //! | `splice` | making a change: in the list, in the btree, from one to the other |
 //! | `tree` | the btree's blocks |
-//! | `finger` | where the last change of the btree was made |
+//! | `hint` | where the last change of the btree was made |
 //! | [`fork_offset`] | moving the border between the forks |
 //! | [`sectors`] | where blocks of a fork lie on the device |
 
 pub mod convert;
-pub mod finger;
 pub mod fork_offset;
+pub mod hint;
 pub mod list;
 pub mod map;
 pub mod ready;

@@ -5,7 +5,7 @@ use uxfs_format::{
         BtreeKind,
         block::BtreeBlock,
         block_edit::BlockEdit,
-        block_header::{BlockHeader, BlockPlace},
+        block_header::{BlockHeader, BlockIdentity},
         check::BtreeFault,
         extent_map::{Extent, ExtentMap, ExtentMapFault, ExtentRecord},
     },
@@ -17,9 +17,9 @@ use uxfs_journal::transaction::TransactionBuffers;
 use uxfs_volume::extent_map::{ExtentMap as ExtentList, Extents};
 
 use super::{list::Splice, map::block_of_inode, splice::extents_mut};
-use crate::btree::{TreeHome, TreeOwner, TreeRoot};
+use crate::btree::{BtreeStorage, TreeOwner, TreeRoot};
 use crate::{
-    btree::{EditCursor, Finger},
+    btree::{CursorHint, EditCursor},
     inode::edit::{EditInode, ExtentRoot, room::root_capacity},
     transaction::{
         Transaction,
@@ -35,14 +35,14 @@ struct ForkTree<'t, 'fs> {
     inode: InodeNumber,
     fork: Fork,
     root: &'t mut ExtentRoot,
-    finger: &'t mut Finger<ExtentMap>,
+    hint: &'t mut CursorHint<ExtentMap>,
     /// Entries that the root has room for.
     capacity: usize,
     /// Blocks that have come.
     growth_blocks: i64,
 }
 
-impl<'fs> TreeHome<'fs, ExtentMap> for ForkTree<'_, 'fs> {
+impl<'fs> BtreeStorage<'fs, ExtentMap> for ForkTree<'_, 'fs> {
     type Inline = ExtentRoot;
 
     fn buffers(&mut self) -> &mut TransactionBuffers<'fs> {
@@ -82,8 +82,8 @@ impl<'fs> TreeHome<'fs, ExtentMap> for ForkTree<'_, 'fs> {
         self.transaction.defer_free_of(block, 1, owner)
     }
 
-    fn finger(&mut self) -> Option<&mut Finger<ExtentMap>> {
-        Some(self.finger)
+    fn hint(&mut self) -> Option<&mut CursorHint<ExtentMap>> {
+        Some(self.hint)
     }
 }
 
@@ -127,7 +127,7 @@ impl<'fs> Transaction<'fs> {
     ) -> Result<()> {
         let room_bytes = inode.fork_room_bytes(fork, self.engine().geometry());
         let number = inode.number;
-        let mut finger = std::mem::take(&mut inode.extent_finger);
+        let mut hint = std::mem::take(&mut inode.extent_hint);
         let extents = extents_mut(inode, fork)?;
         let mut root = extents.root.take().ok_or(OperationError::WrongFileType)?;
         let home = ForkTree {
@@ -135,7 +135,7 @@ impl<'fs> Transaction<'fs> {
             inode: number,
             fork,
             root: &mut root,
-            finger: finger.of(fork),
+            hint: hint.of(fork),
             capacity: root_capacity(room_bytes),
             growth_blocks: 0,
         };
@@ -144,7 +144,7 @@ impl<'fs> Transaction<'fs> {
         let growth_blocks = cursor.home().growth_blocks;
         drop(cursor);
         extents.root = Some(root);
-        inode.extent_finger = finger;
+        inode.extent_hint = hint;
         inode.add_blocks(growth_blocks);
         Ok(())
     }
@@ -154,14 +154,14 @@ impl<'fs> Transaction<'fs> {
     pub(super) fn extents_to_tree(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
         let geometry = self.engine().geometry();
         let near = block_of_inode(inode, geometry);
-        inode.extent_finger.forget();
+        inode.extent_hint.forget();
         let (number, extents) = (inode.number, extents_mut(inode, fork)?);
         let near = extents.extents.last().map_or(near, |extent| extent.start);
         let block = self.allocate_tree_block(number, fork, near)?;
         let sector = geometry.sector_of_block(block).ok_or(OperationError::NoSuchGroup)?;
         let mut buffer = self.buffers().create(Structure::ExtentMap, sector, geometry.block_size_bytes)?;
         let mut leaf = BlockEdit::<ExtentMap>::new(buffer.edit());
-        leaf.format(0, BlockPlace { sector, uuid: geometry.metadata_uuid, owner: number.get() });
+        leaf.format(0, BlockIdentity { sector, uuid: geometry.metadata_uuid, owner: number.get() });
         if extents.extents.len() > ExtentMap::max_leaf_records(geometry.block_size_bytes) as usize {
             return Err(OperationError::ForkTooLarge.into());
         }
@@ -178,7 +178,7 @@ impl<'fs> Transaction<'fs> {
     #[doc(alias = "xfs_bmap_btree_to_extents")]
     pub(super) fn tree_to_extents(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
         let (number, budget) = (inode.number, inode.blocks());
-        inode.extent_finger.forget();
+        inode.extent_hint.forget();
         let Some(root) = extents_mut(inode, fork)?.root.take() else { return Ok(()) };
         let mut freed = TreeBlocks { inode: number, found: Vec::new(), budget };
         freed.collect(self, &root.pointers, root.level)?;
@@ -196,7 +196,7 @@ impl<'fs> Transaction<'fs> {
 
 /// Replaces records by others that take their place. At no time do two records of the tree overlap: those that become
 /// shorter go first.
-fn change_records<'fs, H: TreeHome<'fs, ExtentMap>>(
+fn change_records<'fs, H: BtreeStorage<'fs, ExtentMap>>(
     cursor: &mut EditCursor<'fs, ExtentMap, H>,
     removed: &Extents<'_>,
     added: &[Extent],
@@ -220,7 +220,7 @@ fn change_records<'fs, H: TreeHome<'fs, ExtentMap>>(
     Ok(())
 }
 
-fn find<'fs, H: TreeHome<'fs, ExtentMap>>(
+fn find<'fs, H: BtreeStorage<'fs, ExtentMap>>(
     cursor: &mut EditCursor<'fs, ExtentMap, H>,
     extent: &Extent,
 ) -> Result<()> {

@@ -15,9 +15,9 @@ use zerocopy::{
     big_endian::{U16, U32, U64},
 };
 
-use super::edit::{EditFork, EditInode, LogClaim, room::default_attribute_offset_bytes};
+use super::edit::{EditFork, EditInode, InodeLogReservation, room::default_attribute_offset_bytes};
 use crate::{
-    attribute::finger::AttributeFinger, directory::DirectoryHint, extent_map::finger::ExtentFinger,
+    attribute::hint::AttributeHint, directory::DirectoryHint, extent_map::hint::ExtentHint,
     transaction::Transaction,
 };
 use uxfs_volume::error::{OperationError, Result};
@@ -187,9 +187,9 @@ impl EditInode {
             attribute,
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
-            attribute_finger: AttributeFinger::default(),
-            extent_finger: ExtentFinger::default(),
-            log_claim: LogClaim::default(),
+            attribute_hint: AttributeHint::default(),
+            extent_hint: ExtentHint::default(),
+            log_reservation: InodeLogReservation::default(),
         })
     }
 }

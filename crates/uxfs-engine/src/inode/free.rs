@@ -77,6 +77,6 @@ impl EditInode {
         self.core.extent_size_blocks = U32::new(0);
         self.core.cow_extent_size_blocks = U32::new(0);
         (self.data, self.attribute, self.attribute_offset_bytes) = (EditFork::empty(), None, 0);
-        self.extent_finger.forget();
+        self.extent_hint.forget();
     }
 }

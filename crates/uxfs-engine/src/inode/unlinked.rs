@@ -148,7 +148,7 @@ impl Transaction<'_> {
 
     /// Makes a list empty that leads to something else. Who was in it is lost until a checker finds it.
     #[doc(alias = "xlog_recover_clear_agi_bucket")]
-    pub fn cut_unlinked_list(&mut self, group: AgNumber, bucket: usize) -> Result<()> {
+    pub fn truncate_unlinked_list(&mut self, group: AgNumber, bucket: usize) -> Result<()> {
         self.group(group)?.state.before_unlinked.forget_list(bucket);
         self.set_unlinked_head(List { group, bucket }, AgInode::NULL)
     }
@@ -207,7 +207,7 @@ impl Transaction<'_> {
         }
         checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
         if let Some(ticket) = self.buffers().ticket() {
-            ticket.claim(NEXT_UNLINKED_LOG_BYTES);
+            ticket.reserve(NEXT_UNLINKED_LOG_BYTES);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use uxfs_format::{
 
 use super::{
     BlockBuffer, ForkStore, NameTree, Side, TreeLeaf,
-    path::{Step, TreePath},
+    path::{PathLevel, TreePath},
 };
 use uxfs_volume::error::{OperationError, Result};
 
@@ -87,7 +87,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         self.add_child(path, parent, hashes, right_place)?;
         let step = path.step_mut(depth).ok_or(OperationError::NoSpace)?;
         if let Some(index) = step.index.checked_sub(middle) {
-            *step = Step { block: right_place, index };
+            *step = PathLevel { block: right_place, index };
             path.step_mut(parent).ok_or(OperationError::NoSpace)?.index += 1;
         }
         Ok(())
@@ -145,7 +145,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
         let mut edit = root.edit();
         edit.all().fill(0);
         NodeEdit::init(edit, &identity, level + 1).insert(0, last, place);
-        let step = Step { block: root_place, index: 0 };
+        let step = PathLevel { block: root_place, index: 0 };
         match path.step_mut(0) {
             Some(first) => first.block = place,
             None => path.leaf = place,

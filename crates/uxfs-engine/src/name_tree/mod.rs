@@ -34,7 +34,7 @@ use uxfs_format::{
     geometry::Geometry,
     name_tree::{
         TreeKind,
-        entry_array::Place,
+        entry_array::MoveSide,
         fault::NameTreeFault,
         header::magic_of,
         header_edit::BlockIdentity,
@@ -43,7 +43,7 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber, SECTOR_SIZE_BYTES, Sector},
 };
 
-use self::path::{Step, TreePath};
+use self::path::{PathLevel, TreePath};
 use uxfs_volume::error::{Error, Result};
 
 /// A block that its holder alone may change.
@@ -172,7 +172,7 @@ pub trait TreeLeaf {
     fn split(&self, left: Edit<'_>, right: Edit<'_>, identity: &BlockIdentity, hash: u32) -> Result<Side>;
 
     /// Puts everything of the neighbour `other` into `leaf`. The caller knows that it fits, from [`fill`](Self::fill).
-    fn take_all(&self, leaf: Edit<'_>, other: &[u8], place: Place) -> Result<()>;
+    fn take_all(&self, leaf: Edit<'_>, other: &[u8], place: MoveSide) -> Result<()>;
 }
 
 /// One of two neighbours.
@@ -222,7 +222,7 @@ impl<'a, 'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'a, S, L> {
             let node = self.parse_node(block, &buffer)?;
             let index = node.index_for(hash);
             let child = node.child(index).ok_or_else(|| self.missing(block))?;
-            path.push(Step { block, index }).ok_or_else(|| self.missing(block))?;
+            path.push(PathLevel { block, index }).ok_or_else(|| self.missing(block))?;
             path.leaf = child;
             expected = Some(level - 1);
         }

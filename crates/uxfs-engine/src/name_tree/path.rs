@@ -10,19 +10,19 @@ use uxfs_volume::error::Result;
 
 /// A node, and which of its children the way goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct PathLevel {
     /// The node.
     pub block: FileBlock,
     /// The entry that was followed.
     pub index: usize,
 }
 
-const NO_STEP: Step = Step { block: FileBlock::new(0), index: 0 };
+const NO_LEVEL: PathLevel = PathLevel { block: FileBlock::new(0), index: 0 };
 
 /// Nodes from the root on, and the leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreePath {
-    steps: [Step; MAX_LEVEL as usize],
+    steps: [PathLevel; MAX_LEVEL as usize],
     length: usize,
     /// Where the leaf lies: the root, as long as there are no nodes.
     pub leaf: FileBlock,
@@ -40,7 +40,7 @@ pub enum Direction {
 impl TreePath {
     /// To a leaf without nodes above.
     pub fn new(leaf: FileBlock) -> Self {
-        Self { steps: [NO_STEP; MAX_LEVEL as usize], length: 0, leaf }
+        Self { steps: [NO_LEVEL; MAX_LEVEL as usize], length: 0, leaf }
     }
 
     /// Nodes on the way.
@@ -48,31 +48,31 @@ impl TreePath {
         self.length
     }
 
-    pub(super) fn steps(&self) -> &[Step] {
+    pub(super) fn steps(&self) -> &[PathLevel] {
         self.steps.get(..self.length).unwrap_or_default()
     }
 
     /// `None` where there are as many as there can be.
-    pub(super) fn push(&mut self, step: Step) -> Option<()> {
+    pub(super) fn push(&mut self, step: PathLevel) -> Option<()> {
         *self.steps.get_mut(self.length)? = step;
         self.length += 1;
         Some(())
     }
 
     /// Puts a step before all others.
-    pub(super) fn push_front(&mut self, step: Step) -> Option<()> {
-        self.push(NO_STEP)?;
+    pub(super) fn push_front(&mut self, step: PathLevel) -> Option<()> {
+        self.push(NO_LEVEL)?;
         let steps = self.steps.get_mut(..self.length)?;
         steps.rotate_right(1);
         *steps.first_mut()? = step;
         Some(())
     }
 
-    pub(super) fn step(&self, depth: usize) -> Option<Step> {
+    pub(super) fn step(&self, depth: usize) -> Option<PathLevel> {
         self.steps().get(depth).copied()
     }
 
-    pub(super) fn step_mut(&mut self, depth: usize) -> Option<&mut Step> {
+    pub(super) fn step_mut(&mut self, depth: usize) -> Option<&mut PathLevel> {
         self.steps.get_mut(..self.length)?.get_mut(depth)
     }
 
@@ -106,7 +106,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
             for above in path.steps().iter().take(turn) {
                 found.push(*above).ok_or_else(|| self.missing(step.block))?;
             }
-            found.push(Step { block: step.block, index }).ok_or_else(|| self.missing(step.block))?;
+            found.push(PathLevel { block: step.block, index }).ok_or_else(|| self.missing(step.block))?;
             drop(buffer);
             self.descend_to(&mut found, depth, direction)?;
             return Ok(Some(found));
@@ -125,7 +125,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
                 Direction::Previous => node.entries.len().saturating_sub(1),
             };
             let child = node.child(index).ok_or_else(|| self.missing(block))?;
-            path.push(Step { block, index }).ok_or_else(|| self.missing(block))?;
+            path.push(PathLevel { block, index }).ok_or_else(|| self.missing(block))?;
             path.leaf = child;
         }
         Ok(())
@@ -156,7 +156,7 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
             }
             drop(buffer);
             let Some(mut next) = self.beside(&path, depth, Direction::Next)? else { break };
-            let first = Step { block: next.leaf, index: 0 };
+            let first = PathLevel { block: next.leaf, index: 0 };
             next.push(first).ok_or_else(|| self.missing(first.block))?;
             path = next;
         }

@@ -2,7 +2,7 @@
 
 use uxfs_format::{
     name_tree::{
-        entry_array::Place,
+        entry_array::MoveSide,
         fault::NameTreeFault,
         header_edit::{copy_block, neighbours, set_next, set_previous},
         node,
@@ -130,8 +130,8 @@ impl<'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'_, S, L> {
             return Err(self.corruption(neighbour, NameTreeFault::ChildLevel { found, expected }));
         }
         let side = match direction {
-            Direction::Next => Place::Front,
-            Direction::Previous => Place::Back,
+            Direction::Next => MoveSide::Front,
+            Direction::Previous => MoveSide::Back,
         };
         if levels == [0, 0] {
             self.leaf.take_all(target.edit(), &source, side)?;

@@ -15,7 +15,7 @@ use uxfs_format::{
 };
 
 use super::{BlockBuffer, ForkStore};
-use crate::attribute::finger::AttributeFinger;
+use crate::attribute::hint::AttributeHint;
 use uxfs_volume::error::Result;
 
 /// The inode that all blocks belong to.
@@ -44,7 +44,7 @@ pub struct MemoryFork<'fs> {
     /// Blocks are verified each time that they are asked for, as if each had just been read.
     pub is_damaged: bool,
     /// Of attributes.
-    pub finger: AttributeFinger,
+    pub hint: AttributeHint,
 }
 
 /// A block of it.
@@ -99,7 +99,7 @@ impl<'fs> MemoryFork<'fs> {
             room_bytes: 0,
             size_bytes: 0,
             is_damaged: false,
-            finger: AttributeFinger::default(),
+            hint: AttributeHint::default(),
         }
     }
 
@@ -220,13 +220,13 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
     }
 
     fn create(&mut self, _: Structure, block: FileBlock) -> Result<MemoryBuffer> {
-        self.finger.forget();
+        self.hint.forget();
         self.reserve_blocks(block, 1);
         Ok(self.reserved(block))
     }
 
     fn free(&mut self, block: FileBlock) -> Result<()> {
-        self.finger.forget();
+        self.hint.forget();
         let bytes = self.blocks.borrow_mut().bytes.remove(&block.get());
         assert!(bytes.expect("the block exists").is_some(), "somebody holds block {block}");
         self.rebuild_extents();

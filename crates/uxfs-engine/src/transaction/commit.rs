@@ -5,7 +5,7 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, FsBlock},
 };
 use uxfs_journal::{
-    journal::{Claim, IntentId, Journal, Ticket},
+    journal::{IntentId, Journal, LogReservation, Ticket},
     transaction::Mode,
 };
 
@@ -87,7 +87,7 @@ impl<'fs> Transaction<'fs> {
         for state in &mut self.groups {
             if state.lists_itself() {
                 self.engine.note_changed_group(state.group());
-                ticket.claim(self.engine.needs().log.group());
+                ticket.reserve(self.engine.needs().log.group());
             }
         }
     }
@@ -109,27 +109,27 @@ impl<'fs> Transaction<'fs> {
         }
         // Intents to free what earlier steps gave up hold the tail, too.
         if is_immediate || self.engine.journal().is_some_and(Journal::is_half_full) {
-            self.engine.put_back_freed_beside()?;
+            self.engine.complete_pending_frees_beside()?;
         }
         let between = between();
-        let old = self.old_promises()?;
+        let old = self.old_intents()?;
         // The intents of this transaction hold the tail from now on: who waits for room in turn may be waiting for their end.
         let step_bytes = self.next_step_bytes().max(next.log_bytes);
         let claim_bytes = step_bytes + old.map_or(0, |old| old.bytes);
-        if let Some(ticket) = self.engine.begin_ticket(claim_bytes, Claim::Urgent)? {
+        if let Some(ticket) = self.engine.begin_ticket(claim_bytes, LogReservation::Urgent)? {
             self.buffers.set_ticket(ticket);
         }
-        old.map_or(Ok(()), |old| self.renew_promises(old))?;
+        old.map_or(Ok(()), |old| self.relog_intents(old))?;
         Ok(between)
     }
 
     /// What a cut itself changes.
-    pub fn of_cut(engine: &'fs Engine, ticket: Ticket<'fs>) -> Self {
+    pub fn for_checkpoint_switch(engine: &'fs Engine, ticket: Ticket<'fs>) -> Self {
         Self::new(engine, Mode::Delayed, Some(ticket))
     }
 
     /// Has the trees of a group told what waits in memory.
-    pub fn settle_group(&mut self, group: AgNumber) -> Result<()> {
+    pub fn flush_group(&mut self, group: AgNumber) -> Result<()> {
         self.group(group)?.settle()
     }
 
@@ -157,7 +157,7 @@ impl<'fs> Transaction<'fs> {
     }
 
     /// Brings the headers of all settled groups into their buffers.
-    pub fn end_cut(&mut self, groups: &[AgNumber]) -> Result<()> {
+    pub fn finish_checkpoint_switch(&mut self, groups: &[AgNumber]) -> Result<()> {
         self.finish_deferred()?;
         debug_assert!(
             self.groups.iter().all(|held| groups.contains(&held.group())),
@@ -166,9 +166,9 @@ impl<'fs> Transaction<'fs> {
         for group in groups {
             let edit = self.group(*group)?;
             edit.state.store(edit.buffers)?;
-            (edit.state.is_listed, edit.state.claimed_owner_bytes) = (false, 0);
-            let change = edit.state.change_of_hidden_blocks();
-            self.engine.add_hidden_blocks(change);
+            (edit.state.is_listed, edit.state.reserved_reverse_map_bytes) = (false, 0);
+            let change = edit.state.change_of_ag_reservation_blocks();
+            self.engine.add_ag_reservation_blocks(change);
         }
         self.engine.apply_counters(std::mem::take(&mut self.counters));
         if let Some(ticket) = self.buffers.take_ticket() {
@@ -179,7 +179,7 @@ impl<'fs> Transaction<'fs> {
     }
 
     /// Puts blocks back among the free ones that nobody owns.
-    pub fn put_back(&mut self, (group, start): (AgNumber, AgBlock), length_blocks: u32) -> Result<()> {
+    pub fn complete_free(&mut self, (group, start): (AgNumber, AgBlock), length_blocks: u32) -> Result<()> {
         self.group(group)?.free_of(start, length_blocks, FreedOwner::Nobody)
     }
 

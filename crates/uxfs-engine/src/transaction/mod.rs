@@ -114,7 +114,7 @@ impl<'fs> Transaction<'fs> {
         engine.reserve_blocks(blocks, operation.leaves(engine.kept_blocks()))?;
         let mut transaction = Self::new(engine, mode, None);
         transaction.reserved_blocks = blocks;
-        if let Some(ticket) = engine.begin_ticket(log_bytes, operation.claim())? {
+        if let Some(ticket) = engine.begin_ticket(log_bytes, operation.reserve())? {
             transaction.buffers.set_ticket(ticket);
         }
         Ok(transaction)

@@ -30,12 +30,12 @@ impl Transaction<'_> {
         length_blocks: u64,
         fill: impl FnOnce() -> Result<T>,
     ) -> Result<Result<T>> {
-        let Some(staged) = self.promise_staged(start, length_blocks)? else {
+        let Some(staged) = self.log_staged_intent(start, length_blocks)? else {
             // Bulk mode.
             self.give_back_groups();
             return Ok(fill());
         };
-        self.promise_deferred()?;
+        self.log_intents()?;
         let mapping = Operation::Allocate { blocks: length_blocks };
         let log_bytes = mapping.log_bytes(self.engine.needs());
         let next = NextStep { returned_blocks: length_blocks.min(self.reserved_blocks), log_bytes };

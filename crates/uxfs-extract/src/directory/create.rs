@@ -17,12 +17,12 @@ use crate::entry::{Special, is_safe_component};
 
 /// A name in an open directory, checked.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct OutputName<'a> {
     pub directory: BorrowedFd<'a>,
     pub name: &'a [u8],
 }
 
-impl<'a> Place<'a> {
+impl<'a> OutputName<'a> {
     pub fn new(directory: BorrowedFd<'a>, name: &'a [u8]) -> io::Result<Self> {
         if is_safe_component(name) {
             Ok(Self { directory, name })
@@ -71,7 +71,7 @@ impl<'a> Place<'a> {
     }
 
     /// Gives the file at `target` a second name here. A symbolic link there is linked itself, not followed.
-    pub fn make_link(self, target: Place<'_>, overwrite: bool) -> io::Result<()> {
+    pub fn make_link(self, target: OutputName<'_>, overwrite: bool) -> io::Result<()> {
         self.make(overwrite, || {
             linkat(target.directory, target.name, self.directory, self.name, AtFlags::empty())
         })

@@ -24,10 +24,10 @@ impl OwnedEntry {
 
 /// One step for the sink.
 #[derive(Debug, Clone)]
-pub struct Record(pub(crate) Step);
+pub struct Record(pub(crate) RecordKind);
 
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum RecordKind {
     BeginDirectory(OwnedEntry),
     EndDirectory,
     BeginFile { entry: OwnedEntry, size_bytes: u64 },
@@ -48,13 +48,13 @@ impl Encoder for DirectoryEncoder {
     fn entry(&mut self, entry: &Entry<'_>, chunk: &mut Chunk<Record>) {
         let owned = OwnedEntry::new(entry);
         let step = match entry.body {
-            Body::Directory => Step::BeginDirectory(owned),
-            Body::File(layout) => Step::BeginFile { entry: owned, size_bytes: layout.size_bytes() },
-            Body::Symlink(target) => Step::Symlink { entry: owned, target: target.to_vec() },
+            Body::Directory => RecordKind::BeginDirectory(owned),
+            Body::File(layout) => RecordKind::BeginFile { entry: owned, size_bytes: layout.size_bytes() },
+            Body::Symlink(target) => RecordKind::Symlink { entry: owned, target: target.to_vec() },
             Body::HardLink { target, is_device } => {
-                Step::HardLink { entry: owned, target: target.to_vec(), is_device }
+                RecordKind::HardLink { entry: owned, target: target.to_vec(), is_device }
             }
-            Body::Special(special) => Step::Special { entry: owned, special },
+            Body::Special(special) => RecordKind::Special { entry: owned, special },
         };
         chunk.records.push(Record(step));
     }
@@ -62,21 +62,21 @@ impl Encoder for DirectoryEncoder {
     fn data(&mut self, offset_bytes: u64, span: Range<usize>, chunk: &mut Chunk<Record>) {
         chunk.counts.data_bytes += span.len() as u64;
         // Pieces that adjoin in the file and in the chunk are one write.
-        if let Some(Record(Step::Data { offset_bytes: start, span: last })) = chunk.records.last_mut()
+        if let Some(Record(RecordKind::Data { offset_bytes: start, span: last })) = chunk.records.last_mut()
             && last.end == span.start
             && *start + last.len() as u64 == offset_bytes
         {
             last.end = span.end;
             return;
         }
-        chunk.records.push(Record(Step::Data { offset_bytes, span }));
+        chunk.records.push(Record(RecordKind::Data { offset_bytes, span }));
     }
 
     fn end_file(&mut self, _: u64, chunk: &mut Chunk<Record>) {
-        chunk.records.push(Record(Step::EndFile));
+        chunk.records.push(Record(RecordKind::EndFile));
     }
 
     fn end_directory(&mut self, chunk: &mut Chunk<Record>) {
-        chunk.records.push(Record(Step::EndDirectory));
+        chunk.records.push(Record(RecordKind::EndDirectory));
     }
 }

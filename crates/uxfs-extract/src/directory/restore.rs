@@ -20,7 +20,7 @@ use rustix::{
 
 use uxfs_block::preload;
 
-use super::create::Place;
+use super::create::OutputName;
 use crate::{
     entry::{ACL_ACCESS, ACL_DEFAULT, Attribute, Metadata, Timestamp},
     report::{Aspect, Observer, Problem, Severity},
@@ -35,12 +35,12 @@ pub enum Handle<'a> {
     Open(BorrowedFd<'a>),
     /// A symbolic link or special file, which must not be opened; and its path by descriptor, for those calls that
     /// take nothing else.
-    Named { place: Place<'a>, reference: OwnedFd, path: String, is_symlink: bool },
+    Named { place: OutputName<'a>, reference: OwnedFd, path: String, is_symlink: bool },
 }
 
 impl<'a> Handle<'a> {
     /// Of something that must not be opened.
-    pub fn named(place: Place<'a>, is_symlink: bool) -> io::Result<Self> {
+    pub fn named(place: OutputName<'a>, is_symlink: bool) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let reference = openat(place.directory, place.name, flags, Mode::empty())?;
         // The kernel leads this path to the very inode, even of a symbolic link.

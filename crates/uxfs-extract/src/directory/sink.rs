@@ -15,8 +15,8 @@ use rustix::{
 use uxfs_block::preload;
 
 use super::{
-    create::Place,
-    encoder::{DirectoryEncoder, OwnedEntry, Record, Step},
+    create::OutputName,
+    encoder::{DirectoryEncoder, OwnedEntry, Record, RecordKind},
     levels::Levels,
     restore::{Handle, Wanted, has_default_acl, restore},
 };
@@ -112,40 +112,45 @@ impl DirectorySink {
     }
 
     /// Carries out one step. Errors are those that concern this one file; the caller sorts out the fatal ones.
-    fn step(&mut self, step: &Step, bytes: &Buffer, observer: &mut dyn Observer) -> Result<(), SinkError> {
+    fn step(
+        &mut self,
+        step: &RecordKind,
+        bytes: &Buffer,
+        observer: &mut dyn Observer,
+    ) -> Result<(), SinkError> {
         if self.skip(step) {
             return Ok(());
         }
         match step {
-            Step::BeginDirectory(entry) => {
+            RecordKind::BeginDirectory(entry) => {
                 let result = self.begin_directory(entry);
                 self.skipped_depth = u64::from(result.is_err());
                 self.settle(entry, Aspect::Directory, result, observer)
             }
-            Step::EndDirectory => {
+            RecordKind::EndDirectory => {
                 self.end_directory(observer).map_err(|source| SinkError { path: self.path.clone(), source })
             }
-            Step::BeginFile { entry, size_bytes } => {
+            RecordKind::BeginFile { entry, size_bytes } => {
                 let result = self.begin_file(entry, *size_bytes);
                 self.settle(entry, Aspect::Existence, result, observer)
             }
-            Step::Data { offset_bytes, span } => {
+            RecordKind::Data { offset_bytes, span } => {
                 self.write_data(*offset_bytes, bytes.span(span.clone()), observer)
             }
-            Step::EndFile => {
+            RecordKind::EndFile => {
                 self.end_file(observer);
                 Ok(())
             }
-            Step::Symlink { entry, target } => {
+            RecordKind::Symlink { entry, target } => {
                 let result = self.make_symlink(entry, target, observer);
                 self.settle(entry, Aspect::Existence, result, observer)
             }
-            Step::HardLink { entry, target, is_device } => {
+            RecordKind::HardLink { entry, target, is_device } => {
                 let result = self.make_link(entry, target);
                 let aspect = if *is_device { Aspect::Device } else { Aspect::HardLink };
                 self.settle(entry, aspect, result, observer)
             }
-            Step::Special { entry, special } => {
+            RecordKind::Special { entry, special } => {
                 let result = self.make_special(entry, *special, observer);
                 let is_device = matches!(special, Special::CharacterDevice(_) | Special::BlockDevice(_));
                 let aspect = if is_device { Aspect::Device } else { Aspect::Existence };
@@ -155,17 +160,19 @@ impl DirectorySink {
     }
 
     /// Passes over what lies below a directory that could not be made.
-    fn skip(&mut self, step: &Step) -> bool {
+    fn skip(&mut self, step: &RecordKind) -> bool {
         if self.skipped_depth == 0 {
             return false;
         }
         match step {
-            Step::BeginDirectory(_) => self.skipped_depth += 1,
-            Step::EndDirectory => self.skipped_depth -= 1,
-            Step::BeginFile { entry, .. } | Step::Symlink { entry, .. } | Step::Special { entry, .. } => {
+            RecordKind::BeginDirectory(_) => self.skipped_depth += 1,
+            RecordKind::EndDirectory => self.skipped_depth -= 1,
+            RecordKind::BeginFile { entry, .. }
+            | RecordKind::Symlink { entry, .. }
+            | RecordKind::Special { entry, .. } => {
                 self.remember_failed(entry);
             }
-            Step::Data { .. } | Step::EndFile | Step::HardLink { .. } => {}
+            RecordKind::Data { .. } | RecordKind::EndFile | RecordKind::HardLink { .. } => {}
         }
         true
     }
@@ -197,8 +204,8 @@ impl DirectorySink {
         Ok(())
     }
 
-    fn place<'a>(&'a self, entry: &'a OwnedEntry) -> io::Result<Place<'a>> {
-        Place::new(self.levels.current(), last_component(&entry.path))
+    fn place<'a>(&'a self, entry: &'a OwnedEntry) -> io::Result<OutputName<'a>> {
+        OutputName::new(self.levels.current(), last_component(&entry.path))
     }
 
     fn begin_directory(&mut self, entry: &OwnedEntry) -> io::Result<()> {
@@ -325,7 +332,7 @@ impl DirectorySink {
             return Err(io::Error::new(io::ErrorKind::NotFound, "its first name could not be made"));
         }
         let directory = self.levels.open_parent_of(target)?;
-        let target = Place::new(directory.as_fd(), last_component(target))?;
+        let target = OutputName::new(directory.as_fd(), last_component(target))?;
         self.place(entry)?.make_link(target, self.options.overwrite)?;
         self.counts.hard_links += 1;
         Ok(())

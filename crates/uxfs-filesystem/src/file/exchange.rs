@@ -162,7 +162,7 @@ impl FileSystem {
         if SIDES.iter().any(|side| files.get(*side).may_share_extents()) {
             files.each().for_each(say_sharing);
         }
-        let (mut done, mut promise) = (0, None);
+        let (mut done, mut intent) = (0, None);
         let mut most_changes = usize::MAX;
         if !is_atomic {
             exchange_ends_first(&mut tx, &mut files, &mut plan, range.only_written)?;
@@ -171,8 +171,8 @@ impl FileSystem {
         while done < plan.length_blocks {
             if !is_atomic {
                 // At the first turn there is something to promise, and nothing before it.
-                let next = promise_exchange(&mut tx, &files, &plan, (done, range.only_written));
-                end_promise(&mut tx, std::mem::replace(&mut promise, next));
+                let next = log_exchange_intent(&mut tx, &files, &plan, (done, range.only_written));
+                finish_intent(&mut tx, std::mem::replace(&mut intent, next));
                 end_exchange(&mut tx, &mut files, Touch::NOTHING)?;
                 // What is promised is done: whether there is space was asked before the first step.
                 tx = Transaction::begin_for(self, Operation::Release)?;
@@ -183,7 +183,7 @@ impl FileSystem {
         if let Some(sizes) = plan.sizes {
             files.set_sizes(sizes);
         }
-        end_promise(&mut tx, promise);
+        finish_intent(&mut tx, intent);
         tx.depends_on_data();
         end_exchange(&mut tx, &mut files, touch)
     }
@@ -290,7 +290,7 @@ fn exchange_ends_first(
 }
 
 /// Says in the log what is left of an exchange behind the first `done` blocks. Nothing where there is no log.
-fn promise_exchange(
+fn log_exchange_intent(
     tx: &mut Transaction<'_>,
     files: &Files<'_>,
     plan: &Plan,
@@ -324,8 +324,8 @@ fn promise_exchange(
 }
 
 /// What an intent said is done, or another says what is left of it.
-fn end_promise(tx: &mut Transaction<'_>, promise: Option<IntentId>) {
-    if let Some(id) = promise {
+fn finish_intent(tx: &mut Transaction<'_>, intent: Option<IntentId>) {
+    if let Some(id) = intent {
         tx.intent_done(ItemType::ExchangeDone, id, &[]);
     }
 }

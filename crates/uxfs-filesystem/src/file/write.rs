@@ -19,7 +19,7 @@ const WRITTEN_AT_ONCE_BYTES: u64 = 128 << 10;
 
 /// What one step of a write has done.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct WriteProgress {
     pub bytes: usize,
     /// Whether the inode is stored as it is now.
     pub is_stored: bool,
@@ -59,7 +59,7 @@ impl FileEdit<'_> {
         Ok(done)
     }
 
-    fn write_step(&mut self, offset_bytes: u64, bytes: &[u8], touch: Touch) -> Result<Step> {
+    fn write_step(&mut self, offset_bytes: u64, bytes: &[u8], touch: Touch) -> Result<WriteProgress> {
         let end = self.block_behind(offset_bytes + bytes.len() as u64);
         let piece = first_piece(self.inode.data.extents(), self.block_of(offset_bytes), end);
         let piece = piece.ok_or(OperationError::FileTooLarge)?;
@@ -76,17 +76,17 @@ impl FileEdit<'_> {
         offset_bytes: u64,
         bytes: &[u8],
         touch: Touch,
-    ) -> Result<Step> {
+    ) -> Result<WriteProgress> {
         let wanted = Wanted {
             range: piece.file_block..piece.end(),
             ahead_blocks: self.blocks_ahead(offset_bytes, self.byte_of(piece.end())),
         };
         if piece.length_blocks << self.geometry().block_log <= WRITTEN_AT_ONCE_BYTES {
             let bytes = self.allocate_written(&wanted, offset_bytes, bytes, touch)?;
-            return Ok(Step { bytes, is_stored: true });
+            return Ok(WriteProgress { bytes, is_stored: true });
         }
         self.allocate_unwritten(&wanted, Touch::NOTHING)?;
-        Ok(Step { bytes: 0, is_stored: false })
+        Ok(WriteProgress { bytes: 0, is_stored: false })
     }
 
     /// First the contents, to blocks that read as zeros; then a transaction says that they are written.
@@ -96,7 +96,7 @@ impl FileEdit<'_> {
         offset_bytes: u64,
         bytes: &[u8],
         touch: Touch,
-    ) -> Result<Step> {
+    ) -> Result<WriteProgress> {
         let bytes = self.bytes_within(piece.end(), offset_bytes, bytes);
         let end_bytes = offset_bytes + bytes.len() as u64;
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
@@ -111,15 +111,21 @@ impl FileEdit<'_> {
         tx.depends_on_data();
         self.grow_to(end_bytes);
         self.end_step(&mut tx, touch)?;
-        Ok(Step { bytes: bytes.len(), is_stored: true })
+        Ok(WriteProgress { bytes: bytes.len(), is_stored: true })
     }
 
     /// Writes to blocks that have contents: in place, unless others have them too.
-    fn overwrite(&mut self, piece: &Piece, offset_bytes: u64, bytes: &[u8], touch: Touch) -> Result<Step> {
+    fn overwrite(
+        &mut self,
+        piece: &Piece,
+        offset_bytes: u64,
+        bytes: &[u8],
+        touch: Touch,
+    ) -> Result<WriteProgress> {
         let (alone, shared) = self.file_system.sharing(self.inode, piece)?;
         if alone == 0 {
             let bytes = self.write_copy(&piece.first(shared.max(1)), offset_bytes, bytes, touch)?;
-            return Ok(Step { bytes, is_stored: true });
+            return Ok(WriteProgress { bytes, is_stored: true });
         }
         let piece = piece.first(alone);
         let bytes = self.bytes_within(piece.end(), offset_bytes, bytes);
@@ -128,7 +134,7 @@ impl FileEdit<'_> {
         self.file_system.wait_for_moved_contents(start, piece.length_blocks)?;
         self.write_in_place(start, skipped, bytes)?;
         self.grow_to(offset_bytes + bytes.len() as u64);
-        Ok(Step { bytes: bytes.len(), is_stored: false })
+        Ok(WriteProgress { bytes: bytes.len(), is_stored: false })
     }
 
     /// The part of `bytes`, which are for `offset_bytes`, that comes before a block.

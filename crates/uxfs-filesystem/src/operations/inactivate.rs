@@ -48,13 +48,13 @@ impl FileSystem {
     /// # Errors
     /// Damage; the device.
     #[doc(alias = "xlog_recover_process_iunlinks")]
-    pub fn inactivate_orphans(&self) -> Result<u64> {
+    pub fn inactivate_unlinked(&self) -> Result<u64> {
         self.inactivate_pending()?;
-        self.geometry().groups().try_fold(0, |sum, group| Ok(sum + self.inactivate_orphans_of(group)?))
+        self.geometry().groups().try_fold(0, |sum, group| Ok(sum + self.inactivate_unlinked_of(group)?))
     }
 
     /// Those of one group.
-    pub(crate) fn inactivate_orphans_of(&self, group: AgNumber) -> Result<u64> {
+    pub(crate) fn inactivate_unlinked_of(&self, group: AgNumber) -> Result<u64> {
         let (mut count, mut last) = (0, None);
         loop {
             let mut transaction = Transaction::begin_for(self, Operation::Release)?;
@@ -97,7 +97,7 @@ impl FileSystem {
             transaction.commit()?;
         }
         while has_many_extents(inode, Fork::Attribute) {
-            self.cut_attributes(inode)?;
+            self.truncate_attributes(inode)?;
         }
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
         transaction.remove_unlinked(inode.number)?;
@@ -106,23 +106,23 @@ impl FileSystem {
     }
 
     /// Takes the last blocks out of an attribute fork in which nothing leads to them.
-    fn cut_attributes(&self, inode: &mut EditInode) -> Result<()> {
+    fn truncate_attributes(&self, inode: &mut EditInode) -> Result<()> {
         let mut transaction = Transaction::begin_for(self, Operation::Release)?;
         let start = step_start(inode.extents(Fork::Attribute), STEP_BLOCKS);
-        transaction.cut_attribute_fork(inode, start)?;
+        transaction.truncate_attribute_fork(inode, start)?;
         transaction.store_inode(inode)?;
         transaction.commit()
     }
 
     /// Takes the blocks of an attribute fork away without a look at what they hold, if that is not sound: Linux was freeing
     /// them when it was cut off. Only where nobody can have seen a value: buffers of values are not looked for.
-    pub(crate) fn cut_half_freed_attributes(&self, handle: &InodeHandle) -> Result<()> {
+    pub(crate) fn truncate_half_freed_attributes(&self, handle: &InodeHandle) -> Result<()> {
         let inode = &mut *handle.write();
         if Transaction::begin_for(self, Operation::Release)?.has_whole_attributes(inode)? {
             return Ok(());
         }
         while !inode.extents(Fork::Attribute).is_empty() {
-            self.cut_attributes(inode)?;
+            self.truncate_attributes(inode)?;
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ pub struct RenameOptions {
 
 /// A name in a directory.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct DirectoryName<'a> {
     directory: &'a InodeHandle,
     name: &'a [u8],
 }
@@ -132,14 +132,19 @@ impl FileSystem {
             };
             return Err(error.into());
         }
-        let from = Place { directory: from_directory, name: from_name };
-        let to = Place { directory: to_directory, name: to_name };
+        let from = DirectoryName { directory: from_directory, name: from_name };
+        let to = DirectoryName { directory: to_directory, name: to_name };
         while !self.try_rename(from, to, options)? {}
         self.inactivate_pending()
     }
 
     /// `false` where a name led elsewhere when all was locked.
-    fn try_rename(&self, from: Place<'_>, to: Place<'_>, options: &RenameOptions) -> Result<bool> {
+    fn try_rename(
+        &self,
+        from: DirectoryName<'_>,
+        to: DirectoryName<'_>,
+        options: &RenameOptions,
+    ) -> Result<bool> {
         let moved = self.find(from.directory, from.name)?;
         check_name(to.name)?;
         let other = self.find_if_there(to)?;
@@ -206,7 +211,7 @@ impl FileSystem {
         Ok(true)
     }
 
-    fn find_if_there(&self, place: Place<'_>) -> Result<Option<InodeHandle>> {
+    fn find_if_there(&self, place: DirectoryName<'_>) -> Result<Option<InodeHandle>> {
         let parent = place.directory.read();
         match lookup_open(self, &parent, place.name)?.0 {
             Some(found) => self.open_entry(parent.number, found.inode).map(Some),

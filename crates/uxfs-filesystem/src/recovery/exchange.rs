@@ -37,7 +37,7 @@ pub(super) fn finish(file_system: &FileSystem, intent: &ExchangeIntent) -> Resul
     loop {
         files.exchange_step(&mut transaction, &mut left)?;
         let is_last = left.length_blocks.get() == 0;
-        let next = if is_last { None } else { promise(&mut transaction, &left) };
+        let next = if is_last { None } else { log_intent(&mut transaction, &left) };
         transaction.intent_done(ItemType::ExchangeDone, id, &[]);
         if is_last {
             return files.end(transaction, intent);
@@ -51,7 +51,7 @@ pub(super) fn finish(file_system: &FileSystem, intent: &ExchangeIntent) -> Resul
 }
 
 /// Says in the log what is left.
-fn promise(transaction: &mut Transaction<'_>, left: &ExchangeIntent) -> Option<IntentId> {
+fn log_intent(transaction: &mut Transaction<'_>, left: &ExchangeIntent) -> Option<IntentId> {
     let ticket = transaction.buffers().ticket()?;
     Some(ticket.intent(|id| vec![ExchangeIntent { id: id.into(), ..*left }.as_bytes().to_vec()]))
 }

@@ -26,7 +26,7 @@ use uxfs_engine::transaction::{
     Transaction,
     deferred::{
         intent::IntentExtent,
-        queue::{Promise, Work},
+        queue::{LoggedIntent, Work},
     },
     reservation::Operation,
 };
@@ -48,8 +48,8 @@ pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Resu
     match begun.unwrap_or_else(|| Err(unknown()))? {
         // In steps where that is much: the end comes with the last.
         Some((works, extents)) => {
-            let promise = Promise { end, id: intent.id, extents, sequence: RECOVERED_SEQUENCE };
-            transaction.adopt_intent(works, promise)?;
+            let intent = LoggedIntent { end, id: intent.id, extents, sequence: RECOVERED_SEQUENCE };
+            transaction.adopt_intent(works, intent)?;
         }
         None => transaction.intent_done(end, intent.id, &[]),
     }

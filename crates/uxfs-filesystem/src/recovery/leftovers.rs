@@ -91,7 +91,7 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                 match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_hopeless) {
                     Some(handle) => {
                         report.freeing = Some(number);
-                        file_system.cut_half_freed_attributes(&handle)?;
+                        file_system.truncate_half_freed_attributes(&handle)?;
                         drop(handle);
                         file_system.inactivate_pending()?;
                         report.freeing = None;
@@ -99,7 +99,7 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                     }
                     None => {
                         let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
-                        transaction.cut_unlinked_list(group, bucket)?;
+                        transaction.truncate_unlinked_list(group, bucket)?;
                         transaction.commit()?;
                         report.broken_lists += 1;
                     }
@@ -127,8 +127,8 @@ fn open_unlinked(
     let opened = file_system.inode_from_outside(number).and_then(|_| file_system.open(number));
     match opened {
         Ok(handle) => {
-            let is_nameless = handle.read().link_count() == 0;
-            Ok(is_nameless.then_some(handle))
+            let is_unlinked = handle.read().link_count() == 0;
+            Ok(is_unlinked.then_some(handle))
         }
         Err(Error::Io(error)) => Err(error.into()),
         Err(_) => Ok(None),

@@ -140,8 +140,8 @@ fn no_crash_shows_what_nobody_wrote() {
                     device.mark(Mark::Synced(number + 1));
                 }
                 if number % 20 == 19 {
-                    file_system.put_back_freed().unwrap();
-                    file_system.write_home(true).unwrap();
+                    file_system.complete_pending_frees().unwrap();
+                    file_system.push_active_items(true).unwrap();
                 }
             }
             let block = file_system.geometry().block_size();

@@ -185,7 +185,7 @@ fn contents_that_cannot_be_written_leave_no_trace() {
         }
         device.fails.store(false, Ordering::Relaxed);
         file_system.force().unwrap();
-        file_system.put_back_freed().unwrap();
+        file_system.complete_pending_frees().unwrap();
         assert_eq!([&one.data, &other.data], [&before[0], &before[1]]);
         assert_eq!((one.size_bytes(), other.size_bytes()), (50_000, 50_000));
         assert_eq!(file_system.free_blocks(), free_blocks);

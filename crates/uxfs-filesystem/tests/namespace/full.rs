@@ -98,7 +98,7 @@ fn fill_and_empty(shape: &Shape, seed: u64) {
     }
     drop((root, ballast));
     fs.force().unwrap();
-    fs.put_back_freed().unwrap();
+    fs.complete_pending_frees().unwrap();
     let again = fs.statistics().free_blocks;
     // The last chunk of inodes, and what trees of groups have grown to.
     assert!(again + 64 > free, "{shape}: {again} of {free} blocks are free again");

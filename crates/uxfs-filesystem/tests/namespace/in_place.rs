@@ -78,7 +78,7 @@ impl Full {
         self.ballast = None;
         self.fs().inactivate_pending().unwrap();
         self.fs().force().unwrap();
-        self.fs().put_back_freed().unwrap();
+        self.fs().complete_pending_frees().unwrap();
     }
 
     /// Takes half of what is kept, which other names may have, too.

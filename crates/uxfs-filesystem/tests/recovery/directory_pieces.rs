@@ -100,7 +100,7 @@ fn change(file_system: &FileSystem, first: u32) {
             file_system.force().unwrap();
         }
         if number % 64 == 63 {
-            file_system.write_home(true).unwrap();
+            file_system.push_active_items(true).unwrap();
         }
     }
     assert!(pieces(&directory) >= before, "otherwise this tests less than it says");

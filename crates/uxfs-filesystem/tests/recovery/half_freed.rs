@@ -28,7 +28,7 @@ fn attributes_that_lead_nowhere_are_freed() {
         }
         file_system.unlink(&root, b"file").unwrap();
         file_system.force().unwrap();
-        file_system.write_home(true).unwrap();
+        file_system.push_active_items(true).unwrap();
         let geometry = file_system.geometry();
         let extents = file.read().extents(Fork::Attribute).to_vec();
         assert!(extents.iter().map(|extent| extent.length_blocks).sum::<u64>() > 10);
@@ -43,7 +43,7 @@ fn attributes_that_lead_nowhere_are_freed() {
         for name in [b"a", b"b"] {
             file_system.create(&root, name, &NewFile::new(NewKind::Regular, 0o600)).unwrap();
             file_system.force().unwrap();
-            file_system.write_home(true).unwrap();
+            file_system.push_active_items(true).unwrap();
         }
         let crashed = Arc::new(ImageDevice::new(device.image()));
         drop((file, root));

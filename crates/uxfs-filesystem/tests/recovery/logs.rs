@@ -22,7 +22,7 @@ use uxfs_journal::{
     LogState,
     area::LogArea,
     examine,
-    journal::records::{LogHead, LogPlace, RecordWriter},
+    journal::records::{LogGeometry, LogHead, RecordWriter},
 };
 use uxfs_volume::error::{Error, Result};
 
@@ -44,7 +44,7 @@ pub fn write(path: &Path, transactions: &[Vec<Regions>]) {
     let (device, geometry) = (device(path), geometry(path));
     let LogState::Clean(clean) = examine(device.as_ref(), &geometry).unwrap() else { panic!("a dirty log") };
     let area = LogArea::new(device.as_ref(), &geometry).unwrap();
-    let place = LogPlace {
+    let place = LogGeometry {
         start: area.start(),
         blocks: area.blocks(),
         uuid: area.uuid(),

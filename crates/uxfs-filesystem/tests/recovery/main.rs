@@ -375,7 +375,7 @@ fn marked_attributes_are_finished() {
 fn a_list_that_leads_to_a_file_with_a_name_is_cut_off() {
     let Some(image) = image("unlinked") else { return };
     let file_system = image.mount_bulk();
-    let (named, nameless) = (file(&file_system, 0), file(&file_system, 1));
+    let (named, unlinked) = (file(&file_system, 0), file(&file_system, 1));
     drop(file_system);
     let geometry = geometry(&image.path);
     let sector = geometry.sector_of_group_header(uxfs_format::units::AgNumber::new(0), 2).unwrap();
@@ -387,7 +387,7 @@ fn a_list_that_leads_to_a_file_with_a_name_is_cut_off() {
     assert_eq!((report.freed_inodes, report.broken_lists), (0, 1));
     image.must_be_sound();
     let file_system = image.mount();
-    assert!(file_system.inode(named).is_ok() && file_system.inode(nameless).is_ok());
+    assert!(file_system.inode(named).is_ok() && file_system.inode(unlinked).is_ok());
 }
 
 /// A free block that nothing else is in.

@@ -30,14 +30,14 @@ fn change(file_system: &FileSystem) {
         drop(file_system.create(&directory, &name(number), &new).unwrap());
         if number == 30 {
             file_system.force().unwrap();
-            file_system.write_home(true).unwrap();
+            file_system.push_active_items(true).unwrap();
             let exchange = RenameOptions { exchange: true, ..RenameOptions::default() };
             file_system.rename(&directory, &name(3), &directory, &name(25), &exchange).unwrap();
             file_system.force().unwrap();
         }
     }
     file_system.force().unwrap();
-    file_system.write_home(true).unwrap();
+    file_system.push_active_items(true).unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uxfs_engine::{
     allocation_group::free_space::choose::GroupRequest,
-    btree::{EditCursor, TreeHome, TreeOwner, TreeRoot},
+    btree::{BtreeStorage, EditCursor, TreeOwner, TreeRoot},
     inode::edit::ExtentRoot,
     transaction::{GroupEdit, Transaction},
 };
@@ -32,7 +32,7 @@ struct Home<'a, 'g, 'fs> {
     capacity: usize,
 }
 
-impl<'fs> TreeHome<'fs, ExtentMap> for Home<'_, '_, 'fs> {
+impl<'fs> BtreeStorage<'fs, ExtentMap> for Home<'_, '_, 'fs> {
     type Inline = ExtentRoot;
 
     fn buffers(&mut self) -> &mut TransactionBuffers<'fs> {
@@ -80,7 +80,7 @@ struct Tree<'a, 'g, 'fs> {
 }
 
 impl<'fs> Tree<'_, '_, 'fs> {
-    fn cursor<'c>(&'c mut self) -> EditCursor<'fs, ExtentMap, impl TreeHome<'fs, ExtentMap> + 'c>
+    fn cursor<'c>(&'c mut self) -> EditCursor<'fs, ExtentMap, impl BtreeStorage<'fs, ExtentMap> + 'c>
     where
         'fs: 'c,
     {
@@ -89,14 +89,14 @@ impl<'fs> Tree<'_, '_, 'fs> {
 
     /// A leaf without records below a root with one entry, as an inode gets it when its list becomes too long.
     fn begin(&mut self) {
-        use uxfs_format::btree::{BtreeKind, block_edit::BlockEdit, block_header::BlockPlace};
+        use uxfs_format::btree::{BtreeKind, block_edit::BlockEdit, block_header::BlockIdentity};
         let (block, _) = self.group.allocate(&GroupRequest::blocks(1)).unwrap().unwrap();
         let geometry = self.group.engine.geometry();
         let group = self.group.state.group();
         let sector = geometry.sector_of_group_block(group, block).unwrap();
         let mut buffer =
             self.group.buffers.create(ExtentMap::STRUCTURE, sector, geometry.block_size_bytes).unwrap();
-        let place = BlockPlace { sector, uuid: geometry.metadata_uuid, owner: INODE };
+        let place = BlockIdentity { sector, uuid: geometry.metadata_uuid, owner: INODE };
         BlockEdit::<ExtentMap>::new(buffer.edit()).format(0, place);
         let pointers = vec![geometry.fs_block(group, block).unwrap()];
         self.root = ExtentRoot { level: 1, keys: vec![0], pointers };

@@ -3,7 +3,7 @@
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
-use super::{Common, Place, TreeRootFault, parse, sector_of, verify_common, verify_tree};
+use super::{Common, GroupExtent, TreeRootFault, parse, sector_of, verify_common, verify_tree};
 use crate::{
     btree::{
         free_space::{ByBlock, ByLength},
@@ -155,7 +155,7 @@ impl FreeSpaceHeader {
         parse(sector)
     }
 
-    fn verify(&self, place: Place, context: &VerifyContext<'_>) -> Result<(), FreeSpaceHeaderFault> {
+    fn verify(&self, place: GroupExtent, context: &VerifyContext<'_>) -> Result<(), FreeSpaceHeaderFault> {
         use FreeSpaceHeaderFault as F;
         let length_blocks = self.length_blocks.get();
         if self.version.get() != VERSION {
@@ -186,7 +186,11 @@ impl FreeSpaceHeader {
         Err(FreeSpaceHeaderFault::FreeListSlots { first, last, count, slots })
     }
 
-    fn verify_trees(&self, place: Place, context: &VerifyContext<'_>) -> Result<(), FreeSpaceHeaderFault> {
+    fn verify_trees(
+        &self,
+        place: GroupExtent,
+        context: &VerifyContext<'_>,
+    ) -> Result<(), FreeSpaceHeaderFault> {
         let verify_blocks = |tree, count: U32| {
             let (count, length_blocks) = (count.get(), place.length_blocks);
             let fault = FreeSpaceHeaderFault::TreeBlocks { tree, count, length_blocks };

@@ -3,7 +3,9 @@
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
-use super::{Common, Place, TreeRootFault, is_body_block, parse, sector_of, verify_common, verify_tree};
+use super::{
+    Common, GroupExtent, TreeRootFault, is_body_block, parse, sector_of, verify_common, verify_tree,
+};
 use crate::{
     btree::inode_index::{FreeInodeIndex, InodeIndex},
     checksum::Checksum,
@@ -146,7 +148,7 @@ impl InodeHeader {
         parse(sector)
     }
 
-    fn verify(&self, place: Place, context: &VerifyContext<'_>) -> Result<(), InodeHeaderFault> {
+    fn verify(&self, place: GroupExtent, context: &VerifyContext<'_>) -> Result<(), InodeHeaderFault> {
         use InodeHeaderFault as F;
         let length_blocks = self.length_blocks.get();
         if self.version.get() != VERSION {
@@ -167,7 +169,7 @@ impl InodeHeader {
         self.verify_unlinked(place, context)
     }
 
-    fn verify_trees(&self, place: Place, context: &VerifyContext<'_>) -> Result<(), InodeHeaderFault> {
+    fn verify_trees(&self, place: GroupExtent, context: &VerifyContext<'_>) -> Result<(), InodeHeaderFault> {
         let features = context.geometry.features;
         let is_counted = features.ro_compatible.contains(RoCompatible::INODE_BTREE_COUNTS);
         let verify_blocks = |tree, count: U32| {
@@ -189,7 +191,11 @@ impl InodeHeader {
         self.unlinked.iter().any(|head| head.get() != AgInode::NULL.get())
     }
 
-    fn verify_unlinked(&self, place: Place, context: &VerifyContext<'_>) -> Result<(), InodeHeaderFault> {
+    fn verify_unlinked(
+        &self,
+        place: GroupExtent,
+        context: &VerifyContext<'_>,
+    ) -> Result<(), InodeHeaderFault> {
         for (bucket, head) in self.unlinked.iter().enumerate() {
             let (bucket, inode) = (low_u32(to_u64(bucket)), AgInode::new(head.get()));
             if inode.is_null() {

@@ -52,7 +52,7 @@ pub enum TreeRootFault {
 
 /// Which group a header sector belongs to, and how long that group is. All from the place where it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct GroupExtent {
     group: AgNumber,
     length_blocks: u32,
 }
@@ -80,7 +80,7 @@ fn parse<T: OnDisk>(sector: &[u8]) -> Result<&T, HeaderFault> {
 }
 
 /// Checks what the three headers have in common, and gives the group that they were read from.
-fn verify_common(sector: &[u8], found: &Common, context: &VerifyContext<'_>) -> Result<Place, Fault> {
+fn verify_common(sector: &[u8], found: &Common, context: &VerifyContext<'_>) -> Result<GroupExtent, Fault> {
     if found.magic != found.expected_magic {
         return Err(HeaderFault::BadMagic { found: found.magic, expected: found.expected_magic }.into());
     }
@@ -96,11 +96,11 @@ fn verify_common(sector: &[u8], found: &Common, context: &VerifyContext<'_>) -> 
         return Err(HeaderFault::WrongOwner { found, expected }.into());
     }
     let length_blocks = context.geometry.group_length_blocks(group).unwrap_or(0);
-    Ok(Place { group, length_blocks })
+    Ok(GroupExtent { group, length_blocks })
 }
 
 /// Whether a block of the group can be anything but its headers.
-fn is_body_block(context: &VerifyContext<'_>, place: Place, block: AgBlock) -> bool {
+fn is_body_block(context: &VerifyContext<'_>, place: GroupExtent, block: AgBlock) -> bool {
     (context.geometry.group_header_blocks()..place.length_blocks).contains(&block.get())
 }
 
@@ -108,7 +108,7 @@ fn is_body_block(context: &VerifyContext<'_>, place: Place, block: AgBlock) -> b
 fn verify_tree<K: BtreeKind>(
     root: U32,
     levels: U32,
-    place: Place,
+    place: GroupExtent,
     context: &VerifyContext<'_>,
 ) -> Result<(), TreeRootFault> {
     let (tree, levels, max_levels) = (K::STRUCTURE, levels.get(), K::max_levels(context.geometry));

@@ -24,7 +24,7 @@ use crate::{
     convert::{low_u8, low_u16, low_u32, to_u64, to_usize},
     edit::Edit,
     field_table::OnDisk,
-    name_tree::{entry_array::Place, header::BlockHeader, header_edit::BlockIdentity},
+    name_tree::{entry_array::MoveSide, header::BlockHeader, header_edit::BlockIdentity},
 };
 
 const HEADER_BYTES: u32 = 80;
@@ -401,11 +401,11 @@ impl<'a> LeafEdit<'a> {
 
     /// Puts all entries of another leaf, for which there is room, before those of this one or behind them. The other is
     /// given up.
-    pub fn take_all(&mut self, other: &[u8], place: Place) {
+    pub fn take_all(&mut self, other: &[u8], place: MoveSide) {
         let Some(leaf) = LeafBlock::of_block(other) else { return };
         let index = match place {
-            Place::Front => 0,
-            Place::Back => self.count(),
+            MoveSide::Front => 0,
+            MoveSide::Back => self.count(),
         };
         let count = leaf.header.count.get().into();
         self.take_entries(other, 0..count, leaf.header.used_bytes.get().into(), index);

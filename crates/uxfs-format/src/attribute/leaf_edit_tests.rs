@@ -258,7 +258,7 @@ proptest! {
                 apply(&mut left, &mut model, operation);
             }
         }
-        left.edit().take_all(&right.bytes, Place::Back);
+        left.edit().take_all(&right.bytes, MoveSide::Back);
         for (hash, attributes) in right_model {
             model.entry(hash).or_default().extend(attributes);
         }

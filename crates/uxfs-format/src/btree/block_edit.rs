@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use super::{
     BtreeKind,
     block::{BtreeBlock, Pointer},
-    block_header::{BlockHeader, BlockPlace},
+    block_header::{BlockHeader, BlockIdentity},
 };
 use crate::{
     convert::{low_u16, low_u32, to_u64, to_usize},
@@ -49,7 +49,7 @@ impl<'a, K: BtreeKind> BlockEdit<'a, K> {
     }
 
     /// Makes the bytes a block of `level` without contents or siblings.
-    pub fn format(&mut self, level: u16, place: BlockPlace) {
+    pub fn format(&mut self, level: u16, place: BlockIdentity) {
         self.edit.put_value(0, &K::Header::of_new_block(K::MAGIC, level, place));
     }
 

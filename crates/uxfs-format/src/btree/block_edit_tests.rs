@@ -15,7 +15,7 @@ use crate::{
     verify::{self, VerifyContext},
 };
 
-const PLACE: BlockPlace = BlockPlace { sector: Sector::new(64), uuid: Uuid([7; 16]), owner: 3 };
+const PLACE: BlockIdentity = BlockIdentity { sector: Sector::new(64), uuid: Uuid([7; 16]), owner: 3 };
 
 fn record(start: u32) -> FreeSpaceRecord {
     FreeSpaceRecord { start: U32::new(start), length_blocks: U32::new(1) }
@@ -169,7 +169,7 @@ fn a_block_made_here_passes_the_verifier_once_sealed() {
     let sector = Sector::new(golden::FREE_SPACE_BY_BLOCK_LEAF.sector);
     let (mut bytes, mut dirty) = (vec![0; 1024], DirtyMap::clean());
     let mut block = BlockEdit::<ByBlock>::new(Edit::new(&mut bytes, &mut dirty));
-    block.format(0, BlockPlace { sector, uuid: geometry.metadata_uuid, owner: 0 });
+    block.format(0, BlockIdentity { sector, uuid: geometry.metadata_uuid, owner: 0 });
     block.append_records(&[record(500), record(600)]);
     checksum::seal(&mut bytes, 52);
     let context = VerifyContext { geometry: &geometry, sector };

@@ -95,7 +95,7 @@ pub trait BlockHeader: OnDisk + Copy + std::fmt::Debug {
     fn owner(&self) -> u64;
 
     /// The header of a new block without contents or siblings.
-    fn of_new_block(magic: u32, level: u16, place: BlockPlace) -> Self;
+    fn of_new_block(magic: u32, level: u16, place: BlockIdentity) -> Self;
     /// Sets how many records or entries there are.
     fn set_record_count(&mut self, count: u16);
     /// Sets the previous block of the level.
@@ -106,7 +106,7 @@ pub trait BlockHeader: OnDisk + Copy + std::fmt::Debug {
 
 /// Where a new block lies, and to whom it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockPlace {
+pub struct BlockIdentity {
     /// First 512-byte unit.
     pub sector: Sector,
     /// Metadata uuid of the file system.
@@ -158,7 +158,7 @@ macro_rules! block_header {
                 self.owner.get().into()
             }
             #[inline]
-            fn of_new_block(magic: u32, level: u16, place: BlockPlace) -> Self {
+            fn of_new_block(magic: u32, level: u16, place: BlockIdentity) -> Self {
                 let none = <$pointer>::MAX_VALUE;
                 $header {
                     magic: U32::new(magic),

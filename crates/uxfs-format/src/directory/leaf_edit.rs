@@ -14,7 +14,7 @@ use crate::{
     edit::Edit,
     field_table::OnDisk,
     name_tree::{
-        entry_array::{self, ENTRIES_OFFSET_BYTES, ENTRY_BYTES, Place},
+        entry_array::{self, ENTRIES_OFFSET_BYTES, ENTRY_BYTES, MoveSide},
         header::{BlockHeader, magic_of},
         header_edit::BlockIdentity,
     },
@@ -204,23 +204,23 @@ impl<'a> LeafEdit<'a> {
         self.squeeze();
         let (count, middle) = (self.count(), self.count() / 2);
         let moved = entry_array::bytes_of(self.edit.bytes(), middle, count);
-        entry_array::add(&mut right.edit, moved, Place::Back);
+        entry_array::add(&mut right.edit, moved, MoveSide::Back);
         entry_array::set_count(&mut self.edit, middle);
     }
 
     /// Takes in all entries of a neighbour, `other`, that are not removed; its own removed ones go as well.
-    pub fn take_all(&mut self, other: &[u8], place: Place) {
+    pub fn take_all(&mut self, other: &[u8], place: MoveSide) {
         self.squeeze();
         let entries = index_edit::entries(other, ENTRIES_OFFSET_BYTES, entry_array::count(other));
         let live = entries.iter().filter(|entry| entry.pointer().is_some());
         let added = live.clone().count();
         let count = self.count();
         let mut at = match place {
-            Place::Front => {
+            MoveSide::Front => {
                 entry_array::shift(&mut self.edit, 0, count, added);
                 0
             }
-            Place::Back => count,
+            MoveSide::Back => count,
         };
         for entry in live {
             let bytes = entry_array::pair(entry.hash.get(), entry.address.get());

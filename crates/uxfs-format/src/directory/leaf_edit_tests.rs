@@ -104,12 +104,12 @@ fn a_leaf_splits_and_joins_without_its_removed_entries() {
     assert_eq!((fill(&left.bytes), fill(&right.bytes)), ((202, 504), (202, 504)));
     assert_eq!((last_hash(&left.bytes), last_hash(&right.bytes)), (Some(301), Some(503)));
     let mut front = node_leaf();
-    LeafEdit::new(front.edit()).take_all(&right.bytes, Place::Front);
+    LeafEdit::new(front.edit()).take_all(&right.bytes, MoveSide::Front);
     LeafEdit::new(front.edit()).remove(0);
-    LeafEdit::new(front.edit()).take_all(&left.bytes, Place::Front);
+    LeafEdit::new(front.edit()).take_all(&left.bytes, MoveSide::Front);
     assert_eq!(front.verify(), Ok(Structure::DirectoryLeafNode));
     assert_eq!(live(&front.bytes).len(), 403);
-    LeafEdit::new(left.edit()).take_all(&right.bytes, Place::Back);
+    LeafEdit::new(left.edit()).take_all(&right.bytes, MoveSide::Back);
     assert_eq!(live(&left.bytes).len(), 404);
 }
 

@@ -36,7 +36,7 @@ pub struct ShortformEdit<'a> {
 
 /// Where a new entry goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct InsertPosition {
     /// In the fork, before the entries are widened.
     index: u8,
     data_offset: u32,
@@ -148,7 +148,7 @@ impl<'a> ShortformEdit<'a> {
 
     /// The first hole among the places that fits such a name, or behind the last; `None` where as a block the directory
     /// would not fit.
-    fn place_for(&self, name_length: u8) -> Result<Option<Place>, Fault> {
+    fn place_for(&self, name_length: u8) -> Result<Option<InsertPosition>, Fault> {
         let view = self.view()?;
         let size = self.format.entry_size_bytes(name_length);
         let Some(count) = view.count.checked_add(1) else { return Ok(None) };
@@ -157,12 +157,12 @@ impl<'a> ShortformEdit<'a> {
             let entry = entry?;
             let offset = u32::from(entry.data_offset);
             if hole.is_none() && next.saturating_add(size) <= offset {
-                hole = Some(Place { index, data_offset: next });
+                hole = Some(InsertPosition { index, data_offset: next });
             }
             next = offset.saturating_add(self.entry_size(&entry));
             index = index.saturating_add(1);
         }
-        let place = hole.unwrap_or(Place { index, data_offset: next });
+        let place = hole.unwrap_or(InsertPosition { index, data_offset: next });
         let end = if hole.is_some() { next } else { next.saturating_add(size) };
         let index_bytes = u32::from(count).saturating_add(FIXED_INDEX_ENTRIES).saturating_mul(8);
         let fits = end.saturating_add(index_bytes) <= self.geometry.directory_block_size_bytes;

@@ -171,7 +171,7 @@ pub enum LogRecordFault {
 
 /// Where a record lies, for its verifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordPlace {
+pub struct RecordLocation {
     /// Block in the log from which its header was read.
     pub block: u32,
     /// Blocks in the log.
@@ -200,14 +200,14 @@ impl RecordHeader {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(&self, place: &RecordPlace) -> Result<(), Fault> {
+    pub fn verify(&self, place: &RecordLocation) -> Result<(), Fault> {
         if self.uuid != place.uuid {
             return Err(HeaderFault::WrongUuid { found: self.uuid, expected: place.uuid }.into());
         }
         self.verify_fields(place).map_err(Fault::from)
     }
 
-    fn verify_fields(&self, place: &RecordPlace) -> Result<(), LogRecordFault> {
+    fn verify_fields(&self, place: &RecordLocation) -> Result<(), LogRecordFault> {
         let version = self.version.get();
         if version != 1 && version != 2 {
             return Err(LogRecordFault::Version { version });
@@ -328,7 +328,7 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
     let block = block.and_then(|block| u32::try_from(block).ok()).unwrap_or(u32::MAX);
     let log_blocks = geometry.log_blocks.saturating_mul(geometry.sectors_per_block());
     let header = RecordHeader::parse(bytes)?;
-    header.verify(&RecordPlace { block, log_blocks, uuid: geometry.uuid })?;
+    header.verify(&RecordLocation { block, log_blocks, uuid: geometry.uuid })?;
     let headers = to_usize(header.header_blocks().saturating_mul(LOG_BLOCK_SIZE_BYTES));
     let end = headers.saturating_add(to_usize(header.length_bytes.get()));
     match (bytes.get(..headers), bytes.get(headers..end)) {

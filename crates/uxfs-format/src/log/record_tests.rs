@@ -7,10 +7,14 @@ const RECORD: &[u8; 2048] = include_bytes!("../../testdata/log/record.bin");
 const RECORD_LARGE: &[u8; 37888] = include_bytes!("../../testdata/log/record_large.bin");
 const RECORD_MKFS: &[u8; 1024] = include_bytes!("../../testdata/log/record_mkfs.bin");
 
-fn place(block: u32) -> RecordPlace {
+fn place(block: u32) -> RecordLocation {
     let superblock = Superblock::prefix_of(include_bytes!("../../testdata/log/superblock.bin")).unwrap();
     let geometry = Geometry::new(superblock);
-    RecordPlace { block, log_blocks: geometry.log_blocks * geometry.sectors_per_block(), uuid: geometry.uuid }
+    RecordLocation {
+        block,
+        log_blocks: geometry.log_blocks * geometry.sectors_per_block(),
+        uuid: geometry.uuid,
+    }
 }
 
 fn verify(record: &[u8], block: u32) -> Result<(), Fault> {

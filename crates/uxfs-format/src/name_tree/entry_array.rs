@@ -69,14 +69,14 @@ pub(crate) fn bytes_of(bytes: &[u8], start: usize, end: usize) -> &[u8] {
 }
 
 /// Puts entries of another block before those of this one, or behind them.
-pub(crate) fn add(edit: &mut Edit<'_>, entries: &[u8], place: Place) {
+pub(crate) fn add(edit: &mut Edit<'_>, entries: &[u8], place: MoveSide) {
     let (before, more) = (count(edit.bytes()), entries.len() / ENTRY_BYTES);
     let at = match place {
-        Place::Front => {
+        MoveSide::Front => {
             shift(edit, 0, before, more);
             0
         }
-        Place::Back => before,
+        MoveSide::Back => before,
     };
     edit.put(offset_of(at), entries);
     set_count(edit, before.saturating_add(more));
@@ -89,7 +89,7 @@ pub(crate) fn truncate(edit: &mut Edit<'_>, count: usize) {
 
 /// On which side of a block's own entries others are put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum MoveSide {
     /// Before its own.
     Front,
     /// Behind its own.

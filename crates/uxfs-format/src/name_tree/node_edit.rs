@@ -6,7 +6,7 @@
 use zerocopy::big_endian::{U16, U32};
 
 use super::{
-    entry_array::{self, Place},
+    entry_array::{self, MoveSide},
     header::BlockHeader,
     header_edit::BlockIdentity,
     node::{MAGIC, NodeBlock, NodeHeader},
@@ -77,12 +77,12 @@ impl<'a> NodeEdit<'a> {
     /// Moves the children from `index` on into `right`, which has none.
     pub fn split_off(&mut self, index: usize, right: &mut NodeEdit<'_>) {
         let moved = entry_array::bytes_of(self.edit.bytes(), index, self.count());
-        entry_array::add(&mut right.edit, moved, Place::Back);
+        entry_array::add(&mut right.edit, moved, MoveSide::Back);
         entry_array::truncate(&mut self.edit, index);
     }
 
     /// Takes in all children of a neighbour, `other`, which is given up.
-    pub fn take_all(&mut self, other: &[u8], place: Place) {
+    pub fn take_all(&mut self, other: &[u8], place: MoveSide) {
         let entries = entry_array::bytes_of(other, 0, entry_array::count(other));
         entry_array::add(&mut self.edit, entries, place);
     }

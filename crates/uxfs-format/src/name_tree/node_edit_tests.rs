@@ -92,8 +92,8 @@ fn a_full_node_splits_and_joins_again() {
     assert_eq!((left.verify(), right.verify()), (Ok(()), Ok(())));
     assert_eq!([left.entries(), right.entries()].concat(), all);
     let mut joined = Block::node(3);
-    joined.node_edit().take_all(&right.bytes, Place::Back);
-    joined.node_edit().take_all(&left.bytes, Place::Front);
+    joined.node_edit().take_all(&right.bytes, MoveSide::Back);
+    joined.node_edit().take_all(&left.bytes, MoveSide::Front);
     assert_eq!(joined.entries(), all);
 }
 

@@ -1,4 +1,4 @@
-//! Cutting a checkpoint off and writing it.
+//! SwitchingCheckpoint a checkpoint off and writing it.
 
 use std::{
     fmt::Display,
@@ -42,7 +42,7 @@ pub struct FreedExtents {
 
 /// What came of cutting a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cut {
+pub struct ClosedCheckpoint {
     /// Blocks to be put back.
     pub freed: Vec<FreedExtents>,
 }
@@ -60,21 +60,21 @@ impl Journal {
         &self,
         wanted: Option<u64>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Cut, E> {
+    ) -> std::result::Result<ClosedCheckpoint, E> {
         let mut writer = self.writer.lock();
         self.check()?;
         if wanted.is_some_and(|wanted| self.stable.load(Acquire) >= wanted) {
-            return Ok(Cut::default());
+            return Ok(ClosedCheckpoint::default());
         }
-        let Some((claimed_bytes, sequence, pending)) = self.cut(&mut writer, settle)? else {
+        let Some((reserved_bytes, sequence, pending)) = self.cut(&mut writer, settle)? else {
             self.flush_if_needed()?;
-            return Ok(Cut::default());
+            return Ok(ClosedCheckpoint::default());
         };
         let began_bytes = self.counters.log_bytes.load(Relaxed);
         let written = self.write_checkpoint(&mut writer, sequence, pending);
         debug_assert!(
-            self.counters.log_bytes.load(Relaxed) - began_bytes <= self.most_log_bytes(claimed_bytes),
-            "{} bytes of the log for claims of {claimed_bytes}",
+            self.counters.log_bytes.load(Relaxed) - began_bytes <= self.most_log_bytes(reserved_bytes),
+            "{} bytes of the log for reservations of {reserved_bytes}",
             self.counters.log_bytes.load(Relaxed) - began_bytes
         );
         written.map_err(|error| {
@@ -92,7 +92,7 @@ impl Journal {
         &self,
         sequence: u64,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Cut, E> {
+    ) -> std::result::Result<ClosedCheckpoint, E> {
         let begun = Instant::now();
         let cut = self.checkpoint(Some(sequence), settle);
         let nanoseconds = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -119,14 +119,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes what has been filled so far, with what it claimed and its number; `None` where that is nothing.
+    /// Takes what has been filled so far, with what it reserved and its number; `None` where that is nothing.
     fn cut<E: From<JournalError> + Display>(
         &self,
         writer: &mut MutexGuard<'_, Writer>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<(u64, u64, Pending)>, E> {
-        let alone = self.claims.close();
-        // The last holder of the gate may have left a change half done.
+        let alone = self.reservations.close();
+        // The last holder of the commit lock may have left a change half done.
         self.check()?;
         if let Err(error) = settle(self.ticket(None, 0)) {
             self.shut_down(&error);
@@ -138,12 +138,17 @@ impl Journal {
         }
         let sequence = self.sequence.fetch_add(1, AcqRel);
         self.active.lock().open(sequence, writer.head.lsn);
-        let in_flight = self.claims.take_all(&alone);
+        let in_flight = self.reservations.take_all(&alone);
         self.update_limit(writer, in_flight);
         Ok(Some((in_flight, sequence, pending)))
     }
 
-    fn write_checkpoint(&self, writer: &mut Writer, sequence: u64, mut pending: Pending) -> Result<Cut> {
+    fn write_checkpoint(
+        &self,
+        writer: &mut Writer,
+        sequence: u64,
+        mut pending: Pending,
+    ) -> Result<ClosedCheckpoint> {
         let began = writer.head.lsn;
         let (tail, keep_before) = {
             let active = self.active.lock();
@@ -192,7 +197,7 @@ impl Journal {
         self.became_stable(sequence, &pending, &freed);
         self.write_kept(kept)?;
         self.update_limit(writer, 0);
-        Ok(Cut { freed })
+        Ok(ClosedCheckpoint { freed })
     }
 
     /// The freed blocks, as intents: sorted, neighbours as one.
@@ -251,7 +256,7 @@ impl Journal {
         let mut released = Vec::new();
         let written = self.cache.write_versions(kept, &self.sealer(), &mut released)?;
         self.cache.device().flush()?;
-        self.counters.buffers_home.fetch_add(written as u64, Relaxed);
+        self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
         let mut active = self.active.lock();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())

@@ -4,9 +4,9 @@
 //! of all of them, each buffer once, however often it was changed. A transaction is wholly in one checkpoint.
 //!
 //! ```text
-//! transactions ──▶ gate (shared) ──▶ buffers changed in place, lists of what changed
+//! transactions ──▶ commit lock (shared) ──▶ buffers changed in place, lists of what changed
 //!                    │
-//!      cut: gate (exclusive), for a moment: the sequence number rises, the lists are taken
+//!      cut: commit lock (exclusive), for a moment: the sequence number rises, the lists are taken
 //!                    ▼
 //! changed runs ──▶ records ──▶ flush ──▶ record that commits ──▶ flush ──▶ stable
 //!                                                                            │
@@ -15,38 +15,38 @@
 //! ```
 //!
 //! Invariants:
-//! 1. **Whole.** All changes of a transaction are in one checkpoint: who changes anything holds the gate until it has
-//!    committed, and a cut needs the gate alone.
+//! 1. **Whole.** All changes of a transaction are in one checkpoint: who changes anything holds the commit lock until it has
+//!    committed, and a cut needs the commit lock alone.
 //! 2. **Room.** Before a transaction changes anything, the log has room for the most that it may take beside all that
-//!    waits already; so a checkpoint can always be written, and nothing waits for room while it holds the gate. Recovery alone
-//!    may go on without ([`Claim::Alone`]): a checkpoint that does not fit then is an error, and nothing of it counts.
+//!    waits already; so a checkpoint can always be written, and nothing waits for room while it holds the commit lock. Recovery alone
+//!    may go on without ([`LogReservation::Alone`]): a checkpoint that does not fit then is an error, and nothing of it counts.
 //! 3. **Log before home** (invariant 13 of the cache), and home before the tail moves: the tail is behind a buffer only
 //!    after its write was flushed.
 //! 4. **In order.** One checkpoint is written at a time, in the order of the cuts.
 //! 5. **Fails once.** The first error that leaves the log or a transaction half done shuts the journal down: later
 //!    transactions fail with its cause, reads go on.
 //!
-//! Locks, outer first: writer, gates (all in the order of their lanes, or one), pending, active.
+//! Locks, outer first: writer, commit locks (all in the order of their lanes, or one), pending, active.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`ticket`] | what a transaction holds |
-//! | [`claims`] | the gate, and how much of the log is claimed |
+//! | [`reservations`] | the commit lock, and how much of the log is reserved |
 //! | [`pending`] | the checkpoint that is being filled |
 //! | [`checkpoint`] | cutting and writing it |
-//! | [`home`] | write-back, the tail, closing |
+//! | [`write_back`] | write-back, the tail, closing |
 //! | [`items`] | what items look like in the log |
 //! | [`records`] | records, windows, flushes |
 //! | [`active`] | what holds the tail |
 
 pub mod active;
 pub mod checkpoint;
-mod claims;
-mod home;
 pub mod items;
 mod pending;
 pub mod records;
+mod reservations;
 pub mod ticket;
+mod write_back;
 
 use std::{
     collections::HashMap,
@@ -69,14 +69,14 @@ use uxfs_format::{
 
 use self::{
     active::ActiveItems,
-    claims::Claims,
     pending::Pending,
-    records::{LogHead, LogPlace},
+    records::{LogGeometry, LogHead},
+    reservations::Reservations,
 };
 pub use self::{
-    checkpoint::{Cut, FreedExtents},
+    checkpoint::{ClosedCheckpoint, FreedExtents},
     pending::IntentId,
-    ticket::{Claim, Ticket},
+    ticket::{LogReservation, Ticket},
 };
 use crate::{
     area::{BLOCK, LogArea},
@@ -98,15 +98,15 @@ pub struct JournalOptions {
     /// Size of the buffers that records are built in: 32, 64, 128 or 256 KiB.
     #[doc(alias = "logbsize")]
     pub record_size_bytes: u32,
-    /// The largest claim that will ever be made: it must find room in a log where nothing waits.
-    pub largest_claim_bytes: u64,
-    /// What is left for urgent claims.
+    /// The largest reservation that will ever be made: it must find room in a log where nothing waits.
+    pub max_reservation_bytes: u64,
+    /// What is left for urgent reservations.
     pub urgent_bytes: u64,
 }
 
 impl Default for JournalOptions {
     fn default() -> Self {
-        Self { record_size_bytes: PAYLOAD_PER_HEADER_BYTES, largest_claim_bytes: 0, urgent_bytes: 0 }
+        Self { record_size_bytes: PAYLOAD_PER_HEADER_BYTES, max_reservation_bytes: 0, urgent_bytes: 0 }
     }
 }
 
@@ -126,7 +126,7 @@ pub struct JournalCounters {
     /// Of these, buffers of which an older checkpoint had changes that were not at home.
     pub relogged: u64,
     /// Buffers written home.
-    pub buffers_home: u64,
+    pub buffers_written_back: u64,
     /// Nanoseconds in which somebody waited for a checkpoint to be stable.
     pub force_nanoseconds: u64,
     /// Times that somebody waited so.
@@ -142,7 +142,7 @@ struct Counters {
     changed_bytes: AtomicU64,
     buffers: AtomicU64,
     relogged: AtomicU64,
-    buffers_home: AtomicU64,
+    buffers_written_back: AtomicU64,
     force_nanoseconds: AtomicU64,
     forces: AtomicU64,
     overruns: AtomicU64,
@@ -165,14 +165,14 @@ pub struct LogStart {
 pub struct Journal {
     cache: Arc<Cache>,
     geometry: Geometry,
-    place: LogPlace,
-    largest_claim_bytes: u64,
+    place: LogGeometry,
+    max_reservation_bytes: u64,
     urgent_bytes: u64,
     /// Where the newest checkpoint ended, for who does not write.
     newest: Arc<NewestLsn>,
     /// The checkpoint that is being filled.
     sequence: AtomicU64,
-    claims: Claims,
+    reservations: Reservations,
     pending: OwnLine<Mutex<Pending>>,
     writer: Mutex<Writer>,
     /// One thread writes home at a time.
@@ -217,7 +217,7 @@ impl Journal {
         // A record fills stripe units: its headers must cover one.
         let size = options.record_size_bytes.max(geometry.log_unit_bytes);
         let size = size.clamp(PAYLOAD_PER_HEADER_BYTES, MAX_RECORD_SIZE_BYTES);
-        let place = LogPlace {
+        let place = LogGeometry {
             start: area.start(),
             blocks: area.blocks(),
             uuid: area.uuid(),
@@ -233,11 +233,11 @@ impl Journal {
             cache,
             geometry,
             place,
-            largest_claim_bytes: options.largest_claim_bytes,
+            max_reservation_bytes: options.max_reservation_bytes,
             urgent_bytes: options.urgent_bytes,
             newest,
             sequence: AtomicU64::new(RECOVERED_SEQUENCE + 1),
-            claims: Claims::default(),
+            reservations: Reservations::default(),
             pending: OwnLine::default(),
             writer: Mutex::new(Writer {
                 head,
@@ -287,19 +287,19 @@ impl Journal {
             changed_bytes,
             buffers,
             relogged,
-            buffers_home,
+            buffers_written_back,
             force_nanoseconds,
             forces,
             overruns,
         } = &self.counters;
         JournalCounters {
-            transactions: self.claims.transactions(),
+            transactions: self.reservations.transactions(),
             checkpoints: checkpoints.load(Relaxed),
             log_bytes: log_bytes.load(Relaxed),
             changed_bytes: changed_bytes.load(Relaxed),
             buffers: buffers.load(Relaxed),
             relogged: relogged.load(Relaxed),
-            buffers_home: buffers_home.load(Relaxed),
+            buffers_written_back: buffers_written_back.load(Relaxed),
             force_nanoseconds: force_nanoseconds.load(Relaxed),
             forces: forces.load(Relaxed),
             overruns: overruns.load(Relaxed),
@@ -346,13 +346,13 @@ impl Journal {
     /// Whether it is time to write the checkpoint that is being filled: it is large, or fills half of what the log
     /// has left.
     pub fn is_checkpoint_due(&self) -> bool {
-        self.claims.is_half_claimed()
+        self.reservations.is_half_reserved()
     }
 
     /// Whether a checkpoint would make room: what has been changed is much of what may be. Else the room is what
-    /// transactions under way have claimed and will mostly give back.
+    /// transactions under way have reserved and will mostly give back.
     pub fn would_checkpoint_help(&self) -> bool {
-        self.claims.logged_bytes() > self.claims.limit_bytes() / 8
+        self.reservations.logged_bytes() > self.reservations.limit_bytes() / 8
     }
 
     /// Whether half of the log is in use.
@@ -383,13 +383,13 @@ impl Journal {
         SPARE_BYTES + u64::from(self.place.unit_bytes)
     }
 
-    /// The most of the log that a checkpoint takes which has claimed so much: invariant 2 relies on it.
-    fn most_log_bytes(&self, claimed_bytes: u64) -> u64 {
-        let of_limit = claimed_bytes.div_ceil(3) * 4 + self.spare_bytes();
-        of_limit.min(self.place.blocks_for(claimed_bytes) * BLOCK as u64)
+    /// The most of the log that a checkpoint takes which has reserved so much: invariant 2 relies on it.
+    fn most_log_bytes(&self, reserved_bytes: u64) -> u64 {
+        let of_limit = reserved_bytes.div_ceil(3) * 4 + self.spare_bytes();
+        of_limit.min(self.place.blocks_for(reserved_bytes) * BLOCK as u64)
     }
 
-    /// What may be claimed by the checkpoint that is being filled while another of `in_flight_bytes` is written.
+    /// What may be reserved by the checkpoint that is being filled while another of `in_flight_bytes` is written.
     fn update_limit(&self, writer: &Writer, in_flight_bytes: u64) {
         self.newest.set(writer.head.lsn);
         let room = self.room_blocks(writer.head.lsn) * BLOCK as u64;
@@ -400,8 +400,8 @@ impl Journal {
         // In the smallest logs the largest operations are more than that.
         let most = (all / CHECKPOINTS_IN_LOG)
             .min(MAX_CHECKPOINT_BYTES)
-            .max(self.largest_claim_bytes + self.urgent_bytes);
-        self.claims.set_limit_bytes(free.min(most));
+            .max(self.max_reservation_bytes + self.urgent_bytes);
+        self.reservations.set_limit_bytes(free.min(most));
     }
 }
 

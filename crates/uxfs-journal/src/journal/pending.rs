@@ -133,7 +133,7 @@ impl TransactionItems {
         self.bytes + 80 * self.freed.len() as u64
     }
 
-    pub fn claim(&mut self, bytes: u64) {
+    pub fn reserve(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 

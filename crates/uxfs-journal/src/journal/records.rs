@@ -39,7 +39,7 @@ const OPERATION_BYTES: usize = 12;
 
 /// Where the log lies and how it is divided.
 #[derive(Debug, Clone, Copy)]
-pub struct LogPlace {
+pub struct LogGeometry {
     /// First sector on the device.
     pub start: Sector,
     /// Blocks of 512 bytes.
@@ -53,7 +53,7 @@ pub struct LogPlace {
     pub unit_bytes: u32,
 }
 
-impl LogPlace {
+impl LogGeometry {
     /// Header blocks of each record.
     pub fn header_blocks(&self) -> u32 {
         self.buffer_size_bytes.div_ceil(PAYLOAD_PER_HEADER_BYTES).max(1)
@@ -103,7 +103,7 @@ struct Built {
 #[derive(Debug)]
 pub struct RecordWriter<'w> {
     device: &'w dyn BlockDevice,
-    place: LogPlace,
+    place: LogGeometry,
     /// Moves on as records are finished.
     head: LogHead,
     tail: Lsn,
@@ -124,7 +124,7 @@ impl<'w> RecordWriter<'w> {
     /// At `head`, with the tail at `tail` as long as this checkpoint is written. `window` is memory to be used again.
     pub fn new(
         device: &'w dyn BlockDevice,
-        place: LogPlace,
+        place: LogGeometry,
         head: LogHead,
         tail: Lsn,
         window: &'w mut Vec<u8>,
@@ -360,7 +360,7 @@ fn write_aligned(device: &dyn BlockDevice, offset_bytes: u64, bytes: &[u8]) -> R
     Ok(device.write(offset_bytes, &aligned)?)
 }
 
-fn seal_record(bytes: &mut [u8], record: &Built, place: LogPlace, tail: Lsn) {
+fn seal_record(bytes: &mut [u8], record: &Built, place: LogGeometry, tail: Lsn) {
     let headers = place.header_blocks() as usize * BLOCK;
     let payload_bytes = bytes.len().saturating_sub(headers);
     let Some((header, payload)) = bytes.split_at_mut_checked(headers) else { return };

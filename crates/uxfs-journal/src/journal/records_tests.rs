@@ -41,8 +41,8 @@ impl TransactionSink for Seen {
     }
 }
 
-fn place(buffer_size_bytes: u32, unit_bytes: u32) -> LogPlace {
-    LogPlace { start: Sector::new(8), blocks: BLOCKS, uuid: Uuid([7; 16]), buffer_size_bytes, unit_bytes }
+fn place(buffer_size_bytes: u32, unit_bytes: u32) -> LogGeometry {
+    LogGeometry { start: Sector::new(8), blocks: BLOCKS, uuid: Uuid([7; 16]), buffer_size_bytes, unit_bytes }
 }
 
 fn read_all(device: &MemoryDevice) -> (LogState, Seen) {
@@ -73,7 +73,7 @@ fn item(seed: u32, length: usize) -> [Vec<u8>; 2] {
 
 fn checkpoint(
     device: &MemoryDevice,
-    place: LogPlace,
+    place: LogGeometry,
     head: LogHead,
     tail: Lsn,
     items: &[[Vec<u8>; 2]],

@@ -13,9 +13,9 @@ use uxfs_format::{
 
 use super::{
     IntentId, Journal,
-    claims::Place,
     items::{inode, intent::Regions},
     pending::TransactionItems,
+    reservations::CommitGuard,
 };
 use crate::error::Result;
 
@@ -25,7 +25,7 @@ use crate::error::Result;
 pub struct Ticket<'j> {
     journal: &'j Journal,
     /// None during a cut.
-    place: Option<Place<'j>>,
+    place: Option<CommitGuard<'j>>,
     /// No contents move meanwhile. There as long as the place.
     mark: Option<TransactionMark>,
     edits: Rc<EditLog>,
@@ -37,14 +37,14 @@ pub struct Ticket<'j> {
     has_replaced: bool,
 }
 
-/// Who claims room in the log.
+/// Who reserves room in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub enum LogReservation {
     /// Anybody.
     Usual,
     /// Who ends what holds the tail. A part of the room is left for that.
     Urgent,
-    /// Recovery, if nobody can make room for what it claims: it gets a place in any case, and if the checkpoint does not fit
+    /// Recovery, if nobody can make room for what it reserves: it gets a place in any case, and if the checkpoint does not fit
     /// after all, an error when that is cut.
     Alone,
 }
@@ -56,14 +56,14 @@ impl Journal {
     /// # Errors
     /// The journal has been shut down.
     #[doc(alias = "xfs_log_reserve")]
-    pub fn begin(&self, reserved_bytes: u64, claim: Claim) -> Result<Option<Ticket<'_>>> {
+    pub fn begin(&self, reserved_bytes: u64, reserve: LogReservation) -> Result<Option<Ticket<'_>>> {
         self.check()?;
-        let place = self.claims.enter();
-        let is_claimed = match claim {
-            Claim::Usual => place.claim(reserved_bytes, self.urgent_bytes),
-            Claim::Urgent => place.claim(reserved_bytes, 0),
-            Claim::Alone => {
-                place.claim_alone(reserved_bytes);
+        let place = self.reservations.enter();
+        let is_claimed = match reserve {
+            LogReservation::Usual => place.reserve(reserved_bytes, self.urgent_bytes),
+            LogReservation::Urgent => place.reserve(reserved_bytes, 0),
+            LogReservation::Alone => {
+                place.reserve_unconditionally(reserved_bytes);
                 true
             }
         };
@@ -71,7 +71,7 @@ impl Journal {
     }
 
     /// A place for what a cut itself has to change.
-    pub(super) fn ticket<'j>(&'j self, place: Option<Place<'j>>, reserved_bytes: u64) -> Ticket<'j> {
+    pub(super) fn ticket<'j>(&'j self, place: Option<CommitGuard<'j>>, reserved_bytes: u64) -> Ticket<'j> {
         Ticket {
             journal: self,
             mark: place.is_some().then(TransactionMark::new),
@@ -117,19 +117,19 @@ impl<'j> Ticket<'j> {
         (self.reserved_bytes + self.prepaid_bytes).saturating_sub(self.logged_bytes())
     }
 
-    /// What this takes of its own claim.
+    /// What this takes of its own reservation.
     fn used_bytes(&self) -> u64 {
         self.logged_bytes().saturating_sub(self.prepaid_bytes)
     }
 
-    /// So much of what was logged others had claimed before.
+    /// So much of what was logged others had reserved before.
     pub fn prepay(&mut self, bytes: u64) {
         self.prepaid_bytes += bytes;
     }
 
     /// A cut will log so much more on account of what this transaction did.
-    pub fn claim(&mut self, bytes: u64) {
-        self.items.claim(bytes);
+    pub fn reserve(&mut self, bytes: u64) {
+        self.items.reserve(bytes);
     }
 
     /// Metadata that has been freed: older changes of it must not be replayed.
@@ -191,7 +191,7 @@ impl<'j> Ticket<'j> {
         if used > self.reserved_bytes && self.place.is_some() {
             self.journal.counters.overruns.fetch_add(1, Relaxed);
         }
-        self.journal.claims.settle(self.reserved_bytes, used, has_logged);
+        self.journal.reservations.settle(self.reserved_bytes, used, has_logged);
         if has_logged {
             // Most transactions change what others of this checkpoint have changed before them.
             let mut touched = self.edits.touched();

@@ -233,7 +233,7 @@ fn is_unmount(area: &LogArea<'_>, newest: &FoundHeader, head: u32) -> Result<boo
     Ok(OperationFlags::from_bits_retain(flags).contains(OperationFlags::UNMOUNT))
 }
 
-/// Cuts torn records off the head, moves the tail over overwritten ones, and counts what is left.
+/// CheckpointSwitches torn records off the head, moves the tail over overwritten ones, and counts what is left.
 fn find_tail(area: &LogArea<'_>, head: u32, newest: FoundHeader) -> Result<LogState> {
     let mut tail = tail_of(area, &newest)?;
     if tail == head {

@@ -7,7 +7,7 @@ use uxfs_format::{
         LogFault,
         operation::Operations,
         record::{
-            ChecksumState, LogRecordFault, MAX_RECORD_BLOCKS, RecordHeader, RecordPlace, checksum_state,
+            ChecksumState, LogRecordFault, MAX_RECORD_BLOCKS, RecordHeader, RecordLocation, checksum_state,
             restore_payload,
         },
     },
@@ -146,7 +146,7 @@ impl<'a> RecordReader<'a> {
         self.bytes.resize(BLOCK, 0);
         area.read(block, &mut self.bytes).map_err(RecordError::Io)?;
         let header = *RecordHeader::parse(&self.bytes)?;
-        header.verify(&RecordPlace { block, log_blocks: area.blocks(), uuid: area.uuid() })?;
+        header.verify(&RecordLocation { block, log_blocks: area.blocks(), uuid: area.uuid() })?;
         let blocks = header.blocks();
         if blocks > self.room {
             return Err(LogFault::RecordBeyondHead { block, blocks, room: self.room }.into());

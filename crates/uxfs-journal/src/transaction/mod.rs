@@ -111,7 +111,7 @@ impl<'fs> TransactionBuffers<'fs> {
         };
         let mut buffer = self.cache.edit_logged(pieces, &verifier, ticket.edits())?;
         if structure == Structure::InodeCluster {
-            // Who marks an inode claims what that takes.
+            // Who marks an inode reserves what that takes.
             buffer.set_run_log_bytes(0);
         }
         Ok(buffer)

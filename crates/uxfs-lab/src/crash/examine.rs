@@ -80,7 +80,8 @@ impl<'a> Examiner<'a> {
             true => Some(self.carry(state, promises, &done)?),
             false => None,
         };
-        if self.is_due(state.number.wrapping_add(1 << 32), self.depth.linux_every) && !state.is_torn_at_home {
+        if self.is_due(state.number.wrapping_add(1 << 32), self.depth.linux_every) && !state.is_torn_in_place
+        {
             self.counts.linux += 1;
             let recovered = match carried {
                 Some(recovered) => recovered,

@@ -227,13 +227,13 @@ impl Work<'_> {
     fn upkeep(&mut self) -> Result<()> {
         match self.upkeep.below(48) {
             0 | 1 => self.file_system.force()?,
-            2 => self.file_system.write_home(false)?,
-            3 => self.file_system.write_home(true)?,
-            4 | 5 => self.file_system.put_back_freed()?,
+            2 => self.file_system.push_active_items(false)?,
+            3 => self.file_system.push_active_items(true)?,
+            4 | 5 => self.file_system.complete_pending_frees()?,
             6 => {
                 self.file_system.force()?;
-                self.file_system.write_home(true)?;
-                self.file_system.put_back_freed()?;
+                self.file_system.push_active_items(true)?;
+                self.file_system.complete_pending_frees()?;
             }
             _ => {}
         }

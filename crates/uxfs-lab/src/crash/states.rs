@@ -73,7 +73,7 @@ pub struct CrashState {
     pub events: usize,
     /// Something is there in some of its sectors only that is not of the log. Linux takes a torn block of metadata for a newer
     /// one, and does not mount.
-    pub is_torn_at_home: bool,
+    pub is_torn_in_place: bool,
     /// What the device holds.
     pub image: Image,
 }
@@ -124,11 +124,11 @@ impl Walk<'_> {
         kind: Kind,
         events: usize,
         image: Image,
-        is_torn_at_home: bool,
+        is_torn_in_place: bool,
     ) -> ControlFlow<()> {
         let number = self.number;
         self.number += 1;
-        (self.visitor)(CrashState { number, kind, events, is_torn_at_home, image })
+        (self.visitor)(CrashState { number, kind, events, is_torn_in_place, image })
     }
 
     fn event(&mut self, index: usize) -> ControlFlow<()> {
@@ -184,7 +184,7 @@ impl Walk<'_> {
         let mut image = self.durable.clone();
         // The last one is often under way.
         let last = changes.get(begun - 1).copied().filter(|_| self.random.below(2) == 0);
-        let mut is_torn_at_home = false;
+        let mut is_torn_in_place = false;
         for index in &changes[..begun] {
             if Some(*index) != last && self.random.below(100) >= percent {
                 continue;
@@ -194,7 +194,7 @@ impl Walk<'_> {
                     if (Some(*index) == last || self.random.below(8) == 0)
                         && self.plan.tears(bytes.len()) =>
                 {
-                    is_torn_at_home |= self.plan.is_home(*offset_bytes);
+                    is_torn_in_place |= self.plan.is_home(*offset_bytes);
                     tear(&mut image, *offset_bytes, bytes, self.plan.sector_bytes, &mut self.random);
                 }
                 event => event.apply(&mut image),
@@ -202,7 +202,7 @@ impl Walk<'_> {
         }
         // Marks between the last request and the next one count as passed.
         let events = changes.get(begun).copied().unwrap_or(end);
-        self.emit_torn(Kind::Subset, events, image, is_torn_at_home)
+        self.emit_torn(Kind::Subset, events, image, is_torn_in_place)
     }
 }
 

@@ -26,7 +26,7 @@ enum Mistake {
     /// The log is used again before the blocks are durable at home.
     NoFlushBehindTheBlocks,
     /// Success is told before the flush.
-    EarlyPromise,
+    EarlyIntent,
     /// Recovery does not look at the checksum.
     NoChecksum,
     /// Recovery writes the second block only if the first one was old.
@@ -51,7 +51,7 @@ fn record(number: u64) -> Vec<u8> {
 fn write(device: &RecordingDevice, mistake: Mistake, number: u64) {
     device.mark(Mark::Begun(number as usize - 1));
     device.write(LOG, &record(number)).unwrap();
-    if mistake == Mistake::EarlyPromise {
+    if mistake == Mistake::EarlyIntent {
         device.mark(Mark::Synced(number as usize));
     }
     if mistake != Mistake::NoFlushBehindTheLog {
@@ -133,7 +133,7 @@ fn finds_every_mistake_in_a_toy_journal_and_none_where_there_is_none() {
     for mistake in [
         Mistake::NoFlushBehindTheLog,
         Mistake::NoFlushBehindTheBlocks,
-        Mistake::EarlyPromise,
+        Mistake::EarlyIntent,
         Mistake::NoChecksum,
         Mistake::HalfRecovery,
     ] {

@@ -16,7 +16,7 @@ use uxfs_volume::{
     error::{Error, Result},
     file_data::reader::FilePiece,
     inode::{FileType, Fork, Inode},
-    inspect::Found,
+    inspect::StructureOnDisk,
     parent_pointer::paths::PathLimits,
 };
 
@@ -162,7 +162,7 @@ impl Reader<'_> {
     }
 
     /// Notes what the verifier says against a structure.
-    fn found(&mut self, found: Result<Found>) {
+    fn found(&mut self, found: Result<StructureOnDisk>) {
         if let Some(found) = self.note(found)
             && let Some(problem) = found.problem
         {

@@ -42,7 +42,7 @@ enum Way {
 
 /// What a file has, and what of it could not be read.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FileAttributes {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) problems: Vec<Reason>,
 }
@@ -98,8 +98,8 @@ impl AttributeReader {
     }
 
     /// The attributes of a file on the file system `device`.
-    pub(crate) fn read(&mut self, subject: Subject<'_>, device: u64) -> Found {
-        let mut found = Found::default();
+    pub(crate) fn read(&mut self, subject: Subject<'_>, device: u64) -> FileAttributes {
+        let mut found = FileAttributes::default();
         if self.without.contains(&device) {
             return found;
         }

@@ -21,7 +21,7 @@ use super::{
     names::{BUFFER_BYTES, Names},
 };
 use crate::{
-    content::{Content, Descriptor, FileContent, Place, next_data},
+    content::{Content, ContentLocation, Descriptor, FileContent, next_data},
     directory::DirectoryOptions,
     entry::{DeviceNumber, DirectoryId, Entry, Kind, LinkIdentity, Metadata, Times, Timestamp},
     error::{Failure, Problem, Reason, SourceError},
@@ -48,7 +48,7 @@ pub(super) struct Listing {
 
 /// A subdirectory that was found. What the walk keeps of it until its turn.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct Subdirectory<'a> {
     pub(super) name: &'a CStr,
     pub(super) owner: u32,
     /// Whether it lies on another file system and is to stay empty.
@@ -137,7 +137,7 @@ impl Reader {
         &mut self,
         listing: &Listing,
         range: Range<usize>,
-        mut on_directory: impl FnMut(Found<'_>),
+        mut on_directory: impl FnMut(Subdirectory<'_>),
     ) -> (Piece, usize) {
         let node = &listing.node;
         let mut piece = Piece { path: node.path(), is_first: range.start == 0, ..Piece::default() };
@@ -182,7 +182,7 @@ impl Reader {
         &mut self,
         subjects: &Subjects<'_>,
         reasons: &mut Vec<Reason>,
-        on_directory: &mut impl FnMut(Found<'_>),
+        on_directory: &mut impl FnMut(Subdirectory<'_>),
     ) -> Result<(Entry, usize), Lost> {
         let name = subjects.name;
         let found = examine(subjects.directory, name)?;
@@ -205,7 +205,7 @@ impl Reader {
             },
             FileType::Directory => {
                 let is_foreign = self.options.one_file_system && device != self.device;
-                on_directory(Found { name, owner: found.stx_uid, is_foreign });
+                on_directory(Subdirectory { name, owner: found.stx_uid, is_foreign });
                 // Numbered when it is delivered.
                 Kind::Directory(DirectoryId::ROOT)
             }
@@ -349,7 +349,7 @@ fn file_content(subjects: &Subjects<'_>, found: &Statx, fd: Option<OwnedFd>) -> 
         let _ = fadvise(&fd, 0, NonZeroU64::new(found.stx_size.min(READ_AHEAD_BYTES)), Advice::WillNeed);
         Some(Arc::new(Descriptor::Own { fd, _slot: Some(slot) }))
     });
-    let place = Place::Tree(FileInTree {
+    let place = ContentLocation::Tree(FileInTree {
         directory: Arc::clone(subjects.node),
         name: subjects.name.to_owned(),
         device: device_of(found),

@@ -13,7 +13,7 @@ use std::{collections::VecDeque, ffi::CStr, ops::Range, sync::Arc};
 
 use super::{
     handle::Node,
-    reader::{Found, Listing, Piece},
+    reader::{Listing, Piece, Subdirectory},
 };
 use crate::error::{Failure, Problem, Reason};
 
@@ -22,7 +22,7 @@ pub(crate) const CHUNK_NAMES: usize = 1024;
 /// Tasks begun and not delivered.
 const TASKS_AHEAD: usize = 256;
 
-/// Place of a task in the slab.
+/// ContentLocation of a task in the slab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TaskId(u32);
 
@@ -65,7 +65,7 @@ pub(super) struct Subdirectories {
 const FOREIGN: u8 = 1;
 
 impl Subdirectories {
-    pub(super) fn push(&mut self, found: &Found<'_>) {
+    pub(super) fn push(&mut self, found: &Subdirectory<'_>) {
         self.bytes.push(if found.is_foreign { FOREIGN } else { 0 });
         self.bytes.extend_from_slice(&found.owner.to_le_bytes());
         self.bytes.extend_from_slice(found.name.to_bytes_with_nul());

@@ -12,7 +12,7 @@ pub(super) type PathId = u32;
 pub(super) const ROOT: PathId = 0;
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct NamePosition {
     parent: PathId,
     /// Where its name begins.
     name: u32,
@@ -23,7 +23,7 @@ pub(super) struct Paths {
     /// Keyed: who writes an archive cannot choose names that fall together.
     keys: RandomState,
     table: HashTable<PathId>,
-    places: Vec<Place>,
+    places: Vec<NamePosition>,
     /// Each with its length before it, in two bytes.
     names: Vec<u8>,
     /// The directory of the path placed last: the next one mostly lies there too.
@@ -35,7 +35,7 @@ impl Paths {
         Self {
             keys: RandomState::new(),
             table: HashTable::new(),
-            places: vec![Place { parent: ROOT, name: 0 }],
+            places: vec![NamePosition { parent: ROOT, name: 0 }],
             names: vec![0, 0],
             last: (Vec::new(), ROOT),
         }
@@ -87,14 +87,14 @@ impl Paths {
         }
         let many = || SourceError::Layer { path: Shown::from(path), fault: LayerFault::TooMany };
         let id = PathId::try_from(self.places.len()).map_err(|_| many())?;
-        let place = Place { parent, name: u32::try_from(self.names.len()).map_err(|_| many())? };
+        let place = NamePosition { parent, name: u32::try_from(self.names.len()).map_err(|_| many())? };
         let length = u16::try_from(name.len()).map_err(|_| many())?;
         self.names.extend_from_slice(&length.to_le_bytes());
         self.names.extend_from_slice(name);
         self.places.push(place);
         let (keys, places, names) = (&self.keys, &self.places, &self.names);
         let hash_of = |id: &PathId| {
-            let place = places.get(*id as usize).copied().unwrap_or(Place { parent: ROOT, name: 0 });
+            let place = places.get(*id as usize).copied().unwrap_or(NamePosition { parent: ROOT, name: 0 });
             keys.hash_one((place.parent, name_at(names, place.name)))
         };
         self.table.insert_unique(keys.hash_one((parent, name)), id, hash_of);

@@ -9,7 +9,7 @@ use std::{
 
 use super::paths::PathId;
 use crate::{
-    content::{ByteRange, Content, DataRange, Place},
+    content::{ByteRange, Content, ContentLocation, DataRange},
     directory::Host,
     entry::{Attribute, DeviceNumber, DirectoryId, Kind, Metadata, Times, Timestamp},
     stream::StreamEntry,
@@ -166,9 +166,9 @@ impl Writer<'_> {
             Content::Inline(_) => 7,
             Content::Stream(_) | Content::Later { .. } => 8,
             Content::File(file) => match &file.place {
-                Place::Region { .. } => 9,
-                Place::Tree(_) => 10,
-                Place::Host(_) => 11,
+                ContentLocation::Region { .. } => 9,
+                ContentLocation::Tree(_) => 10,
+                ContentLocation::Host(_) => 11,
             },
         };
         self.byte(tag);
@@ -178,7 +178,7 @@ impl Writer<'_> {
             Content::Inline(bytes) => self.bytes(bytes),
             Content::Stream(ranges) | Content::Later { ranges, .. } => self.ranges(size_bytes, ranges),
             Content::File(file) => match &file.place {
-                Place::Region { archive, ranges, .. } => {
+                ContentLocation::Region { archive, ranges, .. } => {
                     handles.archive.get_or_insert_with(|| Arc::clone(archive));
                     let plain: Vec<ByteRange> = ranges
                         .iter()
@@ -191,7 +191,7 @@ impl Writer<'_> {
                     // One follows the other in the archive.
                     self.number(ranges.first().map_or(0, |range| range.source_bytes));
                 }
-                Place::Tree(tree) => {
+                ContentLocation::Tree(tree) => {
                     handles.host.get_or_insert_with(|| Arc::clone(tree.directory.host()));
                     self.byte(u8::from(file.may_have_holes));
                     self.number(tree.device);
@@ -200,7 +200,7 @@ impl Writer<'_> {
                     self.seconds(tree.modified.0);
                     self.number(tree.modified.1.into());
                 }
-                Place::Host(path) => {
+                ContentLocation::Host(path) => {
                     self.byte(u8::from(file.may_have_holes));
                     self.bytes(path.as_os_str().as_bytes());
                 }

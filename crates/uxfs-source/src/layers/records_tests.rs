@@ -94,7 +94,7 @@ proptest! {
         let archive = Arc::new(File::open("/dev/null").unwrap());
         let region = Content::of_archive(&archive, b"".as_slice().into(), size_bytes, placed.clone());
         prop_assert_eq!(content(region), StoredContent::Region(placed));
-        let place = Place::Host("/some/path".into());
+        let place = ContentLocation::Host("/some/path".into());
         let host = FileContent { place, size_bytes, may_have_holes: inode % 2 == 0 };
         let expected = StoredContent::Host { path: "/some/path".into(), may_have_holes: inode % 2 == 0 };
         prop_assert_eq!(content(Content::File(Arc::new(host))), expected);

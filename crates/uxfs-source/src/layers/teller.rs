@@ -15,7 +15,7 @@ use super::{
     spool::damaged,
 };
 use crate::{
-    content::{Content, FileContent, Place},
+    content::{Content, ContentLocation, FileContent},
     directory::{CHUNK_NAMES, FileInTree, MOST_OF_ALL_NAMES_BYTES, Node, PIECE_BYTES},
     entry::{DirectoryId, Entry, LinkIdentity, Metadata},
     error::{Shown, SourceError},
@@ -205,11 +205,11 @@ impl Teller {
                 let archive = archive.ok_or_else(damaged)?;
                 return Ok(Content::of_archive(archive, self.path_of(id), size_bytes, ranges));
             }
-            StoredContent::Host { path, may_have_holes } => (Place::Host(path), may_have_holes),
+            StoredContent::Host { path, may_have_holes } => (ContentLocation::Host(path), may_have_holes),
             StoredContent::Tree { device, inode, modified, owner, may_have_holes } => {
                 let (directory, name) = self.place_in_tree(layer, home, id)?;
                 let file = FileInTree { directory, name, device, inode, owner, modified, kept: None };
-                (Place::Tree(file), may_have_holes)
+                (ContentLocation::Tree(file), may_have_holes)
             }
         };
         Ok(Content::File(Arc::new(FileContent { place, size_bytes, may_have_holes })))

@@ -11,7 +11,7 @@ const READAHEAD_BLOCKS: usize = 64;
 
 /// One step of the way: a block, and which record or entry of it.
 #[derive(Debug, Clone)]
-pub(super) struct Step<K: BtreeKind> {
+pub(super) struct PathLevel<K: BtreeKind> {
     pub block: Block<K>,
     pub index: usize,
 }
@@ -51,7 +51,7 @@ impl Direction {
 /// Steps from the root (first) to a leaf (last). Empty before the first seek.
 #[derive(Debug, Clone)]
 pub(super) struct Path<K: BtreeKind> {
-    steps: Vec<Step<K>>,
+    steps: Vec<PathLevel<K>>,
     pub blocks_left: u64,
     pub reads_ahead: bool,
 }
@@ -61,11 +61,11 @@ impl<K: BtreeKind> Path<K> {
         Self { steps: Vec::new(), blocks_left: 0, reads_ahead: false }
     }
 
-    pub fn leaf(&self) -> Option<&Step<K>> {
+    pub fn leaf(&self) -> Option<&PathLevel<K>> {
         self.steps.last()
     }
 
-    pub fn leaf_mut(&mut self) -> Option<&mut Step<K>> {
+    pub fn leaf_mut(&mut self) -> Option<&mut PathLevel<K>> {
         self.steps.last_mut()
     }
 
@@ -83,7 +83,7 @@ impl<K: BtreeKind> Path<K> {
     }
 
     fn push(&mut self, tree: &Tree<'_, K>, block: Block<K>, index: usize) {
-        self.steps.push(Step { block, index });
+        self.steps.push(PathLevel { block, index });
         self.read_ahead(tree);
     }
 

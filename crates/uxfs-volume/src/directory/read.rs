@@ -49,7 +49,7 @@ impl Volume {
                 let corrupt = |fault| shortform_corruption(&source, fault);
                 Shortform::verify(bytes, self.geometry()).map_err(corrupt)?;
                 let shortform = Shortform::parse(bytes, self.geometry()).map_err(corrupt)?;
-                State::Shortform(Step::Dot, shortform.entries().position())
+                State::Shortform(ShortformStep::Dot, shortform.entries().position())
             }
             None => {
                 let blocks = ForkBlocks::new(self, &source, TreeKind::Directory)?;
@@ -91,20 +91,20 @@ pub struct DirectoryReader<'fs> {
 
 #[derive(Debug)]
 enum State<'fs> {
-    Shortform(Step, ShortformPosition),
+    Shortform(ShortformStep, ShortformPosition),
     Blocks(BlockWalk<'fs>),
 }
 
 /// What a shortform directory gives next: it does not store the first two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum ShortformStep {
     Dot,
     DotDot,
     Entries,
 }
 
 /// An entry, as long as nobody can see it: its name is a range of the current bytes.
-struct Found {
+struct RawEntry {
     name: Name,
     inode: InodeNumber,
     file_type: Option<FileType>,
@@ -141,7 +141,7 @@ impl DirectoryReader<'_> {
             Name::Fixed(name) => name,
             Name::Stored(range) => self.bytes().get(range).unwrap_or_default(),
         };
-        let Found { inode, file_type, cookie, next_cookie, .. } = found;
+        let RawEntry { inode, file_type, cookie, next_cookie, .. } = found;
         Ok(Some(DirectoryEntry { name, inode, file_type, cookie, next_cookie }))
     }
 
@@ -156,26 +156,26 @@ impl DirectoryReader<'_> {
 fn next_shortform(
     volume: &Volume,
     inode: &InodeView<'_>,
-    step: &mut Step,
+    step: &mut ShortformStep,
     position: &mut ShortformPosition,
-) -> Result<Option<Found>> {
+) -> Result<Option<RawEntry>> {
     let Some(bytes) = inode.local_fork(Fork::Data) else { return Ok(None) };
     let shortform =
         Shortform::parse(bytes, volume.geometry()).map_err(|fault| shortform_corruption(inode, fault))?;
     let fixed = |(name, cookie): (&'static [u8], u64), inode, next_cookie| {
         let file_type = Some(FileType::Directory);
-        Ok(Some(Found { name: Name::Fixed(name), inode, file_type, cookie, next_cookie }))
+        Ok(Some(RawEntry { name: Name::Fixed(name), inode, file_type, cookie, next_cookie }))
     };
     match *step {
-        Step::Dot => {
-            *step = Step::DotDot;
+        ShortformStep::Dot => {
+            *step = ShortformStep::DotDot;
             return fixed(DOT, inode.number, DOT_DOT.1);
         }
-        Step::DotDot => {
-            *step = Step::Entries;
+        ShortformStep::DotDot => {
+            *step = ShortformStep::Entries;
             return fixed(DOT_DOT, shortform.parent, DOT_DOT.1 + 2);
         }
-        Step::Entries => {}
+        ShortformStep::Entries => {}
     }
     let mut entries = shortform.entries_from(*position);
     let Some(entry) = entries.next() else { return Ok(None) };
@@ -186,7 +186,7 @@ fn next_shortform(
     let length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
     let size_bytes = EntryFormat::of(volume.geometry()).entry_size_bytes(length);
     let cookie = cookie_of(entry.pointer());
-    Ok(Some(Found {
+    Ok(Some(RawEntry {
         name: Name::Stored(begin..begin + entry.name.len()),
         inode: entry.inode,
         file_type: entry.file_type(),
@@ -240,7 +240,7 @@ impl<'fs> BlockWalk<'fs> {
         })
     }
 
-    fn next(&mut self) -> Result<Option<Found>> {
+    fn next(&mut self) -> Result<Option<RawEntry>> {
         loop {
             if self.current.is_none() && !self.load_next_block()? {
                 return Ok(None);
@@ -263,7 +263,7 @@ impl<'fs> BlockWalk<'fs> {
             let DataRecord::Entry(entry) = record else { continue };
             // Inode number and name length come before the name.
             let begin = offset as usize + 9;
-            return Ok(Some(Found {
+            return Ok(Some(RawEntry {
                 name: Name::Stored(begin..begin + entry.name.len()),
                 inode: entry.inode,
                 file_type: entry.file_type(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uxfs_format::{
     fault::{Corruption, Location, Structure},
-    geometry::{Geometry, InodePlace},
+    geometry::{Geometry, InodeLocation},
     inode::{InodeCore, verify_inode},
     units::{InodeNumber, SECTOR_SIZE_BYTES, Sector},
 };
@@ -81,7 +81,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`OperationError::NoSuchInode`] for a number that can name no inode.
-    pub fn inode_cluster(&self, number: InodeNumber) -> Result<(InodePlace, Cluster)> {
+    pub fn inode_cluster(&self, number: InodeNumber) -> Result<(InodeLocation, Cluster)> {
         let geometry = self.geometry();
         let no_such = || Error::from(OperationError::NoSuchInode);
         let place = geometry.inode_place(number).ok_or_else(no_such)?;
@@ -100,7 +100,7 @@ impl Volume {
     fn decode_inode(
         &self,
         number: InodeNumber,
-        place: InodePlace,
+        place: InodeLocation,
         buffer: &MetadataBuffer,
         offset_bytes: usize,
     ) -> Result<Arc<Inode>> {
@@ -116,7 +116,7 @@ impl Volume {
     pub fn verified_inode<'b>(
         &self,
         number: InodeNumber,
-        place: InodePlace,
+        place: InodeLocation,
         buffer: &'b MetadataBuffer,
         offset_bytes: usize,
     ) -> Result<(&'b InodeCore, &'b [u8])> {

@@ -6,7 +6,7 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber},
 };
 
-use super::Found;
+use super::StructureOnDisk;
 use crate::{
     error::{OperationError, Result},
     inode::ForkView,
@@ -24,7 +24,7 @@ impl Volume {
         number: InodeNumber,
         fork: Fork,
         wanted: &[FileBlock],
-        mut show: impl FnMut(Found) -> std::result::Result<(), E>,
+        mut show: impl FnMut(StructureOnDisk) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let inode = self.inode(number)?;
         let is_directory = fork == Fork::Data;
@@ -65,7 +65,7 @@ impl Volume {
         map: &crate::extent_map::ExtentMap,
         first: FileBlock,
         step: u32,
-    ) -> Result<Found> {
+    ) -> Result<StructureOnDisk> {
         let geometry = self.geometry();
         let mut pieces = Vec::new();
         for index in 0..u64::from(step) {

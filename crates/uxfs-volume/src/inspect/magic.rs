@@ -9,7 +9,7 @@ use uxfs_format::{
     units::{FsBlock, SECTOR_SIZE_BYTES, Sector},
 };
 
-use super::Found;
+use super::StructureOnDisk;
 use crate::{
     error::{OperationError, Result},
     volume::Volume,
@@ -20,7 +20,7 @@ impl Volume {
     ///
     /// # Errors
     /// There is no such block; nothing known lies in it; the device failed.
-    pub fn inspect_block(&self, block: FsBlock) -> Result<Vec<Found>> {
+    pub fn inspect_block(&self, block: FsBlock) -> Result<Vec<StructureOnDisk>> {
         let geometry = self.geometry();
         let sector = geometry.sector_of_block(block).ok_or(OperationError::NotFound)?;
         self.inspect_bytes_at(sector, geometry.block_size_bytes)
@@ -30,11 +30,11 @@ impl Volume {
     ///
     /// # Errors
     /// As [`inspect_block`](Self::inspect_block).
-    pub fn inspect_sector(&self, sector: Sector) -> Result<Vec<Found>> {
+    pub fn inspect_sector(&self, sector: Sector) -> Result<Vec<StructureOnDisk>> {
         self.inspect_bytes_at(sector, self.geometry().sector_size_bytes)
     }
 
-    fn inspect_bytes_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<Found>> {
+    fn inspect_bytes_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<StructureOnDisk>> {
         let geometry = self.geometry();
         let mut all = self.quota_records_at(sector, length_bytes)?;
         if !all.is_empty() {
@@ -54,7 +54,7 @@ impl Volume {
     }
 
     /// The records of a block of quota records, which lie closer than sectors. None where it is none.
-    fn quota_records_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<Found>> {
+    fn quota_records_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<StructureOnDisk>> {
         let mut bytes = vec![0; length_bytes as usize];
         self.device().read(Geometry::byte_of_sector(sector), &mut bytes)?;
         let structure = Structure::Quota;
@@ -65,13 +65,13 @@ impl Volume {
             let offset_bytes = Some(index * QuotaRecord::SIZE_BYTES as u32);
             let location = Location { offset_bytes, ..Location::at_sector(sector) };
             let problem = self.problem(structure, record, location);
-            Found { structure, location, bytes: record.to_vec(), problem }
+            StructureOnDisk { structure, location, bytes: record.to_vec(), problem }
         });
         Ok(records.collect())
     }
 
     /// The structure that begins at a sector, if a magic number there says so.
-    fn inspect_one_at(&self, sector: Sector) -> Result<Option<Found>> {
+    fn inspect_one_at(&self, sector: Sector) -> Result<Option<StructureOnDisk>> {
         let geometry = self.geometry();
         let mut head = vec![0; SECTOR_SIZE_BYTES as usize];
         self.device().read(Geometry::byte_of_sector(sector), &mut head)?;

@@ -30,7 +30,7 @@ pub mod magic;
 
 /// A structure as it lies on disk.
 #[derive(Debug)]
-pub struct Found {
+pub struct StructureOnDisk {
     /// What it is, or should be.
     pub structure: Structure,
     /// Where it lies.
@@ -45,7 +45,7 @@ pub struct Found {
 ///
 /// # Errors
 /// The device failed.
-pub fn primary_superblock(device: &dyn BlockDevice) -> Result<Found> {
+pub fn primary_superblock(device: &dyn BlockDevice) -> Result<StructureOnDisk> {
     let length = usize::try_from(device.size_bytes()).unwrap_or(usize::MAX).min(MAX_SECTOR_SIZE_BYTES);
     let mut bytes = vec![0; length];
     device.read(0, &mut bytes)?;
@@ -57,7 +57,7 @@ pub fn primary_superblock(device: &dyn BlockDevice) -> Result<Found> {
     bytes.truncate(size);
     let location = Location { group: Some(AgNumber::new(0)), ..Location::at_sector(Sector::new(0)) };
     let problem = superblock_problem(&bytes, Copy::Primary, location);
-    Ok(Found { structure: Structure::Superblock, location, bytes, problem })
+    Ok(StructureOnDisk { structure: Structure::Superblock, location, bytes, problem })
 }
 
 fn superblock_problem(bytes: &[u8], copy: Copy, location: Location) -> Option<Error> {
@@ -75,7 +75,7 @@ impl Volume {
     ///
     /// # Errors
     /// There is no such group; the device failed.
-    pub fn inspect_header(&self, structure: Structure, group: AgNumber) -> Result<Found> {
+    pub fn inspect_header(&self, structure: Structure, group: AgNumber) -> Result<StructureOnDisk> {
         let index = match structure {
             Structure::Superblock => 0,
             Structure::FreeSpaceHeader => 1,
@@ -91,7 +91,7 @@ impl Volume {
     ///
     /// # Errors
     /// The number can name none; the device failed.
-    pub fn inspect_inode(&self, number: InodeNumber) -> Result<Found> {
+    pub fn inspect_inode(&self, number: InodeNumber) -> Result<StructureOnDisk> {
         let bytes = self.inode_bytes(number)?.into_vec();
         let geometry = self.geometry();
         let place = geometry.inode_place(number).ok_or(OperationError::NoSuchInode)?;
@@ -106,7 +106,7 @@ impl Volume {
             ..Location::of_inode(number)
         };
         let problem = self.problem(Structure::Inode, &bytes, location);
-        Ok(Found { structure: Structure::Inode, location, bytes, problem })
+        Ok(StructureOnDisk { structure: Structure::Inode, location, bytes, problem })
     }
 
     /// A block of a btree of a group: the root unless a block is named.
@@ -118,7 +118,7 @@ impl Volume {
         structure: Structure,
         group: AgNumber,
         block: Option<AgBlock>,
-    ) -> Result<Found> {
+    ) -> Result<StructureOnDisk> {
         let block = match block {
             Some(block) => block,
             None => self.tree_root(structure, group)?,
@@ -153,14 +153,19 @@ impl Volume {
     ///
     /// # Errors
     /// There is no such block; the device failed.
-    pub fn inspect_extent_map_block(&self, number: InodeNumber, block: FsBlock) -> Result<Found> {
+    pub fn inspect_extent_map_block(&self, number: InodeNumber, block: FsBlock) -> Result<StructureOnDisk> {
         let sector = self.geometry().sector_of_block(block).ok_or(OperationError::NotFound)?;
         let location = Location { sector: Some(sector), ..Location::of_inode(number) };
         self.found(Structure::ExtentMap, location, &[(sector, self.geometry().block_size_bytes)])
     }
 
     /// Reads pieces as one structure and asks its verifier.
-    fn found(&self, structure: Structure, location: Location, pieces: &[(Sector, u32)]) -> Result<Found> {
+    fn found(
+        &self,
+        structure: Structure,
+        location: Location,
+        pieces: &[(Sector, u32)],
+    ) -> Result<StructureOnDisk> {
         let mut bytes = Vec::new();
         for (sector, length_bytes) in pieces {
             let mut piece = vec![0; *length_bytes as usize];
@@ -168,7 +173,7 @@ impl Volume {
             bytes.append(&mut piece);
         }
         let problem = self.problem(structure, &bytes, location);
-        Ok(Found { structure, location, bytes, problem })
+        Ok(StructureOnDisk { structure, location, bytes, problem })
     }
 
     fn problem(&self, structure: Structure, bytes: &[u8], location: Location) -> Option<Error> {

@@ -9,12 +9,12 @@ use uxfs_format::{
     },
     field_table::{Field, FieldFormat},
 };
-use uxfs_volume::inspect::Found;
+use uxfs_volume::inspect::StructureOnDisk;
 
 use crate::output::JsonName;
 
 /// The document of one structure.
-pub fn new(found: &Found, description: &Description) -> Json {
+pub fn new(found: &StructureOnDisk, description: &Description) -> Json {
     let location = &found.location;
     json!({
         "structure": found.structure.name(),

@@ -18,7 +18,7 @@ use uxfs_format::{
     superblock::Superblock,
     units::{AgBlock, AgNumber, InodeNumber},
 };
-use uxfs_volume::inspect::{self, Found};
+use uxfs_volume::inspect::{self, StructureOnDisk};
 use uxfs_volume::volume::Volume;
 
 use self::object::Object;
@@ -114,7 +114,7 @@ impl<'a> Shown<'a> {
             }
             Object::Fork(fork, target, blocks) => {
                 let number = target.find(filesystem, true).about(target)?.number;
-                let show = |found: Found| self.show(&found, geometry);
+                let show = |found: StructureOnDisk| self.show(&found, geometry);
                 filesystem.inspect_fork(number, *fork, blocks, show).about(target)
             }
             Object::Log(range) => log::show(self, filesystem, *range),
@@ -146,7 +146,7 @@ impl<'a> Shown<'a> {
     }
 
     /// Shows one structure and tells what its verifier says against it.
-    fn show(&mut self, found: &Found, geometry: &Geometry) -> Result<(), Failure> {
+    fn show(&mut self, found: &StructureOnDisk, geometry: &Geometry) -> Result<(), Failure> {
         let description = describe(found.structure, &found.bytes, geometry);
         if self.context.json {
             self.output.json(&document::new(found, &description))?;

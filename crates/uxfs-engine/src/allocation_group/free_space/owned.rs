@@ -74,7 +74,7 @@ impl GroupEdit<'_, '_> {
 
     fn owner_in_reverse_map(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
         let overlaps = |mapping: &Mapping| mapping.start < extent.end() && extent.start < mapping.end();
-        if let Some(owner) = self.state.waiting_owners().find(overlaps) {
+        if let Some(owner) = self.state.pending_reverse_map().find(overlaps) {
             return Ok(Some(owner));
         }
         let mut cursor = self.tree::<ReverseMap>();

@@ -71,7 +71,7 @@ impl<'fs> GroupEdit<'_, 'fs> {
                 self.unmap_owner(Mapping { length_blocks, ..first }, Sharing::Exclusive)
             }
             FreedOwner::Unknown => {
-                self.settle_owners()?;
+                self.flush_reverse_map()?;
                 match self.owner_cursor() {
                     Some(mut cursor) => edit::unmap_unknown(&mut cursor, start, length_blocks),
                     None => Ok(()),
@@ -84,9 +84,9 @@ impl<'fs> GroupEdit<'_, 'fs> {
     #[inline]
     pub fn change_owner(&mut self, operation: ReverseMapOperation, mapping: Mapping) -> Result<()> {
         match operation {
-            ReverseMapOperation::Map => return self.map_owner_soon(mapping),
+            ReverseMapOperation::Map => return self.map_owner_later(mapping),
             ReverseMapOperation::Allocate | ReverseMapOperation::Free => {}
-            _ => self.settle_owners()?,
+            _ => self.flush_reverse_map()?,
         }
         self.ready_free_list()?;
         match operation {

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | [`change`] | which records a change takes away and what takes their place |
 //! | [`group`] | owners in a group that is being changed |
-//! | [`waiting`] | new owners that are noted together |
+//! | [`pending`] | new owners that are noted together |
 //! | [`edit`] | finding them, with and without other owners of the same blocks |
 
 mod change;
 pub mod edit;
 mod group;
-mod waiting;
+mod pending;
 
 pub use change::continues;
-pub use waiting::WaitingOwners;
+pub use pending::PendingReverseMap;

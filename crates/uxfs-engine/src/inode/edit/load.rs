@@ -1,6 +1,6 @@
 //! From the disk to an inode taken apart.
 
-use crate::extent_map::finger::ExtentFinger;
+use crate::extent_map::hint::ExtentHint;
 use std::sync::Arc;
 use uxfs_volume::btree::Tree;
 
@@ -15,9 +15,9 @@ use uxfs_format::{
     units::{FsBlock, InodeNumber},
 };
 
-use super::{EditExtents, EditFork, EditInode, ExtentRoot, LogClaim};
+use super::{EditExtents, EditFork, EditInode, ExtentRoot, InodeLogReservation};
 use crate::engine::Engine;
-use crate::{attribute::finger::AttributeFinger, directory::DirectoryHint, transaction::Transaction};
+use crate::{attribute::hint::AttributeHint, directory::DirectoryHint, transaction::Transaction};
 use uxfs_volume::{
     error::{OperationError, Result},
     extent_map::ExtentMap,
@@ -73,9 +73,9 @@ impl Engine {
             attribute: core.has_attribute_fork().then(EditFork::empty),
             attribute_offset_bytes,
             directory_hint: DirectoryHint::default(),
-            attribute_finger: AttributeFinger::default(),
-            extent_finger: ExtentFinger::default(),
-            log_claim: LogClaim::default(),
+            attribute_hint: AttributeHint::default(),
+            extent_hint: ExtentHint::default(),
+            log_reservation: InodeLogReservation::default(),
         };
         let literal = bytes.get(INODE_CORE_SIZE_BYTES as usize..).unwrap_or_default();
         let room = inode.fork_room_bytes(Fork::Data, self.geometry()) as usize;

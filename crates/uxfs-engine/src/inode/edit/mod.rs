@@ -11,14 +11,14 @@
 //! | `room` | how the bytes behind the core are divided |
 //! | `load` | from the disk |
 //! | `store` | to the disk |
-//! | `log_claim` | what it takes of the log |
+//! | `log_reservation` | what it takes of the log |
 
 mod load;
-mod log_claim;
+mod log_reservation;
 pub mod room;
 mod store;
 
-pub use log_claim::LogClaim;
+pub use log_reservation::InodeLogReservation;
 pub use store::next_unlinked_of;
 
 use uxfs_format::{
@@ -29,7 +29,7 @@ use uxfs_format::{
 use uxfs_volume::inode::{InodeView, OpenFork};
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::{attribute::finger::AttributeFinger, directory::DirectoryHint, extent_map::finger::ExtentFinger};
+use crate::{attribute::hint::AttributeHint, directory::DirectoryHint, extent_map::hint::ExtentHint};
 use uxfs_volume::extent_map::ExtentMap;
 
 static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
@@ -51,11 +51,11 @@ pub struct EditInode {
     /// Of directories: where the last name found room.
     pub directory_hint: DirectoryHint,
     /// Where attributes lie in leaves: the one that was used last.
-    pub attribute_finger: AttributeFinger,
+    pub attribute_hint: AttributeHint,
     /// Where extents lie in btrees: the way to those that were changed last.
-    pub extent_finger: ExtentFinger,
-    /// What has been claimed of the log for it.
-    pub log_claim: LogClaim,
+    pub extent_hint: ExtentHint,
+    /// What has been reserved of the log for it.
+    pub log_reservation: InodeLogReservation,
 }
 
 /// One fork.
@@ -164,9 +164,9 @@ impl EditInode {
             attribute: self.attribute.as_ref().map(sketch),
             attribute_offset_bytes: self.attribute_offset_bytes,
             directory_hint: self.directory_hint,
-            attribute_finger: AttributeFinger::default(),
-            extent_finger: ExtentFinger::default(),
-            log_claim: self.log_claim,
+            attribute_hint: AttributeHint::default(),
+            extent_hint: ExtentHint::default(),
+            log_reservation: self.log_reservation,
         }
     }
 
@@ -175,7 +175,7 @@ impl EditInode {
         self.core.mode = U16::new(0);
         (self.data, self.attribute, self.attribute_offset_bytes) = (EditFork::empty(), None, 0);
         self.directory_hint = DirectoryHint::default();
-        self.attribute_finger = AttributeFinger::default();
+        self.attribute_hint = AttributeHint::default();
     }
 
     /// A fork.

@@ -50,7 +50,7 @@ impl Transaction<'_> {
         if let Some(ticket) = self.buffers().ticket() {
             let data = changes.has_data.then_some(&inode.data);
             let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
-            ticket.claim(inode.log_claim.raise(ticket.sequence(), data, attribute));
+            ticket.reserve(inode.log_reservation.raise(ticket.sequence(), data, attribute));
         }
         Ok(())
     }

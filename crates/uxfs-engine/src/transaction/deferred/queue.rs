@@ -134,7 +134,7 @@ impl Work {
 
 /// An intent in the log that promises works.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promise {
+pub struct LoggedIntent {
     /// What ends it.
     pub end: ItemType,
     /// Its name.
@@ -148,7 +148,7 @@ pub struct Promise {
 #[derive(Debug)]
 struct Run {
     works: usize,
-    promise: Option<Promise>,
+    intent: Option<LoggedIntent>,
 }
 
 /// The work that a transaction has deferred. Its memory stays for the next operation.
@@ -159,7 +159,7 @@ pub struct DeferredWork {
     /// How `waiting` is divided: runs of works, in order, each promised by an intent in the log or not.
     runs: VecDeque<Run>,
     /// Of the step that is being done.
-    promise: Option<Promise>,
+    intent: Option<LoggedIntent>,
     /// What came up since the step that is being done began.
     created: Vec<Work>,
     is_running: bool,
@@ -182,11 +182,11 @@ impl DeferredWork {
     /// where the last ended becomes one with it: so an extent that came in pieces touches its tree once.
     #[inline]
     pub fn push(&mut self, work: Work) {
-        let is_promised = self.runs.back().is_some_and(|run| run.promise.is_some());
+        let has_intent = self.runs.back().is_some_and(|run| run.intent.is_some());
         let last = match self.is_running {
             true => self.created.last_mut(),
             // What an intent promises stays what it says.
-            false if is_promised => None,
+            false if has_intent => None,
             false => self.waiting.back_mut(),
         };
         if last.is_some_and(|last| last.absorb(&work)) {
@@ -198,37 +198,37 @@ impl DeferredWork {
         }
         self.waiting.push_back(work);
         match self.runs.back_mut() {
-            Some(run) if run.promise.is_none() => run.works += 1,
-            _ => self.runs.push_back(Run { works: 1, promise: None }),
+            Some(run) if run.intent.is_none() => run.works += 1,
+            _ => self.runs.push_back(Run { works: 1, intent: None }),
         }
     }
 
     /// Adds works that an intent in the log promises. Gives whether they are one step: else the intent is to be replaced by one
-    /// for each of their steps, by [`promise_all`](Self::promise_all), before any of it is done. A crash would have what was
+    /// for each of their steps, by [`log_all_intents`](Self::log_all_intents), before any of it is done. A crash would have what was
     /// done of it done twice.
-    pub fn push_promised(&mut self, works: impl IntoIterator<Item = Work>, promise: &Promise) -> bool {
+    pub fn push_with_intent(&mut self, works: impl IntoIterator<Item = Work>, intent: &LoggedIntent) -> bool {
         let before = self.waiting.len();
         self.waiting.extend(works);
         let mut added = self.waiting.iter().skip(before);
         let first = added.next();
         let is_one_step = first.is_some_and(|first| added.all(|next| next.goes_with(first)));
-        let promise = is_one_step.then(|| promise.clone());
-        self.runs.push_back(Run { works: self.waiting.len() - before, promise });
+        let intent = is_one_step.then(|| intent.clone());
+        self.runs.push_back(Run { works: self.waiting.len() - before, intent });
         is_one_step
     }
 
-    /// Has an intent promise all work that none promises yet: `promise` is given works that go together, as many as one
+    /// Has an intent promise all work that none promises yet: `intent` is given works that go together, as many as one
     /// intent holds.
-    pub fn promise_all<E>(
+    pub fn log_all_intents<E>(
         &mut self,
-        mut promise: impl FnMut(&[Work], &[u8]) -> Result<Promise, E>,
+        mut intent: impl FnMut(&[Work], &[u8]) -> Result<LoggedIntent, E>,
     ) -> Result<(), E> {
         let works = self.waiting.make_contiguous();
         let mut runs = VecDeque::with_capacity(self.runs.len());
         let mut start = 0;
         for run in self.runs.drain(..) {
             let end = start + run.works;
-            if run.promise.is_some() {
+            if run.intent.is_some() {
                 runs.push_back(run);
                 start = end;
                 continue;
@@ -236,7 +236,7 @@ impl DeferredWork {
             while let Some((first, rest)) = works.get(start..end).and_then(<[Work]>::split_first) {
                 let more = rest.iter().take(STEP_LIMIT - 1).take_while(|next| next.goes_with(first)).count();
                 let together = works.get(start..=start + more).unwrap_or_default();
-                runs.push_back(Run { works: together.len(), promise: Some(promise(together, &self.text)?) });
+                runs.push_back(Run { works: together.len(), intent: Some(intent(together, &self.text)?) });
                 start += together.len();
             }
         }
@@ -244,9 +244,9 @@ impl DeferredWork {
         Ok(())
     }
 
-    /// The oldest checkpoint that a promise is in.
-    pub fn oldest_promise(&self) -> Option<u64> {
-        self.runs.iter().filter_map(|run| run.promise.as_ref()).map(|promise| promise.sequence).min()
+    /// The oldest checkpoint that an intent is in.
+    pub fn oldest_intent(&self) -> Option<u64> {
+        self.runs.iter().filter_map(|run| run.intent.as_ref()).map(|intent| intent.sequence).min()
     }
 
     /// Gives the first `most` promises in checkpoints up to `newest` to `renew`, with their work, of which nothing has been
@@ -255,17 +255,17 @@ impl DeferredWork {
         &mut self,
         newest: u64,
         most: usize,
-        mut renew: impl FnMut(&[Work], &[u8], &mut Promise) -> Result<(), E>,
+        mut renew: impl FnMut(&[Work], &[u8], &mut LoggedIntent) -> Result<(), E>,
     ) -> Result<(), E> {
         let works = self.waiting.make_contiguous();
         let (mut start, mut left) = (0, most);
         for run in &mut self.runs {
-            let promised = works.get(start..start + run.works).unwrap_or_default();
+            let with_intent = works.get(start..start + run.works).unwrap_or_default();
             start += run.works;
-            if let Some(promise) = run.promise.as_mut().filter(|promise| promise.sequence <= newest)
+            if let Some(intent) = run.intent.as_mut().filter(|intent| intent.sequence <= newest)
                 && left > 0
             {
-                renew(promised, &self.text, promise)?;
+                renew(with_intent, &self.text, intent)?;
                 left -= 1;
             }
         }
@@ -275,7 +275,7 @@ impl DeferredWork {
     /// The oldest work, how much there is in the step that begins with it, and how much waits behind that.
     pub fn next_step(&self) -> Option<(&Work, usize, usize)> {
         let (first, run) = (self.waiting.front()?, self.runs.front()?);
-        let most = if run.promise.is_some() { run.works } else { run.works.min(STEP_LIMIT) };
+        let most = if run.intent.is_some() { run.works } else { run.works.min(STEP_LIMIT) };
         let more = self.waiting.iter().take(most).skip(1).take_while(|next| next.goes_with(first)).count();
         Some((first, more + 1, self.waiting.len() - more - 1))
     }
@@ -289,7 +289,7 @@ impl DeferredWork {
             return None;
         };
         let run = self.runs.front_mut()?;
-        let most = if run.promise.is_some() { run.works } else { run.works.min(STEP_LIMIT) };
+        let most = if run.intent.is_some() { run.works } else { run.works.min(STEP_LIMIT) };
         let mut step = std::mem::take(&mut self.step);
         step.clear();
         step.push(first);
@@ -300,23 +300,23 @@ impl DeferredWork {
         }
         run.works -= step.len().min(run.works);
         if run.works == 0 {
-            self.promise = self.runs.pop_front().and_then(|run| run.promise);
+            self.intent = self.runs.pop_front().and_then(|run| run.intent);
         }
         self.is_running = true;
         Some(step)
     }
 
-    /// Ends a step. Gives the promise that it has kept, if there was one.
-    pub fn end_step(&mut self, step: Vec<Work>) -> Option<Promise> {
+    /// Ends a step. Gives the intent that it has kept, if there was one.
+    pub fn end_step(&mut self, step: Vec<Work>) -> Option<LoggedIntent> {
         self.step = step;
         self.is_running = false;
         if !self.created.is_empty() {
-            self.runs.push_front(Run { works: self.created.len(), promise: None });
+            self.runs.push_front(Run { works: self.created.len(), intent: None });
         }
         for work in self.created.drain(..).rev() {
             self.waiting.push_front(work);
         }
-        self.promise.take()
+        self.intent.take()
     }
 }
 

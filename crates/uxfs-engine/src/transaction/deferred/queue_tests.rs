@@ -96,23 +96,24 @@ fn what_goes_on_becomes_one_piece_of_work() {
 
 #[test]
 fn promises_are_of_one_step_and_can_be_renewed() {
-    let promise = |id, sequence| Promise { end: ItemType::FreeExtentDone, id, extents: Vec::new(), sequence };
+    let intent =
+        |id, sequence| LoggedIntent { end: ItemType::FreeExtentDone, id, extents: Vec::new(), sequence };
     let mut queue = DeferredWork::default();
-    assert!(!queue.push_promised([free(1, 9, 1), free(2, 4, 1), free(2, 5, 1)], &promise(7, 3)));
-    assert_eq!(queue.oldest_promise(), None);
+    assert!(!queue.push_with_intent([free(1, 9, 1), free(2, 4, 1), free(2, 5, 1)], &intent(7, 3)));
+    assert_eq!(queue.oldest_intent(), None);
     let mut ids = 10..;
     queue
-        .promise_all(|works, _| Ok::<_, ()>(promise(ids.next().unwrap() + 100 * works.len() as u64, 3)))
+        .log_all_intents(|works, _| Ok::<_, ()>(intent(ids.next().unwrap() + 100 * works.len() as u64, 3)))
         .unwrap();
-    assert!(queue.push_promised([free(3, 5, 1), free(3, 6, 1)], &promise(8, 2)));
+    assert!(queue.push_with_intent([free(3, 5, 1), free(3, 6, 1)], &intent(8, 2)));
     queue.push(decrease(0, 4));
-    assert_eq!(queue.oldest_promise(), Some(2));
+    assert_eq!(queue.oldest_intent(), Some(2));
     let mut renewed = Vec::new();
     for (newest, most) in [(1, 9), (2, 9), (3, 1), (3, 9)] {
         queue
             .renew(newest, most, |works, _, old| {
                 renewed.push((works.to_vec(), old.id));
-                *old = promise(old.id + 1000, 9);
+                *old = intent(old.id + 1000, 9);
                 Ok::<_, ()>(())
             })
             .unwrap();
@@ -122,11 +123,11 @@ fn promises_are_of_one_step_and_can_be_renewed() {
     let works = [vec![free(1, 9, 1)], vec![free(2, 4, 1), free(2, 5, 1)], vec![free(3, 5, 1), free(3, 6, 1)]];
     let expected: Vec<_> = works.iter().cloned().zip([110, 211, 8]).collect();
     assert_eq!(renewed, expected);
-    assert_eq!(queue.oldest_promise(), Some(9));
+    assert_eq!(queue.oldest_intent(), Some(9));
     for (works, id) in expected {
         let step = queue.begin_step().unwrap();
         assert_eq!(step, works);
-        assert_eq!(queue.end_step(step), Some(promise(id + 1000, 9)));
+        assert_eq!(queue.end_step(step), Some(intent(id + 1000, 9)));
     }
     assert_eq!(queue.begin_step().unwrap(), [decrease(0, 4)]);
 }

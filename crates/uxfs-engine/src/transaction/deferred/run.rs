@@ -29,7 +29,7 @@ impl Transaction<'_> {
     pub fn finish_deferred_in_steps(&mut self) -> Result<()> {
         while !self.deferred.is_empty() {
             if self.should_roll() {
-                self.promise_deferred()?;
+                self.log_intents()?;
                 self.roll()?;
             }
             let Some(step) = self.deferred.begin_step() else { break };
@@ -41,10 +41,10 @@ impl Transaction<'_> {
     fn do_step(&mut self, step: Vec<Work>) -> Result<()> {
         self.give_back_groups_for(&step);
         let result = step.iter().try_for_each(|work| self.do_work(work));
-        let promise = self.deferred.end_step(step);
+        let intent = self.deferred.end_step(step);
         result?;
-        if let Some(promise) = promise {
-            self.intent_done(promise.end, promise.id, &promise.extents);
+        if let Some(intent) = intent {
+            self.intent_done(intent.end, intent.id, &intent.extents);
         }
         Ok(())
     }

@@ -9,9 +9,9 @@
 //! behind it, fit into what it has left, and goes on in another if not (`deferred/run.rs`). So each operation asks for at
 //! least one step.
 //!
-//! What is not in the sum because others claim it: headers and the current chunks of each group (claimed by who changes a
+//! What is not in the sum because others reserve it: headers and the current chunks of each group (reserved by who changes a
 //! group first in a checkpoint, here counted for as many groups as an operation reaches), owners that wait in memory
-//! (claimed by who adds them).
+//! (reserved by who adds them).
 
 use uxfs_block::cache::logged::{PIECE_LOG_BYTES, RUN_LOG_BYTES};
 use uxfs_format::{
@@ -28,7 +28,7 @@ use uxfs_format::{
     geometry::Geometry,
 };
 use uxfs_journal::journal::{
-    Claim,
+    LogReservation,
     items::{inode::most_log_bytes, intent::MAX_EXTENTS},
 };
 
@@ -42,10 +42,10 @@ use crate::{
 /// Groups that one step of a transaction reaches: an inode's, its directory's, one for new blocks.
 const GROUPS: u64 = 3;
 /// What a piece of work takes in an intent, with its share of the header.
-const PROMISED_WORK_BYTES: u64 = 64;
+const INTENT_WORK_BYTES: u64 = 64;
 
 /// The same where the intent is logged anew, with the end of the old one.
-const RENEWED_WORK_BYTES: u64 = 2 * PROMISED_WORK_BYTES;
+const RENEWED_WORK_BYTES: u64 = 2 * INTENT_WORK_BYTES;
 
 /// The most that objects take in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,13 +168,13 @@ impl LogNeeds {
         self.current_chunks as usize
     }
 
-    /// The claim of who is the first to change a group in a checkpoint.
+    /// The reservation of who is the first to change a group in a checkpoint.
     pub fn group(&self) -> u64 {
         self.group
     }
 
-    /// The claim of who adds an owner that waits.
-    pub fn waiting_owner(&self) -> u64 {
+    /// The reservation of who adds an owner that waits.
+    pub fn pending_reverse_record(&self) -> u64 {
         self.block
     }
 
@@ -189,21 +189,24 @@ impl LogNeeds {
             Work::ExtentMap { .. } => self.inode + self.map + self.space,
             Work::Attribute(_) => self.inode + self.attribute + self.space,
         };
-        step + self.group + waiting as u64 * PROMISED_WORK_BYTES
+        step + self.group + waiting as u64 * INTENT_WORK_BYTES
     }
 
     /// The largest step of any kind.
     fn largest_step(&self) -> u64 {
         let of_groups = self.owner.max(self.reference) + self.further * (STEP_LIMIT as u64 - 1);
         let of_inodes = self.inode + self.map.max(self.attribute);
-        of_groups.max(of_inodes) + self.space + self.group + 2 * ATOMIC_EXTENTS as u64 * PROMISED_WORK_BYTES
+        of_groups.max(of_inodes) + self.space + self.group + 2 * ATOMIC_EXTENTS as u64 * INTENT_WORK_BYTES
     }
 
-    /// The largest of what is claimed by who ends what holds the tail: an intent's extents put back, or a step under intents,
+    /// The largest of what is reserved by who ends what holds the tail: an intent's extents put back, or a step under intents,
     /// which may be logged anew, with their ends; or staged blocks that are mapped.
     pub fn largest_urgent(&self, needs: &Needs) -> u64 {
         let allocate = Operation::Allocate { blocks: 0 }.log_bytes(needs) + self.renewal();
-        Operation::LARGEST_PUT_BACK.log_bytes(needs).max(self.largest_step() + self.renewal()).max(allocate)
+        Operation::LARGEST_COMPLETE_FREES
+            .log_bytes(needs)
+            .max(self.largest_step() + self.renewal())
+            .max(allocate)
     }
 
     /// The most that intents which are logged anew, and the ends of the old ones, take at once.
@@ -211,7 +214,7 @@ impl LogNeeds {
         2 * ATOMIC_EXTENTS as u64 * RENEWED_WORK_BYTES
     }
 
-    /// The largest of all claims.
+    /// The largest of all reservations.
     pub fn largest(&self, needs: &Needs) -> u64 {
         Operation::Rename.log_bytes(needs).max(Operation::LARGEST_CREATE.log_bytes(needs))
     }
@@ -222,13 +225,13 @@ impl Operation {
     const LARGEST_CREATE: Self = Self::Create { target_bytes: 1024 };
 
     /// All that one intent promises.
-    const LARGEST_PUT_BACK: Self = Self::PutBack { extents: MAX_EXTENTS as u32 };
+    const LARGEST_COMPLETE_FREES: Self = Self::CompleteFrees { extents: MAX_EXTENTS as u32 };
 
-    /// How it claims that.
-    pub fn claim(self) -> Claim {
+    /// How it reserves that.
+    pub fn reserve(self) -> LogReservation {
         match self {
-            Self::PutBack { .. } => Claim::Urgent,
-            _ => Claim::Usual,
+            Self::CompleteFrees { .. } => LogReservation::Urgent,
+            _ => LogReservation::Usual,
         }
     }
 
@@ -239,7 +242,7 @@ impl Operation {
             // The inode, its neighbours in the list of those without names, its chunk; mappings; the superblock.
             Self::Release => 3 * log.inode + log.chunk + log.mappings + log.block,
             // So many extents, each perhaps in a group of its own.
-            Self::PutBack { extents } => {
+            Self::CompleteFrees { extents } => {
                 let extents = u64::from(extents.max(1));
                 let groups = extents.min(log.groups).saturating_sub(GROUPS);
                 log.space + log.further_space * (extents - 1) + log.group * groups

@@ -26,7 +26,7 @@ pub enum Operation {
     /// Work that gives space back or must not fail for want of it: freeing blocks, unlinked inodes, recovery. No blocks.
     Release,
     /// Freed blocks that come back: so many extents, each into both trees of its group. No blocks.
-    PutBack {
+    CompleteFrees {
         /// How many.
         extents: u32,
     },
@@ -134,7 +134,7 @@ impl Operation {
     pub fn blocks(self, needs: &Needs) -> u64 {
         let Needs { name, attribute, inodes, extent, .. } = *needs;
         match self {
-            Self::Release | Self::PutBack { .. } | Self::SetAttributes | Self::LinkInPlace => 0,
+            Self::Release | Self::CompleteFrees { .. } | Self::SetAttributes | Self::LinkInPlace => 0,
             // Inodes, the name, the parent pointer; a target, or the lists and labels that the file begins with.
             Self::Create { target_bytes } => inodes + name + 2 * attribute + needs.value(target_bytes),
             // The name and the parent pointer.
@@ -158,7 +158,7 @@ impl Operation {
     pub fn leaves(self, kept_blocks: u64) -> u64 {
         match self {
             Self::Release
-            | Self::PutBack { .. }
+            | Self::CompleteFrees { .. }
             | Self::Remove
             | Self::LinkInPlace
             | Self::RenameInPlace

@@ -41,10 +41,10 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use uxfs_block::{lanes::Lanes, own_line::OwnLine};
+use uxfs_block::{own_line::OwnLine, thread_shards::ThreadShards};
 use uxfs_format::units::InodeNumber;
 
-use self::shard::{Found, Shard, hash_of};
+use self::shard::{Shard, SlotLookup, hash_of};
 pub use self::{guard::InodeWriteGuard, lock::lock_in_order};
 use crate::filesystem::FileSystem;
 use uxfs_engine::engine::Engine;
@@ -69,12 +69,12 @@ pub type InodeReadGuard<'a> = RwLockReadGuard<'a, EditInode>;
 pub(crate) struct InodeTable {
     shards: Box<[Shard]>,
     queues: Arc<Queues>,
-    lanes: Lanes<OnceLock<QueuesOfLane>>,
+    lanes: ThreadShards<OnceLock<QueuesOfShard>>,
 }
 
 /// What slots know the queues by. Each slot counts as one who does, and threads that make and drop slots must not all write
 /// one count.
-type QueuesOfLane = Arc<OwnLine<Arc<Queues>>>;
+type QueuesOfShard = Arc<OwnLine<Arc<Queues>>>;
 
 /// Inodes that lost their last handle, and something is to be done.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ pub(crate) struct Slot {
     /// It is being freed.
     is_dying: AtomicBool,
     inode: RwLock<EditInode>,
-    queues: QueuesOfLane,
+    queues: QueuesOfShard,
 }
 
 /// An inode that stays in memory, and stays an inode even without a name, as long as there is a handle. Cloning one
@@ -139,7 +139,7 @@ impl Queue {
 
 impl Slot {
     /// With one handle, not in the table.
-    fn new(inode: EditInode, queues: QueuesOfLane) -> Self {
+    fn new(inode: EditInode, queues: QueuesOfShard) -> Self {
         Self {
             number: inode.number,
             handles: AtomicU32::new(1),
@@ -267,11 +267,11 @@ impl InodeTable {
     fn new(most: usize) -> Self {
         let most_in_shard = most.div_ceil(SHARDS);
         let shards = (0..SHARDS).map(|_| Shard::new(most_in_shard)).collect();
-        Self { shards, queues: Arc::default(), lanes: Lanes::default() }
+        Self { shards, queues: Arc::default(), lanes: ThreadShards::default() }
     }
 
     #[inline]
-    fn queues_of_lane(&self) -> QueuesOfLane {
+    fn queues_of_shard(&self) -> QueuesOfShard {
         let queues = || Arc::new(OwnLine(Arc::clone(&self.queues)));
         Arc::clone(self.lanes.mine().get_or_init(queues))
     }
@@ -289,9 +289,9 @@ impl InodeTable {
     fn open(&self, number: InodeNumber, load: impl FnMut() -> Result<EditInode>) -> Result<InodeHandle> {
         let (shard, hash) = self.shard_of(number).ok_or(OperationError::NoSuchInode)?;
         match shard.find(number, hash) {
-            Found::Slot(handle) => Ok(handle),
-            Found::Dying => Err(OperationError::NoSuchInode.into()),
-            Found::Loading(_) | Found::Absent => self.load(shard, number, hash, load),
+            SlotLookup::Slot(handle) => Ok(handle),
+            SlotLookup::Dying => Err(OperationError::NoSuchInode.into()),
+            SlotLookup::Loading(_) | SlotLookup::Absent => self.load(shard, number, hash, load),
         }
     }
 
@@ -305,12 +305,12 @@ impl InodeTable {
     ) -> Result<InodeHandle> {
         loop {
             match shard.find(number, hash) {
-                Found::Slot(handle) => return Ok(handle),
-                Found::Dying => return Err(OperationError::NoSuchInode.into()),
-                Found::Loading(flight) => drop(flight.lock()),
-                Found::Absent => {
+                SlotLookup::Slot(handle) => return Ok(handle),
+                SlotLookup::Dying => return Err(OperationError::NoSuchInode.into()),
+                SlotLookup::Loading(flight) => drop(flight.lock()),
+                SlotLookup::Absent => {
                     let Some(loading) = shard.begin_load(number, hash) else { continue };
-                    let slot = Arc::new(Slot::new(load()?, self.queues_of_lane()));
+                    let slot = Arc::new(Slot::new(load()?, self.queues_of_shard()));
                     if let Some(handle) = loading.finish(slot) {
                         return Ok(handle);
                     }
@@ -323,7 +323,7 @@ impl InodeTable {
     pub(crate) fn insert_new(&self, inode: EditInode) -> NewSlot<'_> {
         NewSlot {
             table: self,
-            handle: InodeHandle { slot: Arc::new(Slot::new(inode, self.queues_of_lane())) },
+            handle: InodeHandle { slot: Arc::new(Slot::new(inode, self.queues_of_shard())) },
         }
     }
 

@@ -44,7 +44,7 @@ enum Value {
 }
 
 /// What a lookup finds.
-pub(super) enum Found {
+pub(super) enum SlotLookup {
     Slot(InodeHandle),
     Loading(Flight),
     Dying,
@@ -150,19 +150,19 @@ impl Shard {
 
     /// The hot path: takes no lock that others wait for, and allocates nothing.
     #[inline]
-    pub fn find(&self, number: InodeNumber, hash: u64) -> Found {
+    pub fn find(&self, number: InodeNumber, hash: u64) -> SlotLookup {
         let state = self.state.read();
         match state.value(number, hash) {
-            None => Found::Absent,
-            Some(Value::Loading(flight)) => Found::Loading(Arc::clone(flight)),
-            Some(Value::Slot(slot)) if slot.is_dying.load(Ordering::Acquire) => Found::Dying,
+            None => SlotLookup::Absent,
+            Some(Value::Loading(flight)) => SlotLookup::Loading(Arc::clone(flight)),
+            Some(Value::Slot(slot)) if slot.is_dying.load(Ordering::Acquire) => SlotLookup::Dying,
             Some(Value::Slot(slot)) => {
                 // Counted before the lock goes: who decides about a slot without handles has it for writing.
                 slot.handles.fetch_add(1, Ordering::Relaxed);
                 if !slot.is_recent.load(Ordering::Relaxed) {
                     slot.is_recent.store(true, Ordering::Relaxed);
                 }
-                Found::Slot(InodeHandle { slot: Arc::clone(slot) })
+                SlotLookup::Slot(InodeHandle { slot: Arc::clone(slot) })
             }
         }
     }

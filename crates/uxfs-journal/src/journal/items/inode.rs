@@ -67,7 +67,7 @@ pub fn fork_log_bytes(length_bytes: usize, is_root: bool) -> u32 {
     }
 }
 
-/// The most that an inode is claimed for in one checkpoint: each fork may have had all the room at some time.
+/// The most that an inode is reserved for in one checkpoint: each fork may have had all the room at some time.
 pub fn most_log_bytes(geometry: &Geometry) -> u64 {
     let room = geometry.inode_size().saturating_sub(INODE_CORE_SIZE_BYTES as usize);
     u64::from(CORE_LOG_BYTES + 2 * fork_log_bytes(room, true)) + NEXT_UNLINKED_LOG_BYTES

@@ -2,25 +2,25 @@
 
 use uxfs_format::{btree::extent_map::ExtentMap, inode::Fork};
 
-use crate::btree::Finger;
+use crate::btree::CursorHint;
 
 /// The way that the last cursor in a btree of the inode went, so that the next change close by need not go down from the
 /// root. There is one for both forks: whatever else a damaged image says of their blocks, nothing has changed since.
 #[derive(Debug, Clone, Default)]
-pub struct ExtentFinger {
+pub struct ExtentHint {
     /// Most inodes have no such btree.
-    last: Option<Box<(Fork, Finger<ExtentMap>)>>,
+    last: Option<Box<(Fork, CursorHint<ExtentMap>)>>,
 }
 
-impl ExtentFinger {
-    /// The finger of a fork, which knows nothing if the last cursor was in the other one.
-    pub fn of(&mut self, fork: Fork) -> &mut Finger<ExtentMap> {
-        let (last, finger) = &mut **self.last.get_or_insert_with(|| Box::new((fork, Finger::default())));
+impl ExtentHint {
+    /// The hint of a fork, which knows nothing if the last cursor was in the other one.
+    pub fn of(&mut self, fork: Fork) -> &mut CursorHint<ExtentMap> {
+        let (last, hint) = &mut **self.last.get_or_insert_with(|| Box::new((fork, CursorHint::default())));
         if *last != fork {
             *last = fork;
-            finger.forget();
+            hint.forget();
         }
-        finger
+        hint
     }
 
     /// A btree has come or gone.

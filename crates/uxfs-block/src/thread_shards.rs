@@ -4,7 +4,7 @@
 //! finds its own without a search, and who wants the whole goes through all.
 //!
 //! Of what is limited (room in a log, free blocks) one count says how much is taken. Operations take the most that they may
-//! need, and mostly need little: what they have left stays counted there, as the [`Credit`] of their lane, for the next ones.
+//! need, and mostly need little: what they have left stays counted there, as the [`CachedReservation`] of their lane, for the next ones.
 
 use std::{
     cell::Cell,
@@ -24,7 +24,7 @@ const MOST: usize = 64;
 
 /// One value for each of as many threads as may run at once; further threads share.
 #[derive(Debug)]
-pub struct Lanes<T> {
+pub struct ThreadShards<T> {
     lanes: Box<[OwnLine<T>]>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn turn_of_this_thread() -> usize {
     })
 }
 
-impl<T: Default> Default for Lanes<T> {
+impl<T: Default> Default for ThreadShards<T> {
     fn default() -> Self {
         let threads = 2 * available_parallelism().map_or(1, usize::from);
         let count = threads.next_power_of_two().clamp(FEWEST, MOST);
@@ -50,7 +50,7 @@ impl<T: Default> Default for Lanes<T> {
     }
 }
 
-impl<T> Lanes<T> {
+impl<T> ThreadShards<T> {
     /// That of the thread that asks.
     #[inline]
     pub fn mine(&self) -> &T {
@@ -66,9 +66,9 @@ impl<T> Lanes<T> {
 
 /// What operations took and did not need, for the next ones of the same lane.
 #[derive(Debug, Default)]
-pub struct Credit(AtomicU64);
+pub struct CachedReservation(AtomicU64);
 
-impl Credit {
+impl CachedReservation {
     /// How much there is.
     #[inline]
     pub fn amount(&self) -> u64 {
@@ -101,7 +101,7 @@ impl Credit {
 
 /// Takes all credits back; the caller no longer counts them as taken.
 #[must_use]
-pub fn take_all<'c>(credits: impl Iterator<Item = &'c Credit>) -> u64 {
+pub fn take_all<'c>(credits: impl Iterator<Item = &'c CachedReservation>) -> u64 {
     credits.map(|credit| credit.0.swap(0, AcqRel)).sum()
 }
 
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_credit_is_what_was_left() {
-        let credit = Credit::default();
+        let credit = CachedReservation::default();
         assert!(!credit.take(1), "nobody has left anything");
         assert_eq!(credit.add_up_to(60, 50), 0);
         assert!(!credit.take(51));
@@ -121,12 +121,12 @@ mod tests {
         assert_eq!(credit.add_up_to(60, 50), 10, "much is not kept");
         assert_eq!(credit.add_up_to(0, 5), 65);
         assert_eq!(credit.add(7), 7);
-        assert_eq!((take_all([&credit, &Credit::default()].into_iter()), credit.amount()), (7, 0));
+        assert_eq!((take_all([&credit, &CachedReservation::default()].into_iter()), credit.amount()), (7, 0));
     }
 
     #[test]
     fn what_threads_add_to_their_own_is_found_by_who_goes_through_all() {
-        let lanes = Lanes::<AtomicU64>::default();
+        let lanes = ThreadShards::<AtomicU64>::default();
         thread::scope(|scope| {
             for _ in 0..3 * MOST {
                 scope.spawn(|| {

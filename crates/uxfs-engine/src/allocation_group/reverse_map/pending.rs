@@ -3,7 +3,7 @@
 //! Nobody sees the trees before the image is closed or a checkpoint is cut, so new owners of blocks that nobody shares may
 //! wait in memory, under the group's lock, until there are some of them: then one cursor notes them all, in the order of
 //! the tree, and mostly within one leaf. Whoever looks in the tree for what files own has them noted first
-//! ([`GroupEdit::settle_owners`]), and so does who closes the file system or cuts a checkpoint. Owners that are no files, and extent maps, never
+//! ([`GroupEdit::flush_reverse_map`]), and so does who closes the file system or cuts a checkpoint. Owners that are no files, and extent maps, never
 //! wait and never become one record with a file's contents: they need not care.
 
 use uxfs_format::btree::reverse_map::{Mapping, Owner, ReverseMap};
@@ -17,11 +17,11 @@ const MOST_WAITING: usize = 128;
 
 /// What is still to be noted of a group.
 #[derive(Debug, Default)]
-pub struct WaitingOwners {
+pub struct PendingReverseMap {
     mappings: Vec<Mapping>,
 }
 
-impl WaitingOwners {
+impl PendingReverseMap {
     /// Whether there is nothing.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -36,32 +36,36 @@ impl WaitingOwners {
 
 impl GroupEdit<'_, '_> {
     /// Notes a new owner of blocks that nobody shares, now or soon.
-    pub(super) fn map_owner_soon(&mut self, mapping: Mapping) -> Result<()> {
+    pub(super) fn map_owner_later(&mut self, mapping: Mapping) -> Result<()> {
         if !self.engine.geometry().features.has_reverse_map() {
             return Ok(());
         }
-        let waiting = &mut self.state.waiting_owners_mut().mappings;
+        let waiting = &mut self.state.pending_reverse_map_mut().mappings;
         match waiting.last_mut() {
             Some(last) if continues(last, &mapping) => last.length_blocks += mapping.length_blocks,
             _ => {
                 waiting.push(mapping);
-                self.claim_owner();
+                self.reserve_reverse_record();
             }
         }
-        if self.state.waiting_owners().mappings.len() >= MOST_WAITING { self.settle_owners() } else { Ok(()) }
+        if self.state.pending_reverse_map().mappings.len() >= MOST_WAITING {
+            self.flush_reverse_map()
+        } else {
+            Ok(())
+        }
     }
 
     /// Whoever notes an owner that waits, in this transaction or another, logs a leaf for it; more than the whole tree they
     /// all do not log.
-    fn claim_owner(&mut self) {
+    fn reserve_reverse_record(&mut self) {
         let Some(ticket) = self.buffers.ticket() else { return };
-        let leaf = self.engine.needs().log.waiting_owner();
+        let leaf = self.engine.needs().log.pending_reverse_record();
         let blocks = self.state.headers().map_or(0, |headers| headers.free_space.reverse_map_blocks.get());
         // Those that wait may split leaves, and put a root above.
         let most = leaf * (u64::from(blocks) + 6);
-        if self.state.claimed_owner_bytes + leaf <= most {
-            self.state.claimed_owner_bytes += leaf;
-            ticket.claim(leaf);
+        if self.state.reserved_reverse_map_bytes + leaf <= most {
+            self.state.reserved_reverse_map_bytes += leaf;
+            ticket.reserve(leaf);
         }
     }
 
@@ -72,35 +76,35 @@ impl GroupEdit<'_, '_> {
     /// Has the trees told all that waits in memory: the chunks of inodes that are worked on, owners.
     ///
     /// # Errors
-    /// As [`settle_owners`](Self::settle_owners).
+    /// As [`flush_reverse_map`](Self::flush_reverse_map).
     pub fn settle(&mut self) -> Result<()> {
         self.store_current_chunks()?;
-        self.settle_owners()
+        self.flush_reverse_map()
     }
 
     /// Notes all owners that wait.
     ///
     /// # Errors
     /// Blocks that are somebody's already; no space for the tree; damage; the device.
-    pub fn settle_owners(&mut self) -> Result<()> {
-        if self.state.waiting_owners().is_empty() {
+    pub fn flush_reverse_map(&mut self) -> Result<()> {
+        if self.state.pending_reverse_map().is_empty() {
             return Ok(());
         }
         let before = self.logged_bytes();
-        let mut mappings = std::mem::take(&mut self.state.waiting_owners_mut().mappings);
+        let mut mappings = std::mem::take(&mut self.state.pending_reverse_map_mut().mappings);
         mappings.sort_unstable_by_key(|mapping| mapping.start);
-        let result = self.note_owners(&mappings);
-        let paid = self.logged_bytes().saturating_sub(before).min(self.state.claimed_owner_bytes);
-        self.state.claimed_owner_bytes -= paid;
+        let result = self.insert_reverse_records(&mappings);
+        let paid = self.logged_bytes().saturating_sub(before).min(self.state.reserved_reverse_map_bytes);
+        self.state.reserved_reverse_map_bytes -= paid;
         if let Some(ticket) = self.buffers.ticket() {
             ticket.prepay(paid);
         }
         mappings.clear();
-        self.state.waiting_owners_mut().mappings = mappings;
+        self.state.pending_reverse_map_mut().mappings = mappings;
         result
     }
 
-    fn note_owners(&mut self, mappings: &[Mapping]) -> Result<()> {
+    fn insert_reverse_records(&mut self, mappings: &[Mapping]) -> Result<()> {
         let mut rest = mappings;
         while !rest.is_empty() {
             self.ready_free_list()?;

@@ -11,7 +11,7 @@ use uxfs_format::{
 use uxfs_journal::transaction::TransactionBuffers;
 use zerocopy::big_endian::U64;
 
-use super::path::Finger;
+use super::path::CursorHint;
 use crate::inode::edit::ExtentRoot;
 use uxfs_volume::error::Result;
 
@@ -34,7 +34,7 @@ pub enum TreeRoot<A> {
         /// Levels of the tree, from 1.
         levels: u32,
     },
-    /// In memory that the home keeps: [`TreeHome::inline_root`].
+    /// In memory that the home keeps: [`BtreeStorage::inline_root`].
     Inline,
 }
 
@@ -42,7 +42,7 @@ pub enum TreeRoot<A> {
 ///
 /// Giving and taking blocks may change other trees, never the one that the cursor is in (invariant 6 of the
 /// [module](super)).
-pub trait TreeHome<'fs, K: BtreeKind> {
+pub trait BtreeStorage<'fs, K: BtreeKind> {
     /// The root, where it is not a block.
     type Inline: InlineRoot<K>;
 
@@ -85,7 +85,7 @@ pub trait TreeHome<'fs, K: BtreeKind> {
     fn free_block(&mut self, address: Address<K>) -> Result<()>;
 
     /// What the last cursor of the tree remembered, where the home keeps it.
-    fn finger(&mut self) -> Option<&mut Finger<K>> {
+    fn hint(&mut self) -> Option<&mut CursorHint<K>> {
         None
     }
 }

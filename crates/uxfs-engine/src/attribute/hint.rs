@@ -15,7 +15,7 @@ use crate::name_tree::path::TreePath;
 
 /// A way through a tree of attributes, kept with the inode.
 #[derive(Debug, Clone, Default)]
-pub struct AttributeFinger {
+pub struct AttributeHint {
     /// Made once, and only for inodes with so many attributes that there are nodes.
     way: Option<Box<Way>>,
 }
@@ -41,7 +41,7 @@ fn bounds_of(leaf: &[u8]) -> Option<[u32; 2]> {
     Some([leaf.entries.first()?.hash.get(), leaf.last_hash()?])
 }
 
-impl AttributeFinger {
+impl AttributeHint {
     /// The way to the leaf where `hash` may belong.
     pub(super) fn way_for(&self, hash: u32) -> Option<TreePath> {
         let way = self.way.as_ref()?;

@@ -19,7 +19,7 @@ use super::{
     FreedOwner, Transaction,
     attribute::{AttributeChange, StoredChange},
     intent::IntentExtent,
-    queue::{Promise, Work},
+    queue::{LoggedIntent, Work},
 };
 use uxfs_volume::error::{OperationError, Result};
 
@@ -36,42 +36,42 @@ enum Extents {
 
 impl Transaction<'_> {
     /// Logs intents for all deferred work that has none.
-    pub(in crate::transaction) fn promise_deferred(&mut self) -> Result<()> {
+    pub(in crate::transaction) fn log_intents(&mut self) -> Result<()> {
         let geometry = self.engine.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.promise_all(|works, text| promise(ticket, works, text, geometry))
+        self.deferred.log_all_intents(|works, text| intent(ticket, works, text, geometry))
     }
 
     /// Logs an intent to free blocks that the transaction has allocated and that nothing leads to yet. `None` in bulk mode.
     ///
     /// # Errors
     /// The blocks do not lie within one group.
-    pub(in crate::transaction) fn promise_staged(
+    pub(in crate::transaction) fn log_staged_intent(
         &mut self,
         start: FsBlock,
         length_blocks: u64,
-    ) -> Result<Option<Promise>> {
+    ) -> Result<Option<LoggedIntent>> {
         let (group, start, length_blocks) = self.place_of(start, length_blocks)?;
         let geometry = self.engine.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(None) };
         let work = Work::Free { group, start, length_blocks, owner: FreedOwner::Nobody };
-        promise(ticket, &[work], &[], geometry).map(Some)
+        intent(ticket, &[work], &[], geometry).map(Some)
     }
 
     /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
-    /// done, and each step takes some of the log. Not more of them than fit into what an urgent claim can be.
+    /// done, and each step takes some of the log. Not more of them than fit into what an urgent reservation can be.
     ///
     /// # Errors
     /// Work outside of the file system.
-    pub fn old_promises(&mut self) -> Result<Option<OldPromises>> {
-        let Some(oldest) = self.deferred.oldest_promise() else { return Ok(None) };
+    pub fn old_intents(&mut self) -> Result<Option<OldIntents>> {
+        let Some(oldest) = self.deferred.oldest_intent() else { return Ok(None) };
         let newest = self.engine.journal().and_then(Journal::newest_far_behind);
         let Some(newest) = newest.filter(|newest| oldest <= *newest) else { return Ok(None) };
         let geometry = self.engine.geometry();
         let most_bytes = self.engine.needs().log.renewal();
-        let (mut found, mut left_bytes) = (OldPromises { newest, count: 0, bytes: 0 }, most_bytes);
+        let (mut found, mut left_bytes) = (OldIntents { newest, count: 0, bytes: 0 }, most_bytes);
         self.deferred.renew(newest, usize::MAX, |works, text, old| -> Result<()> {
-            let regions = Promised::of(works, text, geometry)?.regions(0);
+            let regions = IntentWork::of(works, text, geometry)?.regions(0);
             // Of the end: its header, and what it repeats.
             let bytes = regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
             // The first that does not fit ends it.
@@ -87,13 +87,13 @@ impl Transaction<'_> {
     /// Ends these intents and logs others for their work.
     ///
     /// # Errors
-    /// As [`old_promises`](Self::old_promises).
+    /// As [`old_intents`](Self::old_intents).
     #[doc(alias = "xfs_defer_relog")]
-    pub fn renew_promises(&mut self, old: OldPromises) -> Result<()> {
+    pub fn relog_intents(&mut self, old: OldIntents) -> Result<()> {
         let geometry = self.engine.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
         self.deferred.renew(old.newest, old.count, |works, text, old| {
-            let new = promise(ticket, works, text, geometry)?;
+            let new = intent(ticket, works, text, geometry)?;
             let old = std::mem::replace(old, new);
             ticket.done(old.end, old.id, &old.extents);
             Ok(())
@@ -104,10 +104,14 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Work outside of the file system.
-    pub fn adopt_intent(&mut self, works: impl IntoIterator<Item = Work>, promise: Promise) -> Result<()> {
-        if !self.deferred.push_promised(works, &promise) {
-            self.promise_deferred()?;
-            self.intent_done(promise.end, promise.id, &promise.extents);
+    pub fn adopt_intent(
+        &mut self,
+        works: impl IntoIterator<Item = Work>,
+        intent: LoggedIntent,
+    ) -> Result<()> {
+        if !self.deferred.push_with_intent(works, &intent) {
+            self.log_intents()?;
+            self.intent_done(intent.end, intent.id, &intent.extents);
         }
         Ok(())
     }
@@ -115,7 +119,7 @@ impl Transaction<'_> {
 
 /// Intents that are to be logged anew.
 #[derive(Debug, Clone, Copy)]
-pub struct OldPromises {
+pub struct OldIntents {
     /// They are in checkpoints up to this one.
     newest: u64,
     /// The first so many.
@@ -129,21 +133,21 @@ fn regions_bytes(regions: &Regions) -> u64 {
 }
 
 /// Logs an intent.
-fn promise(ticket: &mut Ticket<'_>, works: &[Work], text: &[u8], geometry: &Geometry) -> Result<Promise> {
-    let promised = Promised::of(works, text, geometry)?;
-    let id = ticket.intent(|id| promised.regions(id));
-    let end = promised.end();
-    let extents = promised.into_freed();
-    Ok(Promise { end, id, extents, sequence: ticket.sequence() })
+fn intent(ticket: &mut Ticket<'_>, works: &[Work], text: &[u8], geometry: &Geometry) -> Result<LoggedIntent> {
+    let with_intent = IntentWork::of(works, text, geometry)?;
+    let id = ticket.intent(|id| with_intent.regions(id));
+    let end = with_intent.end();
+    let extents = with_intent.into_freed();
+    Ok(LoggedIntent { end, id, extents, sequence: ticket.sequence() })
 }
 
 /// What one intent says.
-enum Promised<'a> {
+enum IntentWork<'a> {
     Attribute(AttributeChange<'a>),
     Extents(Extents),
 }
 
-impl<'a> Promised<'a> {
+impl<'a> IntentWork<'a> {
     fn of(works: &[Work], text: &'a [u8], geometry: &Geometry) -> Result<Self> {
         if let [Work::Attribute(stored)] = works {
             return Ok(Self::Attribute(stored.change(text)));

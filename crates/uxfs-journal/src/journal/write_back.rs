@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use uxfs_block::cache::logged::{LoggedWriteBack, WayHome};
+use uxfs_block::cache::logged::{LoggedWriteBack, WriteBackCursor};
 use uxfs_format::{edit::DirtyMap, fault::Corruption, units::Lsn};
 
 use super::{Journal, records::RecordWriter};
@@ -19,33 +19,33 @@ impl Journal {
     /// # Errors
     /// The device failed, now or before; bytes that must not be written.
     #[doc(alias = "xfsaild_push")]
-    pub fn write_home(&self, first_at_most: u64) -> Result<usize> {
-        self.write_home_beside(first_at_most, || false, || Ok(()))
+    pub fn push_active_items(&self, first_at_most: u64) -> Result<usize> {
+        self.push_active_items_beside(first_at_most, || false, || Ok(()))
     }
 
-    /// As [`write_home`](Self::write_home), by a thread that is needed elsewhere as well: where `is_needed` says so, `between`
+    /// As [`push_active_items`](Self::push_active_items), by a thread that is needed elsewhere as well: where `is_needed` says so, `between`
     /// runs before it goes on. What has been written until then is home.
     ///
     /// # Errors
     /// As there, and those of `between`.
-    pub fn write_home_beside<E: From<JournalError>>(
+    pub fn push_active_items_beside<E: From<JournalError>>(
         &self,
         first_at_most: u64,
         is_needed: impl Fn() -> bool,
         between: impl Fn() -> std::result::Result<(), E>,
     ) -> std::result::Result<usize, E> {
-        let mut way = self.cache.way_home();
-        let mut left = self.write_part_home(&mut way, first_at_most, &is_needed)?;
+        let mut way = self.cache.write_back_cursor();
+        let mut left = self.push_part(&mut way, first_at_most, &is_needed)?;
         while !way.is_at_end() {
             between()?;
-            left += self.write_part_home(&mut way, first_at_most, &is_needed)?;
+            left += self.push_part(&mut way, first_at_most, &is_needed)?;
         }
         Ok(left)
     }
 
-    fn write_part_home(
+    fn push_part(
         &self,
-        way: &mut WayHome,
+        way: &mut WriteBackCursor,
         first_at_most: u64,
         is_enough: impl Fn() -> bool,
     ) -> Result<usize> {
@@ -60,7 +60,7 @@ impl Journal {
             (Err(error), _) => return Err(self.failed(error.into())),
             (_, Err(error)) => return Err(self.failed(error.into())),
         };
-        self.counters.buffers_home.fetch_add(written as u64, Relaxed);
+        self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
         {
             let mut active = self.active.lock();
             released.iter().for_each(|sequence| active.release(*sequence));
@@ -83,7 +83,7 @@ impl Journal {
         first + (lsns.len() as u64) / 2
     }
 
-    /// Says in the log that all is at home. Nothing may be changed from then on.
+    /// Says in the log that all is written back. Nothing may be changed from then on.
     ///
     /// # Errors
     /// The device failed, now or before; something is not at home.

@@ -1,23 +1,23 @@
 //! What an inode takes of the log.
 //!
 //! A checkpoint logs an inode once, as its last change left it: the core, and each fork that has changed. Whoever changes
-//! it claims what comes on top of what has been claimed for this checkpoint before.
+//! it reserves what comes on top of what has been reserved for this checkpoint before.
 
 use uxfs_journal::journal::items::inode::{CORE_LOG_BYTES, fork_log_bytes};
 
 use super::EditFork;
 
-/// What has been claimed for an inode in the checkpoint that changed it last. Who loads an inode anew knows nothing of
-/// that, and claims all again: too much is safe, and given back when the checkpoint is cut.
+/// What has been reserved for an inode in the checkpoint that changed it last. Who loads an inode anew knows nothing of
+/// that, and reserves all again: too much is safe, and given back when the checkpoint is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LogClaim {
+pub struct InodeLogReservation {
     sequence: u64,
     data_bytes: u32,
     attribute_bytes: u32,
 }
 
-impl LogClaim {
-    /// What is to be claimed on top in checkpoint `sequence`, where the forks that are given have changed.
+impl InodeLogReservation {
+    /// What is to be reserved on top in checkpoint `sequence`, where the forks that are given have changed.
     pub fn raise(&mut self, sequence: u64, data: Option<&EditFork>, attribute: Option<&EditFork>) -> u64 {
         let mut more = 0;
         if self.sequence != sequence {
@@ -55,13 +55,17 @@ mod tests {
     #[test]
     fn only_what_grows_in_a_checkpoint_is_claimed() {
         let (short, long) = (EditFork::Local(vec![1; 10]), EditFork::Local(vec![1; 30]));
-        let mut claim = LogClaim::default();
-        assert_eq!(claim.raise(7, None, None), u64::from(CORE_LOG_BYTES));
-        assert_eq!(claim.raise(7, None, None), 0);
-        assert_eq!(claim.raise(7, Some(&short), None), 12 + 12);
-        assert_eq!(claim.raise(7, Some(&long), Some(&short)), 20 + 24);
-        assert_eq!(claim.raise(7, Some(&short), Some(&short)), 0);
-        assert_eq!(claim.raise(7, Some(&long), None), 0, "the longest has been claimed");
-        assert_eq!(claim.raise(8, Some(&short), None), u64::from(CORE_LOG_BYTES) + 24, "the next checkpoint");
+        let mut reserve = InodeLogReservation::default();
+        assert_eq!(reserve.raise(7, None, None), u64::from(CORE_LOG_BYTES));
+        assert_eq!(reserve.raise(7, None, None), 0);
+        assert_eq!(reserve.raise(7, Some(&short), None), 12 + 12);
+        assert_eq!(reserve.raise(7, Some(&long), Some(&short)), 20 + 24);
+        assert_eq!(reserve.raise(7, Some(&short), Some(&short)), 0);
+        assert_eq!(reserve.raise(7, Some(&long), None), 0, "the longest has been claimed");
+        assert_eq!(
+            reserve.raise(8, Some(&short), None),
+            u64::from(CORE_LOG_BYTES) + 24,
+            "the next checkpoint"
+        );
     }
 }
