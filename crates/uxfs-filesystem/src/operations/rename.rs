@@ -158,16 +158,7 @@ impl FileSystem {
         let has_directory = is_directory(&moved) || other.as_ref().is_some_and(is_directory);
         let _tree = (!is_one_directory && has_directory).then(|| self.tree_lock().lock());
         if !is_one_directory && has_directory {
-            if self.is_at_or_below(to.directory, &moved)? {
-                return Err(OperationError::IntoItself.into());
-            }
-            if let Some(other) = &other
-                && self.is_at_or_below(from.directory, other)?
-            {
-                let into_itself = OperationError::IntoItself;
-                let error = if options.exchange { into_itself } else { OperationError::NotEmpty };
-                return Err(error.into());
-            }
+            self.refuse_into_itself((from, &moved), (to, other.as_ref()), options)?;
         }
         let handles = [Some(from.directory), Some(to.directory), Some(&moved), other.as_ref()];
         let [Some(mut from_parent), mut to_parent, moved_inode, mut other_inode] = lock_in_order(handles)
@@ -209,6 +200,26 @@ impl FileSystem {
             }
         }
         Ok(true)
+    }
+
+    /// Refuses to move a directory below itself, or in an exchange either below the other. The tree lock is held, so that
+    /// no directory gets another parent meanwhile.
+    fn refuse_into_itself(
+        &self,
+        (from, moved): (DirectoryName<'_>, &InodeHandle),
+        (to, other): (DirectoryName<'_>, Option<&InodeHandle>),
+        options: &RenameOptions,
+    ) -> Result<()> {
+        if self.is_at_or_below(to.directory, moved)? {
+            return Err(OperationError::IntoItself.into());
+        }
+        if let Some(other) = other
+            && self.is_at_or_below(from.directory, other)?
+        {
+            let error = if options.exchange { OperationError::IntoItself } else { OperationError::NotEmpty };
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     fn find_if_there(&self, place: DirectoryName<'_>) -> Result<Option<InodeHandle>> {

@@ -11,7 +11,7 @@
 //! | [`run`] | doing it |
 //! | [`attribute`] | parent pointers and other attributes |
 //! | [`intent`] | work as the log's intents say it |
-//! | `intent` | intents in the log for what is left to do |
+//! | `log_intents` | intents in the log for what is left to do |
 //!
 //! Rules:
 //! 1. Work is done in the order in which it was deferred. What comes up while a step is done is done before older work:
@@ -30,7 +30,7 @@
 
 pub mod attribute;
 pub mod intent;
-mod intents;
+mod log_intents;
 pub mod queue;
 mod run;
 

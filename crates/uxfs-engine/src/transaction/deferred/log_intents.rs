@@ -39,7 +39,7 @@ impl Transaction<'_> {
     pub(in crate::transaction) fn log_intents(&mut self) -> Result<()> {
         let geometry = self.engine.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.log_all_intents(|works, text| intent(ticket, works, text, geometry))
+        self.deferred.log_all_intents(|works, text| log_intent(ticket, works, text, geometry))
     }
 
     /// Logs an intent to free blocks that the transaction has allocated and that nothing leads to yet. `None` in bulk mode.
@@ -55,7 +55,7 @@ impl Transaction<'_> {
         let geometry = self.engine.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(None) };
         let work = Work::Free { group, start, length_blocks, owner: FreedOwner::Nobody };
-        intent(ticket, &[work], &[], geometry).map(Some)
+        log_intent(ticket, &[work], &[], geometry).map(Some)
     }
 
     /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
@@ -93,7 +93,7 @@ impl Transaction<'_> {
         let geometry = self.engine.geometry();
         let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
         self.deferred.renew(old.newest, old.count, |works, text, old| {
-            let new = intent(ticket, works, text, geometry)?;
+            let new = log_intent(ticket, works, text, geometry)?;
             let old = std::mem::replace(old, new);
             ticket.done(old.end, old.id, &old.extents);
             Ok(())
@@ -107,11 +107,11 @@ impl Transaction<'_> {
     pub fn adopt_intent(
         &mut self,
         works: impl IntoIterator<Item = Work>,
-        intent: LoggedIntent,
+        log_intent: LoggedIntent,
     ) -> Result<()> {
-        if !self.deferred.push_with_intent(works, &intent) {
+        if !self.deferred.push_with_intent(works, &log_intent) {
             self.log_intents()?;
-            self.intent_done(intent.end, intent.id, &intent.extents);
+            self.intent_done(log_intent.end, log_intent.id, &log_intent.extents);
         }
         Ok(())
     }
@@ -133,7 +133,12 @@ fn regions_bytes(regions: &Regions) -> u64 {
 }
 
 /// Logs an intent.
-fn intent(ticket: &mut Ticket<'_>, works: &[Work], text: &[u8], geometry: &Geometry) -> Result<LoggedIntent> {
+fn log_intent(
+    ticket: &mut Ticket<'_>,
+    works: &[Work],
+    text: &[u8],
+    geometry: &Geometry,
+) -> Result<LoggedIntent> {
     let with_intent = IntentWork::of(works, text, geometry)?;
     let id = ticket.intent(|id| with_intent.regions(id));
     let end = with_intent.end();
