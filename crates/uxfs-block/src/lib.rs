@@ -14,7 +14,7 @@
 //! | [`contents_io`] | a check of debug builds: no transaction while file contents move |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
-//! | [`own_line`], [`lanes`] | values that threads write without taking them from each other |
+//! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod aligned_buffer;
