@@ -40,6 +40,7 @@ impl GroupEdit<'_, '_> {
             Some(chunk) => *chunk,
             None => self.nearest_free_chunk(near)?,
         };
+        self.require_unused(&chunk)?;
         let Some(index) = chunk.first_free().filter(|index| chunk.take(*index)) else {
             return Err(self.damaged(InodeIndexFault::NoneFree { start: chunk.start }));
         };
