@@ -218,7 +218,7 @@ impl Image {
             size_bytes: superblock.data_blocks.get().saturating_mul(block_bytes.into()),
             free_bytes: superblock.free_data_blocks.get().saturating_mul(block_bytes.into()),
             block_bytes,
-            inode_bytes: geometry.inode_size_bytes.into(),
+            inode_bytes: geometry.inode_size_bytes,
             group_count: geometry.ag_count,
             has_parent_pointers: geometry.features.has_parent_pointers(),
             has_shared_blocks: geometry.features.has_reflink(),
