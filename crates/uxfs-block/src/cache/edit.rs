@@ -161,6 +161,8 @@ pub(super) struct DirtyState {
     pub snapshot: Option<BufferSnapshot>,
     /// What has been logged and is not at home.
     pub unwritten: DirtyMap,
+    /// The version that was sealed in memory when its checkpoint took it.
+    pub sealed_version: Option<u64>,
     /// The oldest checkpoint with changes that are not at home; 0 for none.
     pub first_sequence: u64,
 }
@@ -178,6 +180,7 @@ impl DirtyState {
             is_pending: false,
             snapshot: None,
             unwritten: DirtyMap::clean(),
+            sealed_version: None,
             first_sequence: 0,
         }
     }

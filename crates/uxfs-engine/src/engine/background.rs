@@ -10,6 +10,8 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
+use uxfs_journal::journal::pace::work_in_bursts;
+
 use super::Engine;
 use uxfs_volume::error::{OperationError, Result};
 
@@ -76,6 +78,7 @@ impl Drop for Background {
 }
 
 fn run(shared: &Shared, engine: &Weak<Engine>) {
+    work_in_bursts();
     loop {
         {
             let mut lock = shared.lock.lock();

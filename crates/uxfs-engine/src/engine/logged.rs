@@ -166,6 +166,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Writes the checkpoint that has been closed; if there is none, the one that is being filled, where it is time.
+    fn write_due_checkpoint(&self) -> Result<()> {
+        let Some(logged) = self.log() else { return Ok(()) };
+        if !logged.journal.has_closed_checkpoint() {
+            return if self.is_upkeep_due() { self.write_checkpoint() } else { Ok(()) };
+        }
+        let written = logged.journal.write_closed_checkpoint()?;
+        logged.freed.lock().extend(written.freed);
+        Ok(())
+    }
+
     /// Brings what is only in memory of the groups that have changed into their buffers. No transaction is under way.
     fn settle(&self, ticket: Ticket<'_>) -> Result<()> {
         let Some(logged) = self.log() else { return Ok(()) };
@@ -364,9 +375,13 @@ impl Engine {
         if !self.is_upkeep_due() {
             return Ok(());
         }
-        let has_background = logged.background().inspect(|background| background.wake()).is_some();
+        let background = logged.background();
+        if let Some(background) = background {
+            logged.journal.close_if_due::<Error>(|ticket| self.settle(ticket))?;
+            background.wake();
+        }
         // Who changes faster than the thread writes must not fill all memory.
-        if has_background && self.cache().dirty_bytes() <= self.cache().buffer_budget_bytes() {
+        if background.is_some() && self.cache().dirty_bytes() <= self.cache().buffer_budget_bytes() {
             return Ok(());
         }
         self.upkeep()
@@ -383,7 +398,7 @@ impl Engine {
     /// Writes a checkpoint, puts back what has become free, and brings home what holds the log or fills the memory.
     pub fn upkeep(&self) -> Result<()> {
         let Some(logged) = self.log() else { return Ok(()) };
-        self.write_checkpoint()?;
+        self.write_due_checkpoint()?;
         self.complete_pending_frees()?;
         let journal = &logged.journal;
         let first_at_most = match (self.is_crowded(), journal.is_half_full()) {
@@ -392,11 +407,15 @@ impl Engine {
             (false, false) => return Ok(()),
         };
         // Meanwhile transactions go on. They must not have to wait for the next checkpoint until all this is home.
+        let is_needed = || journal.has_closed_checkpoint() || journal.is_checkpoint_due();
         let write_checkpoint = || {
-            self.write_checkpoint()?;
-            self.complete_pending_frees()
+            if is_needed() {
+                self.write_due_checkpoint()?;
+                self.complete_pending_frees()?;
+            }
+            Ok::<(), Error>(())
         };
-        journal.push_active_items_beside(first_at_most, || journal.is_checkpoint_due(), write_checkpoint)?;
+        journal.push_active_items_beside(first_at_most, is_needed, write_checkpoint)?;
         Ok(())
     }
 

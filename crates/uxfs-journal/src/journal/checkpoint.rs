@@ -9,7 +9,7 @@ use std::{
 use parking_lot::MutexGuard;
 use uxfs_block::cache::{
     Piece,
-    logged::{ChangedBuffer, LoggedChange, TakenVersion, Taking},
+    logged::{ChangedBuffer, LoggedChange, TakenBytes, TakenVersion, Taking},
 };
 use uxfs_format::{
     fault::{Corruption, HeaderFault, Location, Structure},
@@ -48,6 +48,15 @@ pub struct ClosedCheckpoint {
     pub freed: Vec<FreedExtents>,
 }
 
+/// A checkpoint that is complete and has not been written.
+#[derive(Debug)]
+pub(super) struct Closed {
+    sequence: u64,
+    /// What its transactions had reserved of the log.
+    pub reserved_bytes: u64,
+    pending: Pending,
+}
+
 impl Journal {
     /// Writes the checkpoint that is being filled, and gives when it is stable. Where `wanted` is stable already by then,
     /// because another thread wrote it while this one waited, there is nothing to do: all that wait share one write.
@@ -62,26 +71,84 @@ impl Journal {
         wanted: Option<u64>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<ClosedCheckpoint, E> {
-        let mut writer = self.writer.lock();
+        let mut writer = self.lock_writer();
         self.check()?;
-        if wanted.is_some_and(|wanted| self.stable.load(Acquire) >= wanted) {
+        let is_stable = || wanted.is_some_and(|wanted| self.stable.load(Acquire) >= wanted);
+        if is_stable() {
             return Ok(ClosedCheckpoint::default());
         }
-        let Some((reserved_bytes, sequence, pending)) = self.cut(&mut writer, settle)? else {
+        let mut written = self.write_closed(&mut writer)?;
+        if is_stable() {
+            return Ok(written);
+        }
+        self.switch(&mut writer, settle)?;
+        if writer.closed.is_none() {
             self.flush_if_needed()?;
-            return Ok(ClosedCheckpoint::default());
-        };
-        let began_bytes = self.counters.log_bytes.load(Relaxed);
-        let written = self.write_checkpoint(&mut writer, sequence, pending);
-        debug_assert!(
-            self.counters.log_bytes.load(Relaxed) - began_bytes <= self.most_log_bytes(reserved_bytes),
-            "{} bytes of the log for reservations of {reserved_bytes}",
-            self.counters.log_bytes.load(Relaxed) - began_bytes
-        );
-        written.map_err(|error| {
-            self.shut_down(&error);
-            error.into()
+        }
+        written.freed.extend(self.write_closed(&mut writer)?.freed);
+        Ok(written)
+    }
+
+    /// Closes the checkpoint that is being filled, if it is large enough and no other is being written, and leaves it to
+    /// [`write_closed_checkpoint`](Self::write_closed_checkpoint). A thread between two transactions does this without
+    /// delay: the thread that writes checkpoints would first have to take a processor from a thread in a transaction, and
+    /// then to wait for it. Gives whether it did. `settle` as for [`checkpoint`](Self::checkpoint).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close_if_due<E: From<JournalError> + Display>(
+        &self,
+        settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<bool, E> {
+        if !self.is_checkpoint_due() {
+            return Ok(false);
+        }
+        let Some(mut writer) = self.writer.try_lock() else { return Ok(false) };
+        if writer.closed.is_some() || !self.is_checkpoint_due() {
+            return Ok(false);
+        }
+        self.check()?;
+        self.switch(&mut writer, settle)?;
+        Ok(writer.closed.is_some())
+    }
+
+    /// Whether a checkpoint has been closed and not been written.
+    pub fn has_closed_checkpoint(&self) -> bool {
+        self.has_closed.load(Acquire)
+    }
+
+    /// Writes the checkpoint that has been closed, if there is one.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    pub fn write_closed_checkpoint(&self) -> Result<ClosedCheckpoint> {
+        let mut writer = self.lock_writer();
+        self.check()?;
+        self.write_closed(&mut writer)
+    }
+
+    /// Who waits here hurries the thread that is writing.
+    fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.try_lock().unwrap_or_else(|| {
+            self.writer_waiters.fetch_add(1, AcqRel);
+            let writer = self.writer.lock();
+            self.writer_waiters.fetch_sub(1, AcqRel);
+            writer
         })
+    }
+
+    fn write_closed(&self, writer: &mut Writer) -> Result<ClosedCheckpoint> {
+        let Some(closed) = writer.closed.take() else { return Ok(ClosedCheckpoint::default()) };
+        self.has_closed.store(false, Release);
+        let began_bytes = self.counters.log_bytes.load(Relaxed);
+        let written = self.write_checkpoint(writer, closed.sequence, closed.pending);
+        debug_assert!(
+            self.counters.log_bytes.load(Relaxed) - began_bytes <= self.most_log_bytes(closed.reserved_bytes),
+            "{} bytes of the log for reservations of {}",
+            self.counters.log_bytes.load(Relaxed) - began_bytes,
+            closed.reserved_bytes
+        );
+        written.inspect_err(|error| self.shut_down(error))
     }
 
     /// Waits until checkpoint `sequence` is stable.
@@ -120,12 +187,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes what has been filled so far, with what it reserved and its number; `None` where that is nothing.
-    fn cut<E: From<JournalError> + Display>(
+    /// Closes the checkpoint that is being filled, unless it is empty, and begins the next.
+    fn switch<E: From<JournalError> + Display>(
         &self,
-        writer: &mut MutexGuard<'_, Writer>,
+        writer: &mut Writer,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Option<(u64, u64, Pending)>, E> {
+    ) -> std::result::Result<(), E> {
         let alone = self.reservations.close();
         // The last holder of the commit lock may have left a change half done.
         self.check()?;
@@ -135,13 +202,15 @@ impl Journal {
         }
         let pending = std::mem::take(&mut *self.pending.lock());
         if pending.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let sequence = self.sequence.fetch_add(1, AcqRel);
         self.active.lock().open(sequence, writer.head.lsn);
-        let in_flight = self.reservations.take_all(&alone);
-        self.update_limit(writer, in_flight);
-        Ok(Some((in_flight, sequence, pending)))
+        let reserved_bytes = self.reservations.take_all(&alone);
+        writer.closed = Some(Closed { sequence, reserved_bytes, pending });
+        self.has_closed.store(true, Release);
+        self.update_limit(writer, reserved_bytes);
+        Ok(())
     }
 
     fn write_checkpoint(
@@ -169,10 +238,11 @@ impl Journal {
             kept_left_bytes: self.most_kept_bytes(),
             kept: Vec::new(),
             ordered: Vec::new(),
-            verifier: ChangeVerifier::new(&self.geometry, std::mem::take(&mut writer.verified_copy)),
+            verifier: ChangeVerifier::new(&self.geometry, began, std::mem::take(&mut writer.verified_copy)),
         };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
+            self.rest_if_due();
             records.write_if_full()?;
         }
         let freed = self.log_freed(&mut pending, &mut records)?;
@@ -310,14 +380,13 @@ impl Write<'_> {
         let Self { journal, sequence, verifier, .. } = self;
         let keep_before = if self.kept_left_bytes > 0 { self.keep_before } else { 0 };
         let mut bytes = 0;
-        let taken = changed.take(*sequence, keep_before, |change| -> Result<Taking> {
+        let log = |change: &LoggedChange<'_>| -> Result<Taking> {
             bytes = change.bytes.len() as u64;
             let structure = structure_of(change.bytes, &journal.geometry);
             let Some(structure) = structure else { return Err(unknown(change)) };
             if buffer::is_ordered(structure) {
                 return Ok(Taking::Ordered);
             }
-            verifier.verify(&change).map_err(JournalError::Corrupt)?;
             if structure == Structure::InodeCluster {
                 if let [piece] = change.pieces {
                     inode::log_cluster(*piece, change.bytes, &change.changes, &journal.geometry, records);
@@ -338,7 +407,9 @@ impl Write<'_> {
                 buffer::log_buffer(contents, change.pieces, change.bytes, &change.changes, records);
             }
             Ok(Taking::Logged)
-        })?;
+        };
+        let seal = |taken: TakenBytes<'_>| verifier.verify(taken).map_err(JournalError::Corrupt);
+        let taken = changed.take(*sequence, keep_before, log, seal)?;
         self.ordered.extend(taken.ordered);
         if let Some(entered) = taken.entered {
             journal.active.lock().enter(entered);

@@ -37,12 +37,14 @@
 //! | [`write_back`] | write-back, the tail, closing |
 //! | [`items`] | what items look like in the log |
 //! | [`records`] | records, windows, flushes |
+//! | [`pace`] | bursts of work and rests of the background thread |
 //! | [`verify`] | verifying buffers before they are logged |
 //! | [`active`] | what holds the tail |
 
 pub mod active;
 pub mod checkpoint;
 pub mod items;
+pub mod pace;
 mod pending;
 pub mod records;
 mod reservations;
@@ -55,7 +57,7 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{
-            AtomicBool, AtomicU64,
+            AtomicBool, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -71,6 +73,7 @@ use uxfs_format::{
 
 use self::{
     active::ActiveItems,
+    checkpoint::Closed,
     pending::Pending,
     records::{LogGeometry, LogHead},
     reservations::Reservations,
@@ -177,6 +180,10 @@ pub struct Journal {
     reservations: Reservations,
     pending: OwnLine<Mutex<Pending>>,
     writer: Mutex<Writer>,
+    /// Who wait for the writer.
+    writer_waiters: AtomicU32,
+    /// The writer has a closed checkpoint to write.
+    has_closed: AtomicBool,
     /// One thread writes home at a time.
     write_back: Mutex<()>,
     active: Mutex<ActiveItems>,
@@ -196,6 +203,8 @@ struct Writer {
     head: LogHead,
     /// Where the newest stable checkpoint began: the tail where nothing is active.
     newest: Lsn,
+    /// The checkpoint that is to be written next.
+    closed: Option<Closed>,
     window: Vec<u8>,
     /// Memory in which buffers are verified before they are logged.
     verified_copy: Vec<u8>,
@@ -246,10 +255,13 @@ impl Journal {
             writer: Mutex::new(Writer {
                 head,
                 newest: start.head,
+                closed: None,
                 window: Vec::new(),
                 verified_copy: Vec::new(),
                 transaction: random(),
             }),
+            writer_waiters: AtomicU32::new(0),
+            has_closed: AtomicBool::new(false),
             write_back: Mutex::new(()),
             active: Mutex::new(active),
             open_intents: Mutex::default(),

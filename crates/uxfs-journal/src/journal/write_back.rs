@@ -53,6 +53,10 @@ impl Journal {
         let _one = self.write_back.lock();
         let mut released = Vec::new();
         let which = LoggedWriteBack { stable: self.stable(), first_at_most };
+        let is_enough = || {
+            self.rest_if_due();
+            is_enough()
+        };
         let result = self.cache.write_back_part(way, which, &self.sealer(), &mut released, is_enough);
         let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
         let (written, left) = match (result, flushed) {
@@ -66,7 +70,7 @@ impl Journal {
             released.iter().for_each(|sequence| active.release(*sequence));
         }
         if let Some(writer) = self.writer.try_lock() {
-            self.update_limit(&writer, 0);
+            self.update_limit(&writer, writer.closed.as_ref().map_or(0, |closed| closed.reserved_bytes));
         }
         Ok(left)
     }
