@@ -137,7 +137,7 @@ impl Dirty {
     }
 
     /// Locks it to look at it.
-    fn look(&self) -> Result<MutexGuard<'_, DirtyState>, DeviceError> {
+    pub(super) fn look(&self) -> Result<MutexGuard<'_, DirtyState>, DeviceError> {
         self.lock().ok_or_else(|| self.claimed_twice())
     }
 }

@@ -292,6 +292,16 @@ impl Cache {
         Ok((buffer, invalidated))
     }
 
+    /// The newest checkpoint that may hold a change of these runs of the buffer made of `pieces`, 0 for none. Of what has been
+    /// taken and is not written back only the newest checkpoint of the whole buffer is known; it has been closed.
+    pub fn newest_change(&self, pieces: &[Piece], runs: std::ops::Range<u32>) -> u64 {
+        let Ok(key) = Key::new(pieces, &self.hasher) else { return 0 };
+        let Some(dirty) = self.shard(key.hash).find_dirty(&key) else { return 0 };
+        // It cannot be seen: who waits for this waits for all.
+        let Ok(state) = dirty.look() else { return u64::MAX };
+        state.newest_change(runs)
+    }
+
     /// As [`invalidate`](Self::invalidate), in checkpoint `sequence`. Gives the checkpoint that holds changes which are not
     /// at home, if one does: it is to be released once `sequence` is stable, since until then a crash gives the buffer back
     /// to its owner. `hold` is told of it where it has not been entered yet; as long as `hold` runs, its changes are not
@@ -572,6 +582,22 @@ fn put_back(writing: Writing) {
 }
 
 impl DirtyState {
+    fn newest_change(&self, runs: std::ops::Range<u32>) -> u64 {
+        let has = |changes: &DirtyMap| runs.clone().any(|run| changes.is_dirty(run));
+        if self.is_gone {
+            return 0;
+        }
+        if self.is_pending && has(&self.changes) {
+            return self.sequence;
+        }
+        match &self.snapshot {
+            Some(snapshot) if has(&snapshot.changes) => snapshot.sequence,
+            _ if !has(&self.unwritten) => 0,
+            _ if self.is_pending => self.sequence.saturating_sub(1),
+            _ => self.sequence,
+        }
+    }
+
     /// Lets `seal` seal the newest version, whose `changes` have been logged, in place if nobody reads it (invariant 16).
     fn seal<E>(
         &mut self,

@@ -1,4 +1,4 @@
-//! The thread that writes checkpoints while others go on.
+//! The thread that writes checkpoints while others go on, and those that nobody has asked for in time.
 
 use std::{
     sync::{
@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release},
     },
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
@@ -36,8 +37,10 @@ impl Background {
         let Some(logged) = engine.log() else { return Ok(()) };
         let (shared, weak) = (Arc::<Shared>::default(), Arc::downgrade(engine));
         let of_thread = Arc::clone(&shared);
+        let timer = Timer::new(engine.options().log.checkpoint_interval);
         let thread = std::thread::Builder::new().name("uxfs-journal".into());
-        let thread = thread.spawn(move || run(&of_thread, &weak)).map_err(|_| OperationError::NoThread)?;
+        let thread =
+            thread.spawn(move || run(&of_thread, &weak, timer)).map_err(|_| OperationError::NoThread)?;
         let _ = logged.background.set(Self { shared, thread: Mutex::new(Some(thread)) });
         Ok(())
     }
@@ -77,26 +80,68 @@ impl Drop for Background {
     }
 }
 
-fn run(shared: &Shared, engine: &Weak<Engine>) {
-    work_in_bursts();
-    loop {
-        {
-            let mut lock = shared.lock.lock();
-            while !shared.is_wanted.load(Acquire) && !shared.is_ended.load(Acquire) {
-                shared.wake.wait(&mut lock);
+/// When uncommitted changes are written although nobody asks.
+///
+/// What changes right after one expiry is written at the next: so nothing waits for longer than the interval, and no
+/// transaction has to note the time.
+#[derive(Debug)]
+struct Timer {
+    interval: Option<Duration>,
+    /// When it expires; `None` for never.
+    expiry: Option<Instant>,
+}
+
+impl Timer {
+    fn new(interval: Option<Duration>) -> Self {
+        let interval = interval.filter(|interval| !interval.is_zero());
+        let mut timer = Self { interval, expiry: None };
+        timer.restart();
+        timer
+    }
+
+    fn restart(&mut self) {
+        self.expiry = self.interval.and_then(|interval| Instant::now().checked_add(interval));
+    }
+
+    fn has_expired(&self) -> bool {
+        self.expiry.is_some_and(|expiry| Instant::now() >= expiry)
+    }
+
+    /// Waits for somebody to wake the thread, or for the timer to expire.
+    fn wait(&self, shared: &Shared) {
+        let mut lock = shared.lock.lock();
+        while !shared.is_wanted.load(Acquire) && !shared.is_ended.load(Acquire) && !self.has_expired() {
+            match self.expiry {
+                Some(expiry) => drop(shared.wake.wait_until(&mut lock, expiry)),
+                None => shared.wake.wait(&mut lock),
             }
         }
+    }
+}
+
+fn run(shared: &Shared, engine: &Weak<Engine>, mut timer: Timer) {
+    work_in_bursts();
+    loop {
+        timer.wait(shared);
         if shared.is_ended.load(Acquire) {
             return;
         }
         let Some(engine) = engine.upgrade() else { return };
-        shared.is_wanted.store(false, Release);
-        // An error has shut the journal down: whoever changes something next is told.
-        if let Err(error) = engine.upkeep()
-            && let Some(journal) = engine.journal()
-        {
-            journal.shut_down(&error);
+        let is_wanted = shared.is_wanted.swap(false, AcqRel);
+        if let Err(error) = work(&engine, &mut timer, is_wanted) {
+            // Whoever changes something next is told.
+            if let Some(journal) = engine.journal() {
+                journal.shut_down(&error);
+            }
             return;
         }
     }
+}
+
+fn work(engine: &Engine, timer: &mut Timer, is_wanted: bool) -> Result<()> {
+    if timer.has_expired() {
+        timer.restart();
+        engine.write_uncommitted()?;
+    }
+    if is_wanted { engine.upkeep() } else { Ok(()) }
 }

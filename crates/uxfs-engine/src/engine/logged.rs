@@ -158,11 +158,38 @@ impl Engine {
         Ok(())
     }
 
+    /// Makes changes of one inode durable: those up to checkpoint `sequence`, and contents that were written while checkpoint
+    /// `contents` was being filled. Where that is so already, nothing is done.
+    ///
+    /// # Errors
+    /// As [`force`](Self::force).
+    #[doc(alias = "xfs_log_force_inode")]
+    pub fn force_inode(&self, sequence: u64, contents: u64) -> Result<()> {
+        let Some(journal) = self.journal() else { return Ok(()) };
+        journal.check()?;
+        if journal.stable() < sequence {
+            self.force_sequence(sequence)?;
+        }
+        if journal.stable() < contents {
+            journal.flush_device()?;
+        }
+        Ok(())
+    }
+
     /// Writes a checkpoint of what has been done so far.
     pub(super) fn write_checkpoint(&self) -> Result<()> {
         let Some(logged) = self.log() else { return Ok(()) };
         let cut = logged.journal.checkpoint::<Error>(None, |ticket| self.settle(ticket))?;
         logged.freed.lock().extend(cut.freed);
+        Ok(())
+    }
+
+    /// Writes what has been changed and not been logged, if there is anything.
+    pub(super) fn write_uncommitted(&self) -> Result<()> {
+        if self.journal().is_some_and(Journal::has_uncommitted) {
+            self.write_checkpoint()?;
+            self.complete_pending_frees()?;
+        }
         Ok(())
     }
 

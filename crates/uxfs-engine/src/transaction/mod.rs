@@ -65,6 +65,8 @@ pub struct Transaction<'fs> {
     /// Something has changed that its buffers and groups do not show any more: an earlier step has ended, or a group with
     /// changes was given back.
     has_begun: bool,
+    /// Contents of files were written that it makes visible, or says the time of.
+    has_written_contents: bool,
 }
 
 /// A group that a transaction holds, with what is needed to change it.
@@ -98,7 +100,16 @@ impl<'fs> Transaction<'fs> {
         uxfs_volume::cause::begin();
         let buffers = TransactionBuffers::new(engine.cache(), engine.geometry(), mode, ticket);
         let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
-        Self { engine, buffers, groups, counters, deferred, reserved_blocks: 0, has_begun: false }
+        Self {
+            engine,
+            buffers,
+            groups,
+            counters,
+            deferred,
+            reserved_blocks: 0,
+            has_begun: false,
+            has_written_contents: false,
+        }
     }
 
     /// Begins for one operation, once there is room for all that it may take. Whoever changes inodes has locked them

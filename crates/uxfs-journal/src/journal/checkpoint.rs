@@ -112,6 +112,11 @@ impl Journal {
         Ok(writer.closed.is_some())
     }
 
+    /// Whether a transaction has committed whose changes no checkpoint in the log holds.
+    pub fn has_uncommitted(&self) -> bool {
+        self.has_closed_checkpoint() || !self.pending.lock().is_empty()
+    }
+
     /// Whether a checkpoint has been closed and not been written.
     pub fn has_closed_checkpoint(&self) -> bool {
         self.has_closed.load(Acquire)
@@ -178,13 +183,18 @@ impl Journal {
 
     /// Makes what was written outside the log durable, where no checkpoint does.
     fn flush_if_needed(&self) -> Result<()> {
-        if self.needs_flush.swap(false, AcqRel)
-            && let Err(error) = self.cache.device().flush()
-        {
+        if self.needs_flush.swap(false, AcqRel) { self.flush_device() } else { Ok(()) }
+    }
+
+    /// Makes durable what was written outside the log.
+    ///
+    /// # Errors
+    /// The device failed: then nothing can be changed any more.
+    pub fn flush_device(&self) -> Result<()> {
+        self.cache.device().flush().map_err(|error| {
             self.shut_down(&error);
-            return Err(error.into());
-        }
-        Ok(())
+            error.into()
+        })
     }
 
     /// Closes the checkpoint that is being filled, unless it is empty, and begins the next.

@@ -11,13 +11,16 @@
 //! | `room` | how the bytes behind the core are divided |
 //! | `load` | from the disk |
 //! | `store` | to the disk |
+//! | [`commit_sequences`] | which checkpoints hold its changes |
 //! | `log_reservation` | what it takes of the log |
 
+pub mod commit_sequences;
 mod load;
 mod log_reservation;
 pub mod room;
 mod store;
 
+pub use self::commit_sequences::CommitSequences;
 pub use log_reservation::InodeLogReservation;
 pub use store::next_unlinked_of;
 
@@ -56,6 +59,8 @@ pub struct EditInode {
     pub extent_hint: ExtentHint,
     /// What has been reserved of the log for it.
     pub log_reservation: InodeLogReservation,
+    /// Which checkpoints hold its changes.
+    pub commits: CommitSequences,
 }
 
 /// One fork.
@@ -167,6 +172,7 @@ impl EditInode {
             attribute_hint: AttributeHint::default(),
             extent_hint: ExtentHint::default(),
             log_reservation: self.log_reservation,
+            commits: self.commits,
         }
     }
 

@@ -13,7 +13,7 @@ use uxfs_format::{
 use uxfs_journal::journal::items::inode::InodeChange;
 use zerocopy::IntoBytes;
 
-use super::{EditExtents, EditFork, EditInode, ExtentRoot};
+use super::{EditExtents, EditFork, EditInode, ExtentRoot, commit_sequences::CoreChange};
 use crate::transaction::Transaction;
 use uxfs_volume::error::{OperationError, Result};
 
@@ -47,7 +47,13 @@ impl Transaction<'_> {
                 edit.mark(cluster.offset_bytes + change.offset_bytes() as usize);
             }
         }
+        let has_written_contents = self.has_written_contents();
         if let Some(ticket) = self.buffers().ticket() {
+            let is_data = changes.has_data
+                || changes.has_attribute
+                || changes.core == CoreChange::Other
+                || inode.has_data_elsewhere();
+            inode.commits.note(ticket.sequence(), is_data, has_written_contents);
             let data = changes.has_data.then_some(&inode.data);
             let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
             ticket.reserve(inode.log_reservation.raise(ticket.sequence(), data, attribute));
@@ -56,9 +62,10 @@ impl Transaction<'_> {
     }
 }
 
-/// Which forks of an inode differ from what was stored before.
-#[derive(Debug, Clone, Copy, Default)]
+/// What of an inode differs from what was stored before.
+#[derive(Debug, Clone, Copy)]
 struct ForkChanges {
+    core: CoreChange,
     has_data: bool,
     has_attribute: bool,
 }
@@ -71,6 +78,7 @@ impl EditInode {
         // Where forks lie and what they are follows from the core: new formats are new forks.
         let old = InodeCore::prefix_of(core).map(|old| (old.fork_offset, old.format, old.attribute_format));
         let are_alike = old == Some((self.core.fork_offset, self.core.format, self.core.attribute_format));
+        let core_change = CoreChange::between(core, &self.core);
         let next_unlinked = next_unlinked_of(core).map(|field| *field);
         core.copy_from_slice(self.core.as_bytes());
         if let (Some(next), Some(field)) = (next_unlinked, next_unlinked_of(core)) {
@@ -78,8 +86,11 @@ impl EditInode {
         }
         let split = self.fork_room_bytes(Fork::Data, geometry) as usize;
         let (data, attribute) = literal.split_at_mut_checked(split).ok_or(TOO_LONG)?;
-        let mut changes =
-            ForkChanges { has_data: !are_alike, has_attribute: !are_alike && self.attribute.is_some() };
+        let mut changes = ForkChanges {
+            core: core_change,
+            has_data: !are_alike,
+            has_attribute: !are_alike && self.attribute.is_some(),
+        };
         changes.has_data |= self.data.store(data)?;
         match &self.attribute {
             Some(fork) => changes.has_attribute |= fork.store(attribute)?,
