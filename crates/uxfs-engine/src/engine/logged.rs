@@ -47,7 +47,7 @@ const MOST_KEPT_GROUPS: u32 = 1024;
 pub(super) struct Logged {
     mode: Mode,
     pub journal: Journal,
-    /// Groups that have changed since the last cut, once each.
+    /// Groups that have changed since the last checkpoint was closed, once each.
     changed_groups: Mutex<Vec<AgNumber>>,
     /// Blocks whose checkpoint is stable: to be put back.
     freed: Mutex<Vec<FreedExtents>>,
@@ -147,8 +147,8 @@ impl Engine {
     /// As [`force`](Self::force).
     pub fn force_sequence(&self, sequence: u64) -> Result<()> {
         let Some(logged) = self.log() else { return Ok(()) };
-        let cut = logged.journal.force::<Error>(sequence, |ticket| self.settle(ticket))?;
-        logged.freed.lock().extend(cut.freed);
+        let written = logged.journal.force::<Error>(sequence, |ticket| self.settle(ticket))?;
+        logged.freed.lock().extend(written.freed);
         // Many small checkpoints fill the log as well.
         if logged.journal.is_half_full()
             && let Some(background) = logged.background()
@@ -179,8 +179,8 @@ impl Engine {
     /// Writes a checkpoint of what has been done so far.
     pub(super) fn write_checkpoint(&self) -> Result<()> {
         let Some(logged) = self.log() else { return Ok(()) };
-        let cut = logged.journal.checkpoint::<Error>(None, |ticket| self.settle(ticket))?;
-        logged.freed.lock().extend(cut.freed);
+        let written = logged.journal.checkpoint::<Error>(None, |ticket| self.settle(ticket))?;
+        logged.freed.lock().extend(written.freed);
         Ok(())
     }
 

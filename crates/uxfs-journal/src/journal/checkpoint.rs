@@ -1,4 +1,4 @@
-//! SwitchingCheckpoint a checkpoint off and writing it.
+//! Closing a checkpoint and writing it.
 
 use std::{
     fmt::Display,
@@ -132,7 +132,7 @@ impl Journal {
         self.write_closed(&mut writer)
     }
 
-    /// Who waits here hurries the thread that is writing.
+    /// While a thread waits here, the thread that writes takes no rests.
     fn lock_writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.try_lock().unwrap_or_else(|| {
             self.writer_waiters.fetch_add(1, AcqRel);
@@ -167,14 +167,14 @@ impl Journal {
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<ClosedCheckpoint, E> {
         let begun = Instant::now();
-        let cut = self.checkpoint(Some(sequence), settle);
+        let written = self.checkpoint(Some(sequence), settle);
         let nanoseconds = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.counters.force_nanoseconds.fetch_add(nanoseconds, Relaxed);
         self.counters.forces.fetch_add(1, Relaxed);
-        cut
+        written
     }
 
-    /// The blocks that the checkpoint which is being filled frees, sorted, neighbours as one: for who settles a cut.
+    /// The blocks that the checkpoint which is being filled frees, sorted, neighbours as one: for the one that closes the checkpoint.
     pub fn freed_so_far(&self) -> Vec<FreedExtent> {
         let mut pending = self.pending.lock();
         merge_freed(&mut pending.freed, self.geometry.ag_block_log);

@@ -6,27 +6,31 @@
 //! ```text
 //! transactions ──▶ commit lock (shared) ──▶ buffers changed in place, lists of what changed
 //!                    │
-//!      cut: commit lock (exclusive), for a moment: the sequence number rises, the lists are taken
+//!      checkpoint switch: commit lock (exclusive), for a moment: the checkpoint is closed, the next begins
 //!                    ▼
 //! changed runs ──▶ records ──▶ flush ──▶ record that commits ──▶ flush ──▶ stable
 //!                                                                            │
-//!                       buffers go home in the order of the disk ◀───────────┤
-//!                       freed blocks may be used again           ◀───────────┘
+//!                 buffers are written back in the order of the disk ◀────────┤
+//!                 freed blocks may be used again                    ◀────────┘
 //! ```
 //!
+//! A checkpoint is closed by the first thread that finds it large enough after its own commit, or by a thread that wants it
+//! written. The background thread writes it; a thread that waits for it (`fsync`, no log space) may write it instead.
+//!
 //! Invariants:
-//! 1. **Whole.** All changes of a transaction are in one checkpoint: who changes anything holds the commit lock until it has
-//!    committed, and a cut needs the commit lock alone.
+//! 1. **Whole.** All changes of a transaction are in one checkpoint: a transaction holds the commit lock from its first change
+//!    to its commit, and the checkpoint switch takes the lock exclusively.
 //! 2. **Room.** Before a transaction changes anything, the log has room for the most that it may take beside all that
-//!    waits already; so a checkpoint can always be written, and nothing waits for room while it holds the commit lock. Recovery alone
-//!    may go on without ([`LogReservation::Alone`]): a checkpoint that does not fit then is an error, and nothing of it counts.
-//! 3. **Log before home** (invariant 13 of the cache), and home before the tail moves: the tail is behind a buffer only
-//!    after its write was flushed.
-//! 4. **In order.** One checkpoint is written at a time, in the order of the cuts.
+//!    waits already. So a checkpoint can always be written, and no thread that holds the commit lock waits for room. Recovery
+//!    alone may go on without ([`LogReservation::Alone`]): a checkpoint that does not fit then is an error, and nothing of it
+//!    counts.
+//! 3. **Log before write-back** (invariant 13 of the cache), and write-back before the tail moves: the tail passes a buffer
+//!    only after its write was flushed.
+//! 4. **In order.** At most one checkpoint is closed and not stable, and it is written before the next is closed.
 //! 5. **Fails once.** The first error that leaves the log or a transaction half done shuts the journal down: later
 //!    transactions fail with its cause, reads go on.
 //!
-//! Locks, outer first: writer, commit locks (all in the order of their lanes, or one), pending, active.
+//! Locks, outer first: writer, commit locks (all in the order of their shards, or one), pending, active.
 //!
 //! | module | holds |
 //! |---|---|
@@ -180,7 +184,7 @@ pub struct Journal {
     reservations: Reservations,
     pending: OwnLine<Mutex<Pending>>,
     writer: Mutex<Writer>,
-    /// Who wait for the writer.
+    /// Threads that wait for the writer.
     writer_waiters: AtomicU32,
     /// The writer has a closed checkpoint to write.
     has_closed: AtomicBool,
