@@ -148,8 +148,8 @@ impl Worker for Operations<'_> {
         Ok(self.file_system.sync_file(&file.inode)?)
     }
 
-    fn fsync_directory(&mut self, _: &InodeHandle) -> Result<()> {
-        Ok(self.file_system.force()?)
+    fn fsync_directory(&mut self, directory: &InodeHandle) -> Result<()> {
+        Ok(self.file_system.sync_file(directory)?)
     }
 
     fn syncfs(&mut self, _: &InodeHandle) -> Result<()> {

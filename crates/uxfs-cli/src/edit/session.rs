@@ -1,6 +1,6 @@
 //! An image that is open for changes.
 
-use std::{fs::File, path::PathBuf, sync::Arc};
+use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 
 use uxfs_block::{claim::Lock, device::BlockDevice, engine::OpenOptions};
 use uxfs_engine::options::{LogOptions, MountOptions};
@@ -37,6 +37,14 @@ pub struct EditArguments {
     /// I/O engine
     #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
     pub engine: EngineArgument,
+    /// Write changes to the log at the latest after this time; 0 sets no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = LogOptions::USUAL_CHECKPOINT_INTERVAL.as_secs(), help_heading = "Input and output")]
+    pub checkpoint_interval: u64,
+}
+
+/// What `--checkpoint-interval` says.
+pub fn checkpoint_interval(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// An image that is open for changes, by us alone.
@@ -99,7 +107,11 @@ impl EditArguments {
 
     fn mount_options(&self) -> MountOptions {
         // Trees that are copied and scripts go on while what they did before is written.
-        let log = LogOptions { has_background: true, ..LogOptions::default() };
+        let log = LogOptions {
+            has_background: true,
+            checkpoint_interval: checkpoint_interval(self.checkpoint_interval),
+            ..LogOptions::default()
+        };
         MountOptions { cache_budget_bytes: self.cache_size, log, ..MountOptions::default() }
     }
 

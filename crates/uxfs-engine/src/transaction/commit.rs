@@ -106,9 +106,15 @@ impl<'fs> Transaction<'fs> {
     /// File contents have been written that mappings in this transaction make visible: they are flushed before it is
     /// stable, so that no reader sees there what was before.
     pub fn depends_on_data(&mut self) {
+        self.has_written_contents = true;
         if let EngineRef::Logged(engine) = self.mode {
             engine.journal().depends_on_write();
         }
+    }
+
+    /// Whether contents of files were written.
+    pub fn has_written_contents(&self) -> bool {
+        self.has_written_contents
     }
 
     /// Another mapping leads to these contents from now on: no write in place overwrites them before this transaction is

@@ -70,6 +70,8 @@ pub struct Transaction<'fs> {
     /// Something has changed that its buffers and groups do not show any more: an earlier step has ended, or a group with
     /// changes was given back.
     has_begun: bool,
+    /// Contents of files were written that it makes visible, or says the time of.
+    has_written_contents: bool,
 }
 
 impl<'fs> Transaction<'fs> {
@@ -132,7 +134,17 @@ impl<'fs> Transaction<'fs> {
         uxfs_volume::cause::begin();
         let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
         let engine = mode.engine();
-        Self { engine, mode, buffers, groups, counters, deferred, reserved_blocks: 0, has_begun: false }
+        Self {
+            engine,
+            mode,
+            buffers,
+            groups,
+            counters,
+            deferred,
+            reserved_blocks: 0,
+            has_begun: false,
+            has_written_contents: false,
+        }
     }
 
     /// The file system.

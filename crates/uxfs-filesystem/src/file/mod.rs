@@ -18,6 +18,7 @@
 //! | [`exchange`] | exchanging the contents of two files |
 //! | `exchange_step` | one step of that |
 //! | [`handles`] | all of it on files that are open, from any thread |
+//! | `sync` | `fsync` and `fdatasync` |
 //! | `device` | contents on the device, whatever alignment it wants |
 //!
 //! Invariants, cited by the tests:
@@ -47,6 +48,7 @@ pub mod read;
 pub mod share;
 pub mod shift;
 pub mod space;
+mod sync;
 pub mod truncate;
 pub mod write;
 
