@@ -27,7 +27,7 @@ impl Engine {
     /// Writes cold buffers home where changed ones take half of the cache's budget.
     pub fn write_back_if_crowded(&self) -> Result<()> {
         if self.cache().dirty_bytes() > self.cache().buffer_budget_bytes() / 2 {
-            let sealer = StructureSealer { geometry: self.geometry(), lsn: None };
+            let sealer = StructureSealer { geometry: self.geometry(), lsn: None, is_verified: false };
             self.cache().write_back(WriteBack::Cold, &sealer)?;
         }
         Ok(())
@@ -49,7 +49,7 @@ impl Engine {
         for group in self.groups.known() {
             group.lock().store(&mut buffers)?;
         }
-        let sealer = StructureSealer { geometry: self.geometry(), lsn: None };
+        let sealer = StructureSealer { geometry: self.geometry(), lsn: None, is_verified: false };
         self.cache().write_back(WriteBack::All, &sealer)?;
         self.device().flush()?;
         let length_bytes = self.geometry().sector_size_bytes;

@@ -257,7 +257,7 @@ impl Journal {
         }
         let _one = self.write_back.lock();
         let mut released = Vec::new();
-        let written = self.cache.write_versions(kept, &self.sealer(), &mut released)?;
+        let written = self.cache.write_versions(kept, &self.sealer(true), &mut released)?;
         self.cache.device().flush()?;
         self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
         let mut active = self.active.lock();
@@ -270,7 +270,7 @@ impl Journal {
             return Ok(());
         }
         let mut released = Vec::new();
-        self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
+        self.cache.write_ordered(ordered, &self.sealer(false), &mut released)?;
         let mut active = self.active.lock();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())

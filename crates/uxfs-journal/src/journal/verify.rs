@@ -4,7 +4,8 @@
 //! one structure into another, on an image that lies with right checksums. If such a buffer were logged, its checkpoint
 //! could not be replayed, and the image could no longer be changed. So every buffer of a checkpoint is verified before the
 //! record that commits the checkpoint is written: a fault shuts the journal down, recovery discards the whole checkpoint,
-//! and the image stays as the last stable checkpoint left it.
+//! and the image stays as the last stable checkpoint left it. What was verified so is not verified again when it is written
+//! back; buffers that are written without being logged are verified then.
 
 use uxfs_block::cache::{BufferSealer, logged::LoggedChange};
 use uxfs_format::{fault::Corruption, geometry::Geometry};
@@ -32,7 +33,7 @@ impl<'j> ChangeVerifier<'j> {
         let offset_bytes = change.pieces.first().map_or(0, |piece| piece.offset_bytes);
         self.copy.clear();
         self.copy.extend_from_slice(change.bytes);
-        let sealer = StructureSealer { geometry: self.geometry, lsn: None };
+        let sealer = StructureSealer { geometry: self.geometry, lsn: None, is_verified: false };
         sealer.seal(&mut self.copy, offset_bytes, &change.changes)
     }
 
