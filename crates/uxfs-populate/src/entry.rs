@@ -169,7 +169,8 @@ impl<'fs> Builder<'fs> {
         }
         let new = new_kind(&kind)?;
         let file_type = new.file_type();
-        let mut inode = transaction.create_child(parent, name, &new, &self.attributes_of(metadata))?;
+        let mut inode =
+            transaction.files().create_child(parent, name, &new, &self.attributes_of(metadata))?;
         self.set_attributes(transaction, &mut inode, metadata)?;
         if let Kind::Regular { size_bytes, content } = kind {
             self.contents(transaction, &mut inode, size_bytes, content, stream)?;
@@ -191,7 +192,7 @@ impl<'fs> Builder<'fs> {
         check: NameCheck,
     ) -> Result<()> {
         let mut inode = transaction.load_inode(number)?;
-        transaction.link(parent, name, &mut inode, check)?;
+        transaction.files().link(parent, name, &mut inode, check)?;
         Ok(transaction.store_inode(&mut inode)?)
     }
 
@@ -236,7 +237,8 @@ impl<'fs> Builder<'fs> {
         metadata: &Metadata,
     ) -> Result<()> {
         for attribute in &metadata.attributes {
-            let set = transaction.set_xattr(inode, &attribute.name, &attribute.value, SetMode::Upsert);
+            let set =
+                transaction.attributes().set_xattr(inode, &attribute.name, &attribute.value, SetMode::Upsert);
             set.map_err(|error| attribute_failure(error, &attribute.name))?;
         }
         Ok(())
@@ -355,7 +357,7 @@ impl<'fs> Builder<'fs> {
         let (first, blocks) = (FileBlock::new(begin_bytes / block), length_bytes.div_ceil(block));
         let hint = self.next_block.filter(|_| begin_bytes == 0);
         let mapping = Mapping { hint, is_unwritten: false };
-        let mapped = transaction.map_blocks(inode, Fork::Data, first, blocks, mapping)?;
+        let mapped = transaction.extent_maps().map_blocks(inode, Fork::Data, first, blocks, mapping)?;
         self.next_block = mapped.last().and_then(|extent| extent.start.checked_add(extent.length_blocks));
         Ok(mapped)
     }

@@ -13,20 +13,23 @@ use uxfs_format::{
         inode_header::InodeHeader,
     },
     fault::Structure,
+    geometry::Geometry,
     units::AgNumber,
 };
 use uxfs_journal::transaction::TransactionBuffers;
 use zerocopy::{IntoBytes, big_endian::U32};
 
 use super::{
+    before_unlinked::BeforeUnlinked,
     free_space::{Purpose, free_list::FreeListNeeds, owned::KnownFree, reservation::Reservation},
     inode_index::current::CurrentChunks,
     reverse_map::PendingReverseMap,
     trees::CursorHints,
 };
-use crate::engine::Engine;
-use crate::inode::unlinked::BeforeUnlinked;
-use uxfs_volume::error::{OperationError, Result};
+use uxfs_volume::{
+    error::{OperationError, Result},
+    volume::Volume,
+};
 
 /// Looks at a group that another has before sleeping: most come back within a microsecond, a few after some ten; who sleeps is
 /// woken after fifty.
@@ -74,6 +77,12 @@ pub struct Headers {
     /// How long the free list must be.
     pub needs: FreeListNeeds,
     hints: CursorHints,
+}
+
+/// Whether groups keep blocks for the growth of their own trees.
+pub(crate) fn keeps_blocks_for_trees(geometry: &Geometry) -> bool {
+    let features = &geometry.features;
+    features.has_reflink() || features.has_free_inode_btree() || features.has_reverse_map()
 }
 
 impl GroupState {
@@ -158,14 +167,14 @@ impl GroupState {
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn load(&mut self, engine: &Engine) -> Result<()> {
-        let free_space = engine.free_space_header(self.group)?;
-        let inodes = engine.inode_header(self.group)?;
+    pub fn load(&mut self, volume: &Volume) -> Result<()> {
+        let free_space = volume.free_space_header(self.group)?;
+        let inodes = volume.inode_header(self.group)?;
         // Verifies that the active slots name usable blocks.
-        engine.free_list_of(self.group, &free_space)?;
-        let buffer = engine.read_group_header(self.group, 3, Structure::FreeList)?;
+        volume.free_list_of(self.group, &free_space)?;
+        let buffer = volume.read_group_header(self.group, 3, Structure::FreeList)?;
         let slots = FreeList::parse(&buffer).map(|list| list.slots().to_vec()).unwrap_or_default();
-        let geometry = engine.geometry();
+        let geometry = volume.geometry();
         let mut headers = Box::new(Headers {
             free_space,
             inodes,
@@ -178,7 +187,7 @@ impl GroupState {
         });
         headers.reservation = headers.reservation.fitted(&headers);
         self.headers = Some(headers);
-        if engine.counts_ag_reservations() {
+        if keeps_blocks_for_trees(geometry) {
             self.change_of_ag_reservation_blocks();
         }
         Ok(())

@@ -110,9 +110,9 @@ impl<'a> FileEdit<'a> {
     ) -> Result<(Transaction<'a>, Extent)> {
         let most_blocks = most_blocks.min(MAX_EXTENT_BLOCKS);
         let mut tx = Transaction::begin_for(self.file_system, Operation::Allocate { blocks: most_blocks })?;
-        let found = tx
-            .ready_extent_count(self.inode, Fork::Data, GROWTH)
-            .and_then(|()| tx.allocate_for_hole(self.inode, file_block, least_blocks..=most_blocks, GROWTH));
+        let found = tx.extent_maps().ready_extent_count(self.inode, Fork::Data, GROWTH).and_then(|()| {
+            tx.extent_maps().allocate_for_hole(self.inode, file_block, least_blocks..=most_blocks, GROWTH)
+        });
         match found {
             Ok(Allocated { start, length_blocks }) => {
                 let length_blocks = length_blocks.into();
@@ -156,11 +156,13 @@ impl<'a> FileEdit<'a> {
 
     /// Maps new blocks: a part of them as written, the rest as unwritten.
     fn map_around(&mut self, tx: &mut Transaction<'_>, new: &Extent, written: Option<&Extent>) -> Result<()> {
-        let Some(written) = written else { return tx.map_existing(self.inode, Fork::Data, *new) };
+        let Some(written) = written else {
+            return tx.extent_maps().map_existing(self.inode, Fork::Data, *new);
+        };
         let head = list::part_of(new, FileBlock::new(0), written.file_block);
         let tail = list::part_of(new, written.end(), FileBlock::NULL);
         for part in [head, Some(Extent { is_unwritten: false, ..*written }), tail].into_iter().flatten() {
-            tx.map_existing(self.inode, Fork::Data, part)?;
+            tx.extent_maps().map_existing(self.inode, Fork::Data, part)?;
         }
         Ok(())
     }

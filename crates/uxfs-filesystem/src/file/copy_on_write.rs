@@ -18,6 +18,7 @@ use super::{
     pieces::{Piece, PieceState, Pieces, first_piece},
     space::SizeChange,
 };
+use crate::file::read::sharing_of;
 use uxfs_volume::error::{OperationError, Result};
 
 /// Bytes that are copied in one transaction.
@@ -55,7 +56,7 @@ impl FileEdit<'_> {
         }
         let new = Extent { is_unwritten: false, ..new };
         let old = Extent { start: old_start, ..new };
-        tx.replace_mapping(self.inode, &new)?;
+        tx.extent_maps().replace_mapping(self.inode, &new)?;
         tx.defer_unmap(self.inode, Fork::Data, &old)?;
         tx.defer_decrease(old.start, old.length_blocks)?;
         tx.defer_map(self.inode, Fork::Data, &new)?;
@@ -103,7 +104,7 @@ impl FileEdit<'_> {
 
     /// Copies what a piece begins with, if it is shared; gives where to go on.
     fn unshare_piece(&mut self, piece: &Piece) -> Result<FileBlock> {
-        let (alone, shared) = self.file_system.sharing(self.inode, piece)?;
+        let (alone, shared) = sharing_of(self.file_system, self.inode, piece)?;
         if alone > 0 {
             return Ok(piece.first(alone).end());
         }
@@ -127,7 +128,7 @@ impl FileEdit<'_> {
         let extents = self.inode.data.extents();
         let end = extents.end();
         for piece in Pieces::new(extents, FileBlock::new(0), end) {
-            let (alone, _) = self.file_system.sharing(self.inode, &piece)?;
+            let (alone, _) = sharing_of(self.file_system, self.inode, &piece)?;
             if piece.extent().is_some() && alone != piece.length_blocks {
                 return Ok(());
             }

@@ -216,7 +216,7 @@ impl<'a> FileEdit<'a> {
             }
             begun => begun?,
         };
-        match tx.ready_extents(self.inode, Fork::Data, growth) {
+        match tx.extent_maps().ready_extents(self.inode, Fork::Data, growth) {
             Ok(()) => Ok(tx),
             Err(error) => {
                 tx.commit()?;
@@ -249,7 +249,7 @@ impl<'a> FileEdit<'a> {
             let growth = self.growth_of_hole(range);
             let most = if found.len() <= ATOMIC_EXTENTS { ATOMIC_EXTENTS } else { STEP_EXTENTS };
             let mut tx = self.begin_remap(growth)?;
-            tx.unmap_last(self.inode, range.clone(), most)?;
+            tx.extent_maps().unmap_last(self.inode, range.clone(), most)?;
             self.end_step(&mut tx, touch)?;
         }
     }

@@ -35,7 +35,7 @@ use uxfs_journal::journal::{
 use super::{DIRECTORY_SPACE_BYTES, NAME_TREE_LEVELS, Needs, Operation};
 use crate::{
     allocation_group::inode_index::current::MOST_CURRENT_CHUNKS,
-    extent_map::ATOMIC_EXTENTS,
+    extent_map::limits::ATOMIC_EXTENTS,
     transaction::deferred::queue::{STEP_LIMIT, Work},
 };
 
