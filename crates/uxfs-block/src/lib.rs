@@ -11,6 +11,7 @@
 //! | [`claim`] | opening it so that other users are kept away |
 //! | [`preload`] | whether fakeroot or pseudo decides about owners |
 //! | [`clock`] | time, which tests replace |
+//! | [`contents_io`] | a check of debug builds: no transaction while file contents move |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
 //! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
@@ -21,6 +22,7 @@ pub mod busy;
 pub mod cache;
 pub mod claim;
 pub mod clock;
+pub mod contents_io;
 pub mod device;
 pub mod engine;
 mod loop_devices;

@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::PathBuf, sync::Arc};
 
-use uxfs_block::{cache::pressure::PressureWatch, claim::Lock, device::BlockDevice, engine::OpenOptions};
+use uxfs_block::{claim::Lock, device::BlockDevice, engine::OpenOptions};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
     filesystem::FileSystem, inode::table::InodeHandle, operations::live::Status, recovery,
@@ -42,8 +42,6 @@ pub struct EditArguments {
 /// An image that is open for changes, exclusively locked.
 #[derive(Debug)]
 pub struct Session {
-    // Dropped first: it works on the file system's cache.
-    _watch: Option<PressureWatch>,
     filesystem: Arc<FileSystem>,
     directory: Directory,
     /// Reports and complaints.
@@ -89,8 +87,6 @@ impl EditArguments {
         let filesystem = self.mount()?;
         let root = filesystem.open_root()?;
         Ok(Session {
-            // Without the watch the cache merely keeps to its budget.
-            _watch: filesystem.watch_memory_pressure().ok(),
             filesystem,
             image: self.image.clone(),
             directory: Directory { handle: root, path: b"/".to_vec() },

@@ -19,6 +19,7 @@
 //! | `inodes` | loading and storing inodes |
 //! | [`deferred`] | work that comes after what an operation did itself |
 //! | [`reservation`] | what each kind of operation may take |
+//! | `staged` | new blocks that are filled between two steps |
 //! | `steps` | a logged transaction in several steps |
 //! | [`checkpoint`] | what a checkpoint switch changes |
 //!
@@ -41,6 +42,7 @@ mod commit;
 pub mod deferred;
 mod inodes;
 pub mod reservation;
+mod staged;
 mod steps;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
