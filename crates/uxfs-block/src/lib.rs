@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Block devices, I/O engines and the shared buffer cache.
 //!
 //! This crate moves bytes and keeps them; it does not know what they mean. A caller passes a verifier

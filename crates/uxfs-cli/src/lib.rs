@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! The `uxfs` command: arguments, output, progress. The crates below know XFS.
 //!
 //! | module | holds |
