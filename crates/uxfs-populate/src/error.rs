@@ -31,7 +31,7 @@ pub enum PopulateError {
     #[error("cannot copy file contents: {0}")]
     Threads(io::Error),
     /// A source that ended before it delivered what it announced.
-    #[error("the source has not given the contents of {0} files")]
+    #[error("the source did not deliver the contents of {0} files")]
     MissingContents(usize),
     /// A file that XFS cannot hold.
     #[error("{path}: {problem}")]
@@ -47,10 +47,10 @@ pub enum PopulateError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Impossible {
     /// A name of more than 255 bytes, or with a slash or zero byte.
-    #[error("not a possible name")]
+    #[error("not a valid name")]
     Name,
     /// A target of more than 1023 bytes, or an empty one.
-    #[error("a symbolic link's target has 1 to 1023 bytes, this one {0}")]
+    #[error("the target of a symbolic link has {0} bytes, not 1 to 1023")]
     Target(usize),
     /// A device number beyond 14 bits of major and 18 of minor.
     #[error("device {major}:{minor} does not fit XFS's 14 and 18 bits")]
@@ -61,7 +61,7 @@ pub enum Impossible {
         minor: u32,
     },
     /// A size beyond 2^63-1.
-    #[error("a file of {0} bytes is larger than files can be")]
+    #[error("{0} bytes are more than a file can have")]
     Size(u64),
     /// An attribute with a name or value that is too long, or of an unknown kind.
     #[error("attribute {name}: {problem}")]
@@ -72,6 +72,6 @@ pub enum Impossible {
         problem: &'static str,
     },
     /// Another name for something that is not there, or for a directory.
-    #[error("hard link to {0}, which is not there or is a directory")]
+    #[error("hard link to {0}, which does not exist or is a directory")]
     Link(Shown),
 }

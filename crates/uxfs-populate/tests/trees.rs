@@ -271,7 +271,7 @@ fn contents_that_never_come_are_an_error() {
         fill_from(&image, &mut source)
     };
     let words = |token| format!("{:#}", fill(token).unwrap_err());
-    assert_eq!(words(None), "the source has not given the contents of 1 files");
+    assert_eq!(words(None), "the source did not deliver the contents of 1 files");
     assert!(words(Some(8)).contains("no such"), "{}", words(Some(8)));
 }
 

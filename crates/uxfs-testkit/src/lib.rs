@@ -19,7 +19,7 @@
 //! | [`image`] | fresh images to be changed and judged |
 //! | [`inspect_diff`] | what `uxfs inspect` prints of each beside what `xfs_db` prints |
 //! | [`walk`] | what the library under test says of an image, in the form of a manifest |
-//! | [`ownership`] | models of who owns each block and how many share it |
+//! | [`ownership`] | models of the owner and the reference count of each block |
 //! | [`seeds`] | the seed of a randomised test |
 #![forbid(unsafe_code)]
 

@@ -7,11 +7,11 @@
 /// What an area may still hold. The longest prefix of a file's name counts; files without an entry may hold none.
 const LIMITS: [(&str, usize); 9] = [
     ("crates/uxfs-block/src/cache/logged", 4),
-    ("crates/uxfs-engine", 94),
+    ("crates/uxfs-engine", 76),
     ("crates/uxfs-extract", 2),
-    ("crates/uxfs-filesystem", 72),
+    ("crates/uxfs-filesystem", 79),
     ("crates/uxfs-format", 24),
-    ("crates/uxfs-journal", 20),
+    ("crates/uxfs-journal", 21),
     ("crates/uxfs-lab", 27),
     ("crates/uxfs-source", 15),
     ("crates/uxfs-volume", 15),
@@ -20,8 +20,8 @@ const LIMITS: [(&str, usize); 9] = [
 /// Words that are riddles wherever they stand, in two pieces, so that this file may be checked too.
 const RIDDLES: [(&str, &str); 5] =
     [("Wh", "oever"), ("wh", "oever"), ("No", "body"), ("no", "body"), ("Wh", "o")];
-/// What stands before a pronoun that begins a clause.
-const CLAUSE_STARTS: [&str; 3] = [";", ":", ", and"];
+/// What stands before a pronoun that begins a clause or takes the place of a noun.
+const CLAUSE_STARTS: [&str; 9] = [";", ":", ", and", " for", " by", " to", " of", " from", " than"];
 
 /// A line that holds a riddle.
 #[derive(Debug, PartialEq, Eq)]
@@ -135,6 +135,7 @@ mod tests {
         assert_eq!(words(&format!("// The buffer stays; wh{} changes it copies it.", "o")).len(), 1);
         assert_eq!(words(&format!("a file that no{} has open", "body")).len(), 1);
         assert_eq!(words(&format!("who{} changes it copies it", "ever")).len(), 1);
+        assert_eq!(words(&format!("/// The newest record, for wh{} does not write.", "o")).len(), 1);
     }
 
     #[test]

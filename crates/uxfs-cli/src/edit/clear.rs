@@ -103,7 +103,7 @@ impl Session {
     /// Removes one directory entry.
     ///
     /// # Errors
-    /// As the operation has them.
+    /// Those of the operation.
     pub fn remove_name(&mut self, place: &Place, is_directory: bool) -> Result<(), Failure> {
         let filesystem = self.filesystem();
         let removed = if is_directory {

@@ -1,9 +1,9 @@
 //! Bytes of files into the image.
 //!
-//! What replaces contents is written to a file without a name first; then both files exchange what they hold, in one
-//! transaction. So when space runs out, or the source cannot be read to its end, the old contents are still there, and a
-//! crash finds the old ones or the new ones. That holds for empty files, too. Only where the file system has no exchange
-//! intents and both files together have more extents than one transaction changes, a crash may find a part.
+//! New contents are first written to an unlinked file; then both files exchange their contents in one transaction. So if
+//! space runs out, or the source cannot be read to its end, the old contents are still there, and a crash finds the old
+//! contents or the new ones. That holds for empty files as well. Only if the file system has no exchange intents and both
+//! files together have more extents than one transaction changes, a crash may find a part.
 
 use std::io::{self, Read};
 
@@ -22,17 +22,17 @@ use crate::{edit::session::explained, failure::Failure};
 /// Bytes that are read and written at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The attribute by which a program has rights of its own: new contents must not have them.
+/// File capabilities: new contents must not inherit them.
 const CAPABILITY: &[u8] = b"security.capability";
 
-/// Where contents come from.
+/// The source of contents.
 #[derive(Debug)]
 pub enum Source<'a> {
     /// A file of the host, or of a tree of the host.
     Host(OpenFile),
     /// Bytes in memory.
     Bytes(&'a [u8]),
-    /// What is read until it ends.
+    /// A stream that is read to its end.
     Stream(io::StdinLock<'static>),
     /// A file of the image.
     Image(InodeHandle),
@@ -41,10 +41,10 @@ pub enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Opens what a source of files gives.
+    /// Opens the contents of an entry of a source.
     ///
     /// # Errors
-    /// It cannot be opened, or is of a kind that no directory gives.
+    /// It cannot be opened, or is of a kind that directories do not deliver.
     pub fn of(content: &'a Content) -> Result<Self, Failure> {
         match content {
             Content::Hole => Ok(Self::Bytes(&[])),
@@ -59,7 +59,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Puts contents into a file that has none. Holes stay holes. The times of the file are those of now.
+/// Fills an empty file. Holes stay holes. The times of the file are the current time.
 ///
 /// # Errors
 /// No space; the source cannot be read; damage; the device.
@@ -111,7 +111,7 @@ pub fn fill(
     Ok(filesystem.release_ahead(file)?)
 }
 
-/// Replaces the contents of a file: it, its names, owner and permissions stay.
+/// Replaces the contents of a file; its inode, names, owner and permissions stay.
 ///
 /// # Errors
 /// As [`fill`]; the old contents are then still there, unless they or the new ones are in very many extents and the file
@@ -146,7 +146,7 @@ fn swap(filesystem: &FileSystem, fresh: &InodeHandle, file: &InodeHandle) -> Res
         Err(_) if !shares(filesystem) => {}
         done => return done,
     }
-    // What this takes, the old contents have given back.
+    // The old contents have freed the space that this takes.
     fill(filesystem, file, &mut Source::Image(fresh.clone()), size_bytes)
 }
 
@@ -168,7 +168,7 @@ fn clone(filesystem: &FileSystem, from: &InodeHandle, to: &InodeHandle) -> Resul
     Ok(())
 }
 
-/// The next bytes of a file that are no hole.
+/// The next data of a file.
 fn next_data(filesystem: &FileSystem, file: &InodeHandle, from: u64) -> Result<Option<(u64, u64)>, Failure> {
     match filesystem.seek(file, from, Seek::Data) {
         Ok(begin) => Ok(Some((begin, filesystem.seek(file, begin, Seek::Hole)?))),
@@ -177,7 +177,7 @@ fn next_data(filesystem: &FileSystem, file: &InodeHandle, from: u64) -> Result<O
     }
 }
 
-/// What changes with contents.
+/// Inode changes that come with new contents.
 pub fn now(filesystem: &FileSystem) -> Touch {
     Touch::at(filesystem.now())
 }

@@ -1,6 +1,6 @@
 //! Putting one file into a directory of the image.
 //!
-//! A regular file gets its name last, when contents and attributes are complete: a crash finds it whole or not at all.
+//! A regular file gets its name last, when contents and attributes are complete: a crash finds all of it or nothing.
 
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
 use uxfs_filesystem::{
@@ -29,11 +29,11 @@ use crate::{
 pub struct Deposit<'a> {
     /// What it is.
     pub kind: Kind<'a>,
-    /// Permissions that are asked for; the umask, or the list of the directory, takes from them.
+    /// Requested permissions; the umask or the directory's default ACL reduces them.
     pub permissions: u16,
-    /// Another owner than root.
+    /// The owner, if it is not root.
     pub owner: Owner,
-    /// What it has from where it comes.
+    /// Metadata kept from the source.
     pub kept: Kept,
 }
 
@@ -61,16 +61,16 @@ pub struct Kept {
     pub access: Option<Timestamp>,
     /// Last change of contents.
     pub modification: Option<Timestamp>,
-    /// Attributes by the names that Linux shows, and no access control lists but those here.
+    /// Attributes by their Linux names; ACLs come from here only.
     pub attributes: Option<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
-/// What becomes of files that are there.
+/// The treatment of existing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overwriting {
-    /// They stay.
+    /// They are kept.
     pub keeps_existing: bool,
-    /// One with further names leaves the contents to those.
+    /// A file with several names is replaced by a new inode: its other names keep the old contents.
     pub divides_links: bool,
 }
 
@@ -86,11 +86,11 @@ impl Deposit<'_> {
 }
 
 impl Session {
-    /// Puts a file where there is none. The times of a directory are still to come, when it is full:
+    /// Creates a file under a new name. The times of a directory are set when it is full:
     /// [`keep`](Self::keep).
     ///
     /// # Errors
-    /// There is something; no space, and then nothing of it stays; what comes from outside cannot be read; damage; the
+    /// The name exists; no space, and nothing of the file is left then; the source cannot be read; damage; the
     /// device.
     pub fn deposit(&self, place: &Place, deposit: Deposit<'_>) -> Result<InodeHandle, Failure> {
         let filesystem = self.filesystem();
@@ -109,7 +109,7 @@ impl Session {
         Ok(handle)
     }
 
-    /// Puts a file where there may be one, as cp does: regular files get new contents and stay what they are else,
+    /// Creates or replaces a file, as cp does: regular files get new contents and keep their inode,
     /// directories are to be filled, everything else is replaced. Returns the existing file; `None` if it is to stay.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl Session {
         Ok(handle)
     }
 
-    /// Gives a file what it is to keep from where it comes.
+    /// Applies the metadata kept from the source.
     ///
     /// # Errors
     /// No space; an attribute that cannot be; damage; the device.
@@ -193,7 +193,7 @@ impl Session {
         let file_type = self.status(handle)?.file_type;
         let is_symlink = file_type == FileType::SymbolicLink;
         if kept.attributes.is_some() && !is_symlink {
-            // Those that the directory has handed down.
+            // ACLs inherited from the directory.
             for kind in [AclKind::Access, AclKind::Default] {
                 if filesystem.get_acl(handle, kind)?.is_some() {
                     filesystem.set_acl(handle, kind, None, true).map_err(explained)?;
@@ -230,7 +230,7 @@ impl Session {
             .map_err(|error| to.failure(error))
     }
 
-    /// A place beside another that leads to nothing yet.
+    /// An unused name in the same directory.
     ///
     /// # Errors
     /// Damage; the device.
@@ -270,7 +270,7 @@ pub fn kept_of_image(session: &Session, handle: &InodeHandle, all: bool) -> Resu
     })
 }
 
-/// What a file of the host has.
+/// The metadata of a file on the host.
 pub fn kept_of_host(metadata: &uxfs_source::entry::Metadata) -> Kept {
     let time = |time: uxfs_source::entry::Timestamp| Timestamp {
         seconds: time.seconds,

@@ -8,10 +8,10 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`session`] | an image that is open for changes, and where paths begin |
+//! | [`session`] | an image that is open for changes, and the start of relative paths |
 //! | [`report`] | reports and complaints about single files |
-//! | [`deposit`] | putting one file into a directory of the image, whatever it comes from |
-//! | [`contents`] | bytes of a file into the image, holes left out, the old ones lost only when the new ones are there |
+//! | [`deposit`] | putting one file into a directory of the image, from any source |
+//! | [`contents`] | contents into a file of the image, with holes; the old contents stay until the new ones are complete |
 //! | [`clear`] | removing a tree |
 //! | [`walk`] | each file of a tree, once, without recursion |
 //! | [`mode`] | permissions as chmod takes them |

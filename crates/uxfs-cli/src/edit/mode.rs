@@ -18,7 +18,7 @@ struct Step {
     who: Option<u16>,
     sign: Sign,
     what: What,
-    /// Set-id bits that were asked for by name: directories keep the others.
+    /// Set-id bits that the clause names: directories keep the others.
     named: u16,
 }
 
@@ -33,7 +33,7 @@ enum Sign {
 enum What {
     /// These bits, and execute permission for all if any class has it or the file is a directory.
     Bits { bits: u16, runs_if_any: bool },
-    /// What this class has: the shift of its three bits.
+    /// The bits of another class, given by the shift of its three bits.
     Like(u32),
 }
 
@@ -49,7 +49,7 @@ impl ModeChange {
             let bits = is_octal.then(|| u32::from_str_radix(text, 8).ok()).flatten();
             let bits = bits.and_then(|bits| u16::try_from(bits).ok()).filter(|bits| *bits <= 0o7777);
             let bits = bits.ok_or_else(wrong)?;
-            // Five digits say all of it, fewer leave a directory's set-id bits unless they set them.
+            // Five digits set all bits; fewer leave a directory's set-id bits unless they set them.
             let named = if text.len() > 4 { SET_IDS } else { bits & SET_IDS };
             let what = What::Bits { bits, runs_if_any: false };
             return Ok(Self { steps: vec![Step { who: Some(0o7777), sign: Sign::Assign, what, named }] });
@@ -82,7 +82,7 @@ impl Step {
             What::Bits { bits, .. } => bits,
             What::Like(shift) => (mode >> shift & 7) * RUN,
         };
-        // Of directories set-id bits change only where they were asked for.
+        // Set-id bits of directories change only if the clause names them.
         let untouched = if is_directory { SET_IDS & !self.named } else { 0 };
         let reach = self.who.unwrap_or(!umask & 0o7777);
         let bits = wanted & reach & !untouched;

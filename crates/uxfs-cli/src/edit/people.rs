@@ -1,4 +1,4 @@
-//! Users and groups by name: as the image itself knows them, or else the host.
+//! Users and groups by name: from the image, else from the host.
 
 use std::{collections::HashMap, fs};
 
@@ -51,8 +51,8 @@ impl People {
         people
     }
 
-    /// What `USER`, `USER:GROUP`, `USER:` (with the user's own group) or `:GROUP` means. Numbers that are no names are
-    /// numbers.
+    /// Parses `USER`, `USER:GROUP`, `USER:` (with the user's login group) or `:GROUP`. A number that is not a name is an
+    /// id.
     ///
     /// # Errors
     /// There is no user or group of that name.
@@ -103,7 +103,7 @@ fn number(field: Option<&[u8]>) -> Option<u32> {
 /// A number, with a plus in front if it could also be a user's name.
 fn plain_number(text: &[u8]) -> Option<u32> {
     let number = number(Some(text.strip_prefix(b"+").unwrap_or(text)))?;
-    // Linux means "leave it" by this.
+    // To Linux this id means "unchanged".
     (number != u32::MAX).then_some(number)
 }
 

@@ -34,12 +34,12 @@ impl Report {
         }
     }
 
-    /// Something was done to the file at `path`.
+    /// Reports a change of the file at `path`.
     pub fn done(&mut self, action: &'static str, path: &[u8]) {
         self.done_with(action, path, None);
     }
 
-    /// As [`done`](Self::done), with another path that has a part in it.
+    /// As [`done`](Self::done), with the other path of the change.
     pub fn done_with(&mut self, action: &'static str, path: &[u8], other: Option<(&'static str, &[u8])>) {
         if !self.json && !self.is_verbose {
             return;
@@ -88,18 +88,18 @@ impl Report {
         self.output.json(&document)
     }
 
-    /// Something went wrong with one file, and others can go on.
+    /// Reports a problem with one file; the command continues.
     pub fn complain(&mut self, failure: &Failure) {
         self.complaints.tell(failure);
     }
 
-    /// As [`complain`](Self::complain), where it did.
+    /// As [`complain`](Self::complain), for an error.
     pub fn check<T>(&mut self, result: Result<T, Failure>) -> Option<T> {
         result.inspect_err(|failure| self.complain(failure)).ok()
     }
 
-    /// Ends the output; the next command begins anew. Gives the exit code, to which an output that could not be written
-    /// counts as a failure.
+    /// Ends the output of one command and returns the exit code. Output that could not be written counts as a
+    /// failure.
     pub fn finish(&mut self) -> Exit {
         self.is_verbose = false;
         let mut complaints = std::mem::take(&mut self.complaints);

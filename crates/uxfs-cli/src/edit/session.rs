@@ -47,16 +47,16 @@ pub fn checkpoint_interval(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// An image that is open for changes, by us alone.
+/// An image that is open for changes, exclusively locked.
 #[derive(Debug)]
 pub struct Session {
     filesystem: Arc<FileSystem>,
     directory: Directory,
     /// Reports and complaints.
     pub report: Report,
-    /// Permissions that new files do not get.
+    /// The umask.
     pub umask: u16,
-    /// Commands are read from standard input, so that contents cannot be.
+    /// Whether commands are read from standard input: contents cannot be then.
     pub is_input_taken: bool,
     people: Option<People>,
     image: PathBuf,
@@ -69,12 +69,12 @@ struct Directory {
     path: Vec<u8>,
 }
 
-/// A name in a directory, which may lead to something or not.
+/// A name in a directory, used or not.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The directory.
     pub directory: InodeHandle,
-    /// The name: `.` where the path has none.
+    /// The name; `.` if the path has none.
     pub name: Vec<u8>,
     /// Slashes follow the name: it must be a directory.
     pub is_directory_wanted: bool,
@@ -83,10 +83,10 @@ pub struct Place {
 }
 
 impl EditArguments {
-    /// Opens the image for changes, alone. Where its log is dirty, it is replayed first.
+    /// Opens the image for changes with an exclusive lock. A dirty log is replayed first.
     ///
     /// # Errors
-    /// It is in use, or no image that can be changed.
+    /// It is in use, or not an image that can be changed.
     pub fn open(&self, json: bool) -> Result<Session, Failure> {
         self.try_open(json).about(self.image.display())
     }
@@ -106,7 +106,7 @@ impl EditArguments {
     }
 
     fn mount_options(&self) -> MountOptions {
-        // Trees that are copied and scripts go on while what they did before is written.
+        // The background thread writes earlier changes while copies and scripts continue.
         let log = LogOptions {
             has_background: true,
             checkpoint_interval: checkpoint_interval(self.checkpoint_interval),
@@ -188,7 +188,7 @@ impl Session {
         &self.filesystem
     }
 
-    /// The file system, for who keeps it.
+    /// The file system, shared with a caller that keeps it.
     pub fn shared(&self) -> Arc<FileSystem> {
         Arc::clone(&self.filesystem)
     }
@@ -198,7 +198,7 @@ impl Session {
         &self.directory.path
     }
 
-    /// Lets relative paths begin elsewhere.
+    /// Changes the directory where relative paths begin.
     ///
     /// # Errors
     /// No such directory.
@@ -218,7 +218,7 @@ impl Session {
         let mut at = directory.clone();
         let root = self.filesystem.geometry().root_inode;
         while at.number() != root {
-            // A damaged image may lead in a circle.
+            // The directories of a damaged image may form a loop.
             if names.len() > 4096 {
                 return Err(Failure::failed("too deep").about(shown(path)));
             }
@@ -253,7 +253,7 @@ impl Session {
         self.look(path, follow).map_err(|error| explained(error).about(shown(path)))
     }
 
-    /// As [`find`](Self::find), with `None` where there is nothing.
+    /// As [`find`](Self::find), with `None` if there is no such file.
     ///
     /// # Errors
     /// Damage; the device; a component of the path is not a directory.
@@ -315,7 +315,7 @@ impl Session {
         })
     }
 
-    /// The place that symbolic links which lead nowhere yet lead to.
+    /// The place to which dangling symbolic links point.
     ///
     /// # Errors
     /// Too many links; damage; the device.
@@ -336,7 +336,7 @@ impl Session {
         Err(place.failure(OperationError::TooManySymlinks))
     }
 
-    /// What a place leads to, if anything; a symbolic link itself.
+    /// The file at a place, if there is one; a symbolic link is not followed.
     ///
     /// # Errors
     /// Damage; the device.
@@ -348,7 +348,7 @@ impl Session {
         }
     }
 
-    /// What `stat` tells.
+    /// The result of `stat`.
     ///
     /// # Errors
     /// It is gone.
@@ -379,12 +379,12 @@ impl Session {
         self.people.get_or_insert_default()
     }
 
-    /// Forgets what was read of users and groups: files have changed.
+    /// Forgets users and groups: files have changed.
     pub fn forget_people(&mut self) {
         self.people = None;
     }
 
-    /// Which file of the host the image is: it is not put into itself.
+    /// The identity of the image file on the host: it is not put into itself.
     pub fn image_identity(&self) -> Option<FileIdentity> {
         FileIdentity::of(File::open(&self.image).ok()?).ok()
     }
@@ -420,7 +420,7 @@ impl Place {
     }
 }
 
-/// An error with what can be done about it, where that is not plain.
+/// An error with a remedy, where there is one.
 pub fn explained(error: Error) -> Failure {
     let remedy = match &error {
         Error::Operation(OperationError::NoSpace) => "remove files, or use a larger image",

@@ -25,7 +25,7 @@ pub fn parse_date(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 /// Reads `[[CC]YY]MMDDhhmm[.ss]`.
 ///
 /// # Errors
-/// It is no such time.
+/// The text is not such a time.
 pub fn parse_stamp(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let parse = || {
         let (digits, seconds) =

@@ -1,4 +1,4 @@
-//! Trees of the image, file by file, without recursion: images come from strangers.
+//! Trees of the image, file by file, without recursion: a hostile image can be deep.
 
 use std::{collections::VecDeque, ops::ControlFlow};
 
@@ -17,14 +17,14 @@ use crate::{
 /// Names that are read at once.
 const BATCH_NAMES: usize = 1024;
 
-/// One directory, name by name, while what its names lead to changes.
+/// The entries of one directory, one by one, while the files change.
 #[derive(Debug)]
 pub struct Level {
     /// The directory.
     pub directory: InodeHandle,
     /// Its path.
     pub path: Vec<u8>,
-    /// With the places of their entries.
+    /// Names, with the positions of their entries.
     names: VecDeque<(Vec<u8>, u64)>,
     cookie: u64,
     is_over: bool,
@@ -61,13 +61,13 @@ impl Level {
                 .map_err(|error| explained(error).about_path(&self.path))?;
         }
         let Some((name, cookie)) = self.names.pop_front() else { return Ok(None) };
-        // Else each name would be compared with all that have the same hash.
+        // Otherwise each name would be compared with all names of the same hash.
         filesystem.expect_name(&self.directory, &name, cookie);
         Ok(Some(name))
     }
 }
 
-/// What a walk meets.
+/// A file met by a walk.
 #[derive(Debug)]
 pub struct Met {
     /// The file.
@@ -79,11 +79,11 @@ pub struct Met {
 }
 
 impl Session {
-    /// Calls `visit` for `start` and everything below, directories before what they hold. What it complains of is told,
-    /// and the rest goes on.
+    /// Calls `visit` for `start` and everything below, directories before their contents. Problems are reported,
+    /// and the walk continues.
     ///
     /// # Errors
-    /// None that concerns single files.
+    /// Only errors that do not concern single files.
     pub fn walk(
         &mut self,
         start: Met,
@@ -115,7 +115,7 @@ impl Session {
         }
     }
 
-    /// What a name of a level leads to.
+    /// The file of a name.
     ///
     /// # Errors
     /// Damage; the device.
@@ -127,7 +127,7 @@ impl Session {
         Ok(Met { handle, file_type, path })
     }
 
-    /// On a damaged image a directory may hold itself.
+    /// On a damaged image a directory may contain itself.
     fn enter(&mut self, levels: &mut Vec<Level>, seen: &mut InodeSet, met: Met) {
         if !seen.insert(met.handle.number()) {
             self.report

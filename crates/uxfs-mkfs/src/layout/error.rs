@@ -166,7 +166,7 @@ pub enum LayoutError {
         data_blocks: u64,
     },
     /// The log's group.
-    #[error("-l agnum={group}: there are {count} groups, counted from 0")]
+    #[error("-l agnum={group}: there are {count} allocation groups, counted from 0")]
     LogGroup {
         /// Asked for.
         group: u64,
@@ -230,13 +230,13 @@ pub enum LayoutError {
         reason: &'static str,
     },
     /// Too small to be supported by anyone.
-    #[error("{what}; --unsupported makes it all the same")]
+    #[error("{what}; use --unsupported to make it anyway")]
     Unsupported {
         /// What is too small.
         what: &'static str,
     },
     /// No size is enough for what shall be in it.
-    #[error("no file system is large enough")]
+    #[error("no possible file system is large enough")]
     NeverEnough,
     /// `--grow-to` below the size.
     #[error("--grow-to: {bytes} bytes are less than the file system has now, {now_bytes}")]
@@ -247,7 +247,7 @@ pub enum LayoutError {
         now_bytes: u64,
     },
     /// Groups sized for growing, and by hand.
-    #[error("--grow-to chooses the groups itself: it cannot be used with {option}")]
+    #[error("--grow-to chooses the AGs itself: it cannot be used with {option}")]
     GrowToConflict {
         /// With what.
         option: &'static str,
@@ -265,7 +265,7 @@ impl LayoutError {
     }
 }
 
-/// Something to think about.
+/// A warning about a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Warning {
@@ -280,7 +280,7 @@ pub enum Warning {
         used_bytes: u64,
     },
     /// Rounded to the stripe.
-    #[error("the group size is rounded to {blocks} blocks, a multiple of {unit_blocks}")]
+    #[error("the AG size is rounded to {blocks} blocks, a multiple of {unit_blocks}")]
     GroupSizeRounded {
         /// Taken.
         blocks: u64,
@@ -289,7 +289,7 @@ pub enum Warning {
     },
     /// All groups begin on one disk.
     #[error(
-        "the group size is a multiple of the stripe width: all groups begin on the same disk; \
+        "the AG size is a multiple of the stripe width: all AGs begin on the same disk; \
          {better_blocks} blocks would be better"
     )]
     GroupsOnOneDisk {
@@ -317,13 +317,13 @@ pub enum Warning {
     /// Case-insensitive names.
     #[error("case-insensitive (ASCII) names are deprecated in Linux")]
     CaseInsensitive,
-    /// The property asks for what the features cannot give.
-    #[error("-m autofsck: less can be checked without {feature}")]
+    /// The property asks for checks that the features do not allow.
+    #[error("-m autofsck: xfs_scrub can check less without {feature}")]
     AutoFsck {
         /// What is missing.
         feature: &'static str,
     },
     /// Made with `--unsupported`.
-    #[error("a file system made with --unsupported is not supported by anybody")]
+    #[error("this configuration of XFS is not supported (--unsupported)")]
     Unsupported,
 }

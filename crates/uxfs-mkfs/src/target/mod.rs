@@ -35,7 +35,7 @@ use crate::layout::{DeviceFacts, Layout};
 #[non_exhaustive]
 pub enum TargetError {
     /// There is no file, and no size was given.
-    #[error("there is no such file; --size SIZE makes one")]
+    #[error("no such file (--size SIZE creates one)")]
     Missing,
     /// Neither a file nor a block device.
     #[error("neither a file nor a block device")]
@@ -44,7 +44,7 @@ pub enum TargetError {
     #[error(transparent)]
     InUse(ClaimError),
     /// It holds something.
-    #[error("it seems to hold {}; -f overwrites it", .0.name)]
+    #[error("it seems to contain {}; use -f to overwrite it", .0.name)]
     Occupied(Signature),
     /// Block devices have the size they have.
     #[error("a block device cannot be made larger")]

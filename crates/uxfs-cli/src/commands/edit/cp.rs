@@ -277,7 +277,7 @@ impl Copying<'_> {
 fn is_within(session: &Session, directory: &InodeHandle, above: &InodeHandle) -> Result<bool, Failure> {
     let root = session.filesystem().geometry().root_inode;
     let mut at = directory.clone();
-    // A damaged image may lead in a circle.
+    // The directories of a damaged image may form a loop.
     for _ in 0..PATH_BYTES_MAX {
         if at.is_same(above) {
             return Ok(true);
