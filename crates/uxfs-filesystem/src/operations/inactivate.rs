@@ -83,6 +83,12 @@ impl FileSystem {
             transaction.remove_unlinked(inode.number)?;
             return transaction.commit();
         }
+        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+        if !transaction.is_in_unlinked_list(inode.number)? {
+            // Its link count lies: a name leads to it. What it holds stays.
+            return transaction.commit();
+        }
+        transaction.commit()?;
         while has_many_extents(inode, Fork::Data) {
             let mut transaction = Transaction::begin_for(self, Operation::Release)?;
             inode.set_size_bytes(0);
