@@ -10,6 +10,10 @@
 //! | lists of inodes without names | lists that are not empty |
 //! | no log sequence number ahead of the log | superblock, headers, and whatever is read later |
 //!
+//! The cycles of the whole log are not read. Blocks of a wrong cycle in the middle of the log cannot come from a crash, only from
+//! somebody who makes an image; what could mislead recovery is around the head and at the ends, and that is read. All of a log
+//! is up to 2 GiB, for each small edit. Linux does not read it, either; recovery refuses such blocks when it comes upon them.
+//!
 //! In a file system that was closed in good order these are three sectors and a block for each group.
 
 use uxfs_format::{

@@ -1,9 +1,10 @@
 //! Bytes of files into the image.
 //!
-//! New contents are first written to an unlinked file; then both files exchange their contents in one transaction. So if
-//! space runs out, or the source cannot be read to its end, the old contents are still there, and a crash finds the old
-//! contents or the new ones. That holds for empty files as well. Only if the file system has no exchange intents and both
-//! files together have more extents than one transaction changes, a crash may find a part.
+//! What replaces contents is written to a file without a name first; then both files exchange what they hold, in one
+//! transaction. So when space runs out, or the source cannot be read to its end, the old contents are still there, and a
+//! crash finds the old ones or the new ones. That holds for empty files, too. Where the file system has no exchange intents and
+//! both files together have more extents than one transaction changes, replacing is refused: `mv` of a new file over the old
+//! one is a single transaction.
 
 use std::io::{self, Read};
 
@@ -114,8 +115,8 @@ pub fn fill(
 /// Replaces the contents of a file; its inode, names, owner and permissions stay.
 ///
 /// # Errors
-/// As [`fill`]; the old contents are then still there, unless they or the new ones are in very many extents and the file
-/// system has neither exchange intents nor shared blocks.
+/// As [`fill`]; both contents together are in very many extents, and the file system has no exchange intents. The old contents
+/// are then still there.
 pub fn replace(
     filesystem: &FileSystem,
     near: &InodeHandle,
@@ -137,17 +138,13 @@ pub fn replace(
 fn swap(filesystem: &FileSystem, fresh: &InodeHandle, file: &InodeHandle) -> Result<(), Failure> {
     let all = ExchangeRange { to_end: true, without_intents: true, ..ExchangeRange::default() };
     match filesystem.exchange_files(fresh, file, &all, now(filesystem)) {
-        Err(Error::Operation(OperationError::CannotExchange)) => {}
-        done => return done.map_err(explained),
+        Err(Error::Operation(OperationError::CannotExchange)) => Err(Failure::failed(
+            "the old and the new contents have too many extents to change places in one transaction, and the file system has \
+             no exchange intents; the old contents are still there",
+        )
+        .with_remedy("put the new contents into another file, and move that over this one")),
+        done => done.map_err(explained),
     }
-    let size_bytes = filesystem.stat(fresh)?.size_bytes;
-    filesystem.set_size(file, 0, now(filesystem)).map_err(explained)?;
-    match clone(filesystem, fresh, file) {
-        Err(_) if !shares(filesystem) => {}
-        done => return done,
-    }
-    // The old contents have freed the space that this takes.
-    fill(filesystem, file, &mut Source::Image(fresh.clone()), size_bytes)
 }
 
 /// Whether files can share blocks.

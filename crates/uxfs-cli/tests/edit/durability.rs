@@ -159,3 +159,37 @@ fn a_full_image_loses_nothing() {
         judged("xfs_repair", &format!("{shape:?}: full and emptied"));
     }
 }
+
+/// Without exchange intents no more than one transaction may be needed: else a crash could leave a part.
+#[test]
+fn contents_that_cannot_change_places_at_once_are_not_replaced() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    use std::os::unix::fs::FileExt;
+    let folder = TempDir::with_prefix_in("uxfs-places-", image::memory_folder()).unwrap();
+    let path = folder.path().join("image");
+    image::make(&path, 64 << 20, &["-i", "exchange=0"]).unwrap();
+    let image = text(&path);
+    let scattered = |name: &str, pieces: u64, byte: u8| {
+        let path = folder.path().join(name);
+        let file = fs::File::create(&path).unwrap();
+        (0..pieces).for_each(|piece| file.write_all_at(&[byte; 4096], piece * 8192).unwrap());
+        path
+    };
+    let (many, few) = (scattered("many", 600, 1), scattered("few", 10, 2));
+    let contents = |name| uxfs(&["cat", image, name]).stdout;
+    succeeds(&["put", image, text(&many), "/file"]);
+    let refused = uxfs(&["put", image, text(&few), "/file"]);
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("no exchange intents") && words.contains("move that over this one"), "{words}");
+    assert!(contents("/file") == fs::read(&many).unwrap(), "the old contents are still there");
+    // As the message says.
+    succeeds(&["put", image, text(&few), "/new"]);
+    succeeds(&["mv", image, "/new", "/file"]);
+    assert!(contents("/file") == fs::read(&few).unwrap());
+    // Few enough change places.
+    succeeds(&["put", image, text(&scattered("other", 400, 3)), "/file"]);
+    assert!(contents("/file") == fs::read(folder.path().join("other")).unwrap());
+    verdict::repair_is_silent(&path).unwrap();
+    judged("xfs_repair", "replaced where it is one transaction, else refused");
+}

@@ -82,6 +82,19 @@ impl UnlinkedLists<'_, '_> {
         self.set_next_unlinked(number, AgInode::NULL)
     }
 
+    /// Whether an inode is in its list.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn is_in_unlinked_list(&mut self, number: InodeNumber) -> Result<bool> {
+        let (list, inode) = self.unlinked_list_of(number)?;
+        match self.before_unlinked(list, inode) {
+            Ok(_) => Ok(true),
+            Err(Error::Operation(OperationError::NoSuchInode)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The inode before another in its list, null where that is the head.
     fn before_unlinked(&mut self, list: List, inode: AgInode) -> Result<AgInode> {
         let head = self.unlinked_head(list)?;

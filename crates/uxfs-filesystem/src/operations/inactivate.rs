@@ -100,6 +100,13 @@ fn inactivate(file_system: &FileSystem, handle: &InodeHandle) -> Result<()> {
         transaction.unlinked_inodes().remove_unlinked(inode.number)?;
         return transaction.commit();
     }
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    let is_listed = transaction.unlinked_inodes().is_in_unlinked_list(inode.number)?;
+    transaction.commit()?;
+    if !is_listed {
+        // The link count of 0 is wrong, because a name leads to the inode. Its contents stay.
+        return Ok(());
+    }
     while has_many_extents(inode, Fork::Data) {
         let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
         inode.set_size_bytes(0);

@@ -15,7 +15,7 @@ use uxfs_testkit::{
 use uxfs_volume::error::Error;
 
 /// Runs commands of `xfs_db` that change the image, checksums included.
-fn xfs_db(image: &TestImage, commands: &[String]) {
+pub fn xfs_db(image: &TestImage, commands: &[String]) {
     let mut command = Judge::XfsDb.command();
     command.args(["-x", "-f"]).args(commands.iter().flat_map(|text| ["-c", text])).arg(&image.path);
     let output = command.output().unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod as_linux;
+mod damaged_links;
 mod equal_hashes;
 mod free_mask;
 mod full;
