@@ -1,6 +1,9 @@
 //! `cargo xtask tidy`: the repository's policy as a test.
 
+mod layers;
 mod licences;
+mod methods;
+mod source_text;
 mod sources;
 mod tables;
 
@@ -9,6 +12,7 @@ use std::{fs, path::PathBuf, process::Command};
 use anyhow::{Result, ensure};
 use uxfs_testkit::judges::workspace_directory;
 
+use self::{layers::Layers, methods::Methods};
 use crate::process;
 
 /// No tracked file may be larger, golden images apart.
@@ -30,15 +34,20 @@ pub fn run() -> Result<()> {
     let files = tracked_files()?;
     let mut complaints = Vec::new();
     sizes(&files, &mut complaints);
+    let (mut layers, mut methods) = (Layers::default(), Methods::default());
     for file in &files {
         // What is not text needs no reading.
         if let Ok(text) = fs::read_to_string(&file.path) {
             sources::check(&file.name, &text, &mut complaints);
+            layers.add(&file.name, &text);
             if file.name.ends_with(".rs") {
                 tables::check(&file.name, &text, &mut complaints);
+                methods.add(&file.name, &text);
             }
         }
     }
+    layers.check(&mut complaints);
+    methods.check(&mut complaints);
     licences::check(&mut complaints)?;
     complaints.iter().for_each(|complaint| println!("tidy: {complaint}"));
     ensure!(complaints.is_empty(), "{} complaints", complaints.len());
