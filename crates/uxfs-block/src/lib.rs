@@ -1,7 +1,7 @@
 //! Block devices, I/O engines and the shared buffer cache.
 //!
-//! This crate moves bytes and keeps them; it does not know what they mean. Whoever reads through it says how the
-//! bytes are to be verified.
+//! This crate moves bytes and keeps them; it does not know what they mean. A caller passes a verifier
+//! with each read.
 //!
 //! | module | holds |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | [`clock`] | time, which tests replace |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
+//! | [`lock_order`] | the order in which locks are acquired, which debug builds check |
 //! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -23,6 +24,7 @@ pub mod claim;
 pub mod clock;
 pub mod device;
 pub mod engine;
+pub mod lock_order;
 mod loop_devices;
 mod loop_status;
 pub mod own_line;

@@ -1,9 +1,9 @@
-//! The `uxfs` command: arguments, output, progress. What XFS is, the crates below know.
+//! The `uxfs` command: arguments, output, progress. The crates below know XFS.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`commands`] | one file per command: its arguments and what it prints |
-//! | [`complaints`] | what went wrong with single objects, the first of many in detail |
+//! | [`complaints`] | problems with single objects, the first of many in detail |
 //! | [`compressed`] | images compressed with zstd |
 //! | [`document`] | JSON documents that several commands share |
 //! | [`edit`] | changing files in an image: what the commands for it share |
@@ -52,11 +52,11 @@ use crate::{
     version,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
-                  4 unsupported feature.\nOf problems with single files or groups the first 100 are shown; \
-                  the rest is counted by kind.\nExample: uxfs ls -l disk.img /etc"
+                  4 unsupported feature.\nOf problems with single files or allocation groups the first 100 are \
+                  printed; the others are counted by kind.\nExample: uxfs ls -l disk.img /etc"
 )]
 pub struct Arguments {
-    /// Print one documented JSON document (or one per line for lists) instead of text
+    /// Print JSON instead of text: one document, or one per line for lists
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]

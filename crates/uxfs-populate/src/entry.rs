@@ -143,7 +143,7 @@ impl<'fs> Builder<'fs> {
     /// Waits until all contents are written.
     ///
     /// # Errors
-    /// What a copying thread has failed with, or contents that were promised and never came.
+    /// The error of a copying thread, or contents that the source announced and did not deliver.
     pub fn finish(self) -> std::result::Result<(), PopulateError> {
         if self.awaits_content() {
             return Err(PopulateError::MissingContents(self.later.len()));
@@ -318,7 +318,7 @@ impl<'fs> Builder<'fs> {
         !self.later.is_empty()
     }
 
-    /// Writes the content of a file that was told to come later. `read` gives the bytes of its ranges one after the other,
+    /// Writes the contents of a file that come after all files. `read` gives the bytes of its ranges one after the other,
     /// unless they are in memory.
     ///
     /// # Errors
@@ -329,7 +329,7 @@ impl<'fs> Builder<'fs> {
         content: LaterContent,
         read: &mut dyn FnMut(&mut [u8]) -> std::result::Result<usize, SourceError>,
     ) -> Result<()> {
-        // A token that is not known is a source that says more than it promised.
+        // An unknown token: the source delivers contents that it did not announce.
         let Some(number) = self.later.remove(&content.token) else {
             return Err(Failure::Image(OperationError::NotFound.into()));
         };
@@ -483,7 +483,7 @@ fn read_part(
         let mut target = bytes.get_mut(from..to).unwrap_or_default();
         while !target.is_empty() {
             match read(target)? {
-                // The source says itself where it is cut short; what is missing stays zero.
+                // The source reports truncation itself; the missing bytes stay zero.
                 0 => break,
                 read => target = target.get_mut(read..).unwrap_or_default(),
             }

@@ -3,7 +3,7 @@
 //! A stream tells paths in an order of its own. The directories on the way to the last path stay taken apart, so that
 //! what lies together is made without looking anything up.
 //!
-//! Layers that can be read twice are resolved before anything is made (`uxfs_source::layers`), and told as a tree. Where a
+//! Layers that can be read twice are merged into a tree before anything is created (`uxfs_source::layers`). Where a
 //! pipe is among them they are streams one after the other that may take away what earlier ones made. A
 //! directory that a layer declares opaque loses what *earlier* layers put into it, also where the layer says so after
 //! it has added to the directory itself; inodes that the present layer made or named are remembered for that.

@@ -3,9 +3,11 @@
 mod layers;
 mod licences;
 mod methods;
+mod paths;
 mod source_text;
 mod sources;
 mod tables;
+mod words;
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -35,11 +37,15 @@ pub fn run() -> Result<()> {
     let mut complaints = Vec::new();
     sizes(&files, &mut complaints);
     let (mut layers, mut methods) = (Layers::default(), Methods::default());
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    let mut words = words::Words::default();
     for file in &files {
-        // What is not text needs no reading.
+        // Binary files are not checked.
         if let Ok(text) = fs::read_to_string(&file.path) {
             sources::check(&file.name, &text, &mut complaints);
             layers.add(&file.name, &text);
+            paths::check(&file.name, &text, &names, &mut complaints);
+            words.count(&file.name, &text);
             if file.name.ends_with(".rs") {
                 tables::check(&file.name, &text, &mut complaints);
                 methods.add(&file.name, &text);
@@ -48,6 +54,7 @@ pub fn run() -> Result<()> {
     }
     layers.check(&mut complaints);
     methods.check(&mut complaints);
+    words.finish(&mut complaints);
     licences::check(&mut complaints)?;
     complaints.iter().for_each(|complaint| println!("tidy: {complaint}"));
     ensure!(complaints.is_empty(), "{} complaints", complaints.len());

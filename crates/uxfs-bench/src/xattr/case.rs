@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-/// What is done with the attributes.
+/// A step of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// So many new ones.

@@ -102,7 +102,7 @@ impl Cache {
         results.into_iter().flatten().collect()
     }
 
-    /// Reads buffers that will be wanted soon. Errors are left for whoever wants them. Takes no more than fits into
+    /// Reads buffers that will be wanted soon. Errors are left to the later lookup. Takes no more than fits into
     /// probation, so that what is read first is not given up before it is used.
     pub fn prefetch<'a>(&'a self, requests: impl IntoIterator<Item = &'a [Piece]>) {
         let most = self.probation_target() * self.shards.len() as u64;

@@ -28,7 +28,7 @@ const PROGRESS_STEP: u64 = 4096;
     Inodes are found by the inode btrees, not by names, so that files without a name are seen too. Each is read and \
     verified in full, also when they are only counted. Listed on one thread they come in order.")]
 pub struct Arguments {
-    /// Only count
+    /// Print only the number of inodes
     #[arg(short, long)]
     count: bool,
     /// Threads [default: all processors to count, 1 to list]

@@ -43,13 +43,12 @@ mod inodes;
 pub mod reservation;
 mod steps;
 
-use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::AgNumber;
 use uxfs_journal::transaction::TransactionBuffers;
 
 use self::{deferred::queue::DeferredWork, reservation::Operation};
 pub use crate::allocation_group::group_edit::{CounterChanges, GroupEdit};
-use crate::allocation_group::state::GroupState;
+use crate::allocation_group::state::{GroupGuard, GroupState};
 use crate::engine::{AnyEngine, BulkEngine, Engine, EngineRef, LoggedEngine};
 use uxfs_volume::error::{OperationError, Result};
 
@@ -60,7 +59,7 @@ pub struct Transaction<'fs> {
     mode: EngineRef<'fs>,
     buffers: TransactionBuffers<'fs>,
     /// Groups whose locks it holds, few.
-    groups: Vec<ArcMutexGuard<RawMutex, GroupState>>,
+    groups: Vec<GroupGuard>,
     counters: CounterChanges,
     deferred: DeferredWork,
     /// Blocks that it may still take.
@@ -157,7 +156,7 @@ impl<'fs> Transaction<'fs> {
             Some(position) => position,
             None => {
                 let state = self.engine.group_state(group)?;
-                self.hold_group(GroupState::lock(state));
+                self.hold_group(GroupState::lock(state, group));
                 self.groups.len() - 1
             }
         };
@@ -179,7 +178,7 @@ impl<'fs> Transaction<'fs> {
         let is_held = self.groups.iter().any(|state| state.group() == group);
         if !is_held && self.groups.iter().any(|state| state.group() > group) {
             let state = self.engine.group_state(group)?;
-            match Mutex::try_lock_arc(state) {
+            match GroupState::try_lock(state, group) {
                 Some(state) => self.hold_group(state),
                 None => return Ok(None),
             }
@@ -187,7 +186,7 @@ impl<'fs> Transaction<'fs> {
         self.group(group).map(Some)
     }
 
-    fn hold_group(&mut self, mut state: ArcMutexGuard<RawMutex, GroupState>) {
+    fn hold_group(&mut self, mut state: GroupGuard) {
         state.has_changed = false;
         self.groups.push(state);
     }

@@ -163,7 +163,7 @@ fn try_rename(
     let is_one_directory = from.directory.is_same(to.directory);
     let is_directory = |handle: &InodeHandle| is_directory(&handle.read());
     let has_directory = is_directory(&moved) || other.as_ref().is_some_and(is_directory);
-    let _tree = (!is_one_directory && has_directory).then(|| file_system.tree_lock().lock());
+    let _tree = (!is_one_directory && has_directory).then(|| file_system.lock_tree());
     if !is_one_directory && has_directory {
         refuse_into_itself(file_system, (from, &moved), (to, other.as_ref()), options)?;
     }

@@ -6,7 +6,6 @@ use std::{
     time::Instant,
 };
 
-use parking_lot::MutexGuard;
 use uxfs_block::cache::{
     Piece,
     logged::{ChangedBuffer, LoggedChange, TakenVersion, Taking},
@@ -23,6 +22,7 @@ use super::{
     items::{buffer, inode, intent},
     pending::Pending,
     records::RecordWriter,
+    verify::ChangeVerifier,
 };
 use crate::{
     area::BLOCK,
@@ -61,7 +61,7 @@ impl Journal {
         wanted: Option<u64>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<ClosedCheckpoint, E> {
-        let mut writer = self.writer.lock();
+        let mut writer = self.lock_writer();
         self.check()?;
         if wanted.is_some_and(|wanted| self.stable.load(Acquire) >= wanted) {
             return Ok(ClosedCheckpoint::default());
@@ -103,7 +103,7 @@ impl Journal {
 
     /// The blocks that the checkpoint which is being filled frees, sorted, neighbours as one: for who settles a cut.
     pub fn freed_so_far(&self) -> Vec<FreedExtent> {
-        let mut pending = self.pending.lock();
+        let mut pending = self.lock_pending();
         merge_freed(&mut pending.freed, self.geometry.ag_block_log);
         pending.freed.clone()
     }
@@ -122,7 +122,7 @@ impl Journal {
     /// Takes what has been filled so far, with what it reserved and its number; `None` where that is nothing.
     fn cut<E: From<JournalError> + Display>(
         &self,
-        writer: &mut MutexGuard<'_, Writer>,
+        writer: &mut Writer,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<(u64, u64, Pending)>, E> {
         let alone = self.reservations.close();
@@ -132,12 +132,12 @@ impl Journal {
             self.shut_down(&error);
             return Err(error);
         }
-        let pending = std::mem::take(&mut *self.pending.lock());
+        let pending = std::mem::take(&mut *self.lock_pending());
         if pending.is_empty() {
             return Ok(None);
         }
         let sequence = self.sequence.fetch_add(1, AcqRel);
-        self.active.lock().open(sequence, writer.head.lsn);
+        self.lock_active().open(sequence, writer.head.lsn);
         let in_flight = self.reservations.take_all(&alone);
         self.update_limit(writer, in_flight);
         Ok(Some((in_flight, sequence, pending)))
@@ -151,7 +151,7 @@ impl Journal {
     ) -> Result<ClosedCheckpoint> {
         let began = writer.head.lsn;
         let (tail, keep_before) = {
-            let active = self.active.lock();
+            let active = self.lock_active();
             let tail = active.tail().unwrap_or(began);
             (tail, self.keep_before(&active, writer.head))
         };
@@ -168,6 +168,7 @@ impl Journal {
             kept_left_bytes: self.most_kept_bytes(),
             kept: Vec::new(),
             ordered: Vec::new(),
+            verifier: ChangeVerifier::new(&self.geometry, std::mem::take(&mut writer.verified_copy)),
         };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
@@ -182,7 +183,8 @@ impl Journal {
                 &mut records,
             );
         }
-        let Write { kept, ordered, .. } = write;
+        let Write { kept, ordered, verifier, .. } = write;
+        writer.verified_copy = verifier.into_memory();
         let has_ordered = !ordered.is_empty();
         self.write_ordered(ordered)?;
         let needs_flush = self.needs_flush.swap(false, AcqRel) || has_ordered;
@@ -215,8 +217,8 @@ impl Journal {
 
     /// The checkpoint is in the log for good: what waited for that goes on.
     fn became_stable(&self, sequence: u64, pending: &Pending, freed: &[FreedExtents]) {
-        let mut active = self.active.lock();
-        let mut open = self.open_intents.lock();
+        let mut active = self.lock_active();
+        let mut open = self.lock_open_intents();
         for id in pending.open_intents().chain(freed.iter().map(|freed| freed.intent)) {
             active.enter(sequence);
             open.insert(id, sequence);
@@ -252,12 +254,12 @@ impl Journal {
         if kept.is_empty() {
             return Ok(());
         }
-        let _one = self.write_back.lock();
+        let _one = self.lock_write_back();
         let mut released = Vec::new();
-        let written = self.cache.write_versions(kept, &self.sealer(), &mut released)?;
+        let written = self.cache.write_versions(kept, &self.sealer(true), &mut released)?;
         self.cache.device().flush()?;
         self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
-        let mut active = self.active.lock();
+        let mut active = self.lock_active();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
     }
@@ -267,8 +269,8 @@ impl Journal {
             return Ok(());
         }
         let mut released = Vec::new();
-        self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
-        let mut active = self.active.lock();
+        self.cache.write_ordered(ordered, &self.sealer(false), &mut released)?;
+        let mut active = self.lock_active();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
     }
@@ -299,11 +301,12 @@ struct Write<'j> {
     kept_left_bytes: u64,
     kept: Vec<TakenVersion>,
     ordered: Vec<TakenVersion>,
+    verifier: ChangeVerifier<'j>,
 }
 
 impl Write<'_> {
     fn buffer(&mut self, changed: &ChangedBuffer, records: &mut RecordWriter<'_>) -> Result<()> {
-        let Self { journal, sequence, .. } = self;
+        let Self { journal, sequence, verifier, .. } = self;
         let keep_before = if self.kept_left_bytes > 0 { self.keep_before } else { 0 };
         let mut bytes = 0;
         let taken = changed.take(*sequence, keep_before, |change| -> Result<Taking> {
@@ -313,6 +316,7 @@ impl Write<'_> {
             if buffer::is_ordered(structure) {
                 return Ok(Taking::Ordered);
             }
+            verifier.verify(&change).map_err(JournalError::Corrupt)?;
             if structure == Structure::InodeCluster {
                 if let [piece] = change.pieces {
                     inode::log_cluster(*piece, change.bytes, &change.changes, &journal.geometry, records);
@@ -336,7 +340,7 @@ impl Write<'_> {
         })?;
         self.ordered.extend(taken.ordered);
         if let Some(entered) = taken.entered {
-            journal.active.lock().enter(entered);
+            journal.lock_active().enter(entered);
         }
         if taken.is_relogged {
             journal.counters.relogged.fetch_add(1, Relaxed);

@@ -26,7 +26,7 @@
 //! 5. **Fails once.** The first error that leaves the log or a transaction half done shuts the journal down: later
 //!    transactions fail with its cause, reads go on.
 //!
-//! Locks, outer first: writer, commit locks (all in the order of their lanes, or one), pending, active.
+//! Locks come in the order of [`LockKey`](uxfs_block::lock_order::LockKey).
 //!
 //! | module | holds |
 //! |---|---|
@@ -35,17 +35,21 @@
 //! | [`pending`] | the checkpoint that is being filled |
 //! | [`checkpoint`] | cutting and writing it |
 //! | [`write_back`] | write-back, the tail, closing |
+//! | `locks` | acquiring the locks in their order |
 //! | [`items`] | what items look like in the log |
 //! | [`records`] | records, windows, flushes |
+//! | [`verify`] | verifying buffers before they are logged |
 //! | [`active`] | what holds the tail |
 
 pub mod active;
 pub mod checkpoint;
 pub mod items;
+mod locks;
 mod pending;
 pub mod records;
 mod reservations;
 pub mod ticket;
+mod verify;
 mod write_back;
 
 use std::{
@@ -195,6 +199,8 @@ struct Writer {
     /// Where the newest stable checkpoint began: the tail where nothing is active.
     newest: Lsn,
     window: Vec<u8>,
+    /// Memory in which buffers are verified before they are logged.
+    verified_copy: Vec<u8>,
     transaction: u32,
 }
 
@@ -243,6 +249,7 @@ impl Journal {
                 head,
                 newest: start.head,
                 window: Vec::new(),
+                verified_copy: Vec::new(),
                 transaction: random(),
             }),
             write_back: Mutex::new(()),
@@ -254,7 +261,7 @@ impl Journal {
             failure: OnceLock::new(),
             counters: Counters::default(),
         };
-        journal.update_limit(&journal.writer.lock(), 0);
+        journal.update_limit(&journal.lock_writer(), 0);
         Ok(journal)
     }
 
@@ -270,13 +277,13 @@ impl Journal {
     /// An intent that replay found without end. It holds the tail until [`Ticket::done`] says that it has ended, in a
     /// checkpoint that is stable. Only for a journal that was opened with a recovered tail.
     pub fn adopt_intent(&self, id: IntentId) {
-        self.active.lock().enter(RECOVERED_SEQUENCE);
-        self.open_intents.lock().insert(id, RECOVERED_SEQUENCE);
+        self.lock_active().enter(RECOVERED_SEQUENCE);
+        self.lock_open_intents().insert(id, RECOVERED_SEQUENCE);
     }
 
     /// All that replay found is known: what it left in the log is held by [`adopt_intent`](Self::adopt_intent) alone.
     pub fn recovered(&self) {
-        self.active.lock().release(RECOVERED_SEQUENCE);
+        self.lock_active().release(RECOVERED_SEQUENCE);
     }
 
     /// What it has done so far.
@@ -335,7 +342,7 @@ impl Journal {
 
     /// A checkpoint that is being written is needed until [`Ticket::release_later`]'s transaction is stable.
     pub(crate) fn hold(&self, sequence: u64) {
-        self.active.lock().enter(sequence);
+        self.lock_active().enter(sequence);
     }
 
     /// Something was written that the next checkpoint relies on: it is flushed before that checkpoint commits.
@@ -370,12 +377,12 @@ impl Journal {
     pub fn newest_far_behind(&self) -> Option<u64> {
         let head = self.head();
         let most_blocks = u64::from(self.place.blocks) / 4;
-        self.active.lock().newest_where(|lsn| self.place.used_blocks(head, lsn) > most_blocks)
+        self.lock_active().newest_where(|lsn| self.place.used_blocks(head, lsn) > most_blocks)
     }
 
     /// Blocks of the log that nothing needs any more.
     fn room_blocks(&self, head: Lsn) -> u64 {
-        self.place.room_blocks(head, self.active.lock().tail().unwrap_or(head))
+        self.place.room_blocks(head, self.lock_active().tail().unwrap_or(head))
     }
 
     /// A checkpoint ends on a boundary of stripe units, which may be as long as a record.

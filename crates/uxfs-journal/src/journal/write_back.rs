@@ -50,10 +50,10 @@ impl Journal {
         is_enough: impl Fn() -> bool,
     ) -> Result<usize> {
         self.check()?;
-        let _one = self.write_back.lock();
+        let _one = self.lock_write_back();
         let mut released = Vec::new();
         let which = LoggedWriteBack { stable: self.stable(), first_at_most };
-        let result = self.cache.write_back_part(way, which, &self.sealer(), &mut released, is_enough);
+        let result = self.cache.write_back_part(way, which, &self.sealer(true), &mut released, is_enough);
         let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
         let (written, left) = match (result, flushed) {
             (Ok(counts), Ok(())) => counts,
@@ -62,10 +62,10 @@ impl Journal {
         };
         self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
         {
-            let mut active = self.active.lock();
+            let mut active = self.lock_active();
             released.iter().for_each(|sequence| active.release(*sequence));
         }
-        if let Some(writer) = self.writer.try_lock() {
+        if let Some(writer) = self.try_lock_writer() {
             self.update_limit(&writer, 0);
         }
         Ok(left)
@@ -74,12 +74,12 @@ impl Journal {
     /// Waits until no write of a buffer is under way that has been invalidated meanwhile: what lay there may then be used
     /// for something else.
     pub fn wait_for_writes(&self) {
-        drop(self.write_back.lock());
+        drop(self.lock_write_back());
     }
 
     /// Half of the checkpoints that hold the tail, counted from the oldest: what to write home to make room.
     pub fn older_half(&self) -> u64 {
-        let (first, lsns) = self.active.lock().lsns();
+        let (first, lsns) = self.lock_active().lsns();
         first + (lsns.len() as u64) / 2
     }
 
@@ -89,8 +89,8 @@ impl Journal {
     /// The device failed, now or before; something is not at home.
     pub fn close(&self) -> Result<()> {
         self.check()?;
-        let mut writer = self.writer.lock();
-        if self.active.lock().tail().is_some() {
+        let mut writer = self.lock_writer();
+        if self.lock_active().tail().is_some() {
             return Err(self.failed(JournalError::ShutDown { cause: "the log is still needed".into() }));
         }
         let head = writer.head;
@@ -110,16 +110,18 @@ impl Journal {
         error
     }
 
-    /// Stamps the number of the newest checkpoint in a buffer, and its checksum.
+    /// Stamps the LSN of the newest checkpoint that changed a buffer, and its checksum. `is_verified` says that the buffers
+    /// were logged, and therefore verified.
     pub(super) fn sealer(
         &self,
+        is_verified: bool,
     ) -> impl Fn(&mut [u8], u64, u64, &DirtyMap) -> std::result::Result<(), Box<Corruption>> + '_ {
-        let (first, lsns) = self.active.lock().lsns();
+        let (first, lsns) = self.lock_active().lsns();
         let geometry = &self.geometry;
         move |bytes: &mut [u8], offset_bytes: u64, sequence: u64, changes: &DirtyMap| {
             let index = sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
             let lsn: Option<Lsn> = index.and_then(|index| lsns.get(index)).copied();
-            let sealer = StructureSealer { geometry, lsn };
+            let sealer = StructureSealer { geometry, lsn, is_verified };
             uxfs_block::cache::BufferSealer::seal(&sealer, bytes, offset_bytes, changes)
         }
     }

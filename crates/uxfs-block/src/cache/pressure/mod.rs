@@ -36,14 +36,14 @@ const FLOOR_SHARE: u64 = 16;
 /// With less than this left for the process to take, memory is scarce.
 const RESERVE_BYTES: u64 = 64 << 20;
 
-/// Whoever says that memory is scarce.
+/// A source of reports that memory is scarce.
 pub trait PressureSource: Send {
     /// Becomes ready, as [`readiness`](Self::readiness) says, when there may be news; without one it is asked every
     /// second.
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
 
-    /// What the descriptor tells its news by. A pressure file of the kernel does so by `POLLPRI` alone: it can always be
-    /// read, and who waits for that never sleeps.
+    /// The poll event that reports news. A pressure file of the kernel reports by `POLLPRI` only: it is always readable, so
+    /// waiting for readability would never sleep.
     fn readiness(&self) -> PollFlags {
         PollFlags::PRI
     }

@@ -76,13 +76,13 @@ pub struct Making<'a> {
     pub layout: &'a Layout,
     /// Uuid, time and numbers.
     pub identity: &'a Identity,
-    /// What is changed on the way.
+    /// Changes of the source's metadata.
     pub adjustments: &'a mut Adjustments,
     /// How it is filled.
     pub options: Options,
     /// Memory for metadata.
     pub cache_bytes: Option<u64>,
-    /// Who counts what there is, for the progress.
+    /// Counts the source, for the progress display.
     pub survey: Option<Survey>,
 }
 
@@ -106,7 +106,7 @@ pub fn make(
     Ok((written, report))
 }
 
-/// Tells of what the source had and the image has not.
+/// Reports files of the source that are missing in the image.
 pub fn tell_problems(report: &Report, source: &Path) {
     for problem in &report.problems {
         message!("uxfs: {}: {problem}", source.display());
@@ -117,7 +117,7 @@ pub fn tell_problems(report: &Report, source: &Path) {
     }
     if report.missing_bytes > 0 {
         message!(
-            "uxfs: {}: files became shorter while they were read: {} bytes are zeros",
+            "uxfs: {}: files shrank while they were read: {} bytes are zeros",
             source.display(),
             report.missing_bytes
         );

@@ -21,7 +21,7 @@ use uxfs_volume::error::{Error, OperationError};
 use super::{filled, source::Contents};
 use crate::failure::Failure;
 
-/// Below this nobody supports a file system.
+/// Smaller file systems are not supported.
 const LEAST_SUPPORTED_BYTES: u64 = 300 << 20;
 /// Below this there is none.
 const LEAST_BYTES: u64 = 16 << 20;
@@ -42,7 +42,7 @@ pub struct Fit<'a> {
     pub directory: &'a Path,
     /// How it will be filled.
     pub options: Options,
-    /// What is changed on the way.
+    /// Changes of the source's metadata.
     pub adjustments: &'a mut Adjustments,
     /// Memory for metadata.
     pub cache_bytes: Option<u64>,
@@ -63,11 +63,11 @@ impl Fit<'_> {
                     contents.restart(Reading::Everything)?;
                     return Ok(size_bytes);
                 }
-                // What is left over in each group was more than thought.
+                // More space is left over in the groups than estimated.
                 None => size_bytes = (size_bytes + size_bytes / 64).next_multiple_of(STEP_BYTES),
             }
         }
-        Err(Failure::failed("no size was found that holds the content"))
+        Err(Failure::failed("found no size that holds the contents"))
     }
 
     /// Blocks that the content takes in an image with room to spare.
@@ -78,9 +78,7 @@ impl Fit<'_> {
                 return Ok(blocks);
             }
             if scratch_bytes >= LARGEST_SCRATCH_BYTES {
-                return Err(Failure::failed(
-                    "the content does not fit into 8 TiB: say how large the image is",
-                ));
+                return Err(Failure::failed("the contents do not fit into 8 TiB: give a --size"));
             }
             scratch_bytes = LARGEST_SCRATCH_BYTES;
             contents.restart(Reading::Metadata)?;
@@ -99,7 +97,7 @@ impl Fit<'_> {
         match contents.fill(&file_system, self.adjustments, &options, &Progress::default()) {
             Ok(_) => Ok(Some(before.saturating_sub(file_system.free_blocks()))),
             Err(error) if is_full(&error) => Ok(None),
-            // Files have not been opened: who is told what cannot be read wants to know it all.
+            // Files have not been opened yet, so the list of unreadable files would be incomplete.
             Err(PopulateError::Source(error @ SourceError::Unreadable(_))) => {
                 Err(contents.whole_error().unwrap_or(error).into())
             }
@@ -107,12 +105,14 @@ impl Fit<'_> {
         }
     }
 
-    /// A file of so many bytes, without a name: it may lie in the directory that is being read.
+    /// An unlinked file of this size: it may be in the directory that is being read.
     fn scratch(&self, size_bytes: u64) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let file = tempfile::tempfile_in(self.directory)
-            .map_err(|error| Failure::failed(format!("no scratch file beside the image: {error}")))?;
-        file.set_len(size_bytes)
-            .map_err(|error| Failure::failed(format!("no scratch file of {size_bytes} bytes: {error}")))?;
+        let file = tempfile::tempfile_in(self.directory).map_err(|error| {
+            Failure::failed(format!("cannot create a scratch file beside the image: {error}"))
+        })?;
+        file.set_len(size_bytes).map_err(|error| {
+            Failure::failed(format!("cannot create a scratch file of {size_bytes} bytes: {error}"))
+        })?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
         Ok(engine::open(Path::new(&path), &options).map_err(Error::from)?)
