@@ -24,8 +24,8 @@
 //!
 //! Invariants:
 //! 1. A group's headers and trees are changed only by the transaction that holds the group's lock.
-//! 2. A transaction that locks several groups locks them in ascending order; a later step that needs a lower one goes
-//!    through deferred work, which runs after the locks were released.
+//! 2. A transaction waits for a group only while it holds no higher one: where it needs a lower one that another
+//!    transaction has, it first releases all that it holds. Deferred work is sorted by group, so that this is rare.
 //! 3. Only the holder of an [`EditInode`](crate::inode::edit::EditInode) changes that inode; it becomes visible to
 //!    others by [`Transaction::store_inode`].
 //! 4. A transaction that is dropped without a commit leaves nothing behind. Where it has changed a buffer, a group in
@@ -155,8 +155,8 @@ impl<'fs> Transaction<'fs> {
         let position = match self.groups.iter().position(|state| state.group() == group) {
             Some(position) => position,
             None => {
-                let state = self.engine.group_state(group)?;
-                self.hold_group(GroupState::lock(state, group));
+                let state = self.wait_for_group(group)?;
+                self.hold_group(state);
                 self.groups.len() - 1
             }
         };
@@ -167,6 +167,19 @@ impl<'fs> Transaction<'fs> {
         }
         let (volume, needs) = (engine.volume(), engine.needs());
         Ok(GroupEdit { volume, needs, state, buffers, counters, deferred })
+    }
+
+    /// Locks a group that it does not hold. Where it holds a higher one and another transaction has this one, it first
+    /// releases all that it holds (invariant 2): each change of a group is whole when the next group is locked.
+    fn wait_for_group(&mut self, group: AgNumber) -> Result<GroupGuard> {
+        let state = self.engine.group_state(group)?;
+        if self.groups.iter().any(|held| held.group() > group) {
+            if let Some(state) = GroupState::try_lock(state, group) {
+                return Ok(state);
+            }
+            self.give_back_groups();
+        }
+        Ok(GroupState::lock(state, group))
     }
 
     /// As [`group`](Self::group), but where waiting for the group could wait for ever (a higher one is locked already) and

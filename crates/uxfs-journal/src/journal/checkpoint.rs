@@ -316,7 +316,7 @@ impl Write<'_> {
             if buffer::is_ordered(structure) {
                 return Ok(Taking::Ordered);
             }
-            verifier.verify(&change).map_err(JournalError::Corrupt)?;
+            verifier.verify(change).map_err(JournalError::Corrupt)?;
             if structure == Structure::InodeCluster {
                 if let [piece] = change.pieces {
                     inode::log_cluster(*piece, change.bytes, &change.changes, &journal.geometry, records);
