@@ -16,6 +16,7 @@
 //! | [`contents_io`] | a check of debug builds: no transaction while file contents move |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
+//! | [`lock_order`] | the order in which locks are acquired, which debug builds check |
 //! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -27,6 +28,7 @@ pub mod clock;
 pub mod contents_io;
 pub mod device;
 pub mod engine;
+pub mod lock_order;
 mod loop_devices;
 mod loop_status;
 pub mod own_line;

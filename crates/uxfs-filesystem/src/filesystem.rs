@@ -2,7 +2,8 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use uxfs_block::lock_order::{LockKey, Ordered};
 use uxfs_engine::engine::AnyEngine;
 
 use crate::inode::table::InodeTable;
@@ -43,10 +44,10 @@ impl FileSystem {
         &self.engine
     }
 
-    /// What keeps directories where they are. It comes before the locks of inodes.
+    /// Keeps directories where they are. It comes before the locks of inodes.
     #[doc(alias = "s_vfs_rename_mutex")]
-    pub(crate) fn tree_lock(&self) -> &Mutex<()> {
-        &self.tree_lock
+    pub(crate) fn lock_tree(&self) -> Ordered<MutexGuard<'_, ()>> {
+        Ordered::wait(LockKey::Tree, || self.tree_lock.lock())
     }
 
     pub(crate) fn inode_table(&self) -> &InodeTable {

@@ -1,7 +1,10 @@
 //! `cargo xtask tidy`: the repository's policy as a test.
 
+mod layers;
 mod licences;
+mod methods;
 mod paths;
+mod source_text;
 mod sources;
 mod tables;
 mod words;
@@ -11,6 +14,7 @@ use std::{fs, path::PathBuf, process::Command};
 use anyhow::{Result, ensure};
 use uxfs_testkit::judges::workspace_directory;
 
+use self::{layers::Layers, methods::Methods};
 use crate::process;
 
 /// No tracked file may be larger, golden images apart.
@@ -32,19 +36,24 @@ pub fn run() -> Result<()> {
     let files = tracked_files()?;
     let mut complaints = Vec::new();
     sizes(&files, &mut complaints);
+    let (mut layers, mut methods) = (Layers::default(), Methods::default());
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     let mut words = words::Words::default();
     for file in &files {
         // Binary files are not checked.
         if let Ok(text) = fs::read_to_string(&file.path) {
             sources::check(&file.name, &text, &mut complaints);
+            layers.add(&file.name, &text);
             paths::check(&file.name, &text, &names, &mut complaints);
             words.count(&file.name, &text);
             if file.name.ends_with(".rs") {
                 tables::check(&file.name, &text, &mut complaints);
+                methods.add(&file.name, &text);
             }
         }
     }
+    layers.check(&mut complaints);
+    methods.check(&mut complaints);
     words.finish(&mut complaints);
     licences::check(&mut complaints)?;
     complaints.iter().for_each(|complaint| println!("tidy: {complaint}"));

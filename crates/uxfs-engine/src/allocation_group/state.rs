@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use uxfs_block::lock_order::{LockKey, Ordered};
 use uxfs_format::{
     allocation_group::{
         free_list::{FreeList, HEADER_SIZE_BYTES},
@@ -34,6 +35,9 @@ use uxfs_volume::{
 /// Looks at a group that another has before sleeping: most come back within a microsecond, a few after some ten; who sleeps is
 /// woken after fifty.
 const MOST_LOOKS: u32 = 100;
+
+/// A group that is locked.
+pub type GroupGuard = Ordered<ArcMutexGuard<RawMutex, GroupState>>;
 
 /// One group, behind its lock.
 #[doc(alias = "xfs_perag")]
@@ -108,8 +112,15 @@ impl GroupState {
 
     /// Waits for the group: looks again and again for a while before it sleeps.
     #[inline]
-    pub fn lock(group: &Arc<Mutex<Self>>) -> ArcMutexGuard<RawMutex, Self> {
-        group.try_lock_arc().unwrap_or_else(|| Self::lock_held(group))
+    pub fn lock(group: &Arc<Mutex<Self>>, number: AgNumber) -> GroupGuard {
+        let wait = || group.try_lock_arc().unwrap_or_else(|| Self::lock_held(group));
+        Ordered::wait(LockKey::Group(number.get()), wait)
+    }
+
+    /// The group, unless another thread has it.
+    #[inline]
+    pub fn try_lock(group: &Arc<Mutex<Self>>, number: AgNumber) -> Option<GroupGuard> {
+        Some(Ordered::taken(LockKey::Group(number.get()), group.try_lock_arc()?))
     }
 
     #[cold]

@@ -54,9 +54,14 @@ impl GroupTable {
         chunk.get((group.get() & ((1 << self.chunk_log) - 1)) as usize)?.get()
     }
 
-    /// The states that have been asked for so far, in the order of the groups.
-    pub fn known(&self) -> impl Iterator<Item = &Arc<Mutex<GroupState>>> {
-        self.chunks.iter().filter_map(OnceLock::get).flatten().filter_map(OnceLock::get)
+    /// The groups whose states have been asked for so far, in the order of the groups.
+    pub fn known(&self) -> impl Iterator<Item = (AgNumber, &Arc<Mutex<GroupState>>)> {
+        let chunks = self.chunks.iter().enumerate().filter_map(|(index, chunk)| Some((index, chunk.get()?)));
+        chunks.flat_map(|(index, chunk)| {
+            let first = (index as u32) << self.chunk_log;
+            let slots = (first..).zip(chunk);
+            slots.filter_map(|(number, slot)| Some((AgNumber::new(number), slot.get()?)))
+        })
     }
 }
 
@@ -77,7 +82,13 @@ mod tests {
                 assert_eq!(table.get(group).unwrap().lock().group(), group);
             }
             assert!(chunks() <= 2);
-            let known: Vec<AgNumber> = table.known().map(|state| state.lock().group()).collect();
+            let known: Vec<AgNumber> = table
+                .known()
+                .map(|(number, state)| {
+                    assert_eq!(state.lock().group(), number);
+                    number
+                })
+                .collect();
             assert!(known.is_sorted() && known.len() == count.min(2) as usize, "{count}: {known:?}");
         }
     }

@@ -12,6 +12,7 @@
 //! | module | holds |
 //! |---|---|
 //! | here | what is set and removed, and from which form to which |
+//! | [`editor`] | the view of a transaction that changes attributes |
 //! | `shortform` | the list in the inode |
 //! | `tree` | leaves, alone or in a tree |
 //! | `leaves` | what the tree of names must know about leaves |

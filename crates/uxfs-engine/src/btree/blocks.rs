@@ -10,11 +10,12 @@ use uxfs_format::{
         check::BtreeFault,
     },
     fault::{Corruption, Fault, HeaderFault, Location},
+    geometry::Geometry,
     units::{AgBlock, AgNumber, Sector},
 };
 
 use super::{
-    cursor::EditCursor,
+    path::Path,
     storage::{BtreeStorage, InlineRoot, TreeOwner},
 };
 use uxfs_volume::error::{Error, Result};
@@ -22,13 +23,16 @@ use uxfs_volume::error::{Error, Result};
 /// "None" in messages, whatever the width of the tree's pointers.
 const NO_BLOCK: u64 = u64::MAX;
 
-impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
-    /// A fault of the tree as a whole.
-    #[cold]
-    pub fn damaged_tree(&self, fault: impl Into<Fault>) -> Error {
-        self.damaged(None, fault)
-    }
+/// The blocks on the way from the root of a tree to one of its leaves.
+pub(super) struct TreeBlocks<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> {
+    pub(super) home: H,
+    pub(super) geometry: &'fs Geometry,
+    pub(super) owner: TreeOwner,
+    pub(super) path: Path<K>,
+    pub(super) has_inline_root: bool,
+}
 
+impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> TreeBlocks<'fs, K, H> {
     /// A fault of a block, or of the tree as a whole.
     #[cold]
     pub(super) fn damaged(&self, pointer: Option<Pointer<K>>, fault: impl Into<Fault>) -> Error {

@@ -2,26 +2,22 @@
 
 use uxfs_format::{
     btree::{BlockPointer, BtreeKind, block::Pointer, check::BtreeFault},
-    geometry::Geometry,
+    fault::Fault,
 };
 
 use super::{
-    blocks::level_number,
+    blocks::{TreeBlocks, level_number},
     path::{Path, levels_of},
-    storage::{BtreeStorage, TreeOwner, TreeRoot},
+    storage::{BtreeStorage, TreeRoot},
 };
-use uxfs_volume::error::Result;
+use uxfs_volume::error::{Error, Result};
 
 /// A place in a tree: one of its records, or nowhere. It holds the blocks on its way from the root.
 ///
 /// Lookups that stay within one leaf do not go down from the root again, whether one cursor makes them or, where the home
 /// keeps a hint, one after the other.
 pub struct EditCursor<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> {
-    pub(super) home: H,
-    pub(super) geometry: &'fs Geometry,
-    pub(super) owner: TreeOwner,
-    pub(super) path: Path<K>,
-    pub(super) has_inline_root: bool,
+    pub(super) blocks: TreeBlocks<'fs, K, H>,
     /// The way no longer leads to the leaf in which the last change was made.
     pub(super) is_way_lost: bool,
     pub(super) is_at_record: bool,
@@ -46,12 +42,19 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
             // Until this cursor has ended without an error nothing is known.
             hint.forget();
         }
-        Self { home, geometry, owner, path, has_inline_root, is_way_lost: false, is_at_record: false }
+        let blocks = TreeBlocks { home, geometry, owner, path, has_inline_root };
+        Self { blocks, is_way_lost: false, is_at_record: false }
+    }
+
+    /// A fault of the tree as a whole.
+    #[cold]
+    pub fn damaged_tree(&self, fault: impl Into<Fault>) -> Error {
+        self.blocks.damaged(None, fault)
     }
 
     /// Where the tree lies.
     pub fn home(&self) -> &H {
-        &self.home
+        &self.blocks.home
     }
 
     /// The record at the cursor.
@@ -60,7 +63,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         if !self.is_at_record {
             return None;
         }
-        self.loaded(0)?.records().get(self.path.index(0)).copied()
+        self.blocks.loaded(0)?.records().get(self.blocks.path.index(0)).copied()
     }
 
     /// Goes to the record at `position`. `None`, and nowhere, where there is none.
@@ -143,9 +146,11 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     pub fn insert(&mut self, record: &K::Record) -> Result<()> {
         self.guarded(|cursor| {
             let is_taken = cursor.locate(K::position_of_record(record))?;
-            let index = cursor.path.index(0);
+            let index = cursor.blocks.path.index(0);
             if is_taken || !cursor.fits_between(record, index.checked_sub(1), index)? {
-                return Err(cursor.damaged(Some(cursor.path.pointer(0)), BtreeFault::RecordExists));
+                return Err(cursor
+                    .blocks
+                    .damaged(Some(cursor.blocks.path.pointer(0)), BtreeFault::RecordExists));
             }
             cursor.insert_record(record)?;
             cursor.is_at_record = false;
@@ -160,10 +165,12 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     #[doc(alias = "xfs_btree_update")]
     pub fn update(&mut self, record: &K::Record) -> Result<()> {
         self.guarded(|cursor| {
-            let Some(old) = cursor.record() else { return Err(cursor.lost()) };
-            let index = cursor.path.index(0);
+            let Some(old) = cursor.record() else { return Err(cursor.blocks.lost()) };
+            let index = cursor.blocks.path.index(0);
             if !cursor.fits_between(record, index.checked_sub(1), index + 1)? {
-                return Err(cursor.damaged(Some(cursor.path.pointer(0)), BtreeFault::RecordExists));
+                return Err(cursor
+                    .blocks
+                    .damaged(Some(cursor.blocks.path.pointer(0)), BtreeFault::RecordExists));
             }
             cursor.replace_record(&old, record)
         })
@@ -175,14 +182,14 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     /// As [`update`](Self::update) and [`insert`](Self::insert).
     pub fn replace(&mut self, record: &K::Record) -> Result<()> {
         self.guarded(|cursor| {
-            let Some(old) = cursor.record() else { return Err(cursor.lost()) };
+            let Some(old) = cursor.record() else { return Err(cursor.blocks.lost()) };
             cursor.is_at_record = false;
             if cursor.belongs_here(record)? {
                 return cursor.replace_record(&old, record);
             }
             cursor.delete_record()?;
             if std::mem::take(&mut cursor.is_way_lost) {
-                cursor.path.clear();
+                cursor.blocks.path.clear();
             }
             cursor.insert(record)
         })
@@ -196,7 +203,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     pub fn delete(&mut self) -> Result<()> {
         self.guarded(|cursor| {
             if cursor.record().is_none() {
-                return Err(cursor.lost());
+                return Err(cursor.blocks.lost());
             }
             cursor.is_at_record = false;
             cursor.delete_record()
@@ -209,7 +216,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         if result.is_err() || self.is_way_lost {
             self.is_way_lost = false;
             self.is_at_record = false;
-            self.path.clear();
+            self.blocks.path.clear();
         }
         result
     }
@@ -218,21 +225,23 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     /// is one at it.
     fn locate(&mut self, position: K::Position) -> Result<bool> {
         self.is_at_record = false;
-        if self.path.levels() == 0 || !self.covers(position)? {
-            self.descend(|cursor, level| Ok(cursor.entries_up_to(level, position)?.saturating_sub(1)))?;
+        if self.blocks.path.levels() == 0 || !self.covers(position)? {
+            self.descend(|cursor, level| {
+                Ok(cursor.blocks.entries_up_to(level, position)?.saturating_sub(1))
+            })?;
         }
-        let records = self.view(0)?.records();
+        let records = self.blocks.view(0)?.records();
         let index = records.partition_point(|record| K::position_of_record(record) < position);
         let is_exact = records.get(index).is_some_and(|found| K::position_of_record(found) == position);
-        self.path.set_index(0, index);
+        self.blocks.path.set_index(0, index);
         Ok(is_exact)
     }
 
     fn seek_edge(&mut self, edge: Direction) -> Result<Option<K::Record>> {
         self.guarded(|cursor| {
             cursor.is_at_record = false;
-            let is_there = cursor.path.levels() > 0 && {
-                let view = cursor.view(0)?;
+            let is_there = cursor.blocks.path.levels() > 0 && {
+                let view = cursor.blocks.view(0)?;
                 let sibling =
                     if edge == Direction::Left { view.left_sibling() } else { view.right_sibling() };
                 sibling.is_none()
@@ -240,11 +249,11 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
             if !is_there {
                 cursor.descend(|cursor, level| match edge {
                     Direction::Left => Ok(0),
-                    Direction::Right => Ok(cursor.len(level)?.saturating_sub(1)),
+                    Direction::Right => Ok(cursor.blocks.len(level)?.saturating_sub(1)),
                 })?;
             }
-            let last = cursor.len(0)?.saturating_sub(1);
-            cursor.path.set_index(0, if edge == Direction::Left { 0 } else { last });
+            let last = cursor.blocks.len(0)?.saturating_sub(1);
+            cursor.blocks.path.set_index(0, if edge == Direction::Left { 0 } else { last });
             cursor.is_at_record = true;
             Ok(cursor.record())
         })
@@ -252,10 +261,10 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Whether `position` belongs into the leaf in which the cursor is.
     fn covers(&mut self, position: K::Position) -> Result<bool> {
-        let view = self.view(0)?;
+        let view = self.blocks.view(0)?;
         let (left, right) = (view.left_sibling(), view.right_sibling());
         let edges = view.records().first().zip(view.records().last());
-        let Some((first, last)) = edges else { return Ok(self.path.levels() == 1) };
+        let Some((first, last)) = edges else { return Ok(self.blocks.path.levels() == 1) };
         if position < K::position_of_record(first) {
             return Ok(left.is_none());
         }
@@ -263,10 +272,10 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
             return Ok(true);
         }
         // Between this leaf and the next: their parent says where that one begins.
-        if self.path.levels() < 2 {
+        if self.blocks.path.levels() < 2 {
             return Ok(false);
         }
-        let next = self.entry(1, self.path.index(1) + 1)?;
+        let next = self.blocks.entry(1, self.blocks.path.index(1) + 1)?;
         Ok(next.is_some_and(|(key, _)| position < K::position_of_key(&key)))
     }
 
@@ -274,7 +283,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     fn descend(&mut self, choose: impl Fn(&mut Self, usize) -> Result<usize>) -> Result<()> {
         for level in (1..self.restart()?).rev() {
             let index = choose(self, level)?;
-            self.path.set_index(level, index);
+            self.blocks.path.set_index(level, index);
             self.go_down(level)?;
         }
         Ok(())
@@ -282,25 +291,25 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Goes to the first entry of the root; gives the number of levels.
     pub(super) fn restart(&mut self) -> Result<usize> {
-        let (levels, root) = match self.home.root()? {
+        let (levels, root) = match self.blocks.home.root()? {
             TreeRoot::Block { address, levels } => (levels as usize, Pointer::<K>::from_address(address)),
             TreeRoot::Inline => {
-                let levels = self.home.inline_root().map_or(0, |root| levels_of(root));
+                let levels = self.blocks.home.inline_root().map_or(0, |root| levels_of(root));
                 (levels, Pointer::<K>::NULL)
             }
         };
         // Whoever read the home has compared its levels with the most of this kind, and trees grow no higher.
-        if !self.path.restart(levels, root) {
-            let max_levels = K::max_levels(self.geometry);
+        if !self.blocks.path.restart(levels, root) {
+            let max_levels = K::max_levels(self.blocks.geometry);
             let fault = BtreeFault::Level { level: level_number(levels.saturating_sub(1)), max_levels };
-            return Err(self.damaged(Some(root), fault));
+            return Err(self.blocks.damaged(Some(root), fault));
         }
-        if !self.is_inline(levels - 1) {
-            let view = self.view(levels - 1)?;
+        if !self.blocks.is_inline(levels - 1) {
+            let view = self.blocks.view(levels - 1)?;
             let siblings = [("left", view.left_sibling()), ("right", view.right_sibling())];
             for (side, sibling) in siblings {
                 if sibling.is_some() {
-                    return Err(self.wrong_sibling(root, side, sibling, None));
+                    return Err(self.blocks.wrong_sibling(root, side, sibling, None));
                 }
             }
         }
@@ -309,20 +318,20 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
     /// From the entry at which the node of a level is to its child.
     pub(super) fn go_down(&mut self, level: usize) -> Result<()> {
-        let (key, pointer) = self.expect_entry(level, self.path.index(level))?;
+        let (key, pointer) = self.blocks.expect_entry(level, self.blocks.path.index(level))?;
         let child = level.saturating_sub(1);
-        let buffer = self.read(pointer, child)?;
-        self.path.set(child, pointer, Some(buffer));
-        let view = self.view(child)?;
+        let buffer = self.blocks.read(pointer, child)?;
+        self.blocks.path.set(child, pointer, Some(buffer));
+        let view = self.blocks.view(child)?;
         let record = view.records().first().map(K::position_of_record);
         let first = record.or_else(|| view.keys().first().map(K::position_of_key));
         match first {
             Some(first) if first < K::position_of_key(&key) => {
-                Err(self.damaged(Some(pointer), BtreeFault::BlockOrder))
+                Err(self.blocks.damaged(Some(pointer), BtreeFault::BlockOrder))
             }
             // Only the single leaf of an empty tree holds nothing.
             None if !self.is_only_leaf(child)? => {
-                Err(self.damaged(Some(pointer), BtreeFault::Empty { level: level_number(child) }))
+                Err(self.blocks.damaged(Some(pointer), BtreeFault::Empty { level: level_number(child) }))
             }
             _ => Ok(()),
         }
@@ -330,7 +339,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Whether the level is that of a leaf which is the only child of a root in an inode.
     fn is_only_leaf(&mut self, level: usize) -> Result<bool> {
-        Ok(level == 0 && self.is_inline(1) && self.len(1)? == 1)
+        Ok(level == 0 && self.blocks.is_inline(1) && self.blocks.len(1)? == 1)
     }
 
     /// From an index that may be behind the last record of the leaf to a record.
@@ -338,24 +347,24 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         match self.record() {
             Some(record) => Ok(Some(record)),
             None => {
-                let last = self.len(0)?.saturating_sub(1);
-                self.path.set_index(0, last);
+                let last = self.blocks.len(0)?.saturating_sub(1);
+                self.blocks.path.set_index(0, last);
                 self.step(Direction::Right)
             }
         }
     }
 
     fn step(&mut self, direction: Direction) -> Result<Option<K::Record>> {
-        if !self.is_at_record || self.path.levels() == 0 {
+        if !self.is_at_record || self.blocks.path.levels() == 0 {
             return Ok(None);
         }
-        let (index, length) = (self.path.index(0), self.len(0)?);
+        let (index, length) = (self.blocks.path.index(0), self.blocks.len(0)?);
         let next = match direction {
             Direction::Left => index.checked_sub(1),
             Direction::Right => Some(index + 1).filter(|next| *next < length),
         };
         match next {
-            Some(next) => self.path.set_index(0, next),
+            Some(next) => self.blocks.path.set_index(0, next),
             None => self.is_at_record = self.step_leaf(direction)?,
         }
         Ok(self.record())
@@ -363,8 +372,8 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Goes to the leaf next to this one, if there is one; the index is at its near end.
     fn step_leaf(&mut self, direction: Direction) -> Result<bool> {
-        let left_behind = self.path.pointer(0);
-        let view = self.view(0)?;
+        let left_behind = self.blocks.path.pointer(0);
+        let view = self.blocks.view(0)?;
         let (sibling, edge, side) = match direction {
             Direction::Left => (view.left_sibling(), view.records().first().copied(), "left"),
             Direction::Right => (view.right_sibling(), view.records().last().copied(), "right"),
@@ -372,41 +381,41 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         let Some(turn) = self.turn(direction)? else {
             return match sibling {
                 None => Ok(false),
-                Some(_) => Err(self.wrong_sibling(left_behind, side, sibling, None)),
+                Some(_) => Err(self.blocks.wrong_sibling(left_behind, side, sibling, None)),
             };
         };
         for level in (1..=turn).rev() {
             self.go_down(level)?;
-            let last = self.len(level - 1)?.saturating_sub(1);
-            self.path.set_index(level - 1, if direction == Direction::Left { last } else { 0 });
+            let last = self.blocks.len(level - 1)?.saturating_sub(1);
+            self.blocks.path.set_index(level - 1, if direction == Direction::Left { last } else { 0 });
         }
-        let found = self.path.pointer(0);
+        let found = self.blocks.path.pointer(0);
         if sibling.map(Pointer::<K>::from_address) != Some(found) {
-            return Err(self.wrong_sibling(left_behind, side, sibling, Some(found)));
+            return Err(self.blocks.wrong_sibling(left_behind, side, sibling, Some(found)));
         }
-        let index = self.path.index(0);
-        let reached = self.view(0)?.records().get(index).copied();
+        let index = self.blocks.path.index(0);
+        let reached = self.blocks.view(0)?.records().get(index).copied();
         let follows = match (direction, edge, reached) {
             (Direction::Right, Some(edge), Some(reached)) => K::may_follow(&edge, &reached),
             (Direction::Left, Some(edge), Some(reached)) => K::may_follow(&reached, &edge),
             _ => false,
         };
         if !follows {
-            return Err(self.damaged(Some(found), BtreeFault::BlockOrder));
+            return Err(self.blocks.damaged(Some(found), BtreeFault::BlockOrder));
         }
         Ok(true)
     }
 
     /// Moves the index of the lowest node that has an entry in that direction, and gives its level.
     fn turn(&mut self, direction: Direction) -> Result<Option<usize>> {
-        for level in 1..self.path.levels() {
-            let (index, length) = (self.path.index(level), self.len(level)?);
+        for level in 1..self.blocks.path.levels() {
+            let (index, length) = (self.blocks.path.index(level), self.blocks.len(level)?);
             let next = match direction {
                 Direction::Left => index.checked_sub(1),
                 Direction::Right => Some(index + 1).filter(|next| *next < length),
             };
             if let Some(next) = next {
-                self.path.set_index(level, next);
+                self.blocks.path.set_index(level, next);
                 return Ok(Some(level));
             }
         }
@@ -415,7 +424,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Whether a record may stand between two others of the leaf, either of which may not exist.
     fn fits_between(&mut self, record: &K::Record, before: Option<usize>, behind: usize) -> Result<bool> {
-        let records = self.view(0)?.records();
+        let records = self.blocks.view(0)?.records();
         let previous = before.and_then(|index| records.get(index));
         let next = records.get(behind);
         Ok(previous.is_none_or(|previous| K::may_follow(previous, record))
@@ -424,19 +433,19 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Whether a record may take the place of that at the cursor, as far as the leaf can say.
     fn belongs_here(&mut self, record: &K::Record) -> Result<bool> {
-        let index = self.path.index(0);
+        let index = self.blocks.path.index(0);
         if !self.fits_between(record, index.checked_sub(1), index + 1)? {
             return Ok(false);
         }
-        let view = self.view(0)?;
+        let view = self.blocks.view(0)?;
         let is_inside = (index > 0 || view.left_sibling().is_none())
             && (index + 1 < view.len() || view.right_sibling().is_none());
         Ok(is_inside)
     }
 
     fn replace_record(&mut self, old: &K::Record, new: &K::Record) -> Result<()> {
-        let index = self.path.index(0);
-        self.edit(0)?.set_record(index, new);
+        let index = self.blocks.path.index(0);
+        self.blocks.edit(0)?.set_record(index, new);
         let (old_key, new_key) = (K::key_of_record(old), K::key_of_record(new));
         if old_key == new_key || (index > 0 && !K::HAS_HIGH_KEYS) {
             return Ok(());
@@ -450,8 +459,8 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
 impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> Drop for EditCursor<'fs, K, H> {
     fn drop(&mut self) {
-        if let Some(hint) = self.home.hint() {
-            self.path.remember(hint);
+        if let Some(hint) = self.blocks.home.hint() {
+            self.blocks.path.remember(hint);
         }
     }
 }
@@ -459,7 +468,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> Drop for EditCursor<'fs, K, H> 
 impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> std::fmt::Debug for EditCursor<'fs, K, H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EditCursor")
-            .field("owner", &self.owner)
+            .field("owner", &self.blocks.owner)
             .field("record", &self.record())
             .finish_non_exhaustive()
     }

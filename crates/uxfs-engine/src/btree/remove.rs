@@ -18,25 +18,25 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
 
     /// Takes what is at the index of the node of a level out.
     fn remove_at(&mut self, level: usize) -> Result<()> {
-        let index = self.path.index(level);
-        let key = self.key_at(level, index)?;
-        self.take_out(level, index)?;
-        if level + 1 == self.path.levels() {
-            return if self.is_inline(level) { self.pull_root_up() } else { self.collapse_root() };
+        let index = self.blocks.path.index(level);
+        let key = self.blocks.key_at(level, index)?;
+        self.blocks.take_out(level, index)?;
+        if level + 1 == self.blocks.path.levels() {
+            return if self.blocks.is_inline(level) { self.pull_root_up() } else { self.collapse_root() };
         }
         self.lower_keys(level, &key, index)?;
-        if self.len(level)? < self.fewest(level) { self.refill(level) } else { Ok(()) }
+        if self.blocks.len(level)? < self.blocks.fewest(level) { self.refill(level) } else { Ok(()) }
     }
 
     /// A block has fewer entries than it must: takes some from a neighbour, or joins one.
     fn refill(&mut self, level: usize) -> Result<()> {
         let parent = level + 1;
-        let (position, siblings) = (self.path.index(parent), self.len(parent)?);
+        let (position, siblings) = (self.blocks.path.index(parent), self.blocks.len(parent)?);
         if siblings < 2 {
             // The only child of a root in an inode counts as a root.
-            return if self.is_inline(parent) { self.pull_root_up() } else { Ok(()) };
+            return if self.blocks.is_inline(parent) { self.pull_root_up() } else { Ok(()) };
         }
-        let fewest = self.fewest(level);
+        let fewest = self.blocks.fewest(level);
         if position + 1 < siblings {
             let (pointer, right) = self.neighbour(level, position + 1)?;
             if view_of::<K>(&right)?.len() > fewest {
@@ -60,14 +60,14 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         (pointer, mut right): (Pointer<K>, EditBuffer),
     ) -> Result<()> {
         let mut here = self.take(level)?;
-        self.check_neighbours((self.path.pointer(level), &here), (pointer, &right))?;
+        self.blocks.check_neighbours((self.blocks.path.pointer(level), &here), (pointer, &right))?;
         let moved = half_the_difference(view_of::<K>(&right)?.len(), view_of::<K>(&here)?.len());
         edit_of::<K>(&mut here).append(&view_of(&right)?, 0, moved);
         edit_of::<K>(&mut right).drop_front(moved);
         let keys = (key_of::<K>(&here)?, key_of::<K>(&right)?);
-        self.path.set(level, self.path.pointer(level), Some(here));
-        self.set_key(level + 1, position, &keys.0)?;
-        self.set_key(level + 1, position + 1, &keys.1)
+        self.blocks.path.set(level, self.blocks.path.pointer(level), Some(here));
+        self.blocks.set_key(level + 1, position, &keys.0)?;
+        self.blocks.set_key(level + 1, position + 1, &keys.1)
     }
 
     fn borrow_from_left(
@@ -77,25 +77,25 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         (pointer, mut left): (Pointer<K>, EditBuffer),
     ) -> Result<()> {
         let mut here = self.take(level)?;
-        self.check_neighbours((pointer, &left), (self.path.pointer(level), &here))?;
+        self.blocks.check_neighbours((pointer, &left), (self.blocks.path.pointer(level), &here))?;
         let length = view_of::<K>(&left)?.len();
         let moved = half_the_difference(length, view_of::<K>(&here)?.len());
         edit_of::<K>(&mut here).prepend(&view_of(&left)?, length - moved, moved);
         edit_of::<K>(&mut left).truncate(length - moved);
         let keys = (key_of::<K>(&left)?, key_of::<K>(&here)?);
-        self.path.set(level, self.path.pointer(level), Some(here));
-        self.path.set_index(level, self.path.index(level) + moved);
-        self.set_key(level + 1, position - 1, &keys.0)?;
-        self.set_key(level + 1, position, &keys.1)
+        self.blocks.path.set(level, self.blocks.path.pointer(level), Some(here));
+        self.blocks.path.set_index(level, self.blocks.path.index(level) + moved);
+        self.blocks.set_key(level + 1, position - 1, &keys.0)?;
+        self.blocks.set_key(level + 1, position, &keys.1)
     }
 
     fn join_right(&mut self, level: usize, right: (Pointer<K>, EditBuffer)) -> Result<()> {
-        let here = (self.path.pointer(level), self.take(level)?);
+        let here = (self.blocks.path.pointer(level), self.take(level)?);
         self.join(level, 0, here, right)
     }
 
     fn join_left(&mut self, level: usize, position: usize, left: (Pointer<K>, EditBuffer)) -> Result<()> {
-        let here = (self.path.pointer(level), self.take(level)?);
+        let here = (self.blocks.path.pointer(level), self.take(level)?);
         self.join(level, position.saturating_sub(1), left, here)
     }
 
@@ -107,7 +107,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         (left_pointer, mut left): (Pointer<K>, EditBuffer),
         (right_pointer, right): (Pointer<K>, EditBuffer),
     ) -> Result<()> {
-        self.check_neighbours((left_pointer, &left), (right_pointer, &right))?;
+        self.blocks.check_neighbours((left_pointer, &left), (right_pointer, &right))?;
         let view = view_of::<K>(&right)?;
         let behind = view.right_sibling().map(Pointer::<K>::from_address);
         let mut edit = edit_of::<K>(&mut left);
@@ -115,39 +115,39 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         edit.set_right_sibling(behind.unwrap_or(Pointer::<K>::NULL));
         if let Some(behind) = behind {
             if behind == right_pointer || behind == left_pointer {
-                return Err(self.wrong_sibling(right_pointer, "right", Some(behind.address()), None));
+                return Err(self.blocks.wrong_sibling(right_pointer, "right", Some(behind.address()), None));
             }
-            let mut next = self.read(behind, level)?;
-            self.check_neighbours((right_pointer, &right), (behind, &next))?;
+            let mut next = self.blocks.read(behind, level)?;
+            self.blocks.check_neighbours((right_pointer, &right), (behind, &next))?;
             edit_of::<K>(&mut next).set_left_sibling(left_pointer);
         }
         let key = key_of::<K>(&left)?;
         // The way led to one of both; now it leads to what is left of them, and so does the parent's first entry.
-        self.path.set(level, left_pointer, Some(left));
+        self.blocks.path.set(level, left_pointer, Some(left));
         self.is_way_lost = true;
         drop(right);
-        self.discard(right_pointer)?;
-        self.set_key(level + 1, position, &key)?;
-        self.path.set_index(level + 1, position + 1);
+        self.blocks.discard(right_pointer)?;
+        self.blocks.set_key(level + 1, position, &key)?;
+        self.blocks.path.set_index(level + 1, position + 1);
         self.remove_at(level + 1)
     }
 
     /// A root with a single child is not needed.
     fn collapse_root(&mut self) -> Result<()> {
         loop {
-            let level = self.path.levels().saturating_sub(1);
-            if level == 0 || self.len(level)? != 1 {
+            let level = self.blocks.path.levels().saturating_sub(1);
+            if level == 0 || self.blocks.len(level)? != 1 {
                 return Ok(());
             }
-            let (_, child) = self.expect_entry(level, 0)?;
-            let root = self.path.pointer(level);
-            self.path.shrink();
+            let (_, child) = self.blocks.expect_entry(level, 0)?;
+            let root = self.blocks.path.pointer(level);
+            self.blocks.path.shrink();
             self.is_way_lost = true;
-            self.discard(root)?;
-            self.home.set_root(child.address(), u32::from(level_number(level)))?;
+            self.blocks.discard(root)?;
+            self.blocks.home.set_root(child.address(), u32::from(level_number(level)))?;
             // The way may lead to another child; the only one that is left is the root now.
-            if self.path.pointer(level - 1) != child {
-                self.path.set(level - 1, child, None);
+            if self.blocks.path.pointer(level - 1) != child {
+                self.blocks.path.set(level - 1, child, None);
             }
         }
     }
@@ -155,30 +155,30 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
     /// Takes the entries of the only child of a root in an inode into the root, where they have room there.
     pub(super) fn pull_root_up(&mut self) -> Result<()> {
         loop {
-            let level = self.path.levels().saturating_sub(1);
-            if level < 2 || self.len(level)? != 1 {
+            let level = self.blocks.path.levels().saturating_sub(1);
+            if level < 2 || self.blocks.len(level)? != 1 {
                 return Ok(());
             }
-            let (_, child) = self.expect_entry(level, 0)?;
-            if self.path.pointer(level - 1) != child {
-                self.path.set(level - 1, child, None);
+            let (_, child) = self.blocks.expect_entry(level, 0)?;
+            if self.blocks.path.pointer(level - 1) != child {
+                self.blocks.path.set(level - 1, child, None);
             }
-            let capacity = self.inline_capacity(level);
-            if self.view(level - 1)?.len() > capacity {
+            let capacity = self.blocks.inline_capacity(level);
+            if self.blocks.view(level - 1)?.len() > capacity {
                 return Ok(());
             }
             let buffer = self.take(level - 1)?;
             let view = view_of::<K>(&buffer)?;
-            let Some(root) = self.home.inline_root() else { return Err(self.lost()) };
+            let Some(root) = self.blocks.home.inline_root() else { return Err(self.blocks.lost()) };
             root.remove(0);
             for (index, (key, pointer)) in view.keys().iter().zip(view.pointers()).enumerate() {
                 root.insert(index, key, pointer);
             }
             root.set_level(level_number(level - 1));
             drop(buffer);
-            self.path.shrink();
+            self.blocks.path.shrink();
             self.is_way_lost = true;
-            self.discard(child)?;
+            self.blocks.discard(child)?;
         }
     }
 }

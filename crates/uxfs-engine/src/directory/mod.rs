@@ -17,7 +17,9 @@
 //! | module | holds |
 //! |---|---|
 //! | here | what a directory needs of its inode; its form |
-//! | [`api`] | the calls of [`Transaction`](crate::transaction::Transaction) |
+//! | [`editor`] | the view of a transaction that changes directories |
+//! | [`api`] | the calls of [`DirectoryEditor`](editor::DirectoryEditor) |
+//! | [`hint`] | where the next change begins to look |
 //! | [`names`] | what these calls take and give |
 //! | [`find`] | where a name lies |
 //! | [`insert`] | adding names |

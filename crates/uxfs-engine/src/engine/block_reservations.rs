@@ -76,7 +76,7 @@ impl LoggedEngine {
             state.load(self)?;
             self.add_ag_reservation_blocks(state.ag_reservation_blocks().into());
             if keeps_all || state.has_unlinked() {
-                *self.group_state(group)?.lock() = state;
+                *GroupState::lock(self.group_state(group)?, group) = state;
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use uxfs_journal::{metadata::StructureSealer, transaction::TransactionBuffers};
 use uxfs_volume::{superblock::refuse_unwritable, volume::Volume};
 
 use super::Engine;
+use crate::allocation_group::state::GroupState;
 use crate::options::MountOptions;
 use crate::transaction::Transaction;
 use uxfs_volume::error::{OperationError, Result};
@@ -70,8 +71,8 @@ impl BulkEngine {
     pub(super) fn close(&self) -> Result<()> {
         self.flush_groups()?;
         let mut buffers = TransactionBuffers::bulk(self.cache(), self.geometry());
-        for group in self.groups.known() {
-            group.lock().store(&mut buffers)?;
+        for (group, state) in self.groups.known() {
+            GroupState::lock(state, group).store(&mut buffers)?;
         }
         self.cache().write_back(WriteBack::All, &self.sealer())?;
         self.device().flush()?;

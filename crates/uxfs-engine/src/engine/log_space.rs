@@ -17,6 +17,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use uxfs_block::lock_order::{LockKey, Ordered};
 use uxfs_journal::journal::{LogReservation, Ticket};
 
 use super::LoggedEngine;
@@ -87,7 +88,7 @@ impl LoggedEngine {
     /// it: these are waited for before a checkpoint is written.
     #[cold]
     fn wait_for_room(&self, log_bytes: u64) -> Result<Ticket<'_>> {
-        let _first = self.room.first.lock();
+        let _first = Ordered::wait(LockKey::LogSpace, || self.room.first.lock());
         let mut waits = 0;
         for attempt in 0..MOST_TRIES {
             let_others_work(attempt);

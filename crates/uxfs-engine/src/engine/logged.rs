@@ -12,7 +12,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use uxfs_block::lock_order::{LockKey, Ordered};
 use uxfs_format::{
     fault::Structure,
     units::{AgNumber, Sector},
@@ -190,7 +191,7 @@ impl LoggedEngine {
 
     /// Brings what is only in memory of the groups that have changed into their buffers. No transaction is under way.
     fn settle(&self, ticket: Ticket<'_>) -> Result<()> {
-        let mut groups = std::mem::take(&mut *self.changed_groups.lock());
+        let mut groups = std::mem::take(&mut *self.lock_changed_groups());
         groups.sort_unstable();
         let mut transaction = CheckpointTransaction::begin(self, ticket);
         for group in &groups {
@@ -202,7 +203,11 @@ impl LoggedEngine {
 
     /// A group has changed in the checkpoint that is being filled, for the first time.
     pub fn note_changed_group(&self, group: AgNumber) {
-        self.changed_groups.lock().push(group);
+        self.lock_changed_groups().push(group);
+    }
+
+    fn lock_changed_groups(&self) -> Ordered<MutexGuard<'_, Vec<AgNumber>>> {
+        Ordered::wait(LockKey::ChangedGroups, || self.changed_groups.lock())
     }
 
     /// Writes back what is stable: what holds the older half of the log, or all where `is_all`.

@@ -148,14 +148,14 @@ impl Engine {
 
     /// Whether the headers of a group are in memory.
     pub fn is_group_loaded(&self, group: AgNumber) -> bool {
-        self.groups.peek(group).is_some_and(|state| state.lock().is_loaded())
+        self.groups.peek(group).is_some_and(|state| GroupState::lock(state, group).is_loaded())
     }
 
     /// The groups whose headers are in memory: all others are as they lie on the device.
     pub fn loaded_groups(&self) -> impl Iterator<Item = AgNumber> {
-        self.groups.known().filter_map(|state| {
-            Some(state.lock()).filter(|state| state.is_loaded()).map(|state| state.group())
-        })
+        self.groups
+            .known()
+            .filter_map(|(group, state)| GroupState::lock(state, group).is_loaded().then_some(group))
     }
 
     /// Whether changed buffers take half of the cache's budget.

@@ -14,7 +14,8 @@ use std::{
     },
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use uxfs_block::lock_order::{LockKey, Ordered};
 use uxfs_format::units::FsBlock;
 
 use super::LoggedEngine;
@@ -33,8 +34,12 @@ pub(super) struct MovedContents {
 }
 
 impl MovedContents {
+    fn lock(&self) -> Ordered<MutexGuard<'_, BTreeMap<u64, (u64, u64)>>> {
+        Ordered::wait(LockKey::MovedContents, || self.extents.lock())
+    }
+
     fn note(&self, start: FsBlock, length_blocks: u64, sequence: u64, stable: u64) {
-        let mut extents = self.extents.lock();
+        let mut extents = self.lock();
         if self.latest.load(Acquire) <= stable {
             extents.clear();
         }
@@ -49,7 +54,7 @@ impl MovedContents {
         if latest <= stable {
             return 0;
         }
-        let extents = self.extents.lock();
+        let extents = self.lock();
         if extents.len() > MOST_EXTENTS {
             return latest;
         }

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
+use uxfs_block::lock_order::{LockKey, Ordered};
 use uxfs_format::{log::item::ItemType, units::FsBlock};
 use uxfs_journal::journal::FreedExtents;
 
@@ -23,14 +24,18 @@ pub(super) struct PendingFrees {
 }
 
 impl PendingFrees {
+    fn lock(&self) -> Ordered<MutexGuard<'_, Vec<FreedExtents>>> {
+        Ordered::wait(LockKey::FreedExtents, || self.freed.lock())
+    }
+
     /// Adds what a checkpoint freed that is stable now.
     pub fn add(&self, freed: impl IntoIterator<Item = FreedExtents>) {
-        self.freed.lock().extend(freed);
+        self.lock().extend(freed);
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.freed.lock().is_empty()
+        self.lock().is_empty()
     }
 }
 
@@ -64,7 +69,8 @@ impl LoggedEngine {
     /// Damage; the device failed, now or before.
     #[doc(alias = "xfs_extent_busy_clear")]
     pub fn complete_pending_frees(&self) -> Result<()> {
-        self.complete_all_pending_frees(self.pending_frees.completing_frees.lock())
+        let completing = &self.pending_frees.completing_frees;
+        self.complete_all_pending_frees(Ordered::wait(LockKey::PendingFrees, || completing.lock()))
     }
 
     /// As [`complete_pending_frees`](Self::complete_pending_frees), unless another thread does it: for a caller that is between two
@@ -73,14 +79,12 @@ impl LoggedEngine {
     /// # Errors
     /// As there.
     pub fn complete_pending_frees_beside(&self) -> Result<()> {
-        self.pending_frees
-            .completing_frees
-            .try_lock()
-            .map_or(Ok(()), |one| self.complete_all_pending_frees(one))
+        let Some(one) = self.pending_frees.completing_frees.try_lock() else { return Ok(()) };
+        self.complete_all_pending_frees(Ordered::taken(LockKey::PendingFrees, one))
     }
 
-    fn complete_all_pending_frees(&self, _one: MutexGuard<'_, ()>) -> Result<()> {
-        let all = std::mem::take(&mut *self.pending_frees.freed.lock());
+    fn complete_all_pending_frees(&self, _one: Ordered<MutexGuard<'_, ()>>) -> Result<()> {
+        let all = std::mem::take(&mut *self.pending_frees.lock());
         if !all.is_empty() {
             self.journal.wait_for_writes();
         }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`edit`] | an inode that is being changed |
 //! | [`create`] | new inodes |
+//! | [`allocator`] | the view of a transaction that allocates and frees inodes |
 //! | `allocate` | finding free inodes, making chunks of new ones |
 //! | `destroy` | freeing an inode with all that it holds |
 //! | `free` | giving inodes back |

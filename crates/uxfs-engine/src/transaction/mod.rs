@@ -25,8 +25,8 @@
 //!
 //! Invariants:
 //! 1. A group's headers and trees are changed only by the transaction that holds the group's lock.
-//! 2. A transaction that locks several groups locks them in ascending order; a later step that needs a lower one goes
-//!    through deferred work, which runs after the locks were released.
+//! 2. A transaction waits for a group only while it holds no higher one: where it needs a lower one that another
+//!    transaction has, it first releases all that it holds. Deferred work is sorted by group, so that this is rare.
 //! 3. Only the holder of an [`EditInode`](crate::inode::edit::EditInode) changes that inode; it becomes visible to
 //!    others by [`Transaction::store_inode`].
 //! 4. A transaction that is dropped without a commit leaves nothing behind. Where it has changed a buffer, a group in
@@ -45,13 +45,12 @@ pub mod reservation;
 mod staged;
 mod steps;
 
-use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::AgNumber;
 use uxfs_journal::transaction::TransactionBuffers;
 
 use self::{deferred::queue::DeferredWork, reservation::Operation};
 pub use crate::allocation_group::group_edit::{CounterChanges, GroupEdit};
-use crate::allocation_group::state::GroupState;
+use crate::allocation_group::state::{GroupGuard, GroupState};
 use crate::engine::{AnyEngine, BulkEngine, Engine, EngineRef, LoggedEngine};
 use uxfs_volume::error::{OperationError, Result};
 
@@ -62,7 +61,7 @@ pub struct Transaction<'fs> {
     mode: EngineRef<'fs>,
     buffers: TransactionBuffers<'fs>,
     /// Groups whose locks it holds, few.
-    groups: Vec<ArcMutexGuard<RawMutex, GroupState>>,
+    groups: Vec<GroupGuard>,
     counters: CounterChanges,
     deferred: DeferredWork,
     /// Blocks that it may still take.
@@ -170,8 +169,8 @@ impl<'fs> Transaction<'fs> {
         let position = match self.groups.iter().position(|state| state.group() == group) {
             Some(position) => position,
             None => {
-                let state = self.engine.group_state(group)?;
-                self.hold_group(GroupState::lock(state));
+                let state = self.wait_for_group(group)?;
+                self.hold_group(state);
                 self.groups.len() - 1
             }
         };
@@ -184,6 +183,19 @@ impl<'fs> Transaction<'fs> {
         Ok(GroupEdit { volume, needs, state, buffers, counters, deferred })
     }
 
+    /// Locks a group that it does not hold. Where it holds a higher one and another transaction has this one, it first
+    /// releases all that it holds (invariant 2): each change of a group is whole when the next group is locked.
+    fn wait_for_group(&mut self, group: AgNumber) -> Result<GroupGuard> {
+        let state = self.engine.group_state(group)?;
+        if self.groups.iter().any(|held| held.group() > group) {
+            if let Some(state) = GroupState::try_lock(state, group) {
+                return Ok(state);
+            }
+            self.give_back_groups();
+        }
+        Ok(GroupState::lock(state, group))
+    }
+
     /// As [`group`](Self::group), but where waiting for the group could wait for ever (a higher one is locked already) and
     /// another transaction has it, gives `None`.
     ///
@@ -193,7 +205,7 @@ impl<'fs> Transaction<'fs> {
         let is_held = self.groups.iter().any(|state| state.group() == group);
         if !is_held && self.groups.iter().any(|state| state.group() > group) {
             let state = self.engine.group_state(group)?;
-            match Mutex::try_lock_arc(state) {
+            match GroupState::try_lock(state, group) {
                 Some(state) => self.hold_group(state),
                 None => return Ok(None),
             }
@@ -201,7 +213,7 @@ impl<'fs> Transaction<'fs> {
         self.group(group).map(Some)
     }
 
-    fn hold_group(&mut self, mut state: ArcMutexGuard<RawMutex, GroupState>) {
+    fn hold_group(&mut self, mut state: GroupGuard) {
         state.has_changed = false;
         self.groups.push(state);
     }

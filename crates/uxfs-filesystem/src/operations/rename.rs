@@ -163,7 +163,7 @@ fn try_rename(
     let is_one_directory = from.directory.is_same(to.directory);
     let is_directory = |handle: &InodeHandle| is_directory(&handle.read());
     let has_directory = is_directory(&moved) || other.as_ref().is_some_and(is_directory);
-    let _tree = (!is_one_directory && has_directory).then(|| file_system.tree_lock().lock());
+    let _tree = (!is_one_directory && has_directory).then(|| file_system.lock_tree());
     if !is_one_directory && has_directory {
         refuse_into_itself(file_system, (from, &moved), (to, other.as_ref()), options)?;
     }
@@ -291,7 +291,6 @@ fn rename_locked(
     // In the table before the name leads to it: an inode that is being freed may have left its slot under this number.
     let mut placeholder = placeholder.as_ref().map(NewSlot::lock);
     let file_type = moved.file_type().ok_or(OperationError::NoSuchInode)?;
-    let moves_directory = file_type == FileType::Directory;
     let mut fate = Fate::Named;
     if let Some((handle, inode)) = &mut other {
         transaction.directories().replace_name(parents.to(), to_name, moved.number, file_type)?;
@@ -310,27 +309,10 @@ fn rename_locked(
             NameCheck::KnownToBeNew,
         )?;
     }
-    if moves_directory {
-        if !parents.is_one() {
-            let above = parents.target().number;
-            transaction.directories().replace_name(moved, b"..", above, FileType::Directory)?;
-        }
-        // A directory that is replaced takes a link along: its "..".
-        parents.add_links(-1, if other.is_some() { 0 } else { 1 });
+    if file_type == FileType::Directory {
+        move_directory(&mut transaction, &mut parents, moved, other.is_some())?;
     }
-    match &mut placeholder {
-        Some(inode) => {
-            transaction.directories().replace_name(
-                parents.from,
-                from_name,
-                inode.number,
-                FileType::CharacterDevice,
-            )?;
-            transaction.parent_pointers().add_parent_pointer(inode, pointer_to(parents.from, from_name))?;
-            transaction.store_inode(inode)?;
-        }
-        None => drop(transaction.directories().remove_name(parents.from, from_name)?),
-    }
+    leave_behind(&mut transaction, &mut parents, from_name, placeholder.as_deref_mut())?;
     let (old, new) = (pointer_to(parents.from, from_name), pointer_to(parents.target(), to_name));
     transaction.parent_pointers().replace_parent_pointer(moved, old, new)?;
     touch(moved, now, &[TimeKind::Change]);
@@ -341,6 +323,39 @@ fn rename_locked(
         settle_fate(file_system, handle, fate);
     }
     Ok(())
+}
+
+/// A directory comes below the other parent, perhaps in the place of another directory.
+fn move_directory(
+    transaction: &mut Transaction<'_>,
+    parents: &mut Parents<'_>,
+    moved: &mut EditInode,
+    replaces_other: bool,
+) -> Result<()> {
+    if !parents.is_one() {
+        let above = parents.target().number;
+        transaction.directories().replace_name(moved, b"..", above, FileType::Directory)?;
+    }
+    // A directory that is replaced takes a link along: its "..".
+    parents.add_links(-1, if replaces_other { 0 } else { 1 });
+    Ok(())
+}
+
+/// The old entry goes, or leads to the placeholder from now on.
+fn leave_behind(
+    transaction: &mut Transaction<'_>,
+    parents: &mut Parents<'_>,
+    name: &[u8],
+    placeholder: Option<&mut EditInode>,
+) -> Result<()> {
+    let Some(inode) = placeholder else {
+        transaction.directories().remove_name(parents.from, name)?;
+        return Ok(());
+    };
+    let kind = FileType::CharacterDevice;
+    transaction.directories().replace_name(parents.from, name, inode.number, kind)?;
+    transaction.parent_pointers().add_parent_pointer(inode, pointer_to(parents.from, name))?;
+    transaction.store_inode(inode)
 }
 
 /// What forbids to rename.

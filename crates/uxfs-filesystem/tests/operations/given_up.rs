@@ -1,11 +1,11 @@
 //! Transactions that are dropped without a commit, and inodes that were half changed (invariant 4 of `transaction`, 7 of
 //! `inode::table`).
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use uxfs_engine::{options::LogOptions, transaction::Transaction};
 use uxfs_filesystem::filesystem::FileSystem;
-use uxfs_format::units::AgNumber;
+use uxfs_format::units::{AgNumber, InodeNumber};
 use uxfs_testkit::{
     image::{TestImage, file},
     judges::Judge,
@@ -34,12 +34,11 @@ fn is_sound(image: &TestImage, file_system: Arc<FileSystem>) {
 fn an_inode_is_read_anew_after_an_error() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     let (image, file_system) = mounted();
-    let root = file_system.open_root().unwrap();
     let handle = file_system.open(file(&file_system, 0)).unwrap();
     {
         let mut inode = handle.write();
         inode.set_size_bytes(12345);
-        file_system.find(&root, b"no such name").unwrap_err();
+        file_system.open(InodeNumber::new(u64::MAX)).unwrap_err();
     }
     assert_eq!(file_system.stat(&handle).unwrap().size_bytes, 0);
     // And goes on.
@@ -95,6 +94,31 @@ fn a_second_change_in_a_checkpoint_has_no_way_back() {
     drop(file_system);
     let file_system = image.mount_logged(LogOptions::default());
     assert_eq!(file_system.stat(&file_system.open(number).unwrap()).unwrap().uid, 0);
+    file_system.close().unwrap();
+    repair_is_silent(&image.path).unwrap();
+}
+
+/// Invariant 2 of `transaction`: an inode of a higher group was taken before one of a lower group is freed (a rename that
+/// leaves a whiteout and replaces a file), while another transaction goes the other way.
+#[test]
+fn a_lower_group_is_waited_for_without_a_higher_one() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let (image, file_system) = mounted();
+    let barrier = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for groups in [[0, 1], [1, 0]] {
+            let (file_system, barrier) = (&file_system, &barrier);
+            scope.spawn(move || {
+                let [first, second] = groups.map(AgNumber::new);
+                let mut transaction = Transaction::begin(file_system).unwrap();
+                transaction.group(first).unwrap();
+                barrier.wait();
+                transaction.group(second).unwrap();
+                transaction.commit().unwrap();
+            });
+        }
+    });
+    assert!(!is_shut_down(&file_system));
     file_system.close().unwrap();
     repair_is_silent(&image.path).unwrap();
 }

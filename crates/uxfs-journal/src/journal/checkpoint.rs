@@ -6,7 +6,6 @@ use std::{
     time::Instant,
 };
 
-use parking_lot::MutexGuard;
 use uxfs_block::cache::{
     Piece,
     logged::{ChangedBuffer, LoggedChange, TakenBytes, TakenVersion, Taking},
@@ -103,7 +102,7 @@ impl Journal {
         if !self.is_checkpoint_due() {
             return Ok(false);
         }
-        let Some(mut writer) = self.writer.try_lock() else { return Ok(false) };
+        let Some(mut writer) = self.try_lock_writer() else { return Ok(false) };
         if writer.closed.is_some() || !self.is_checkpoint_due() {
             return Ok(false);
         }
@@ -114,7 +113,7 @@ impl Journal {
 
     /// Whether a transaction has committed whose changes no checkpoint in the log holds.
     pub fn has_uncommitted(&self) -> bool {
-        self.has_closed_checkpoint() || !self.pending.lock().is_empty()
+        self.has_closed_checkpoint() || !self.lock_pending().is_empty()
     }
 
     /// Whether a checkpoint has been closed and not been written.
@@ -130,16 +129,6 @@ impl Journal {
         let mut writer = self.lock_writer();
         self.check()?;
         self.write_closed(&mut writer)
-    }
-
-    /// While a thread waits here, the thread that writes takes no rests.
-    fn lock_writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.try_lock().unwrap_or_else(|| {
-            self.writer_waiters.fetch_add(1, AcqRel);
-            let writer = self.writer.lock();
-            self.writer_waiters.fetch_sub(1, AcqRel);
-            writer
-        })
     }
 
     fn write_closed(&self, writer: &mut Writer) -> Result<ClosedCheckpoint> {
@@ -176,7 +165,7 @@ impl Journal {
 
     /// The blocks that the checkpoint which is being filled frees, sorted, neighbours as one: for the one that closes the checkpoint.
     pub fn freed_so_far(&self) -> Vec<FreedExtent> {
-        let mut pending = self.pending.lock();
+        let mut pending = self.lock_pending();
         merge_freed(&mut pending.freed, self.geometry.ag_block_log);
         pending.freed.clone()
     }
@@ -210,12 +199,12 @@ impl Journal {
             self.shut_down(&error);
             return Err(error);
         }
-        let pending = std::mem::take(&mut *self.pending.lock());
+        let pending = std::mem::take(&mut *self.lock_pending());
         if pending.is_empty() {
             return Ok(());
         }
         let sequence = self.sequence.fetch_add(1, AcqRel);
-        self.active.lock().open(sequence, writer.head.lsn);
+        self.lock_active().open(sequence, writer.head.lsn);
         let reserved_bytes = self.reservations.take_all(&alone);
         writer.closed = Some(Closed { sequence, reserved_bytes, pending });
         self.has_closed.store(true, Release);
@@ -231,7 +220,7 @@ impl Journal {
     ) -> Result<ClosedCheckpoint> {
         let began = writer.head.lsn;
         let (tail, keep_before) = {
-            let active = self.active.lock();
+            let active = self.lock_active();
             let tail = active.tail().unwrap_or(began);
             (tail, self.keep_before(&active, writer.head))
         };
@@ -298,8 +287,8 @@ impl Journal {
 
     /// The checkpoint is in the log for good: what waited for that goes on.
     fn became_stable(&self, sequence: u64, pending: &Pending, freed: &[FreedExtents]) {
-        let mut active = self.active.lock();
-        let mut open = self.open_intents.lock();
+        let mut active = self.lock_active();
+        let mut open = self.lock_open_intents();
         for id in pending.open_intents().chain(freed.iter().map(|freed| freed.intent)) {
             active.enter(sequence);
             open.insert(id, sequence);
@@ -335,12 +324,12 @@ impl Journal {
         if kept.is_empty() {
             return Ok(());
         }
-        let _one = self.write_back.lock();
+        let _one = self.lock_write_back();
         let mut released = Vec::new();
         let written = self.cache.write_versions(kept, &self.sealer(), &mut released)?;
         self.cache.device().flush()?;
         self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
-        let mut active = self.active.lock();
+        let mut active = self.lock_active();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
     }
@@ -351,7 +340,7 @@ impl Journal {
         }
         let mut released = Vec::new();
         self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
-        let mut active = self.active.lock();
+        let mut active = self.lock_active();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
     }
@@ -422,7 +411,7 @@ impl Write<'_> {
         let taken = changed.take(*sequence, keep_before, log, seal)?;
         self.ordered.extend(taken.ordered);
         if let Some(entered) = taken.entered {
-            journal.active.lock().enter(entered);
+            journal.lock_active().enter(entered);
         }
         if taken.is_relogged {
             journal.counters.relogged.fetch_add(1, Relaxed);

@@ -30,7 +30,7 @@
 //! 5. **Fails once.** The first error that leaves the log or a transaction half done shuts the journal down: later
 //!    transactions fail with its cause, reads go on.
 //!
-//! Locks, outer first: writer, commit locks (all in the order of their shards, or one), pending, active.
+//! Locks come in the order of [`LockKey`](uxfs_block::lock_order::LockKey).
 //!
 //! | module | holds |
 //! |---|---|
@@ -39,6 +39,7 @@
 //! | [`pending`] | the checkpoint that is being filled |
 //! | [`checkpoint`] | cutting and writing it |
 //! | [`write_back`] | write-back, the tail, closing |
+//! | `locks` | acquiring the locks in their order |
 //! | [`items`] | what items look like in the log |
 //! | [`records`] | records, windows, flushes |
 //! | [`pace`] | bursts of work and rests of the background thread |
@@ -48,6 +49,7 @@
 pub mod active;
 pub mod checkpoint;
 pub mod items;
+mod locks;
 pub mod pace;
 mod pending;
 pub mod records;
@@ -275,7 +277,7 @@ impl Journal {
             failure: OnceLock::new(),
             counters: Counters::default(),
         };
-        journal.update_limit(&journal.writer.lock(), 0);
+        journal.update_limit(&journal.lock_writer(), 0);
         Ok(journal)
     }
 
@@ -291,13 +293,13 @@ impl Journal {
     /// An intent that replay found without end. It holds the tail until [`Ticket::done`] says that it has ended, in a
     /// checkpoint that is stable. Only for a journal that was opened with a recovered tail.
     pub fn adopt_intent(&self, id: IntentId) {
-        self.active.lock().enter(RECOVERED_SEQUENCE);
-        self.open_intents.lock().insert(id, RECOVERED_SEQUENCE);
+        self.lock_active().enter(RECOVERED_SEQUENCE);
+        self.lock_open_intents().insert(id, RECOVERED_SEQUENCE);
     }
 
     /// All that replay found is known: what it left in the log is held by [`adopt_intent`](Self::adopt_intent) alone.
     pub fn recovered(&self) {
-        self.active.lock().release(RECOVERED_SEQUENCE);
+        self.lock_active().release(RECOVERED_SEQUENCE);
     }
 
     /// What it has done so far.
@@ -356,7 +358,7 @@ impl Journal {
 
     /// A checkpoint that is being written is needed until [`Ticket::release_later`]'s transaction is stable.
     pub(crate) fn hold(&self, sequence: u64) {
-        self.active.lock().enter(sequence);
+        self.lock_active().enter(sequence);
     }
 
     /// Something was written that the next checkpoint relies on: it is flushed before that checkpoint commits.
@@ -391,12 +393,12 @@ impl Journal {
     pub fn newest_far_behind(&self) -> Option<u64> {
         let head = self.head();
         let most_blocks = u64::from(self.place.blocks) / 4;
-        self.active.lock().newest_where(|lsn| self.place.used_blocks(head, lsn) > most_blocks)
+        self.lock_active().newest_where(|lsn| self.place.used_blocks(head, lsn) > most_blocks)
     }
 
     /// Blocks of the log that nothing needs any more.
     fn room_blocks(&self, head: Lsn) -> u64 {
-        self.place.room_blocks(head, self.active.lock().tail().unwrap_or(head))
+        self.place.room_blocks(head, self.lock_active().tail().unwrap_or(head))
     }
 
     /// A checkpoint ends on a boundary of stripe units, which may be as long as a record.

@@ -19,6 +19,7 @@ use std::sync::atomic::{
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uxfs_block::{
+    lock_order::{HeldLock, LockKey, Ordered},
     own_line::OwnLine,
     thread_shards::{CachedReservation, ThreadShards, take_all},
 };
@@ -51,12 +52,13 @@ struct Lane {
 pub(super) struct CommitGuard<'c> {
     reservations: &'c Reservations,
     lane: &'c Lane,
-    _commit_lock: RwLockReadGuard<'c, ()>,
+    _commit_lock: Ordered<RwLockReadGuard<'c, ()>>,
 }
 
 /// All commit locks closed: nobody has a place.
 pub(super) struct Closed<'c> {
     _commit_locks: Vec<RwLockWriteGuard<'c, ()>>,
+    _held: HeldLock,
 }
 
 /// What a lane keeps after a transaction that reserved so much: enough for the next like it, and for what a hundred of them
@@ -72,12 +74,17 @@ impl Reservations {
     #[inline]
     pub fn enter(&self) -> CommitGuard<'_> {
         let lane = self.lanes.mine();
-        CommitGuard { reservations: self, lane, _commit_lock: lane.commit_lock.read() }
+        let commit_lock = Ordered::wait(LockKey::CommitLock, || lane.commit_lock.read());
+        CommitGuard { reservations: self, lane, _commit_lock: commit_lock }
     }
 
     /// Waits until all have left, and keeps others out.
     pub fn close(&self) -> Closed<'_> {
-        Closed { _commit_locks: self.lanes.iter().map(|lane| lane.commit_lock.write()).collect() }
+        let held = LockKey::AllCommitLocks.wait();
+        Closed {
+            _commit_locks: self.lanes.iter().map(|lane| lane.commit_lock.write()).collect(),
+            _held: held,
+        }
     }
 
     /// Says how much may be reserved.

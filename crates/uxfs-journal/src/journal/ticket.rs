@@ -196,7 +196,7 @@ impl<'j> Ticket<'j> {
             // Most transactions change what others of this checkpoint have changed before them.
             let mut touched = self.edits.touched();
             if !touched.is_empty() || !self.items.is_empty() {
-                self.journal.pending.lock().add(&mut self.items, &mut touched);
+                self.journal.lock_pending().add(&mut self.items, &mut touched);
             }
         }
         self.place = None;

@@ -50,7 +50,7 @@ impl Journal {
         is_enough: impl Fn() -> bool,
     ) -> Result<usize> {
         self.check()?;
-        let _one = self.write_back.lock();
+        let _one = self.lock_write_back();
         let mut released = Vec::new();
         let which = LoggedWriteBack { stable: self.stable(), first_at_most };
         let is_enough = || {
@@ -66,10 +66,10 @@ impl Journal {
         };
         self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
         {
-            let mut active = self.active.lock();
+            let mut active = self.lock_active();
             released.iter().for_each(|sequence| active.release(*sequence));
         }
-        if let Some(writer) = self.writer.try_lock() {
+        if let Some(writer) = self.try_lock_writer() {
             self.update_limit(&writer, writer.closed.as_ref().map_or(0, |closed| closed.reserved_bytes));
         }
         Ok(left)
@@ -78,12 +78,12 @@ impl Journal {
     /// Waits until no write of a buffer is under way that has been invalidated meanwhile: what lay there may then be used
     /// for something else.
     pub fn wait_for_writes(&self) {
-        drop(self.write_back.lock());
+        drop(self.lock_write_back());
     }
 
     /// Half of the checkpoints that hold the tail, counted from the oldest: what to write home to make room.
     pub fn older_half(&self) -> u64 {
-        let (first, lsns) = self.active.lock().lsns();
+        let (first, lsns) = self.lock_active().lsns();
         first + (lsns.len() as u64) / 2
     }
 
@@ -93,8 +93,8 @@ impl Journal {
     /// The device failed, now or before; something is not at home.
     pub fn close(&self) -> Result<()> {
         self.check()?;
-        let mut writer = self.writer.lock();
-        if self.active.lock().tail().is_some() {
+        let mut writer = self.lock_writer();
+        if self.lock_active().tail().is_some() {
             return Err(self.failed(JournalError::ShutDown { cause: "the log is still needed".into() }));
         }
         let head = writer.head;
@@ -118,7 +118,7 @@ impl Journal {
     pub(super) fn sealer(
         &self,
     ) -> impl Fn(&mut [u8], u64, u64, &DirtyMap) -> std::result::Result<(), Box<Corruption>> + '_ {
-        let (first, lsns) = self.active.lock().lsns();
+        let (first, lsns) = self.lock_active().lsns();
         let geometry = &self.geometry;
         move |bytes: &mut [u8], offset_bytes: u64, sequence: u64, changes: &DirtyMap| {
             let index = sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());

@@ -7,6 +7,7 @@ use std::{
 };
 
 use parking_lot::RwLockWriteGuard;
+use uxfs_block::lock_order::Ordered;
 
 use super::Slot;
 use uxfs_engine::inode::edit::EditInode;
@@ -14,7 +15,7 @@ use uxfs_volume::cause;
 
 /// The inode, for its only holder.
 pub struct InodeWriteGuard<'a> {
-    inode: RwLockWriteGuard<'a, EditInode>,
+    inode: Ordered<RwLockWriteGuard<'a, EditInode>>,
     slot: &'a Slot,
     /// Failures of this thread before it had the lock.
     failures: u64,
@@ -22,7 +23,7 @@ pub struct InodeWriteGuard<'a> {
 
 impl<'a> InodeWriteGuard<'a> {
     #[inline]
-    pub(super) fn new(inode: RwLockWriteGuard<'a, EditInode>, slot: &'a Slot) -> Self {
+    pub(super) fn new(inode: Ordered<RwLockWriteGuard<'a, EditInode>>, slot: &'a Slot) -> Self {
         Self { inode, slot, failures: cause::failures() }
     }
 }

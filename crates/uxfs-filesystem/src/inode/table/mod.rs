@@ -41,8 +41,12 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use uxfs_block::{own_line::OwnLine, thread_shards::ThreadShards};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use uxfs_block::{
+    lock_order::{LockKey, Ordered},
+    own_line::OwnLine,
+    thread_shards::ThreadShards,
+};
 use uxfs_format::units::InodeNumber;
 
 use self::shard::{Shard, SlotLookup, hash_of};
@@ -61,7 +65,7 @@ const NEIGHBOURS: u64 = 16;
 const USUAL_SLOTS: usize = 1 << 8;
 
 /// The inode, as long as nobody changes it.
-pub type InodeReadGuard<'a> = RwLockReadGuard<'a, EditInode>;
+pub type InodeReadGuard<'a> = Ordered<RwLockReadGuard<'a, EditInode>>;
 
 /// The inodes of one file system that are in memory.
 #[derive(Debug)]
@@ -118,9 +122,13 @@ pub struct InodeHandle {
 }
 
 impl Queue {
+    fn lock(&self) -> Ordered<MutexGuard<'_, Vec<InodeNumber>>> {
+        Ordered::wait(LockKey::InodeQueue, || self.numbers.lock())
+    }
+
     #[cold]
     fn push(&self, number: InodeNumber) {
-        let mut numbers = self.numbers.lock();
+        let mut numbers = self.lock();
         numbers.push(number);
         self.length.store(numbers.len(), Ordering::Release);
     }
@@ -129,7 +137,7 @@ impl Queue {
         if self.length.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut numbers = self.numbers.lock();
+        let mut numbers = self.lock();
         let number = numbers.pop();
         self.length.store(numbers.len(), Ordering::Release);
         number
@@ -164,20 +172,27 @@ impl InodeHandle {
     /// somebody who wants to change the inode may wait between the two.
     #[inline]
     pub fn read(&self) -> InodeReadGuard<'_> {
-        self.slot.inode.read()
+        Ordered::wait(self.key(), || self.slot.inode.read())
     }
 
     /// Waits until nobody uses the inode. Whoever wants several takes them by [`lock_in_order`]; whoever has begun a
     /// transaction takes none.
     #[inline]
     pub fn write(&self) -> InodeWriteGuard<'_> {
-        InodeWriteGuard::new(self.slot.inode.write(), &self.slot)
+        let inode = Ordered::wait(self.key(), || self.slot.inode.write());
+        InodeWriteGuard::new(inode, &self.slot)
+    }
+
+    #[inline]
+    fn key(&self) -> LockKey {
+        LockKey::Inode(self.slot.number.get())
     }
 
     /// As [`write`](Self::write), but gives `None` instead of waiting.
     #[inline]
     pub fn try_write(&self) -> Option<InodeWriteGuard<'_>> {
-        Some(InodeWriteGuard::new(self.slot.inode.try_write()?, &self.slot))
+        let inode = Ordered::taken(self.key(), self.slot.inode.try_write()?);
+        Some(InodeWriteGuard::new(inode, &self.slot))
     }
 
     /// Whether both are the same inode.
@@ -310,7 +325,7 @@ impl InodeTable {
             match shard.find(number, hash) {
                 SlotLookup::Slot(handle) => return Ok(handle),
                 SlotLookup::Dying => return Err(OperationError::NoSuchInode.into()),
-                SlotLookup::Loading(flight) => drop(flight.lock()),
+                SlotLookup::Loading(flight) => drop(Ordered::wait(LockKey::InodeLoad, || flight.lock())),
                 SlotLookup::Absent => {
                     let Some(loading) = shard.begin_load(number, hash) else { continue };
                     let slot = Arc::new(Slot::new(load()?, self.queues_of_shard()));
@@ -393,7 +408,9 @@ impl NewSlot<'_> {
     /// Locks the inode and puts it into the table, in the place of whatever is known of its number: an inode that was
     /// freed.
     pub(crate) fn lock(&self) -> InodeWriteGuard<'_> {
-        let guard = self.handle.write();
+        // No other thread can have it.
+        let inode = Ordered::taken(self.handle.key(), self.handle.slot.inode.write());
+        let guard = InodeWriteGuard::new(inode, &self.handle.slot);
         if let Some((shard, hash)) = self.table.shard_of(self.handle.number()) {
             shard.put(&self.handle.slot, hash);
         }

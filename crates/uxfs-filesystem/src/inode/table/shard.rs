@@ -3,7 +3,8 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use hashbrown::HashTable;
-use parking_lot::{ArcMutexGuard, Mutex, RawMutex, RwLock};
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use uxfs_block::lock_order::{LockKey, Ordered};
 use uxfs_format::units::InodeNumber;
 
 use super::{InodeHandle, Slot, give_up::is_large};
@@ -57,7 +58,7 @@ pub(super) struct Loading<'s> {
     number: InodeNumber,
     hash: u64,
     flight: Flight,
-    _held: ArcMutexGuard<RawMutex, ()>,
+    _held: Ordered<ArcMutexGuard<RawMutex, ()>>,
 }
 
 /// All bits of the result depend on the number, which is mostly small.
@@ -148,10 +149,19 @@ impl Shard {
         Self { state: RwLock::default(), most }
     }
 
+    #[inline]
+    fn read_state(&self) -> Ordered<RwLockReadGuard<'_, State>> {
+        Ordered::wait(LockKey::InodeShard, || self.state.read())
+    }
+
+    fn write_state(&self) -> Ordered<RwLockWriteGuard<'_, State>> {
+        Ordered::wait(LockKey::InodeShard, || self.state.write())
+    }
+
     /// The hot path: takes no lock that others wait for, and allocates nothing.
     #[inline]
     pub fn find(&self, number: InodeNumber, hash: u64) -> SlotLookup {
-        let state = self.state.read();
+        let state = self.read_state();
         match state.value(number, hash) {
             None => SlotLookup::Absent,
             Some(Value::Loading(flight)) => SlotLookup::Loading(Arc::clone(flight)),
@@ -170,8 +180,8 @@ impl Shard {
     /// Says that the caller loads an inode. `None` where it is there by now, or another does.
     pub fn begin_load(&self, number: InodeNumber, hash: u64) -> Option<Loading<'_>> {
         let flight = Flight::default();
-        let held = Mutex::lock_arc(&flight);
-        let mut state = self.state.write();
+        let held = Ordered::taken(LockKey::InodeLoad, Mutex::lock_arc(&flight));
+        let mut state = self.write_state();
         if state.index_of(number, hash).is_some() {
             return None;
         }
@@ -192,7 +202,7 @@ impl Shard {
 
     /// Puts a new inode into the table, whatever was known of its number.
     pub fn put(&self, slot: &Arc<Slot>, hash: u64) {
-        let mut state = self.state.write();
+        let mut state = self.write_state();
         let mut value = Value::Slot(Arc::clone(slot));
         let given_up = match state.value_mut(slot.number, hash) {
             Some(old) => {
@@ -211,7 +221,7 @@ impl Shard {
 
     /// Evicts all idle slots that hold very many extents.
     pub fn give_up_large(&self) {
-        let mut state = self.state.write();
+        let mut state = self.write_state();
         let is_to_go = |slot: &Slot| {
             let is_needed =
                 slot.handles.load(Ordering::Acquire) > 0 || slot.is_unlinked.load(Ordering::Acquire);
@@ -230,7 +240,7 @@ impl Shard {
     }
 
     pub fn forget(&self, slot: &Arc<Slot>, hash: u64) {
-        let mut state = self.state.write();
+        let mut state = self.write_state();
         let is_it =
             matches!(state.value(slot.number, hash), Some(Value::Slot(own)) if Arc::ptr_eq(own, slot));
         let entry = if is_it { state.remove(slot.number, hash) } else { None };
@@ -240,7 +250,7 @@ impl Shard {
 
     /// Makes a slot a dying one if its caller's handle is the only one.
     pub fn begin_free(&self, number: InodeNumber, hash: u64, slot: &Arc<Slot>) -> bool {
-        let state = self.state.write();
+        let state = self.write_state();
         match state.value(number, hash) {
             Some(Value::Slot(own)) if Arc::ptr_eq(own, slot) => {
                 let is_alone = slot.handles.load(Ordering::Acquire) == 1;
@@ -255,7 +265,7 @@ impl Shard {
 
     /// The slot of a number, dying from now on, if it has no name and no handle.
     pub fn take_unlinked(&self, number: InodeNumber, hash: u64) -> Option<InodeHandle> {
-        let state = self.state.write();
+        let state = self.write_state();
         let Some(Value::Slot(slot)) = state.value(number, hash) else { return None };
         let is_to_go = slot.handles.load(Ordering::Acquire) == 0
             && slot.is_unlinked.load(Ordering::Acquire)
@@ -269,7 +279,7 @@ impl Shard {
     }
 
     pub fn len(&self) -> usize {
-        self.state.read().table.len()
+        self.read_state().table.len()
     }
 }
 
@@ -277,7 +287,7 @@ impl Loading<'_> {
     /// Puts what was loaded into the table. `None` where a new inode has got the number meanwhile: what was loaded is
     /// of no use then.
     pub fn finish(self, slot: Arc<Slot>) -> Option<InodeHandle> {
-        let mut state = self.shard.state.write();
+        let mut state = self.shard.write_state();
         match state.value_mut(self.number, self.hash) {
             Some(value) if self.is_own(value) => {
                 *value = Value::Slot(Arc::clone(&slot));
@@ -296,7 +306,7 @@ impl Loading<'_> {
 impl Drop for Loading<'_> {
     /// Where loading failed, nothing is left of it. Those who wait go on when the flight's lock goes, after this.
     fn drop(&mut self) {
-        let mut state = self.shard.state.write();
+        let mut state = self.shard.write_state();
         if state.value(self.number, self.hash).is_some_and(|value| self.is_own(value)) {
             state.remove(self.number, self.hash);
         }

@@ -1,0 +1,234 @@
+//! Arrows point down only: which crates a crate may depend on, and how large circles of imports within one may be.
+
+mod circles;
+mod imports;
+
+use std::collections::BTreeMap;
+
+use super::source_text::{without_comments, without_tests};
+
+/// Each crate of the workspace with those that it may depend on. A crate comes after all that it depends on. What a crate
+/// takes for its tests alone is not looked at.
+const LAYERS: [(&str, &[&str]); 15] = [
+    ("uxfs-format", &[]),
+    ("uxfs-block", &["uxfs-format"]),
+    ("uxfs-volume", &["uxfs-block", "uxfs-format"]),
+    ("uxfs-journal", &["uxfs-volume", "uxfs-block", "uxfs-format"]),
+    ("uxfs-engine", &["uxfs-journal", "uxfs-volume", "uxfs-block", "uxfs-format"]),
+    ("uxfs-filesystem", &["uxfs-engine", "uxfs-journal", "uxfs-volume", "uxfs-block", "uxfs-format"]),
+    ("uxfs-mkfs", &["uxfs-block", "uxfs-format"]),
+    ("uxfs-source", &["uxfs-block"]),
+    ("uxfs-extract", &["uxfs-filesystem", "uxfs-engine", "uxfs-volume", "uxfs-block", "uxfs-format"]),
+    (
+        "uxfs-populate",
+        &["uxfs-source", "uxfs-filesystem", "uxfs-engine", "uxfs-volume", "uxfs-block", "uxfs-format"],
+    ),
+    ("uxfs-bench", &["uxfs-filesystem", "uxfs-engine", "uxfs-volume"]),
+    (
+        "uxfs",
+        &[
+            "uxfs-populate",
+            "uxfs-extract",
+            "uxfs-source",
+            "uxfs-mkfs",
+            "uxfs-filesystem",
+            "uxfs-engine",
+            "uxfs-journal",
+            "uxfs-volume",
+            "uxfs-block",
+            "uxfs-format",
+        ],
+    ),
+    (
+        "uxfs-cli",
+        &[
+            "uxfs",
+            "uxfs-bench",
+            "uxfs-populate",
+            "uxfs-extract",
+            "uxfs-source",
+            "uxfs-mkfs",
+            "uxfs-filesystem",
+            "uxfs-engine",
+            "uxfs-journal",
+            "uxfs-volume",
+            "uxfs-block",
+            "uxfs-format",
+        ],
+    ),
+    (
+        "uxfs-testkit",
+        &[
+            "uxfs-mkfs",
+            "uxfs-filesystem",
+            "uxfs-engine",
+            "uxfs-journal",
+            "uxfs-volume",
+            "uxfs-block",
+            "uxfs-format",
+        ],
+    ),
+    (
+        "uxfs-lab",
+        &[
+            "uxfs-testkit",
+            "uxfs-mkfs",
+            "uxfs-filesystem",
+            "uxfs-engine",
+            "uxfs-journal",
+            "uxfs-volume",
+            "uxfs-block",
+            "uxfs-format",
+        ],
+    ),
+];
+
+/// Files that import each other in a circle, at most.
+const CIRCLE_LIMIT: usize = 15;
+/// Crates that still have a larger circle, with its size. It may only become smaller: lower the number, or remove the row.
+const LARGER_CIRCLES: [(&str, usize); 1] = [("uxfs-format", 58)];
+
+/// What the files of the workspace say about layers.
+#[derive(Default)]
+pub struct Layers {
+    /// Dependencies by crate.
+    dependencies: BTreeMap<String, Vec<String>>,
+    /// Source files by crate, and in it by module.
+    modules: BTreeMap<String, BTreeMap<Vec<String>, String>>,
+}
+
+impl Layers {
+    /// Takes in a file.
+    pub fn add(&mut self, name: &str, text: &str) {
+        let Some((krate, file)) = name.strip_prefix("crates/").and_then(|name| name.split_once('/')) else {
+            return;
+        };
+        if file == "Cargo.toml" {
+            self.dependencies.insert(krate.to_owned(), dependencies(text));
+        } else if let Some(file) = file.strip_prefix("src/").and_then(|file| file.strip_suffix(".rs"))
+            && !file.ends_with("tests")
+        {
+            let code = without_comments(without_tests(text));
+            self.modules.entry(krate.to_owned()).or_default().insert(module_of(file), code);
+        }
+    }
+
+    /// Adds what is wrong.
+    pub fn check(&self, complaints: &mut Vec<String>) {
+        for (krate, dependencies) in &self.dependencies {
+            check_dependencies(krate, dependencies, complaints);
+        }
+        for (krate, modules) in &self.modules {
+            check_circles(krate, &imports::graph(modules), &LARGER_CIRCLES, complaints);
+        }
+    }
+}
+
+/// The module of a file below `src`, as the path of its names: none for the root.
+fn module_of(file: &str) -> Vec<String> {
+    let mut path: Vec<String> = file.split('/').map(str::to_owned).collect();
+    if path.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
+        path.pop();
+    }
+    path
+}
+
+/// The crates of this workspace in the section of dependencies.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut is_inside = false;
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_inside = line == "[dependencies]";
+        } else if is_inside && line.starts_with("uxfs") {
+            found.extend(line.split(['.', ' ', '=']).next().map(str::to_owned));
+        }
+    }
+    found
+}
+
+fn check_dependencies(krate: &str, dependencies: &[String], complaints: &mut Vec<String>) {
+    let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == krate) else {
+        complaints.push(format!("{krate}: the list of layers in tidy/layers.rs does not have it"));
+        return;
+    };
+    for dependency in dependencies.iter().filter(|name| !allowed.contains(&name.as_str())) {
+        complaints.push(format!("{krate}: depends on {dependency}, which the layers do not allow"));
+    }
+}
+
+fn check_circles(
+    krate: &str,
+    graph: &circles::Graph,
+    larger: &[(&str, usize)],
+    complaints: &mut Vec<String>,
+) {
+    let row = larger.iter().find(|(name, _)| *name == krate);
+    let limit = row.map_or(CIRCLE_LIMIT, |(_, limit)| *limit);
+    let circle = circles::largest(graph);
+    if circle.len() > limit {
+        let files: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
+        let files = files.join(", ");
+        complaints.push(format!(
+            "{krate}: {} files import each other in a circle, more than {limit}: {files}",
+            circle.len()
+        ));
+    }
+    if row.is_some() && circle.len() < limit {
+        complaints.push(format!(
+            "{krate}: its largest circle has {} files by now: lower its row in tidy/layers.rs from {limit}",
+            circle.len()
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_layer_lies_above_what_it_may_depend_on() {
+        for (index, (krate, allowed)) in LAYERS.iter().enumerate() {
+            let is_below = |name: &&str| LAYERS[..index].iter().any(|(below, _)| below == name);
+            assert!(allowed.iter().all(is_below), "{krate}");
+        }
+    }
+
+    #[test]
+    fn dependencies_that_point_up_are_found() {
+        let manifest = "[dependencies]\nuxfs-format.workspace = true\nuxfs-engine = { path = \"..\" }\nlibc = \"1\"\n\
+            [dev-dependencies]\nuxfs-lab.workspace = true\n";
+        assert_eq!(dependencies(manifest), ["uxfs-format", "uxfs-engine"]);
+        let mut complaints = Vec::new();
+        check_dependencies("uxfs-block", &dependencies(manifest), &mut complaints);
+        check_dependencies("uxfs-new", &[], &mut complaints);
+        assert_eq!(
+            complaints,
+            [
+                "uxfs-block: depends on uxfs-engine, which the layers do not allow",
+                "uxfs-new: the list of layers in tidy/layers.rs does not have it"
+            ]
+        );
+    }
+
+    #[test]
+    fn large_circles_are_found_and_may_only_become_smaller() {
+        let modules = |count: usize| -> BTreeMap<Vec<String>, String> {
+            let name = |index: usize| format!("m{}", index % count);
+            let text = |index| format!("use crate::{}::Thing;\n", name(index + 1));
+            (0..count).map(|index| (vec![name(index)], text(index))).collect()
+        };
+        let complaints = |count, larger: &[(&str, usize)]| {
+            let mut all = Vec::new();
+            check_circles("a", &imports::graph(&modules(count)), larger, &mut all);
+            all
+        };
+        assert!(complaints(15, &[]).is_empty());
+        assert!(
+            complaints(16, &[])[0]
+                .starts_with("a: 16 files import each other in a circle, more than 15: m0, ")
+        );
+        assert!(complaints(16, &[("a", 16)]).is_empty());
+        assert!(complaints(16, &[("a", 17)])[0].contains("lower its row"));
+    }
+}
