@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Workloads that measure file systems, each by one description of what it does and two ways of doing it: by system calls
 //! on any mounted directory, so that one command compares uxfs with the kernel's XFS, btrfs and ext4, or in process on
 //! an image.

@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Block devices, I/O engines and the shared buffer cache.
 //!
 //! This crate moves bytes and keeps them; it does not know what they mean. A caller passes a verifier
@@ -11,6 +13,7 @@
 //! | [`claim`] | opening it so that other users are kept away |
 //! | [`preload`] | whether fakeroot or pseudo decides about owners |
 //! | [`clock`] | time, which tests replace |
+//! | [`contents_io`] | a check of debug builds: no transaction while file contents move |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
 //! | [`lock_order`] | the order in which locks are acquired, which debug builds check |
@@ -22,6 +25,7 @@ pub mod busy;
 pub mod cache;
 pub mod claim;
 pub mod clock;
+pub mod contents_io;
 pub mod device;
 pub mod engine;
 pub mod lock_order;

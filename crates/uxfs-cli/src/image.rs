@@ -3,7 +3,6 @@
 use std::{io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
-    cache::pressure::PressureWatch,
     claim::Lock,
     device::BlockDevice,
     engine::{Engine, OpenOptions},
@@ -128,9 +127,7 @@ impl ImageArguments {
         let (filesystem, _) = recovery::mount_recovered(&device, &options)
             .map_err(no_file_system)
             .about(self.image.display())?;
-        // Without the watch the cache merely keeps to its budget.
-        let watch = filesystem.watch_memory_pressure().ok();
-        Ok(MountedImage { _watch: watch, filesystem })
+        Ok(MountedImage { filesystem })
     }
 }
 
@@ -171,11 +168,9 @@ pub(crate) fn not_for_changes(error: Error) -> Failure {
     failure
 }
 
-/// A mounted file system whose cache shrinks while memory is scarce.
+/// A file system that is open for reading.
 #[derive(Debug)]
 pub struct MountedImage {
-    // Dropped first: it works on the file system's cache.
-    _watch: Option<PressureWatch>,
     filesystem: Volume,
 }
 

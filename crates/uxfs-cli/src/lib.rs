@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! The `uxfs` command: arguments, output, progress. The crates below know XFS.
 //!
 //! | module | holds |
@@ -39,6 +41,7 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser};
+use uxfs_block::cache::pressure;
 
 use crate::{
     commands::{Command, Context},
@@ -98,6 +101,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let context = Context { json: arguments.json, directory: None };
+    // Whatever file systems the command opens: without the watch their caches merely keep to their budgets.
+    let _ = pressure::watch_all_caches();
     match arguments.command.run(&context) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => failure.report(arguments.json),

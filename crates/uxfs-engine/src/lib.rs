@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Changing an XFS V5 file system: an [`Engine`](engine::Engine) is a volume that can be changed, by
 //! [`Transaction`](transaction::Transaction)s, from many threads. It knows neither open files nor POSIX.
 //!

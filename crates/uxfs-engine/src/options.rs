@@ -1,5 +1,7 @@
 //! How a file system is opened for changes.
 
+use std::time::Duration;
+
 use uxfs_format::inode::Timestamp;
 
 /// How to mount.
@@ -29,6 +31,15 @@ pub struct LogOptions {
     pub record_size_bytes: u32,
     /// A thread writes checkpoints while others go on; else those do who find that it is time.
     pub has_background: bool,
+    /// No change stays longer than this out of the log, whether anybody asks for it or not; `None` sets no such limit. It
+    /// takes the thread.
+    #[doc(alias = "xfssyncd_centisecs")]
+    pub checkpoint_interval: Option<Duration>,
+}
+
+impl LogOptions {
+    /// What sessions take that may be open for long.
+    pub const USUAL_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 }
 
 /// Where the generations of new inodes come from. They tell apart the successive files that have one number.

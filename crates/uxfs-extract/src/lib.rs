@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Files out of an XFS image, to a directory or a pax archive, without root.
 //!
 //! A tree is walked in directory order by one thread; workers encode entries and read their data into chunks of about a

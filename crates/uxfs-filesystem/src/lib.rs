@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! A living XFS V5 file system: [`FileSystem`](filesystem::FileSystem) is an engine with open inodes and handles, usable from many
 //! threads. Reading alone takes a [`Volume`](uxfs_volume::volume::Volume).
 //!

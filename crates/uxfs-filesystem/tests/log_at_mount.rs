@@ -94,7 +94,12 @@ const IGNORE: MountOptions = MountOptions {
     generations: Generations::Random,
     clock: Clock::System,
     is_unfinished: false,
-    log: LogOptions { is_immediate: false, record_size_bytes: 0, has_background: false },
+    log: LogOptions {
+        is_immediate: false,
+        record_size_bytes: 0,
+        has_background: false,
+        checkpoint_interval: None,
+    },
 };
 const HEED: MountOptions = MountOptions { ignore_dirty_log: false, ..IGNORE };
 

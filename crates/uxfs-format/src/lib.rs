@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! XFS V5: bytes and their meaning.
 //!
 //! Every on-disk structure is one `#[repr(C)]` type with big-endian fields, declared together with its field

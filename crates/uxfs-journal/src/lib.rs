@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! The journal of an XFS V5 file system: the log as a ring of blocks, its head and tail, its records and transactions.
 //!
 //! Reading logs changes nothing on the device. Replay will be one more

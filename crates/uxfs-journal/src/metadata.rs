@@ -20,8 +20,6 @@ pub struct StructureSealer<'a> {
     pub geometry: &'a Geometry,
     /// The number that says which checkpoint the bytes are from; `None` leaves what is there.
     pub lsn: Option<Lsn>,
-    /// Whether the bytes were verified when they were logged and have not changed since. Debug builds verify them again.
-    pub is_verified: bool,
 }
 
 impl BufferSealer for StructureSealer<'_> {
@@ -36,7 +34,6 @@ impl BufferSealer for StructureSealer<'_> {
             _ => seal(bytes, self.lsn, self.geometry),
         };
         match structure {
-            Some(_) if self.is_verified && !cfg!(debug_assertions) => Ok(()),
             Some(structure) => verify_at(structure, bytes, offset_bytes, self.geometry),
             None => {
                 let found = bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));

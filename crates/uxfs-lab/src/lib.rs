@@ -1,3 +1,5 @@
+//! **For the tests of the workspace.** Programs use the crate `uxfs`.
+//!
 //! The laboratories of uxfs: crashes, crowds of threads, logs of kernels, damaged fields, fuzzing. A dev-dependency only.
 //!
 //! | module | holds |

@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Making XFS file systems.
 //!
 //! | module | holds |

@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Filling a file system that is mounted in bulk mode from a tree of files.
 //!
 //! ```text
@@ -12,6 +14,9 @@
 //! |---|---|
 //! | [`tree`] | from a source that is read directory by directory |
 //! | [`stream`] | from one that is read once, file by file: a pipe, a prototype file, layers with a pipe among them |
+//! | [`contents`] | sources of any kind, opened |
+//! | [`make`] | making and filling in one go |
+//! | [`fit`] | how large an image must be |
 //! | [`entry`] | one file |
 //! | [`adjust`] | changes of the source's metadata |
 //! | [`data`] | contents on their way into the image |
@@ -22,10 +27,13 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod adjust;
+pub mod contents;
 pub mod data;
 pub mod entry;
 pub mod error;
+pub mod fit;
 pub mod links;
+pub mod make;
 pub mod report;
 pub mod stream;
 pub mod tree;

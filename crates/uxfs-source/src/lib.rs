@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Trees of files from outside: a directory of the host, archives, manifests.
 //!
 //! Sources know the host and archives and nothing of any file system's format. Those that are asked directory by

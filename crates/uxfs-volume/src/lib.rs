@@ -1,3 +1,5 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
 //! Reading an XFS V5 file system: a [`Volume`](volume::Volume) is a device with a geometry and a cache of verified metadata,
 //! usable from many threads. It knows neither transactions nor open files.
 //!

@@ -6,7 +6,10 @@ use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
 use uxfs_filesystem::{
     file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile,
 };
-use uxfs_volume::error::{Error, OperationError};
+use uxfs_volume::{
+    attribute::leaf_use::{LeafFigures, LeafUse},
+    error::{Error, OperationError},
+};
 
 use super::{Backend, JournalFigures, Space, Worker};
 use crate::{BenchError, Result};
@@ -145,8 +148,8 @@ impl Worker for Operations<'_> {
         Ok(self.file_system.sync_file(&file.inode)?)
     }
 
-    fn fsync_directory(&mut self, _: &InodeHandle) -> Result<()> {
-        Ok(self.file_system.force()?)
+    fn fsync_directory(&mut self, directory: &InodeHandle) -> Result<()> {
+        Ok(self.file_system.sync_file(directory)?)
     }
 
     fn syncfs(&mut self, _: &InodeHandle) -> Result<()> {
@@ -186,5 +189,14 @@ impl Worker for Operations<'_> {
 
     fn removexattr(&mut self, file: &OpenFile, name: &[u8]) -> Result<()> {
         Ok(self.file_system.remove_xattr(&file.inode, name)?)
+    }
+
+    fn attribute_leaves(
+        &mut self,
+        file: &OpenFile,
+        visit: &mut dyn FnMut(&LeafFigures),
+    ) -> Result<Option<LeafUse>> {
+        let inode = file.inode.read();
+        Ok(Some(self.file_system.visit_attribute_leaves(&*inode, visit)?))
     }
 }

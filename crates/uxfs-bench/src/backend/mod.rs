@@ -6,6 +6,8 @@
 pub mod image;
 pub mod system;
 
+use uxfs_volume::attribute::leaf_use::{LeafFigures, LeafUse};
+
 use crate::Result;
 
 /// A file system to be measured.
@@ -178,4 +180,16 @@ pub trait Worker {
     /// # Errors
     /// See [`root`](Self::root).
     fn removexattr(&mut self, file: &Self::File, name: &[u8]) -> Result<()>;
+
+    /// Visits the attribute leaves of a file in the order of hashes; `None` where they cannot be looked at from here.
+    ///
+    /// # Errors
+    /// See [`root`](Self::root).
+    fn attribute_leaves(
+        &mut self,
+        _file: &Self::File,
+        _visit: &mut dyn FnMut(&LeafFigures),
+    ) -> Result<Option<LeafUse>> {
+        Ok(None)
+    }
 }

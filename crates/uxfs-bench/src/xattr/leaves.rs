@@ -1,7 +1,7 @@
 //! How full the leaves of an attribute fork are, and how evenly hashes are spread over them.
 
 use serde::Serialize;
-use uxfs_volume::attribute::leaf_use::LeafUse;
+use uxfs_volume::attribute::leaf_use::{LeafFigures, LeafUse, MOST_COUNTED_NAMES};
 
 use crate::table::Table;
 
@@ -19,7 +19,56 @@ pub fn table(found: &LeafUse) -> String {
     line("hashes", found.hashes.to_string());
     line("most names of one hash", found.most_of_one_hash.to_string());
     line("least and most of a 256th of all hashes", format!("{} {}", found.spread().0, found.spread().1));
+    for (names, count) in (1..).zip(found.hashes_by_names).filter(|(_, count)| *count > 0) {
+        let more = if names == MOST_COUNTED_NAMES { " or more" } else { "" };
+        line(&format!("hashes of {names}{more} names"), count.to_string());
+    }
     table.to_string()
+}
+
+/// The series of leaves, a line for each, in the order of hashes.
+pub fn series(leaves: &[LeafFigures]) -> String {
+    let mut table =
+        Table::new(&["leaf", "attributes", "hashes", "first hash", "last hash", "used", "wasted"]);
+    for leaf in leaves {
+        table.row([
+            leaf.block.get().to_string(),
+            leaf.attributes.to_string(),
+            leaf.hashes.to_string(),
+            format!("{:08x}", leaf.first_hash),
+            format!("{:08x}", leaf.last_hash),
+            leaf.used_bytes.to_string(),
+            leaf.room_bytes.saturating_sub(leaf.used_bytes).to_string(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// A leaf in JSON.
+#[derive(Debug, Serialize)]
+pub struct LeafDocument {
+    leaf: u64,
+    attributes: u64,
+    hashes: u64,
+    first_hash: u32,
+    last_hash: u32,
+    used_bytes: u32,
+    room_bytes: u32,
+}
+
+impl LeafDocument {
+    /// Takes what was found.
+    pub fn new(leaf: &LeafFigures) -> Self {
+        Self {
+            leaf: leaf.block.get(),
+            attributes: leaf.attributes,
+            hashes: leaf.hashes,
+            first_hash: leaf.first_hash,
+            last_hash: leaf.last_hash,
+            used_bytes: leaf.used_bytes,
+            room_bytes: leaf.room_bytes,
+        }
+    }
 }
 
 /// In JSON.
@@ -33,6 +82,7 @@ pub struct Document {
     remote_values: u64,
     hashes: u64,
     most_of_one_hash: u64,
+    hashes_by_names: [u64; MOST_COUNTED_NAMES],
     least_of_a_256th: u64,
     most_of_a_256th: u64,
 }
@@ -50,6 +100,7 @@ impl Document {
             remote_values: found.remote_values,
             hashes: found.hashes,
             most_of_one_hash: found.most_of_one_hash,
+            hashes_by_names: found.hashes_by_names,
             least_of_a_256th,
             most_of_a_256th,
         }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+use uxfs_volume::attribute::leaf_use::{LeafFigures, LeafUse};
 
 use self::case::{Action, Case};
 use crate::{
@@ -39,6 +40,8 @@ pub struct Options {
     pub keep: bool,
     /// Of which attributes are overwritten and deleted.
     pub seed: u64,
+    /// Look at each leaf afterwards.
+    pub looks_at_leaves: bool,
 }
 
 /// So many attributes of a phase.
@@ -67,17 +70,34 @@ impl Step {
     }
 }
 
-/// Which attributes there are: all below a number, but those in a set of per cent.
+/// Which attributes there are, by their number.
 #[derive(Debug, Clone, Default)]
 struct Present {
     numbers: Vec<bool>,
+}
+
+impl Present {
+    /// The numbers of those that are there, or are gone, ascending.
+    fn which(&self, are_there: bool) -> impl Iterator<Item = u64> {
+        let all = (0_u64..).zip(&self.numbers);
+        all.filter(move |(_, there)| **there == are_there).map(|(index, _)| index)
+    }
+}
+
+/// What a run gave.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// All steps of all phases.
+    pub steps: Vec<Step>,
+    /// The leaves at the end, where they were asked for and can be looked at in process.
+    pub leaves: Option<(LeafUse, Vec<LeafFigures>)>,
 }
 
 /// Runs all phases of a case. `tell` learns of each step when it has ended.
 ///
 /// # Errors
 /// The file system failed.
-pub fn run<B: Backend>(backend: &B, options: &Options, mut tell: impl FnMut(&Step)) -> Result<Vec<Step>> {
+pub fn run<B: Backend>(backend: &B, options: &Options, mut tell: impl FnMut(&Step)) -> Result<Outcome> {
     if options.step == 0 || options.case.sizes.is_empty() {
         return Err(BenchError::Options("without attributes there is nothing to measure".to_owned()));
     }
@@ -97,11 +117,17 @@ pub fn run<B: Backend>(backend: &B, options: &Options, mut tell: impl FnMut(&Ste
         running.phase(action, number, &mut tell)?;
     }
     let steps = running.steps;
+    let mut leaves = None;
+    if options.looks_at_leaves {
+        let mut series = Vec::new();
+        let found = worker.attribute_leaves(&file, &mut |leaf| series.push(*leaf))?;
+        leaves = found.map(|found| (found, series));
+    }
     worker.close(file)?;
     if !options.keep {
         worker.unlink(&root, options.file.as_bytes())?;
     }
-    Ok(steps)
+    Ok(Outcome { steps, leaves })
 }
 
 struct Running<'r, 'b, B: Backend + 'b> {
@@ -124,15 +150,18 @@ impl<'b, B: Backend + 'b> Running<'_, 'b, B> {
             Action::Overwrite(percent) | Action::Delete(percent) => {
                 let seed = random::at(self.options.seed, number);
                 let is_chosen = |index: &u64| random::at(seed, *index) % 100 < u64::from(*percent);
-                let there = (0_u64..).zip(&self.present.numbers).filter(|(_, there)| **there);
-                there.map(|(index, _)| index).filter(is_chosen).collect()
+                self.present.which(true).filter(is_chosen).collect()
             }
+            Action::DeleteEvery(interval) => {
+                self.present.which(true).filter(|index| index.is_multiple_of(*interval)).collect()
+            }
+            Action::Refill(count) => self.present.which(false).take(*count as usize).collect(),
+            Action::DeleteFirst(count) => self.present.which(true).take(*count as usize).collect(),
         };
-        if matches!(action, Action::Delete(_)) {
-            for index in &numbers {
-                if let Some(there) = self.present.numbers.get_mut(*index as usize) {
-                    *there = false;
-                }
+        let is_there = !matches!(action.name(), "delete");
+        for index in &numbers {
+            if let Some(there) = self.present.numbers.get_mut(*index as usize) {
+                *there = is_there;
             }
         }
         let mut done = 0;
@@ -152,16 +181,23 @@ impl<'b, B: Backend + 'b> Running<'_, 'b, B> {
         let prefix_bytes = name.len();
         let (started, processor) = (Instant::now(), thread_time());
         let mut watch = Stopwatch::start();
-        for number in numbers {
+        for (turn, number) in (done..).zip(numbers) {
             name.truncate(prefix_bytes);
             push_number(&mut name, *number);
-            let is_new = matches!(action, Action::Insert(_));
-            if matches!(action, Action::Insert(_) | Action::Overwrite(_)) {
-                fill(&mut value, self.options.case.size_of(*number, is_new), *number);
-            }
-            match action {
-                Action::Delete(_) => self.worker.removexattr(self.file, &name)?,
-                _ => self.worker.setxattr(self.file, &name, &value)?,
+            let case = &self.options.case;
+            let size = match action {
+                Action::Insert(_) => Some(case.size_of(*number, true)),
+                // Sizes come in turn again.
+                Action::Refill(_) => Some(case.size_of(turn, true)),
+                Action::Overwrite(_) => Some(case.size_of(*number, false)),
+                Action::Delete(_) | Action::DeleteEvery(_) | Action::DeleteFirst(_) => None,
+            };
+            match size {
+                None => self.worker.removexattr(self.file, &name)?,
+                Some(size) => {
+                    fill(&mut value, size, *number);
+                    self.worker.setxattr(self.file, &name, &value)?;
+                }
             }
             watch.lap(&mut latencies);
         }

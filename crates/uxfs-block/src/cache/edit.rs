@@ -137,7 +137,7 @@ impl Dirty {
     }
 
     /// Locks it to look at it.
-    fn look(&self) -> Result<MutexGuard<'_, DirtyState>, DeviceError> {
+    pub(super) fn look(&self) -> Result<MutexGuard<'_, DirtyState>, DeviceError> {
         self.lock().ok_or_else(|| self.claimed_twice())
     }
 }
@@ -161,6 +161,8 @@ pub(super) struct DirtyState {
     pub snapshot: Option<BufferSnapshot>,
     /// Runs that have been logged and not written back.
     pub unwritten: DirtyMap,
+    /// The version that was sealed in memory when its checkpoint took it.
+    pub sealed_version: Option<u64>,
     /// The oldest checkpoint with changes that have not been written back; 0 for none.
     pub first_sequence: u64,
 }
@@ -178,6 +180,7 @@ impl DirtyState {
             is_pending: false,
             snapshot: None,
             unwritten: DirtyMap::clean(),
+            sealed_version: None,
             first_sequence: 0,
         }
     }

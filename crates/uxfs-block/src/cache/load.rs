@@ -318,7 +318,7 @@ impl Loading<'_> {
 }
 
 /// The gaps of at most `limit_bytes` between segments in the order of their offsets, as many as `total_bytes` allow.
-fn gaps_to_read(segments: &[ReadSegment<'_>], limit_bytes: u64, total_bytes: u64) -> Vec<Piece> {
+pub(super) fn gaps_to_read(segments: &[ReadSegment<'_>], limit_bytes: u64, total_bytes: u64) -> Vec<Piece> {
     let (mut gaps, mut left_bytes) = (Vec::new(), total_bytes.min(MAX_GAPS_BYTES));
     for pair in segments.windows(2) {
         let end_bytes = pair[0].offset_bytes.saturating_add(pair[0].buffer.len() as u64);

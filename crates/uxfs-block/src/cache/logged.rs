@@ -16,6 +16,8 @@
 //!     changes a buffer for a later one first sets the version aside that has not been taken.
 //! 15. **Accounted.** From the moment that a checkpoint's changes are taken until the buffer is home, the oldest such
 //!     checkpoint is told to the journal exactly once as entered and once as released, so that its tail stays behind it.
+//! 16. **Sealed once.** A version that was sealed when its checkpoint took it is written back as it is: every later
+//!     change makes another version, and that one is sealed anew.
 
 use std::{
     cell::{Cell, RefCell},
@@ -33,8 +35,8 @@ use super::{
 };
 use crate::device::{DeviceError, WriteSegment};
 
-/// Bytes of one submission.
-const MAX_BATCH_BYTES: usize = 4 << 20;
+/// Bytes of one submission: few enough for the thread that writes them to be free again within a millisecond.
+const MAX_BATCH_BYTES: usize = 1 << 20;
 
 /// What one transaction has changed: handed along with each change, and to the journal at its end.
 #[derive(Debug, Default)]
@@ -125,6 +127,26 @@ pub enum Taking {
     Ordered,
 }
 
+/// A buffer whose changes have been logged: its log sequence number and checksum can be set, and it can be verified.
+#[derive(Debug)]
+pub struct TakenBytes<'a> {
+    /// Where the buffer begins on the device.
+    pub offset_bytes: u64,
+    /// What differs from the device.
+    pub changes: DirtyMap,
+    /// The bytes.
+    pub bytes: SealableBytes<'a>,
+}
+
+/// Where taken bytes may be sealed.
+#[derive(Debug)]
+pub enum SealableBytes<'a> {
+    /// In the cache. Write-back then finds them sealed.
+    InCache(&'a mut [u8]),
+    /// Only in a copy: a reader has the bytes, or a later checkpoint has changed the buffer.
+    InCopy(&'a [u8]),
+}
+
 /// What came of taking a buffer's changes.
 #[derive(Debug, Default)]
 pub struct Taken {
@@ -149,15 +171,17 @@ pub struct TakenVersion {
 impl ChangedBuffer {
     /// Hands what checkpoint `sequence` has changed to `log`, and takes it off the buffer's list. Where the oldest
     /// changes that are not at home are of a checkpoint before `keep_before`, this version is kept for
-    /// [`Cache::write_versions`], so that the old checkpoint is soon no longer needed.
+    /// [`Cache::write_versions`], so that the old checkpoint is soon no longer needed. `seal` seals and verifies what has
+    /// been logged.
     ///
     /// # Errors
-    /// Those of `log`; the changes then stay.
+    /// Those of `log` and `seal`; the changes then stay.
     pub fn take<E>(
         &self,
         sequence: u64,
         keep_before: u64,
         log: impl FnOnce(&LoggedChange<'_>) -> Result<Taking, E>,
+        seal: impl FnOnce(TakenBytes<'_>) -> Result<(), E>,
     ) -> Result<Taken, E> {
         let mut state = self.0.state.lock();
         let state = &mut *state;
@@ -170,6 +194,17 @@ impl ChangedBuffer {
             None => (&state.buffer, state.changes),
         };
         let taking = log(&LoggedChange { pieces: &self.0.pieces, bytes: buffer, changes })?;
+        if taking == Taking::Logged {
+            match &snapshot {
+                Some(aside) => seal(TakenBytes {
+                    offset_bytes: aside.buffer.offset_bytes(),
+                    changes,
+                    bytes: SealableBytes::InCopy(&aside.buffer),
+                })?,
+                None => state.seal(changes, seal)?,
+            }
+        }
+        let buffer = snapshot.as_ref().map_or(&state.buffer, |aside| &aside.buffer);
         let version = || TakenVersion { dirty: Arc::clone(&self.0), buffer: buffer.clone(), sequence };
         // Also of one that is gone, or will be in a moment: the checkpoint refers to it.
         let mut taken = Taken { ordered: (taking == Taking::Ordered).then(version), ..Taken::default() };
@@ -255,6 +290,16 @@ impl Cache {
         let mut buffer = self.create_for(pieces, kind, Some(log))?;
         buffer.edit().all();
         Ok((buffer, invalidated))
+    }
+
+    /// The newest checkpoint that may hold a change of these runs of the buffer made of `pieces`, 0 for none. Of what has been
+    /// taken and is not written back only the newest checkpoint of the whole buffer is known; it has been closed.
+    pub fn newest_change(&self, pieces: &[Piece], runs: std::ops::Range<u32>) -> u64 {
+        let Ok(key) = Key::new(pieces, &self.hasher) else { return 0 };
+        let Some(dirty) = self.shard(key.hash).find_dirty(&key) else { return 0 };
+        // It cannot be seen: who waits for this waits for all.
+        let Ok(state) = dirty.look() else { return u64::MAX };
+        state.newest_change(runs)
     }
 
     /// As [`invalidate`](Self::invalidate), in checkpoint `sequence`. Gives the checkpoint that holds changes which are not
@@ -469,12 +514,15 @@ impl Cache {
         mut state: MutexGuard<'_, DirtyState>,
         seal: &LoggedSeal<'_, E>,
     ) -> Result<Writing, ReadError<E>> {
-        if state.buffer.is_pinned() {
-            state.buffer = self.copy_of(&state.buffer, &dirty.pieces)?;
+        if state.sealed_version != Some(state.version) {
+            if state.buffer.is_pinned() {
+                state.buffer = self.copy_of(&state.buffer, &dirty.pieces)?;
+            }
+            let (offset_bytes, sequence, unwritten) =
+                (state.buffer.offset_bytes(), state.sequence, state.unwritten);
+            seal(state.buffer.unshared_bytes(), offset_bytes, sequence, &unwritten)
+                .map_err(ReadError::Verify)?;
         }
-        let (offset_bytes, sequence, unwritten) =
-            (state.buffer.offset_bytes(), state.sequence, state.unwritten);
-        seal(state.buffer.unshared_bytes(), offset_bytes, sequence, &unwritten).map_err(ReadError::Verify)?;
         Ok(Writing {
             dirty: Arc::clone(dirty),
             buffer: state.buffer.clone(),
@@ -534,6 +582,41 @@ fn put_back(writing: Writing) {
 }
 
 impl DirtyState {
+    fn newest_change(&self, runs: std::ops::Range<u32>) -> u64 {
+        let has = |changes: &DirtyMap| runs.clone().any(|run| changes.is_dirty(run));
+        if self.is_gone {
+            return 0;
+        }
+        if self.is_pending && has(&self.changes) {
+            return self.sequence;
+        }
+        match &self.snapshot {
+            Some(snapshot) if has(&snapshot.changes) => snapshot.sequence,
+            _ if !has(&self.unwritten) => 0,
+            _ if self.is_pending => self.sequence.saturating_sub(1),
+            _ => self.sequence,
+        }
+    }
+
+    /// Lets `seal` seal the newest version, whose `changes` have been logged, in place if nobody reads it (invariant 16).
+    fn seal<E>(
+        &mut self,
+        changes: DirtyMap,
+        seal: impl FnOnce(TakenBytes<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let offset_bytes = self.buffer.offset_bytes();
+        if self.buffer.is_pinned() {
+            let bytes = SealableBytes::InCopy(&self.buffer);
+            return seal(TakenBytes { offset_bytes, changes, bytes });
+        }
+        let mut all = self.unwritten;
+        all.merge(&changes);
+        let bytes = SealableBytes::InCache(self.buffer.unshared_bytes());
+        seal(TakenBytes { offset_bytes, changes: all, bytes })?;
+        self.sealed_version = Some(self.version);
+        Ok(())
+    }
+
     /// Sets the version aside that a checkpoint before `sequence` left and that has not been taken (invariant 14).
     pub(super) fn snapshot_before(&mut self, sequence: u64) {
         if self.is_pending && self.sequence < sequence {

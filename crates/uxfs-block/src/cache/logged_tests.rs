@@ -25,12 +25,26 @@ fn change(cache: &Cache, sequence: u64, offset: usize, byte: u8) -> Vec<ChangedB
 
 fn take(buffer: &ChangedBuffer, sequence: u64, keep_before: u64) -> (Option<(Vec<u8>, u32)>, Taken) {
     let mut bytes = None;
-    let taken = buffer.take(sequence, keep_before, |change| {
-        bytes = Some((change.bytes.to_vec(), change.changes.count()));
-        Ok::<Taking, Infallible>(Taking::Logged)
-    });
+    let taken = buffer.take(
+        sequence,
+        keep_before,
+        |change| {
+            bytes = Some((change.bytes.to_vec(), change.changes.count()));
+            Ok::<Taking, Infallible>(Taking::Logged)
+        },
+        |taken| {
+            // Nothing counts as sealed that only a copy could seal.
+            if let SealableBytes::InCache(bytes) = taken.bytes {
+                bytes[SEAL_AT] = taken.changes.count() as u8;
+            }
+            Ok(())
+        },
+    );
     (bytes, taken.unwrap())
 }
+
+/// The byte in which these tests put the number of runs that were sealed.
+const SEAL_AT: usize = 2000;
 
 fn no_seal(_: &mut [u8], _: u64, _: u64, _: &DirtyMap) -> Result<(), Infallible> {
     Ok(())
@@ -103,15 +117,46 @@ fn what_changes_again_and_again_goes_home_as_a_checkpoint_left_it_invariants_13_
     let (bytes, taken) = take(&sixth[0], 6, 3);
     assert_eq!(bytes.unwrap().0[..2], [2, 0], "what was sealed was a copy");
     assert_eq!((taken.entered, taken.version.is_none()), (Some(6), true));
-    let seal = |_: &mut [u8], _: u64, sequence: u64, changes: &DirtyMap| {
-        // The runs of the first two checkpoints have not been sealed in memory.
-        assert_eq!((sequence, changes.count()), (6, 2));
-        Ok::<(), Infallible>(())
+    let seal = |_: &mut [u8], _: u64, _: u64, _: &DirtyMap| -> Result<(), Infallible> {
+        panic!("the sixth checkpoint has sealed it")
     };
     let mut released = Vec::new();
     let which = LoggedWriteBack { stable: 6, first_at_most: u64::MAX };
     assert_eq!(cache.write_back_logged(which, &seal, &mut released).unwrap(), (1, 0));
-    assert_eq!((home(&device, 0), released), (2, vec![6]));
+    // The runs of the first two checkpoints had not been sealed in memory.
+    assert_eq!((home(&device, 0), home(&device, SEAL_AT as u64), released), (2, 2, vec![6]));
+}
+
+#[test]
+fn a_version_that_its_checkpoint_sealed_is_written_as_it_is_invariant_16() {
+    let (device, cache) = cache();
+    let refuse = |_: &mut [u8], _: u64, _: u64, _: &DirtyMap| -> Result<(), Infallible> {
+        panic!("it has been sealed")
+    };
+    let all = |stable| LoggedWriteBack { stable, first_at_most: u64::MAX };
+    let first = change(&cache, 1, 0, 1);
+    take(&first[0], 1, 0);
+    assert_eq!(cache.write_back_logged(all(1), &refuse, &mut Vec::new()).unwrap(), (1, 0));
+    assert_eq!(home(&device, SEAL_AT as u64), 1);
+    // A reader has the bytes when they are taken: write-back seals them.
+    let second = change(&cache, 2, 0, 2);
+    let reader = cache.read(&PIECE, &Unverified).unwrap();
+    take(&second[0], 2, 0);
+    drop(reader);
+    let count = Cell::new(0);
+    let seal = |_: &mut [u8], _: u64, sequence: u64, _: &DirtyMap| {
+        count.set(sequence);
+        Ok::<(), Infallible>(())
+    };
+    assert_eq!(cache.write_back_logged(all(2), &seal, &mut Vec::new()).unwrap(), (1, 0));
+    assert_eq!(count.take(), 2);
+    // A snapshot is sealed in a copy, and the version after it with its own checkpoint.
+    let third = change(&cache, 3, 0, 3);
+    let fourth = change(&cache, 4, 300, 4);
+    take(&third[0], 3, 0);
+    take(&fourth[0], 4, 0);
+    assert_eq!(cache.write_back_logged(all(4), &refuse, &mut Vec::new()).unwrap(), (1, 0));
+    assert_eq!(home(&device, SEAL_AT as u64), 2, "both runs");
 }
 
 #[test]
@@ -212,7 +257,8 @@ fn between_two_parts_of_the_way_home_buffers_may_change_and_go_invariants_13_and
 
 /// What is not logged, as its checkpoint takes it.
 fn take_ordered(buffer: &ChangedBuffer, sequence: u64) -> Taken {
-    buffer.take(sequence, 0, |_| Ok::<Taking, Infallible>(Taking::Ordered)).unwrap()
+    let refuse = |_: TakenBytes<'_>| panic!("what is not logged is sealed when it is written");
+    buffer.take(sequence, 0, |_| Ok::<Taking, Infallible>(Taking::Ordered), refuse).unwrap()
 }
 
 fn write_ordered(cache: &Cache, taken: Taken) -> Vec<u64> {

@@ -28,6 +28,7 @@
 //! back.
 
 pub mod account;
+pub mod batch_reader;
 mod budget;
 pub mod buffer;
 mod counters;

@@ -1,8 +1,8 @@
 //! An image that is open for changes.
 
-use std::{fs::File, path::PathBuf, sync::Arc};
+use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 
-use uxfs_block::{cache::pressure::PressureWatch, claim::Lock, device::BlockDevice, engine::OpenOptions};
+use uxfs_block::{claim::Lock, device::BlockDevice, engine::OpenOptions};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
     filesystem::FileSystem, inode::table::InodeHandle, operations::live::Status, recovery,
@@ -37,13 +37,19 @@ pub struct EditArguments {
     /// I/O engine
     #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
     pub engine: EngineArgument,
+    /// Write changes to the log at the latest after this time; 0 sets no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = LogOptions::USUAL_CHECKPOINT_INTERVAL.as_secs(), help_heading = "Input and output")]
+    pub checkpoint_interval: u64,
+}
+
+/// What `--checkpoint-interval` says.
+pub fn checkpoint_interval(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// An image that is open for changes, by us alone.
 #[derive(Debug)]
 pub struct Session {
-    // Dropped first: it works on the file system's cache.
-    _watch: Option<PressureWatch>,
     filesystem: Arc<FileSystem>,
     directory: Directory,
     /// Reports and complaints.
@@ -89,8 +95,6 @@ impl EditArguments {
         let filesystem = self.mount()?;
         let root = filesystem.open_root()?;
         Ok(Session {
-            // Without the watch the cache merely keeps to its budget.
-            _watch: filesystem.watch_memory_pressure().ok(),
             filesystem,
             image: self.image.clone(),
             directory: Directory { handle: root, path: b"/".to_vec() },
@@ -103,7 +107,11 @@ impl EditArguments {
 
     fn mount_options(&self) -> MountOptions {
         // Trees that are copied and scripts go on while what they did before is written.
-        let log = LogOptions { has_background: true, ..LogOptions::default() };
+        let log = LogOptions {
+            has_background: true,
+            checkpoint_interval: checkpoint_interval(self.checkpoint_interval),
+            ..LogOptions::default()
+        };
         MountOptions { cache_budget_bytes: self.cache_size, log, ..MountOptions::default() }
     }
 

@@ -15,7 +15,7 @@ use uxfs_format::{
     },
     fault::Structure,
     geometry::Geometry,
-    units::AgNumber,
+    units::{AgInode, AgNumber},
 };
 use uxfs_journal::transaction::TransactionBuffers;
 use zerocopy::{IntoBytes, big_endian::U32};
@@ -47,6 +47,8 @@ pub struct GroupState {
     headers: Option<Box<Headers>>,
     /// The inode chunks that were worked on last.
     current_chunks: CurrentChunks,
+    /// The chunk whose inodes were compared with its record last: only this group's changes can have made them differ.
+    pub compared_chunk: Option<AgInode>,
     /// Where inodes without names are in their lists: a hint, which who follows it compares with the list.
     pub before_unlinked: BeforeUnlinked,
     /// What the tree of owners is still to be told.
@@ -97,6 +99,7 @@ impl GroupState {
             group,
             headers: None,
             current_chunks: CurrentChunks::default(),
+            compared_chunk: None,
             before_unlinked: BeforeUnlinked::default(),
             pending_reverse_map,
             reserved_reverse_map_bytes: 0,

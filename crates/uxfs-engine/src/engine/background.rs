@@ -1,4 +1,4 @@
-//! The thread that writes checkpoints while others go on.
+//! The thread that writes checkpoints while others go on, and those that nobody has asked for in time.
 
 use std::{
     sync::{
@@ -6,9 +6,12 @@ use std::{
         atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release},
     },
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
+
+use uxfs_journal::journal::pace::work_in_bursts;
 
 use super::LoggedEngine;
 use uxfs_volume::error::{OperationError, Result};
@@ -33,8 +36,10 @@ impl Background {
     pub fn start(engine: &Arc<LoggedEngine>) -> Result<()> {
         let (shared, weak) = (Arc::<Shared>::default(), Arc::downgrade(engine));
         let of_thread = Arc::clone(&shared);
+        let timer = Timer::new(engine.options().log.checkpoint_interval);
         let thread = std::thread::Builder::new().name("uxfs-journal".into());
-        let thread = thread.spawn(move || run(&of_thread, &weak)).map_err(|_| OperationError::NoThread)?;
+        let thread =
+            thread.spawn(move || run(&of_thread, &weak, timer)).map_err(|_| OperationError::NoThread)?;
         let _ = engine.background.set(Self { shared, thread: Mutex::new(Some(thread)) });
         Ok(())
     }
@@ -74,23 +79,66 @@ impl Drop for Background {
     }
 }
 
-fn run(shared: &Shared, engine: &Weak<LoggedEngine>) {
-    loop {
-        {
-            let mut lock = shared.lock.lock();
-            while !shared.is_wanted.load(Acquire) && !shared.is_ended.load(Acquire) {
-                shared.wake.wait(&mut lock);
+/// When uncommitted changes are written although nobody asks.
+///
+/// What changes right after one expiry is written at the next: so nothing waits for longer than the interval, and no
+/// transaction has to note the time.
+#[derive(Debug)]
+struct Timer {
+    interval: Option<Duration>,
+    /// When it expires; `None` for never.
+    expiry: Option<Instant>,
+}
+
+impl Timer {
+    fn new(interval: Option<Duration>) -> Self {
+        let interval = interval.filter(|interval| !interval.is_zero());
+        let mut timer = Self { interval, expiry: None };
+        timer.restart();
+        timer
+    }
+
+    fn restart(&mut self) {
+        self.expiry = self.interval.and_then(|interval| Instant::now().checked_add(interval));
+    }
+
+    fn has_expired(&self) -> bool {
+        self.expiry.is_some_and(|expiry| Instant::now() >= expiry)
+    }
+
+    /// Waits for somebody to wake the thread, or for the timer to expire.
+    fn wait(&self, shared: &Shared) {
+        let mut lock = shared.lock.lock();
+        while !shared.is_wanted.load(Acquire) && !shared.is_ended.load(Acquire) && !self.has_expired() {
+            match self.expiry {
+                Some(expiry) => drop(shared.wake.wait_until(&mut lock, expiry)),
+                None => shared.wake.wait(&mut lock),
             }
         }
+    }
+}
+
+fn run(shared: &Shared, engine: &Weak<LoggedEngine>, mut timer: Timer) {
+    work_in_bursts();
+    loop {
+        timer.wait(shared);
         if shared.is_ended.load(Acquire) {
             return;
         }
         let Some(engine) = engine.upgrade() else { return };
-        shared.is_wanted.store(false, Release);
+        let is_wanted = shared.is_wanted.swap(false, AcqRel);
         // After an error the journal is shut down: the next operation that changes something reports it.
-        if let Err(error) = engine.upkeep() {
+        if let Err(error) = work(&engine, &mut timer, is_wanted) {
             engine.journal().shut_down(&error);
             return;
         }
     }
+}
+
+fn work(engine: &LoggedEngine, timer: &mut Timer, is_wanted: bool) -> Result<()> {
+    if timer.has_expired() {
+        timer.restart();
+        engine.write_uncommitted()?;
+    }
+    if is_wanted { engine.upkeep() } else { Ok(()) }
 }

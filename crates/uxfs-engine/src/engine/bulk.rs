@@ -55,7 +55,7 @@ impl BulkEngine {
     }
 
     fn sealer(&self) -> StructureSealer<'_> {
-        StructureSealer { geometry: self.geometry(), lsn: None, is_verified: false }
+        StructureSealer { geometry: self.geometry(), lsn: None }
     }
 
     /// Flushes the inode-index and reverse-map records of all groups that are only in memory.

@@ -39,7 +39,7 @@ pub struct LoggedEngine {
     /// Every step of every transaction is a checkpoint of its own.
     is_immediate: bool,
     pub(super) journal: Journal,
-    /// Groups that have changed since the last checkpoint switch, once each.
+    /// Groups that have changed since the last checkpoint was closed, once each.
     changed_groups: Mutex<Vec<AgNumber>>,
     pub(super) pending_frees: PendingFrees,
     /// The transactions that wait for log space.
@@ -130,8 +130,8 @@ impl LoggedEngine {
     /// # Errors
     /// As [`force`](Self::force).
     pub fn force_sequence(&self, sequence: u64) -> Result<()> {
-        let cut = self.journal.force::<Error>(sequence, |ticket| self.settle(ticket))?;
-        self.pending_frees.add(cut.freed);
+        let written = self.journal.force::<Error>(sequence, |ticket| self.settle(ticket))?;
+        self.pending_frees.add(written.freed);
         // Many small checkpoints fill the log as well.
         if self.journal.is_half_full()
             && let Some(background) = self.background()
@@ -141,10 +141,51 @@ impl LoggedEngine {
         Ok(())
     }
 
+    /// Makes changes of one inode durable: those up to checkpoint `sequence`, and contents that were written while checkpoint
+    /// `contents` was being filled. Where that is so already, nothing is done.
+    ///
+    /// # Errors
+    /// As [`force`](Self::force).
+    #[doc(alias = "xfs_log_force_inode")]
+    pub fn force_inode(&self, sequence: u64, contents: u64) -> Result<()> {
+        let journal = &self.journal;
+        journal.check()?;
+        if journal.stable() < sequence {
+            self.force_sequence(sequence)?;
+        }
+        if journal.stable() < contents {
+            journal.flush_device()?;
+        }
+        Ok(())
+    }
+
     /// Writes a checkpoint of what has been done so far.
     pub(super) fn write_checkpoint(&self) -> Result<()> {
-        let cut = self.journal.checkpoint::<Error>(None, |ticket| self.settle(ticket))?;
-        self.pending_frees.add(cut.freed);
+        let written = self.journal.checkpoint::<Error>(None, |ticket| self.settle(ticket))?;
+        self.pending_frees.add(written.freed);
+        Ok(())
+    }
+
+    /// Writes what has been changed and not been logged, if there is anything.
+    pub(super) fn write_uncommitted(&self) -> Result<()> {
+        if self.journal.has_uncommitted() {
+            self.write_checkpoint()?;
+            self.complete_pending_frees()?;
+        }
+        Ok(())
+    }
+
+    fn is_upkeep_due(&self) -> bool {
+        self.journal.is_checkpoint_due() || self.is_crowded()
+    }
+
+    /// Writes the checkpoint that has been closed; if there is none, the one that is being filled, where it is time.
+    fn write_due_checkpoint(&self) -> Result<()> {
+        if !self.journal.has_closed_checkpoint() {
+            return if self.is_upkeep_due() { self.write_checkpoint() } else { Ok(()) };
+        }
+        let written = self.journal.write_closed_checkpoint()?;
+        self.pending_frees.add(written.freed);
         Ok(())
     }
 
@@ -185,12 +226,16 @@ impl LoggedEngine {
             self.force_sequence(sequence)?;
             self.complete_pending_frees()?;
         }
-        if !self.journal.is_checkpoint_due() && !self.is_crowded() {
+        if !self.is_upkeep_due() {
             return Ok(());
         }
-        let has_background = self.background().inspect(|background| background.wake()).is_some();
+        let background = self.background();
+        if let Some(background) = background {
+            self.journal.close_if_due::<Error>(|ticket| self.settle(ticket))?;
+            background.wake();
+        }
         // Transactions that change faster than the thread writes must not fill all memory.
-        if has_background && self.cache().dirty_bytes() <= self.cache().buffer_budget_bytes() {
+        if background.is_some() && self.cache().dirty_bytes() <= self.cache().buffer_budget_bytes() {
             return Ok(());
         }
         self.upkeep()
@@ -198,7 +243,7 @@ impl LoggedEngine {
 
     /// Writes a checkpoint, completes pending frees, and writes back what holds the log or fills the memory.
     pub fn upkeep(&self) -> Result<()> {
-        self.write_checkpoint()?;
+        self.write_due_checkpoint()?;
         self.complete_pending_frees()?;
         let journal = &self.journal;
         let first_at_most = match (self.is_crowded(), journal.is_half_full()) {
@@ -207,11 +252,15 @@ impl LoggedEngine {
             (false, false) => return Ok(()),
         };
         // Meanwhile transactions go on. They must not have to wait for the next checkpoint until all this is written.
+        let is_needed = || journal.has_closed_checkpoint() || journal.is_checkpoint_due();
         let write_checkpoint = || {
-            self.write_checkpoint()?;
-            self.complete_pending_frees()
+            if is_needed() {
+                self.write_due_checkpoint()?;
+                self.complete_pending_frees()?;
+            }
+            Ok::<(), Error>(())
         };
-        journal.push_active_items_beside(first_at_most, || journal.is_checkpoint_due(), write_checkpoint)?;
+        journal.push_active_items_beside(first_at_most, is_needed, write_checkpoint)?;
         Ok(())
     }
 

@@ -97,6 +97,14 @@ impl AnyEngine {
         self.logged().map_or(Ok(()), |engine| engine.force())
     }
 
+    /// Makes changes of one inode durable; see [`LoggedEngine::force_inode`]. In bulk mode only [`close`](Self::close) does.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    pub fn force_inode(&self, sequence: u64, contents: u64) -> Result<()> {
+        self.logged().map_or(Ok(()), |engine| engine.force_inode(sequence, contents))
+    }
+
     /// Waits until freed blocks are free: returns whether there were any. The caller holds no transaction.
     ///
     /// # Errors

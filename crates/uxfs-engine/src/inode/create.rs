@@ -188,6 +188,7 @@ impl EditInode {
             attribute_hint: AttributeHint::default(),
             extent_hint: ExtentHint::default(),
             log_reservation: InodeLogReservation::default(),
+            commits: super::edit::CommitSequences::default(),
         })
     }
 }

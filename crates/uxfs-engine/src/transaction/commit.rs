@@ -45,8 +45,7 @@ impl<'fs> Transaction<'fs> {
     /// Returns the checkpoint in which the last step is.
     fn finish_logged(&mut self, engine: &'fs LoggedEngine) -> Result<u64> {
         LoggedSteps::new(self, engine).finish_deferred()?;
-        let sequence = self.end_logged_step(engine);
-        engine.release_blocks(std::mem::take(&mut self.reserved_blocks));
+        let sequence = self.end_logged_step(engine, self.reserved_blocks);
         self.has_begun = false;
         Ok(sequence)
     }
@@ -59,11 +58,13 @@ impl<'fs> Transaction<'fs> {
         Ok(())
     }
 
-    /// What has changed so far becomes visible to a checkpoint switch; groups are released, after the journal knows what
-    /// was done in them. Returns the checkpoint in which it is.
-    pub(super) fn end_logged_step(&mut self, engine: &LoggedEngine) -> u64 {
+    /// Ends a step: its changes become part of the checkpoint, `returned_blocks` of the reservation are released, and so
+    /// are the groups, after the journal knows what was done in them. Returns the checkpoint that holds the step.
+    pub(super) fn end_logged_step(&mut self, engine: &LoggedEngine, returned_blocks: u64) -> u64 {
+        self.reserved_blocks = self.reserved_blocks.saturating_sub(returned_blocks);
         self.list_changed_groups(engine);
         self.engine.apply_counters(std::mem::take(&mut self.counters));
+        engine.release_blocks(returned_blocks);
         let ticket = self.buffers.take_ticket();
         let sequence = ticket.map_or(0, |ticket| {
             let sequence = ticket.sequence();
@@ -105,9 +106,15 @@ impl<'fs> Transaction<'fs> {
     /// File contents have been written that mappings in this transaction make visible: they are flushed before it is
     /// stable, so that no reader sees there what was before.
     pub fn depends_on_data(&mut self) {
+        self.has_written_contents = true;
         if let EngineRef::Logged(engine) = self.mode {
             engine.journal().depends_on_write();
         }
+    }
+
+    /// Whether contents of files were written.
+    pub fn has_written_contents(&self) -> bool {
+        self.has_written_contents
     }
 
     /// Another mapping leads to these contents from now on: no write in place overwrites them before this transaction is

@@ -4,7 +4,7 @@ use uxfs_format::{fault::Structure, units::InodeNumber};
 use uxfs_journal::journal::items::inode::InodeChange;
 
 use super::Transaction;
-use crate::inode::edit::EditInode;
+use crate::inode::edit::{EditInode, commit_sequences::CoreChange};
 use uxfs_volume::error::Result;
 
 impl Transaction<'_> {
@@ -39,7 +39,13 @@ impl Transaction<'_> {
                 edit.mark(cluster.offset_bytes + change.offset_bytes() as usize);
             }
         }
+        let has_written_contents = self.has_written_contents();
         if let Some(ticket) = self.buffers().ticket() {
+            let is_data = changes.has_data
+                || changes.has_attribute
+                || changes.core == CoreChange::Other
+                || inode.has_data_elsewhere();
+            inode.commits.note(ticket.sequence(), is_data, has_written_contents);
             let data = changes.has_data.then_some(&inode.data);
             let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
             ticket.reserve(inode.log_reservation.raise(ticket.sequence(), data, attribute));

@@ -19,6 +19,7 @@
 //! | `inodes` | loading and storing inodes |
 //! | [`deferred`] | work that comes after what an operation did itself |
 //! | [`reservation`] | what each kind of operation may take |
+//! | `staged` | new blocks that are filled between two steps |
 //! | `steps` | a logged transaction in several steps |
 //! | [`checkpoint`] | what a checkpoint switch changes |
 //!
@@ -41,6 +42,7 @@ mod commit;
 pub mod deferred;
 mod inodes;
 pub mod reservation;
+mod staged;
 mod steps;
 
 use uxfs_format::units::AgNumber;
@@ -67,6 +69,8 @@ pub struct Transaction<'fs> {
     /// Something has changed that its buffers and groups do not show any more: an earlier step has ended, or a group with
     /// changes was given back.
     has_begun: bool,
+    /// Contents of files were written that it makes visible, or says the time of.
+    has_written_contents: bool,
 }
 
 impl<'fs> Transaction<'fs> {
@@ -129,7 +133,17 @@ impl<'fs> Transaction<'fs> {
         uxfs_volume::cause::begin();
         let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
         let engine = mode.engine();
-        Self { engine, mode, buffers, groups, counters, deferred, reserved_blocks: 0, has_begun: false }
+        Self {
+            engine,
+            mode,
+            buffers,
+            groups,
+            counters,
+            deferred,
+            reserved_blocks: 0,
+            has_begun: false,
+            has_written_contents: false,
+        }
     }
 
     /// The file system.

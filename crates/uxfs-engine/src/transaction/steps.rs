@@ -10,6 +10,15 @@ use super::Transaction;
 use crate::engine::LoggedEngine;
 use uxfs_volume::error::Result;
 
+/// What a transaction does between two steps beside its deferred work.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NextStep {
+    /// Blocks of its reservation that it has allocated by now.
+    pub returned_blocks: u64,
+    /// The least log space that the next step needs.
+    pub log_bytes: u64,
+}
+
 /// A logged transaction that can end a step and begin the next.
 pub(super) struct LoggedSteps<'t, 'fs> {
     pub(super) transaction: &'t mut Transaction<'fs>,
@@ -47,8 +56,14 @@ impl<'t, 'fs> LoggedSteps<'t, 'fs> {
     /// Ends a step under intents for what is left to do, and begins the next.
     #[doc(alias = "xfs_trans_roll")]
     fn roll(&mut self) -> Result<()> {
+        self.roll_around(NextStep::default(), || ())
+    }
+
+    /// As [`roll`](Self::roll), and calls `between` when the step has ended and the next has not begun: the transaction
+    /// then holds neither the commit lock nor a group. Returns what `between` returns.
+    pub(super) fn roll_around<T>(&mut self, next: NextStep, between: impl FnOnce() -> T) -> Result<T> {
         let engine = self.engine;
-        let sequence = self.transaction.end_logged_step(engine);
+        let sequence = self.transaction.end_logged_step(engine, next.returned_blocks);
         self.transaction.has_begun = true;
         if engine.is_immediate() {
             engine.force_sequence(sequence)?;
@@ -57,13 +72,16 @@ impl<'t, 'fs> LoggedSteps<'t, 'fs> {
         if engine.is_immediate() || engine.journal().is_half_full() {
             engine.complete_pending_frees_beside()?;
         }
+        let between = between();
         let old = self.old_intents()?;
         // The intents of this transaction hold the tail from now on: transactions that queue for log space may be waiting
         // for their end.
-        let claim_bytes = self.transaction.next_step_bytes() + old.map_or(0, |old| old.bytes);
-        let ticket = engine.begin_ticket(claim_bytes, LogReservation::Urgent)?;
+        let step_bytes = self.transaction.next_step_bytes().max(next.log_bytes);
+        let reservation_bytes = step_bytes + old.map_or(0, |old| old.bytes);
+        let ticket = engine.begin_ticket(reservation_bytes, LogReservation::Urgent)?;
         self.transaction.buffers.set_ticket(ticket);
-        old.map_or(Ok(()), |old| self.relog_intents(old))
+        old.map_or(Ok(()), |old| self.relog_intents(old))?;
+        Ok(between)
     }
 
     pub(super) fn ticket(&mut self) -> Option<&mut Ticket<'fs>> {

@@ -28,8 +28,8 @@ pub(super) struct Wanted {
 }
 
 impl<'a> FileEdit<'a> {
-    /// Allocates blocks for bytes that are to be written to a hole, writes these, and maps the blocks: all in one
-    /// transaction. Gives how many bytes found room in the first piece of free space.
+    /// Allocates blocks for bytes that are to be written to a hole, writes the bytes, and maps the blocks. Gives how many
+    /// bytes found room in the first piece of free space.
     pub(super) fn allocate_written(
         &mut self,
         wanted: &Wanted,
@@ -45,17 +45,34 @@ impl<'a> FileEdit<'a> {
             return Ok(0);
         };
         let bytes = self.bytes_within(written.end(), offset_bytes, bytes);
-        if let Err(error) = self.write_blocks(written.start, self.with_zeros_around(offset_bytes, bytes)) {
-            // Nobody has seen the blocks yet.
-            tx.defer_free(new.start, new.length_blocks)?;
-            tx.commit()?;
-            return Err(error);
-        }
+        let contents = self.with_zeros_around(offset_bytes, bytes);
+        self.fill_staged(&mut tx, &new, |file| file.write_blocks(written.start, contents))?;
         self.map_around(&mut tx, &new, Some(&written))?;
         tx.depends_on_data();
         self.grow_to(offset_bytes + bytes.len() as u64);
         self.end_step(&mut tx, touch)?;
         Ok(bytes.len())
+    }
+
+    /// Has `fill` write to new blocks while the transaction holds nothing, and sees to it that the file can map the blocks
+    /// afterwards. Where either fails the blocks become free again and the transaction ends.
+    pub(super) fn fill_staged<T>(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        new: &Extent,
+        fill: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let filled = tx.fill_staged(new.start, new.length_blocks, || fill(self))?;
+        let ready = filled.and_then(|filled| {
+            tx.extent_maps().ready_extents(self.inode, Fork::Data, GROWTH)?;
+            Ok(filled)
+        });
+        if ready.is_err() {
+            // Nothing leads to the blocks.
+            tx.defer_free(new.start, new.length_blocks)?;
+            tx.commit()?;
+        }
+        ready
     }
 
     /// Allocates blocks that read as zeros, as many as can be had in one piece.

@@ -1,8 +1,9 @@
 //! Writing to blocks that other files have too.
 //!
-//! New blocks are allocated, filled with what is written and, at the edges, with what was there, and mapped in the place of
-//! the old ones, which lose an owner: one transaction. So no blocks need to be set aside for later, and a crash finds
-//! either the old blocks or the new ones.
+//! A transaction allocates new blocks. Between its two steps, while it holds nothing, the blocks are filled with what is written
+//! and, at the edges, with what the old blocks hold. Its second step maps them in the place of the old blocks, which lose an
+//! owner. So a crash finds either the old blocks or the new ones; blocks that it catches between the steps recovery frees
+//! (`uxfs_engine::transaction::staged`), so that no blocks need to be recorded as copy-on-write staging.
 
 use std::ops::Range;
 
@@ -45,15 +46,10 @@ impl FileEdit<'_> {
         let (mut tx, new) = self.allocate_copy(shared.file_block, blocks.min(most_blocks))?;
         let bytes = self.bytes_within(new.end(), offset_bytes, bytes);
         let end_bytes = offset_bytes + bytes.len() as u64;
-        let filled = self
-            .contents(end_bytes..self.byte_of(new.end()))
-            .and_then(|tail| self.write_blocks(new.start, [&head, bytes, &tail]));
-        if let Err(error) = filled {
-            // Nobody has seen the blocks yet.
-            tx.defer_free(new.start, new.length_blocks)?;
-            tx.commit()?;
-            return Err(error);
-        }
+        self.fill_staged(&mut tx, &new, |file| {
+            let tail = file.contents(end_bytes..file.byte_of(new.end()))?;
+            file.write_blocks(new.start, [&head, bytes, &tail])
+        })?;
         let new = Extent { is_unwritten: false, ..new };
         let old = Extent { start: old_start, ..new };
         tx.extent_maps().replace_mapping(self.inode, &new)?;

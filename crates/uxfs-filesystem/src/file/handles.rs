@@ -250,16 +250,6 @@ impl FileSystem {
         }
         self.exchange_range(first, second.as_deref_mut(), range, touch)
     }
-
-    /// Makes all changes of a file durable, contents and everything that leads to them. With them go all changes that were
-    /// made before: a checkpoint holds those of all files.
-    ///
-    /// # Errors
-    /// The device failed, now or before.
-    #[doc(alias = "fsync")]
-    pub fn sync_file(&self, _file: &InodeHandle) -> Result<()> {
-        self.force()
-    }
 }
 
 /// Changes one file.

@@ -1,6 +1,6 @@
 //! Reading a file that may be changed: by who has its inode locked, for reading or for changes.
 
-use uxfs_block::device::ReadSegment;
+use uxfs_block::{contents_io::assert_outside_transaction, device::ReadSegment};
 use uxfs_format::{btree::extent_map::Extent, geometry::Geometry, units::FileBlock};
 
 use super::{
@@ -116,6 +116,7 @@ pub(super) fn read_mapped(
     offset_bytes: u64,
     buffer: &mut [u8],
 ) -> Result<()> {
+    assert_outside_transaction("reads file contents");
     let geometry = file_system.geometry();
     let block_bytes = u64::from(geometry.block_size_bytes);
     let end = FileBlock::new((offset_bytes + buffer.len() as u64).div_ceil(block_bytes));

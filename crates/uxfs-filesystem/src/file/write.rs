@@ -15,7 +15,7 @@ use crate::file::read::sharing_of;
 use uxfs_engine::extent_map::list;
 use uxfs_volume::error::{OperationError, Result};
 
-/// New blocks of up to so many bytes are written inside the transaction that allocates them.
+/// New blocks of up to so many bytes are written between two steps of the transaction that allocates them.
 const WRITTEN_AT_ONCE_BYTES: u64 = 128 << 10;
 
 /// What one step of a write has done.

@@ -6,6 +6,7 @@ mod before_logging;
 mod given_up;
 mod large;
 mod one_child;
+mod sync;
 mod threads;
 
 use std::{path::Path, sync::Arc};

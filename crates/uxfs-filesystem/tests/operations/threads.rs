@@ -52,6 +52,7 @@ impl Setup {
             is_immediate: random.below(5) == 0,
             record_size_bytes: [0, 0, 64 << 10, 256 << 10][random.below(4) as usize],
             has_background: random.below(4) != 0,
+            checkpoint_interval: (random.below(3) == 0).then_some(Duration::from_millis(2)),
         };
         Self {
             seed,

@@ -1,4 +1,4 @@
-//! SwitchingCheckpoint a checkpoint off and writing it.
+//! Closing a checkpoint and writing it.
 
 use std::{
     fmt::Display,
@@ -8,7 +8,7 @@ use std::{
 
 use uxfs_block::cache::{
     Piece,
-    logged::{ChangedBuffer, LoggedChange, TakenVersion, Taking},
+    logged::{ChangedBuffer, LoggedChange, TakenBytes, TakenVersion, Taking},
 };
 use uxfs_format::{
     fault::{Corruption, HeaderFault, Location, Structure},
@@ -47,6 +47,15 @@ pub struct ClosedCheckpoint {
     pub freed: Vec<FreedExtents>,
 }
 
+/// A checkpoint that is complete and has not been written.
+#[derive(Debug)]
+pub(super) struct Closed {
+    sequence: u64,
+    /// What its transactions had reserved of the log.
+    pub reserved_bytes: u64,
+    pending: Pending,
+}
+
 impl Journal {
     /// Writes the checkpoint that is being filled, and gives when it is stable. Where `wanted` is stable already by then,
     /// because another thread wrote it while this one waited, there is nothing to do: all that wait share one write.
@@ -63,24 +72,77 @@ impl Journal {
     ) -> std::result::Result<ClosedCheckpoint, E> {
         let mut writer = self.lock_writer();
         self.check()?;
-        if wanted.is_some_and(|wanted| self.stable.load(Acquire) >= wanted) {
+        let is_stable = || wanted.is_some_and(|wanted| self.stable.load(Acquire) >= wanted);
+        if is_stable() {
             return Ok(ClosedCheckpoint::default());
         }
-        let Some((reserved_bytes, sequence, pending)) = self.cut(&mut writer, settle)? else {
+        let mut written = self.write_closed(&mut writer)?;
+        if is_stable() {
+            return Ok(written);
+        }
+        self.switch(&mut writer, settle)?;
+        if writer.closed.is_none() {
             self.flush_if_needed()?;
-            return Ok(ClosedCheckpoint::default());
-        };
+        }
+        written.freed.extend(self.write_closed(&mut writer)?.freed);
+        Ok(written)
+    }
+
+    /// Closes the checkpoint that is being filled, if it is large enough and no other is being written, and leaves it to
+    /// [`write_closed_checkpoint`](Self::write_closed_checkpoint). A thread between two transactions does this without
+    /// delay: the thread that writes checkpoints would first have to take a processor from a thread in a transaction, and
+    /// then to wait for it. Gives whether it did. `settle` as for [`checkpoint`](Self::checkpoint).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close_if_due<E: From<JournalError> + Display>(
+        &self,
+        settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<bool, E> {
+        if !self.is_checkpoint_due() {
+            return Ok(false);
+        }
+        let Some(mut writer) = self.try_lock_writer() else { return Ok(false) };
+        if writer.closed.is_some() || !self.is_checkpoint_due() {
+            return Ok(false);
+        }
+        self.check()?;
+        self.switch(&mut writer, settle)?;
+        Ok(writer.closed.is_some())
+    }
+
+    /// Whether a transaction has committed whose changes no checkpoint in the log holds.
+    pub fn has_uncommitted(&self) -> bool {
+        self.has_closed_checkpoint() || !self.lock_pending().is_empty()
+    }
+
+    /// Whether a checkpoint has been closed and not been written.
+    pub fn has_closed_checkpoint(&self) -> bool {
+        self.has_closed.load(Acquire)
+    }
+
+    /// Writes the checkpoint that has been closed, if there is one.
+    ///
+    /// # Errors
+    /// The device failed, now or before.
+    pub fn write_closed_checkpoint(&self) -> Result<ClosedCheckpoint> {
+        let mut writer = self.lock_writer();
+        self.check()?;
+        self.write_closed(&mut writer)
+    }
+
+    fn write_closed(&self, writer: &mut Writer) -> Result<ClosedCheckpoint> {
+        let Some(closed) = writer.closed.take() else { return Ok(ClosedCheckpoint::default()) };
+        self.has_closed.store(false, Release);
         let began_bytes = self.counters.log_bytes.load(Relaxed);
-        let written = self.write_checkpoint(&mut writer, sequence, pending);
+        let written = self.write_checkpoint(writer, closed.sequence, closed.pending);
         debug_assert!(
-            self.counters.log_bytes.load(Relaxed) - began_bytes <= self.most_log_bytes(reserved_bytes),
-            "{} bytes of the log for reservations of {reserved_bytes}",
-            self.counters.log_bytes.load(Relaxed) - began_bytes
+            self.counters.log_bytes.load(Relaxed) - began_bytes <= self.most_log_bytes(closed.reserved_bytes),
+            "{} bytes of the log for reservations of {}",
+            self.counters.log_bytes.load(Relaxed) - began_bytes,
+            closed.reserved_bytes
         );
-        written.map_err(|error| {
-            self.shut_down(&error);
-            error.into()
-        })
+        written.inspect_err(|error| self.shut_down(error))
     }
 
     /// Waits until checkpoint `sequence` is stable.
@@ -94,14 +156,14 @@ impl Journal {
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<ClosedCheckpoint, E> {
         let begun = Instant::now();
-        let cut = self.checkpoint(Some(sequence), settle);
+        let written = self.checkpoint(Some(sequence), settle);
         let nanoseconds = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.counters.force_nanoseconds.fetch_add(nanoseconds, Relaxed);
         self.counters.forces.fetch_add(1, Relaxed);
-        cut
+        written
     }
 
-    /// The blocks that the checkpoint which is being filled frees, sorted, neighbours as one: for who settles a cut.
+    /// The blocks that the checkpoint which is being filled frees, sorted, neighbours as one: for the one that closes the checkpoint.
     pub fn freed_so_far(&self) -> Vec<FreedExtent> {
         let mut pending = self.lock_pending();
         merge_freed(&mut pending.freed, self.geometry.ag_block_log);
@@ -110,21 +172,26 @@ impl Journal {
 
     /// Makes what was written outside the log durable, where no checkpoint does.
     fn flush_if_needed(&self) -> Result<()> {
-        if self.needs_flush.swap(false, AcqRel)
-            && let Err(error) = self.cache.device().flush()
-        {
-            self.shut_down(&error);
-            return Err(error.into());
-        }
-        Ok(())
+        if self.needs_flush.swap(false, AcqRel) { self.flush_device() } else { Ok(()) }
     }
 
-    /// Takes what has been filled so far, with what it reserved and its number; `None` where that is nothing.
-    fn cut<E: From<JournalError> + Display>(
+    /// Makes durable what was written outside the log.
+    ///
+    /// # Errors
+    /// The device failed: then nothing can be changed any more.
+    pub fn flush_device(&self) -> Result<()> {
+        self.cache.device().flush().map_err(|error| {
+            self.shut_down(&error);
+            error.into()
+        })
+    }
+
+    /// Closes the checkpoint that is being filled, unless it is empty, and begins the next.
+    fn switch<E: From<JournalError> + Display>(
         &self,
         writer: &mut Writer,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Option<(u64, u64, Pending)>, E> {
+    ) -> std::result::Result<(), E> {
         let alone = self.reservations.close();
         // The last holder of the commit lock may have left a change half done.
         self.check()?;
@@ -134,13 +201,15 @@ impl Journal {
         }
         let pending = std::mem::take(&mut *self.lock_pending());
         if pending.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let sequence = self.sequence.fetch_add(1, AcqRel);
         self.lock_active().open(sequence, writer.head.lsn);
-        let in_flight = self.reservations.take_all(&alone);
-        self.update_limit(writer, in_flight);
-        Ok(Some((in_flight, sequence, pending)))
+        let reserved_bytes = self.reservations.take_all(&alone);
+        writer.closed = Some(Closed { sequence, reserved_bytes, pending });
+        self.has_closed.store(true, Release);
+        self.update_limit(writer, reserved_bytes);
+        Ok(())
     }
 
     fn write_checkpoint(
@@ -168,10 +237,11 @@ impl Journal {
             kept_left_bytes: self.most_kept_bytes(),
             kept: Vec::new(),
             ordered: Vec::new(),
-            verifier: ChangeVerifier::new(&self.geometry, std::mem::take(&mut writer.verified_copy)),
+            verifier: ChangeVerifier::new(&self.geometry, began, std::mem::take(&mut writer.verified_copy)),
         };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
+            self.rest_if_due();
             records.write_if_full()?;
         }
         let freed = self.log_freed(&mut pending, &mut records)?;
@@ -256,7 +326,7 @@ impl Journal {
         }
         let _one = self.lock_write_back();
         let mut released = Vec::new();
-        let written = self.cache.write_versions(kept, &self.sealer(true), &mut released)?;
+        let written = self.cache.write_versions(kept, &self.sealer(), &mut released)?;
         self.cache.device().flush()?;
         self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
         let mut active = self.lock_active();
@@ -269,7 +339,7 @@ impl Journal {
             return Ok(());
         }
         let mut released = Vec::new();
-        self.cache.write_ordered(ordered, &self.sealer(false), &mut released)?;
+        self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
         let mut active = self.lock_active();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
@@ -309,14 +379,13 @@ impl Write<'_> {
         let Self { journal, sequence, verifier, .. } = self;
         let keep_before = if self.kept_left_bytes > 0 { self.keep_before } else { 0 };
         let mut bytes = 0;
-        let taken = changed.take(*sequence, keep_before, |change| -> Result<Taking> {
+        let log = |change: &LoggedChange<'_>| -> Result<Taking> {
             bytes = change.bytes.len() as u64;
             let structure = structure_of(change.bytes, &journal.geometry);
             let Some(structure) = structure else { return Err(unknown(change)) };
             if buffer::is_ordered(structure) {
                 return Ok(Taking::Ordered);
             }
-            verifier.verify(change).map_err(JournalError::Corrupt)?;
             if structure == Structure::InodeCluster {
                 if let [piece] = change.pieces {
                     inode::log_cluster(*piece, change.bytes, &change.changes, &journal.geometry, records);
@@ -337,7 +406,9 @@ impl Write<'_> {
                 buffer::log_buffer(contents, change.pieces, change.bytes, &change.changes, records);
             }
             Ok(Taking::Logged)
-        })?;
+        };
+        let seal = |taken: TakenBytes<'_>| verifier.verify(taken).map_err(JournalError::Corrupt);
+        let taken = changed.take(*sequence, keep_before, log, seal)?;
         self.ordered.extend(taken.ordered);
         if let Some(entered) = taken.entered {
             journal.lock_active().enter(entered);

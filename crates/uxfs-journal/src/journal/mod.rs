@@ -6,23 +6,27 @@
 //! ```text
 //! transactions ──▶ commit lock (shared) ──▶ buffers changed in place, lists of what changed
 //!                    │
-//!      cut: commit lock (exclusive), for a moment: the sequence number rises, the lists are taken
+//!      checkpoint switch: commit lock (exclusive), for a moment: the checkpoint is closed, the next begins
 //!                    ▼
 //! changed runs ──▶ records ──▶ flush ──▶ record that commits ──▶ flush ──▶ stable
 //!                                                                            │
-//!                       buffers go home in the order of the disk ◀───────────┤
-//!                       freed blocks may be used again           ◀───────────┘
+//!                 buffers are written back in the order of the disk ◀────────┤
+//!                 freed blocks may be used again                    ◀────────┘
 //! ```
 //!
+//! A checkpoint is closed by the first thread that finds it large enough after its own commit, or by a thread that wants it
+//! written. The background thread writes it; a thread that waits for it (`fsync`, no log space) may write it instead.
+//!
 //! Invariants:
-//! 1. **Whole.** All changes of a transaction are in one checkpoint: who changes anything holds the commit lock until it has
-//!    committed, and a cut needs the commit lock alone.
+//! 1. **Whole.** All changes of a transaction are in one checkpoint: a transaction holds the commit lock from its first change
+//!    to its commit, and the checkpoint switch takes the lock exclusively.
 //! 2. **Room.** Before a transaction changes anything, the log has room for the most that it may take beside all that
-//!    waits already; so a checkpoint can always be written, and nothing waits for room while it holds the commit lock. Recovery alone
-//!    may go on without ([`LogReservation::Alone`]): a checkpoint that does not fit then is an error, and nothing of it counts.
-//! 3. **Log before home** (invariant 13 of the cache), and home before the tail moves: the tail is behind a buffer only
-//!    after its write was flushed.
-//! 4. **In order.** One checkpoint is written at a time, in the order of the cuts.
+//!    waits already. So a checkpoint can always be written, and no thread that holds the commit lock waits for room. Recovery
+//!    alone may go on without ([`LogReservation::Alone`]): a checkpoint that does not fit then is an error, and nothing of it
+//!    counts.
+//! 3. **Log before write-back** (invariant 13 of the cache), and write-back before the tail moves: the tail passes a buffer
+//!    only after its write was flushed.
+//! 4. **In order.** At most one checkpoint is closed and not stable, and it is written before the next is closed.
 //! 5. **Fails once.** The first error that leaves the log or a transaction half done shuts the journal down: later
 //!    transactions fail with its cause, reads go on.
 //!
@@ -38,6 +42,7 @@
 //! | `locks` | acquiring the locks in their order |
 //! | [`items`] | what items look like in the log |
 //! | [`records`] | records, windows, flushes |
+//! | [`pace`] | bursts of work and rests of the background thread |
 //! | [`verify`] | verifying buffers before they are logged |
 //! | [`active`] | what holds the tail |
 
@@ -45,6 +50,7 @@ pub mod active;
 pub mod checkpoint;
 pub mod items;
 mod locks;
+pub mod pace;
 mod pending;
 pub mod records;
 mod reservations;
@@ -57,7 +63,7 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{
-            AtomicBool, AtomicU64,
+            AtomicBool, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -73,6 +79,7 @@ use uxfs_format::{
 
 use self::{
     active::ActiveItems,
+    checkpoint::Closed,
     pending::Pending,
     records::{LogGeometry, LogHead},
     reservations::Reservations,
@@ -179,6 +186,10 @@ pub struct Journal {
     reservations: Reservations,
     pending: OwnLine<Mutex<Pending>>,
     writer: Mutex<Writer>,
+    /// Threads that wait for the writer.
+    writer_waiters: AtomicU32,
+    /// The writer has a closed checkpoint to write.
+    has_closed: AtomicBool,
     /// One thread writes home at a time.
     write_back: Mutex<()>,
     active: Mutex<ActiveItems>,
@@ -198,6 +209,8 @@ struct Writer {
     head: LogHead,
     /// Where the newest stable checkpoint began: the tail where nothing is active.
     newest: Lsn,
+    /// The checkpoint that is to be written next.
+    closed: Option<Closed>,
     window: Vec<u8>,
     /// Memory in which buffers are verified before they are logged.
     verified_copy: Vec<u8>,
@@ -248,10 +261,13 @@ impl Journal {
             writer: Mutex::new(Writer {
                 head,
                 newest: start.head,
+                closed: None,
                 window: Vec::new(),
                 verified_copy: Vec::new(),
                 transaction: random(),
             }),
+            writer_waiters: AtomicU32::new(0),
+            has_closed: AtomicBool::new(false),
             write_back: Mutex::new(()),
             active: Mutex::new(active),
             open_intents: Mutex::default(),

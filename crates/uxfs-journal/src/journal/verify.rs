@@ -4,37 +4,49 @@
 //! one structure into another, on an image that lies with right checksums. If such a buffer were logged, its checkpoint
 //! could not be replayed, and the image could no longer be changed. So every buffer of a checkpoint is verified before the
 //! record that commits the checkpoint is written: a fault shuts the journal down, recovery discards the whole checkpoint,
-//! and the image stays as the last stable checkpoint left it. What was verified so is not verified again when it is written
-//! back; buffers that are written without being logged are verified then.
+//! and the image stays as the last stable checkpoint left it.
+//!
+//! To be verified, a buffer is sealed with the checkpoint's log sequence number. If the newest version is sealed in the cache,
+//! write-back need not seal and verify it again.
 
-use uxfs_block::cache::{BufferSealer, logged::LoggedChange};
-use uxfs_format::{fault::Corruption, geometry::Geometry};
+use uxfs_block::cache::{
+    BufferSealer,
+    logged::{SealableBytes, TakenBytes},
+};
+use uxfs_format::{fault::Corruption, geometry::Geometry, units::Lsn};
 
 use crate::metadata::StructureSealer;
 
-/// Verifies changes in a copy, because the checksum of a cached buffer is stale until the buffer is written back.
+/// Seals and verifies the buffers of one checkpoint.
 #[derive(Debug)]
 pub(super) struct ChangeVerifier<'j> {
     geometry: &'j Geometry,
-    /// Memory for the copy; kept between checkpoints.
+    /// Where the checkpoint begins.
+    lsn: Lsn,
+    /// Memory for buffers that must not be sealed in the cache; kept between checkpoints.
     copy: Vec<u8>,
 }
 
 impl<'j> ChangeVerifier<'j> {
-    pub fn new(geometry: &'j Geometry, copy: Vec<u8>) -> Self {
-        Self { geometry, copy }
+    pub fn new(geometry: &'j Geometry, lsn: Lsn, copy: Vec<u8>) -> Self {
+        Self { geometry, lsn, copy }
     }
 
     /// Verifies one buffer as its checkpoint left it.
     ///
     /// # Errors
     /// The fault that write-back would find in the buffer.
-    pub fn verify(&mut self, change: &LoggedChange<'_>) -> Result<(), Box<Corruption>> {
-        let offset_bytes = change.pieces.first().map_or(0, |piece| piece.offset_bytes);
-        self.copy.clear();
-        self.copy.extend_from_slice(change.bytes);
-        let sealer = StructureSealer { geometry: self.geometry, lsn: None, is_verified: false };
-        sealer.seal(&mut self.copy, offset_bytes, &change.changes)
+    pub fn verify(&mut self, taken: TakenBytes<'_>) -> Result<(), Box<Corruption>> {
+        let sealer = StructureSealer { geometry: self.geometry, lsn: Some(self.lsn) };
+        let bytes = match taken.bytes {
+            SealableBytes::InCache(bytes) => bytes,
+            SealableBytes::InCopy(bytes) => {
+                self.copy.clear();
+                self.copy.extend_from_slice(bytes);
+                &mut self.copy
+            }
+        };
+        sealer.seal(bytes, taken.offset_bytes, &taken.changes)
     }
 
     /// Gives the memory back for the next checkpoint.

@@ -53,7 +53,11 @@ impl Journal {
         let _one = self.lock_write_back();
         let mut released = Vec::new();
         let which = LoggedWriteBack { stable: self.stable(), first_at_most };
-        let result = self.cache.write_back_part(way, which, &self.sealer(true), &mut released, is_enough);
+        let is_enough = || {
+            self.rest_if_due();
+            is_enough()
+        };
+        let result = self.cache.write_back_part(way, which, &self.sealer(), &mut released, is_enough);
         let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
         let (written, left) = match (result, flushed) {
             (Ok(counts), Ok(())) => counts,
@@ -66,7 +70,7 @@ impl Journal {
             released.iter().for_each(|sequence| active.release(*sequence));
         }
         if let Some(writer) = self.try_lock_writer() {
-            self.update_limit(&writer, 0);
+            self.update_limit(&writer, writer.closed.as_ref().map_or(0, |closed| closed.reserved_bytes));
         }
         Ok(left)
     }
@@ -110,18 +114,16 @@ impl Journal {
         error
     }
 
-    /// Stamps the LSN of the newest checkpoint that changed a buffer, and its checksum. `is_verified` says that the buffers
-    /// were logged, and therefore verified.
+    /// Stamps the LSN of the newest checkpoint that changed a buffer, and its checksum.
     pub(super) fn sealer(
         &self,
-        is_verified: bool,
     ) -> impl Fn(&mut [u8], u64, u64, &DirtyMap) -> std::result::Result<(), Box<Corruption>> + '_ {
         let (first, lsns) = self.lock_active().lsns();
         let geometry = &self.geometry;
         move |bytes: &mut [u8], offset_bytes: u64, sequence: u64, changes: &DirtyMap| {
             let index = sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
             let lsn: Option<Lsn> = index.and_then(|index| lsns.get(index)).copied();
-            let sealer = StructureSealer { geometry, lsn, is_verified };
+            let sealer = StructureSealer { geometry, lsn };
             uxfs_block::cache::BufferSealer::seal(&sealer, bytes, offset_bytes, changes)
         }
     }

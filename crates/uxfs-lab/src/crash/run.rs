@@ -92,6 +92,7 @@ impl Setup {
             is_immediate: self.is_immediate,
             record_size_bytes: self.record_size_bytes,
             has_background: self.has_background,
+            checkpoint_interval: None,
         };
         MountOptions { log, ..mount_options(4) }
     }

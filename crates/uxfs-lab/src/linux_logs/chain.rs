@@ -108,6 +108,7 @@ fn leave_own_log(
         is_immediate: random.below(5) == 0,
         record_size_bytes: [0, 64 << 10, 256 << 10][random.below(3) as usize],
         has_background: random.below(4) != 0,
+        checkpoint_interval: None,
     };
     let options = MountOptions { log, ..mount_options(8) };
     let file_system = FileSystem::mount_logged(device.clone(), &options).context("mounting")?;

@@ -39,8 +39,32 @@ pub struct LeafUse {
     pub hashes: u64,
     /// Attributes that one hash has at most.
     pub most_of_one_hash: u64,
+    /// How many hashes one, two, three and so on attributes have; the last counts those with as many or more.
+    pub hashes_by_names: [u64; MOST_COUNTED_NAMES],
     /// Attributes by the first byte of their hash.
     parts: [u64; PARTS],
+}
+
+/// Attributes of one hash that are counted apart.
+pub const MOST_COUNTED_NAMES: usize = 8;
+
+/// What one leaf holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeafFigures {
+    /// Where the leaf lies in the fork.
+    pub block: FileBlock,
+    /// Attributes in it.
+    pub attributes: u64,
+    /// Different hashes among them.
+    pub hashes: u64,
+    /// The first of these.
+    pub first_hash: u32,
+    /// The last of these.
+    pub last_hash: u32,
+    /// Bytes of names, values and their entries.
+    pub used_bytes: u32,
+    /// Bytes that there are for these.
+    pub room_bytes: u32,
 }
 
 impl Default for LeafUse {
@@ -54,6 +78,7 @@ impl Default for LeafUse {
             remote_values: 0,
             hashes: 0,
             most_of_one_hash: 0,
+            hashes_by_names: [0; MOST_COUNTED_NAMES],
             parts: [0; PARTS],
         }
     }
@@ -76,6 +101,18 @@ impl Volume {
     /// # Errors
     /// Damage; the device.
     pub fn attribute_leaf_use<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<LeafUse> {
+        self.visit_attribute_leaves(inode, |_| {})
+    }
+
+    /// As [`attribute_leaf_use`](Self::attribute_leaf_use); `visit` gets the figures of each leaf, in the order of hashes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn visit_attribute_leaves<'a>(
+        &'a self,
+        inode: impl Into<InodeView<'a>>,
+        mut visit: impl FnMut(&LeafFigures),
+    ) -> Result<LeafUse> {
         let mut counting = Counting { found: LeafUse::default(), last: None, of_last: 0 };
         let reader = AttributeReader::new(self, inode)?;
         let AttributeForm::Blocks(blocks) = reader.form()? else { return Ok(counting.found) };
@@ -84,9 +121,10 @@ impl Volume {
             return Ok(counting.found);
         };
         loop {
-            let last_hash = counting.add(blocks, &walk.leaf, walk.block)?;
+            let (last_hash, figures) = counting.add(blocks, &walk.leaf, walk.block)?;
+            visit(&figures);
             if !walk.next(last_hash)? {
-                return Ok(counting.found);
+                return Ok(counting.finish());
             }
         }
     }
@@ -100,36 +138,64 @@ struct Counting {
 }
 
 impl Counting {
+    /// Counts the hash before, of which no more attributes come.
+    fn end_hash(&mut self) {
+        let last = self.found.hashes_by_names.len().saturating_sub(1) as u64;
+        let place = self.of_last.checked_sub(1).map(|place| place.min(last) as usize);
+        if let Some(count) = place.and_then(|place| self.found.hashes_by_names.get_mut(place)) {
+            *count += 1;
+        }
+        self.of_last = 0;
+    }
+
+    fn finish(mut self) -> LeafUse {
+        self.end_hash();
+        self.found
+    }
+
     fn add(
         &mut self,
         blocks: &ForkBlocks<'_>,
         buffer: &MetadataBuffer,
         place: FileBlock,
-    ) -> Result<Option<u32>> {
+    ) -> Result<(Option<u32>, LeafFigures)> {
         let structure = blocks.index_structure();
         let corrupt = |fault| blocks.corruption(structure, place, Some(buffer.sector()), fault);
         let leaf = LeafBlock::parse(buffer, blocks.geometry()).map_err(corrupt)?;
         let (used, room) = LeafEdit::fill_bytes(&leaf, blocks.geometry().block_size_bytes);
-        let found = &mut self.found;
-        found.leaves += 1;
-        found.used_bytes += u64::from(used);
-        found.room_bytes += u64::from(room);
-        found.sparse_leaves += u64::from(used < LeafUse::SPARSE_BYTES);
+        self.found.leaves += 1;
+        self.found.used_bytes += u64::from(used);
+        self.found.room_bytes += u64::from(room);
+        self.found.sparse_leaves += u64::from(used < LeafUse::SPARSE_BYTES);
+        let mut figures = LeafFigures {
+            block: place,
+            attributes: 0,
+            hashes: 0,
+            first_hash: leaf.entries.first().map_or(0, |entry| entry.hash.get()),
+            last_hash: leaf.last_hash().unwrap_or(0),
+            used_bytes: used,
+            room_bytes: room,
+        };
+        let mut last_here = None;
         for (entry, attribute) in leaf.entries.iter().zip(leaf.attributes()) {
             let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
             let hash = entry.hash.get();
+            figures.attributes += 1;
+            figures.hashes += u64::from(last_here.replace(hash) != Some(hash));
+            if self.last != Some(hash) {
+                self.end_hash();
+                self.last = Some(hash);
+                self.found.hashes += 1;
+            }
+            let found = &mut self.found;
             found.attributes += 1;
             found.remote_values += u64::from(matches!(attribute.value, LeafValue::Remote { .. }));
             if let Some(part) = found.parts.get_mut((hash >> 24) as usize) {
                 *part += 1;
             }
-            if self.last != Some(hash) {
-                (self.last, self.of_last) = (Some(hash), 0);
-                found.hashes += 1;
-            }
             self.of_last += 1;
             found.most_of_one_hash = found.most_of_one_hash.max(self.of_last);
         }
-        Ok(leaf.last_hash())
+        Ok((leaf.last_hash(), figures))
     }
 }

@@ -2,11 +2,12 @@
 
 use std::{ffi::OsString, io::Write};
 
-use uxfs_bench::xattr::leaves::{self, Document};
+use uxfs_bench::xattr::leaves::{self, Document, LeafDocument};
+use uxfs_volume::attribute::leaf_use::{LeafFigures, LeafUse};
 
 use crate::{
     commands::Context,
-    failure::{About, Exit, Outcome},
+    failure::{About, Exit, Failure, Outcome},
     image::ImageArguments,
     output::Output,
     target::Target,
@@ -22,6 +23,9 @@ pub struct Arguments {
     /// Path in the image, or inode number
     #[arg(value_name = "PATH")]
     target: OsString,
+    /// Show each leaf: how full it is, and its hashes
+    #[arg(long)]
+    series: bool,
 }
 
 /// Runs the command.
@@ -29,13 +33,35 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let filesystem = arguments.image.open()?;
     let target = Target::parse(&arguments.target);
     let inode = target.find(&filesystem, false).about(&target)?;
-    let found = filesystem.attribute_leaf_use(&inode).about(&target)?;
+    let mut series = Vec::new();
+    let found = filesystem
+        .visit_attribute_leaves(&inode, |leaf| {
+            if arguments.series {
+                series.push(*leaf);
+            }
+        })
+        .about(&target)?;
     let mut output = Output::new();
-    if context.json {
-        output.json(&Document::new(&found))?;
-    } else {
-        write!(output, "{}", leaves::table(&found))?;
-    }
+    print(&mut output, &found, &series, context.json)?;
     output.finish()?;
     Ok(Exit::Success)
+}
+
+/// Prints the figures of all leaves, and of each where there is a series.
+pub(super) fn print(
+    output: &mut Output,
+    found: &LeafUse,
+    series: &[LeafFigures],
+    json: bool,
+) -> Result<(), Failure> {
+    if json {
+        output.json(&Document::new(found))?;
+        series.iter().try_for_each(|leaf| output.json(&LeafDocument::new(leaf)))?;
+        return Ok(());
+    }
+    write!(output, "{}", leaves::table(found))?;
+    if !series.is_empty() {
+        write!(output, "\n{}", leaves::series(series))?;
+    }
+    Ok(())
 }

@@ -17,6 +17,7 @@ use uxfs_filesystem::filesystem::FileSystem;
 
 use crate::{
     commands::{Context, mkfs},
+    edit::session::checkpoint_interval,
     failure::{About, Exit, Failure, Outcome},
     output::Output,
     text::parse_size,
@@ -59,6 +60,9 @@ pub struct TargetArguments {
     /// Memory for cached metadata [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "image", help_heading = "In process")]
     cache: Option<u64>,
+    /// Write changes to the log at the latest after this time; 0 sets no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = LogOptions::USUAL_CHECKPOINT_INTERVAL.as_secs(), help_heading = "In process")]
+    checkpoint_interval: u64,
 }
 
 /// How changes go through the log.
@@ -147,7 +151,12 @@ impl TargetArguments {
         let device = uxfs_block::engine::open(image, &open).map_err(uxfs_volume::error::Error::from)?;
         let record_size_bytes = u32::try_from(self.log_record).unwrap_or(u32::MAX);
         let is_immediate = self.log_mode == LogMode::Immediate;
-        let log = LogOptions { is_immediate, record_size_bytes, has_background: !is_immediate };
+        let log = LogOptions {
+            is_immediate,
+            record_size_bytes,
+            has_background: !is_immediate,
+            checkpoint_interval: checkpoint_interval(self.checkpoint_interval),
+        };
         let options = MountOptions { cache_budget_bytes: self.cache, log, ..MountOptions::default() };
         Ok(match self.log_mode {
             LogMode::Bulk => Arc::new(FileSystem::mount_bulk(device, &options)?),

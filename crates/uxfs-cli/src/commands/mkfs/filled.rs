@@ -1,7 +1,4 @@
-//! A file system that is made and filled in one go.
-//!
-//! The image says that it is unfinished from the first write to the last: whatever goes wrong in between leaves nothing
-//! that looks complete.
+//! A file system that is made and filled in one go: progress, and the report.
 
 use std::{
     path::Path,
@@ -15,93 +12,41 @@ use std::{
 
 use serde_json::{Value, json};
 use uxfs_block::device::BlockDevice;
-use uxfs_engine::options::{Clock, Generations, MountOptions};
-use uxfs_filesystem::filesystem::FileSystem;
-use uxfs_mkfs::{
-    empty::{self, FormatError, Written},
-    identity::{Identity, Numbers},
-    layout::Layout,
-};
+use uxfs_mkfs::empty::Written;
 use uxfs_populate::{
-    Options,
-    adjust::Adjustments,
-    error::PopulateError,
+    contents::Contents,
+    make::{self, MakeError, Making},
     report::{Progress, Report},
 };
 
-use super::source::{Contents, Survey};
+use super::source::Survey;
 use crate::{failure::Failure, output::message, progress};
-
-/// How a new image is mounted while it is filled.
-pub fn mount_options(identity: &Identity, cache_bytes: Option<u64>) -> MountOptions {
-    MountOptions {
-        cache_budget_bytes: cache_bytes,
-        generations: match identity.numbers {
-            Numbers::Fixed(number) => Generations::Fixed(number),
-            Numbers::Random => Generations::Random,
-        },
-        clock: Clock::Fixed(identity.now),
-        is_unfinished: true,
-        ..MountOptions::default()
-    }
-}
-
-/// Why a file system could not be made and filled.
-#[derive(Debug, thiserror::Error)]
-pub enum MakeError {
-    /// The empty one could not be made.
-    #[error(transparent)]
-    Format(#[from] FormatError),
-    /// It could not be mounted or closed.
-    #[error(transparent)]
-    Image(#[from] uxfs_volume::error::Error),
-    /// It could not be filled.
-    #[error(transparent)]
-    Populate(#[from] PopulateError),
-}
 
 impl From<MakeError> for Failure {
     fn from(error: MakeError) -> Self {
         match error {
+            MakeError::Layout(error) => error.into(),
             MakeError::Format(error) => error.into(),
             MakeError::Image(error) => error.into(),
             MakeError::Populate(error) => error.into(),
+            MakeError::Source(error) => error.into(),
+            error => Self::failed(error.to_string()),
         }
     }
 }
 
-/// How a file system is made and filled.
-pub struct Making<'a> {
-    /// Its sizes.
-    pub layout: &'a Layout,
-    /// Uuid, time and numbers.
-    pub identity: &'a Identity,
-    /// Changes of the source's metadata.
-    pub adjustments: &'a mut Adjustments,
-    /// How it is filled.
-    pub options: Options,
-    /// Memory for metadata.
-    pub cache_bytes: Option<u64>,
-    /// Counts the source, for the progress display.
-    pub survey: Option<Survey>,
-}
-
-/// Makes the file system on `device` and fills it.
+/// Makes the file system on `device` and fills it; on a terminal it shows how far that is.
 pub fn make(
     device: &Arc<dyn BlockDevice>,
     contents: &mut Contents,
     making: Making<'_>,
+    survey: Option<Survey>,
 ) -> Result<(Written, Report), MakeError> {
-    let Making { layout, identity, adjustments, options, cache_bytes, survey } = making;
-    // Closing the file system is what finishes it.
-    let _unfinished = empty::begin(&**device, layout, identity)?;
-    let file_system = FileSystem::mount_bulk(Arc::clone(device), &mount_options(identity, cache_bytes))?;
     let progress = Arc::new(Progress::default());
     let shown = Shown::start(Arc::clone(&progress), survey);
-    let filled = contents.fill(&file_system, adjustments, &options, &progress);
+    let filled = make::make(device, contents, making, &progress);
     drop(shown);
     let report = filled?;
-    file_system.close()?;
     let written = Written { bytes: report.written_bytes, requests: 0 };
     Ok((written, report))
 }

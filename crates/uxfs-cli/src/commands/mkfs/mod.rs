@@ -6,7 +6,6 @@
 //! | [`config`] | configuration files, read and written |
 //! | [`source`] | what it is filled with |
 //! | [`filled`] | making and filling in one go |
-//! | [`fit`] | how large it must be |
 
 use std::{
     io::Write,
@@ -26,14 +25,12 @@ use uxfs_mkfs::{
     target::{FileSize, Reserved, Target, TargetError},
 };
 
-use uxfs_populate::{adjust::Adjustments, report::Report};
+use uxfs_populate::{adjust::Adjustments, contents::Contents, fit::Fit, make::Making, report::Report};
 use uxfs_source::tree::Reading;
 
 use self::{
     arguments::WantedSize,
-    filled::{MakeError, Making},
-    fit::Fit,
-    source::{Contents, Proto},
+    source::{Proto, Survey},
 };
 use crate::{
     commands::{Context, info::layout_document},
@@ -45,7 +42,6 @@ use crate::{
 mod arguments;
 mod config;
 mod filled;
-mod fit;
 mod source;
 
 pub use arguments::Arguments;
@@ -204,7 +200,7 @@ impl Filling {
             cache_bytes: arguments.source.cache_size,
             free_percent,
         };
-        fit.size_bytes(&mut self.contents)
+        Ok(fit.size_bytes(&mut self.contents)?)
     }
 
     fn make(
@@ -215,18 +211,18 @@ impl Filling {
         layout: &Layout,
         identity: &Identity,
     ) -> Result<(Written, Report), Failure> {
-        let survey = if progress::is_shown() { self.contents.survey(&self.name, &self.image) } else { None };
+        let survey =
+            progress::is_shown().then(|| Survey::of(&self.contents, &self.name, &self.image)).flatten();
         let making = Making {
             layout,
             identity,
             adjustments: &mut self.adjustments,
             options: self.options,
             cache_bytes: arguments.source.cache_size,
-            survey,
         };
-        match filled::make(device, &mut self.contents, making) {
+        match filled::make(device, &mut self.contents, making, survey) {
             Ok(made) => Ok(made),
-            Err(MakeError::Populate(error)) if fit::is_full(&error) => {
+            Err(error) if error.is_full() => {
                 let mut larger = options.clone();
                 larger.size_bytes = None;
                 let needed = self.fitting(arguments, &larger, identity, &std::env::temp_dir(), 0);

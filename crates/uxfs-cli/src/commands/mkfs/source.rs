@@ -9,27 +9,17 @@ use std::{
     thread,
 };
 
-use uxfs_filesystem::filesystem::FileSystem;
-use uxfs_populate::{
-    Options,
-    adjust::Adjustments,
-    error::PopulateError,
-    report::{Progress, Report},
-    stream::populate_streams,
-    tree::populate_tree,
-};
+use uxfs_populate::{Options, adjust::Adjustments, contents::Contents, error::PopulateError};
 use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource, FileIdentity},
     entry::{Kind, Timestamp},
     error::SourceError,
     labels::Labels,
-    layers::Layers,
     manifest::Overlay,
-    open::{Source, SourceOptions, can_be_read_twice, open_stream},
+    open::{Source, SourceOptions},
     owner_map::OwnerMap,
     protofile::{ProtofileOptions, ProtofileSource},
-    stream::StreamSource,
     tar::TarOptions,
     tree::{Reading, TreeSource},
 };
@@ -86,16 +76,6 @@ fn parse_percent(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is not a share such as 10%, below 100%"))
 }
 
-/// Sources that have been opened.
-pub enum Contents {
-    /// One that is read directory by directory.
-    One(Source),
-    /// Archives and layers, merged into one tree.
-    Layers(Box<Layers>),
-    /// Streams that cannot be read twice, one after the other.
-    Streams(Vec<Box<dyn StreamSource>>),
-}
-
 impl SourceArguments {
     /// Whether there is anything to fill the file system with.
     pub fn is_given(&self) -> bool {
@@ -126,20 +106,7 @@ impl SourceArguments {
             return Err(Failure::usage(message));
         }
         let options = self.source_options(itself, paths.len() > 1);
-        if let [path] = paths.as_slice()
-            && (path.is_dir() || !can_be_read_twice(path))
-        {
-            return Ok(Contents::One(Source::open(path, &options, reading)?));
-        }
-        let is_read_twice = paths.iter().all(|path| can_be_read_twice(path));
-        let reading = if is_read_twice { Reading::Checked } else { reading };
-        let open = |path: &&Path| open_stream(path, &options, reading);
-        let streams = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        // What can be read twice is laid over each other, in order, before anything is made.
-        match is_read_twice {
-            true => Ok(Contents::Layers(Box::new(Layers::new(streams)?))),
-            false => Ok(Contents::Streams(streams)),
-        }
+        Ok(Contents::open(&paths, &options, reading)?)
     }
 
     fn source_options(&self, exclude: Vec<FileIdentity>, is_layered: bool) -> SourceOptions {
@@ -204,61 +171,6 @@ fn image_identity(image: &Path) -> Vec<FileIdentity> {
     uxfs_block::engine::open_plain(image).and_then(FileIdentity::of).into_iter().collect()
 }
 
-impl Contents {
-    /// Fills a file system.
-    pub fn fill(
-        &mut self,
-        file_system: &FileSystem,
-        adjustments: &mut Adjustments,
-        options: &Options,
-        progress: &Progress,
-    ) -> Result<Report, PopulateError> {
-        match self {
-            Self::One(Source::Tree(tree)) => {
-                populate_tree(file_system, &mut **tree, adjustments, options, progress)
-            }
-            Self::One(Source::Stream(stream)) => {
-                populate_streams(file_system, std::slice::from_mut(stream), adjustments, options, progress)
-            }
-            Self::Layers(layers) => populate_tree(file_system, &mut **layers, adjustments, options, progress),
-            Self::Streams(streams) => populate_streams(file_system, streams, adjustments, options, progress),
-        }
-    }
-
-    /// The error with which reading everything ends.
-    pub fn whole_error(&mut self) -> Option<SourceError> {
-        let Self::One(Source::Tree(tree)) = self else { return None };
-        tree.restart(Reading::Everything).err().or_else(|| {
-            loop {
-                match tree.next_batch() {
-                    Ok(Some(_)) => {}
-                    Ok(None) => return None,
-                    Err(error) => return Some(error),
-                }
-            }
-        })
-    }
-
-    /// A survey that counts the source, where the source can be read twice.
-    pub fn survey(&self, name: &Path, image: &Path) -> Option<Survey> {
-        match self {
-            Self::One(Source::Tree(_)) => Survey::start(name, image),
-            Self::Layers(layers) => layers.content_bytes().ok().map(Survey::known),
-            Self::One(Source::Stream(_)) | Self::Streams(_) => None,
-        }
-    }
-
-    /// Begins again.
-    pub fn restart(&mut self, reading: Reading) -> Result<(), SourceError> {
-        match self {
-            Self::One(Source::Tree(tree)) => tree.restart(reading),
-            Self::One(Source::Stream(stream)) => stream.restart(reading),
-            Self::Layers(layers) => layers.restart(reading),
-            Self::Streams(streams) => streams.iter_mut().try_for_each(|stream| stream.restart(reading)),
-        }
-    }
-}
-
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
         Self::failed(error.to_string())
@@ -282,6 +194,15 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Counts what `contents` hold, where that can be done.
+    pub fn of(contents: &Contents, name: &Path, image: &Path) -> Option<Self> {
+        match contents {
+            Contents::One(Source::Tree(_)) => Self::start(name, image),
+            Contents::Layers(layers) => layers.content_bytes().ok().map(Self::known),
+            Contents::One(Source::Stream(_)) | Contents::Streams(_) => None,
+        }
+    }
+
     /// Begins to count in a thread of its own, which ends with the source or the process.
     pub fn start(path: &Path, image: &Path) -> Option<Self> {
         let options = DirectoryOptions {

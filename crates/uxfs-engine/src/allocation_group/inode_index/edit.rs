@@ -51,6 +51,7 @@ impl InodeIndexEdit<'_, '_, '_> {
             Some(chunk) => *chunk,
             None => self.nearest_free_chunk(near)?,
         };
+        self.group.require_unused(&chunk)?;
         let Some(index) = chunk.first_free().filter(|index| chunk.take(*index)) else {
             return Err(self.damaged(InodeIndexFault::NoneFree { start: chunk.start }));
         };

@@ -65,6 +65,7 @@ impl Engine {
             attribute_hint: AttributeHint::default(),
             extent_hint: ExtentHint::default(),
             log_reservation: InodeLogReservation::default(),
+            commits: self.commit_sequences_of((cluster.sector, cluster.length_bytes), cluster.offset_bytes),
         };
         let literal = bytes.get(INODE_CORE_SIZE_BYTES as usize..).unwrap_or_default();
         let room = inode.fork_room_bytes(Fork::Data, self.geometry()) as usize;

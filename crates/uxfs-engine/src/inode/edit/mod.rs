@@ -12,14 +12,17 @@
 //! | `extent_root` | the root of an extent btree, as the btree code changes it |
 //! | `load` | from the disk |
 //! | `store` | to the disk |
+//! | [`commit_sequences`] | which checkpoints hold its changes |
 //! | `log_reservation` | what it takes of the log |
 
+pub mod commit_sequences;
 mod extent_root;
 mod load;
 mod log_reservation;
 pub mod room;
 mod store;
 
+pub use self::commit_sequences::CommitSequences;
 pub use log_reservation::InodeLogReservation;
 pub use store::next_unlinked_of;
 
@@ -58,6 +61,8 @@ pub struct EditInode {
     pub extent_hint: ExtentHint,
     /// What has been reserved of the log for it.
     pub log_reservation: InodeLogReservation,
+    /// Which checkpoints hold its changes.
+    pub commits: CommitSequences,
 }
 
 /// One fork.
@@ -169,6 +174,7 @@ impl EditInode {
             attribute_hint: AttributeHint::default(),
             extent_hint: ExtentHint::default(),
             log_reservation: self.log_reservation,
+            commits: self.commits,
         }
     }
 

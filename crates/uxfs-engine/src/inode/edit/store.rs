@@ -11,7 +11,7 @@ use uxfs_format::{
 };
 use zerocopy::IntoBytes;
 
-use super::{EditExtents, EditFork, EditInode, ExtentRoot};
+use super::{EditExtents, EditFork, EditInode, ExtentRoot, commit_sequences::CoreChange};
 use uxfs_volume::error::{OperationError, Result};
 
 /// Where an inode says which is the next one without a name.
@@ -21,9 +21,11 @@ const USUAL_INODE_SIZE_BYTES: usize = 512;
 const MAX_INODE_SIZE_BYTES: usize = 2048;
 const TOO_LONG: OperationError = OperationError::ForkTooLarge;
 
-/// Which forks of an inode differ from what was stored before.
-#[derive(Debug, Clone, Copy, Default)]
+/// What of an inode differs from what was stored before.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct ForkChanges {
+    /// Of the core.
+    pub core: CoreChange,
     /// The data fork does.
     pub has_data: bool,
     /// The attribute fork does.
@@ -38,6 +40,7 @@ impl EditInode {
         // Where forks lie and what they are follows from the core: new formats are new forks.
         let old = InodeCore::prefix_of(core).map(|old| (old.fork_offset, old.format, old.attribute_format));
         let are_alike = old == Some((self.core.fork_offset, self.core.format, self.core.attribute_format));
+        let core_change = CoreChange::between(core, &self.core);
         let next_unlinked = next_unlinked_of(core).map(|field| *field);
         core.copy_from_slice(self.core.as_bytes());
         if let (Some(next), Some(field)) = (next_unlinked, next_unlinked_of(core)) {
@@ -45,8 +48,11 @@ impl EditInode {
         }
         let split = self.fork_room_bytes(Fork::Data, geometry) as usize;
         let (data, attribute) = literal.split_at_mut_checked(split).ok_or(TOO_LONG)?;
-        let mut changes =
-            ForkChanges { has_data: !are_alike, has_attribute: !are_alike && self.attribute.is_some() };
+        let mut changes = ForkChanges {
+            core: core_change,
+            has_data: !are_alike,
+            has_attribute: !are_alike && self.attribute.is_some(),
+        };
         changes.has_data |= self.data.store(data)?;
         match &self.attribute {
             Some(fork) => changes.has_attribute |= fork.store(attribute)?,

@@ -7,6 +7,7 @@ use uxfs_format::{
         intent::{MapExtent, PhysicalExtent},
         item::ItemType,
     },
+    units::FsBlock,
 };
 use uxfs_journal::journal::{
     IntentId, Ticket,
@@ -15,9 +16,10 @@ use uxfs_journal::journal::{
 use zerocopy::IntoBytes;
 
 use super::{
-    Transaction,
+    FreedOwner, Transaction,
     attribute_change::{AttributeChange, StoredChange},
     intent::IntentExtent,
+    place_of,
     queue::{LoggedIntent, Work},
 };
 use crate::{engine::EngineRef, transaction::steps::LoggedSteps};
@@ -41,6 +43,23 @@ impl LoggedSteps<'_, '_> {
         let Transaction { buffers, deferred, .. } = &mut *self.transaction;
         let Some(ticket) = buffers.ticket() else { return Ok(()) };
         deferred.log_all_intents(|works, text| log_intent(ticket, works, text, geometry))
+    }
+
+    /// Logs an intent to free blocks that the transaction has allocated and that nothing leads to yet. `None` where the
+    /// transaction has no ticket.
+    ///
+    /// # Errors
+    /// The blocks do not lie within one group.
+    pub(in crate::transaction) fn log_staged_intent(
+        &mut self,
+        start: FsBlock,
+        length_blocks: u64,
+    ) -> Result<Option<LoggedIntent>> {
+        let geometry = self.engine.geometry();
+        let (group, start, length_blocks) = place_of(geometry, start, length_blocks)?;
+        let Some(ticket) = self.ticket() else { return Ok(None) };
+        let work = Work::Free { group, start, length_blocks, owner: FreedOwner::Nobody };
+        log_intent(ticket, &[work], &[], geometry).map(Some)
     }
 
     /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is

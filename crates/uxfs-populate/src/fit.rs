@@ -14,12 +14,17 @@ use uxfs_mkfs::{
     layout::{DeviceFacts, Layout},
     options::Options as MkfsOptions,
 };
-use uxfs_populate::{Options, adjust::Adjustments, error::PopulateError, report::Progress};
 use uxfs_source::{error::SourceError, tree::Reading};
 use uxfs_volume::error::{Error, OperationError};
 
-use super::{filled, source::Contents};
-use crate::failure::Failure;
+use crate::{
+    Options,
+    adjust::Adjustments,
+    contents::Contents,
+    error::PopulateError,
+    make::{MakeError, mount_options},
+    report::Progress,
+};
 
 /// Smaller file systems are not supported.
 const LEAST_SUPPORTED_BYTES: u64 = 300 << 20;
@@ -32,7 +37,7 @@ const FIRST_SCRATCH_BYTES: u64 = 1 << 40;
 const LARGEST_SCRATCH_BYTES: u64 = 8 << 40;
 const MOST_ATTEMPTS: u32 = 12;
 
-/// What a size is looked for.
+/// What is to fit, and where it is tried.
 pub struct Fit<'a> {
     /// What the file system is to be.
     pub mkfs: &'a MkfsOptions,
@@ -52,7 +57,10 @@ pub struct Fit<'a> {
 
 impl Fit<'_> {
     /// The size in bytes. The contents are at their beginning again afterwards.
-    pub fn size_bytes(&mut self, contents: &mut Contents) -> Result<u64, Failure> {
+    ///
+    /// # Errors
+    /// A source cannot be read; options that make no file system; no room for scratch files.
+    pub fn size_bytes(&mut self, contents: &mut Contents) -> Result<u64, MakeError> {
         contents.restart(Reading::Metadata)?;
         let content_blocks = self.measure(contents)?;
         let mut size_bytes = self.size_for(content_blocks)?;
@@ -67,18 +75,18 @@ impl Fit<'_> {
                 None => size_bytes = (size_bytes + size_bytes / 64).next_multiple_of(STEP_BYTES),
             }
         }
-        Err(Failure::failed("found no size that holds the contents"))
+        Err(MakeError::NoSize)
     }
 
     /// Blocks that the content takes in an image with room to spare.
-    fn measure(&mut self, contents: &mut Contents) -> Result<u64, Failure> {
+    fn measure(&mut self, contents: &mut Contents) -> Result<u64, MakeError> {
         let mut scratch_bytes = FIRST_SCRATCH_BYTES;
         loop {
             if let Some(blocks) = self.try_size(contents, scratch_bytes)? {
                 return Ok(blocks);
             }
             if scratch_bytes >= LARGEST_SCRATCH_BYTES {
-                return Err(Failure::failed("the contents do not fit into 8 TiB: give a --size"));
+                return Err(MakeError::TooLarge);
             }
             scratch_bytes = LARGEST_SCRATCH_BYTES;
             contents.restart(Reading::Metadata)?;
@@ -86,18 +94,18 @@ impl Fit<'_> {
     }
 
     /// Blocks that the content takes in an image of `size_bytes`; nothing where it does not fit.
-    fn try_size(&mut self, contents: &mut Contents, size_bytes: u64) -> Result<Option<u64>, Failure> {
+    fn try_size(&mut self, contents: &mut Contents, size_bytes: u64) -> Result<Option<u64>, MakeError> {
         let layout = self.layout(size_bytes)?;
         let device = self.scratch(size_bytes)?;
         let _unfinished = empty::begin(&*device, &layout, self.identity)?;
-        let mount = filled::mount_options(self.identity, self.cache_bytes);
+        let mount = mount_options(self.identity, self.cache_bytes);
         let file_system = FileSystem::mount_bulk(device.clone(), &mount)?;
         let before = file_system.free_blocks();
         let options = Options { writes_contents: false, ..self.options };
         match contents.fill(&file_system, self.adjustments, &options, &Progress::default()) {
             Ok(_) => Ok(Some(before.saturating_sub(file_system.free_blocks()))),
             Err(error) if is_full(&error) => Ok(None),
-            // Files have not been opened yet, so the list of unreadable files would be incomplete.
+            // Files have not been opened yet: reading everything names all that cannot be read.
             Err(PopulateError::Source(error @ SourceError::Unreadable(_))) => {
                 Err(contents.whole_error().unwrap_or(error).into())
             }
@@ -105,14 +113,11 @@ impl Fit<'_> {
         }
     }
 
-    /// An unlinked file of this size: it may be in the directory that is being read.
-    fn scratch(&self, size_bytes: u64) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let file = tempfile::tempfile_in(self.directory).map_err(|error| {
-            Failure::failed(format!("cannot create a scratch file beside the image: {error}"))
-        })?;
-        file.set_len(size_bytes).map_err(|error| {
-            Failure::failed(format!("cannot create a scratch file of {size_bytes} bytes: {error}"))
-        })?;
+    /// A file of so many bytes, without a name: it may lie in the directory that is being read.
+    fn scratch(&self, size_bytes: u64) -> Result<Arc<dyn BlockDevice>, MakeError> {
+        let failed = |error| MakeError::Scratch { size_bytes, error };
+        let file = tempfile::tempfile_in(self.directory).map_err(failed)?;
+        file.set_len(size_bytes).map_err(failed)?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let options = engine::OpenOptions { writable: true, ..engine::OpenOptions::default() };
         Ok(engine::open(Path::new(&path), &options).map_err(Error::from)?)
@@ -120,7 +125,7 @@ impl Fit<'_> {
 
     /// The first size whose free blocks, without those that groups keep for themselves, hold the content and leave
     /// the share that is to be free.
-    fn size_for(&self, content_blocks: u64) -> Result<u64, Failure> {
+    fn size_for(&self, content_blocks: u64) -> Result<u64, MakeError> {
         let is_small_allowed = self.mkfs.allow_unsupported;
         let mut size_bytes = if is_small_allowed { LEAST_BYTES } else { LEAST_SUPPORTED_BYTES };
         loop {
@@ -145,7 +150,7 @@ impl Fit<'_> {
         }
     }
 
-    fn layout(&self, size_bytes: u64) -> Result<Layout, Failure> {
+    fn layout(&self, size_bytes: u64) -> Result<Layout, MakeError> {
         let mut options = self.mkfs.clone();
         options.size_bytes = Some(size_bytes);
         Ok(Layout::resolve(&options, &DeviceFacts::file(size_bytes))?.0)
