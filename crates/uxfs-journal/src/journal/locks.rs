@@ -10,11 +10,13 @@ use super::{IntentId, Journal, Writer, active::ActiveItems, pending::Pending};
 impl Journal {
     /// While a thread waits here, the thread that writes takes no rests.
     pub(super) fn lock_writer(&self) -> Ordered<MutexGuard<'_, Writer>> {
-        self.try_lock_writer().unwrap_or_else(|| {
-            self.writer_waiters.fetch_add(1, AcqRel);
-            let writer = Ordered::wait(LockKey::Writer, || self.writer.lock());
-            self.writer_waiters.fetch_sub(1, AcqRel);
-            writer
+        Ordered::wait(LockKey::Writer, || {
+            self.writer.try_lock().unwrap_or_else(|| {
+                self.writer_waiters.fetch_add(1, AcqRel);
+                let writer = self.writer.lock();
+                self.writer_waiters.fetch_sub(1, AcqRel);
+                writer
+            })
         })
     }
 
