@@ -42,6 +42,7 @@ pub mod logged;
 pub mod prefetcher;
 pub mod pressure;
 mod readahead;
+mod sealing;
 mod shard;
 pub mod write_back;
 

@@ -1,0 +1,46 @@
+//! Sealing a buffer when its checkpoint takes it (invariant 16 of [`logged`](super::logged)).
+
+use uxfs_format::edit::DirtyMap;
+
+use super::edit::DirtyState;
+
+/// A buffer whose changes have been logged: its log sequence number and checksum can be set, and it can be verified.
+#[derive(Debug)]
+pub struct TakenBytes<'a> {
+    /// Where the buffer begins on the device.
+    pub offset_bytes: u64,
+    /// What differs from the device.
+    pub changes: DirtyMap,
+    /// The bytes.
+    pub bytes: SealableBytes<'a>,
+}
+
+/// Where taken bytes may be sealed.
+#[derive(Debug)]
+pub enum SealableBytes<'a> {
+    /// In the cache. Write-back then finds them sealed.
+    InCache(&'a mut [u8]),
+    /// Only in a copy: a reader has the bytes, or a later checkpoint has changed the buffer.
+    InCopy(&'a [u8]),
+}
+
+impl DirtyState {
+    /// Lets `seal` seal the newest version, whose `changes` have been logged, in place if nobody reads it (invariant 16).
+    pub(super) fn seal<E>(
+        &mut self,
+        changes: DirtyMap,
+        seal: impl FnOnce(TakenBytes<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let offset_bytes = self.buffer.offset_bytes();
+        if self.buffer.is_pinned() {
+            let bytes = SealableBytes::InCopy(&self.buffer);
+            return seal(TakenBytes { offset_bytes, changes, bytes });
+        }
+        let mut all = self.unwritten;
+        all.merge(&changes);
+        let bytes = SealableBytes::InCache(self.buffer.unshared_bytes());
+        seal(TakenBytes { offset_bytes, changes: all, bytes })?;
+        self.sealed_version = Some(self.version);
+        Ok(())
+    }
+}
