@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         judge,
         made_by: "somebody".to_owned(),
     };
-    // Nobody knows yet whether the image is sound, so the kernel must not write to it.
+    // The image may be damaged, so the kernel must not write to it.
     let mount = LoopMount::new(&image, Access::ReadOnlyNoRecovery)?;
     let expected = manifest::from_mount(mount.path(), header(format!("Linux {}", kernel_release())))?;
     mount.unmount()?;

@@ -1,4 +1,4 @@
-//! `cargo xtask extremes`: images filled with what is too large for a test, judged by xfs_repair and the kernel.
+//! `cargo xtask extremes`: images that are too large for a test, judged by xfs_repair and the kernel.
 
 use std::{
     fs::{self, File},
@@ -21,13 +21,13 @@ use crate::{bench, process};
 /// Arguments of `cargo xtask extremes`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where sources and images are kept meanwhile; memory is best
+    /// Folder for sources and images, best in memory
     #[arg(long, default_value = "/dev/shm")]
     directory: PathBuf,
-    /// Only the cases whose names contain this
+    /// Run only the cases whose names contain this
     #[arg(long, default_value = "")]
     only: String,
-    /// One part in so many of the full size
+    /// Run with the full size divided by this
     #[arg(long, default_value_t = 1)]
     part: u32,
 }

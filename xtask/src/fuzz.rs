@@ -19,7 +19,7 @@ use crate::process;
 
 /// Seeds of one kind of structure and target.
 const SEEDS_MAX: u32 = 60;
-/// A hang, as the promise counts it.
+/// Time after which a run counts as a hang.
 const TIMEOUT_SECONDS: u32 = 10;
 
 /// Fuzz every parser and whole images (needs a nightly toolchain and cargo-fuzz)
@@ -28,10 +28,10 @@ pub struct Arguments {
     /// Seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Only this target; may be given several times
+    /// Run this target only; may be given several times
     #[arg(long)]
     target: Vec<String>,
-    /// Fuzzers at once; the number of processors unless given
+    /// Fuzzers in parallel [default: the number of processors]
     #[arg(long)]
     jobs: Option<usize>,
 }
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs one fuzzer; gives its executions and whether it came through.
+/// Runs one fuzzer; returns its executions and whether it succeeded.
 fn run_target(target: &Target, workspace: &Path, seconds: u32) -> Result<(u64, bool)> {
     let fuzz = workspace.join("fuzz");
     let artifacts = fuzz.join("artifacts").join(target.name);

@@ -1,4 +1,4 @@
-//! `cargo xtask linux-logs`: kernel mounts are cut off under load, and both the kernel and uxfs recover what is left.
+//! `cargo xtask linux-logs`: shuts kernel mounts down under load and compares the kernel's recovery with that of uxfs.
 
 use std::{
     any::Any,
@@ -21,34 +21,34 @@ use uxfs_lab::linux_logs::{
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// How many logs
+    /// Number of logs
     #[arg(long, default_value_t = 100)]
     count: u64,
-    /// Where to begin
+    /// Seed of the first log
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Logs that are left behind of each file system, one after the other
+    /// Logs from each file system, one after the other
     #[arg(long, default_value_t = 4)]
     rounds: u32,
-    /// uxfs works, too, in turn with the kernel; each goes on where the other was cut off
+    /// Let uxfs and the kernel work in turn; each continues after the shutdown of the other
     #[arg(long)]
     chain: bool,
-    /// File systems at once
+    /// File systems in parallel
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Crash our own recovery instead: so many states of each log
+    /// Instead: crash our own recovery in this many states of each log
     #[arg(long, value_name = "STATES")]
     crashes: Option<u64>,
-    /// Damage each log in so many ways instead, with checksums that are right
+    /// Instead: damage each log in this many ways, with valid checksums
     #[arg(long, value_name = "WAYS")]
     damage: Option<u64>,
-    /// Only these images, which were kept
+    /// Use only these kept images
     #[arg(long, value_name = "PATH")]
     image: Vec<PathBuf>,
-    /// Go on after a difference
+    /// Continue after a difference
     #[arg(long)]
     go_on: bool,
-    /// Keep images that are recovered differently in this folder
+    /// Folder in which images with different recoveries are kept
     #[arg(long)]
     keep: Option<PathBuf>,
 }
@@ -111,7 +111,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// Recovery is cut off, and logs lie.
+/// Crashes of the recovery, and damaged logs.
 fn ill_treat(arguments: &Arguments) -> Result<()> {
     let (begin, keep) = (Instant::now(), arguments.keep.as_deref());
     let (mut crashes, mut damages) = (CrashTally::default(), HostileTally::default());

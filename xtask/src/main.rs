@@ -23,28 +23,28 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 enum Arguments {
-    /// Set up what the tests need and run them all
+    /// Install what the tests need and run all tests
     Test(test::Arguments),
-    /// Check the repository's policy: sizes, banned words, tables of modules, licences
+    /// Check the repository's policy: sizes, banned words, module tables, paths in documents, licences
     Tidy,
-    /// Set up the outside judges: xfsprogs and what else the tests need
+    /// Install the judges: xfsprogs and what else the tests need
     Judges(judges::Arguments),
     /// List, make, check and unpack the golden images
     GoldenImages(golden_images::Arguments),
-    /// Compare everything that an image holds with what the kernel here says of it (needs root)
+    /// Compare the contents of an image with this machine's kernel (needs root)
     DiffWalk(diff_walk::Arguments),
-    /// Measure uxfs beside its rivals in the same run (needs root)
+    /// Measure uxfs against its rivals in the same run (needs root)
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Crash random workloads everywhere and recover: the states must be those of the model
+    /// Crash random workloads at every write, recover, and compare with a model
     Crash(crash::Arguments),
-    /// Fill images with a million files, names and more, and have them judged (needs root)
+    /// Fill images with a million files and names; xfs_repair and the kernel judge them (needs root)
     Extremes(extremes::Arguments),
-    /// Damage every field of every structure in eight ways and read: nothing may panic, hang or take much memory
+    /// Damage every field of every structure in eight ways and read the images: no panic, hang or excessive memory
     FieldFuzz(field_fuzz::Arguments),
     /// Coverage-guided fuzzing of every parser and of whole images
     Fuzz(fuzz::Arguments),
-    /// Cut kernel mounts off under load and compare our recovery with the kernel's (needs root)
+    /// Shut kernel mounts down under load and compare our recovery with the kernel's (needs root)
     LinuxLogs(linux_logs::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),

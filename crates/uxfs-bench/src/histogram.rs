@@ -118,7 +118,7 @@ impl Histogram {
         self.most()
     }
 
-    /// What is printed of it.
+    /// The printed summary.
     pub fn summary(&self) -> Summary {
         let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Summary {

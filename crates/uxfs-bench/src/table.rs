@@ -1,4 +1,4 @@
-//! Columns for people, as wide as what is in them.
+//! Text columns, as wide as their contents.
 
 /// Lines of cells; the first line names the columns. Numbers go to the right, the first column to the left.
 #[derive(Debug, Clone, Default)]

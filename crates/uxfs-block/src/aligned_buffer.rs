@@ -42,7 +42,7 @@ const PAGE_BYTES: usize = 4096;
 /// Mappings of a multiple of this ask for huge pages.
 #[cfg(not(miri))]
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// Free chunks kept for whoever needs one next.
+/// Free chunks that are kept for the next request.
 const SPARE_CHUNKS: usize = 2;
 /// Stripes at most: each may hold a chunk that is nearly empty.
 const MAX_STRIPES: usize = 4;
@@ -153,7 +153,7 @@ impl BufferPool {
         self.shared.mapped_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives back what is free: unmaps the chunks that are kept for later, and lets the system have the free pages of
+    /// Returns free memory to the system: unmaps the chunks that are kept for later, and lets the system have the free pages of
     /// all others. They stay mapped, and are zeroes when they are used again.
     pub fn trim(&self) {
         let spare = std::mem::take(&mut *self.shared.spare.lock());
@@ -302,8 +302,8 @@ impl Stripe {
         for order in order_of(PAGE_BYTES)..self.chunk_order {
             for place in &self.free[order] {
                 let memory = self.memory(Slot { place: *place, order }).as_ptr().cast();
-                // SAFETY: whole pages of a mapping that is private and anonymous, in a slot that is free: nobody has
-                // a reference to them, and while this stripe is locked nobody gets one. Refused, nothing changes.
+                // SAFETY: whole pages of a mapping that is private and anonymous, in a slot that is free: there
+                // are no references to them, and while this stripe is locked none can arise. If the call fails, nothing changes.
                 let _ = unsafe {
                     rustix::mm::madvise(memory, slot_bytes(order), rustix::mm::Advice::LinuxDontNeed)
                 };
@@ -351,7 +351,7 @@ impl Deref for AlignedBuffer {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: `memory` points to at least `length_bytes` initialised bytes (invariant 3) that stay mapped
-        // (invariant 2) and that nobody else writes (invariant 1).
+        // (invariant 2) and that no other owner writes (invariant 1).
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.length_bytes) }
     }
 }
@@ -359,7 +359,7 @@ impl Deref for AlignedBuffer {
 impl DerefMut for AlignedBuffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `&mut self` says that nobody else reads them either.
+        // SAFETY: as in `deref`, and `&mut self` excludes other readers.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.length_bytes) }
     }
 }

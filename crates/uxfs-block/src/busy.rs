@@ -1,4 +1,4 @@
-//! Whether somebody uses a device: mounted, as swap space, or through a loop device that is.
+//! Whether a device is in use: mounted, as swap space, or through a loop device.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
-    /// Of what `metadata` belongs to.
+    /// The identity of the file that `metadata` describes.
     pub fn of(metadata: &fs::Metadata) -> Self {
         if metadata.file_type().is_block_device() {
             Self::Block { device: metadata.rdev() }
@@ -37,7 +37,7 @@ impl Identity {
         }
     }
 
-    /// Of what is at `path`.
+    /// The identity of the file at `path`.
     pub fn at(path: &Path) -> Option<Self> {
         Some(Self::of(&fs::metadata(path).ok()?))
     }

@@ -119,7 +119,7 @@ const DETACHING: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Claimed {
-    /// Opens what is at `path`; `access` holds the flags of the system call.
+    /// Opens the file or device at `path`; `access` holds the flags of the system call.
     ///
     /// # Errors
     /// It cannot be opened, or has users that `lock` excludes.

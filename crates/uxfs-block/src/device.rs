@@ -190,12 +190,12 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Which bytes of the system these are; none where they are nobody else's.
+    /// The identity of the file or device behind it; none for memory that no other process can reach.
     fn identity(&self) -> Option<Identity> {
         None
     }
 
-    /// The engine's name, for people.
+    /// The engine's name, for messages.
     fn engine(&self) -> &'static str;
 
     /// Fills `buffer` from `offset_bytes`.

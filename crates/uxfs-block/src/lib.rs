@@ -2,8 +2,8 @@
 //!
 //! Block devices, I/O engines and the shared buffer cache.
 //!
-//! This crate moves bytes and keeps them; it does not know what they mean. Whoever reads through it says how the
-//! bytes are to be verified.
+//! This crate moves bytes and keeps them; it does not know what they mean. A caller passes a verifier
+//! with each read.
 //!
 //! | module | holds |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | [`claim`] | opening it so that other users are kept away |
 //! | [`preload`] | whether fakeroot or pseudo decides about owners |
 //! | [`clock`] | time, which tests replace |
+//! | [`contents_io`] | a check of debug builds: no transaction while file contents move |
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
 //! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
@@ -23,6 +24,7 @@ pub mod busy;
 pub mod cache;
 pub mod claim;
 pub mod clock;
+pub mod contents_io;
 pub mod device;
 pub mod engine;
 mod loop_devices;

@@ -129,7 +129,7 @@ pub(crate) fn linked_devices(device: u64, relation: &str) -> Vec<u64> {
     entries.filter_map(|entry| device_number(&entry.path())).collect()
 }
 
-/// Where the system tells of a block device.
+/// The sysfs folder of a block device.
 pub(crate) fn sysfs_folder(device: u64) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)))
 }

@@ -1,4 +1,4 @@
-//! Libraries between a program and the system that tell of other owners, permissions and devices than the disk has:
+//! Preloaded libraries that report other owners, permissions and devices than the disk has:
 //! fakeroot and pseudo, under which Debian, Buildroot and Yocto make images without root.
 //!
 //! They take the place of functions of the C library. So all of uxfs reaches the host through these functions (`rustix` with

@@ -1,10 +1,10 @@
-//! Values of which each thread has one for itself, as far as there are enough.
+//! Values of which each thread has one of its own, as far as there are enough.
 //!
-//! What every operation of every thread writes would travel from processor to processor if there were one of it. A thread
-//! finds its own without a search, and who wants the whole goes through all.
+//! A value that every operation writes would move from processor to processor if it existed once. A thread finds its own shard
+//! without a search; a sum visits all shards.
 //!
-//! Of what is limited (room in a log, free blocks) one count says how much is taken. Operations take the most that they may
-//! need, and mostly need little: what they have left stays counted there, as the [`CachedReservation`] of their lane, for the next ones.
+//! One counter tracks each limited resource (log space, free blocks). Operations reserve their worst case and mostly need
+//! little: the rest stays reserved, as the [`CachedReservation`] of their shard, for the next operations.
 
 use std::{
     cell::Cell,
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_credit_is_what_was_left() {
         let credit = CachedReservation::default();
-        assert!(!credit.take(1), "nobody has left anything");
+        assert!(!credit.take(1), "nothing is left over yet");
         assert_eq!(credit.add_up_to(60, 50), 0);
         assert!(!credit.take(51));
         assert!(credit.take(30));

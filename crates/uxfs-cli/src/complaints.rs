@@ -1,4 +1,4 @@
-//! What went wrong with single objects while the rest of the work went on.
+//! Problems with single objects that do not end the command.
 
 use std::{collections::BTreeMap, fmt::Display, io};
 
@@ -9,33 +9,33 @@ use crate::{
     output::message,
 };
 
-/// Problems that a command tells one by one. A damaged image may hold millions: the rest is counted by kind.
+/// Problems that a command prints one by one. A damaged image may have millions: the others are counted by kind.
 pub const TOLD_MAX: u64 = 100;
 
-/// Problems with single objects: the first [`TOLD_MAX`] are told at once on standard error, how many others there were is told
-/// when this is dropped, and the worst decides the exit code.
+/// Problems with single objects: the first [`TOLD_MAX`] are printed on standard error at once, the number of others
+/// when this is dropped, and the worst one decides the exit code.
 #[derive(Debug, Default)]
 pub struct Complaints {
     worst: Option<Exit>,
     told: u64,
-    /// Those that were not told.
+    /// Problems that were not printed.
     others: BTreeMap<&'static str, u64>,
 }
 
 impl Complaints {
-    /// Tells one.
+    /// Reports a problem.
     pub fn add(&mut self, subject: impl Display, error: &Error) {
         self.say(kind_of(error), exit_of(error), format_args!("{subject}: {error}"));
     }
 
-    /// Tells one that has its message already.
+    /// Reports a problem whose message exists already.
     pub fn tell(&mut self, failure: &Failure) {
         if let Some((kind, exit, message)) = failure.parts() {
             self.say(kind, exit, message);
         }
     }
 
-    /// Tells one in other words.
+    /// Reports a problem with another message.
     pub fn say(&mut self, kind: &'static str, exit: Exit, message: impl Display) {
         self.raise(exit);
         if self.told < TOLD_MAX {
@@ -46,7 +46,7 @@ impl Complaints {
         }
     }
 
-    /// Tells what concerns the command as a whole, however many others there were.
+    /// Reports a problem of the command as a whole, which is always printed.
     pub fn conclude(&mut self, exit: Exit, message: impl Display) {
         self.raise(exit);
         message!("uxfs: {message}");
@@ -72,8 +72,8 @@ impl Complaints {
         self.worst.unwrap_or(Exit::Success)
     }
 
-    /// The exit code of work that is done, when its output has ended like this: a reader that has gone changes nothing, any
-    /// other error is told.
+    /// The exit code of work that is done, when its output has ended like this: a closed pipe changes nothing, any
+    /// other error is reported.
     pub fn exit_after(&mut self, output: io::Result<()>, json: bool) -> Exit {
         if let Err(error) = output {
             let exit = Failure::from(error).tell(json);
@@ -84,7 +84,7 @@ impl Complaints {
         self.exit()
     }
 
-    /// How many were not told, by kind; `None` where all were.
+    /// The number of problems that were not printed, by kind; `None` if all were.
     fn rest(&self) -> Option<String> {
         let total = self.others.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
         let kinds: Vec<String> = self.others.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
@@ -100,7 +100,7 @@ impl Drop for Complaints {
     }
 }
 
-/// What an error is counted under.
+/// The kind under which an error is counted.
 pub fn kind_of(error: &Error) -> &'static str {
     match error {
         Error::Corrupt(corruption) => corruption.structure.name(),

@@ -1,9 +1,9 @@
-//! Images compressed with zstd, as golden images and downloads are: unpacked into a temporary file without a name,
-//! with holes where the image is zero, and gone when the command ends.
+//! Images compressed with zstd, as golden images and downloads are: unpacked into an unlinked temporary file
+//! with holes where the image is zero. It disappears when the command ends.
 //!
-//! A packed file of 100 KB may unpack to gigabytes. So the superblock is looked at before anything else is unpacked, and no
-//! more is unpacked than the file system that it describes; of what is no file system, only the beginning. Room is left in the
-//! directory for temporary files.
+//! A packed file of 100 KB may unpack to gigabytes. So the superblock is checked before anything else is unpacked, and
+//! unpacking stops at the end of the file system that it describes; without a file system only the beginning is unpacked.
+//! Some space is left free in the directory.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ use uxfs_format::{
 
 /// How a zstd stream begins.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Unpacked at once, and all that is unpacked of what is no file system.
+/// Unpacked at once; also all that is unpacked of a file without a file system.
 const PIECE_BYTES: usize = 64 << 10;
 /// Zeros of this size, where they lie aligned, become holes.
 const HOLE_BYTES: usize = 4 << 10;
@@ -84,9 +84,9 @@ fn read_piece(stream: &mut impl Read, piece: &mut [u8]) -> io::Result<usize> {
 /// The file that is unpacked into.
 struct Unpacked {
     file: File,
-    /// Of what has been unpacked.
+    /// Bytes unpacked so far.
     end_bytes: u64,
-    /// What may still be written, so that other programs find room for their temporary files.
+    /// Bytes that may still be written: other programs need space for their temporary files as well.
     room_bytes: u64,
 }
 
@@ -98,7 +98,7 @@ impl Unpacked {
         Ok(Self { file, end_bytes, room_bytes: free_bytes - free_bytes / 16 })
     }
 
-    /// Writes what is not zero.
+    /// Writes the parts that are not zero.
     fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         let is_zero = |block: &&[u8]| block.iter().all(|byte| *byte == 0);
         let mut offset_bytes = self.end_bytes;
@@ -117,7 +117,7 @@ impl Unpacked {
 
     fn no_room(&self) -> io::Error {
         let message = format!(
-            "no room to unpack it in {} (TMPDIR names another directory for temporary files)",
+            "not enough space to unpack it in {} (set TMPDIR to another directory)",
             std::env::temp_dir().display()
         );
         io::Error::new(io::ErrorKind::StorageFull, message)

@@ -25,7 +25,7 @@ pub struct JsonDevice {
     minor: u32,
 }
 
-/// Everything an inode says of itself.
+/// All metadata of an inode.
 #[derive(Debug, Serialize)]
 pub struct JsonInode {
     inode: u64,
@@ -56,7 +56,7 @@ pub struct JsonInode {
 }
 
 impl JsonInode {
-    /// Takes what the inode says.
+    /// Copies it from an inode.
     pub fn new(inode: &Inode) -> Self {
         let device =
             matches!(inode.file_type, FileType::CharacterDevice | FileType::BlockDevice).then(|| {

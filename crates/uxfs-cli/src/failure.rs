@@ -10,7 +10,7 @@ use crate::output::message;
 pub use crate::complaints::Complaints;
 use crate::complaints::kind_of;
 
-/// What the exit code of `uxfs` says.
+/// Exit codes of `uxfs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Exit {
@@ -50,12 +50,12 @@ impl Failure {
         Self { exit: Exit::Failed, message: message.into(), kind: "failed", is_quiet: false }
     }
 
-    /// It asks for something that uxfs does not have.
+    /// It needs a feature that uxfs does not have.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self { exit: Exit::Unsupported, message: message.into(), kind: "not supported", is_quiet: false }
     }
 
-    /// Says what was being done, or to what.
+    /// Adds the object or the operation to the message.
     #[must_use]
     pub fn about(mut self, subject: impl std::fmt::Display) -> Self {
         self.message = format!("{subject}: {}", self.message);
@@ -68,7 +68,7 @@ impl Failure {
         self.about(crate::edit::report::shown(path))
     }
 
-    /// Says what can be done about it.
+    /// Adds a remedy.
     #[must_use]
     pub fn with_remedy(mut self, remedy: &str) -> Self {
         self.message = format!("{} ({remedy})", self.message);
@@ -85,7 +85,7 @@ impl Failure {
         ExitCode::from(self.tell(json) as u8)
     }
 
-    /// As [`report`](Self::report), for who goes on.
+    /// As [`report`](Self::report), for commands that continue.
     pub fn tell(&self, json: bool) -> Exit {
         if self.is_quiet {
             return Exit::Success;

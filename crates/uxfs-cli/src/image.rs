@@ -3,7 +3,6 @@
 use std::{io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
-    cache::pressure::PressureWatch,
     claim::Lock,
     device::BlockDevice,
     engine::{Engine, OpenOptions},
@@ -26,22 +25,22 @@ pub struct ImageArguments {
     /// Image file (also compressed with zstd) or block device
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
-    /// Where the file system begins in IMAGE, in bytes or with K, M, G, T (a partition)
+    /// Offset of the file system in IMAGE (a partition): bytes, or with K, M, G, T
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_size)]
     pub offset: u64,
-    /// Show metadata as it lies on the device, without the changes that a dirty log holds
+    /// Do not recover a dirty log: show the metadata as it is on disk
     #[arg(long)]
     pub ignore_log: bool,
-    /// Read also while another program changes the image: what is shown may contradict itself
+    /// Read even while another program changes the image; the output may be inconsistent
     #[arg(long)]
     pub no_lock: bool,
     /// Memory for cached metadata, in bytes or with K, M, G [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, help_heading = "Input and output")]
     pub cache_size: Option<u64>,
-    /// How requests reach the system
+    /// I/O engine
     #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
     pub engine: EngineArgument,
-    /// Read past the page cache (O_DIRECT)
+    /// Bypass the page cache (O_DIRECT)
     #[arg(long, help_heading = "Input and output")]
     pub direct: bool,
 }
@@ -49,12 +48,12 @@ pub struct ImageArguments {
 /// The I/O engines by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum EngineArgument {
-    /// io_uring where it is to be had and pays, otherwise sync
+    /// io_uring where it is available and faster, else sync
     #[default]
     Auto,
     /// preadv
     Sync,
-    /// io_uring, or an error
+    /// io_uring; fail if it is not available
     Uring,
 }
 
@@ -98,12 +97,12 @@ impl ImageArguments {
         let opened = uxfs_block::engine::open(&path, &options).map_err(|error| {
             let is_busy = error.source.kind() == io::ErrorKind::ResourceBusy;
             let failure = Failure::from(Error::from(error));
-            if is_busy { failure.with_remedy("--no-lock reads it all the same") } else { failure }
+            if is_busy { failure.with_remedy("use --no-lock to read it anyway") } else { failure }
         });
         opened.about(self.image.display())
     }
 
-    /// Opens the image for changes: nobody else may change it meanwhile.
+    /// Opens the image for changes, with an exclusive lock.
     pub fn device_for_changes(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         let is_packed = compressed::is_packed(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
@@ -128,13 +127,11 @@ impl ImageArguments {
         let (filesystem, _) = recovery::mount_recovered(&device, &options)
             .map_err(no_file_system)
             .about(self.image.display())?;
-        // Without the watch the cache merely keeps to its budget.
-        let watch = filesystem.watch_memory_pressure().ok();
-        Ok(MountedImage { _watch: watch, filesystem })
+        Ok(MountedImage { filesystem })
     }
 }
 
-/// Says of a file without any superblock what it most likely is.
+/// Explains the error for a file without a superblock.
 pub(crate) fn no_file_system(error: Error) -> Failure {
     let fault = match &error {
         Error::Corrupt(corruption)
@@ -147,14 +144,14 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
     };
     match fault {
         Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => Failure::failed(
-            "not an XFS file system, or its first sector is lost (if it lies in a partition, say with --offset \
-             where that begins)",
+            "not an XFS file system, or its first sector is damaged (for a partition in a disk image, give its start with \
+             --offset)",
         ),
         _ => error.into(),
     }
 }
 
-/// As [`no_file_system`], for an image that was to be changed: says what can be done where it is the log that forbids it.
+/// As [`no_file_system`], for an image that was to be changed: adds the remedy if the log is the problem.
 pub(crate) fn not_for_changes(error: Error) -> Failure {
     let is_of_log = matches!(
         &error,
@@ -164,17 +161,16 @@ pub(crate) fn not_for_changes(error: Error) -> Failure {
     );
     let failure = no_file_system(error);
     if is_of_log {
-        return failure
-            .with_remedy("nothing was changed, and it can still be read; xfs_repair -L makes a new log");
+        return failure.with_remedy(
+            "nothing was changed and the image can still be read; xfs_repair -L makes a new log",
+        );
     }
     failure
 }
 
-/// A mounted file system whose cache shrinks while memory is scarce.
+/// A file system that is open for reading.
 #[derive(Debug)]
 pub struct MountedImage {
-    // Dropped first: it works on the file system's cache.
-    _watch: Option<PressureWatch>,
     filesystem: Volume,
 }
 

@@ -1,11 +1,11 @@
 //! **Internal: it changes without notice. Programs use the crate `uxfs`.**
 //!
-//! The `uxfs` command: arguments, output, progress. What XFS is, the crates below know.
+//! The `uxfs` command: arguments, output, progress. The crates below know XFS.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`commands`] | one file per command: its arguments and what it prints |
-//! | [`complaints`] | what went wrong with single objects, the first of many in detail |
+//! | [`complaints`] | problems with single objects, the first of many in detail |
 //! | [`compressed`] | images compressed with zstd |
 //! | [`document`] | JSON documents that several commands share |
 //! | [`edit`] | changing files in an image: what the commands for it share |
@@ -41,6 +41,7 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser};
+use uxfs_block::cache::pressure;
 
 use crate::{
     commands::{Command, Context},
@@ -54,11 +55,11 @@ use crate::{
     version,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
-                  4 unsupported feature.\nOf problems with single files or groups the first 100 are shown; \
-                  the rest is counted by kind.\nExample: uxfs ls -l disk.img /etc"
+                  4 unsupported feature.\nOf problems with single files or allocation groups the first 100 are \
+                  printed; the others are counted by kind.\nExample: uxfs ls -l disk.img /etc"
 )]
 pub struct Arguments {
-    /// Print one documented JSON document (or one per line for lists) instead of text
+    /// Print JSON instead of text: one document, or one per line for lists
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]
@@ -100,6 +101,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let context = Context { json: arguments.json, directory: None };
+    // Whatever file systems the command opens: without the watch their caches merely keep to their budgets.
+    let _ = pressure::watch_all_caches();
     match arguments.command.run(&context) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => failure.report(arguments.json),

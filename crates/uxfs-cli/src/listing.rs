@@ -63,7 +63,7 @@ impl<'fs> Listing<'fs> {
     }
 
     /// The next entry; its name replaces what `name` holds. After an error, an entry may still follow only in
-    /// sorted order, where damage is told last.
+    /// sorted order, where damage is reported last.
     pub fn next(&mut self, name: &mut Vec<u8>) -> Result<Option<Listed>> {
         name.clear();
         match &mut self.order {
@@ -95,7 +95,7 @@ impl<'fs> Listing<'fs> {
         }
     }
 
-    /// Goes back to the first entry. Damage that was told is not told again.
+    /// Goes back to the first entry. Damage is reported once.
     pub fn rewind(&mut self) -> Result<()> {
         match &mut self.order {
             Order::Sorted { next, .. } => *next = 0,

@@ -39,7 +39,7 @@ impl Drop for Progress {
     }
 }
 
-/// Whether anybody sees progress.
+/// Whether standard error is a terminal.
 pub fn is_shown() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stderr())
 }

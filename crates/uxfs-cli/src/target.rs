@@ -8,7 +8,7 @@ use uxfs_volume::{error::Result, inode::Inode};
 
 use crate::text;
 
-/// What the user named.
+/// A file named on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A path from the root of the image, with or without a slash in front.
@@ -37,10 +37,10 @@ impl Target {
         }
     }
 
-    /// Finds the inode. The last symbolic link of a path is followed only if `follow_last` says so.
+    /// Finds the inode. A symbolic link at the end of a path is followed only if `follow_last` is set.
     pub fn find(&self, filesystem: &Volume, follow_last: bool) -> Result<Arc<Inode>> {
         match self {
-            // From outside: the inode index is asked before anything is read at the place that the number names.
+            // A number from outside is looked up in the inode btree before anything is read at its location.
             Self::Inode(number) => filesystem.inode_from_outside(*number),
             Self::Path(path) => filesystem.resolve(path, follow_last),
         }

@@ -12,7 +12,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
-        suffix => return Err(format!("unknown size suffix `{suffix}`; there are K, M, G and T")),
+        suffix => return Err(format!("unknown size suffix `{suffix}`: use K, M, G or T")),
     };
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }

@@ -18,7 +18,7 @@ fn uxfs(image: &Path) -> Command {
     command
 }
 
-/// The image, where everybody may read it.
+/// An image that all users may read.
 fn image(folder: &TempDir) -> std::path::PathBuf {
     let image = folder.path().join("image");
     GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
@@ -35,7 +35,7 @@ fn words(output: &Output) -> String {
 fn without_root_what_is_missing_is_listed() {
     let folder = TempDir::new().unwrap();
     let image = image(&folder);
-    let nobody = |json: bool, to: &str| {
+    let unprivileged = |json: bool, to: &str| {
         let mut command = uxfs(&image);
         command.arg("/special").arg("--to").arg(folder.path().join(to));
         if json {
@@ -46,7 +46,7 @@ fn without_root_what_is_missing_is_listed() {
         }
         command.output().unwrap()
     };
-    let output = nobody(false, "text");
+    let output = unprivileged(false, "text");
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     for what in ["owner not restored: ", "device node not restored: 3 ", "set-ID bit not restored: 1 "] {
         assert!(words(&output).contains(what), "{}", words(&output));
@@ -54,7 +54,7 @@ fn without_root_what_is_missing_is_listed() {
     let mode = fs::metadata(folder.path().join("text/special/owners/set-id")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o755, "a set-ID bit for another owner");
 
-    let output = nobody(true, "json");
+    let output = unprivileged(true, "json");
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let problems = document["problems"].as_array().unwrap();

@@ -99,7 +99,7 @@ fn through_a_link_it_is_mkfs_xfs() {
     assert!(run(&["-q", "-d", &option]).status.success());
     assert_eq!(fs::metadata(&created).unwrap().len(), 400 << 20);
     let twice = run(&["-N", "-d", &option, &name]);
-    assert!(words(&twice).contains("named twice"), "{}", words(&twice));
+    assert!(words(&twice).contains("given twice"), "{}", words(&twice));
 }
 
 #[test]
@@ -245,7 +245,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // What is left attached is told by nobody else.
+        // No other check reports a device that stays attached.
         let detached = Command::new("losetup").arg("-d").arg(&self.0).status();
         if !detached.is_ok_and(|status| status.success()) {
             eprintln!("cannot detach {}", self.0.display());

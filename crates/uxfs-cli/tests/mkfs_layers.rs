@@ -199,7 +199,7 @@ fn directories_archives_and_both_are_the_same_layers() {
     }
 }
 
-/// What the layers hold, for whoever has to find out.
+/// The contents of the layers, for messages of a failed test.
 struct Shapes<'a>(&'a [[PathBuf; 3]]);
 
 impl std::fmt::Debug for Shapes<'_> {

@@ -1,4 +1,4 @@
-//! `uxfs replay` and reading commands on an image that was not closed in good order.
+//! `uxfs replay` and reading commands on an image that was not unmounted cleanly.
 
 use std::{
     fs,

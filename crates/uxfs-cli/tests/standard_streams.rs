@@ -81,7 +81,7 @@ fn an_edit_is_done_whatever_becomes_of_its_words() {
     for end in ENDS {
         let place = Place::new();
         let (image, tree) = (text(&place.image), text(&place.tree));
-        // Each file is told on standard output, and one that is missing on standard error.
+        // Each file is reported on standard output, and a missing one on standard error.
         let put = ["put", "-r", "-v", image, "/no/such/file", tree, "/"];
         assert_eq!(run(&put, end.open(), end.open()).0, 1, "{end:?}");
         assert_eq!(place.names("/tree/folder"), 3000, "{end:?}");
@@ -189,7 +189,7 @@ fn files_are_copied_out() {
     succeeds(&["put", "-r", image, tree, "/"]);
     for end in ENDS {
         let target = place.folder.path().join(format!("out-{end:?}"));
-        // Something that cannot be restored, which is told: it is there already.
+        // A file that exists already cannot be restored, which is reported.
         fs::create_dir_all(target.join("tree/folder")).unwrap();
         fs::write(target.join(format!("tree/folder/{:0>100}", 7)), "mine").unwrap();
         let extract = ["extract", "--json", image, "/tree", "--to", text(&target)];

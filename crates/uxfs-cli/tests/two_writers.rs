@@ -351,7 +351,7 @@ fn partitions_are_parts_of_their_disk() {
     repair_is_silent(&partition).unwrap();
 }
 
-/// Bulk mode changes an image without a journal: cut off in the middle it is of no use, and says so.
+/// Bulk mode changes an image without a journal: if it is interrupted, the image is marked as in progress.
 #[test]
 fn an_image_changed_in_bulk_mode_says_so_until_it_is_closed() {
     require!(Judge::XfsRepair, Judge::Kernel);

@@ -49,7 +49,21 @@ impl Engine {
     }
 }
 
-impl Transaction<'_> {
+/// Changes parent pointers.
+#[derive(Debug)]
+pub struct ParentPointerEditor<'t, 'fs> {
+    pub(crate) transaction: &'t mut Transaction<'fs>,
+}
+
+impl<'fs> Transaction<'fs> {
+    /// To change parent pointers.
+    #[inline]
+    pub fn parent_pointers(&mut self) -> ParentPointerEditor<'_, 'fs> {
+        ParentPointerEditor { transaction: self }
+    }
+}
+
+impl ParentPointerEditor<'_, '_> {
     /// Says in an inode that a directory has a name for it. Does nothing on file systems without parent pointers. The
     /// inode is not stored.
     ///
@@ -57,7 +71,7 @@ impl Transaction<'_> {
     /// The inode says so already ([`Exists`](OperationError::Exists)); no possible name; no space; damage; the device.
     #[doc(alias = "xfs_parent_addname")]
     pub fn add_parent_pointer(&mut self, child: &mut EditInode, pointer: ParentPointer<'_>) -> Result<()> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         if !geometry.features.has_parent_pointers() {
             return Ok(());
         }
@@ -67,7 +81,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         let target = Target::of_parent_pointer(pointer.name, value.as_bytes(), geometry);
-        self.set_target(child, &target, value.as_bytes(), SetMode::Create)
+        self.transaction.attributes().set_target(child, &target, value.as_bytes(), SetMode::Create)
     }
 
     /// Takes the parent pointer for a name away. Does nothing on file systems without parent pointers. The inode is not
@@ -77,12 +91,14 @@ impl Transaction<'_> {
     /// There is none ([`NoSuchAttribute`](OperationError::NoSuchAttribute)); damage; the device.
     #[doc(alias = "xfs_parent_removename")]
     pub fn remove_parent_pointer(&mut self, child: &mut EditInode, pointer: ParentPointer<'_>) -> Result<()> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         if !geometry.features.has_parent_pointers() {
             return Ok(());
         }
         let value = record(pointer.parent, pointer.generation);
-        self.remove_target(child, &Target::of_parent_pointer(pointer.name, value.as_bytes(), geometry))
+        self.transaction
+            .attributes()
+            .remove_target(child, &Target::of_parent_pointer(pointer.name, value.as_bytes(), geometry))
     }
 
     /// Puts one parent pointer in the place of another, as a name moves. Does nothing on file systems without parent
@@ -98,7 +114,7 @@ impl Transaction<'_> {
         old: ParentPointer<'_>,
         new: ParentPointer<'_>,
     ) -> Result<()> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         if old == new || !geometry.features.has_parent_pointers() {
             return Ok(());
         }
@@ -106,7 +122,7 @@ impl Transaction<'_> {
         let (old_value, new_value) = (record(old.parent, old.generation), record(new.parent, new.generation));
         let old = Target::of_parent_pointer(old.name, old_value.as_bytes(), geometry);
         let new = Target::of_parent_pointer(new.name, new_value.as_bytes(), geometry);
-        self.replace_target(child, &old, &new, new_value.as_bytes())
+        self.transaction.attributes().replace_target(child, &old, &new, new_value.as_bytes())
     }
 
     /// Whether the parent pointer `new` can come, in the place of `old` or beside all, without a new block. `sketch` is
@@ -121,18 +137,24 @@ impl Transaction<'_> {
         old: Option<ParentPointer<'_>>,
         new: ParentPointer<'_>,
     ) -> Result<bool> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         if old == Some(new) || !geometry.features.has_parent_pointers() {
             return Ok(true);
         }
         let new_value = record(new.parent, new.generation);
         let target = Target::of_parent_pointer(new.name, new_value.as_bytes(), geometry);
         let Some(old) = old else {
-            return self.target_fits(child, sketch, None, &target, new_value.as_bytes());
+            return self.transaction.attributes().target_fits(
+                child,
+                sketch,
+                None,
+                &target,
+                new_value.as_bytes(),
+            );
         };
         let old_value = record(old.parent, old.generation);
         let old = Target::of_parent_pointer(old.name, old_value.as_bytes(), geometry);
-        self.target_fits(child, sketch, Some(&old), &target, new_value.as_bytes())
+        self.transaction.attributes().target_fits(child, sketch, Some(&old), &target, new_value.as_bytes())
     }
 }
 

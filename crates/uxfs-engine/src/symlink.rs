@@ -10,6 +10,7 @@ use uxfs_format::{
     units::FileBlock,
 };
 
+use crate::extent_map::sectors::fork_sectors;
 use crate::{
     extent_map::map::Mapping,
     inode::edit::{EditFork, EditInode},
@@ -20,7 +21,21 @@ use uxfs_volume::error::{OperationError, Result};
 /// Where a target begins.
 const START: FileBlock = FileBlock::new(0);
 
-impl Transaction<'_> {
+/// Changes the targets of symbolic links.
+#[derive(Debug)]
+pub struct SymlinkEditor<'t, 'fs> {
+    pub(crate) transaction: &'t mut Transaction<'fs>,
+}
+
+impl<'fs> Transaction<'fs> {
+    /// To change the targets of symbolic links.
+    #[inline]
+    pub fn symlinks(&mut self) -> SymlinkEditor<'_, 'fs> {
+        SymlinkEditor { transaction: self }
+    }
+}
+
+impl SymlinkEditor<'_, '_> {
     /// Gives a symbolic link that has none its target: inside the inode if it fits, else in blocks of its own. The inode
     /// is not stored.
     ///
@@ -43,7 +58,7 @@ impl Transaction<'_> {
         if !has_none {
             return Err(OperationError::Exists.into());
         }
-        let room = inode.fork_room_bytes(Fork::Data, self.engine().geometry());
+        let room = inode.fork_room_bytes(Fork::Data, self.transaction.engine().geometry());
         if target.len() <= room as usize {
             inode.data = EditFork::Local(target.to_vec());
         } else {
@@ -64,19 +79,20 @@ impl Transaction<'_> {
             return Err(OperationError::WrongFileType.into());
         }
         if let EditFork::Extents(_) = &inode.data {
-            let geometry = self.engine().geometry();
+            let geometry = self.transaction.engine().geometry();
             let extents = inode.extents(Fork::Data);
             let count = extents.last().map_or(0, |extent| extent.end().get());
             // A target has two blocks at most; a damaged link is cut without a look at its buffers.
             if let Ok(count) = u32::try_from(count)
                 && count <= target_blocks(symlink::TARGET_END_BYTES, geometry)
-                && let Some(pieces) = self.fork_sectors(inode, Fork::Data, START, count)?
+                && let Some(pieces) =
+                    fork_sectors(self.transaction.engine().geometry(), inode, Fork::Data, START, count)?
             {
                 for piece in pieces.iter() {
-                    self.buffers().invalidate(std::slice::from_ref(piece));
+                    self.transaction.buffers().invalidate(std::slice::from_ref(piece));
                 }
             }
-            self.unmap_blocks(inode, Fork::Data, START, count)?;
+            self.transaction.extent_maps().unmap_blocks(inode, Fork::Data, START, count)?;
         }
         inode.data = EditFork::empty();
         inode.set_size_bytes(0);
@@ -97,15 +113,22 @@ impl Transaction<'_> {
 
     /// Writes a target along the extents of an empty data fork: each is one buffer with a header of its own.
     fn write_target(&mut self, inode: &mut EditInode, target: &[u8]) -> Result<()> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         // Shorter than 1024 bytes.
         let blocks = target_blocks(target.len() as u32, geometry);
-        self.map_blocks(inode, Fork::Data, START, blocks.into(), Mapping::default())?;
-        let pieces = self.fork_sectors(inode, Fork::Data, START, blocks)?.ok_or(OperationError::NoSpace)?;
+        self.transaction.extent_maps().map_blocks(
+            inode,
+            Fork::Data,
+            START,
+            blocks.into(),
+            Mapping::default(),
+        )?;
+        let pieces = fork_sectors(self.transaction.engine().geometry(), inode, Fork::Data, START, blocks)?
+            .ok_or(OperationError::NoSpace)?;
         let (mut rest, mut offset_bytes) = (target, 0_u32);
         for (sector, length_bytes) in pieces.iter() {
             let identity = BlockIdentity::new(geometry, *sector, inode.number);
-            let mut buffer = self.buffers().create(Structure::Symlink, *sector, *length_bytes)?;
+            let mut buffer = self.transaction.buffers().create(Structure::Symlink, *sector, *length_bytes)?;
             let written = symlink::write_piece(buffer.edit(), &identity, offset_bytes, rest);
             rest = rest.get(written..).unwrap_or_default();
             offset_bytes += written as u32;

@@ -52,7 +52,10 @@ fn image_of(extents: [u64; 2]) -> TestImage {
             for number in 0..count {
                 let shift = if number % 3 == 0 { index as u64 } else { 0 };
                 let at = FileBlock::new(2 * number + shift);
-                transaction.map_blocks(&mut inode, Fork::Data, at, 1, Mapping::default()).unwrap();
+                transaction
+                    .extent_maps()
+                    .map_blocks(&mut inode, Fork::Data, at, 1, Mapping::default())
+                    .unwrap();
             }
         });
         inode.set_size_bytes(2 * count * BLOCK_BYTES);

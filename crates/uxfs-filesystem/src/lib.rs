@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`mount`] | from a device to a volume whose log is clean |
+//! | `mounting` | mounting for changes, in bulk mode or through the log |
 //! | `opening` | what is looked at before the first change |
 //! | [`filesystem`] | [`FileSystem`](filesystem::FileSystem): an engine with open inodes |
 //! | [`inode`] | inodes that are open |
@@ -22,6 +23,7 @@ pub mod filesystem;
 pub mod identity;
 pub mod inode;
 pub mod mount;
+mod mounting;
 mod opening;
 pub mod operations;
 pub mod recovery;

@@ -39,7 +39,7 @@ struct Seen {
 }
 
 fn scan(file_system: &Volume, threads: usize) -> (ScanSummary, Seen) {
-    let options = ScanOptions { threads: NonZeroUsize::new(threads).unwrap() };
+    let options = ScanOptions { threads: NonZeroUsize::new(threads).unwrap(), helpers: 0 };
     let (summary, states) = file_system.scan_inodes(&options, Seen::default, |seen, event| {
         match event {
             ScanEvent::Inode(inode) => match inode.core {
@@ -146,7 +146,7 @@ fn a_damaged_index_is_reported_and_other_groups_read() {
 #[test]
 fn a_visitor_ends_the_scan_by_breaking_or_panicking() {
     let file_system = device().mount();
-    let options = ScanOptions { threads: NonZeroUsize::new(2).unwrap() };
+    let options = ScanOptions { threads: NonZeroUsize::new(2).unwrap(), helpers: 0 };
     let (summary, _) = file_system.scan_inodes(&options, || (), |(), _| ControlFlow::Break(()));
     assert!(summary.inodes <= 2);
     let panicking = AssertUnwindSafe(|| {

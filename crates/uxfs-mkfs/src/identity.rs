@@ -1,4 +1,4 @@
-//! What tells one file system from another that has the same layout: uuid, time, and random numbers.
+//! The identity of a file system: uuid, time and random numbers.
 
 use std::{
     ffi::OsStr,
@@ -57,9 +57,9 @@ pub struct BadTime {
 }
 
 impl Identity {
-    /// Takes chance and the clock out: a fixed number for every generation, 1970 unless a time was given, and a uuid
-    /// that is always the same unless one was given. Two such images of one content are equal; whoever mounts both
-    /// at once gives one of them a uuid of its own.
+    /// Removes random numbers and the clock: a fixed number for every generation, 1970 unless a time was given, and a fixed
+    /// uuid unless one was given. Two such images of one content are equal; to mount both at once, give one of them
+    /// another uuid.
     pub fn make_reproducible(&mut self, has_uuid: bool, has_time: bool) {
         self.numbers = Numbers::Fixed(FIXED_NUMBER);
         if !has_time {

@@ -4,12 +4,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`options`] | what the user asked for: mkfs.xfs's sub-options, sizes, configuration files |
+//! | [`options`] | the user's options: mkfs.xfs's sub-options, sizes, configuration files |
 //! | [`layout`] | from options and a device to every number of the superblock |
 //! | [`log_size`] | the smallest log that Linux accepts |
 //! | [`identity`] | uuid, time, random numbers |
 //! | [`empty`] | the empty image |
-//! | [`target`] | the file or block device: what it holds, who uses it, how it is cleared |
+//! | [`target`] | the file or block device: its old contents, its users, clearing it |
 //! | [`summary`] | the layout in the words that users of mkfs.xfs know |
 //!
 //! ```
@@ -17,7 +17,7 @@
 //! use uxfs_mkfs::{empty, identity::Identity, layout::{DeviceFacts, Layout}, options::{Options, grammar::Group}};
 //!
 //! let mut options = Options::default();
-//! options.allow_unsupported = true; // Of this size nobody supports one.
+//! options.allow_unsupported = true; // This size is not supported.
 //! options.add(Group::Inode, "size=1024")?;
 //! let size_bytes = 32 << 20;
 //! let (layout, _warnings) = Layout::resolve(&options, &DeviceFacts::file(size_bytes))?;
@@ -27,8 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Who fills the image calls [`empty::begin`] instead, and [`finish`](empty::Unfinished::finish) when it is full; who looks
-//! for the size that is just enough, [`Layout::smallest`](layout::Layout::smallest).
+//! To fill the image, call [`empty::begin`] instead, and [`finish`](empty::Unfinished::finish) at the end; to find the
+//! smallest size, [`Layout::smallest`](layout::Layout::smallest).
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,4 +1,4 @@
-//! What the image is to say other than the source does.
+//! Changes of the source's metadata on the way into the image.
 
 use uxfs_source::{
     entry::{Kind, Metadata},

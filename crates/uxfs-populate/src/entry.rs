@@ -143,7 +143,7 @@ impl<'fs> Builder<'fs> {
     /// Waits until all contents are written.
     ///
     /// # Errors
-    /// What a copying thread has failed with, or contents that were promised and never came.
+    /// The error of a copying thread, or contents that the source announced and did not deliver.
     pub fn finish(self) -> std::result::Result<(), PopulateError> {
         if self.awaits_content() {
             return Err(PopulateError::MissingContents(self.later.len()));
@@ -169,7 +169,8 @@ impl<'fs> Builder<'fs> {
         }
         let new = new_kind(&kind)?;
         let file_type = new.file_type();
-        let mut inode = transaction.create_child(parent, name, &new, &self.attributes_of(metadata))?;
+        let mut inode =
+            transaction.files().create_child(parent, name, &new, &self.attributes_of(metadata))?;
         self.set_attributes(transaction, &mut inode, metadata)?;
         if let Kind::Regular { size_bytes, content } = kind {
             self.contents(transaction, &mut inode, size_bytes, content, stream)?;
@@ -191,7 +192,7 @@ impl<'fs> Builder<'fs> {
         check: NameCheck,
     ) -> Result<()> {
         let mut inode = transaction.load_inode(number)?;
-        transaction.link(parent, name, &mut inode, check)?;
+        transaction.files().link(parent, name, &mut inode, check)?;
         Ok(transaction.store_inode(&mut inode)?)
     }
 
@@ -236,7 +237,8 @@ impl<'fs> Builder<'fs> {
         metadata: &Metadata,
     ) -> Result<()> {
         for attribute in &metadata.attributes {
-            let set = transaction.set_xattr(inode, &attribute.name, &attribute.value, SetMode::Upsert);
+            let set =
+                transaction.attributes().set_xattr(inode, &attribute.name, &attribute.value, SetMode::Upsert);
             set.map_err(|error| attribute_failure(error, &attribute.name))?;
         }
         Ok(())
@@ -316,7 +318,7 @@ impl<'fs> Builder<'fs> {
         !self.later.is_empty()
     }
 
-    /// Writes the content of a file that was told to come later. `read` gives the bytes of its ranges one after the other,
+    /// Writes the contents of a file that come after all files. `read` gives the bytes of its ranges one after the other,
     /// unless they are in memory.
     ///
     /// # Errors
@@ -327,7 +329,7 @@ impl<'fs> Builder<'fs> {
         content: LaterContent,
         read: &mut dyn FnMut(&mut [u8]) -> std::result::Result<usize, SourceError>,
     ) -> Result<()> {
-        // A token that is not known is a source that says more than it promised.
+        // An unknown token: the source delivers contents that it did not announce.
         let Some(number) = self.later.remove(&content.token) else {
             return Err(Failure::Image(OperationError::NotFound.into()));
         };
@@ -355,7 +357,7 @@ impl<'fs> Builder<'fs> {
         let (first, blocks) = (FileBlock::new(begin_bytes / block), length_bytes.div_ceil(block));
         let hint = self.next_block.filter(|_| begin_bytes == 0);
         let mapping = Mapping { hint, is_unwritten: false };
-        let mapped = transaction.map_blocks(inode, Fork::Data, first, blocks, mapping)?;
+        let mapped = transaction.extent_maps().map_blocks(inode, Fork::Data, first, blocks, mapping)?;
         self.next_block = mapped.last().and_then(|extent| extent.start.checked_add(extent.length_blocks));
         Ok(mapped)
     }
@@ -481,7 +483,7 @@ fn read_part(
         let mut target = bytes.get_mut(from..to).unwrap_or_default();
         while !target.is_empty() {
             match read(target)? {
-                // The source says itself where it is cut short; what is missing stays zero.
+                // The source reports truncation itself; the missing bytes stay zero.
                 0 => break,
                 read => target = target.get_mut(read..).unwrap_or_default(),
             }

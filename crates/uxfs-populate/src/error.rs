@@ -30,7 +30,7 @@ pub enum PopulateError {
     /// Threads that copy could not be started or have died.
     #[error("cannot copy file contents: {0}")]
     Threads(io::Error),
-    /// A source that has ended before it gave what it promised.
+    /// A source that ended before it delivered what it announced.
     #[error("the source has not given the contents of {0} files")]
     MissingContents(usize),
     /// A file that XFS cannot hold.

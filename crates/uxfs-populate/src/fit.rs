@@ -26,7 +26,7 @@ use crate::{
     report::Progress,
 };
 
-/// Below this nobody supports a file system.
+/// Smaller file systems are not supported.
 const LEAST_SUPPORTED_BYTES: u64 = 300 << 20;
 /// Below this there is none.
 const LEAST_BYTES: u64 = 16 << 20;
@@ -47,7 +47,7 @@ pub struct Fit<'a> {
     pub directory: &'a Path,
     /// How it will be filled.
     pub options: Options,
-    /// What is changed on the way.
+    /// Changes of the source's metadata.
     pub adjustments: &'a mut Adjustments,
     /// Memory for metadata.
     pub cache_bytes: Option<u64>,
@@ -71,7 +71,7 @@ impl Fit<'_> {
                     contents.restart(Reading::Everything)?;
                     return Ok(size_bytes);
                 }
-                // What is left over in each group was more than thought.
+                // More space is left over in the groups than estimated.
                 None => size_bytes = (size_bytes + size_bytes / 64).next_multiple_of(STEP_BYTES),
             }
         }
@@ -113,7 +113,7 @@ impl Fit<'_> {
         }
     }
 
-    /// A file of so many bytes, without a name: it may lie in the directory that is being read.
+    /// An unlinked file of this size: it may be in the directory that is being read.
     fn scratch(&self, size_bytes: u64) -> Result<Arc<dyn BlockDevice>, MakeError> {
         let failed = |error| MakeError::Scratch { size_bytes, error };
         let file = tempfile::tempfile_in(self.directory).map_err(failed)?;

@@ -12,13 +12,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`tree`] | from a source that is told directory by directory |
-//! | [`stream`] | from one that is told file by file and only once: a pipe, a prototype file, layers with a pipe among them |
+//! | [`tree`] | from a source that is read directory by directory |
+//! | [`stream`] | from one that is read once, file by file: a pipe, a prototype file, layers with a pipe among them |
 //! | [`contents`] | sources of any kind, opened |
 //! | [`make`] | making and filling in one go |
 //! | [`fit`] | how large an image must be |
 //! | [`entry`] | one file |
-//! | [`adjust`] | what the image is to say other than the source |
+//! | [`adjust`] | changes of the source's metadata |
 //! | [`data`] | contents on their way into the image |
 //! | [`links`] | files with several names |
 //! | [`report`] | what has been made |

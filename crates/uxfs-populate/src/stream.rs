@@ -3,7 +3,7 @@
 //! A stream tells paths in an order of its own. The directories on the way to the last path stay taken apart, so that
 //! what lies together is made without looking anything up.
 //!
-//! Layers that can be read twice are resolved before anything is made (`uxfs_source::layers`), and told as a tree. Where a
+//! Layers that can be read twice are merged into a tree before anything is created (`uxfs_source::layers`). Where a
 //! pipe is among them they are streams one after the other that may take away what earlier ones made. A
 //! directory that a layer declares opaque loses what *earlier* layers put into it, also where the layer says so after
 //! it has added to the directory itself; inodes that the present layer made or named are remembered for that.
@@ -165,7 +165,7 @@ impl<'a> Filling<'a> {
             if is_root && name.starts_with(b"trusted.xfs:") {
                 continue;
             }
-            match self.transaction.remove_xattr(inode, &name) {
+            match self.transaction.attributes().remove_xattr(inode, &name) {
                 Err(Error::Operation(OperationError::NoSuchAttribute)) => {}
                 removed => removed?,
             }
@@ -316,7 +316,7 @@ impl<'a> Filling<'a> {
             let Self { transaction, builder, .. } = filling;
             let made = builder.create(transaction, parent, name, metadata, kind, stream)?;
             let (number, file_type) = (made.inode, made.file_type);
-            transaction.add_name(parent, name, number, file_type, NameCheck::KnownToBeNew)?;
+            transaction.directories().add_name(parent, name, number, file_type, NameCheck::KnownToBeNew)?;
             Ok(number)
         })?;
         self.layer.insert(made);
@@ -328,7 +328,9 @@ impl<'a> Filling<'a> {
             return Err(Impossible::Name.into());
         }
         let Some(level) = self.levels.last_mut() else { return Ok(None) };
-        let Some(found) = self.transaction.lookup_name(&mut level.inode, name)? else { return Ok(None) };
+        let Some(found) = self.transaction.directories().lookup_name(&mut level.inode, name)? else {
+            return Ok(None);
+        };
         let file_type = match found.file_type {
             Some(file_type) => file_type,
             None => self.transaction.engine().inode(found.inode)?.file_type,
@@ -401,7 +403,7 @@ impl<'a> Filling<'a> {
     }
 
     fn remove_from_top(&mut self, name: &[u8]) -> Outcome<()> {
-        self.with_top(|filling, parent| Ok(filling.transaction.remove(parent, name)?))?;
+        self.with_top(|filling, parent| Ok(filling.transaction.files().remove(parent, name)?))?;
         Ok(self.transaction.commit()?)
     }
 

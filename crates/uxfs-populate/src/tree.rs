@@ -112,7 +112,7 @@ impl<'a> Filling<'a> {
             .iter()
             .map(|(name, made)| NewName { name, inode: made.inode, file_type: made.file_type })
             .collect();
-        let filled = self.transaction.fill_directory(&mut directory, &names);
+        let filled = self.transaction.directories().fill_directory(&mut directory, &names);
         filled.map_err(|error| PopulateError::At { path: Shown(path), error })?;
         if is_last {
             self.pending.remove(&id);

@@ -103,7 +103,7 @@ impl TestImage {
         self.mount_bulk_with_cache(64 * MEBIBYTE)
     }
 
-    /// With little memory changed blocks go home, and come back, all the time.
+    /// With little memory, changed blocks are written back and read again all the time.
     pub fn mount_bulk_with_cache(&self, bytes: u64) -> FileSystem {
         mount_bulk(&self.path, &mount_options(bytes)).unwrap()
     }
@@ -114,7 +114,7 @@ impl TestImage {
         FileSystem::mount_logged(device(&self.path).unwrap(), &options).unwrap()
     }
 
-    /// As somebody else sees it who comes later.
+    /// The file system after a new mount.
     pub fn mount(&self) -> Volume {
         mount::open_volume(device(&self.path).unwrap(), &mount_options(64 * MEBIBYTE)).unwrap()
     }

@@ -26,7 +26,7 @@ const MEBIBYTE: u64 = 1 << 20;
 /// With a cycle that no metadata has reached.
 const FORMAT_LOG: &str = "logformat -c 100";
 
-/// Who fills an image.
+/// What fills an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FilledBy {
     /// The kernel, mounted read-write.

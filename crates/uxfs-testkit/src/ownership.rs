@@ -1,4 +1,4 @@
-//! Who owns each block, and how many share it, written down as naively as can be: what the trees of a group must say.
+//! A naive model of block ownership and sharing: what the btrees of an AG must say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,7 +125,7 @@ pub struct ReferenceModel {
 }
 
 impl ReferenceModel {
-    /// Owners of a block: 1 where nobody has said anything else.
+    /// Owners of a block: 1 unless it was set.
     pub fn count(&self, block: u32) -> u32 {
         self.counts.get(&block).copied().unwrap_or(1)
     }

@@ -16,7 +16,7 @@ fn scans_of_golden_images_find_what_the_superblock_counts() {
     for image in images {
         let device = Arc::new(SyncDevice::open_read_only(&image.unpacked().unwrap(), 0).unwrap());
         let file_system = mount::open_volume(device, &MountOptions::default()).unwrap();
-        let options = ScanOptions { threads: NonZeroUsize::new(3).unwrap() };
+        let options = ScanOptions { threads: NonZeroUsize::new(3).unwrap(), helpers: 0 };
         let (summary, numbers) = file_system.scan_inodes(&options, BTreeSet::new, |numbers, event| {
             match event {
                 ScanEvent::Inode(inode) => {

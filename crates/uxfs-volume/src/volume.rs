@@ -9,7 +9,7 @@ use uxfs_block::{
     cache::{
         Buffer, Cache, CacheCounters, CacheOptions, Piece, ReadError,
         prefetcher::Prefetcher,
-        pressure::{PressureWatch, default_budget_bytes},
+        pressure::{self, PressureWatch, default_budget_bytes},
     },
     device::BlockDevice,
 };
@@ -106,6 +106,7 @@ impl Volume {
         check_device_size(device.as_ref(), &geometry)?;
         let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
+        pressure::register(&cache);
         Ok(Self {
             cache,
             prefetcher: OnceLock::new(),
@@ -244,7 +245,7 @@ impl Volume {
     /// # Errors
     /// The thread could not be started.
     pub fn watch_memory_pressure(&self) -> std::io::Result<PressureWatch> {
-        PressureWatch::start(Arc::clone(&self.cache))
+        PressureWatch::start(&self.cache)
     }
 
     fn verifier(&self, structure: Structure) -> StructureVerifier<'_> {

@@ -16,7 +16,7 @@ use super::{
     read::build,
 };
 
-/// What a command may take beside its cache of 256 MiB.
+/// Memory that a command may take besides its cache of 256 MiB.
 const ALLOWANCE_MEBIBYTES: u64 = 64;
 const DEFAULT_CACHE_MEBIBYTES: u64 = 256;
 const SMALL_CACHE_MEBIBYTES: u64 = 16;
@@ -24,7 +24,7 @@ const SMALL_CACHE_MEBIBYTES: u64 = 16;
 /// Arguments of `cargo xtask bench build`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where sources and images are kept; memory, so that the disk does not decide
+    /// Folder for sources and images, in memory so that the disk is not measured
     #[arg(long, default_value = "/dev/shm/uxfs-bench")]
     directory: PathBuf,
     /// Runs of each command
@@ -153,7 +153,7 @@ fn report_memory(name: &str, peak_bytes: u64, cache_mebibytes: u64) {
     );
 }
 
-/// An empty file of a size like `4g`, whatever was there.
+/// An empty file of a size like `4g`, replacing an existing one.
 fn fresh_file(path: &Path, size: &str) -> Result<()> {
     let (number, unit) = size.split_at(size.len() - 1);
     let shift = match unit {

@@ -3,8 +3,8 @@
 //! Both do the same workload of `uxfs bench`, by system calls there and in process here, on images in memory. Each comparison
 //! is run several times in turn; medians count, of ratios those of the pairs.
 //!
-//! In a virtual machine memory that nobody has used for some seconds may be with the host, and getting a page back takes longer
-//! than making four files. Ours make their files with a cache that is no larger than they need (`--files-cache`), so that
+//! In a virtual machine, memory that was idle for some seconds may be back with the host, and getting a page again takes longer
+//! than making four files. The runs of uxfs therefore use a cache that is no larger than they need (`--files-cache`), so that
 //! this is not what is measured.
 
 use std::{
@@ -30,7 +30,7 @@ use crate::process;
 /// Arguments of `cargo xtask bench journal`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where the images are kept; memory, so that the disk does not decide
+    /// Folder for the images, in memory so that the disk is not measured
     #[arg(long, default_value = "/dev/shm/uxfs-bench")]
     directory: PathBuf,
     /// Runs of each comparison
@@ -42,16 +42,16 @@ pub struct Arguments {
     /// Attributes on one inode
     #[arg(long, default_value_t = 1_000_000)]
     attributes: u64,
-    /// Attributes of the run that looks at further millions; 0 leaves it out
+    /// Attributes of the run that measures further millions; 0 skips it
     #[arg(long, default_value_t = 10_000_000)]
     many_attributes: u64,
-    /// MiB of cache of the latter
+    /// MiB of cache of that run
     #[arg(long, default_value_t = 1024)]
     cache: u64,
-    /// MiB of cache of ours where files are made and deleted
+    /// MiB of cache of uxfs for creating and deleting files
     #[arg(long, default_value_t = 64)]
     files_cache: u64,
-    /// Only comparisons whose name holds this
+    /// Run only comparisons whose names contain this
     #[arg(long, default_value = "")]
     only: String,
 }
@@ -79,11 +79,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 struct Bench<'a> {
     uxfs: PathBuf,
     arguments: &'a Arguments,
-    /// Ours run on this processor only.
+    /// Run uxfs on this processor only.
     processor: Option<u32>,
 }
 
-/// What a run of ours or of a rival gave.
+/// The result of one run of uxfs or of a rival.
 struct Run {
     documents: Vec<Value>,
     peak_memory_bytes: u64,
@@ -310,7 +310,7 @@ impl Bench<'_> {
     }
 
     /// Two threads on two processors beside one on one: the journal's own thread would have a processor to itself beside one
-    /// worker, and must share with two. What the machine gives is told as well: two processes that share nothing, each on a
+    /// worker, and must share with two. The machine's own limit is reported as well: two processes that share nothing, each on a
     /// processor of its own, are the most that two threads could do.
     fn threads(&self) -> Result<()> {
         let files = self.arguments.files;

@@ -19,7 +19,7 @@ pub struct Run {
     pub peak_memory_bytes: u64,
 }
 
-/// Runs a command to its end with its output thrown away.
+/// Runs a command to its end and discards its output.
 pub fn measure(command: &mut Command) -> Result<Run> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let started = Instant::now();

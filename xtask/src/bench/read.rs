@@ -26,7 +26,7 @@ const ALLOWANCE_MEBIBYTES: u64 = 64;
 /// Arguments of `cargo xtask bench read`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Where the images are kept; memory, so that the disk does not decide
+    /// Folder for the images, in memory so that the disk is not measured
     #[arg(long, default_value = "/dev/shm/uxfs-bench")]
     directory: PathBuf,
     /// Runs of each command

@@ -22,52 +22,52 @@ use uxfs_lab::crash::{
 };
 use uxfs_testkit::judges::workspace_directory;
 
-/// Try crash states of random workloads: recovery must lead to what the model says
+/// Try crash states of random workloads: recovery must lead to a state of the model
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
-    /// How many crash states
+    /// Number of crash states
     #[arg(long, default_value_t = 100_000)]
     states: u64,
-    /// Begin no more workloads after so many seconds
+    /// Start no workloads after this many seconds
     #[arg(long)]
     seconds: Option<u64>,
-    /// The first workload; each further one has the next number
+    /// Seed of the first workload; each further one has the next number
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only this shape of file system
+    /// Use this shape of file system only
     #[arg(long)]
     geometry: Option<String>,
-    /// No more states than this of one workload
+    /// At most this many states of one workload
     #[arg(long, default_value_t = 20_000)]
     states_per_run: u64,
-    /// About one state in so many is also recovered by Linux; needs root
+    /// Let Linux recover about one state in this many, too (needs root)
     #[arg(long, default_value_t = 0)]
     linux_every: u64,
-    /// Only the state of this number, of the first workload
+    /// Try only this state of the first workload
     #[arg(long)]
     only: Option<u64>,
-    /// No more operations than this in a workload
+    /// At most this many operations in a workload
     #[arg(long)]
     operations: Option<usize>,
-    /// Workloads at once; the number of processors unless given
+    /// Workloads in parallel [default: the number of processors]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Threads in each workload, each in a directory of its own. Such runs are not the same each time
+    /// Threads in each workload, each in a directory of its own; such runs are not reproducible
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// The journal has a thread of its own. Such runs are not the same each time
+    /// Run the journal's background thread; such runs are not reproducible
     #[arg(long)]
     background: bool,
-    /// Go on after a failure, and count
+    /// Continue after a failure, and count failures
     #[arg(long)]
     keep_going: bool,
-    /// Where the image of a wrong state is kept, and what is wrong. Of several threads it is kept in any case
+    /// Folder in which the image of a wrong state and the reason are kept; with several threads it is always kept
     #[arg(long)]
     keep: Option<PathBuf>,
-    /// Instead: the device fails at every n-th read, write and flush of a workload of 500 operations on each geometry
+    /// Instead: let the device fail at every n-th read, write and flush of a workload of 500 operations on each geometry
     #[arg(long)]
     failures: bool,
-    /// Instead: every kind of operation on each geometry with every number of free blocks up to this
+    /// Instead: try every kind of operation on each geometry with every number of free blocks up to this
     #[arg(long)]
     full: Option<u64>,
     #[arg(long, hide = true)]
@@ -117,7 +117,7 @@ struct Laboratory<'a> {
     /// The seed of the next workload.
     next: AtomicU64,
     is_over: AtomicBool,
-    /// Minutes that have been told.
+    /// Minutes that have been reported.
     minutes: AtomicU64,
     /// Workloads that could not be recorded.
     broken: AtomicU64,
@@ -161,7 +161,7 @@ impl Laboratory<'_> {
         is_late || self.total.lock().is_ok_and(|total| total.states >= self.arguments.states)
     }
 
-    /// Says each minute how far it is.
+    /// Reports progress each minute.
     fn tell(&self) {
         let minute = self.started.elapsed().as_secs() / 60;
         if self.minutes.fetch_max(minute, Relaxed) < minute
@@ -171,7 +171,7 @@ impl Laboratory<'_> {
         }
     }
 
-    /// Says what was found.
+    /// Reports the result.
     fn end(self) -> Result<()> {
         let Self { arguments, started, .. } = self;
         let (Ok(total), Ok(failures)) = (self.total.into_inner(), self.failures.into_inner()) else {
@@ -202,7 +202,7 @@ fn jobs(arguments: &Arguments) -> usize {
     arguments.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into))
 }
 
-/// What is not about crash states.
+/// The alternatives to crash states.
 fn on_each_shape(arguments: &Arguments, shape: Option<Shape>) -> Result<()> {
     // The largest log takes as long as all others: only where it is asked for.
     let all = || SHAPES.iter().filter(|shape| shape.name != "largest-log").cloned().collect();
@@ -257,7 +257,7 @@ fn try_one(arguments: &Arguments, setup: &Setup, total: &Mutex<Tally>) -> Result
     }
 }
 
-/// How to see it again, with as few operations as will do.
+/// The command that reproduces the failure with as few operations as possible.
 fn report(arguments: &Arguments, failure: &Failure) {
     let (setup, shape) = (&failure.setup, &failure.setup.shape);
     let most = failure.promises.iter().map(|promise| promise.most).max().unwrap_or(0);

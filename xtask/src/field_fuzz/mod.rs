@@ -7,7 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `supervisor` | starts workers, watches the clock, restarts them behind a case that killed one |
-//! | `worker` | runs cases and tells of each |
+//! | `worker` | runs cases and reports each |
 //! | `binary` | a sample of cases through the real `uxfs` |
 //! | `report` | counts, the table, reproducers |
 
@@ -30,13 +30,13 @@ use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory};
 /// Damage every field of every structure in eight ways and read
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
-    /// How many damaged fields
+    /// Number of damaged fields
     #[arg(long, default_value_t = 100_000)]
     cases: usize,
-    /// Which: the same number gives the same cases
+    /// Seed: the same number gives the same cases
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Worker processes; the number of processors unless given
+    /// Worker processes [default: the number of processors]
     #[arg(long)]
     jobs: Option<usize>,
     /// Name of a golden image, `quota` for one with quota inodes, or a path
@@ -45,7 +45,7 @@ pub struct Arguments {
     /// One case in this many reads the whole image, the others only what the damaged structure belongs to
     #[arg(long, default_value_t = 32)]
     whole: usize,
-    /// Cases that also go through the uxfs command
+    /// Number of cases that also run the uxfs command
     #[arg(long, default_value_t = 40)]
     binary_cases: usize,
     /// Edit the damaged images instead of reading them, and compare what they hold before and after
@@ -61,7 +61,7 @@ pub struct Arguments {
     worker: Option<String>,
 }
 
-/// The image, what is in it and what is done to it.
+/// The image, its structures and the cases.
 struct Work {
     base: Arc<SparseImage>,
     plan: Plan,

@@ -1,4 +1,4 @@
-//! A worker: runs its share of the cases and tells of each on standard output.
+//! A worker: runs its share of the cases and reports each on standard output.
 //!
 //! `B index` when a case begins, then `E index outcome` or `P index message` (it panicked). Where a case kills the
 //! worker, its begin is the last line.

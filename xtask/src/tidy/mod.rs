@@ -1,8 +1,10 @@
 //! `cargo xtask tidy`: the repository's policy as a test.
 
 mod licences;
+mod paths;
 mod sources;
 mod tables;
+mod words;
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -30,15 +32,20 @@ pub fn run() -> Result<()> {
     let files = tracked_files()?;
     let mut complaints = Vec::new();
     sizes(&files, &mut complaints);
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    let mut words = words::Words::default();
     for file in &files {
-        // What is not text needs no reading.
+        // Binary files are not checked.
         if let Ok(text) = fs::read_to_string(&file.path) {
             sources::check(&file.name, &text, &mut complaints);
+            paths::check(&file.name, &text, &names, &mut complaints);
+            words.count(&file.name, &text);
             if file.name.ends_with(".rs") {
                 tables::check(&file.name, &text, &mut complaints);
             }
         }
     }
+    words.finish(&mut complaints);
     licences::check(&mut complaints)?;
     complaints.iter().for_each(|complaint| println!("tidy: {complaint}"));
     ensure!(complaints.is_empty(), "{} complaints", complaints.len());

@@ -17,9 +17,9 @@ const UNSAFE_FILES: [&str; 5] = [
 
 /// Words that no source file may hold. Each is written in two pieces, so that this file may be checked too.
 const BANNED_IN_SOURCES: [(&str, &str, &str); 7] = [
-    ("todo", "!(", "do it, or say so in SHORTCOMINGS.md"),
+    ("todo", "!(", "do it, or say so in KNOWN-LIMITATIONS.md"),
     ("unimplemented", "!(", "do it, or return an error"),
-    ("FIX", "ME", "fix it, or say so in SHORTCOMINGS.md"),
+    ("FIX", "ME", "fix it, or say so in KNOWN-LIMITATIONS.md"),
     ("#[ign", "ore", "a test that is not run proves nothing"),
     ("dbg", "!(", "remove it"),
     ("libc::", "sync()", "use syncfs or fsync: sync hangs behind a wedged file system"),

@@ -22,7 +22,7 @@ pub struct ImageDirectories {
 }
 
 impl ImageDirectories {
-    /// Paths from the root of the image; what is not there is made.
+    /// Paths from the root of the image; missing directories are created.
     pub fn new(file_system: Arc<FileSystem>, roots: Vec<Vec<u8>>) -> Self {
         Self { file_system, roots }
     }
@@ -72,14 +72,14 @@ pub struct Operations<'b> {
     roots: &'b [Vec<u8>],
 }
 
-/// A file, and whether somebody has written to it: what was allocated ahead of him goes when he is done.
+/// A file, and whether it was written to: preallocation past EOF is freed at the end.
 #[derive(Debug)]
 pub struct OpenFile {
     inode: InodeHandle,
     is_written: Cell<bool>,
 }
 
-/// As the system calls have it, with nobody's mask.
+/// The mode of the system calls, with an empty umask.
 const FILE: NewFile<'static> = NewFile::new(NewKind::Regular, 0o666);
 const DIRECTORY: NewFile<'static> = NewFile::new(NewKind::Directory, 0o777);
 

@@ -10,7 +10,7 @@
 
 use std::str::FromStr;
 
-/// What is done with the attributes.
+/// A step of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// So many new ones.

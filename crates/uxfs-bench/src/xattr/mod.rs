@@ -30,7 +30,7 @@ use crate::{
 pub struct Options {
     /// Which attributes.
     pub case: Case,
-    /// Costs are told for each so many.
+    /// The cost is reported after each this many attributes.
     pub step: u64,
     /// Whose names: `trusted.` needs root where the kernel is asked.
     pub prefix: String,

@@ -34,7 +34,7 @@ pub trait BufferVerifier {
     fn seal(&self, _bytes: &mut [u8]) {}
 }
 
-/// Takes any bytes: for whoever judges them elsewhere.
+/// Accepts any bytes, for callers that verify them elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unverified;
 

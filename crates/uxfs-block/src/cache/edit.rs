@@ -1,21 +1,21 @@
 //! Buffers that differ from the device.
 //!
-//! A buffer that somebody changes leaves the queues of the cache and stays in its shard as *dirty* until it has been
-//! written home or is invalidated. Its bytes are behind a lock of their own. Readers who look it up get the bytes as
+//! A changed buffer leaves the queues of the cache and stays in its shard as *dirty* until it has been
+//! written back or invalidated. Its bytes are behind a lock of their own. Readers who look it up get the bytes as
 //! they are at that moment and keep them; where such a reader still holds them when the next change begins, the writer
 //! goes on in a copy.
 //!
 //! Invariants, beside those of the cache, cited by the tests:
 //! 9. **Dirty stays.** A changed buffer is never evicted, and leaves the dirty state only when a write of its very
 //!    last version has succeeded, or by [`Cache::invalidate`].
-//! 10. **One writer.** At most one [`EditBuffer`] of a name exists; whoever holds several took them in an order that
-//!     all others keep (the callers' objects have locks of their own, see `LockKey` in the core).
+//! 10. **One writer.** At most one [`EditBuffer`] of a key exists; a thread that holds several takes them in an order that
+//!     all threads keep (the callers' objects have locks of their own).
 //! 11. **Stable while written.** Write-back sends a version that no one changes any more; a change that comes
 //!     meanwhile makes a new version and the buffer stays dirty.
 //! 12. **Sealed when written.** What goes to the device has passed through [`BufferSealer::seal`].
 //!
-//! An image can be made in which two structures claim one block, so that whoever changes both would wait for itself, or
-//! two threads for each other: such waits end in an error.
+//! On a hostile image two structures can claim one block, so that a thread that changes both would wait for itself, or two
+//! threads for each other: such waits end in an error.
 
 use std::{
     fmt,
@@ -145,23 +145,23 @@ impl Dirty {
 #[derive(Debug)]
 pub(super) struct DirtyState {
     pub buffer: Buffer,
-    /// What the newest checkpoint has changed and nobody has taken yet; in bulk mode all that ever changed.
+    /// Changes of the newest checkpoint that have not been formatted yet; in bulk mode all changes.
     pub changes: DirtyMap,
     /// Counts changes, so that write-back sees whether it wrote the last version.
     pub version: u64,
     /// Whether it differs from the device.
     pub is_dirty: bool,
-    /// No longer in the table: written home or invalidated. Look the name up again.
+    /// No longer in the table: written back or invalidated. Look the key up again.
     pub is_gone: bool,
     /// The newest checkpoint that changed it; 0 where nothing is logged.
     pub sequence: u64,
     /// Whether `changes` of that checkpoint wait to be taken by the journal.
     pub is_pending: bool,
-    /// What an earlier checkpoint left and nobody has taken yet.
+    /// The version of an earlier checkpoint that has not been formatted yet.
     pub snapshot: Option<BufferSnapshot>,
-    /// What has been logged and is not at home.
+    /// Runs that have been logged and not written back.
     pub unwritten: DirtyMap,
-    /// The oldest checkpoint with changes that are not at home; 0 for none.
+    /// The oldest checkpoint with changes that have not been written back; 0 for none.
     pub first_sequence: u64,
 }
 
@@ -391,8 +391,8 @@ impl Cache {
         Ok(copy)
     }
 
-    /// Whoever takes the bytes for another kind than they were made as has them judged, with a checksum that is
-    /// right for that moment.
+    /// A caller that uses the bytes as another kind than the one they were created as has them verified, with a checksum
+    /// that is right for that moment.
     fn verify_dirty<V: BufferVerifier>(
         &self,
         state: &mut DirtyState,

@@ -61,7 +61,7 @@ impl Deref for Held {
 
     #[inline]
     fn deref(&self) -> &DirtyState {
-        // SAFETY: this holds the lock of this very state; whoever changes it through this borrows this exclusively.
+        // SAFETY: this holds the lock of this very state; changing the state through this borrows this exclusively.
         unsafe { &*self.dirty.state.data_ptr() }
     }
 }

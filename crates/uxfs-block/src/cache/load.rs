@@ -102,7 +102,7 @@ impl Cache {
         results.into_iter().flatten().collect()
     }
 
-    /// Reads buffers that will be wanted soon. Errors are left for whoever wants them. Takes no more than fits into
+    /// Reads buffers that will be wanted soon. Errors are left to the later lookup. Takes no more than fits into
     /// probation, so that what is read first is not given up before it is used.
     pub fn prefetch<'a>(&'a self, requests: impl IntoIterator<Item = &'a [Piece]>) {
         let most = self.probation_target() * self.shards.len() as u64;
@@ -318,7 +318,7 @@ impl Loading<'_> {
 }
 
 /// The gaps of at most `limit_bytes` between segments in the order of their offsets, as many as `total_bytes` allow.
-fn gaps_to_read(segments: &[ReadSegment<'_>], limit_bytes: u64, total_bytes: u64) -> Vec<Piece> {
+pub(super) fn gaps_to_read(segments: &[ReadSegment<'_>], limit_bytes: u64, total_bytes: u64) -> Vec<Piece> {
     let (mut gaps, mut left_bytes) = (Vec::new(), total_bytes.min(MAX_GAPS_BYTES));
     for pair in segments.windows(2) {
         let end_bytes = pair[0].offset_bytes.saturating_add(pair[0].buffer.len() as u64);

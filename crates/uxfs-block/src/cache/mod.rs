@@ -1,8 +1,8 @@
 //! The buffer cache that every tool shares.
 //!
 //! A buffer is a run of bytes of the device, or several runs read as one, named by where it begins and how long its
-//! runs are. Whoever looks one up says what the bytes are to be; they are verified once for each kind of thing, and
-//! the cache remembers.
+//! runs are. A lookup says which structure the bytes should be; they are verified once for each structure, and the
+//! cache remembers that.
 //!
 //! Invariants, cited by the tests:
 //! 1. **Budget.** Memory of all live buffers, in the cache or only held by a caller, never exceeds the budget,
@@ -12,7 +12,7 @@
 //! 3. **One read.** While one thread reads a buffer, all others that want it wait for that read.
 //! 4. **Errors are not kept.** After a failed read, or one whose first verification failed, the next lookup asks the
 //!    device again.
-//! 5. **Verified once.** A verifier runs once for each kind and each read of a buffer, whoever looks it up.
+//! 5. **Verified once.** A verifier runs once for each structure and each read of a buffer, for all lookups together.
 //! 6. **No lock is held** during I/O, verification, allocation of buffer memory, or while freeing it; no thread waits
 //!    for another's read while others wait for its own; no thread holds two shards' locks.
 //! 7. **Scans pass through.** Buffers used only once, or only in one burst, do not displace those used again later.
@@ -22,12 +22,13 @@
 //! A buffer region must always be asked for under one name: overlapping buffers are separate copies.
 //!
 //! # Writing
-//! A buffer's bytes never change once they are published; that is why reading them takes no lock. Whoever changes a
-//! buffer takes its name for itself ([`Cache::edit`]) and changes bytes that no one else holds: the buffer's own, or
-//! a copy where a reader or a write under way still has them. [`edit`] has the rules, [`write_back`] brings changes
-//! home.
+//! A buffer's bytes never change once they are published; that is why reading them takes no lock. A thread that changes
+//! a buffer takes its key for itself ([`Cache::edit`]) and changes bytes that no one else holds: the buffer's own, or
+//! a copy where a reader or a write under way still has them. [`edit`] has the rules, [`write_back`] writes changes
+//! back.
 
 pub mod account;
+pub mod batch_reader;
 mod budget;
 pub mod buffer;
 mod counters;
@@ -79,7 +80,7 @@ use crate::{
 /// Longest buffer that is accepted: several times the longest of XFS's metadata.
 pub const MAX_BUFFER_BYTES: u64 = 1 << 20;
 
-/// Parts of a cache, unless somebody says how many: so many that threads which work in different places seldom meet in one.
+/// Default number of shards: so many that threads which work in different places seldom meet in one.
 const MOST_SHARDS: usize = 1 << 10;
 
 /// How a cache is made.

@@ -1,7 +1,7 @@
 //! Reading ahead in the background, so that waiting for the device and working on what it gave go on at once.
 //!
 //! Invariants, cited by the tests:
-//! 1. Nobody waits to hand a list over: where too many are waiting, the oldest is given up. It is only advice.
+//! 1. Handing a list over never waits: where too many lists wait, the oldest is dropped. Readahead is only advice.
 //! 2. Dropping the prefetcher ends its threads; they finish the batch they are reading.
 
 use std::{collections::VecDeque, fmt, io, sync::Arc, thread::JoinHandle};

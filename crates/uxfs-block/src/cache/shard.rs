@@ -86,7 +86,7 @@ pub(super) enum Lookup<'cache> {
     Claimed(Claim<'cache>),
 }
 
-/// Who reads a buffer for all that want it. Dropped without landing, the read has failed.
+/// The read of a buffer by one thread for all that want it. If this is dropped before it lands, the read has failed.
 pub(super) struct Claim<'cache> {
     shard: &'cache Shard,
     index: u32,
@@ -174,7 +174,7 @@ impl Shard {
         }
     }
 
-    /// Puts a buffer that has been written home into the queues. False where somebody waits to change it.
+    /// Puts a buffer that has been written back into the queues. False if a thread waits to change it.
     pub fn make_clean(
         &self,
         key: &Key<'_>,
@@ -206,8 +206,8 @@ impl Shard {
         all.extend(dirty);
     }
 
-    /// Gives up buffers of `wanted_bytes` together, or a few where that is many. They are freed by whoever drops
-    /// the result.
+    /// Gives up buffers of `wanted_bytes` together, or a few where that is many. They are freed when the
+    /// result is dropped.
     pub fn evict(&self, wanted_bytes: u64, probation_target: u64) -> Vec<Buffer> {
         let mut victims = Vec::with_capacity(VICTIMS);
         let mut freed_bytes = 0;

@@ -1,4 +1,4 @@
-//! Bringing changed buffers home, in the order of the disk and in large writes.
+//! Writing changed buffers back, in the order of the disk and in large writes.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -25,7 +25,7 @@ struct Writing {
 }
 
 impl Cache {
-    /// Writes changed buffers home and gives how many were written. Buffers that are being changed are waited for.
+    /// Writes changed buffers back and returns how many were written. Buffers that are being changed are waited for.
     /// Those that could not be written stay as they were.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Cache {
     }
 
     /// Takes a buffer that is like the device again back into the queues, unless it has been changed meanwhile or
-    /// somebody waits to change it.
+    /// a thread waits to change it.
     pub(super) fn retire(&self, dirty: &Arc<Dirty>, written_version: Option<u64>) {
         let Some(mut state) = dirty.state.try_lock() else { return };
         if state.is_gone {

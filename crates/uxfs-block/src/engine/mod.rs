@@ -7,7 +7,7 @@
 //! | `file_kind` | what may be an image |
 //! | `open_file` | what these two have in common |
 //! | [`memory`] | bytes in memory |
-//! | [`overlay`] | around another device: keeps what is written to itself |
+//! | [`overlay`] | around another device: keeps all writes to itself |
 //! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |
 
 pub mod counting;

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! 1. While the kernel works on a request, the memory and the vectors that it was given stay where they are, and
-//!    nobody else touches them: [`Batch::run`] returns only when all requests that the kernel accepted are over.
+//!    nothing else touches them: [`Batch::run`] returns only when all requests that the kernel accepted are over.
 //! 2. A ring goes back to the pool only when no request is left in it, accepted or not.
 #![allow(unsafe_code)]
 
@@ -282,7 +282,7 @@ impl<'memory> Batch<'memory> {
                     accepted.0 += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Completions that nobody has taken yet stand in the way of more.
+                // Completions that have not been collected yet block further ones.
                 Err(error) if accepted.0 > 0 && is_temporary(&error) => {}
                 Err(_) => {
                     drain(ring, &mut accepted);

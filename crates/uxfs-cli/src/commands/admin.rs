@@ -18,18 +18,18 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: uxfs admin --label data disk.img\n          \
     uxfs admin --uuid random clone.img\n\
-    Shows label and uuid where nothing is to change. A dirty log is replayed first. A uuid of \"restore\" is the one that the \
-    file system was made with: all metadata still carries it.")]
+    Without options, shows label and uuid. A dirty log is replayed first. `restore` brings back the uuid that the file system \
+    was made with, which its metadata still carries.")]
 pub struct Arguments {
     #[command(flatten)]
     image: EditArguments,
-    /// Label, up to 12 bytes
+    /// New label, up to 12 bytes
     #[arg(short = 'L', long, value_name = "LABEL", value_parser = parse_label)]
     label: Option<OsString>,
-    /// No label
+    /// Remove the label
     #[arg(long, conflicts_with = "label")]
     clear_label: bool,
-    /// A uuid, or random, or restore
+    /// New uuid, or `random`, or `restore`
     #[arg(short = 'U', long, value_name = "UUID", value_parser = NewUuid::parse)]
     uuid: Option<NewUuid>,
 }
@@ -43,7 +43,7 @@ impl NewUuid {
         Ok(Self(match text {
             "random" | "generate" => UuidChange::To(random_uuid()),
             "restore" => UuidChange::Restore,
-            "nil" => return Err("Linux does not mount a file system without a uuid".to_owned()),
+            "nil" => return Err("Linux does not mount a file system with a nil uuid".to_owned()),
             text => UuidChange::To(parse_uuid(text).map_err(|error| error.to_string())?),
         }))
     }

@@ -17,7 +17,7 @@ use crate::{
 
 /// Arguments of `uxfs cat`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uxfs cat disk.img /etc/os-release\nHoles come out as zeros.")]
+#[command(after_help = "Example: uxfs cat disk.img /etc/os-release\nHoles are written as zeros.")]
 pub struct Arguments {
     /// Paths in the image, or inode numbers
     #[arg(value_name = "PATH", required = true)]
@@ -32,7 +32,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
 /// Writes files to standard output, one after the other.
 pub fn copy_all(filesystem: &Volume, targets: &[OsString], context: &Context) -> Outcome {
     if context.json {
-        return Err(Failure::usage("cat writes the file's bytes and has no JSON form"));
+        return Err(Failure::usage("cat writes the file's bytes: there is no --json"));
     }
     let mut output = Output::new();
     let mut complaints = Complaints::default();

@@ -33,15 +33,15 @@ use crate::{
 /// Problems that the JSON document lists; of more it gives the number.
 const LISTED_PROBLEMS_MAX: usize = 10_000;
 
-/// Room asked for in a pipe: what anybody may have.
+/// Requested pipe size: the maximum for unprivileged users.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Arguments of `uxfs extract`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "PATH comes out under its last name; / and DIR/. come out as their contents.\n\
-                  DIR is made if it is missing. Nothing is ever written outside of it, and existing files stay unless \
-                  --overwrite is given.\nOwners, devices and trusted attributes need root; what could not be restored is \
-                  counted, and listed with --json.\n\
+#[command(after_help = "PATH is extracted under its last name; of / and DIR/. the contents are extracted.\n\
+                  DIR is created if it is missing. Nothing is written outside of it, and existing files are kept unless \
+                  --overwrite is given.\nOwners, devices and trusted attributes need root; metadata that cannot be restored \
+                  is counted, and listed with --json.\n\
                   Examples: uxfs extract disk.img /etc --to rescued\n          \
                   uxfs extract disk.img --tar - | tar tv")]
 pub struct Arguments {
@@ -50,7 +50,7 @@ pub struct Arguments {
     path: OsString,
     #[command(flatten)]
     place: Destination,
-    /// Replace existing files (directories are kept and filled)
+    /// Replace existing files (existing directories are merged into)
     #[arg(long, requires = "to")]
     overwrite: bool,
     /// Threads that read and encode [default: one for each processor, up to 16]
@@ -90,7 +90,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     tally.finish(is_stdout_taken)
 }
 
-/// Extracts, and tells of it.
+/// Extracts, and prints a report.
 ///
 /// # Errors
 /// Nothing can be written any more.
@@ -120,7 +120,7 @@ fn open_archive(path: &Path) -> Result<File, Failure> {
     }
     let stdout = io::stdout();
     if stdout.is_terminal() {
-        return Err(Failure::usage("an archive would fill the terminal; redirect it or name a file"));
+        return Err(Failure::usage("refusing to write an archive to a terminal; redirect it or name a file"));
     }
     let archive = stdout.as_fd().try_clone_to_owned()?;
     // A reader that keeps up saves switches between the two. No pipe, or none so large, is no harm.
@@ -142,7 +142,7 @@ fn find_start(filesystem: &Volume, path: &OsString, context: &Context) -> Result
     Ok(Start { inode: inode.number, name })
 }
 
-/// Counts, tells and remembers.
+/// Counts, prints and remembers problems.
 pub(super) struct Tally {
     json: bool,
     progress: Progress,
@@ -150,7 +150,7 @@ pub(super) struct Tally {
     complaints: Complaints,
     listed: Vec<Value>,
     problem_count: u64,
-    /// What was not restored, with an example each.
+    /// Metadata that was not restored, with an example of each kind.
     not_restored: BTreeMap<(Severity, Aspect), (u64, Problem)>,
 }
 

@@ -21,10 +21,10 @@ use crate::{
     Counts the free extents of each allocation group by length, in powers of two of a block. Each block of a group's \
     free list counts as an extent.")]
 pub struct Arguments {
-    /// Only this allocation group
+    /// Show this allocation group only
     #[arg(short = 'a', long, value_name = "GROUP")]
     group: Option<u32>,
-    /// A line for each group before the histogram
+    /// Print a line for each allocation group before the histogram
     #[arg(short, long)]
     groups: bool,
 }
@@ -34,7 +34,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let count = filesystem.geometry().ag_count;
     let groups = match arguments.group {
         Some(group) if group >= count => {
-            return Err(Failure::usage(format!("there is no group {group}: the image has {count}")));
+            return Err(Failure::usage(format!("no allocation group {group}: the image has {count}")));
         }
         Some(group) => group..group + 1,
         None => 0..count,
@@ -81,11 +81,11 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     Ok(complaints.exit())
 }
 
-/// Says why a walk over all groups ended before the last.
+/// The message for a walk over all AGs that stopped early.
 pub(super) fn too_many_damaged(unseen: u32, filesystem: &Volume) -> String {
     let count = filesystem.geometry().ag_count;
     format!(
-        "too many damaged groups: {unseen} of {count} were not looked at (is the number of groups in the superblock right?)"
+        "too many damaged allocation groups: {unseen} of {count} were skipped (is the AG count of the superblock right?)"
     )
 }
 

@@ -31,13 +31,13 @@ use crate::{
                   Owners, permissions, times, attributes and holes come along, as with extract; files that are there are \
                   replaced.")]
 pub struct Arguments {
-    /// Files of the image, and behind them the directory or name that they get on the host, or - for standard output
+    /// Files in the image, then the target: a directory or name on the host, or - for standard output
     #[arg(value_name = "PATH... TARGET", required = true, num_args = 2..)]
     paths: Vec<OsString>,
     /// Directories with all that they hold
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// Leave files that are there, and say so
+    /// Do not overwrite existing files, and report them
     #[arg(short, long)]
     no_clobber: bool,
 }
@@ -45,7 +45,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let Some((target, sources)) = arguments.paths.split_last() else {
-        return Err(Failure::usage("there must be a PATH and a TARGET"));
+        return Err(Failure::usage("PATH or TARGET is missing"));
     };
     if target == "-" {
         return cat::copy_all(filesystem, sources, context);
@@ -53,7 +53,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let target = Path::new(target);
     let is_directory = target.is_dir();
     if sources.len() > 1 && !is_directory {
-        return Err(Failure::failed("several files need a directory that is there").about(target.display()));
+        return Err(Failure::failed("several files need an existing directory").about(target.display()));
     }
     let mut tally = extract::Tally::new(context.json);
     for source in sources {
@@ -72,7 +72,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     tally.finish(false)
 }
 
-/// The directory that it comes into, and its name there; the contents of a directory alone have none.
+/// The directory into which it is copied, and its name there; without a name if only the contents of a directory are copied.
 fn place(
     target: &Path,
     is_directory: bool,

@@ -47,7 +47,7 @@ fn document(filesystem: &Volume) -> serde_json::Value {
     document
 }
 
-/// Everything that a file system's superblock says but its counters.
+/// All fields of a superblock except its counters.
 pub fn layout_document(superblock: &Superblock) -> serde_json::Value {
     let label = JsonName::new(superblock.label());
     let features: serde_json::Map<_, _> =

@@ -28,7 +28,7 @@ const PROGRESS_STEP: u64 = 4096;
     Inodes are found by the inode btrees, not by names, so that files without a name are seen too. Each is read and \
     verified in full, also when they are only counted. Listed on one thread they come in order.")]
 pub struct Arguments {
-    /// Only count
+    /// Print only the number of inodes
     #[arg(short, long)]
     count: bool,
     /// Threads [default: all processors to count, 1 to list]
@@ -39,9 +39,11 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let options = match (arguments.threads, arguments.count) {
-        (Some(threads), _) => ScanOptions { threads },
+        (Some(threads), true) => ScanOptions { threads, ..ScanOptions::default() },
+        // Listed on one thread they come in order.
+        (Some(threads), false) => ScanOptions { threads, helpers: 0 },
         (None, true) => ScanOptions::default(),
-        (None, false) => ScanOptions { threads: NonZeroUsize::MIN },
+        (None, false) => ScanOptions::in_order(),
     };
     let superblock = filesystem.superblock();
     let expected = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());

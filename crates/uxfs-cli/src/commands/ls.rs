@@ -18,7 +18,7 @@ use crate::{
 /// Arguments of `uxfs ls`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs ls -lR disk.img /etc\n\
-    All names are shown, also those that begin with a dot. Times are UTC. Directories of more than 50,000 entries \
+    Names that begin with a dot are always shown. Times are UTC. Directories of more than 50,000 entries \
     are listed in their own order.")]
 pub struct Arguments {
     /// Paths in the image, or inode numbers
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Show mode, links, owner, group, size and modification time
     #[arg(short, long)]
     long: bool,
-    /// Go into directories
+    /// List subdirectories recursively
     #[arg(short = 'R', long)]
     recursive: bool,
     /// Show "." and ".." too
@@ -36,10 +36,10 @@ pub struct Arguments {
     /// Show inode numbers
     #[arg(short, long)]
     inode: bool,
-    /// Show directories themselves, not what they hold
+    /// List directories themselves, not their contents
     #[arg(short, long)]
     directory: bool,
-    /// Keep the directory's own order
+    /// Do not sort
     #[arg(short = 'U', long)]
     unsorted: bool,
     /// With -l: sizes such as 1.5K
@@ -153,7 +153,7 @@ impl<'a> Lister<'a> {
             return None;
         }
         if path.len() > PATH_BYTES_MAX {
-            let message = format!("{}: path is too long to go on", text::escaped(&path[..256]));
+            let message = format!("{}: path too long: not descending", text::escaped(&path[..256]));
             self.complaints.say("path too long", Exit::Failed, message);
             return None;
         }

@@ -1,4 +1,4 @@
-//! `uxfs map`: where a file's contents lie.
+//! `uxfs map`: the extent map of a file.
 
 use std::{ffi::OsString, io::Write};
 
@@ -15,7 +15,7 @@ use crate::{
 /// Arguments of `uxfs map`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs map disk.img /var/lib/db.dat\n\
-    Columns are in blocks of the file system; the group and the block in it are those of the first block.")]
+    Columns are in file system blocks; AG and AG block are those of the first block.")]
 pub struct Arguments {
     /// Path in the image, or inode number
     #[arg(value_name = "PATH")]

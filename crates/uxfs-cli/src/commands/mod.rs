@@ -27,7 +27,7 @@ use uxfs_volume::volume::Volume;
 use self::edit::InImage;
 use crate::{failure::Outcome, image::ImageArguments, target::Target};
 
-/// What every command knows beside its own arguments.
+/// Context of every command, besides its arguments.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     /// Print JSON.
@@ -37,7 +37,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// What an argument of a reading command names.
+    /// The file named by an argument of a reading command.
     pub fn target(&self, argument: &OsStr) -> Target {
         let target = Target::parse(argument);
         match &self.directory {
@@ -46,7 +46,7 @@ impl Context {
         }
     }
 
-    /// The path that is meant where none is given.
+    /// The default path.
     pub fn default_path(&self) -> &OsStr {
         OsStr::new(if self.directory.is_some() { "." } else { "/" })
     }
@@ -78,25 +78,25 @@ pub enum Command {
     Ls(OnImage<ls::Arguments>),
     /// Draw a directory tree
     Tree(OnImage<tree::Arguments>),
-    /// Show everything an inode says of itself
+    /// Show all metadata of an inode
     Stat(OnImage<stat::Arguments>),
     /// Write the contents of files to standard output
     Cat(OnImage<cat::Arguments>),
     /// Show extended attributes and ACLs
     Xattr(OnImage<xattr::Arguments>),
-    /// Show where the contents of a file lie
+    /// Show the extent map of a file
     Map(OnImage<map::Arguments>),
-    /// List or count every inode, each read and verified
+    /// List or count all inodes; each is read and verified
     Inodes(OnImage<inodes::Arguments>),
-    /// Show every path of an inode, from parent pointers alone
+    /// Show every path of an inode, from its parent pointers only
     Parents(OnImage<parents::Arguments>),
-    /// Show free extents by length
+    /// Show a histogram of free extents
     Freespace(OnImage<freespace::Arguments>),
     /// Copy files out, to a directory or an archive
     Extract(OnImage<extract::Arguments>),
-    /// Copy files out, as cp would
+    /// Copy files out, like cp
     Get(OnImage<get::Arguments>),
-    /// Copy files of the host into the image
+    /// Copy files from the host into the image
     Put(InImage<edit::put::Arguments>),
     /// Make directories
     Mkdir(InImage<edit::mkdir::Arguments>),
@@ -130,9 +130,9 @@ pub enum Command {
     Admin(admin::Arguments),
     /// Show any structure field by field, damaged or not
     Inspect(inspect::Arguments),
-    /// Replay the log of an image that was not closed in good order
+    /// Replay the log of an image that was not unmounted cleanly
     Replay(replay::Arguments),
-    /// Measure file systems: mounted ones by system calls, images in process
+    /// Run benchmarks: by system calls on a mounted file system, or in process on an image
     Bench(bench::Arguments),
 }
 

@@ -15,12 +15,12 @@ use crate::{
 /// Arguments of `uxfs parents`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs parents disk.img 131\n\
-    No directory is read: the paths come from what the inode and the directories above it know of their own names.")]
+    The paths come from the parent pointers of the inode and of the directories above it; no directory is read.")]
 pub struct Arguments {
     /// Path in the image, or inode number
     #[arg(value_name = "PATH|INODE")]
     target: OsString,
-    /// Stop after so many paths
+    /// Stop after this many paths
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
 }
@@ -54,7 +54,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         complaints.add(&target, &problem.into());
     }
     if !found.is_complete {
-        message!("uxfs: {target}: there may be more paths than these {}", found.paths.len());
+        message!("uxfs: {target}: stopped after {} paths; there may be more", found.paths.len());
         if arguments.limit.is_none() {
             complaints.raise(Exit::Failed);
         }

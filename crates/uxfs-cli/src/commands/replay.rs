@@ -1,4 +1,4 @@
-//! `uxfs replay`: the log is replayed, and the image is as if its file system had been closed in good order.
+//! `uxfs replay`: replays the log; afterwards the image is as after a clean unmount.
 
 use std::{collections::BTreeMap, io::Write};
 
@@ -21,17 +21,17 @@ use crate::{
 /// Arguments of `uxfs replay`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Replay finishes what was begun, frees files that have no name any more, and closes the log. A crash \
-    in between does no harm: replay again. An image whose log cannot be replayed stays as it is.\n\
+    after_help = "Replays committed transactions, finishes intents, frees unlinked inodes and closes the log. After a \
+    crash in the middle run it again. An image whose log cannot be replayed is left unchanged.\n\
     Example: uxfs replay disk.img"
 )]
 pub struct Arguments {
     #[command(flatten)]
     image: ImageArguments,
-    /// Only say what would be done; the image is not changed
+    /// Print what would be done without changing the image
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Show each item of the log and what replay makes of it; the image is not changed
+    /// Show each log item and what replay does with it, without changing the image
     #[arg(long)]
     list: bool,
 }
@@ -40,7 +40,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
     if image.ignore_log {
-        return Err(Failure::usage("replaying a log and ignoring it do not go together"));
+        return Err(Failure::usage("--ignore-log cannot be used with replay"));
     }
     let is_change = !arguments.dry_run && !arguments.list;
     let device = if is_change { image.device_for_changes()? } else { image.device()? };
@@ -154,7 +154,7 @@ fn print(output: &mut Output, report: Option<&RecoveryReport>, is_change: bool) 
     let verb = if is_change { "replayed" } else { "would be replayed" };
     writeln!(output, "log from {} to {}: {} records", report.log.tail, report.log.head, replay.records)?;
     if let Some(block) = report.log.torn_block {
-        writeln!(output, "torn record at block {block}: it and what follows do not count")?;
+        writeln!(output, "torn record at block {block}: ignored, with all that follow")?;
     }
     writeln!(
         output,
@@ -163,7 +163,7 @@ fn print(output: &mut Output, report: Option<&RecoveryReport>, is_change: bool) 
     )?;
     writeln!(
         output,
-        "left alone: {} items of freed buffers, {} in place already; {} transactions without commit",
+        "skipped: {} items of freed buffers, {} already in place; {} transactions without commit",
         replay.cancelled, replay.newer, replay.dropped_transactions
     )?;
     let kinds = by_kind(report).into_iter().map(|(kind, count)| format!("{count} {}", kind.name()));
@@ -171,15 +171,11 @@ fn print(output: &mut Output, report: Option<&RecoveryReport>, is_change: bool) 
     writeln!(output, "intents finished: {}", if kinds.is_empty() { "none" } else { &kinds })?;
     writeln!(
         output,
-        "freed: {} inodes without names, {} blocks set aside for copies on write",
+        "freed: {} unlinked inodes, {} CoW staging blocks",
         report.freed_inodes, report.freed_staging_blocks
     )?;
     if report.broken_lists > 0 {
-        writeln!(
-            output,
-            "{} lists of inodes without names were damaged and were cut off: run a check",
-            report.broken_lists
-        )?;
+        writeln!(output, "{} damaged unlinked lists were truncated: run xfs_repair", report.broken_lists)?;
     }
     Ok(())
 }

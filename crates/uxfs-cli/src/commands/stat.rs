@@ -1,4 +1,4 @@
-//! `uxfs stat`: everything that an inode says of itself.
+//! `uxfs stat`: all metadata of an inode.
 
 use std::{ffi::OsString, io::Write};
 

@@ -28,7 +28,7 @@ pub struct Arguments {
     /// Show directories only
     #[arg(short, long)]
     directories: bool,
-    /// Go at most so many levels down
+    /// Descend at most this many levels
     #[arg(short = 'L', long, value_name = "LEVELS", default_value_t = DEPTH_MAX)]
     level: usize,
 }

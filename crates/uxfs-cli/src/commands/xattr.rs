@@ -16,18 +16,18 @@ use crate::{
 /// Arguments of `uxfs xattr`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs xattr disk.img /usr/bin/ping\n\
-    Values that are not plain text are shown in hexadecimal, ACLs also as getfacl writes them.")]
+    Values that are not plain text are shown in hexadecimal; ACLs also in the format of getfacl.")]
 pub struct Arguments {
     /// Path in the image, or inode number
     #[arg(value_name = "PATH")]
     target: OsString,
-    /// Write the bare value of this attribute, such as user.comment
+    /// Write only the value of this attribute, such as user.comment
     #[arg(short, long)]
     name: Option<OsString>,
     /// Follow a symbolic link at the end of the path
     #[arg(short = 'L', long)]
     dereference: bool,
-    /// Show all that Linux lists to root: ACLs also under their trusted. names
+    /// Show everything that Linux lists for root: ACLs also under their trusted. names
     #[arg(short, long)]
     all: bool,
 }
@@ -59,7 +59,7 @@ fn list(
     json: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    // An error of our own output must end the visit, and be told as such.
+    // An error of standard output ends the visit, and is reported as such.
     let mut failed = None;
     filesystem.visit_xattrs(inode, view, |name, value| -> Result<_, Error> {
         let written = if json { print_json(name, value, output) } else { print_text(name, value, output) };

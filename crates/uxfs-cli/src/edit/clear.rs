@@ -17,16 +17,16 @@ use crate::{
 struct Emptying {
     level: Level,
     place: Place,
-    /// Something in it stays.
+    /// Something in it could not be removed.
     is_kept: bool,
 }
 
 impl Session {
-    /// Removes what a place leads to, with everything below where `is_recursive` says so. Complains of what cannot be
-    /// removed, and removes the rest; `false` where something stays.
+    /// Removes the file at a place, with everything below if `is_recursive` is set. Complains about files that cannot be
+    /// removed, and removes the others; `false` if anything is left.
     ///
     /// # Errors
-    /// What nobody can go on from.
+    /// An error after which the command cannot continue.
     pub fn remove(&mut self, place: &Place, is_recursive: bool) -> Result<bool, Failure> {
         if matches!(place.name.as_slice(), b"." | b"..") {
             let failure = Failure::failed("`.`, `..` and the root cannot be removed");
@@ -43,7 +43,7 @@ impl Session {
         }
         if !is_recursive {
             let failure = place.failure(OperationError::IsADirectory);
-            return Err(failure.with_remedy("-r removes directories with what they hold"));
+            return Err(failure.with_remedy("use -r to remove directories with their contents"));
         }
         let root = self.filesystem().geometry().root_inode;
         if handle.number() == root {
@@ -60,7 +60,7 @@ impl Session {
                 Ok(None) => {
                     let Some(done) = levels.pop() else { break };
                     drop(done.level);
-                    // That it is not empty has been told, in the words of what stays.
+                    // The complaint about its remaining entry has been printed.
                     if done.is_kept { Ok(false) } else { self.remove_name(&done.place, true).map(|()| true) }
                 }
                 Err(failure) => {
@@ -94,13 +94,13 @@ impl Session {
             return self.remove_name(&place, false).map(|()| true);
         }
         if !seen.insert(met.handle.number()) {
-            return Err(Failure::failed("this directory was met before").about_path(&met.path));
+            return Err(Failure::failed("this directory was reached a second time").about_path(&met.path));
         }
         levels.push(Emptying { level: Level::new(met.handle, met.path), place, is_kept: false });
         Ok(true)
     }
 
-    /// Takes one name away.
+    /// Removes one directory entry.
     ///
     /// # Errors
     /// As the operation has them.

@@ -52,7 +52,9 @@ impl<'a> Source<'a> {
             Content::File(file) => {
                 file.open().map(Self::Host).map_err(|error| Failure::failed(error.to_string()))
             }
-            Content::Stream(_) | Content::Later { .. } => Err(Failure::failed("contents come as a stream")),
+            Content::Stream(_) | Content::Later { .. } => {
+                Err(Failure::failed("the source's contents come as a stream"))
+            }
         }
     }
 }
@@ -94,7 +96,11 @@ pub fn fill(
                 from = end;
                 writer.copy(begin, end, |buffer, offset| {
                     let read = filesystem.read(other, offset, buffer)?;
-                    if read == buffer.len() { Ok(()) } else { Err(Failure::failed("cannot be read whole")) }
+                    if read == buffer.len() {
+                        Ok(())
+                    } else {
+                        Err(Failure::failed("the file cannot be read completely"))
+                    }
                 })?;
             }
         }
@@ -127,7 +133,7 @@ pub fn replace(
     }
 }
 
-/// Gives `file` the contents of `fresh`, which nobody needs afterwards.
+/// Gives `file` the contents of `fresh`, which is not used afterwards.
 fn swap(filesystem: &FileSystem, fresh: &InodeHandle, file: &InodeHandle) -> Result<(), Failure> {
     let all = ExchangeRange { to_end: true, without_intents: true, ..ExchangeRange::default() };
     match filesystem.exchange_files(fresh, file, &all, now(filesystem)) {

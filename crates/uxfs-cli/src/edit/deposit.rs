@@ -50,7 +50,7 @@ pub enum Kind<'a> {
     Special(FileType, DeviceNumber),
 }
 
-/// What a copy keeps; what is `None` is as in a new file.
+/// Metadata that a copy keeps; `None` means the value of a new file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Permissions, exactly.
@@ -110,7 +110,7 @@ impl Session {
     }
 
     /// Puts a file where there may be one, as cp does: regular files get new contents and stay what they are else,
-    /// directories are to be filled, everything else is replaced. Gives what is there then; `None` where it was to stay.
+    /// directories are to be filled, everything else is replaced. Returns the existing file; `None` if it is to stay.
     ///
     /// # Errors
     /// A directory in the place of a file, or a file in that of a directory; as for [`deposit`](Self::deposit).
@@ -134,8 +134,8 @@ impl Session {
         let wrong = |words: &str| Err(Failure::failed(words).about_path(&place.path));
         match (is_directory, status.file_type == FileType::Directory) {
             (true, true) => return Ok(Some(existing)),
-            (true, false) => return wrong("a directory cannot replace what is no directory"),
-            (false, true) => return wrong("a directory is there, which a file cannot replace"),
+            (true, false) => return wrong("cannot replace a file by a directory"),
+            (false, true) => return wrong("cannot replace a directory by a file"),
             (false, false) => {}
         }
         let has_names = status.file_type == FileType::Regular && status.link_count > 1;
@@ -155,7 +155,7 @@ impl Session {
             _ => existing,
         };
         if self.status(&existing)?.file_type != FileType::Regular {
-            return wrong("no regular file: remove it first");
+            return wrong("not a regular file: remove it first");
         }
         contents::replace(self.filesystem(), &place.directory, &existing, &mut source, size_bytes)
             .and_then(|()| self.keep(&existing, &kept))
@@ -219,7 +219,7 @@ impl Session {
         Ok(())
     }
 
-    /// Lets a place lead to what is in another, and takes the name away there; what was in the place goes.
+    /// Moves the file at another place to this one; a file at this place is removed.
     ///
     /// # Errors
     /// As for renaming.
@@ -246,7 +246,7 @@ impl Session {
     }
 }
 
-/// What a file of the image has, for a copy: its lists, and all other attributes where `all` says so.
+/// The attributes of a file in the image, for a copy: its ACLs, and all others if `all` is set.
 ///
 /// # Errors
 /// Damage; the device.

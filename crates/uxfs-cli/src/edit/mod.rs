@@ -9,7 +9,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`session`] | an image that is open for changes, and where paths begin |
-//! | [`report`] | what is told of single files; what went wrong with some while others went well |
+//! | [`report`] | reports and complaints about single files |
 //! | [`deposit`] | putting one file into a directory of the image, whatever it comes from |
 //! | [`contents`] | bytes of a file into the image, holes left out, the old ones lost only when the new ones are there |
 //! | [`clear`] | removing a tree |

@@ -1,8 +1,8 @@
 //! Permissions as chmod takes them: `755`, `u+x,go-w`, `a=rX`.
 
-/// Runs with its owner's, its group's rights.
+/// Set-user-id and set-group-id.
 const SET_IDS: u16 = 0o6000;
-/// Everybody's right to run.
+/// Execute permission of all classes.
 const RUN: u16 = 0o111;
 
 /// A change of permissions.
@@ -11,10 +11,10 @@ pub struct ModeChange {
     steps: Vec<Step>,
 }
 
-/// `who`, then what to do with which bits.
+/// The classes, the operator and the bits of one clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
-    /// Bits of those it is about; `None` is everybody, but for what the umask takes.
+    /// Permission bits of the classes that it changes; `None` is all classes, less the umask.
     who: Option<u16>,
     sign: Sign,
     what: What,
@@ -31,7 +31,7 @@ enum Sign {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// These bits, and everybody's right to run where somebody has it or it is a directory.
+    /// These bits, and execute permission for all if any class has it or the file is a directory.
     Bits { bits: u16, runs_if_any: bool },
     /// What this class has: the shift of its three bits.
     Like(u32),
@@ -43,7 +43,7 @@ impl ModeChange {
     /// # Errors
     /// It is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no mode such as 644 or u+rwX,go-w");
+        let wrong = || format!("`{text}` is not a mode such as 644 or u+rwX,go-w");
         if text.starts_with(|first: char| first.is_ascii_digit()) {
             let is_octal = text.len() <= 6 && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
             let bits = is_octal.then(|| u32::from_str_radix(text, 8).ok()).flatten();

@@ -1,4 +1,4 @@
-//! Each line was told by GNU chmod 9.7, whose words the differential tests compare again.
+//! Each line is the result of GNU chmod 9.7; the differential tests compare with chmod again.
 use super::ModeChange;
 
 fn change(text: &str, before: u16, is_directory: bool) -> u16 {

@@ -8,14 +8,14 @@ use uxfs_volume::volume::Volume;
 /// Longest list that is read.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 
-/// Who has which number.
+/// Users and groups by name.
 #[derive(Debug, Default)]
 pub struct People {
     users: HashMap<Vec<u8>, (u32, u32)>,
     groups: HashMap<Vec<u8>, u32>,
 }
 
-/// Owner and group that are asked for; what is `None` stays.
+/// The requested owner and group; `None` leaves it unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Owner {
     /// User.
@@ -55,7 +55,7 @@ impl People {
     /// numbers.
     ///
     /// # Errors
-    /// Nobody has that name.
+    /// There is no user or group of that name.
     pub fn owner(&self, text: &[u8]) -> Result<Owner, String> {
         let (user, group) = match text.iter().position(|byte| *byte == b':') {
             Some(colon) => (&text[..colon], Some(&text[colon + 1..])),
@@ -71,7 +71,7 @@ impl People {
         let gid = match group {
             None => None,
             Some(b"") if user.is_empty() => None,
-            Some(b"") => Some(own_group.ok_or("a number has no group of its own: say USER:GROUP")?),
+            Some(b"") => Some(own_group.ok_or("a numeric user has no login group: write USER:GROUP")?),
             Some(name) => Some(self.group(name)?),
         };
         Ok(Owner { uid, gid })
@@ -93,14 +93,14 @@ impl People {
 
 fn unknown(what: &str, name: &[u8]) -> String {
     let name = crate::text::escaped(name);
-    format!("no {what} `{name}` in the image's /etc or in the host's; numbers always go")
+    format!("no {what} `{name}` in the image's /etc or the host's; use a number")
 }
 
 fn number(field: Option<&[u8]>) -> Option<u32> {
     std::str::from_utf8(field?).ok()?.parse().ok()
 }
 
-/// A number, with a plus in front where somebody may have it as a name.
+/// A number, with a plus in front if it could also be a user's name.
 fn plain_number(text: &[u8]) -> Option<u32> {
     let number = number(Some(text.strip_prefix(b"+").unwrap_or(text)))?;
     // Linux means "leave it" by this.

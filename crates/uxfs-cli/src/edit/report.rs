@@ -1,4 +1,4 @@
-//! What a command tells of single files.
+//! Reports of a command about single files.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::{
     text::escaped,
 };
 
-/// Tells what is done, and keeps in mind what was not.
+/// Prints each change, and remembers failures.
 #[derive(Debug)]
 pub struct Report {
     /// A line for each file.
@@ -18,12 +18,12 @@ pub struct Report {
     json: bool,
     output: Output,
     complaints: Complaints,
-    /// Standard output is gone: nobody listens, and the work goes on.
+    /// Standard output is closed; the work goes on.
     broken: Option<io::Error>,
 }
 
 impl Report {
-    /// With JSON each thing that is done is told; else where somebody asked for it.
+    /// Whether changes are printed: always with JSON, else with `-v`.
     pub fn new(json: bool) -> Self {
         Self {
             is_verbose: false,

@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::PathBuf, sync::Arc};
 
-use uxfs_block::{cache::pressure::PressureWatch, claim::Lock, device::BlockDevice, engine::OpenOptions};
+use uxfs_block::{claim::Lock, device::BlockDevice, engine::OpenOptions};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_filesystem::{
     filesystem::FileSystem, inode::table::InodeHandle, operations::live::Status, recovery,
@@ -28,13 +28,13 @@ pub struct EditArguments {
     /// Image file or block device
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
-    /// Where the file system begins in IMAGE, in bytes or with K, M, G, T (a partition)
+    /// Offset of the file system in IMAGE (a partition): bytes, or with K, M, G, T
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_size, help_heading = "Input and output")]
     pub offset: u64,
     /// Memory for cached metadata, in bytes or with K, M, G [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size, help_heading = "Input and output")]
     pub cache_size: Option<u64>,
-    /// How requests reach the system
+    /// I/O engine
     #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
     pub engine: EngineArgument,
 }
@@ -42,11 +42,9 @@ pub struct EditArguments {
 /// An image that is open for changes, by us alone.
 #[derive(Debug)]
 pub struct Session {
-    // Dropped first: it works on the file system's cache.
-    _watch: Option<PressureWatch>,
     filesystem: Arc<FileSystem>,
     directory: Directory,
-    /// What is told.
+    /// Reports and complaints.
     pub report: Report,
     /// Permissions that new files do not get.
     pub umask: u16,
@@ -89,8 +87,6 @@ impl EditArguments {
         let filesystem = self.mount()?;
         let root = filesystem.open_root()?;
         Ok(Session {
-            // Without the watch the cache merely keeps to its budget.
-            _watch: filesystem.watch_memory_pressure().ok(),
             filesystem,
             image: self.image.clone(),
             directory: Directory { handle: root, path: b"/".to_vec() },
@@ -237,7 +233,7 @@ impl Session {
         Ok(if whole.is_empty() { b"/".to_vec() } else { whole })
     }
 
-    /// Opens what is at `path`. The last symbolic link is followed only if `follow` says so.
+    /// Opens the file at `path`. A symbolic link at its end is followed only if `follow` is set.
     ///
     /// # Errors
     /// There is nothing; damage; the device.
@@ -248,7 +244,7 @@ impl Session {
     /// As [`find`](Self::find), with `None` where there is nothing.
     ///
     /// # Errors
-    /// Damage; the device; what is above cannot be gone through.
+    /// Damage; the device; a component of the path is not a directory.
     pub fn find_if_there(&self, path: &[u8], follow: bool) -> Result<Option<InodeHandle>, Failure> {
         match self.look(path, follow) {
             Ok(handle) => Ok(Some(handle)),
@@ -265,7 +261,7 @@ impl Session {
     }
 
     fn look_from(&self, start: &InodeHandle, path: &[u8], follow: bool) -> Result<InodeHandle, Error> {
-        // While nobody changes an inode, its cluster says what its handle says.
+        // While an inode is not being changed, its cluster says the same as its handle.
         let start: Arc<Inode> = self.filesystem.inode(start.number())?;
         let inode = self.filesystem.resolve_from(&start, path, follow)?;
         self.filesystem.open(inode.number)
@@ -389,7 +385,7 @@ impl Session {
         Ok(self.filesystem.force()?)
     }
 
-    /// Brings everything home and closes the log in good order: all is durable.
+    /// Writes everything back and closes the log cleanly: all changes are durable.
     ///
     /// # Errors
     /// The device failed, now or before; the log then holds what was durable.
@@ -415,13 +411,13 @@ impl Place {
 /// An error with what can be done about it, where that is not plain.
 pub fn explained(error: Error) -> Failure {
     let remedy = match &error {
-        Error::Operation(OperationError::NoSpace) => "remove something, or make the image larger",
+        Error::Operation(OperationError::NoSpace) => "remove files, or use a larger image",
         Error::Operation(OperationError::NotPermitted) => {
-            "flags say that it must stay as it is (immutable, append-only); `uxfs stat` shows them"
+            "an inode flag forbids it (immutable or append-only); `uxfs stat` shows the flags"
         }
         Error::Operation(OperationError::CrossesProjects) => "copy it instead",
         Error::Journal(_) => {
-            "what was done before is in the log; the next command that opens the image replays it"
+            "earlier changes are in the log; the next command that opens the image replays it"
         }
         _ => return error.into(),
     };

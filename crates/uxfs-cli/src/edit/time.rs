@@ -10,7 +10,7 @@ use uxfs_volume::inode::Timestamp;
 pub fn parse_date(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let wrong = || {
         format!(
-            "`{text}` is no time such as `2026-11-20 13:00:14`, `2026-11-20T13:00:14.5+01:00`, `@1700000000` or `now`"
+            "`{text}` is not a time such as `2026-11-20 13:00:14`, `2026-11-20T13:00:14.5+01:00`, `@1700000000` or `now`"
         )
     };
     if text == "now" {
@@ -48,7 +48,7 @@ pub fn parse_stamp(text: &str, now: Timestamp) -> Result<Timestamp, String> {
         let time = [at(4)?, at(6)?, seconds.parse().ok()?];
         Some(Timestamp { seconds: unix_seconds([year, at(0)?, at(2)?], time)?, nanoseconds: 0 })
     };
-    parse().ok_or_else(|| format!("`{text}` is no time as [[CC]YY]MMDDhhmm[.ss]"))
+    parse().ok_or_else(|| format!("`{text}` is not a time of the form [[CC]YY]MMDDhhmm[.ss]"))
 }
 
 fn parse_seconds(text: &str) -> Option<Timestamp> {
@@ -56,7 +56,7 @@ fn parse_seconds(text: &str) -> Option<Timestamp> {
     let seconds: i64 = whole.parse().ok()?;
     let nanoseconds = parse_fraction(fraction)?;
     if whole.starts_with('-') && nanoseconds > 0 {
-        // Times lie behind the second that they are told with.
+        // Nanoseconds are added to the second, also before 1970.
         return Some(Timestamp {
             seconds: seconds.checked_sub(1)?,
             nanoseconds: 1_000_000_000 - nanoseconds,

@@ -130,7 +130,8 @@ impl Session {
     /// On a damaged image a directory may hold itself.
     fn enter(&mut self, levels: &mut Vec<Level>, seen: &mut InodeSet, met: Met) {
         if !seen.insert(met.handle.number()) {
-            self.report.complain(&Failure::failed("this directory was met before").about_path(&met.path));
+            self.report
+                .complain(&Failure::failed("this directory was reached a second time").about_path(&met.path));
         } else if met.path.len() > PATH_BYTES_MAX {
             self.report.complain(&Failure::failed("too deep").about_path(&met.path));
         } else {

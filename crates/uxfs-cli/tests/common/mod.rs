@@ -22,7 +22,7 @@ pub fn succeeds(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Files of several sizes, holes, links; as whoever runs the test.
+/// Files of several sizes, holes, links; owned by the user that runs the test.
 pub fn tree(root: &Path) {
     fs::create_dir_all(root.join("folder/deeper")).unwrap();
     for number in 0..200_usize {

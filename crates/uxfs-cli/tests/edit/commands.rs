@@ -47,7 +47,7 @@ fn a_tree_comes_in_and_out_as_it_was() {
     let file = out.join("renamed");
     succeeds(&["get", &image, "/folder/file-3", text(&file)]);
     assert_eq!(fs::read(&file).unwrap(), vec![3; 1500]);
-    // Over what is there: once more changes nothing.
+    // Over existing files: a second run changes nothing.
     succeeds(&["put", "-a", &image, &format!("{}/.", text(&source)), "/"]);
     verdict::holds_the_same_but_for_reading(image.as_ref(), &source).unwrap();
 }
@@ -100,16 +100,16 @@ fn failures_say_where_why_and_what_to_do() {
     let (_folder, image) = new_image();
     succeeds(&["mkdir", &image, "/a", "/a/b"]);
     fails(&["mkdir", &image, "/a"], 1, "/a: file exists");
-    fails(&["rm", &image, "/a"], 1, "/a: is a directory (-r removes directories");
+    fails(&["rm", &image, "/a"], 1, "/a: is a directory (use -r to remove directories");
     fails(&["rmdir", &image, "/a"], 1, "/a: directory is not empty");
     fails(&["rm", &image, "/none", "/none2"], 1, "/none2: no such file");
     fails(&["mv", &image, "/a", "/a/b/c"], 1, "a directory cannot be moved below itself");
     fails(&["cp", "-r", &image, "/a", "/a/b"], 1, "a directory cannot be copied into itself");
     fails(&["rm", "-r", &image, "/"], 1, "cannot be removed");
-    fails(&["chmod", &image, "9", "/a"], 2, "`9` is no mode");
+    fails(&["chmod", &image, "9", "/a"], 2, "`9` is not a mode");
     fails(&["setfattr", "-n", "bad", &image, "/a"], 1, "/a: bad: no such kind of attribute");
     fails(&["put", &image, "/nonexistent", "/a"], 1, "/nonexistent: No such file");
-    fails(&["touch", "-d", "soon", &image, "/x"], 2, "`soon` is no time");
+    fails(&["touch", "-d", "soon", &image, "/x"], 2, "`soon` is not a time");
     // What comes behind an error in the list is done.
     fails(&["mkdir", &image, "/a", "/c"], 1, "/a: file exists");
     assert!(succeeds(&["ls", &image]).contains('c'));
@@ -151,7 +151,7 @@ fn one_at_a_time() {
     std::io::BufRead::read_line(&mut output, &mut line).unwrap();
     fails(&["mkdir", &image, "/b"], 1, "another program is changing it");
     fails(&["admin", "--label", "x", &image], 1, "another program is changing it");
-    fails(&["ls", &image], 1, "another program is changing it (--no-lock reads it all the same)");
+    fails(&["ls", &image], 1, "another program is changing it (use --no-lock to read it anyway)");
     // A reader that takes the risk sees what is durable.
     assert_eq!(succeeds(&["ls", "--no-lock", &image]), "a\n");
     drop(input);

@@ -58,7 +58,7 @@ fn a_killed_shell_leaves_the_beginning_of_its_script() {
         let mut child = shell.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         let words = script.clone();
-        // A pipe that nobody reads any more ends it.
+        // A pipe without a reader ends it.
         let writer = std::thread::spawn(move || drop(input.write_all(words.as_bytes())));
         let mut acknowledged = 0;
         let stop_after = random.below(STEPS as u64 / 10) as usize;
@@ -111,7 +111,7 @@ fn check_prefix(image: &str, steps: usize) -> usize {
             assert!(found == contents(step), "contents of step {step}");
         }
     }
-    // Put is one step for whoever looks: the whole file or none.
+    // Readers see put as one step: the whole file or none.
     for name in ["new", "file"] {
         let size = sizes.get(&format!("/d{last:04}/{name}"));
         assert!(size.is_none_or(|size| *size == contents(last).len() as u64), "step {last}: {size:?}");
@@ -137,7 +137,7 @@ fn a_full_image_loses_nothing() {
         let refused = uxfs(&["put", image, text(&large), "/kept"]);
         let words = String::from_utf8_lossy(&refused.stderr);
         assert_eq!(refused.status.code(), Some(1), "{words}");
-        assert!(words.contains("/kept: no space left") && words.contains("remove something"), "{words}");
+        assert!(words.contains("/kept: no space left") && words.contains("remove files"), "{words}");
         assert!(uxfs(&["cat", image, "/kept"]).stdout == vec![1; 100_000], "{shape:?}");
         // Nor does an empty file get a part.
         succeeds(&["put", image, text(&source("nothing", 0, 0)), "/empty"]);

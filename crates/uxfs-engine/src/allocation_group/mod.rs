@@ -2,6 +2,8 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`group_edit`] | a group that a transaction holds, to be changed |
+//! | [`before_unlinked`] | where unlinked inodes are in their lists |
 //! | [`state`] | the headers in memory while the file system is changed |
 //! | [`table`] | the states of all groups |
 //! | [`trees`] | the trees of a group, to be changed |
@@ -11,7 +13,9 @@
 //! | [`reverse_map`] | who owns what |
 //! | [`reference_count`] | shared extents |
 
+pub mod before_unlinked;
 pub mod free_space;
+pub mod group_edit;
 pub mod inode_index;
 pub mod record_tree;
 pub mod reference_count;

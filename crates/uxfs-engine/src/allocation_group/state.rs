@@ -13,20 +13,23 @@ use uxfs_format::{
         inode_header::InodeHeader,
     },
     fault::Structure,
-    units::AgNumber,
+    geometry::Geometry,
+    units::{AgInode, AgNumber},
 };
 use uxfs_journal::transaction::TransactionBuffers;
 use zerocopy::{IntoBytes, big_endian::U32};
 
 use super::{
+    before_unlinked::BeforeUnlinked,
     free_space::{Purpose, free_list::FreeListNeeds, owned::KnownFree, reservation::Reservation},
     inode_index::current::CurrentChunks,
     reverse_map::PendingReverseMap,
     trees::CursorHints,
 };
-use crate::engine::Engine;
-use crate::inode::unlinked::BeforeUnlinked;
-use uxfs_volume::error::{OperationError, Result};
+use uxfs_volume::{
+    error::{OperationError, Result},
+    volume::Volume,
+};
 
 /// Looks at a group that another has before sleeping: most come back within a microsecond, a few after some ten; who sleeps is
 /// woken after fifty.
@@ -40,6 +43,8 @@ pub struct GroupState {
     headers: Option<Box<Headers>>,
     /// The inode chunks that were worked on last.
     current_chunks: CurrentChunks,
+    /// The chunk whose inodes were compared with its record last: only this group's changes can have made them differ.
+    pub compared_chunk: Option<AgInode>,
     /// Where inodes without names are in their lists: a hint, which who follows it compares with the list.
     pub before_unlinked: BeforeUnlinked,
     /// What the tree of owners is still to be told.
@@ -76,6 +81,12 @@ pub struct Headers {
     hints: CursorHints,
 }
 
+/// Whether groups keep blocks for the growth of their own trees.
+pub(crate) fn keeps_blocks_for_trees(geometry: &Geometry) -> bool {
+    let features = &geometry.features;
+    features.has_reflink() || features.has_free_inode_btree() || features.has_reverse_map()
+}
+
 impl GroupState {
     /// Of a group whose headers have not been read.
     pub fn new(group: AgNumber) -> Self {
@@ -84,6 +95,7 @@ impl GroupState {
             group,
             headers: None,
             current_chunks: CurrentChunks::default(),
+            compared_chunk: None,
             before_unlinked: BeforeUnlinked::default(),
             pending_reverse_map,
             reserved_reverse_map_bytes: 0,
@@ -158,14 +170,14 @@ impl GroupState {
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn load(&mut self, engine: &Engine) -> Result<()> {
-        let free_space = engine.free_space_header(self.group)?;
-        let inodes = engine.inode_header(self.group)?;
+    pub fn load(&mut self, volume: &Volume) -> Result<()> {
+        let free_space = volume.free_space_header(self.group)?;
+        let inodes = volume.inode_header(self.group)?;
         // Verifies that the active slots name usable blocks.
-        engine.free_list_of(self.group, &free_space)?;
-        let buffer = engine.read_group_header(self.group, 3, Structure::FreeList)?;
+        volume.free_list_of(self.group, &free_space)?;
+        let buffer = volume.read_group_header(self.group, 3, Structure::FreeList)?;
         let slots = FreeList::parse(&buffer).map(|list| list.slots().to_vec()).unwrap_or_default();
-        let geometry = engine.geometry();
+        let geometry = volume.geometry();
         let mut headers = Box::new(Headers {
             free_space,
             inodes,
@@ -178,7 +190,7 @@ impl GroupState {
         });
         headers.reservation = headers.reservation.fitted(&headers);
         self.headers = Some(headers);
-        if engine.counts_ag_reservations() {
+        if keeps_blocks_for_trees(geometry) {
             self.change_of_ag_reservation_blocks();
         }
         Ok(())

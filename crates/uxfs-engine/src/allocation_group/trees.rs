@@ -22,13 +22,11 @@ use zerocopy::big_endian::U32;
 
 use super::{
     free_space::{Purpose, choose::GroupRequest},
+    group_edit::GroupEdit,
     state::Headers,
 };
 use crate::btree::{BtreeStorage, CursorHint, NoInlineRoot, TreeOwner, TreeRoot};
-use crate::{
-    btree::EditCursor,
-    transaction::{GroupEdit, deferred::FreedOwner},
-};
+use crate::{btree::EditCursor, transaction::deferred::queue::FreedOwner};
 use uxfs_volume::error::{OperationError, Result};
 
 /// What cursors remember of their way in each tree of a group.
@@ -144,17 +142,6 @@ pub struct GroupBtreeStorage<'g, 'fs, K> {
 pub type GroupCursor<'g, 'fs, K> = EditCursor<'fs, K, GroupBtreeStorage<'g, 'fs, K>>;
 
 impl<'fs> GroupEdit<'_, 'fs> {
-    /// The same group for a shorter time.
-    pub fn reborrow(&mut self) -> GroupEdit<'_, 'fs> {
-        GroupEdit {
-            engine: self.engine,
-            state: self.state,
-            buffers: self.buffers,
-            counters: self.counters,
-            deferred: self.deferred,
-        }
-    }
-
     /// A cursor in one of the group's trees. Before something is added to the reverse map, the free list must be
     /// [filled](Self::fill_free_list).
     #[inline]
@@ -172,7 +159,7 @@ impl<K: GroupTree> GroupBtreeStorage<'_, '_, K> {
     }
 
     fn count_blocks(&mut self, change: i32) -> Result<()> {
-        let features = &self.group.engine.geometry().features;
+        let features = &self.group.volume.geometry().features;
         if !K::HAS_OPTIONAL_COUNT || features.ro_compatible.contains(RoCompatible::INODE_BTREE_COUNTS) {
             K::add_blocks(self.group.state.headers_mut()?, change);
         }

@@ -9,8 +9,9 @@ use uxfs_format::{
 };
 use zerocopy::big_endian::U16;
 
+use crate::attribute::editor::AttributeEditor;
 use crate::engine::Engine;
-use crate::{inode::edit::EditInode, transaction::Transaction};
+use crate::inode::edit::EditInode;
 use uxfs_volume::{attribute::Namespace, error::Result};
 
 /// What a new file has of permissions and lists, by the directory that it comes into.
@@ -74,7 +75,7 @@ impl Engine {
     }
 }
 
-impl Transaction<'_> {
+impl AttributeEditor<'_, '_> {
     /// Gives a new file its lists; its mode has been set. The inode is not stored.
     ///
     /// # Errors
@@ -97,7 +98,7 @@ impl Transaction<'_> {
     #[doc(alias = "posix_acl_chmod")]
     pub fn set_permissions(&mut self, inode: &mut EditInode, permissions: u16) -> Result<()> {
         if inode.file_type() != Some(FileType::SymbolicLink)
-            && let Some(list) = self.engine().access_acl(&*inode)?
+            && let Some(list) = self.transaction.engine().access_acl(&*inode)?
         {
             let list = list.with_mode(permissions);
             let (_, says_all) = list.mode_bits();

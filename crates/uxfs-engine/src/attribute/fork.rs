@@ -3,18 +3,16 @@
 use uxfs_format::{attribute::shortform_edit::HEADER_BYTES, inode::FileType, units::FileBlock};
 
 use super::store::AttributeFork;
-use crate::{
-    inode::edit::{EditExtents, EditFork, EditInode, room::default_attribute_offset_bytes},
-    transaction::Transaction,
-};
+use crate::attribute::editor::AttributeEditor;
+use crate::inode::edit::{EditExtents, EditFork, EditInode, room::default_attribute_offset_bytes};
 use uxfs_volume::error::Result;
 
-impl Transaction<'_> {
+impl AttributeEditor<'_, '_> {
     /// Makes an empty attribute fork with room for `list_bytes` of attributes if the data fork leaves so much, else
     /// with what room Linux gives in such a case. Contents of the data fork that stand in the way move into blocks.
     #[doc(alias = "xfs_bmap_add_attrfork")]
     pub(super) fn make_attribute_fork(&mut self, inode: &mut EditInode, list_bytes: u32) -> Result<()> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         let offset_bytes = match inode.data {
             EditFork::Device(_) => default_attribute_offset_bytes(Some(FileType::Fifo)),
             _ => inode
@@ -25,11 +23,11 @@ impl Transaction<'_> {
             && contents.len() as u64 > u64::from(offset_bytes)
         {
             match inode.file_type() {
-                Some(FileType::SymbolicLink) => self.move_target_out(inode)?,
-                _ => self.directory_to_block(inode)?,
+                Some(FileType::SymbolicLink) => self.transaction.symlinks().move_target_out(inode)?,
+                _ => self.transaction.directories().directory_to_block(inode)?,
             }
         }
-        self.set_attribute_offset(inode, offset_bytes)
+        self.transaction.extent_maps().set_attribute_offset(inode, offset_bytes)
     }
 
     /// Takes all attributes of an inode away, and the fork, before the inode is freed. The inode is not stored.
@@ -41,19 +39,19 @@ impl Transaction<'_> {
         match &inode.attribute {
             None => return Ok(()),
             Some(EditFork::Extents(extents)) if !extents.extents.is_empty() => {
-                AttributeFork::new(self, inode).free_all()?;
+                AttributeFork::new(self.transaction, inode).free_all()?;
             }
             Some(_) => {}
         }
         inode.attribute = Some(EditFork::empty());
-        self.remove_attribute_fork(inode)
+        self.transaction.extent_maps().remove_attribute_fork(inode)
     }
 
     /// Whether all blocks of an attribute fork that lead to attributes are there and sound.
     pub fn has_whole_attributes(&mut self, inode: &mut EditInode) -> Result<bool> {
         match &inode.attribute {
             Some(EditFork::Extents(extents)) if !extents.extents.is_empty() => {
-                AttributeFork::new(self, inode).is_whole()
+                AttributeFork::new(self.transaction, inode).is_whole()
             }
             _ => Ok(true),
         }
@@ -63,12 +61,12 @@ impl Transaction<'_> {
     /// attributes, so that nothing leads to the others any more and they can go in steps.
     #[doc(alias = "xfs_attr3_root_inactive")]
     pub fn forget_attributes(&mut self, inode: &mut EditInode) -> Result<()> {
-        AttributeFork::new(self, inode).forget_all()
+        AttributeFork::new(self.transaction, inode).forget_all()
     }
 
     /// Takes the blocks from `start` on out of an attribute fork in which nothing leads to them.
     pub fn truncate_attribute_fork(&mut self, inode: &mut EditInode, start: FileBlock) -> Result<()> {
-        AttributeFork::new(self, inode).cut(start)
+        AttributeFork::new(self.transaction, inode).cut(start)
     }
 
     /// Takes an attribute fork without attributes away where Linux does: not on file systems with parent pointers, whose
@@ -81,7 +79,7 @@ impl Transaction<'_> {
             EditFork::Device(_) => false,
         });
         let has_btree = matches!(inode.data, EditFork::Extents(EditExtents { root: Some(_), .. }));
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         // A short target outside of its inode is what old kernels call damage.
         let is_short_target = inode.file_type() == Some(FileType::SymbolicLink)
             && matches!(inode.data, EditFork::Extents(_))
@@ -89,6 +87,6 @@ impl Transaction<'_> {
         if !is_empty || has_btree || is_short_target || geometry.features.has_parent_pointers() {
             return Ok(());
         }
-        self.remove_attribute_fork(inode)
+        self.transaction.extent_maps().remove_attribute_fork(inode)
     }
 }

@@ -22,6 +22,7 @@
 //! | [`acl`] | lists that new files inherit, and that follow a change of the mode |
 
 pub mod acl;
+pub mod editor;
 mod fork;
 pub mod hint;
 mod leaves;
@@ -51,11 +52,9 @@ use self::{
     store::AttributeFork,
     tree::{AttributeTree, ROOT},
 };
+use crate::attribute::editor::AttributeEditor;
+use crate::inode::edit::{EditFork, EditInode};
 use crate::name_tree::ForkStore;
-use crate::{
-    inode::edit::{EditFork, EditInode},
-    transaction::Transaction,
-};
 use uxfs_volume::error::{OperationError, Result};
 
 /// An attribute by what Linux calls it, the namespace apart.
@@ -127,7 +126,7 @@ impl<'a> Target<'a> {
     }
 }
 
-impl Transaction<'_> {
+impl AttributeEditor<'_, '_> {
     /// Gives an attribute a value. The inode is not stored.
     ///
     /// # Errors
@@ -175,7 +174,7 @@ impl Transaction<'_> {
             Some(EditFork::Local(bytes)) => Ok(shortform::get(bytes, target).map(<[u8]>::to_vec)),
             Some(EditFork::Extents(extents)) if extents.extents.is_empty() => Ok(None),
             Some(EditFork::Extents(_)) => {
-                AttributeTree::new(&mut AttributeFork::new(self, inode)).get(target)
+                AttributeTree::new(&mut AttributeFork::new(self.transaction, inode)).get(target)
             }
         }
     }
@@ -198,7 +197,7 @@ impl Transaction<'_> {
         }
         let mut mode = mode;
         if is_list(inode) {
-            let geometry = self.engine().geometry();
+            let geometry = self.transaction.engine().geometry();
             let outcome = shortform::set(inode, target, value, mode, geometry);
             if !matches!(outcome, Ok(shortform::Outcome::NoRoom)) {
                 shortform::normalise(inode);
@@ -208,7 +207,8 @@ impl Transaction<'_> {
             mode = SetMode::Upsert;
             self.list_to_leaf(inode)?;
         }
-        let existed = AttributeTree::new(&mut AttributeFork::new(self, inode)).set(target, value, mode)?;
+        let existed =
+            AttributeTree::new(&mut AttributeFork::new(self.transaction, inode)).set(target, value, mode)?;
         // What was replaced may have been all that kept the attributes out of the inode.
         if existed { self.leaf_to_list(inode) } else { Ok(()) }
     }
@@ -226,7 +226,7 @@ impl Transaction<'_> {
             shortform::normalise(inode);
             removed?;
         } else {
-            if !AttributeTree::new(&mut AttributeFork::new(self, inode)).remove(target)? {
+            if !AttributeTree::new(&mut AttributeFork::new(self.transaction, inode)).remove(target)? {
                 return Err(OperationError::NoSuchAttribute.into());
             }
             self.leaf_to_list(inode)?;
@@ -242,7 +242,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         let target = Target { is_half_made: true, ..*target };
-        let mut fork = AttributeFork::new(self, inode);
+        let mut fork = AttributeFork::new(self.transaction, inode);
         // At most one for what was to come, and one for what was to go.
         for _ in 0..2 {
             if !AttributeTree::new(&mut fork).remove(&target)? {
@@ -262,7 +262,7 @@ impl Transaction<'_> {
         new: &Target<'_>,
         value: &[u8],
     ) -> Result<()> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         if inode.attribute.is_none() {
             return Err(OperationError::NoSuchAttribute.into());
         }
@@ -284,7 +284,7 @@ impl Transaction<'_> {
         new: &Target<'_>,
         value: &[u8],
     ) -> Result<bool> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         if is_list(sketch) {
             let outcome = match old {
                 Some(old) => shortform::replace(sketch, old, new, value, geometry)?,
@@ -295,17 +295,17 @@ impl Transaction<'_> {
         if inode.attribute.is_none() {
             return Ok(false);
         }
-        AttributeTree::new(&mut AttributeFork::new(self, inode)).has_room(new, value)
+        AttributeTree::new(&mut AttributeFork::new(self.transaction, inode)).has_room(new, value)
     }
 
     /// Moves the attributes from the inode into a leaf.
     fn list_to_leaf(&mut self, inode: &mut EditInode) -> Result<()> {
-        let rule = NameRule::of(self.engine().geometry());
+        let rule = NameRule::of(self.transaction.engine().geometry());
         let list = match inode.attribute.replace(EditFork::empty()) {
             Some(EditFork::Local(list)) => list,
             _ => Vec::new(),
         };
-        let mut store = AttributeFork::new(self, inode);
+        let mut store = AttributeFork::new(self.transaction, inode);
         let mut tree = AttributeTree::new(&mut store);
         tree.make_root()?;
         let Ok(attributes) = Shortform::parse(&list).map(|list| list.attributes()) else { return Ok(()) };
@@ -332,8 +332,8 @@ impl Transaction<'_> {
         if extent.length_blocks != 1 || extent.file_block != ROOT {
             return Ok(());
         }
-        let geometry = self.engine().geometry();
-        let mut store = AttributeFork::new(self, inode);
+        let geometry = self.transaction.engine().geometry();
+        let mut store = AttributeFork::new(self.transaction, inode);
         let structure = store.index_structure();
         let buffer = store.edit(structure, ROOT)?;
         let list = LeafBlock::of_block(&buffer)
@@ -344,7 +344,7 @@ impl Transaction<'_> {
         let Some(offset_bytes) = inode.attribute_offset_for(list.len() as u32, geometry) else {
             return Ok(());
         };
-        AttributeFork::new(self, inode).free(ROOT)?;
+        AttributeFork::new(self.transaction, inode).free(ROOT)?;
         inode.attribute = Some(EditFork::Local(list));
         inode.attribute_offset_bytes = offset_bytes;
         shortform::normalise(inode);

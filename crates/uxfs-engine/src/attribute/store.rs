@@ -19,6 +19,7 @@ use super::{
     hint::AttributeHint,
     tree::{AttributeTree, ValueStore},
 };
+use crate::extent_map::sectors::{fork_sector, fork_sectors};
 use crate::name_tree::ForkStore;
 use crate::{
     extent_map::{map::Mapping, sectors::ForkPieces},
@@ -47,19 +48,31 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
 
     /// Where blocks of the fork lie.
     fn pieces(&self, structure: Structure, block: FileBlock, length_blocks: u32) -> Result<ForkPieces> {
-        let pieces = self.transaction.fork_sectors(self.inode, Fork::Attribute, block, length_blocks)?;
+        let pieces = fork_sectors(
+            self.transaction.engine().geometry(),
+            self.inode,
+            Fork::Attribute,
+            block,
+            length_blocks,
+        )?;
         pieces.ok_or_else(|| self.corruption(structure, block, NameTreeFault::MissingBlock { block }))
     }
 
     fn sector(&self, structure: Structure, block: FileBlock) -> Result<Sector> {
-        let sector = self.transaction.fork_sector(self.inode, Fork::Attribute, block)?;
+        let sector = fork_sector(self.transaction.engine().geometry(), self.inode, Fork::Attribute, block)?;
         sector.ok_or_else(|| self.corruption(structure, block, NameTreeFault::MissingBlock { block }))
     }
 
     fn map(&mut self, block: FileBlock, length_blocks: u32) -> Result<()> {
         let mapping = Mapping::default();
         let length_blocks = length_blocks.into();
-        self.transaction.map_blocks(self.inode, Fork::Attribute, block, length_blocks, mapping)?;
+        self.transaction.extent_maps().map_blocks(
+            self.inode,
+            Fork::Attribute,
+            block,
+            length_blocks,
+            mapping,
+        )?;
         Ok(())
     }
 
@@ -74,14 +87,25 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
                 buffers.invalidate(std::slice::from_ref(piece));
             }
         }
-        self.transaction.unmap_blocks(self.inode, Fork::Attribute, block, length_blocks.into())?;
+        self.transaction.extent_maps().unmap_blocks(
+            self.inode,
+            Fork::Attribute,
+            block,
+            length_blocks.into(),
+        )?;
         Ok(())
     }
 
     /// Forgets the buffers of a value. What is half made may have no blocks.
     fn forget_value(&mut self, first_block: FileBlock, length_bytes: u32) -> Result<()> {
         let count = remote::block_count(self.geometry(), length_bytes.min(MAX_VALUE_BYTES));
-        let pieces = self.transaction.fork_sectors(self.inode, Fork::Attribute, first_block, count)?;
+        let pieces = fork_sectors(
+            self.transaction.engine().geometry(),
+            self.inode,
+            Fork::Attribute,
+            first_block,
+            count,
+        )?;
         for piece in pieces.iter().flat_map(|pieces| pieces.iter()) {
             self.transaction.buffers().forget(*piece);
         }
@@ -124,7 +148,7 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
                 self.transaction.buffers().invalidate(&[(sector, geometry.block_size_bytes)]);
             }
         }
-        self.transaction.unmap_blocks(self.inode, Fork::Attribute, start, BLOCKS_END)?;
+        self.transaction.extent_maps().unmap_blocks(self.inode, Fork::Attribute, start, BLOCKS_END)?;
         Ok(())
     }
 

@@ -7,13 +7,14 @@ use zerocopy::big_endian::U16;
 use super::{AttributeName, Namespace, SetMode};
 use uxfs_volume::attribute::xattr::{ACL_ACCESS, ACL_DEFAULT, stored_name};
 
-use crate::{inode::edit::EditInode, transaction::Transaction};
+use crate::attribute::editor::AttributeEditor;
+use crate::inode::edit::EditInode;
 use uxfs_volume::error::{Error, OperationError, Result};
 
 /// The permission bits of a mode.
 const PERMISSIONS: u16 = 0o777;
 
-impl Transaction<'_> {
+impl AttributeEditor<'_, '_> {
     /// Gives the attribute that Linux calls `name` a value, as `setxattr` does for root. Access control lists are
     /// checked and stored in their own form; the access list also sets the permissions in the mode, and is not stored
     /// where these say all that it does. The inode is not stored, its times are the caller's.

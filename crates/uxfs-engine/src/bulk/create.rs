@@ -4,10 +4,10 @@ use uxfs_format::inode::{InodeFlags2, timestamp::DiskTimestamp};
 use uxfs_volume::parent_pointer::ParentPointer;
 use zerocopy::big_endian::{U16, U32};
 
+use crate::bulk::BulkFiles;
 use crate::{
     directory::NameCheck,
     inode::{create::NewInode, edit::EditInode},
-    transaction::Transaction,
 };
 use uxfs_volume::{
     error::{OperationError, Result},
@@ -99,7 +99,7 @@ impl FileAttributes {
     }
 }
 
-impl Transaction<'_> {
+impl BulkFiles<'_, '_> {
     /// Makes a file under `name` in a directory. The caller stores it, after more has been put into it, and the
     /// directory; times of the directory are the caller's too.
     ///
@@ -113,11 +113,17 @@ impl Transaction<'_> {
         attributes: &FileAttributes,
         check: NameCheck,
     ) -> Result<EditInode> {
-        if check == NameCheck::Check && self.lookup_name(parent, name)?.is_some() {
+        if check == NameCheck::Check && self.transaction.directories().lookup_name(parent, name)?.is_some() {
             return Err(OperationError::Exists.into());
         }
         let inode = self.create_child(parent, name, kind, attributes)?;
-        self.add_name(parent, name, inode.number, kind.file_type(), NameCheck::KnownToBeNew)?;
+        self.transaction.directories().add_name(
+            parent,
+            name,
+            inode.number,
+            kind.file_type(),
+            NameCheck::KnownToBeNew,
+        )?;
         Ok(inode)
     }
 
@@ -138,18 +144,18 @@ impl Transaction<'_> {
         if is_directory && links >= MAX_LINKS {
             return Err(OperationError::TooManyLinks.into());
         }
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         let new = attributes.new_inode(kind).inherit(&parent.core, geometry);
-        let mut inode = self.create_inode(parent.number, &new)?;
+        let mut inode = self.transaction.inodes().create_inode(parent.number, &new)?;
         match kind {
             NewKind::Directory => {
-                self.init_directory(&mut inode, parent.number)?;
+                self.transaction.directories().init_directory(&mut inode, parent.number)?;
                 parent.core.link_count = U32::new(links + 1);
             }
-            NewKind::Symlink(target) => self.set_symlink_target(&mut inode, target)?,
+            NewKind::Symlink(target) => self.transaction.symlinks().set_symlink_target(&mut inode, target)?,
             NewKind::Regular | NewKind::Special(..) => {}
         }
-        self.add_parent_pointer(&mut inode, pointer_to(parent, name))?;
+        self.transaction.parent_pointers().add_parent_pointer(&mut inode, pointer_to(parent, name))?;
         Ok(inode)
     }
 
@@ -172,8 +178,8 @@ impl Transaction<'_> {
         if links >= MAX_LINKS {
             return Err(OperationError::TooManyLinks.into());
         }
-        self.add_name(parent, name, inode.number, file_type, check)?;
-        self.add_parent_pointer(inode, pointer_to(parent, name))?;
+        self.transaction.directories().add_name(parent, name, inode.number, file_type, check)?;
+        self.transaction.parent_pointers().add_parent_pointer(inode, pointer_to(parent, name))?;
         inode.core.link_count = U32::new(links + 1);
         Ok(())
     }

@@ -10,10 +10,8 @@ use super::{
     names::{NameCheck, NameTarget, NewName},
     store::DirectoryFork,
 };
-use crate::{
-    inode::edit::{EditFork, EditInode},
-    transaction::Transaction,
-};
+use crate::directory::editor::DirectoryEditor;
+use crate::inode::edit::{EditFork, EditInode};
 use uxfs_volume::{
     error::{OperationError, Result},
     inode::FileType,
@@ -28,7 +26,7 @@ fn check_name(name: &[u8]) -> Result<()> {
     }
 }
 
-impl<'fs> Transaction<'fs> {
+impl<'fs> DirectoryEditor<'_, 'fs> {
     /// Makes a new inode a directory without names, below `parent`.
     ///
     /// # Errors
@@ -75,7 +73,7 @@ impl<'fs> Transaction<'fs> {
             check_name(new.name)?;
             self.check_target(new.inode)?;
         }
-        self.change_directory(directory, |directory| directory.fill(names))
+        self.change_directory(directory, |directory| directory.filler().fill(names))
     }
 
     /// Removes a name. Gives what it led to.
@@ -163,14 +161,14 @@ impl<'fs> Transaction<'fs> {
     ) -> Result<T> {
         require_directory(inode)?;
         let mut hint = inode.directory_hint;
-        let mut store = DirectoryFork::new(self, inode);
+        let mut store = DirectoryFork::new(self.transaction, inode);
         let result = change(&mut Directory::new(&mut store, &mut hint));
         inode.directory_hint = hint;
         result
     }
 
     fn check_target(&self, inode: InodeNumber) -> Result<()> {
-        if is_plausible_inode(self.engine().geometry(), inode) {
+        if is_plausible_inode(self.transaction.engine().geometry(), inode) {
             return Ok(());
         }
         Err(OperationError::NoSuchInode.into())

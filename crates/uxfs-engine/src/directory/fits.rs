@@ -10,16 +10,14 @@ use uxfs_format::{
 };
 
 use super::{Directory, DirectoryStore, Form, insert::Choice, names::NewName};
-use crate::{
-    inode::edit::{EditFork, EditInode},
-    transaction::Transaction,
-};
+use crate::directory::editor::DirectoryEditor;
+use crate::inode::edit::{EditFork, EditInode};
 use uxfs_volume::{
     error::{OperationError, Result},
     inode::FileType,
 };
 
-impl Transaction<'_> {
+impl DirectoryEditor<'_, '_> {
     /// Whether a name that the directory does not have can be added without a new block. Nothing changes.
     ///
     /// # Errors

@@ -32,10 +32,12 @@
 //! | [`store`] | the inode's blocks in a transaction |
 
 pub mod api;
+pub mod editor;
 mod fill;
 mod find;
 mod fits;
 mod grow;
+pub mod hint;
 mod insert;
 mod known;
 mod leaf;
@@ -64,8 +66,9 @@ use self::leaf::DirectoryLeaf;
 use crate::name_tree::{ForkStore, NameTree};
 use uxfs_volume::error::{Error, OperationError, Result};
 
-pub use self::names::{DirectoryHint, expect_name, lookup_open, lookup_to_change};
+pub use self::hint::DirectoryHint;
 pub use self::names::{NameCheck, NameTarget, NewName};
+pub use self::names::{expect_name, lookup_open, lookup_to_change};
 
 /// What a directory needs of its inode, beside blocks.
 pub trait DirectoryStore<'fs>: ForkStore<'fs> {

@@ -13,6 +13,7 @@ use uxfs_format::{
 use uxfs_volume::extent_map::ExtentMap;
 
 use super::DirectoryStore;
+use crate::extent_map::sectors::fork_sectors;
 use crate::name_tree::ForkStore;
 use crate::{
     extent_map::{map::Mapping, sectors::ForkPieces},
@@ -55,7 +56,8 @@ impl<'t, 'fs> DirectoryFork<'t, 'fs> {
         if extents.any(|extent| extent.is_unwritten) {
             return Err(self.corruption(structure, block, NameTreeFault::UnwrittenBlock { block }));
         }
-        let pieces = self.transaction.fork_sectors(self.inode, Fork::Data, block, length_blocks)?;
+        let pieces =
+            fork_sectors(self.transaction.engine().geometry(), self.inode, Fork::Data, block, length_blocks)?;
         pieces.ok_or_else(|| self.corruption(structure, block, NameTreeFault::MissingBlock { block }))
     }
 
@@ -111,7 +113,8 @@ impl<'fs> ForkStore<'fs> for DirectoryFork<'_, 'fs> {
         if let Some((sector, _)) = self.whole_block(block) {
             return Some(sector);
         }
-        let pieces = self.transaction.fork_sectors(self.inode, Fork::Data, block, 1).ok()??;
+        let pieces =
+            fork_sectors(self.transaction.engine().geometry(), self.inode, Fork::Data, block, 1).ok()??;
         pieces.first().map(|(sector, _)| *sector)
     }
 
@@ -125,7 +128,7 @@ impl<'fs> ForkStore<'fs> for DirectoryFork<'_, 'fs> {
         // Before the blocks can belong to anyone else.
         self.transaction.buffers().invalidate(&pieces);
         let length_blocks = self.blocks_per_block();
-        self.transaction.unmap_blocks(self.inode, Fork::Data, block, length_blocks)?;
+        self.transaction.extent_maps().unmap_blocks(self.inode, Fork::Data, block, length_blocks)?;
         Ok(())
     }
 
@@ -137,7 +140,13 @@ impl<'fs> ForkStore<'fs> for DirectoryFork<'_, 'fs> {
 impl<'fs> DirectoryStore<'fs> for DirectoryFork<'_, 'fs> {
     fn reserve(&mut self, block: FileBlock, count: u64) -> Result<()> {
         let length_blocks = count.saturating_mul(self.blocks_per_block());
-        self.transaction.map_blocks(self.inode, Fork::Data, block, length_blocks, Mapping::default())?;
+        self.transaction.extent_maps().map_blocks(
+            self.inode,
+            Fork::Data,
+            block,
+            length_blocks,
+            Mapping::default(),
+        )?;
         Ok(())
     }
 

@@ -143,7 +143,7 @@ fn all_names_at_once_are_what_one_after_the_other_would_be() {
             let mut twin = Twin::new(geometry(log));
             let names: Vec<Vec<u8>> = (0..count).map(name).collect();
             let new: Vec<NewName<'_>> = names.iter().map(|name| file(name, 99)).collect();
-            twin.edit().fill(&new).unwrap();
+            twin.edit().filler().fill(&new).unwrap();
             twin.fork.verify_changed();
             twin.model =
                 names.iter().map(|name| (name.clone(), Target { inode: 99, cookie: None })).collect();
@@ -163,7 +163,7 @@ fn all_names_at_once_are_what_one_after_the_other_would_be() {
             twin.check();
             let more: Vec<Vec<u8>> = (count..count + 700).map(name).collect();
             let new: Vec<NewName<'_>> = more.iter().map(|name| file(name, 98)).collect();
-            twin.edit().fill(&new).unwrap();
+            twin.edit().filler().fill(&new).unwrap();
             twin.fork.verify_changed();
             let target = Target { inode: 98, cookie: None };
             twin.model.extend(more.iter().map(|name| (name.clone(), target)));

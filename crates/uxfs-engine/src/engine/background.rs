@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use super::Engine;
+use super::LoggedEngine;
 use uxfs_volume::error::{OperationError, Result};
 
 #[derive(Debug, Default)]
@@ -29,14 +29,13 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Starts the thread of a file system that has a journal. It does not keep the file system alive.
-    pub fn start(engine: &Arc<Engine>) -> Result<()> {
-        let Some(logged) = engine.log() else { return Ok(()) };
+    /// Starts the thread. It does not keep the engine alive.
+    pub fn start(engine: &Arc<LoggedEngine>) -> Result<()> {
         let (shared, weak) = (Arc::<Shared>::default(), Arc::downgrade(engine));
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("uxfs-journal".into());
         let thread = thread.spawn(move || run(&of_thread, &weak)).map_err(|_| OperationError::NoThread)?;
-        let _ = logged.background.set(Self { shared, thread: Mutex::new(Some(thread)) });
+        let _ = engine.background.set(Self { shared, thread: Mutex::new(Some(thread)) });
         Ok(())
     }
 
@@ -45,7 +44,7 @@ impl Background {
         !self.shared.is_ended.load(Acquire)
     }
 
-    /// There is something to do. Costs nothing where that has been said already: many say it until it is done.
+    /// Tells it that there is something to do. Costs nothing where that has been said already.
     pub fn wake(&self) {
         if !self.shared.is_wanted.load(Acquire) && !self.shared.is_wanted.swap(true, AcqRel) {
             let _lock = self.shared.lock.lock();
@@ -75,7 +74,7 @@ impl Drop for Background {
     }
 }
 
-fn run(shared: &Shared, engine: &Weak<Engine>) {
+fn run(shared: &Shared, engine: &Weak<LoggedEngine>) {
     loop {
         {
             let mut lock = shared.lock.lock();
@@ -88,11 +87,9 @@ fn run(shared: &Shared, engine: &Weak<Engine>) {
         }
         let Some(engine) = engine.upgrade() else { return };
         shared.is_wanted.store(false, Release);
-        // An error has shut the journal down: whoever changes something next is told.
-        if let Err(error) = engine.upkeep()
-            && let Some(journal) = engine.journal()
-        {
-            journal.shut_down(&error);
+        // After an error the journal is shut down: the next operation that changes something reports it.
+        if let Err(error) = engine.upkeep() {
+            engine.journal().shut_down(&error);
             return;
         }
     }

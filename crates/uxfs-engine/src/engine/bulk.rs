@@ -1,62 +1,85 @@
-//! Changing without a log: nothing is in order on the device until the image is closed.
+//! Changing without a log: nothing is consistent on the device until the image is closed.
 
 use uxfs_block::cache::WriteBack;
 use uxfs_format::{fault::Structure, units::Sector};
-use uxfs_journal::{
-    metadata::StructureSealer,
-    transaction::{Mode, TransactionBuffers},
-};
+use uxfs_journal::{metadata::StructureSealer, transaction::TransactionBuffers};
 use uxfs_volume::{superblock::refuse_unwritable, volume::Volume};
 
 use super::Engine;
 use crate::options::MountOptions;
 use crate::transaction::Transaction;
-use uxfs_volume::error::Result;
+use uxfs_volume::error::{OperationError, Result};
 
-impl Engine {
-    /// An engine in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close). On a device that
-    /// others see, put an [`Unfinished`](super::unfinished::Unfinished) around it first.
+/// An engine in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).
+#[derive(Debug)]
+pub struct BulkEngine {
+    engine: Engine,
+}
+
+impl std::ops::Deref for BulkEngine {
+    type Target = Engine;
+
+    #[inline]
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl BulkEngine {
+    /// An engine in bulk mode. On a device that others see, put an [`Unfinished`](super::unfinished::Unfinished) around it
+    /// first.
     ///
     /// # Errors
     /// The device is read-only; features that uxfs cannot write.
-    pub fn bulk(volume: Volume, options: MountOptions) -> Result<Self> {
+    pub fn new(volume: Volume, options: MountOptions) -> Result<Self> {
         refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
-        Ok(Self::new(volume, options))
+        Ok(Self { engine: Engine::new(volume, options) })
     }
 
-    /// Writes cold buffers home where changed ones take half of the cache's budget.
-    pub fn write_back_if_crowded(&self) -> Result<()> {
-        if self.cache().dirty_bytes() > self.cache().buffer_budget_bytes() / 2 {
-            let sealer = StructureSealer { geometry: self.geometry(), lsn: None };
-            self.cache().write_back(WriteBack::Cold, &sealer)?;
+    /// Whether an operation may take so many blocks. Images are filled to the last block, and an operation that gives
+    /// space back may try on a full one.
+    pub(crate) fn require_blocks(&self, blocks: u64, kept_blocks: u64) -> Result<()> {
+        if kept_blocks > 0 && blocks > 0 && self.free_blocks() < blocks {
+            return Err(OperationError::NoSpace.into());
         }
         Ok(())
     }
 
-    /// Has the trees of all groups told what waits in memory: inode chunks, owners.
+    /// Writes cold buffers back where changed ones take half of the cache's budget.
+    pub fn write_back_if_crowded(&self) -> Result<()> {
+        if self.is_crowded() {
+            self.cache().write_back(WriteBack::Cold, &self.sealer())?;
+        }
+        Ok(())
+    }
+
+    fn sealer(&self) -> StructureSealer<'_> {
+        StructureSealer { geometry: self.geometry(), lsn: None, is_verified: false }
+    }
+
+    /// Flushes the inode-index and reverse-map records of all groups that are only in memory.
     fn flush_groups(&self) -> Result<()> {
         for group in self.loaded_groups() {
-            let mut transaction = Transaction::begin(self)?;
+            let mut transaction = Transaction::bulk(self);
             transaction.group(group)?.settle()?;
             transaction.commit()?;
         }
         Ok(())
     }
 
-    pub(super) fn close_bulk(&self) -> Result<()> {
+    pub(super) fn close(&self) -> Result<()> {
         self.flush_groups()?;
-        let mut buffers = TransactionBuffers::new(self.cache(), self.geometry(), Mode::Bulk, None);
+        let mut buffers = TransactionBuffers::bulk(self.cache(), self.geometry());
         for group in self.groups.known() {
             group.lock().store(&mut buffers)?;
         }
-        let sealer = StructureSealer { geometry: self.geometry(), lsn: None };
-        self.cache().write_back(WriteBack::All, &sealer)?;
+        self.cache().write_back(WriteBack::All, &self.sealer())?;
         self.device().flush()?;
         let length_bytes = self.geometry().sector_size_bytes;
         let mut buffer = buffers.edit(Structure::Superblock, Sector::new(0), length_bytes)?;
         buffer.edit().put_value(0, &self.superblock_now());
         drop(buffer);
-        self.cache().write_back(WriteBack::All, &sealer)?;
+        self.cache().write_back(WriteBack::All, &self.sealer())?;
         Ok(self.device().flush()?)
     }
 }

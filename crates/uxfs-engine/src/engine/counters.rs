@@ -13,7 +13,7 @@ use uxfs_block::thread_shards::{CachedReservation, ThreadShards, take_all};
 use uxfs_format::superblock::Superblock;
 use zerocopy::big_endian::U64;
 
-use crate::transaction::CounterChanges;
+use crate::allocation_group::group_edit::CounterChanges;
 
 /// The most that a lane keeps: what the largest of usual operations reserves.
 const MOST_CREDIT_BLOCKS: u64 = 1 << 10;

@@ -1,12 +1,12 @@
-//! Waiting for room in the log.
+//! Waiting for log space.
 //!
-//! Who wants to begin a transaction reserves the most that it may add to the log. Where there is no room, he makes some, by
-//! cutting a checkpoint and bringing home what holds the tail; all others who come meanwhile wait behind him. Who ends what
-//! holds the tail himself waits behind nobody.
+//! A transaction first reserves its worst-case log space. Where there is none, the thread makes some: it writes a checkpoint
+//! and writes back what holds the tail. All others that come meanwhile wait behind it. Transactions that move the tail
+//! bypass the queue.
 //!
-//! Recovery is alone, and whoever left the log may have left little room behind the intents in it. What it reserves is the most
-//! that could be needed, mostly far more than is: so it goes on without room for its reservation, one transaction in a checkpoint.
-//! Should that not fit either, nothing of it is written, and the log is as it was.
+//! Recovery is alone, and the system that crashed may have left little room behind the intents in the log. The worst case is
+//! mostly far more than recovery takes, so it goes on without room for its reservation, one transaction in a checkpoint.
+//! If that does not fit either, nothing of it is written, and the log is as it was.
 
 use std::{
     sync::atomic::{
@@ -19,41 +19,31 @@ use std::{
 use parking_lot::Mutex;
 use uxfs_journal::journal::{LogReservation, Ticket};
 
-use super::{Engine, logged::Logged};
+use super::LoggedEngine;
 use uxfs_volume::error::{Error, OperationError, Result};
 
 /// More tries to get room in the log mean that there is none to be had.
 const MOST_TRIES: u32 = 10_000;
-/// After so many tries somebody else must get on, who may not even be running: an intent that he has yet to end holds the
-/// tail.
+/// After so many tries another thread must get on, which may not even be running: an intent that it has yet to end holds
+/// the tail.
 const QUICK_TRIES: u32 = 16;
-/// So often others are let go on first, who will give back much of what they have reserved.
+/// So often other transactions are let go on first, which will return much of what they have reserved.
 const MOST_WAITS: u32 = 100;
 
-/// Who waits for room in the log.
+/// The transactions that wait for log space.
 #[derive(Debug, Default)]
 pub(super) struct RoomQueue {
     /// How many.
     waiting: AtomicU32,
     /// Held by the first of them.
     first: Mutex<()>,
-    /// Nobody else will ever make room: recovery.
+    /// No other transaction will ever make room: recovery.
     is_alone: bool,
 }
 
 impl RoomQueue {
     pub(super) fn new(is_alone: bool) -> Self {
         Self { is_alone, ..Self::default() }
-    }
-}
-
-impl Logged {
-    /// A place without room for the reservation, where nobody will ever make any.
-    fn begin_alone(&self, log_bytes: u64, attempt: u32) -> Result<Option<Ticket<'_>>> {
-        if !self.room.is_alone || attempt < QUICK_TRIES {
-            return Ok(None);
-        }
-        Ok(self.journal.begin(log_bytes, LogReservation::Alone)?)
     }
 }
 
@@ -64,42 +54,48 @@ fn let_others_work(tries: u32) {
     }
 }
 
-impl Engine {
-    /// A place in the journal for a transaction, once there is room. `None` in bulk mode.
+impl LoggedEngine {
+    /// A place without room for the reservation, where no other transaction will ever make any.
+    fn begin_alone(&self, log_bytes: u64, attempt: u32) -> Result<Option<Ticket<'_>>> {
+        if !self.room.is_alone || attempt < QUICK_TRIES {
+            return Ok(None);
+        }
+        Ok(self.journal.begin(log_bytes, LogReservation::Alone)?)
+    }
+
+    /// A place in the journal for a transaction, once there is room.
     ///
     /// # Errors
     /// The device failed, now or before.
-    pub fn begin_ticket(&self, log_bytes: u64, reserve: LogReservation) -> Result<Option<Ticket<'_>>> {
-        let Some(logged) = self.log() else { return Ok(None) };
+    pub fn begin_ticket(&self, log_bytes: u64, reserve: LogReservation) -> Result<Ticket<'_>> {
         if reserve == LogReservation::Urgent {
             return self.wait_for_urgent_room(log_bytes);
         }
-        if logged.room.waiting.load(Acquire) == 0
-            && let Some(ticket) = logged.journal.begin(log_bytes, reserve)?
+        if self.room.waiting.load(Acquire) == 0
+            && let Some(ticket) = self.journal.begin(log_bytes, reserve)?
         {
-            return Ok(Some(ticket));
+            return Ok(ticket);
         }
-        logged.room.waiting.fetch_add(1, AcqRel);
+        self.room.waiting.fetch_add(1, AcqRel);
         let ticket = self.wait_for_room(log_bytes);
-        logged.room.waiting.fetch_sub(1, AcqRel);
+        self.room.waiting.fetch_sub(1, AcqRel);
         ticket
     }
 
-    /// One thread waits for room at a time, and all that come later wait behind it: what is under way ends, so that also the
-    /// largest reservation finds room in the end. Much of the room may be reserves that are mostly given back: these are waited for
-    /// before a checkpoint is cut.
+    /// One thread waits for room at a time, and all that come later wait behind it: the transactions under way end, so that
+    /// even the largest reservation finds room. Much of the room may be reserved by transactions that will return most of
+    /// it: these are waited for before a checkpoint is written.
     #[cold]
-    fn wait_for_room(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
-        let Some(logged) = self.log() else { return Ok(None) };
-        let _first = logged.room.first.lock();
+    fn wait_for_room(&self, log_bytes: u64) -> Result<Ticket<'_>> {
+        let _first = self.room.first.lock();
         let mut waits = 0;
         for attempt in 0..MOST_TRIES {
             let_others_work(attempt);
             loop {
-                if let Some(ticket) = logged.journal.begin(log_bytes, LogReservation::Usual)? {
-                    return Ok(Some(ticket));
+                if let Some(ticket) = self.journal.begin(log_bytes, LogReservation::Usual)? {
+                    return Ok(ticket);
                 }
-                if waits >= MOST_WAITS || logged.journal.would_checkpoint_help() {
+                if waits >= MOST_WAITS || self.journal.would_checkpoint_help() {
                     break;
                 }
                 waits += 1;
@@ -108,31 +104,30 @@ impl Engine {
             // Intents to free blocks hold the tail, too, until those are back.
             self.write_checkpoint()?;
             self.complete_pending_frees()?;
-            // Mostly that was all: nobody needs to wait for what is on its way home.
-            if logged.journal.has_ample_room()
-                && let Some(ticket) = logged.journal.begin(log_bytes, LogReservation::Usual)?
+            // Mostly that was enough, without waiting for buffers that are being written back.
+            if self.journal.has_ample_room()
+                && let Some(ticket) = self.journal.begin(log_bytes, LogReservation::Usual)?
             {
-                return Ok(Some(ticket));
+                return Ok(ticket);
             }
             self.make_room(attempt)?;
-            if let Some(ticket) = logged.begin_alone(log_bytes, attempt)? {
-                return Ok(Some(ticket));
+            if let Some(ticket) = self.begin_alone(log_bytes, attempt)? {
+                return Ok(ticket);
             }
         }
         Err(self.no_room())
     }
 
-    /// Waits behind nobody: those who wait rely on what comes of this.
-    fn wait_for_urgent_room(&self, log_bytes: u64) -> Result<Option<Ticket<'_>>> {
-        let Some(logged) = self.log() else { return Ok(None) };
+    /// Bypasses the queue: the transactions in it rely on this one.
+    fn wait_for_urgent_room(&self, log_bytes: u64) -> Result<Ticket<'_>> {
         for attempt in 0..MOST_TRIES {
             let_others_work(attempt);
-            if let Some(ticket) = logged.journal.begin(log_bytes, LogReservation::Urgent)? {
-                return Ok(Some(ticket));
+            if let Some(ticket) = self.journal.begin(log_bytes, LogReservation::Urgent)? {
+                return Ok(ticket);
             }
             self.make_room(attempt)?;
-            if let Some(ticket) = logged.begin_alone(log_bytes, attempt)? {
-                return Ok(Some(ticket));
+            if let Some(ticket) = self.begin_alone(log_bytes, attempt)? {
+                return Ok(ticket);
             }
         }
         Err(self.no_room())
@@ -141,19 +136,16 @@ impl Engine {
     #[cold]
     fn no_room(&self) -> Error {
         let error = OperationError::LogTooSmall;
-        if let Some(journal) = self.journal() {
-            journal.shut_down(&error);
-        }
+        self.journal.shut_down(&error);
         error.into()
     }
 
-    /// Makes room in the log: first by writing what waits, then by bringing home what holds the tail.
+    /// Makes log space: first by writing a checkpoint, then by writing back what holds the tail.
     #[cold]
     fn make_room(&self, attempt: u32) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
         self.write_checkpoint()?;
-        let first_at_most = if attempt == 0 { logged.journal.older_half() } else { u64::MAX };
-        logged.journal.push_active_items(first_at_most)?;
+        let first_at_most = if attempt == 0 { self.journal.older_half() } else { u64::MAX };
+        self.journal.push_active_items(first_at_most)?;
         Ok(())
     }
 }

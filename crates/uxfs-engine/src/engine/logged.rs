@@ -1,87 +1,72 @@
-//! A file system that is mounted for changes with its journal.
+//! Changing through the log.
 //!
 //! What waits for something else to happen, and who does it:
 //!
 //! | waits | for | done by |
 //! |---|---|---|
-//! | changes of transactions | a checkpoint | who wants them durable, who finds no room in the log, [`Background`] |
-//! | freed blocks | their checkpoint to be stable | [`Engine::complete_pending_frees`] |
-//! | buffers | their checkpoint to be stable | [`Engine::push_active_items`] |
+//! | changes of transactions | a checkpoint | a caller that wants them durable or finds no log space, [`Background`] |
+//! | freed blocks | their checkpoint to be stable | [`LoggedEngine::complete_pending_frees`] |
+//! | buffers | their checkpoint to be stable | [`LoggedEngine::push_active_items`] |
 //!
-//! Nobody who holds a transaction waits for any of these.
+//! A thread that holds a transaction waits for none of these.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::Ordering::{AcqRel, Acquire, Relaxed},
-};
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use uxfs_format::{
     fault::Structure,
-    log::item::ItemType,
-    units::{AgNumber, FsBlock, Sector},
+    units::{AgNumber, Sector},
 };
-use uxfs_journal::{
-    journal::{FreedExtents, Journal, JournalCounters, JournalOptions, LogStart, Ticket},
-    transaction::Mode,
-};
+use uxfs_journal::journal::{Journal, JournalOptions, LogStart, Ticket};
 use uxfs_volume::{superblock::refuse_unwritable, volume::Volume};
 
 use super::{
     Engine, background::Background, forget_quota_counts, log_space::RoomQueue, moved_contents::MovedContents,
+    pending_frees::PendingFrees,
 };
-use crate::allocation_group::state::GroupState;
 use crate::options::MountOptions;
-use crate::transaction::{Transaction, reservation::Operation};
-use uxfs_volume::error::{Error, OperationError, Result};
+use crate::transaction::{Transaction, checkpoint::CheckpointTransaction, reservation::Operation};
+use uxfs_volume::error::{Error, Result};
 
 /// A log that still holds something after so many rounds will always do.
 const MOST_ROUNDS: u32 = 10_000;
 
-/// Of more groups than these the headers are read when they are needed, and not kept from mount on: a file system may have
-/// millions of groups.
-const MOST_KEPT_GROUPS: u32 = 1024;
-
-/// What changing through the log takes.
+/// An engine that changes through the log.
 #[derive(Debug)]
-pub(super) struct Logged {
-    mode: Mode,
-    pub journal: Journal,
-    /// Groups that have changed since the last cut, once each.
+pub struct LoggedEngine {
+    pub(super) engine: Engine,
+    /// Every step of every transaction is a checkpoint of its own.
+    is_immediate: bool,
+    pub(super) journal: Journal,
+    /// Groups that have changed since the last checkpoint switch, once each.
     changed_groups: Mutex<Vec<AgNumber>>,
-    /// Blocks whose checkpoint is stable: to be put back.
-    freed: Mutex<Vec<FreedExtents>>,
-    /// One thread puts back at a time: who waits for free blocks waits for what another is putting back, too.
-    completing_frees: Mutex<()>,
-    /// Who waits for room in the log.
+    pub(super) pending_frees: PendingFrees,
+    /// The transactions that wait for log space.
     pub(super) room: RoomQueue,
     /// Contents that another mapping leads to than the one on the device.
     pub(super) moved: MovedContents,
-    pub background: OnceLock<Background>,
+    pub(super) background: OnceLock<Background>,
 }
 
-impl Logged {
-    /// How transactions become durable.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
+impl std::ops::Deref for LoggedEngine {
+    type Target = Engine;
 
-    /// The thread that writes checkpoints, as long as it does.
-    fn background(&self) -> Option<&Background> {
-        self.background.get().filter(|background| background.is_running())
+    #[inline]
+    fn deref(&self) -> &Engine {
+        &self.engine
     }
 }
 
-impl Engine {
+impl LoggedEngine {
     /// An engine that changes through the log, with the log at `start`.
     ///
     /// # Errors
     /// The device is read-only; the log is too small or cannot be written; damaged group headers; no thread.
-    pub fn logged(volume: Volume, options: MountOptions, start: LogStart) -> Result<Arc<Self>> {
+    pub fn new(volume: Volume, options: MountOptions, start: LogStart) -> Result<Arc<Self>> {
         refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
         volume.begin_log_at(start.head)?;
         let has_quota_counts = forget_quota_counts(&mut volume.superblock().clone());
-        let mut engine = Self::new(volume, options);
+        let engine = Engine::new(volume, options);
         let options = options.log;
         let mut journal_options = JournalOptions {
             max_reservation_bytes: engine.needs.log.largest(&engine.needs),
@@ -93,16 +78,16 @@ impl Engine {
         }
         let (cache, newest) = (Arc::clone(engine.cache()), Arc::clone(engine.newest_lsn()));
         let journal = Journal::open(cache, engine.geometry().clone(), start, journal_options, newest)?;
-        engine.logged = Some(Logged {
-            mode: if options.is_immediate { Mode::Immediate } else { Mode::Delayed },
+        let engine = Self {
+            engine,
+            is_immediate: options.is_immediate,
             journal,
             changed_groups: Mutex::default(),
-            freed: Mutex::default(),
-            completing_frees: Mutex::default(),
+            pending_frees: PendingFrees::default(),
             room: RoomQueue::new(start.recovered_tail.is_some()),
             moved: MovedContents::default(),
             background: OnceLock::new(),
-        });
+        };
         engine.count_ag_reservations()?;
         let engine = Arc::new(engine);
         // Recovery has written it already, beside the counters.
@@ -115,18 +100,19 @@ impl Engine {
         Ok(engine)
     }
 
-    pub(super) fn log(&self) -> Option<&Logged> {
-        self.logged.as_ref()
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
-    /// The journal, of a file system that has one.
-    pub fn journal(&self) -> Option<&Journal> {
-        self.log().map(|logged| &logged.journal)
+    /// Whether every step of every transaction is a checkpoint of its own, and stable when it has ended.
+    pub fn is_immediate(&self) -> bool {
+        self.is_immediate
     }
 
-    /// What the journal has done so far.
-    pub fn journal_counters(&self) -> JournalCounters {
-        self.journal().map(Journal::counters).unwrap_or_default()
+    /// The thread that writes checkpoints, as long as it does.
+    fn background(&self) -> Option<&Background> {
+        self.background.get().filter(|background| background.is_running())
     }
 
     /// Makes everything durable that has been done so far.
@@ -135,10 +121,7 @@ impl Engine {
     /// The device failed, now or before.
     #[doc(alias = "syncfs")]
     pub fn force(&self) -> Result<()> {
-        match self.journal() {
-            Some(journal) => self.force_sequence(journal.sequence()),
-            None => Ok(()),
-        }
+        self.force_sequence(self.journal.sequence())
     }
 
     /// Makes everything durable up to this checkpoint: that of a change is [`Journal::sequence`] right after it.
@@ -146,12 +129,11 @@ impl Engine {
     /// # Errors
     /// As [`force`](Self::force).
     pub fn force_sequence(&self, sequence: u64) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
-        let cut = logged.journal.force::<Error>(sequence, |ticket| self.settle(ticket))?;
-        logged.freed.lock().extend(cut.freed);
+        let cut = self.journal.force::<Error>(sequence, |ticket| self.settle(ticket))?;
+        self.pending_frees.add(cut.freed);
         // Many small checkpoints fill the log as well.
-        if logged.journal.is_half_full()
-            && let Some(background) = logged.background()
+        if self.journal.is_half_full()
+            && let Some(background) = self.background()
         {
             background.wake();
         }
@@ -160,238 +142,66 @@ impl Engine {
 
     /// Writes a checkpoint of what has been done so far.
     pub(super) fn write_checkpoint(&self) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
-        let cut = logged.journal.checkpoint::<Error>(None, |ticket| self.settle(ticket))?;
-        logged.freed.lock().extend(cut.freed);
+        let cut = self.journal.checkpoint::<Error>(None, |ticket| self.settle(ticket))?;
+        self.pending_frees.add(cut.freed);
         Ok(())
     }
 
     /// Brings what is only in memory of the groups that have changed into their buffers. No transaction is under way.
     fn settle(&self, ticket: Ticket<'_>) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
-        let mut groups = std::mem::take(&mut *logged.changed_groups.lock());
+        let mut groups = std::mem::take(&mut *self.changed_groups.lock());
         groups.sort_unstable();
-        let mut transaction = Transaction::for_checkpoint_switch(self, ticket);
+        let mut transaction = CheckpointTransaction::begin(self, ticket);
         for group in &groups {
             transaction.flush_group(*group)?;
         }
-        transaction.require_in_use(&logged.journal.freed_so_far(), &groups)?;
-        transaction.finish_checkpoint_switch(&groups)
+        transaction.require_in_use(&self.journal.freed_so_far(), &groups)?;
+        transaction.end(&groups)
     }
 
     /// A group has changed in the checkpoint that is being filled, for the first time.
     pub fn note_changed_group(&self, group: AgNumber) {
-        if let Some(logged) = self.log() {
-            logged.changed_groups.lock().push(group);
-        }
+        self.changed_groups.lock().push(group);
     }
 
-    /// Reserves blocks for an operation, which leaves `kept_blocks` to those that are more important; freed blocks that
-    /// wait for their checkpoint are waited for.
-    ///
-    /// # Errors
-    /// [`OperationError::NoSpace`]; the device failed, now or before.
-    pub fn reserve_blocks(&self, blocks: u64, kept_blocks: u64) -> Result<()> {
-        let Some(counters) = self.logged_counters() else {
-            // Images are filled to the last block, and who takes away from a full one may try.
-            if kept_blocks > 0 && blocks > 0 && self.free_blocks() < blocks {
-                return Err(OperationError::NoSpace.into());
-            }
-            return Ok(());
-        };
-        if blocks == 0 {
-            return Ok(());
-        }
-        let wanted = i64::try_from(blocks).map_err(|_| OperationError::NoSpace)?;
-        let may_reserve =
-            |reserved: i64| self.available_blocks().saturating_sub_unsigned(kept_blocks) >= reserved;
-        if counters.take_cached(blocks) {
-            if may_reserve(counters.reserved_blocks.load(Acquire)) {
-                return Ok(());
-            }
-            counters.reserved_blocks.fetch_sub(wanted, AcqRel);
-        }
-        for _ in 0..3 {
-            counters.reserved_blocks.fetch_add(wanted, AcqRel);
-            let reserved = || counters.reserved_blocks.load(Acquire);
-            if may_reserve(reserved()) || counters.reclaim_cached() && may_reserve(reserved()) {
-                return Ok(());
-            }
-            counters.reserved_blocks.fetch_sub(wanted, AcqRel);
-            if !self.wait_for_freed_blocks()? {
-                break;
-            }
-        }
-        Err(OperationError::NoSpace.into())
-    }
-
-    /// Has blocks become free that wait for a checkpoint: gives whether there were any. Who calls this holds no
-    /// transaction.
-    ///
-    /// # Errors
-    /// Damage; the device failed, now or before.
-    pub fn wait_for_freed_blocks(&self) -> Result<bool> {
-        if self.freed_blocks() == 0 {
-            return Ok(false);
-        }
-        self.write_checkpoint()?;
-        self.complete_pending_frees()?;
-        Ok(true)
-    }
-
-    /// Gives back what an operation has not taken.
-    pub fn release_blocks(&self, blocks: u64) {
-        if let Some(counters) = self.logged_counters().filter(|_| blocks > 0) {
-            counters.cache_unused(blocks);
-        }
-    }
-
-    /// Free blocks that operations may take: without those that groups keep for their trees and free lists.
-    #[doc(alias = "xfs_fdblocks_unavailable")]
-    pub fn available_blocks(&self) -> i64 {
-        let hidden =
-            self.logged_counters().map_or(0, |counters| counters.ag_reservation_blocks.load(Relaxed));
-        let set_aside = i64::from(self.geometry().ag_count) * 8;
-        self.free_blocks().cast_signed() - set_aside - hidden
-    }
-
-    /// Reads the headers of all groups: each keeps blocks for its own trees, which operations must not promise to each
-    /// other.
-    fn count_ag_reservations(&self) -> Result<()> {
-        if !self.counts_ag_reservations() {
-            return Ok(());
-        }
-        let keeps_all = self.geometry().ag_count <= MOST_KEPT_GROUPS;
-        for group in self.groups_with_headers() {
-            let mut state = GroupState::new(group);
-            state.load(self)?;
-            self.add_ag_reservation_blocks(state.ag_reservation_blocks().into());
-            if keeps_all || state.has_unlinked() {
-                *self.group_state(group)?.lock() = state;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the blocks that groups keep for their own trees were counted at mount.
-    pub fn counts_ag_reservations(&self) -> bool {
-        let features = &self.geometry().features;
-        let has_trees =
-            features.has_reflink() || features.has_free_inode_btree() || features.has_reverse_map();
-        has_trees && self.log().is_some()
-    }
-
-    /// The blocks that groups keep for their own trees have become more, or fewer.
-    pub fn add_ag_reservation_blocks(&self, change: i64) {
-        if let Some(counters) = self.logged_counters() {
-            counters.ag_reservation_blocks.fetch_add(change, Relaxed);
-        }
-    }
-
-    /// Blocks that have been freed and will be free once their checkpoint is stable.
-    pub fn freed_blocks(&self) -> u64 {
-        self.logged_counters()
-            .map_or(0, |counters| counters.freed_blocks.load(Acquire).max(0).cast_unsigned())
-    }
-
-    /// Blocks have been freed that wait for their checkpoint; or have been put back.
-    pub fn note_freed_blocks(&self, blocks: i64) {
-        if let Some(counters) = self.logged_counters() {
-            counters.freed_blocks.fetch_add(blocks, Relaxed);
-        }
-    }
-
-    /// Puts freed blocks back whose checkpoint is stable. Who calls this holds no transaction.
-    ///
-    /// # Errors
-    /// Damage; the device failed, now or before.
-    #[doc(alias = "xfs_extent_busy_clear")]
-    pub fn complete_pending_frees(&self) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
-        self.complete_all_pending_frees(logged, logged.completing_frees.lock())
-    }
-
-    /// As [`complete_pending_frees`](Self::complete_pending_frees), if nobody does it already: for who is between two transactions of one
-    /// operation, which may be that of putting back.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn complete_pending_frees_beside(&self) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
-        logged.completing_frees.try_lock().map_or(Ok(()), |one| self.complete_all_pending_frees(logged, one))
-    }
-
-    fn complete_all_pending_frees(&self, logged: &Logged, _one: MutexGuard<'_, ()>) -> Result<()> {
-        let all = std::mem::take(&mut *logged.freed.lock());
-        if !all.is_empty() {
-            logged.journal.wait_for_writes();
-        }
-        for freed in all {
-            let extents = u32::try_from(freed.extents.len()).unwrap_or(u32::MAX);
-            let mut transaction = Transaction::begin_for(self, Operation::CompleteFrees { extents })?;
-            let mut blocks = 0;
-            for extent in &freed.extents {
-                let start = FsBlock::new(extent.start_block.get());
-                let place = self.geometry().split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
-                let length_blocks = extent.length_blocks.get();
-                transaction.complete_free(place, length_blocks)?;
-                blocks += i64::from(length_blocks);
-            }
-            transaction.intent_done(ItemType::FreeExtentDone, freed.intent, &freed.extents);
-            transaction.commit_quietly()?;
-            self.note_freed_blocks(-blocks);
-        }
-        Ok(())
-    }
-
-    /// Writes home what is stable: what holds the older half of the log, or all where `is_all`.
+    /// Writes back what is stable: what holds the older half of the log, or all where `is_all`.
     ///
     /// # Errors
     /// The device failed, now or before.
     pub fn push_active_items(&self, is_all: bool) -> Result<()> {
-        let Some(journal) = self.journal() else { return Ok(()) };
-        journal.push_active_items(if is_all { u64::MAX } else { journal.older_half() }).map(drop)?;
+        let first_at_most = if is_all { u64::MAX } else { self.journal.older_half() };
+        self.journal.push_active_items(first_at_most)?;
         Ok(())
     }
 
     /// What is to be done from time to time, after a transaction: by the background thread if there is one, else now.
     pub fn after_commit(&self, sequence: u64) -> Result<()> {
-        let Some(logged) = self.log() else { return self.write_back_if_crowded() };
-        if self.mode() == Mode::Immediate {
+        if self.is_immediate {
             self.force_sequence(sequence)?;
             self.complete_pending_frees()?;
         }
-        if !self.is_upkeep_due() {
+        if !self.journal.is_checkpoint_due() && !self.is_crowded() {
             return Ok(());
         }
-        let has_background = logged.background().inspect(|background| background.wake()).is_some();
-        // Who changes faster than the thread writes must not fill all memory.
+        let has_background = self.background().inspect(|background| background.wake()).is_some();
+        // Transactions that change faster than the thread writes must not fill all memory.
         if has_background && self.cache().dirty_bytes() <= self.cache().buffer_budget_bytes() {
             return Ok(());
         }
         self.upkeep()
     }
 
-    fn is_upkeep_due(&self) -> bool {
-        self.journal().is_some_and(Journal::is_checkpoint_due) || self.is_crowded()
-    }
-
-    fn is_crowded(&self) -> bool {
-        self.cache().dirty_bytes() > self.cache().buffer_budget_bytes() / 2
-    }
-
-    /// Writes a checkpoint, puts back what has become free, and brings home what holds the log or fills the memory.
+    /// Writes a checkpoint, completes pending frees, and writes back what holds the log or fills the memory.
     pub fn upkeep(&self) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
         self.write_checkpoint()?;
         self.complete_pending_frees()?;
-        let journal = &logged.journal;
+        let journal = &self.journal;
         let first_at_most = match (self.is_crowded(), journal.is_half_full()) {
             (true, _) => u64::MAX,
             (false, true) => journal.older_half(),
             (false, false) => return Ok(()),
         };
-        // Meanwhile transactions go on. They must not have to wait for the next checkpoint until all this is home.
+        // Meanwhile transactions go on. They must not have to wait for the next checkpoint until all this is written.
         let write_checkpoint = || {
             self.write_checkpoint()?;
             self.complete_pending_frees()
@@ -400,16 +210,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings everything home and closes the log in good order.
-    pub(super) fn close_logged(&self) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
-        if let Some(background) = logged.background() {
+    /// Writes everything back and closes the log cleanly.
+    pub(super) fn close(&self) -> Result<()> {
+        if let Some(background) = self.background() {
             background.stop();
         }
-        // What is put back changes trees, and what those give up is to be put back in turn.
+        // Completing frees changes trees, and the blocks that those give up become pending frees in turn.
         loop {
             self.write_checkpoint()?;
-            if logged.freed.lock().is_empty() {
+            if self.pending_frees.is_empty() {
                 break;
             }
             self.complete_pending_frees()?;
@@ -417,16 +226,16 @@ impl Engine {
         self.store_superblock()?;
         for _ in 0..MOST_ROUNDS {
             self.write_checkpoint()?;
-            if logged.journal.push_active_items(u64::MAX)? == 0 {
+            if self.journal.push_active_items(u64::MAX)? == 0 {
                 break;
             }
         }
-        Ok(logged.journal.close()?)
+        Ok(self.journal.close()?)
     }
 
     /// Logs the superblock with the counters as they are.
-    pub(super) fn store_superblock(&self) -> Result<()> {
-        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
+    fn store_superblock(&self) -> Result<()> {
+        let mut transaction = Transaction::logged(self, Operation::Release)?;
         let length_bytes = self.geometry().sector_size_bytes;
         let mut buffer = transaction.buffers().edit(Structure::Superblock, Sector::new(0), length_bytes)?;
         buffer.edit().put_value(0, &self.superblock_now());

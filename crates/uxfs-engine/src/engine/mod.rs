@@ -1,24 +1,33 @@
-//! A volume that can be changed. Everything is reached through `&Engine`, from as many threads as the caller has.
+//! A volume that can be changed. Everything is reached through a shared reference, from as many threads as the caller has.
+//!
+//! [`Engine`] is what both ways of changing have. A [`LoggedEngine`] adds the journal and all that exists only with one; a
+//! [`BulkEngine`] adds writing everything when the image is closed. Code that serves both modes takes an [`AnyEngine`].
 //!
 //! | module | holds |
 //! |---|---|
-//! | here | the engine; what both ways of changing have |
-//! | `bulk` | changing without a log: the image is of use only once it has been closed |
-//! | [`logged`] | changing through the log: checkpoints, freed blocks, going home |
+//! | here | [`Engine`] |
+//! | [`modes`] | [`AnyEngine`] and [`EngineRef`]: an engine of either mode, the one place that tells them apart |
+//! | [`bulk`] | [`BulkEngine`]: changing without a log; the image is of use only once it has been closed |
+//! | [`logged`] | [`LoggedEngine`]: changing through the log; checkpoints, write-back, closing |
+//! | `block_reservations` | free blocks that are reserved for operations, and those that groups keep |
+//! | `pending_frees` | freed blocks that wait for their checkpoint |
 //! | `log_space` | waiting for log space |
 //! | `background` | the thread that writes checkpoints |
 //! | `moved_contents` | contents that another mapping leads to than the one on the device |
-//! | `counters` | the superblock's counters, and what is held back of the free blocks |
+//! | `counters` | the superblock's counters, and the blocks that are reserved or withheld |
 //! | [`statistics`] | how full the file system is |
-//! | `sources` | time and chance |
+//! | `sources` | time and random numbers |
 //! | [`unfinished`] | the mark on an image that is changed in bulk mode |
 
 mod background;
-mod bulk;
+mod block_reservations;
+pub mod bulk;
 mod counters;
 mod log_space;
 pub mod logged;
+pub mod modes;
 mod moved_contents;
+mod pending_frees;
 mod sources;
 pub mod statistics;
 pub mod unfinished;
@@ -31,19 +40,23 @@ use std::sync::{
 use parking_lot::Mutex;
 use uxfs_block::own_line::OwnLine;
 use uxfs_format::{quota::QuotaFlags, superblock::Superblock, units::AgNumber};
-use uxfs_journal::transaction::Mode;
 use uxfs_volume::volume::Volume;
 use zerocopy::big_endian::U16;
 
-use self::{counters::Counters, logged::Logged, sources::RandomNumbers};
+pub use self::{
+    bulk::BulkEngine,
+    logged::LoggedEngine,
+    modes::{AnyEngine, EngineRef},
+};
+use self::{counters::Counters, sources::RandomNumbers};
 use crate::options::MountOptions;
 use crate::{
-    allocation_group::{state::GroupState, table::GroupTable},
-    transaction::{CounterChanges, reservation::Needs},
+    allocation_group::{group_edit::CounterChanges, state::GroupState, table::GroupTable},
+    transaction::reservation::Needs,
 };
 use uxfs_volume::error::{OperationError, Result};
 
-/// A volume that can be changed.
+/// A volume that can be changed, without what depends on the mode: it begins no transaction.
 #[derive(Debug)]
 pub struct Engine {
     volume: Volume,
@@ -57,8 +70,6 @@ pub struct Engine {
     /// Group of the next directory.
     directory_rotor: AtomicU32,
     random: OwnLine<RandomNumbers>,
-    /// What changing through the log takes; none in bulk mode.
-    logged: Option<Logged>,
 }
 
 impl std::ops::Deref for Engine {
@@ -80,7 +91,6 @@ impl Engine {
             counters: OwnLine(Counters::of(volume.superblock())),
             directory_rotor: AtomicU32::new(0),
             random: OwnLine(RandomNumbers::new()),
-            logged: None,
             volume,
             options,
         }
@@ -99,16 +109,6 @@ impl Engine {
     /// What operations may take.
     pub fn needs(&self) -> &Needs {
         &self.needs
-    }
-
-    /// How changes become durable.
-    pub fn mode(&self) -> Mode {
-        self.logged.as_ref().map_or(Mode::Bulk, Logged::mode)
-    }
-
-    /// The counters, of a file system that has a journal: in bulk mode nothing is held back.
-    fn logged_counters(&self) -> Option<&Counters> {
-        self.logged.as_ref().map(|_| &*self.counters)
     }
 
     /// Free blocks as the superblock's counter has them now.
@@ -158,6 +158,11 @@ impl Engine {
         })
     }
 
+    /// Whether changed buffers take half of the cache's budget.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.cache().dirty_bytes() > self.cache().buffer_budget_bytes() / 2
+    }
+
     /// The superblock with the counters as they are now.
     fn superblock_now(&self) -> Superblock {
         let mut superblock = *self.superblock();
@@ -169,18 +174,6 @@ impl Engine {
     /// Adds what a transaction has changed to the counters.
     pub fn apply_counters(&self, changes: CounterChanges) {
         self.counters.apply(changes);
-    }
-
-    /// Brings everything home and makes the image whole: groups' headers, buffers, and last the superblock with its
-    /// counters, each behind a flush. In logged mode the log is closed in good order; nothing can be changed any more.
-    ///
-    /// # Errors
-    /// The device failed; bytes that must not be written. The image is then unfinished.
-    pub fn close(&self) -> Result<()> {
-        match &self.logged {
-            Some(_) => self.close_logged(),
-            None => self.close_bulk(),
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! A write in place reaches the device at once, but the mapping that leads to the block may not be in the log yet: another
 //! part of the file led there before (a range was collapsed or inserted), or another file (contents were exchanged, or a
 //! shared block was copied by its other owner). After a crash the old mapping is back, and would show the new bytes where
-//! they do not belong. So whoever moves contents notes it here, and a write in place first waits until that is durable.
+//! they do not belong. So every operation that moves contents notes it here, and a write in place first waits until that
+//! is durable.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +17,7 @@ use std::{
 use parking_lot::Mutex;
 use uxfs_format::units::FsBlock;
 
-use super::Engine;
+use super::LoggedEngine;
 use uxfs_volume::error::Result;
 
 /// More are not looked through: then every write in place waits.
@@ -58,21 +59,18 @@ impl MovedContents {
     }
 }
 
-impl Engine {
+impl LoggedEngine {
     /// Another mapping leads to these contents now, in checkpoint `sequence`.
     pub fn note_moved_contents(&self, start: FsBlock, length_blocks: u64, sequence: u64) {
-        if let Some(logged) = self.log() {
-            logged.moved.note(start, length_blocks, sequence, logged.journal.stable());
-        }
+        self.moved.note(start, length_blocks, sequence, self.journal.stable());
     }
 
-    /// Waits until the mapping that leads to these blocks is durable. Who calls this holds no transaction.
+    /// Waits until the mapping that leads to these blocks is durable. The caller holds no transaction.
     ///
     /// # Errors
     /// The device failed, now or before.
     pub fn wait_for_moved_contents(&self, start: FsBlock, length_blocks: u64) -> Result<()> {
-        let Some(logged) = self.log() else { return Ok(()) };
-        match logged.moved.needed(start, length_blocks, logged.journal.stable()) {
+        match self.moved.needed(start, length_blocks, self.journal.stable()) {
             0 => Ok(()),
             sequence => self.force_sequence(sequence),
         }

@@ -28,20 +28,18 @@ pub struct Statistics {
     pub most_name_bytes: u32,
 }
 
-impl Engine {
-    /// How full the file system is. Free are those blocks that files may take: without what groups keep for their trees,
-    /// and what is kept for operations that give space back.
-    #[doc(alias = "xfs_fs_statfs")]
-    pub fn statistics(&self) -> Statistics {
-        let geometry = self.geometry();
+impl Statistics {
+    /// Free space excludes the blocks that groups keep for their trees, and the `kept_blocks` of operations that give
+    /// space back.
+    pub(super) fn of(engine: &Engine, kept_blocks: u64) -> Self {
+        let geometry = engine.geometry();
         let log_blocks = if geometry.log_start.is_some() { u64::from(geometry.log_blocks) } else { 0 };
-        let kept = if self.journal().is_some() { self.kept_blocks() } else { 0 };
-        let free = self.available_blocks().saturating_sub_unsigned(kept).max(0);
+        let free = engine.available_blocks().saturating_sub_unsigned(kept_blocks).max(0);
         let free_blocks = free.cast_unsigned();
-        let (count, free_inodes) = (self.inode_count(), self.free_inode_count());
+        let (count, free_inodes) = (engine.inode_count(), engine.free_inode_count());
         let possible = count.saturating_add(free_blocks << geometry.inodes_per_block_log);
-        let files = possible.min(self.most_inodes().unwrap_or(u64::MAX)).max(count);
-        Statistics {
+        let files = possible.min(engine.most_inodes().unwrap_or(u64::MAX)).max(count);
+        Self {
             block_size_bytes: geometry.block_size_bytes,
             blocks: geometry.data_blocks.saturating_sub(log_blocks),
             free_blocks,
@@ -50,7 +48,9 @@ impl Engine {
             most_name_bytes: MAX_NAME_BYTES as u32,
         }
     }
+}
 
+impl Engine {
     /// Blocks that are kept from files, for operations that must not fail because there is no space: those that give
     /// space back, and those that finish what was begun.
     pub fn kept_blocks(&self) -> u64 {

@@ -7,10 +7,11 @@ use uxfs_format::{
 };
 
 use super::list;
-use crate::{inode::edit::EditInode, transaction::Transaction};
+use crate::extent_map::editor::ExtentMapEditor;
+use crate::inode::edit::EditInode;
 use uxfs_volume::error::{OperationError, Result};
 
-impl Transaction<'_> {
+impl ExtentMapEditor<'_, '_> {
     /// Makes the mapped blocks of a range of a regular file written, once their contents have been written, or
     /// unwritten. Holes stay holes.
     ///
@@ -31,7 +32,7 @@ impl Transaction<'_> {
         let (mut next, end) = (file_block, FileBlock::new(end));
         while let Some((part, splice)) = list::conversion(inode.data.extents(), next, end, is_unwritten) {
             self.splice_extents(inode, Fork::Data, &splice)?;
-            self.defer_convert(inode, Fork::Data, &Extent { is_unwritten, ..part })?;
+            self.transaction.defer_convert(inode, Fork::Data, &Extent { is_unwritten, ..part })?;
             next = part.end();
         }
         Ok(())

@@ -2,13 +2,11 @@
 
 use uxfs_format::inode::Fork;
 
-use crate::{
-    inode::edit::{EditExtents, EditFork, EditInode, room::root_capacity},
-    transaction::Transaction,
-};
+use crate::extent_map::editor::ExtentMapEditor;
+use crate::inode::edit::{EditExtents, EditFork, EditInode, room::root_capacity};
 use uxfs_volume::error::{OperationError, Result};
 
-impl Transaction<'_> {
+impl ExtentMapEditor<'_, '_> {
     /// Puts the border between the forks at `offset_bytes` behind the core, a multiple of 8; an attribute fork comes
     /// into being where there was none. Extents that do not fit their fork any more go to a btree, and back where they
     /// do; the root of a btree that does not fit moves into a block. Local contents must fit: they are not driven out.
@@ -17,7 +15,7 @@ impl Transaction<'_> {
     /// [`ForkTooLarge`](OperationError::ForkTooLarge), and nothing has changed; no space; damage; the device.
     #[doc(alias = "xfs_bmap_add_attrfork")]
     pub fn set_attribute_offset(&mut self, inode: &mut EditInode, offset_bytes: u32) -> Result<()> {
-        let literal = self.engine().geometry().literal_size_bytes();
+        let literal = self.transaction.engine().geometry().literal_size_bytes();
         let is_possible = offset_bytes.is_multiple_of(8) && offset_bytes > 0 && offset_bytes < literal & !7;
         let attribute_fits =
             inode.attribute.as_ref().is_none_or(|fork| can_have(fork, literal - offset_bytes.min(literal)));

@@ -11,13 +11,11 @@ use uxfs_format::{
 };
 
 use super::list;
+use crate::extent_map::editor::ExtentMapEditor;
 use crate::{
     allocation_group::free_space::Purpose,
     inode::edit::{EditExtents, EditFork, EditInode},
-    transaction::{
-        Transaction,
-        allocate::{Allocated, AllocationRequest, Goal},
-    },
+    transaction::allocate::{Allocated, AllocationRequest, Goal},
 };
 use uxfs_volume::error::{OperationError, Result};
 
@@ -66,7 +64,7 @@ impl Deref for Mapped {
     }
 }
 
-impl Transaction<'_> {
+impl ExtentMapEditor<'_, '_> {
     /// Maps all blocks of a range that are not mapped yet, in as few extents as free space allows, and gives the
     /// extents of the whole range. The inode's count of blocks follows; its size does not.
     ///
@@ -103,9 +101,9 @@ impl Transaction<'_> {
             let wanted = hole_end.checked_distance_from(next).unwrap_or(0).min(MAX_EXTENT_BLOCKS);
             let goal = match hint.take() {
                 Some(hint) => Some(hint),
-                None => goal_beside(extents, index, next, wanted, self.engine().geometry()),
+                None => goal_beside(extents, index, next, wanted, self.transaction.engine().geometry()),
             };
-            let goal = goal.unwrap_or_else(|| block_of_inode(inode, self.engine().geometry()));
+            let goal = goal.unwrap_or_else(|| block_of_inode(inode, self.transaction.engine().geometry()));
             let Allocated { start, length_blocks } = self.allocate_for_fork(inode, fork, goal, wanted)?;
             let (length_blocks, is_unwritten) = (length_blocks.into(), mapping.is_unwritten);
             let extent = Extent { file_block: next, start, length_blocks, is_unwritten };
@@ -128,13 +126,13 @@ impl Transaction<'_> {
         blocks: RangeInclusive<u64>,
         growth: u32,
     ) -> Result<Allocated> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         let extents = inode.data.extents();
         let index = list::index_at_or_after(extents, file_block);
         let goal = goal_beside(extents, index, file_block, *blocks.end(), geometry);
         let most = u64::from(geometry.ag_blocks).min(MAX_EXTENT_BLOCKS);
         let narrow = |blocks: u64| u32::try_from(blocks.min(most)).unwrap_or(u32::MAX);
-        self.allocate(&AllocationRequest {
+        self.transaction.allocate(&AllocationRequest {
             goal: Goal::Near(goal.unwrap_or_else(|| block_of_inode(inode, geometry))),
             min_blocks: narrow(*blocks.start()),
             max_blocks: narrow(*blocks.end()),
@@ -153,8 +151,8 @@ impl Transaction<'_> {
         wanted_blocks: u64,
     ) -> Result<Allocated> {
         let is_data = fork == Fork::Data && inode.file_type() == Some(FileType::Regular);
-        let most = u64::from(self.engine().geometry().ag_blocks).min(wanted_blocks);
-        self.allocate(&AllocationRequest {
+        let most = u64::from(self.transaction.engine().geometry().ag_blocks).min(wanted_blocks);
+        self.transaction.allocate(&AllocationRequest {
             goal: Goal::Near(goal),
             min_blocks: 1,
             max_blocks: u32::try_from(most).unwrap_or(u32::MAX),
@@ -172,7 +170,7 @@ impl Transaction<'_> {
         let splice = list::insertion(inode.extents(fork), &extent).ok_or(OperationError::Exists)?;
         self.splice_extents(inode, fork, &splice)?;
         inode.add_blocks(extent.length_blocks.cast_signed());
-        self.defer_map(inode, fork, &extent)
+        self.transaction.defer_map(inode, fork, &extent)
     }
 }
 

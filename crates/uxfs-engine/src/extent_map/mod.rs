@@ -12,6 +12,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `list` | what a change comes to, as pure functions |
+//! | [`editor`] | the view of a transaction that changes extent maps |
+//! | [`limits`] | how much one step changes |
 //! | [`map`] | allocating and mapping blocks |
 //! | [`unmap`] | taking blocks away |
 //! | [`remap`] | mapping and unmapping blocks that stay in use |
@@ -25,8 +27,10 @@
 //! | [`sectors`] | where blocks of a fork lie on the device |
 
 pub mod convert;
+pub mod editor;
 pub mod fork_offset;
 pub mod hint;
+pub mod limits;
 pub mod list;
 pub mod map;
 pub mod ready;
@@ -37,9 +41,5 @@ mod splice;
 mod tree;
 pub mod unmap;
 
+pub use limits::{ATOMIC_EXTENTS, STEP_EXTENTS};
 pub use splice::refuse_realtime;
-
-/// Extents that one step of a long operation changes.
-pub const STEP_EXTENTS: usize = 64;
-/// Operations that touch no more extents are one step.
-pub const ATOMIC_EXTENTS: usize = 256;

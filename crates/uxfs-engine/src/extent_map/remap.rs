@@ -9,10 +9,11 @@ use uxfs_format::{
 };
 
 use super::list;
-use crate::{inode::edit::EditInode, transaction::Transaction};
+use crate::extent_map::editor::ExtentMapEditor;
+use crate::inode::edit::EditInode;
 use uxfs_volume::error::{OperationError, Result};
 
-impl Transaction<'_> {
+impl ExtentMapEditor<'_, '_> {
     /// Takes a mapping away. Its blocks stay what they are: the caller knows who has them now.
     ///
     /// # Errors
@@ -33,7 +34,7 @@ impl Transaction<'_> {
         let splice = list::removal(extents, start, end);
         self.splice_extents(inode, fork, &splice)?;
         inode.add_blocks(-extent.length_blocks.cast_signed());
-        self.defer_unmap(inode, fork, extent)
+        self.transaction.defer_unmap(inode, fork, extent)
     }
 
     /// Puts a mapping in the place of another of the same blocks of a file's data. Who owns the blocks is for the caller
@@ -80,11 +81,11 @@ impl Transaction<'_> {
         fork: Fork,
         extent: &Extent,
     ) -> Result<()> {
-        let mut inode = self.load_inode(inode)?;
+        let mut inode = self.transaction.load_inode(inode)?;
         match operation {
             ExtentMapOperation::Map => self.map_existing(&mut inode, fork, *extent)?,
             ExtentMapOperation::Unmap => self.unmap_existing(&mut inode, fork, extent)?,
         }
-        self.store_inode(&mut inode)
+        self.transaction.store_inode(&mut inode)
     }
 }

@@ -3,10 +3,11 @@
 use uxfs_format::{btree::extent_map::Extent, inode::Fork, units::FileBlock};
 
 use super::list;
-use crate::{inode::edit::EditInode, transaction::Transaction};
+use crate::extent_map::editor::ExtentMapEditor;
+use crate::inode::edit::EditInode;
 use uxfs_volume::error::{OperationError, Result};
 
-impl Transaction<'_> {
+impl ExtentMapEditor<'_, '_> {
     /// Moves an extent of a file's data, by its index, over holes to other file blocks. It becomes one with the neighbour
     /// that it comes to, where that continues it; gives how many extents there are less.
     ///
@@ -23,9 +24,9 @@ impl Transaction<'_> {
         let extent = extents.get(index).ok_or(OperationError::NotFound)?;
         let splice = list::shift(extents, index, file_block).ok_or(OperationError::NotFound)?;
         self.splice_extents(inode, Fork::Data, &splice)?;
-        self.note_moved_contents(extent.start, extent.length_blocks);
-        self.defer_unmap(inode, Fork::Data, &extent)?;
-        self.defer_map(inode, Fork::Data, &Extent { file_block, ..extent })?;
+        self.transaction.note_moved_contents(extent.start, extent.length_blocks);
+        self.transaction.defer_unmap(inode, Fork::Data, &extent)?;
+        self.transaction.defer_map(inode, Fork::Data, &Extent { file_block, ..extent })?;
         Ok(splice.removed.saturating_sub(splice.added().len()))
     }
 

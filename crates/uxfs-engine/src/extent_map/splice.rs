@@ -8,19 +8,17 @@ use uxfs_format::{
 use zerocopy::big_endian::U64;
 
 use super::list::Splice;
-use crate::{
-    inode::{
-        create::feature_flags2,
-        edit::{EditExtents, EditFork, EditInode, room::inline_extents_max},
-    },
-    transaction::Transaction,
+use crate::extent_map::editor::ExtentMapEditor;
+use crate::inode::{
+    create::feature_flags2,
+    edit::{EditExtents, EditFork, EditInode, room::inline_extents_max},
 };
 use uxfs_volume::error::{OperationError, Result};
 
 /// A fork that has got so many extents more asks whether memory is short.
 const MAKE_WAY_EXTENTS: usize = 1 << 10;
 
-impl Transaction<'_> {
+impl ExtentMapEditor<'_, '_> {
     /// Makes a change in the list, and in the btree where there is one; moves the extents out of the inode where they
     /// do not fit it any more, and back in where they do.
     pub(super) fn splice_extents(
@@ -30,7 +28,7 @@ impl Transaction<'_> {
         splice: &Splice,
     ) -> Result<()> {
         refuse_realtime(inode, fork)?;
-        let engine = self.engine();
+        let engine = self.transaction.engine();
         let geometry = engine.geometry();
         let added = splice.records().ok_or(OperationError::FileTooLarge)?;
         let extents = extents_mut(inode, fork)?;
@@ -56,7 +54,7 @@ impl Transaction<'_> {
 
     /// Gives the extents of a fork the form that they must have in the room that the fork has.
     pub(super) fn settle_extents(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
-        let room_bytes = inode.fork_room_bytes(fork, self.engine().geometry());
+        let room_bytes = inode.fork_room_bytes(fork, self.transaction.engine().geometry());
         let extents = extents_mut(inode, fork)?;
         let fits = extents.extents.len() <= inline_extents_max(room_bytes);
         match (fits, extents.root.is_some()) {

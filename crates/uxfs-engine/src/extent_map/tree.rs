@@ -18,6 +18,7 @@ use uxfs_volume::extent_map::{ExtentMap as ExtentList, Extents};
 
 use super::{list::Splice, map::block_of_inode, splice::extents_mut};
 use crate::btree::{BtreeStorage, TreeOwner, TreeRoot};
+use crate::extent_map::editor::ExtentMapEditor;
 use crate::{
     btree::{CursorHint, EditCursor},
     inode::edit::{EditInode, ExtentRoot, room::root_capacity},
@@ -71,7 +72,11 @@ impl<'fs> BtreeStorage<'fs, ExtentMap> for ForkTree<'_, 'fs> {
 
     fn allocate_block(&mut self, near: Option<FsBlock>) -> Result<FsBlock> {
         let near = near.or_else(|| self.root.pointers.last().copied());
-        let block = self.transaction.allocate_tree_block(self.inode, self.fork, near.unwrap_or_default())?;
+        let block = self.transaction.extent_maps().allocate_tree_block(
+            self.inode,
+            self.fork,
+            near.unwrap_or_default(),
+        )?;
         self.growth_blocks += 1;
         Ok(block)
     }
@@ -87,13 +92,13 @@ impl<'fs> BtreeStorage<'fs, ExtentMap> for ForkTree<'_, 'fs> {
     }
 }
 
-impl<'fs> Transaction<'fs> {
+impl<'fs> ExtentMapEditor<'_, 'fs> {
     /// A block for the tree of a fork.
     fn allocate_tree_block(&mut self, inode: InodeNumber, fork: Fork, near: FsBlock) -> Result<FsBlock> {
-        let block = self.allocate(&AllocationRequest::metadata(Goal::Near(near), 1))?.start;
-        let place = self.engine().geometry().split_fs_block(block);
+        let block = self.transaction.allocate(&AllocationRequest::metadata(Goal::Near(near), 1))?.start;
+        let place = self.transaction.engine().geometry().split_fs_block(block);
         let (group, in_group) = place.ok_or(OperationError::NoSuchGroup)?;
-        self.group(group)?.add_extent_map_block(in_group, inode, fork)?;
+        self.transaction.group(group)?.add_extent_map_block(in_group, inode, fork)?;
         Ok(block)
     }
 
@@ -125,13 +130,13 @@ impl<'fs> Transaction<'fs> {
         fork: Fork,
         change: impl FnOnce(&mut EditCursor<'fs, ExtentMap, ForkTree<'_, 'fs>>, &ExtentList) -> Result<()>,
     ) -> Result<()> {
-        let room_bytes = inode.fork_room_bytes(fork, self.engine().geometry());
+        let room_bytes = inode.fork_room_bytes(fork, self.transaction.engine().geometry());
         let number = inode.number;
         let mut hint = std::mem::take(&mut inode.extent_hint);
         let extents = extents_mut(inode, fork)?;
         let mut root = extents.root.take().ok_or(OperationError::WrongFileType)?;
         let home = ForkTree {
-            transaction: self,
+            transaction: self.transaction,
             inode: number,
             fork,
             root: &mut root,
@@ -152,14 +157,15 @@ impl<'fs> Transaction<'fs> {
     /// Moves the extents of a fork from the inode to a leaf below a root in the inode.
     #[doc(alias = "xfs_bmap_extents_to_btree")]
     pub(super) fn extents_to_tree(&mut self, inode: &mut EditInode, fork: Fork) -> Result<()> {
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         let near = block_of_inode(inode, geometry);
         inode.extent_hint.forget();
         let (number, extents) = (inode.number, extents_mut(inode, fork)?);
         let near = extents.extents.last().map_or(near, |extent| extent.start);
         let block = self.allocate_tree_block(number, fork, near)?;
         let sector = geometry.sector_of_block(block).ok_or(OperationError::NoSuchGroup)?;
-        let mut buffer = self.buffers().create(Structure::ExtentMap, sector, geometry.block_size_bytes)?;
+        let mut buffer =
+            self.transaction.buffers().create(Structure::ExtentMap, sector, geometry.block_size_bytes)?;
         let mut leaf = BlockEdit::<ExtentMap>::new(buffer.edit());
         leaf.format(0, BlockIdentity { sector, uuid: geometry.metadata_uuid, owner: number.get() });
         if extents.extents.len() > ExtentMap::max_leaf_records(geometry.block_size_bytes) as usize {
@@ -181,13 +187,13 @@ impl<'fs> Transaction<'fs> {
         inode.extent_hint.forget();
         let Some(root) = extents_mut(inode, fork)?.root.take() else { return Ok(()) };
         let mut freed = TreeBlocks { inode: number, found: Vec::new(), budget };
-        freed.collect(self, &root.pointers, root.level)?;
-        let length_bytes = self.engine().geometry().block_size_bytes;
+        freed.collect(self.transaction, &root.pointers, root.level)?;
+        let length_bytes = self.transaction.engine().geometry().block_size_bytes;
         for block in &freed.found {
-            if let Some(sector) = self.engine().geometry().sector_of_block(*block) {
-                self.buffers().invalidate(&[(sector, length_bytes)]);
+            if let Some(sector) = self.transaction.engine().geometry().sector_of_block(*block) {
+                self.transaction.buffers().invalidate(&[(sector, length_bytes)]);
             }
-            self.defer_free_of(*block, 1, FreedOwner::ExtentMap { inode: number, fork })?;
+            self.transaction.defer_free_of(*block, 1, FreedOwner::ExtentMap { inode: number, fork })?;
         }
         inode.add_blocks(-(freed.found.len() as i64));
         Ok(())

@@ -5,13 +5,14 @@ use std::ops::Range;
 use uxfs_format::{btree::extent_map::Extent, inode::Fork, units::FileBlock};
 
 use super::{list, splice::refuse_realtime};
-use crate::{inode::edit::EditInode, transaction::Transaction};
+use crate::extent_map::editor::ExtentMapEditor;
+use crate::inode::edit::EditInode;
 use uxfs_volume::error::Result;
 
 /// Extents that are taken away before the work that follows from it is done: bounds the list of deferred work.
 const STEP_EXTENTS: usize = 1024;
 
-impl Transaction<'_> {
+impl ExtentMapEditor<'_, '_> {
     /// Takes the blocks of a range away; what was mapped becomes free, unless others share it. Gives how many blocks
     /// there were. The inode's count of blocks follows; its size does not.
     ///
@@ -37,7 +38,7 @@ impl Transaction<'_> {
             let start = inode.extents(fork).get(first).map_or(file_block, |extent| extent.file_block);
             unmapped += self.unmap_step(inode, fork, start.max(file_block), end)?;
             if first > range.start {
-                self.finish_deferred()?;
+                self.transaction.finish_deferred()?;
             }
         }
     }
@@ -88,11 +89,11 @@ impl Transaction<'_> {
     /// Blocks lose an owner, and become free unless others share them. The order matters to a log: whoever replays the
     /// freeing must not find an owner any more.
     fn defer_release(&mut self, inode: &EditInode, fork: Fork, extent: &Extent) -> Result<()> {
-        self.defer_unmap(inode, fork, extent)?;
+        self.transaction.defer_unmap(inode, fork, extent)?;
         if fork == Fork::Data && inode.may_share_extents() {
-            self.defer_decrease(extent.start, extent.length_blocks)
+            self.transaction.defer_decrease(extent.start, extent.length_blocks)
         } else {
-            self.defer_free(extent.start, extent.length_blocks)
+            self.transaction.defer_free(extent.start, extent.length_blocks)
         }
     }
 }

@@ -12,10 +12,8 @@ use uxfs_format::{
 
 use super::create::unused_core;
 use crate::engine::Engine;
-use crate::{
-    allocation_group::free_space::choose::GroupRequest,
-    transaction::{GroupEdit, Transaction},
-};
+use crate::inode::allocator::InodeAllocator;
+use crate::{allocation_group::free_space::choose::GroupRequest, transaction::GroupEdit};
 use uxfs_volume::error::{OperationError, Result};
 
 /// Blocks that must be left in a group for the inode trees to grow by when inodes are made.
@@ -82,7 +80,7 @@ struct NewInodes {
     length_blocks: u32,
 }
 
-impl Transaction<'_> {
+impl InodeAllocator<'_, '_> {
     /// Takes a free inode: for a directory in the next group in turn, for anything else in the group of `parent`, and
     /// where there is no room in the groups behind. What lies on disk is changed when the inode is stored.
     ///
@@ -90,7 +88,7 @@ impl Transaction<'_> {
     /// No space for inodes; damage; the device.
     #[doc(alias = "xfs_dialloc")]
     pub fn allocate_inode(&mut self, parent: InodeNumber, is_directory: bool) -> Result<InodeNumber> {
-        let engine = self.engine();
+        let engine = self.transaction.engine();
         let geometry = engine.geometry();
         let (parent_group, parent_inode) =
             geometry.split_inode_number(parent).ok_or(OperationError::NoSuchInode)?;
@@ -116,51 +114,53 @@ impl Transaction<'_> {
     }
 
     fn allocate_inode_in(&mut self, group: AgNumber, near: Option<AgInode>) -> Result<Attempt> {
-        let held = self.held_groups();
-        let Some(mut edit) = self.try_group(group)? else { return Ok(Attempt::Busy) };
+        let held = self.transaction.held_groups();
+        let Some(mut edit) = self.transaction.try_group(group)? else { return Ok(Attempt::Busy) };
         let near = match near {
             Some(near) => near,
-            None => edit.newest_chunk()?.unwrap_or_default(),
+            None => edit.inode_index().newest_chunk()?.unwrap_or_default(),
         };
-        if let Some(inode) = edit.take_inode(near)? {
+        if let Some(inode) = edit.inode_index().take_inode(near)? {
             return Ok(Attempt::Taken(inode));
         }
-        let shape = ChunkShape::of(self.engine());
-        if !self.may_make_inodes(&shape) || self.group(group)?.most_blocks(&shape.part_request())?.is_none() {
-            self.give_back_untouched(held);
+        let shape = ChunkShape::of(self.transaction.engine());
+        if !self.may_make_inodes(&shape)
+            || self.transaction.group(group)?.most_blocks(&shape.part_request())?.is_none()
+        {
+            self.transaction.give_back_untouched(held);
             return Ok(Attempt::Full);
         }
         if !self.make_inodes(group, &shape)? {
             return Ok(Attempt::Full);
         }
-        let taken = self.group(group)?.take_inode(near)?;
+        let taken = self.transaction.group(group)?.inode_index().take_inode(near)?;
         Ok(taken.map_or(Attempt::Full, Attempt::Taken))
     }
 
     /// Whether inodes may take more of the space than they do: the superblock has a limit in per cent.
     fn may_make_inodes(&self, shape: &ChunkShape) -> bool {
-        let engine = self.engine();
-        let count = engine.inode_count().saturating_add_signed(self.counter_changes().inodes);
+        let engine = self.transaction.engine();
+        let count = engine.inode_count().saturating_add_signed(self.transaction.counter_changes().inodes);
         engine.most_inodes().is_none_or(|most| count.saturating_add(shape.inodes.into()) <= most)
     }
 
     /// Makes a chunk of new inodes in a group, or a part of one. `false` where there is no room.
     #[doc(alias = "xfs_ialloc_ag_alloc")]
     fn make_inodes(&mut self, group: AgNumber, shape: &ChunkShape) -> Result<bool> {
-        let geometry = self.engine().geometry();
-        let mut edit = self.group(group)?;
+        let geometry = self.transaction.engine().geometry();
+        let mut edit = self.transaction.group(group)?;
         let Some(place) = edit.place_for_inodes(shape)? else { return Ok(false) };
         edit.add_owner(place.start, place.length_blocks, Owner::InodeChunks)?;
         self.write_inodes(group, place)?;
-        let mut edit = self.group(group)?;
+        let mut edit = self.transaction.group(group)?;
         if let Some(part) = place.part_of_chunk(shape, geometry) {
-            edit.add_chunk(part)?;
+            edit.inode_index().add_chunk(part)?;
             return Ok(true);
         }
         let first = place.start.get() << geometry.inodes_per_block_log;
         // The first of several becomes the current one: the last that is added.
         for index in (0..shape.inodes).step_by(INODES_PER_CHUNK as usize).rev() {
-            edit.add_chunk(InodeChunk::new(AgInode::new(first + index)))?;
+            edit.inode_index().add_chunk(InodeChunk::new(AgInode::new(first + index)))?;
         }
         Ok(true)
     }
@@ -168,7 +168,7 @@ impl Transaction<'_> {
     /// Writes inodes that are not in use into the blocks of a chunk.
     #[doc(alias = "xfs_ialloc_inode_init")]
     fn write_inodes(&mut self, group: AgNumber, place: NewInodes) -> Result<()> {
-        let engine = self.engine();
+        let engine = self.transaction.engine();
         let geometry = engine.geometry();
         let generation = engine.new_generation();
         let end = place.start.get() + place.length_blocks;
@@ -178,7 +178,8 @@ impl Transaction<'_> {
             let (first, length_blocks) = cluster;
             let sector = geometry.sector_of_group_block(group, first).ok_or(OperationError::NoSpace)?;
             let length_bytes = length_blocks << geometry.block_log;
-            let mut buffer = self.buffers().create(Structure::InodeCluster, sector, length_bytes)?;
+            let mut buffer =
+                self.transaction.buffers().create(Structure::InodeCluster, sector, length_bytes)?;
             let mut edit = buffer.edit();
             let number =
                 geometry.inode_number(group, AgInode::new(first.get() << geometry.inodes_per_block_log));
@@ -191,7 +192,7 @@ impl Transaction<'_> {
             buffer.made_by_item();
             block = AgBlock::new(first.get() + length_blocks);
         }
-        if let Some(ticket) = self.buffers().ticket() {
+        if let Some(ticket) = self.transaction.buffers().ticket() {
             ticket.inodes_created(group, place.start, place.length_blocks, generation);
         }
         Ok(())
@@ -201,9 +202,9 @@ impl Transaction<'_> {
 impl GroupEdit<'_, '_> {
     /// Blocks for new inodes: behind the newest chunk, or else anywhere, or else for a part of a chunk.
     fn place_for_inodes(&mut self, shape: &ChunkShape) -> Result<Option<NewInodes>> {
-        let geometry = self.engine.geometry();
+        let geometry = self.volume.geometry();
         let whole = GroupRequest { spare_blocks: SPARE_BLOCKS, ..GroupRequest::blocks(shape.blocks) };
-        let behind = self.newest_chunk()?.and_then(|newest| {
+        let behind = self.inode_index().newest_chunk()?.and_then(|newest| {
             let block = newest.get() >> geometry.inodes_per_block_log;
             block.checked_add(shape.blocks).filter(|block| block.is_multiple_of(shape.alignment_blocks))
         });

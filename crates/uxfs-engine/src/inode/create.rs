@@ -16,10 +16,8 @@ use zerocopy::{
 };
 
 use super::edit::{EditFork, EditInode, InodeLogReservation, room::default_attribute_offset_bytes};
-use crate::{
-    attribute::hint::AttributeHint, directory::DirectoryHint, extent_map::hint::ExtentHint,
-    transaction::Transaction,
-};
+use crate::inode::allocator::InodeAllocator;
+use crate::{attribute::hint::AttributeHint, directory::hint::DirectoryHint, extent_map::hint::ExtentHint};
 use uxfs_volume::error::{OperationError, Result};
 
 /// What a new inode is to be.
@@ -194,7 +192,7 @@ impl EditInode {
     }
 }
 
-impl Transaction<'_> {
+impl InodeAllocator<'_, '_> {
     /// Takes an inode near `parent` and makes it what `new` says. It has no name yet and its place on disk still says
     /// that it is free: [`store_inode`](Self::store_inode) changes that.
     ///
@@ -212,7 +210,7 @@ impl Transaction<'_> {
     /// # Errors
     /// As for [`EditInode::new`].
     pub fn new_inode(&mut self, number: InodeNumber, new: &NewInode) -> Result<EditInode> {
-        let engine = self.engine();
+        let engine = self.transaction.engine();
         EditInode::new(number, engine.new_generation(), new, engine.geometry())
     }
 }

@@ -7,7 +7,7 @@ use uxfs_format::{
 };
 
 use super::edit::{EditFork, EditInode};
-use crate::transaction::Transaction;
+use crate::inode::allocator::InodeAllocator;
 use uxfs_volume::error::Result;
 
 /// Extents that are given back in one transaction: as many as an intent to free extents holds.
@@ -16,16 +16,21 @@ pub const STEP_EXTENTS: usize = 16;
 /// Blocks of an attribute fork that are given back in one transaction: each is a buffer to be cancelled.
 pub const STEP_BLOCKS: u64 = 64;
 
-impl Transaction<'_> {
+impl InodeAllocator<'_, '_> {
     /// Frees an inode without names, with all that it holds: little, or else the caller has taken most of it away.
     pub fn destroy(&mut self, inode: &mut EditInode) -> Result<()> {
-        self.remove_all_attributes(inode)?;
+        self.transaction.attributes().remove_all_attributes(inode)?;
         match inode.file_type() {
-            Some(FileType::Directory) => self.remove_directory_blocks(inode)?,
-            Some(FileType::SymbolicLink) => self.remove_symlink_target(inode)?,
+            Some(FileType::Directory) => self.transaction.directories().remove_directory_blocks(inode)?,
+            Some(FileType::SymbolicLink) => self.transaction.symlinks().remove_symlink_target(inode)?,
             // What lies behind the end of the file goes, too.
             Some(FileType::Regular) => {
-                self.unmap_blocks(inode, Fork::Data, FileBlock::new(0), MAX_FILE_BLOCKS)?;
+                self.transaction.extent_maps().unmap_blocks(
+                    inode,
+                    Fork::Data,
+                    FileBlock::new(0),
+                    MAX_FILE_BLOCKS,
+                )?;
             }
             // Devices, fifos and sockets hold nothing but a number.
             _ => {}

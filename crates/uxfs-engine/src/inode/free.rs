@@ -11,10 +11,11 @@ use super::{
     create::feature_flags2,
     edit::{EditFork, EditInode},
 };
-use crate::transaction::{Transaction, deferred::FreedOwner};
+use crate::inode::allocator::InodeAllocator;
+use crate::transaction::deferred::FreedOwner;
 use uxfs_volume::error::{OperationError, Result};
 
-impl Transaction<'_> {
+impl InodeAllocator<'_, '_> {
     /// Makes an inode free. The data of a regular file goes with it; directories, links and attributes must have been
     /// emptied by those who know their blocks. Inodes in a list of those without a name must have been taken out of it.
     ///
@@ -23,27 +24,32 @@ impl Transaction<'_> {
     #[doc(alias = "xfs_ifree")]
     pub fn free_inode(&mut self, inode: &mut EditInode) -> Result<()> {
         if inode.file_type() == Some(FileType::Regular) {
-            self.unmap_blocks(inode, Fork::Data, FileBlock::new(0), MAX_FILE_BLOCKS)?;
+            self.transaction.extent_maps().unmap_blocks(
+                inode,
+                Fork::Data,
+                FileBlock::new(0),
+                MAX_FILE_BLOCKS,
+            )?;
         }
         if inode.blocks() != 0 {
             return Err(OperationError::NotEmpty.into());
         }
-        let geometry = self.engine().geometry();
+        let geometry = self.transaction.engine().geometry();
         let (group, in_group) =
             geometry.split_inode_number(inode.number).ok_or(OperationError::NoSuchInode)?;
         // Before the group is locked, which others wait for. Where the whole chunk goes, it was for nothing.
         inode.make_free(feature_flags2(geometry).bits());
-        self.store_inode(inode)?;
-        let unused_chunk = self.group(group)?.give_back_inode(in_group)?;
+        self.transaction.store_inode(inode)?;
+        let unused_chunk = self.transaction.group(group)?.inode_index().give_back_inode(in_group)?;
         // Others go on in the group meanwhile: nobody finds such a chunk any more, and its blocks are not free yet.
-        self.give_back_groups();
+        self.transaction.give_back_groups();
         unused_chunk.map_or(Ok(()), |chunk| self.free_chunk(group, &chunk))
     }
 
     /// Frees the blocks of a chunk without inodes in use.
     #[doc(alias = "xfs_difree_inode_chunk")]
     fn free_chunk(&mut self, group: AgNumber, chunk: &InodeChunk) -> Result<()> {
-        let engine = self.engine();
+        let engine = self.transaction.engine();
         let geometry = engine.geometry();
         for (start, length_blocks) in engine.blocks_of_chunk(chunk) {
             let end = start.get().saturating_add(length_blocks);
@@ -52,12 +58,16 @@ impl Transaction<'_> {
                 let first = AgInode::new(block.get() << geometry.inodes_per_block_log);
                 let number = geometry.inode_number(group, first);
                 let cluster = engine.inode_cluster(number)?.1;
-                self.buffers().invalidate(&[(cluster.sector, cluster.length_bytes)]);
+                self.transaction.buffers().invalidate(&[(cluster.sector, cluster.length_bytes)]);
                 let blocks = (cluster.length_bytes >> geometry.block_log).max(1);
                 block = AgBlock::new((block.get() / blocks + 1) * blocks);
             }
             let start = geometry.fs_block(group, start).ok_or(OperationError::NoSuchGroup)?;
-            self.defer_free_of(start, length_blocks.into(), FreedOwner::Group(Owner::InodeChunks))?;
+            self.transaction.defer_free_of(
+                start,
+                length_blocks.into(),
+                FreedOwner::Group(Owner::InodeChunks),
+            )?;
         }
         Ok(())
     }

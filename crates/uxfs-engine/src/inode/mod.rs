@@ -10,6 +10,7 @@
 //! | [`unlinked`] | the lists of inodes without a name |
 
 mod allocate;
+pub mod allocator;
 pub mod create;
 pub mod destroy;
 pub mod edit;

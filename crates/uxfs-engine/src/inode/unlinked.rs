@@ -6,10 +6,8 @@
 //! On the disk each inode knows the next one of its list. Who takes one out of the middle must know the one before: a group
 //! remembers that in memory, behind its lock, for the inodes that are in its lists and have one.
 
-use std::collections::HashMap;
-
 use uxfs_format::{
-    allocation_group::inode_header::{InodeHeaderFault, UNLINKED_BUCKETS},
+    allocation_group::inode_header::InodeHeaderFault,
     checksum,
     fault::{Corruption, Location, Structure},
     field_table::OnDisk,
@@ -20,6 +18,7 @@ use uxfs_journal::journal::items::inode::{InodeChange, NEXT_UNLINKED_LOG_BYTES};
 use zerocopy::big_endian::U32;
 
 use super::edit::next_unlinked_of;
+use crate::allocation_group::before_unlinked::bucket_of;
 use crate::transaction::Transaction;
 use uxfs_volume::error::{Error, OperationError, Result};
 
@@ -30,45 +29,21 @@ struct List {
     bucket: usize,
 }
 
-/// Which inode is before another in a list. What is not known is found by going through the list.
-#[doc(alias = "i_prev_unlinked")]
-#[derive(Debug, Default)]
-pub struct BeforeUnlinked(HashMap<AgInode, AgInode>);
+/// Changes the AGI unlinked lists.
+#[derive(Debug)]
+pub struct UnlinkedLists<'t, 'fs> {
+    pub(crate) transaction: &'t mut Transaction<'fs>,
+}
 
-impl BeforeUnlinked {
-    fn get(&self, inode: AgInode) -> Option<AgInode> {
-        self.0.get(&inode).copied()
-    }
-
-    /// `before` is null for the head of a list; `inode` is where a list ends.
-    fn set(&mut self, inode: AgInode, before: AgInode) {
-        if inode.is_null() {
-            return;
-        }
-        if before.is_null() {
-            self.forget(inode);
-        } else {
-            self.0.insert(inode, before);
-        }
-    }
-
-    fn forget(&mut self, inode: AgInode) {
-        self.0.remove(&inode);
-        if self.0.is_empty() {
-            self.0 = HashMap::new();
-        }
-    }
-
-    fn forget_list(&mut self, bucket: usize) {
-        self.0.retain(|inode, _| bucket_of(*inode) != bucket);
+impl<'fs> Transaction<'fs> {
+    /// To change the AGI unlinked lists.
+    #[inline]
+    pub fn unlinked_inodes(&mut self) -> UnlinkedLists<'_, 'fs> {
+        UnlinkedLists { transaction: self }
     }
 }
 
-fn bucket_of(inode: AgInode) -> usize {
-    (inode.get() % UNLINKED_BUCKETS) as usize
-}
-
-impl Transaction<'_> {
+impl UnlinkedLists<'_, '_> {
     /// Puts an inode at the head of its list.
     ///
     /// # Errors
@@ -99,10 +74,10 @@ impl Transaction<'_> {
         if before.is_null() {
             self.set_unlinked_head(list, next)?;
         } else {
-            let before = self.engine().geometry().inode_number(list.group, before);
+            let before = self.transaction.engine().geometry().inode_number(list.group, before);
             self.set_next_unlinked(before, next)?;
         }
-        self.group(list.group)?.state.before_unlinked.forget(inode);
+        self.transaction.group(list.group)?.state.before_unlinked.forget(inode);
         self.note_before(list, next, before)?;
         self.set_next_unlinked(number, AgInode::NULL)
     }
@@ -113,14 +88,14 @@ impl Transaction<'_> {
         if head == inode {
             return Ok(AgInode::NULL);
         }
-        let geometry = self.engine().geometry();
-        if let Some(before) = self.group(list.group)?.state.before_unlinked.get(inode)
+        let geometry = self.transaction.engine().geometry();
+        if let Some(before) = self.transaction.group(list.group)?.state.before_unlinked.get(inode)
             && self.next_unlinked(geometry.inode_number(list.group, before))? == inode
         {
             return Ok(before);
         }
         // A list that a crash left. No list is longer than there are inodes in the group.
-        let budget = self.group(list.group)?.state.headers()?.inodes.count.get();
+        let budget = self.transaction.group(list.group)?.state.headers()?.inodes.count.get();
         let mut at = head;
         for _ in 0..budget {
             if at.is_null() {
@@ -137,7 +112,7 @@ impl Transaction<'_> {
     }
 
     fn note_before(&mut self, list: List, inode: AgInode, before: AgInode) -> Result<()> {
-        self.group(list.group)?.state.before_unlinked.set(inode, before);
+        self.transaction.group(list.group)?.state.before_unlinked.set(inode, before);
         Ok(())
     }
 
@@ -149,7 +124,7 @@ impl Transaction<'_> {
     /// Makes a list empty that leads to something else. Who was in it is lost until a checker finds it.
     #[doc(alias = "xlog_recover_clear_agi_bucket")]
     pub fn truncate_unlinked_list(&mut self, group: AgNumber, bucket: usize) -> Result<()> {
-        self.group(group)?.state.before_unlinked.forget_list(bucket);
+        self.transaction.group(group)?.state.before_unlinked.forget_list(bucket);
         self.set_unlinked_head(List { group, bucket }, AgInode::NULL)
     }
 
@@ -158,27 +133,31 @@ impl Transaction<'_> {
     /// # Errors
     /// Damage; the device.
     pub fn first_unlinked(&mut self, group: AgNumber) -> Result<Option<InodeNumber>> {
-        let geometry = self.engine().geometry();
-        let edit = self.group(group)?;
+        let geometry = self.transaction.engine().geometry();
+        let edit = self.transaction.group(group)?;
         let heads = edit.state.headers()?.inodes.unlinked;
         let head = heads.iter().map(|head| AgInode::new(head.get())).find(|head| !head.is_null());
         Ok(head.map(|head| geometry.inode_number(group, head)))
     }
 
     fn unlinked_list_of(&self, number: InodeNumber) -> Result<(List, AgInode)> {
-        let (group, inode) =
-            self.engine().geometry().split_inode_number(number).ok_or(OperationError::NoSuchInode)?;
+        let (group, inode) = self
+            .transaction
+            .engine()
+            .geometry()
+            .split_inode_number(number)
+            .ok_or(OperationError::NoSuchInode)?;
         Ok((List { group, bucket: bucket_of(inode) }, inode))
     }
 
     fn unlinked_head(&mut self, list: List) -> Result<AgInode> {
-        let group = self.group(list.group)?;
+        let group = self.transaction.group(list.group)?;
         let head = group.state.headers()?.inodes.unlinked.get(list.bucket);
         Ok(head.map_or(AgInode::NULL, |head| AgInode::new(head.get())))
     }
 
     fn set_unlinked_head(&mut self, list: List, inode: AgInode) -> Result<()> {
-        let group = self.group(list.group)?;
+        let group = self.transaction.group(list.group)?;
         if let Some(head) = group.state.inodes_mut()?.unlinked.get_mut(list.bucket) {
             *head = U32::new(inode.get());
         }
@@ -186,7 +165,7 @@ impl Transaction<'_> {
     }
 
     fn next_unlinked(&mut self, number: InodeNumber) -> Result<AgInode> {
-        let engine = self.engine();
+        let engine = self.transaction.engine();
         let cluster = engine.inode_cluster(number)?.1;
         let buffer = engine.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let bytes = buffer.get(cluster.offset_bytes..).unwrap_or_default();
@@ -195,10 +174,10 @@ impl Transaction<'_> {
     }
 
     fn set_next_unlinked(&mut self, number: InodeNumber, next: AgInode) -> Result<()> {
-        let engine = self.engine();
+        let engine = self.transaction.engine();
         let (cluster, geometry) = (engine.inode_cluster(number)?.1, engine.geometry());
         let mut buffer =
-            self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+            self.transaction.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let mut edit = buffer.edit();
         edit.mark(cluster.offset_bytes + InodeChange::NextUnlinked.offset_bytes() as usize);
         let bytes = edit.unmarked(cluster.offset_bytes, geometry.inode_size());
@@ -206,7 +185,7 @@ impl Transaction<'_> {
             *field = next.get().to_be_bytes();
         }
         checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
-        if let Some(ticket) = self.buffers().ticket() {
+        if let Some(ticket) = self.transaction.buffers().ticket() {
             ticket.reserve(NEXT_UNLINKED_LOG_BYTES);
         }
         Ok(())

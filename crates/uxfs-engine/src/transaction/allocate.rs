@@ -12,7 +12,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use uxfs_format::units::{AgBlock, AgNumber, FsBlock};
 
 use super::Transaction;
-use crate::allocation_group::free_space::{Purpose, choose::GroupRequest};
+use crate::{
+    allocation_group::free_space::{Purpose, choose::GroupRequest},
+    engine::Engine,
+};
 use uxfs_volume::error::{OperationError, Result};
 
 /// From so many blocks on, a part right at the wanted block is better than all of them elsewhere.
@@ -87,7 +90,7 @@ impl Transaction<'_> {
     /// [`OperationError::NoSpace`]; damage; the device.
     #[doc(alias = "xfs_alloc_vextent")]
     pub fn allocate(&mut self, request: &AllocationRequest) -> Result<Allocated> {
-        let (first, near) = self.place_of_goal(request.goal);
+        let (first, near) = start_of_goal(self.engine(), request.goal);
         let wanted = GroupRequest {
             near,
             is_exact: true,
@@ -119,23 +122,6 @@ impl Transaction<'_> {
                 return Err(OperationError::NoSpace.into());
             }
             min_blocks = (min_blocks / 4).max(request.min_blocks).max(1);
-        }
-    }
-
-    /// The group that a goal begins with, and the block in it.
-    fn place_of_goal(&self, goal: Goal) -> (AgNumber, Option<AgBlock>) {
-        let geometry = self.engine().geometry();
-        match goal {
-            Goal::Near(block) | Goal::Exact(block) => match geometry.split_fs_block(block) {
-                Some((group, block)) => (group, Some(block)),
-                // Behind the last block of a group: where what lies there would have gone on.
-                None => {
-                    let group = u32::try_from(block.get() >> geometry.ag_block_log).unwrap_or(0);
-                    (AgNumber::new(group.min(geometry.ag_count.saturating_sub(1))), None)
-                }
-            },
-            Goal::Group(group) | Goal::GroupOnly(group) => (group, None),
-            Goal::Anywhere => (self.engine().next_group_in_turn(), None),
         }
     }
 
@@ -173,7 +159,24 @@ impl Transaction<'_> {
     }
 }
 
-impl crate::engine::Engine {
+/// The group that a goal begins with, and the block in it.
+fn start_of_goal(engine: &Engine, goal: Goal) -> (AgNumber, Option<AgBlock>) {
+    let geometry = engine.geometry();
+    match goal {
+        Goal::Near(block) | Goal::Exact(block) => match geometry.split_fs_block(block) {
+            Some((group, block)) => (group, Some(block)),
+            // Behind the last block of a group: where what lies there would have gone on.
+            None => {
+                let group = u32::try_from(block.get() >> geometry.ag_block_log).unwrap_or(0);
+                (AgNumber::new(group.min(geometry.ag_count.saturating_sub(1))), None)
+            }
+        },
+        Goal::Group(group) | Goal::GroupOnly(group) => (group, None),
+        Goal::Anywhere => (engine.next_group_in_turn(), None),
+    }
+}
+
+impl Engine {
     /// The group whose turn it is.
     fn next_group_in_turn(&self) -> AgNumber {
         let count = self.geometry().ag_count.max(1);

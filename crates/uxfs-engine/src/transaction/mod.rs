@@ -1,7 +1,9 @@
 //! Changing a file system.
 //!
-//! An operation opens a [`Transaction`], changes what it must through it, and commits. The same code runs in bulk mode
-//! (making and filling images: nothing is logged) and in logged mode.
+//! An operation begins a [`Transaction`], changes what it must through it, and commits. The same code changes structures in
+//! bulk mode (making and filling images: nothing is logged) and in logged mode. What only a logged transaction does has
+//! types of its own: [`LoggedSteps`](steps) divides one into steps, and a [`CheckpointTransaction`](checkpoint) is what a
+//! checkpoint switch changes itself.
 //!
 //! ```text
 //! operation ──▶ Transaction ──▶ groups: headers and trees of an allocation group, locked until the commit
@@ -9,11 +11,23 @@
 //!                    └────────▶ deferred: work that must come after what the operation did itself, in order
 //! ```
 //!
+//! | module | holds |
+//! |---|---|
+//! | here | beginning; holding groups |
+//! | `commit` | the end of a transaction, and of each of its steps |
+//! | [`allocate`] | allocating blocks wherever there are some |
+//! | `inodes` | loading and storing inodes |
+//! | [`deferred`] | work that comes after what an operation did itself |
+//! | [`reservation`] | what each kind of operation may take |
+//! | `staged` | new blocks that are filled between two steps |
+//! | `steps` | a logged transaction in several steps |
+//! | [`checkpoint`] | what a checkpoint switch changes |
+//!
 //! Invariants:
 //! 1. A group's headers and trees are changed only by the transaction that holds the group's lock.
-//! 2. Groups are locked in ascending order by whoever locks more than one; a later transaction step that needs a lower
-//!    one goes through deferred work, which runs after the locks were given back.
-//! 3. An inode is changed only by who holds its [`EditInode`](crate::inode::edit::EditInode); it becomes visible to
+//! 2. A transaction that locks several groups locks them in ascending order; a later step that needs a lower one goes
+//!    through deferred work, which runs after the locks were released.
+//! 3. Only the holder of an [`EditInode`](crate::inode::edit::EditInode) changes that inode; it becomes visible to
 //!    others by [`Transaction::store_inode`].
 //! 4. A transaction that is dropped without a commit leaves nothing behind. Where it has changed a buffer, a group in
 //!    memory, a counter or has put off work, or where an earlier step of it is committed, the drop shuts the journal down with
@@ -23,38 +37,29 @@
 //!    says itself that it is unfinished.
 
 pub mod allocate;
+pub mod checkpoint;
 mod commit;
 pub mod deferred;
+mod inodes;
 pub mod reservation;
+mod staged;
+mod steps;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use uxfs_format::units::AgNumber;
-use uxfs_journal::{
-    journal::Ticket,
-    transaction::{Mode, TransactionBuffers},
-};
+use uxfs_journal::transaction::TransactionBuffers;
 
 use self::{deferred::queue::DeferredWork, reservation::Operation};
+pub use crate::allocation_group::group_edit::{CounterChanges, GroupEdit};
 use crate::allocation_group::state::GroupState;
-use crate::engine::Engine;
+use crate::engine::{AnyEngine, BulkEngine, Engine, EngineRef, LoggedEngine};
 use uxfs_volume::error::{OperationError, Result};
-
-/// Changes of superblock counters that a transaction has made so far.
-#[doc(alias = "xfs_trans_mod_sb")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CounterChanges {
-    /// Inodes that exist, in use or free.
-    pub inodes: i64,
-    /// Inodes that are free.
-    pub free_inodes: i64,
-    /// Free blocks.
-    pub free_blocks: i64,
-}
 
 /// Changes that belong together.
 #[doc(alias = "xfs_trans")]
 pub struct Transaction<'fs> {
     engine: &'fs Engine,
+    mode: EngineRef<'fs>,
     buffers: TransactionBuffers<'fs>,
     /// Groups whose locks it holds, few.
     groups: Vec<ArcMutexGuard<RawMutex, GroupState>>,
@@ -67,56 +72,67 @@ pub struct Transaction<'fs> {
     has_begun: bool,
 }
 
-/// A group that a transaction holds, with what is needed to change it.
-#[derive(Debug)]
-pub struct GroupEdit<'t, 'fs> {
-    /// The file system.
-    pub engine: &'fs Engine,
-    /// Headers of the group in memory.
-    pub state: &'t mut GroupState,
-    /// For the blocks of its trees.
-    pub buffers: &'t mut TransactionBuffers<'fs>,
-    /// For the superblock's counters.
-    pub counters: &'t mut CounterChanges,
-    /// For what follows from changes.
-    pub deferred: &'t mut DeferredWork,
-}
-
 impl<'fs> Transaction<'fs> {
-    /// Begins with nothing changed: in bulk mode, where one transaction may do everything.
+    /// Begins with nothing changed: in bulk mode, where one transaction may do everything; in logged mode for work that
+    /// takes no blocks.
     ///
     /// # Errors
-    /// The file system is not mounted for changes.
-    pub fn begin(engine: &'fs Engine) -> Result<Self> {
-        match engine.mode() {
-            Mode::Bulk => Ok(Self::new(engine, Mode::Bulk, None)),
-            _ => Self::begin_for(engine, Operation::Release),
+    /// The journal has been shut down.
+    pub fn begin(engine: &'fs AnyEngine) -> Result<Self> {
+        match engine.by_mode() {
+            EngineRef::Bulk(engine) => Ok(Self::bulk(engine)),
+            EngineRef::Logged(engine) => Self::logged(engine, Operation::Release),
         }
     }
 
-    fn new(engine: &'fs Engine, mode: Mode, ticket: Option<Ticket<'fs>>) -> Self {
-        uxfs_volume::cause::begin();
-        let buffers = TransactionBuffers::new(engine.cache(), engine.geometry(), mode, ticket);
-        let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
-        Self { engine, buffers, groups, counters, deferred, reserved_blocks: 0, has_begun: false }
-    }
-
-    /// Begins for one operation, once there is room for all that it may take. Whoever changes inodes has locked them
-    /// before: a transaction under way waits for no inode.
+    /// Begins for one operation, once there is room for all that it may take. The caller has locked the inodes that it
+    /// will change: a transaction under way waits for no inode.
     ///
     /// # Errors
-    /// [`OperationError::NoSpace`], with nothing changed; the file system is not mounted for changes, or no longer.
-    pub fn begin_for(engine: &'fs Engine, operation: Operation) -> Result<Self> {
-        let mode = engine.mode();
+    /// [`OperationError::NoSpace`], with nothing changed; the journal has been shut down.
+    #[inline]
+    pub fn begin_for(engine: &'fs AnyEngine, operation: Operation) -> Result<Self> {
+        match engine.by_mode() {
+            EngineRef::Bulk(engine) => {
+                let blocks = operation.blocks(engine.needs());
+                engine.require_blocks(blocks, operation.leaves(engine.kept_blocks()))?;
+                Ok(Self::bulk(engine))
+            }
+            EngineRef::Logged(engine) => Self::logged(engine, operation),
+        }
+    }
+
+    /// Begins in bulk mode.
+    pub fn bulk(engine: &'fs BulkEngine) -> Self {
+        let buffers = TransactionBuffers::bulk(engine.cache(), engine.geometry());
+        Self::new(EngineRef::Bulk(engine), buffers)
+    }
+
+    /// Begins for one operation through the log, once there is room for all that it may take.
+    ///
+    /// # Errors
+    /// As [`begin_for`](Self::begin_for).
+    pub fn logged(engine: &'fs LoggedEngine, operation: Operation) -> Result<Self> {
         let needs = engine.needs();
         let (blocks, log_bytes) = (operation.blocks(needs), operation.log_bytes(needs));
         engine.reserve_blocks(blocks, operation.leaves(engine.kept_blocks()))?;
-        let mut transaction = Self::new(engine, mode, None);
+        let mut transaction = Self::before_ticket(engine);
         transaction.reserved_blocks = blocks;
-        if let Some(ticket) = engine.begin_ticket(log_bytes, operation.reserve())? {
-            transaction.buffers.set_ticket(ticket);
-        }
+        transaction.buffers.set_ticket(engine.begin_ticket(log_bytes, operation.reserve())?);
         Ok(transaction)
+    }
+
+    /// A transaction through the log that may change something once it has a ticket.
+    fn before_ticket(engine: &'fs LoggedEngine) -> Self {
+        let buffers = TransactionBuffers::logged(engine.cache(), engine.geometry());
+        Self::new(EngineRef::Logged(engine), buffers)
+    }
+
+    fn new(mode: EngineRef<'fs>, buffers: TransactionBuffers<'fs>) -> Self {
+        uxfs_volume::cause::begin();
+        let (groups, counters, deferred) = (Vec::new(), CounterChanges::default(), DeferredWork::default());
+        let engine = mode.engine();
+        Self { engine, mode, buffers, groups, counters, deferred, reserved_blocks: 0, has_begun: false }
     }
 
     /// The file system.
@@ -134,7 +150,7 @@ impl<'fs> Transaction<'fs> {
         &mut self.buffers
     }
 
-    /// Locks a group unless that has been done, reads its headers if nobody has, and gives what changing it takes.
+    /// Locks a group unless that has been done, reads its headers unless they are in memory, and returns it to be changed.
     ///
     /// # Errors
     /// No such group; damage; the device.
@@ -152,7 +168,8 @@ impl<'fs> Transaction<'fs> {
         if !state.is_loaded() {
             state.load(engine)?;
         }
-        Ok(GroupEdit { engine, state, buffers, counters, deferred })
+        let (volume, needs) = (engine.volume(), engine.needs());
+        Ok(GroupEdit { volume, needs, state, buffers, counters, deferred })
     }
 
     /// As [`group`](Self::group), but where waiting for the group could wait for ever (a higher one is locked already) and
@@ -195,7 +212,7 @@ impl<'fs> Transaction<'fs> {
     pub fn give_back_untouched(&mut self, held: usize) {
         let is_untouched = |state: &GroupState| state.is_listed || !state.needs_settling();
         debug_assert!(
-            !self.buffers.mode().is_logged()
+            matches!(self.mode, EngineRef::Bulk(_))
                 || self.groups.iter().skip(held).all(|group| is_untouched(group)),
             "the next cut must know of groups that have changed"
         );

@@ -28,8 +28,8 @@ pub(super) struct Wanted {
 }
 
 impl<'a> FileEdit<'a> {
-    /// Allocates blocks for bytes that are to be written to a hole, writes these, and maps the blocks: all in one
-    /// transaction. Gives how many bytes found room in the first piece of free space.
+    /// Allocates blocks for bytes that are to be written to a hole, writes the bytes, and maps the blocks. Gives how many
+    /// bytes found room in the first piece of free space.
     pub(super) fn allocate_written(
         &mut self,
         wanted: &Wanted,
@@ -45,17 +45,34 @@ impl<'a> FileEdit<'a> {
             return Ok(0);
         };
         let bytes = self.bytes_within(written.end(), offset_bytes, bytes);
-        if let Err(error) = self.write_blocks(written.start, self.with_zeros_around(offset_bytes, bytes)) {
-            // Nobody has seen the blocks yet.
-            tx.defer_free(new.start, new.length_blocks)?;
-            tx.commit()?;
-            return Err(error);
-        }
+        let contents = self.with_zeros_around(offset_bytes, bytes);
+        self.fill_staged(&mut tx, &new, |file| file.write_blocks(written.start, contents))?;
         self.map_around(&mut tx, &new, Some(&written))?;
         tx.depends_on_data();
         self.grow_to(offset_bytes + bytes.len() as u64);
         self.end_step(&mut tx, touch)?;
         Ok(bytes.len())
+    }
+
+    /// Has `fill` write to new blocks while the transaction holds nothing, and sees to it that the file can map the blocks
+    /// afterwards. Where either fails the blocks become free again and the transaction ends.
+    pub(super) fn fill_staged<T>(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        new: &Extent,
+        fill: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let filled = tx.fill_staged(new.start, new.length_blocks, || fill(self))?;
+        let ready = filled.and_then(|filled| {
+            tx.extent_maps().ready_extents(self.inode, Fork::Data, GROWTH)?;
+            Ok(filled)
+        });
+        if ready.is_err() {
+            // Nothing leads to the blocks.
+            tx.defer_free(new.start, new.length_blocks)?;
+            tx.commit()?;
+        }
+        ready
     }
 
     /// Allocates blocks that read as zeros, as many as can be had in one piece.
@@ -110,9 +127,9 @@ impl<'a> FileEdit<'a> {
     ) -> Result<(Transaction<'a>, Extent)> {
         let most_blocks = most_blocks.min(MAX_EXTENT_BLOCKS);
         let mut tx = Transaction::begin_for(self.file_system, Operation::Allocate { blocks: most_blocks })?;
-        let found = tx
-            .ready_extent_count(self.inode, Fork::Data, GROWTH)
-            .and_then(|()| tx.allocate_for_hole(self.inode, file_block, least_blocks..=most_blocks, GROWTH));
+        let found = tx.extent_maps().ready_extent_count(self.inode, Fork::Data, GROWTH).and_then(|()| {
+            tx.extent_maps().allocate_for_hole(self.inode, file_block, least_blocks..=most_blocks, GROWTH)
+        });
         match found {
             Ok(Allocated { start, length_blocks }) => {
                 let length_blocks = length_blocks.into();
@@ -156,11 +173,13 @@ impl<'a> FileEdit<'a> {
 
     /// Maps new blocks: a part of them as written, the rest as unwritten.
     fn map_around(&mut self, tx: &mut Transaction<'_>, new: &Extent, written: Option<&Extent>) -> Result<()> {
-        let Some(written) = written else { return tx.map_existing(self.inode, Fork::Data, *new) };
+        let Some(written) = written else {
+            return tx.extent_maps().map_existing(self.inode, Fork::Data, *new);
+        };
         let head = list::part_of(new, FileBlock::new(0), written.file_block);
         let tail = list::part_of(new, written.end(), FileBlock::NULL);
         for part in [head, Some(Extent { is_unwritten: false, ..*written }), tail].into_iter().flatten() {
-            tx.map_existing(self.inode, Fork::Data, part)?;
+            tx.extent_maps().map_existing(self.inode, Fork::Data, part)?;
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Writing to blocks that other files have too.
 //!
-//! New blocks are allocated, filled with what is written and, at the edges, with what was there, and mapped in the place of
-//! the old ones, which lose an owner: one transaction. So no blocks need to be set aside for later, and a crash finds
-//! either the old blocks or the new ones.
+//! A transaction allocates new blocks. Between its two steps, while it holds nothing, the blocks are filled with what is written
+//! and, at the edges, with what the old blocks hold. Its second step maps them in the place of the old blocks, which lose an
+//! owner. So a crash finds either the old blocks or the new ones; blocks that it catches between the steps recovery frees
+//! (`uxfs_engine::transaction::staged`), so that no blocks need to be recorded as copy-on-write staging.
 
 use std::ops::Range;
 
@@ -18,6 +19,7 @@ use super::{
     pieces::{Piece, PieceState, Pieces, first_piece},
     space::SizeChange,
 };
+use crate::file::read::sharing_of;
 use uxfs_volume::error::{OperationError, Result};
 
 /// Bytes that are copied in one transaction.
@@ -44,18 +46,13 @@ impl FileEdit<'_> {
         let (mut tx, new) = self.allocate_copy(shared.file_block, blocks.min(most_blocks))?;
         let bytes = self.bytes_within(new.end(), offset_bytes, bytes);
         let end_bytes = offset_bytes + bytes.len() as u64;
-        let filled = self
-            .contents(end_bytes..self.byte_of(new.end()))
-            .and_then(|tail| self.write_blocks(new.start, [&head, bytes, &tail]));
-        if let Err(error) = filled {
-            // Nobody has seen the blocks yet.
-            tx.defer_free(new.start, new.length_blocks)?;
-            tx.commit()?;
-            return Err(error);
-        }
+        self.fill_staged(&mut tx, &new, |file| {
+            let tail = file.contents(end_bytes..file.byte_of(new.end()))?;
+            file.write_blocks(new.start, [&head, bytes, &tail])
+        })?;
         let new = Extent { is_unwritten: false, ..new };
         let old = Extent { start: old_start, ..new };
-        tx.replace_mapping(self.inode, &new)?;
+        tx.extent_maps().replace_mapping(self.inode, &new)?;
         tx.defer_unmap(self.inode, Fork::Data, &old)?;
         tx.defer_decrease(old.start, old.length_blocks)?;
         tx.defer_map(self.inode, Fork::Data, &new)?;
@@ -103,7 +100,7 @@ impl FileEdit<'_> {
 
     /// Copies what a piece begins with, if it is shared; gives where to go on.
     fn unshare_piece(&mut self, piece: &Piece) -> Result<FileBlock> {
-        let (alone, shared) = self.file_system.sharing(self.inode, piece)?;
+        let (alone, shared) = sharing_of(self.file_system, self.inode, piece)?;
         if alone > 0 {
             return Ok(piece.first(alone).end());
         }
@@ -127,7 +124,7 @@ impl FileEdit<'_> {
         let extents = self.inode.data.extents();
         let end = extents.end();
         for piece in Pieces::new(extents, FileBlock::new(0), end) {
-            let (alone, _) = self.file_system.sharing(self.inode, &piece)?;
+            let (alone, _) = sharing_of(self.file_system, self.inode, &piece)?;
             if piece.extent().is_some() && alone != piece.length_blocks {
                 return Ok(());
             }

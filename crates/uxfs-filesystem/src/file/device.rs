@@ -2,6 +2,7 @@
 
 use uxfs_block::{
     aligned_buffer::AlignedBuffer,
+    contents_io::assert_outside_transaction,
     device::{Alignment, DeviceError, DeviceOperation, WriteSegment},
 };
 use uxfs_format::{geometry::Geometry, units::FsBlock};
@@ -27,6 +28,7 @@ impl FileEdit<'_> {
     }
 
     fn write_parts(&self, start: FsBlock, skipped_bytes: u64, parts: [&[u8]; 3]) -> Result<()> {
+        assert_outside_transaction("writes file contents");
         let sector = self.geometry().sector_of_block(start).ok_or(OperationError::NoSuchGroup)?;
         let mut offset_bytes = Geometry::byte_of_sector(sector).saturating_add(skipped_bytes);
         let device = self.file_system.device();

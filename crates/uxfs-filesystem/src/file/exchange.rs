@@ -146,16 +146,16 @@ impl FileSystem {
         touch: Touch,
     ) -> Result<()> {
         let mut files = Files { first, second };
-        let Some(mut plan) = self.plan_exchange(&mut files, range)? else { return Ok(()) };
+        let Some(mut plan) = plan_exchange(self, &mut files, range)? else { return Ok(()) };
         let counts = files.mappings(&plan, 0);
         let is_atomic = counts.iter().sum::<usize>() <= ATOMIC_MAPPINGS;
-        if !is_atomic && !self.has_exchange_intents() {
+        if !is_atomic && !has_exchange_intents(self) {
             return Err(OperationError::CannotExchange.into());
         }
         let growth = |of_other: usize| u32::try_from(of_other).unwrap_or(u32::MAX / 4) + 2;
         // Both may take blocks of one group.
         let growth = growth(counts[0]).saturating_add(growth(counts[1]));
-        let mut tx = self.begin_exchange(&mut files, growth)?;
+        let mut tx = begin_exchange(self, &mut files, growth)?;
         if range.dry_run {
             return tx.commit();
         }
@@ -186,69 +186,6 @@ impl FileSystem {
         finish_intent(&mut tx, intent);
         tx.depends_on_data();
         end_exchange(&mut tx, &mut files, touch)
-    }
-
-    fn has_exchange_intents(&self) -> bool {
-        self.geometry().features.incompatible.contains(Incompatible::EXCHANGE_RANGE)
-    }
-
-    fn begin_exchange(&self, files: &mut Files<'_>, growth: u32) -> Result<Transaction<'_>> {
-        let mut tx = Transaction::begin_for(self, Operation::Remap)?;
-        let ready = files.each().try_for_each(|inode| tx.ready_extents(inode, Fork::Data, growth));
-        match ready {
-            Ok(()) => Ok(tx),
-            Err(error) => {
-                tx.commit()?;
-                Err(error)
-            }
-        }
-    }
-
-    /// Nothing where there is nothing to do.
-    #[doc(alias = "xfs_exchange_range_checks")]
-    fn plan_exchange(&self, files: &mut Files<'_>, range: &ExchangeRange) -> Result<Option<Plan>> {
-        if !self.has_exchange_intents() && !range.without_intents {
-            return Err(OperationError::CannotExchange.into());
-        }
-        SIDES.iter().try_for_each(|side| require_regular(files.get(*side)))?;
-        let sizes = SIDES.map(|side| files.get(side).size_bytes());
-        let invalid = || OperationError::InvalidRange;
-        let left_bytes = [
-            sizes[0].checked_sub(range.first_bytes).ok_or_else(invalid)?,
-            sizes[1].checked_sub(range.second_bytes).ok_or_else(invalid)?,
-        ];
-        let file = self.edit_file(files.first)?;
-        let length_bytes = if range.to_end { left_bytes[0].max(left_bytes[1]) } else { range.length_bytes };
-        let is_possible = file.is_aligned(range.first_bytes)
-            && file.is_aligned(range.second_bytes)
-            && (range.to_end || left_bytes.iter().all(|left| length_bytes <= *left))
-            // A part of a block only where both files end with it.
-            && (range.to_end
-                || file.is_aligned(length_bytes)
-                || left_bytes.iter().all(|left| length_bytes == *left));
-        if !is_possible {
-            return Err(invalid().into());
-        }
-        if length_bytes == 0 {
-            return Ok(None);
-        }
-        file.range_end(range.first_bytes, length_bytes)?;
-        file.range_end(range.second_bytes, length_bytes)?;
-        if files.second.is_none() {
-            let apart_bytes = range.first_bytes.abs_diff(range.second_bytes);
-            // Up to the end goes only what overlaps, but for a range behind the end: then there would be nothing to keep
-            // what comes there.
-            if range.to_end || apart_bytes < length_bytes {
-                return Err(invalid().into());
-            }
-        }
-        let new_sizes = [range.first_bytes + left_bytes[1], range.second_bytes + left_bytes[0]];
-        Ok(Some(Plan {
-            starts: [file.block_of(range.first_bytes), file.block_of(range.second_bytes)],
-            length_blocks: file.block_behind(length_bytes).get(),
-            common_blocks: file.block_behind(length_bytes.min(left_bytes[0]).min(left_bytes[1])).get(),
-            sizes: range.to_end.then_some(new_sizes),
-        }))
     }
 }
 
@@ -343,4 +280,75 @@ impl FileEdit<'_> {
     ) -> Result<()> {
         self.file_system.exchange_range(self.inode, other, range, touch)
     }
+}
+
+fn has_exchange_intents(file_system: &FileSystem) -> bool {
+    file_system.geometry().features.incompatible.contains(Incompatible::EXCHANGE_RANGE)
+}
+
+fn begin_exchange<'fs>(
+    file_system: &'fs FileSystem,
+    files: &mut Files<'_>,
+    growth: u32,
+) -> Result<Transaction<'fs>> {
+    let mut tx = Transaction::begin_for(file_system, Operation::Remap)?;
+    let ready = files.each().try_for_each(|inode| tx.extent_maps().ready_extents(inode, Fork::Data, growth));
+    match ready {
+        Ok(()) => Ok(tx),
+        Err(error) => {
+            tx.commit()?;
+            Err(error)
+        }
+    }
+}
+
+/// Nothing where there is nothing to do.
+#[doc(alias = "xfs_exchange_range_checks")]
+fn plan_exchange(
+    file_system: &FileSystem,
+    files: &mut Files<'_>,
+    range: &ExchangeRange,
+) -> Result<Option<Plan>> {
+    if !has_exchange_intents(file_system) && !range.without_intents {
+        return Err(OperationError::CannotExchange.into());
+    }
+    SIDES.iter().try_for_each(|side| require_regular(files.get(*side)))?;
+    let sizes = SIDES.map(|side| files.get(side).size_bytes());
+    let invalid = || OperationError::InvalidRange;
+    let left_bytes = [
+        sizes[0].checked_sub(range.first_bytes).ok_or_else(invalid)?,
+        sizes[1].checked_sub(range.second_bytes).ok_or_else(invalid)?,
+    ];
+    let file = file_system.edit_file(files.first)?;
+    let length_bytes = if range.to_end { left_bytes[0].max(left_bytes[1]) } else { range.length_bytes };
+    let is_possible = file.is_aligned(range.first_bytes)
+        && file.is_aligned(range.second_bytes)
+        && (range.to_end || left_bytes.iter().all(|left| length_bytes <= *left))
+        // A part of a block only where both files end with it.
+        && (range.to_end
+            || file.is_aligned(length_bytes)
+            || left_bytes.iter().all(|left| length_bytes == *left));
+    if !is_possible {
+        return Err(invalid().into());
+    }
+    if length_bytes == 0 {
+        return Ok(None);
+    }
+    file.range_end(range.first_bytes, length_bytes)?;
+    file.range_end(range.second_bytes, length_bytes)?;
+    if files.second.is_none() {
+        let apart_bytes = range.first_bytes.abs_diff(range.second_bytes);
+        // Up to the end goes only what overlaps, but for a range behind the end: then there would be nothing to keep
+        // what comes there.
+        if range.to_end || apart_bytes < length_bytes {
+            return Err(invalid().into());
+        }
+    }
+    let new_sizes = [range.first_bytes + left_bytes[1], range.second_bytes + left_bytes[0]];
+    Ok(Some(Plan {
+        starts: [file.block_of(range.first_bytes), file.block_of(range.second_bytes)],
+        length_blocks: file.block_behind(length_bytes).get(),
+        common_blocks: file.block_behind(length_bytes.min(left_bytes[0]).min(left_bytes[1])).get(),
+        sizes: range.to_end.then_some(new_sizes),
+    }))
 }

@@ -97,8 +97,8 @@ pub(crate) fn exchange_step(
     }
     for pair in &pairs {
         let ([old, across], [new, new_across]) = (pair.extents(), pair.exchanged());
-        tx.put_mapping(first, fork, old, new)?;
-        tx.put_mapping(second.as_deref_mut().unwrap_or(first), fork, across, new_across)?;
+        tx.extent_maps().put_mapping(first, fork, old, new)?;
+        tx.extent_maps().put_mapping(second.as_deref_mut().unwrap_or(first), fork, across, new_across)?;
     }
     defer_new_owners(tx, [first, second.as_deref().unwrap_or(first)], fork, &pairs)?;
     Ok(done)

@@ -5,6 +5,7 @@
 use super::{
     FileEdit, Touch, exchange::ExchangeRange, read::FileMapping, share::CloneRange, space::SizeChange,
 };
+use crate::file::truncate::has_blocks_behind_end;
 use crate::{
     filesystem::FileSystem,
     inode::table::{InodeHandle, InodeWriteGuard, lock_in_order},
@@ -34,18 +35,6 @@ fn check_flags(inode: &EditInode, forbidding: InodeFlags) -> Result<()> {
 const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 
 impl FileSystem {
-    /// Changes one file.
-    fn change_file<T>(
-        &self,
-        file: &InodeHandle,
-        forbidding: InodeFlags,
-        change: impl FnOnce(&mut FileEdit<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let mut inode = file.write();
-        check_flags(&inode, forbidding)?;
-        change(&mut self.edit_file(&mut inode)?)
-    }
-
     /// Reads from a file: see [`read_contents`](Self::read_contents).
     ///
     /// # Errors
@@ -87,40 +76,7 @@ impl FileSystem {
         let inode = file.write();
         let is_append = offset_bytes == inode.size_bytes();
         check_flags(&inode, if is_append { InodeFlags::IMMUTABLE } else { FIXED })?;
-        self.write_locked(file, inode, offset_bytes, bytes, touch)
-    }
-
-    fn write_locked(
-        &self,
-        file: &InodeHandle,
-        mut inode: InodeWriteGuard<'_>,
-        offset_bytes: u64,
-        bytes: &[u8],
-        touch: Touch,
-    ) -> Result<usize> {
-        let written = self.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
-        if self.has_blocks_behind_end(&inode) {
-            file.set_has_ahead();
-        }
-        drop(inode);
-        self.release_closed()?;
-        Ok(written)
-    }
-
-    /// Gives back what was allocated ahead in files that nobody has open any more.
-    pub(crate) fn release_closed(&self) -> Result<()> {
-        while let Some(number) = self.inode_table().next_with_ahead() {
-            let file = match self.open_if_in_use(number) {
-                // It has been freed meanwhile.
-                Err(Error::Operation(OperationError::NoSuchInode)) => continue,
-                opened => opened?,
-            };
-            let mut inode = file.write();
-            if inode.file_type() == Some(FileType::Regular) {
-                self.edit_file(&mut inode)?.release_ahead()?;
-            }
-        }
-        Ok(())
+        write_locked(self, file, inode, offset_bytes, bytes, touch)
     }
 
     /// Writes to the end of a file, wherever that is by then, and gives where it was.
@@ -132,7 +88,7 @@ impl FileSystem {
         let inode = file.write();
         check_flags(&inode, InodeFlags::IMMUTABLE)?;
         let offset_bytes = inode.size_bytes();
-        let written = self.write_locked(file, inode, offset_bytes, bytes, touch)?;
+        let written = write_locked(self, file, inode, offset_bytes, bytes, touch)?;
         Ok((offset_bytes, written))
     }
 
@@ -141,7 +97,7 @@ impl FileSystem {
     /// # Errors
     /// As there.
     pub fn set_size(&self, file: &InodeHandle, size_bytes: u64, touch: Touch) -> Result<()> {
-        self.change_file(file, FIXED, |file| file.set_size(size_bytes, touch))
+        change_file(self, file, FIXED, |file| file.set_size(size_bytes, touch))
     }
 
     /// Takes away what was allocated ahead of who appended: see [`FileEdit::release_ahead`].
@@ -149,7 +105,7 @@ impl FileSystem {
     /// # Errors
     /// As there.
     pub fn release_ahead(&self, file: &InodeHandle) -> Result<()> {
-        self.change_file(file, InodeFlags::empty(), |file| file.release_ahead())
+        change_file(self, file, InodeFlags::empty(), |file| file.release_ahead())
     }
 
     /// Allocates: see [`FileEdit::allocate_range`].
@@ -164,7 +120,7 @@ impl FileSystem {
         size: SizeChange,
         touch: Touch,
     ) -> Result<()> {
-        self.change_file(file, InodeFlags::IMMUTABLE, |file| {
+        change_file(self, file, InodeFlags::IMMUTABLE, |file| {
             file.allocate_range(offset_bytes, length_bytes, size, touch)
         })
     }
@@ -180,7 +136,7 @@ impl FileSystem {
         length_bytes: u64,
         touch: Touch,
     ) -> Result<()> {
-        self.change_file(file, FIXED, |file| file.punch(offset_bytes, length_bytes, touch))
+        change_file(self, file, FIXED, |file| file.punch(offset_bytes, length_bytes, touch))
     }
 
     /// Zeroes: see [`FileEdit::zero_range`].
@@ -195,7 +151,7 @@ impl FileSystem {
         size: SizeChange,
         touch: Touch,
     ) -> Result<()> {
-        self.change_file(file, FIXED, |file| file.zero_range(offset_bytes, length_bytes, size, touch))
+        change_file(self, file, FIXED, |file| file.zero_range(offset_bytes, length_bytes, size, touch))
     }
 
     /// Takes a range out: see [`FileEdit::collapse`].
@@ -209,7 +165,7 @@ impl FileSystem {
         length_bytes: u64,
         touch: Touch,
     ) -> Result<()> {
-        self.change_file(file, FIXED, |file| file.collapse(offset_bytes, length_bytes, touch))
+        change_file(self, file, FIXED, |file| file.collapse(offset_bytes, length_bytes, touch))
     }
 
     /// Puts a hole in: see [`FileEdit::insert`].
@@ -223,7 +179,7 @@ impl FileSystem {
         length_bytes: u64,
         touch: Touch,
     ) -> Result<()> {
-        self.change_file(file, FIXED, |file| file.insert(offset_bytes, length_bytes, touch))
+        change_file(self, file, FIXED, |file| file.insert(offset_bytes, length_bytes, touch))
     }
 
     /// Copies what is shared: see [`FileEdit::unshare`].
@@ -238,7 +194,7 @@ impl FileSystem {
         size: SizeChange,
         touch: Touch,
     ) -> Result<()> {
-        self.change_file(file, FIXED, |file| file.unshare(offset_bytes, length_bytes, size, touch))
+        change_file(self, file, FIXED, |file| file.unshare(offset_bytes, length_bytes, size, touch))
     }
 
     /// Lets a range of `target` have the blocks of a range of `source`, which may be the same file: see
@@ -304,4 +260,49 @@ impl FileSystem {
     pub fn sync_file(&self, _file: &InodeHandle) -> Result<()> {
         self.force()
     }
+}
+
+/// Changes one file.
+fn change_file<T>(
+    file_system: &FileSystem,
+    file: &InodeHandle,
+    forbidding: InodeFlags,
+    change: impl FnOnce(&mut FileEdit<'_>) -> Result<T>,
+) -> Result<T> {
+    let mut inode = file.write();
+    check_flags(&inode, forbidding)?;
+    change(&mut file_system.edit_file(&mut inode)?)
+}
+
+fn write_locked(
+    file_system: &FileSystem,
+    file: &InodeHandle,
+    mut inode: InodeWriteGuard<'_>,
+    offset_bytes: u64,
+    bytes: &[u8],
+    touch: Touch,
+) -> Result<usize> {
+    let written = file_system.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
+    if has_blocks_behind_end(file_system, &inode) {
+        file.set_has_ahead();
+    }
+    drop(inode);
+    release_closed(file_system)?;
+    Ok(written)
+}
+
+/// Gives back what was allocated ahead in files that nobody has open any more.
+pub(crate) fn release_closed(file_system: &FileSystem) -> Result<()> {
+    while let Some(number) = file_system.inode_table().next_with_ahead() {
+        let file = match file_system.open_if_in_use(number) {
+            // It has been freed meanwhile.
+            Err(Error::Operation(OperationError::NoSuchInode)) => continue,
+            opened => opened?,
+        };
+        let mut inode = file.write();
+        if inode.file_type() == Some(FileType::Regular) {
+            file_system.edit_file(&mut inode)?.release_ahead()?;
+        }
+    }
+    Ok(())
 }

@@ -24,9 +24,10 @@
 //! 1. **Blocks are filled before anything leads to them.** Contents of new blocks are on the device before the transaction
 //!    that maps them as written commits, and that transaction says so
 //!    ([`depends_on_data`](uxfs_engine::transaction::Transaction::depends_on_data)): the journal flushes the device before it
-//!    commits the checkpoint. So no crash shows what lay in the blocks before. Runs up to a bound are written inside the
-//!    transaction that allocates them; for longer ones the blocks are allocated as unwritten first, so that nobody waits for
-//!    a group meanwhile.
+//!    commits the checkpoint. So no crash shows what lay in the blocks before. Long runs are allocated as unwritten, written,
+//!    and then converted. Runs up to a bound are staged: written between the two steps of the transaction that allocates
+//!    and maps them. No transaction is under way while contents are read or written; debug builds check it
+//!    ([`contents_io`](uxfs_block::contents_io)).
 //! 2. **What lies behind the end of a file is worth nothing.** Whoever makes a file longer sees to it that what comes
 //!    into it reads as zeros: the rest of the block that holds the end is zeroed, written blocks behind it are taken
 //!    away. So making a file shorter writes no contents at all, and a crash finds either size with the bytes that it had.
@@ -216,7 +217,7 @@ impl<'a> FileEdit<'a> {
             }
             begun => begun?,
         };
-        match tx.ready_extents(self.inode, Fork::Data, growth) {
+        match tx.extent_maps().ready_extents(self.inode, Fork::Data, growth) {
             Ok(()) => Ok(tx),
             Err(error) => {
                 tx.commit()?;
@@ -249,7 +250,7 @@ impl<'a> FileEdit<'a> {
             let growth = self.growth_of_hole(range);
             let most = if found.len() <= ATOMIC_EXTENTS { ATOMIC_EXTENTS } else { STEP_EXTENTS };
             let mut tx = self.begin_remap(growth)?;
-            tx.unmap_last(self.inode, range.clone(), most)?;
+            tx.extent_maps().unmap_last(self.inode, range.clone(), most)?;
             self.end_step(&mut tx, touch)?;
         }
     }

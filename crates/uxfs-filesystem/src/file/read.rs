@@ -1,6 +1,6 @@
 //! Reading a file that may be changed: by who has its inode locked, for reading or for changes.
 
-use uxfs_block::device::ReadSegment;
+use uxfs_block::{contents_io::assert_outside_transaction, device::ReadSegment};
 use uxfs_format::{btree::extent_map::Extent, geometry::Geometry, units::FileBlock};
 
 use super::{
@@ -37,43 +37,8 @@ impl FileSystem {
         let left = inode.size_bytes().saturating_sub(offset_bytes);
         let length = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
         let Some(buffer) = buffer.get_mut(..length).filter(|buffer| !buffer.is_empty()) else { return Ok(0) };
-        self.read_mapped(inode, offset_bytes, buffer)?;
+        read_mapped(self, inode, offset_bytes, buffer)?;
         Ok(length)
-    }
-
-    /// Reads what lies at a place of a file, wherever its end is.
-    pub(super) fn read_mapped(&self, inode: &EditInode, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
-        let geometry = self.geometry();
-        let block_bytes = u64::from(geometry.block_size_bytes);
-        let end = FileBlock::new((offset_bytes + buffer.len() as u64).div_ceil(block_bytes));
-        let start = FileBlock::new(offset_bytes / block_bytes);
-        // Of the first block only what comes from the offset on.
-        let mut skipped = offset_bytes % block_bytes;
-        let (mut rest, mut segments) = (buffer, Vec::new());
-        for piece in Pieces::new(inode.data.extents(), start, end) {
-            let length_bytes = piece.length_blocks * block_bytes - skipped;
-            let length = usize::try_from(length_bytes).map_or(rest.len(), |length| length.min(rest.len()));
-            let (part, after) = rest.split_at_mut(length);
-            rest = after;
-            match piece.state {
-                PieceState::Hole | PieceState::Unwritten(_) => part.fill(0),
-                PieceState::Written(start) => {
-                    let sector = geometry.sector_of_block(start).ok_or(OperationError::NoSuchGroup)?;
-                    let offset_bytes = Geometry::byte_of_sector(sector) + skipped;
-                    segments.push(ReadSegment { offset_bytes, buffer: part });
-                }
-            }
-            skipped = 0;
-            if segments.len() == BATCH_SEGMENTS {
-                self.device().read_batch(&mut segments)?;
-                segments.clear();
-            }
-        }
-        match segments.as_mut_slice() {
-            [] => Ok(()),
-            [only] => Ok(self.device().read(only.offset_bytes, only.buffer)?),
-            several => Ok(self.device().read_batch(several)?),
-        }
     }
 
     /// The first byte at or behind `offset_bytes` that is data: `SEEK_DATA`. Unwritten blocks count as holes.
@@ -81,7 +46,7 @@ impl FileSystem {
     /// # Errors
     /// There is none ([`NoSuchOffset`](OperationError::NoSuchOffset)); no regular file.
     pub fn seek_data(&self, inode: &EditInode, offset_bytes: u64) -> Result<u64> {
-        let found = self.find_piece(inode, offset_bytes, |state| matches!(state, PieceState::Written(_)))?;
+        let found = find_piece(self, inode, offset_bytes, |state| matches!(state, PieceState::Written(_)))?;
         found.ok_or_else(|| OperationError::NoSuchOffset.into())
     }
 
@@ -90,26 +55,8 @@ impl FileSystem {
     /// # Errors
     /// The offset lies behind the end ([`NoSuchOffset`](OperationError::NoSuchOffset)); no regular file.
     pub fn seek_hole(&self, inode: &EditInode, offset_bytes: u64) -> Result<u64> {
-        let found = self.find_piece(inode, offset_bytes, |state| !matches!(state, PieceState::Written(_)))?;
+        let found = find_piece(self, inode, offset_bytes, |state| !matches!(state, PieceState::Written(_)))?;
         Ok(found.unwrap_or(inode.size_bytes()))
-    }
-
-    fn find_piece(
-        &self,
-        inode: &EditInode,
-        offset_bytes: u64,
-        is_wanted: impl Fn(PieceState) -> bool,
-    ) -> Result<Option<u64>> {
-        require_regular(inode)?;
-        let size_bytes = inode.size_bytes();
-        if offset_bytes >= size_bytes {
-            return Err(OperationError::NoSuchOffset.into());
-        }
-        let block_bytes = u64::from(self.geometry().block_size_bytes);
-        let (start, end) = (offset_bytes / block_bytes, size_bytes.div_ceil(block_bytes));
-        let pieces = Pieces::new(inode.data.extents(), FileBlock::new(start), FileBlock::new(end));
-        let found = pieces.into_iter().find(|piece| is_wanted(piece.state));
-        Ok(found.map(|piece| (piece.file_block.get() * block_bytes).max(offset_bytes)))
     }
 }
 
@@ -136,7 +83,7 @@ impl FileSystem {
             while let Some(piece) = rest.filter(|_| found.len() < most)
                 && let Some(extent) = piece.extent()
             {
-                let (alone, shared) = self.sharing(inode, &piece)?;
+                let (alone, shared) = sharing_of(self, inode, &piece)?;
                 let length_blocks = if alone > 0 { alone } else { shared.max(1) };
                 found.push(FileMapping { extent: Extent { length_blocks, ..extent }, is_shared: alone == 0 });
                 rest = piece.behind(length_blocks);
@@ -146,17 +93,6 @@ impl FileSystem {
             }
         }
         Ok(found)
-    }
-
-    /// How many blocks a piece begins with that are this file's alone and, if there are none, how many that others have too.
-    pub(super) fn sharing(&self, inode: &EditInode, piece: &Piece) -> Result<(u64, u64)> {
-        let Some(extent) = piece.extent().filter(|_| inode.may_share_extents()) else {
-            return Ok((piece.length_blocks, 0));
-        };
-        let mut tx = Transaction::begin_for(self, Operation::Release)?;
-        let sharing = sharing(&mut tx, &extent)?;
-        tx.commit()?;
-        Ok(sharing)
     }
 }
 
@@ -171,4 +107,74 @@ fn sharing(tx: &mut Transaction<'_>, extent: &Extent) -> Result<(u64, u64)> {
         Some((first, shared)) if first == start => (0, shared.into()),
         Some((first, _)) => (first.get().saturating_sub(start.get()).into(), 0),
     })
+}
+
+/// Reads what lies at a place of a file, wherever its end is.
+pub(super) fn read_mapped(
+    file_system: &FileSystem,
+    inode: &EditInode,
+    offset_bytes: u64,
+    buffer: &mut [u8],
+) -> Result<()> {
+    assert_outside_transaction("reads file contents");
+    let geometry = file_system.geometry();
+    let block_bytes = u64::from(geometry.block_size_bytes);
+    let end = FileBlock::new((offset_bytes + buffer.len() as u64).div_ceil(block_bytes));
+    let start = FileBlock::new(offset_bytes / block_bytes);
+    // Of the first block only what comes from the offset on.
+    let mut skipped = offset_bytes % block_bytes;
+    let (mut rest, mut segments) = (buffer, Vec::new());
+    for piece in Pieces::new(inode.data.extents(), start, end) {
+        let length_bytes = piece.length_blocks * block_bytes - skipped;
+        let length = usize::try_from(length_bytes).map_or(rest.len(), |length| length.min(rest.len()));
+        let (part, after) = rest.split_at_mut(length);
+        rest = after;
+        match piece.state {
+            PieceState::Hole | PieceState::Unwritten(_) => part.fill(0),
+            PieceState::Written(start) => {
+                let sector = geometry.sector_of_block(start).ok_or(OperationError::NoSuchGroup)?;
+                let offset_bytes = Geometry::byte_of_sector(sector) + skipped;
+                segments.push(ReadSegment { offset_bytes, buffer: part });
+            }
+        }
+        skipped = 0;
+        if segments.len() == BATCH_SEGMENTS {
+            file_system.device().read_batch(&mut segments)?;
+            segments.clear();
+        }
+    }
+    match segments.as_mut_slice() {
+        [] => Ok(()),
+        [only] => Ok(file_system.device().read(only.offset_bytes, only.buffer)?),
+        several => Ok(file_system.device().read_batch(several)?),
+    }
+}
+
+fn find_piece(
+    file_system: &FileSystem,
+    inode: &EditInode,
+    offset_bytes: u64,
+    is_wanted: impl Fn(PieceState) -> bool,
+) -> Result<Option<u64>> {
+    require_regular(inode)?;
+    let size_bytes = inode.size_bytes();
+    if offset_bytes >= size_bytes {
+        return Err(OperationError::NoSuchOffset.into());
+    }
+    let block_bytes = u64::from(file_system.geometry().block_size_bytes);
+    let (start, end) = (offset_bytes / block_bytes, size_bytes.div_ceil(block_bytes));
+    let pieces = Pieces::new(inode.data.extents(), FileBlock::new(start), FileBlock::new(end));
+    let found = pieces.into_iter().find(|piece| is_wanted(piece.state));
+    Ok(found.map(|piece| (piece.file_block.get() * block_bytes).max(offset_bytes)))
+}
+
+/// How many blocks a piece begins with that are this file's alone and, if there are none, how many that others have too.
+pub(super) fn sharing_of(file_system: &FileSystem, inode: &EditInode, piece: &Piece) -> Result<(u64, u64)> {
+    let Some(extent) = piece.extent().filter(|_| inode.may_share_extents()) else {
+        return Ok((piece.length_blocks, 0));
+    };
+    let mut tx = Transaction::begin_for(file_system, Operation::Release)?;
+    let sharing = sharing(&mut tx, &extent)?;
+    tx.commit()?;
+    Ok(sharing)
 }

@@ -226,7 +226,7 @@ impl FileEdit<'_> {
             return Ok(0);
         }
         let changed = 1 + self.extents_in(&(target..new.end()));
-        tx.ready_extents(self.inode, Fork::Data, 2)?;
+        tx.extent_maps().ready_extents(self.inode, Fork::Data, 2)?;
         // What is allocated and not written is not shared: it comes as a hole.
         let shared = match new.state {
             PieceState::Written(_) => new.extent(),
@@ -235,11 +235,11 @@ impl FileEdit<'_> {
         if let Some(extent) = &shared {
             ready_owners(tx, extent)?;
         }
-        tx.unmap_blocks(self.inode, Fork::Data, target, piece.length_blocks)?;
+        tx.extent_maps().unmap_blocks(self.inode, Fork::Data, target, piece.length_blocks)?;
         if let Some(extent) = shared {
             let increase = ReferenceCountOperation::Increase;
             tx.defer_reference_count(increase, extent.start, extent.length_blocks)?;
-            tx.map_existing(self.inode, Fork::Data, extent)?;
+            tx.extent_maps().map_existing(self.inode, Fork::Data, extent)?;
         }
         Ok(changed)
     }

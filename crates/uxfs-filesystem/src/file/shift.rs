@@ -30,7 +30,7 @@ impl FileEdit<'_> {
         }
         let mut tx = self.begin_remap(self.growth_of_hole(&gone))?;
         if is_atomic {
-            tx.unmap_last(self.inode, gone.clone(), ATOMIC_EXTENTS)?;
+            tx.extent_maps().unmap_last(self.inode, gone.clone(), ATOMIC_EXTENTS)?;
         }
         let mut index = list::index_at_or_after(self.inode.data.extents(), gone.end);
         let mut changed = 0;
@@ -41,7 +41,7 @@ impl FileEdit<'_> {
                 tx = self.begin_remap(0)?;
                 changed = 0;
             }
-            let joined = tx.shift_extent(self.inode, index, place)?;
+            let joined = tx.extent_maps().shift_extent(self.inode, index, place)?;
             index += 1 - joined.min(1);
             changed += 1;
         }
@@ -74,7 +74,7 @@ impl FileEdit<'_> {
         let is_atomic = self.is_one_step(new.start);
         let growth = list::division_growth(self.inode.data.extents(), &(new.start..last));
         let mut tx = self.begin_remap(growth)?;
-        tx.divide_extent(self.inode, new.start)?;
+        tx.extent_maps().divide_extent(self.inode, new.start)?;
         // The size comes first: what has moved already must not lie behind the end.
         self.inode.set_size_bytes(size_bytes);
         let first = list::index_at_or_after(self.inode.data.extents(), new.start);
@@ -87,7 +87,7 @@ impl FileEdit<'_> {
             }
             let extent = self.inode.data.extents().get(index).ok_or(OperationError::NotFound)?;
             let place = FileBlock::new(extent.file_block.get().saturating_add(blocks_of(&new)));
-            tx.shift_extent(self.inode, index, place)?;
+            tx.extent_maps().shift_extent(self.inode, index, place)?;
             changed += 1;
         }
         self.end_step(&mut tx, touch)

@@ -10,6 +10,7 @@ use super::{
     allocate::Wanted,
     pieces::{Piece, PieceState, first_piece},
 };
+use crate::file::read::sharing_of;
 use uxfs_engine::extent_map::STEP_EXTENTS;
 use uxfs_engine::extent_map::list;
 use uxfs_volume::error::Result;
@@ -156,7 +157,7 @@ impl FileEdit<'_> {
 
     /// Forgets what a piece begins with; gives where to go on.
     fn forget_piece(&mut self, piece: &Piece) -> Result<FileBlock> {
-        let (alone, shared) = self.file_system.sharing(self.inode, piece)?;
+        let (alone, shared) = sharing_of(self.file_system, self.inode, piece)?;
         if alone == 0 {
             let shared = piece.first(shared.max(1));
             self.unmap(&(shared.file_block..shared.end()), Touch::NOTHING)?;
@@ -171,7 +172,7 @@ impl FileEdit<'_> {
         let growth = list::division_growth(self.inode.data.extents(), &range);
         let mut tx = self.begin_remap(growth)?;
         let blocks = range.end.checked_distance_from(range.start).unwrap_or(0);
-        tx.convert_blocks(self.inode, range.start, blocks, true)?;
+        tx.extent_maps().convert_blocks(self.inode, range.start, blocks, true)?;
         self.end_step(&mut tx, Touch::NOTHING)
     }
 }

@@ -13,14 +13,6 @@ use uxfs_engine::{
 };
 use uxfs_volume::error::{OperationError, Result};
 
-impl FileSystem {
-    /// Whether a file has blocks behind its end.
-    pub(super) fn has_blocks_behind_end(&self, inode: &EditInode) -> bool {
-        let end = inode.data.extents().end().get();
-        end > inode.size_bytes().div_ceil(self.geometry().block_size_bytes.into())
-    }
-}
-
 impl FileEdit<'_> {
     /// Makes the file as large as that. What lies behind a smaller size is taken away, in steps after the size has
     /// changed where it is much; what comes into a larger one reads as zeros.
@@ -65,7 +57,7 @@ impl FileEdit<'_> {
     }
 
     fn free_behind_end(&mut self) -> Result<()> {
-        if !self.file_system.has_blocks_behind_end(self.inode) {
+        if !has_blocks_behind_end(self.file_system, self.inode) {
             return Ok(());
         }
         let gone = self.range_behind_end();
@@ -83,7 +75,7 @@ impl FileEdit<'_> {
             let count = self.extents_in(gone);
             let most = if count <= ATOMIC_EXTENTS { ATOMIC_EXTENTS } else { STEP_EXTENTS };
             let mut tx = Transaction::begin_for(self.file_system, Operation::Release)?;
-            let is_done = tx.unmap_last(self.inode, gone.clone(), most)?;
+            let is_done = tx.extent_maps().unmap_last(self.inode, gone.clone(), most)?;
             self.end_step(&mut tx, touch)?;
             if is_done {
                 return Ok(());
@@ -91,4 +83,10 @@ impl FileEdit<'_> {
             touch = Touch::NOTHING;
         }
     }
+}
+
+/// Whether a file has blocks behind its end.
+pub(super) fn has_blocks_behind_end(file_system: &FileSystem, inode: &EditInode) -> bool {
+    let end = inode.data.extents().end().get();
+    end > inode.size_bytes().div_ceil(file_system.geometry().block_size_bytes.into())
 }

@@ -11,10 +11,11 @@ use super::{
     is_refusal,
     pieces::{Piece, PieceState, Pieces, first_piece},
 };
+use crate::file::read::sharing_of;
 use uxfs_engine::extent_map::list;
 use uxfs_volume::error::{OperationError, Result};
 
-/// New blocks of up to so many bytes are written inside the transaction that allocates them.
+/// New blocks of up to so many bytes are written between two steps of the transaction that allocates them.
 const WRITTEN_AT_ONCE_BYTES: u64 = 128 << 10;
 
 /// What one step of a write has done.
@@ -107,7 +108,7 @@ impl FileEdit<'_> {
         let growth = list::division_growth(self.inode.data.extents(), &(piece.file_block..behind));
         let mut tx = self.begin_remap(growth)?;
         let blocks = behind.checked_distance_from(piece.file_block).unwrap_or(0);
-        tx.convert_blocks(self.inode, piece.file_block, blocks, false)?;
+        tx.extent_maps().convert_blocks(self.inode, piece.file_block, blocks, false)?;
         tx.depends_on_data();
         self.grow_to(end_bytes);
         self.end_step(&mut tx, touch)?;
@@ -122,7 +123,7 @@ impl FileEdit<'_> {
         bytes: &[u8],
         touch: Touch,
     ) -> Result<WriteProgress> {
-        let (alone, shared) = self.file_system.sharing(self.inode, piece)?;
+        let (alone, shared) = sharing_of(self.file_system, self.inode, piece)?;
         if alone == 0 {
             let bytes = self.write_copy(&piece.first(shared.max(1)), offset_bytes, bytes, touch)?;
             return Ok(WriteProgress { bytes, is_stored: true });

@@ -1,3 +1,4 @@
-//! Inodes that are open: [`table`].
+//! Inodes that are open: [`table`] keeps them, `open` opens them by number.
 
+mod open;
 pub mod table;

@@ -94,14 +94,14 @@ pub(super) fn touch_directory(directory: &mut EditInode, now: Timestamp) {
     touch(directory, now, &[TimeKind::Modification, TimeKind::Change]);
 }
 
-impl FileSystem {
-    /// Opens what a directory that the caller has locked leads to.
-    pub(super) fn open_entry(&self, directory: InodeNumber, inode: InodeNumber) -> Result<InodeHandle> {
-        self.open(inode).map_err(|error| match error {
-            Error::Operation(OperationError::NoSuchInode) => {
-                uxfs_volume::resolve::unused_inode(directory, inode)
-            }
-            other => other,
-        })
-    }
+/// Opens what a directory that the caller has locked leads to.
+pub(super) fn open_entry(
+    file_system: &FileSystem,
+    directory: InodeNumber,
+    inode: InodeNumber,
+) -> Result<InodeHandle> {
+    file_system.open(inode).map_err(|error| match error {
+        Error::Operation(OperationError::NoSuchInode) => uxfs_volume::resolve::unused_inode(directory, inode),
+        other => other,
+    })
 }

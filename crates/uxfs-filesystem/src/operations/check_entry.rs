@@ -31,87 +31,90 @@ pub(super) struct EntryToChange<'a> {
     pub inode: &'a EditInode,
 }
 
-impl FileSystem {
-    /// Compares an entry with its inode.
-    ///
-    /// # Errors
-    /// The first check that fails; damage; the device.
-    pub(super) fn check_entry(&self, entry: &EntryToChange<'_>) -> Result<()> {
-        let EntryToChange { parent, inode, found, .. } = *entry;
-        let (number, directory) = (inode.number, parent.number);
-        let links = inode.link_count();
-        if let (Some(expected), Some(found)) = (found.file_type, inode.file_type())
-            && expected != found
-        {
-            return Err(damaged(parent, EntryFault::FileType { inode: number, found, expected }));
-        }
-        if links < if is_directory(inode) { 2 } else { 1 } {
-            return Err(damaged(parent, EntryFault::LinkCount { inode: number, links }));
-        }
-        if is_directory(inode) {
-            self.check_dot_dot(parent, inode)?;
-        }
-        match self.has_parent_pointer(inode, pointer_to(parent, entry.name))? {
-            Some(false) => Err(damaged(parent, EntryFault::NoParentPointer { inode: number, directory })),
-            Some(true) | None => Ok(()),
-        }
-    }
+fn damaged(directory: &EditInode, fault: EntryFault) -> Error {
+    Corruption::new(Structure::DirectoryAnyData, Location::of_inode(directory.number), fault).into()
+}
 
-    /// As above, for an entry whose inode is to lose a link: with its last one all that it holds goes.
-    ///
-    /// # Errors
-    /// As there.
-    pub(super) fn check_entry_to_remove(&self, entry: &EntryToChange<'_>) -> Result<()> {
-        self.check_entry(entry)?;
-        let EntryToChange { parent, inode, .. } = *entry;
-        let (number, links) = (inode.number, inode.link_count());
-        if is_directory(inode) {
-            // An empty directory has no subdirectory that names it, and its own directory has its link.
-            if links != 2 {
-                return Err(damaged(parent, EntryFault::LinkCount { inode: number, links }));
-            }
-            self.check_loses_subdirectory(parent)?;
-        }
-        if (links == 1 || is_directory(inode)) && self.has_several_parent_pointers(inode)? {
-            return Err(damaged(parent, EntryFault::MoreParentPointers { inode: number, links }));
-        }
-        Ok(())
+/// Compares an entry with its inode.
+///
+/// # Errors
+/// The first check that fails; damage; the device.
+pub(super) fn check_entry(file_system: &FileSystem, entry: &EntryToChange<'_>) -> Result<()> {
+    let EntryToChange { parent, inode, found, .. } = *entry;
+    let (number, directory) = (inode.number, parent.number);
+    let links = inode.link_count();
+    if let (Some(expected), Some(found)) = (found.file_type, inode.file_type())
+        && expected != found
+    {
+        return Err(damaged(parent, EntryFault::FileType { inode: number, found, expected }));
     }
-
-    /// A directory loses a subdirectory, and the link of its `..`.
-    ///
-    /// # Errors
-    /// It has none of its subdirectories.
-    pub(super) fn check_loses_subdirectory(&self, parent: &EditInode) -> Result<()> {
-        let links = parent.link_count();
-        if links < 3 {
-            return Err(damaged(parent, EntryFault::DirectoryLinks { inode: parent.number, links }));
-        }
-        Ok(())
+    if links < if is_directory(inode) { 2 } else { 1 } {
+        return Err(damaged(parent, EntryFault::LinkCount { inode: number, links }));
     }
-
-    /// An inode is to get an entry that the directory does not have: it must not have the parent pointer already.
-    ///
-    /// # Errors
-    /// It has; damage; the device.
-    pub(super) fn check_new_entry(&self, parent: &EditInode, name: &[u8], inode: &EditInode) -> Result<()> {
-        if self.has_parent_pointer(inode, pointer_to(parent, name))? == Some(true) {
-            let (inode, directory) = (inode.number, parent.number);
-            return Err(damaged(parent, EntryFault::ParentPointerExists { inode, directory }));
-        }
-        Ok(())
+    if is_directory(inode) {
+        check_dot_dot(file_system, parent, inode)?;
     }
-
-    fn check_dot_dot(&self, parent: &EditInode, inode: &EditInode) -> Result<()> {
-        let above = lookup_open(self, inode, b"..")?.0.map(|found| found.inode);
-        let (found, expected) = (above.unwrap_or_default(), parent.number);
-        if found != expected {
-            return Err(damaged(inode, EntryFault::DotDot { inode: inode.number, found, expected }));
-        }
-        Ok(())
+    match file_system.has_parent_pointer(inode, pointer_to(parent, entry.name))? {
+        Some(false) => Err(damaged(parent, EntryFault::NoParentPointer { inode: number, directory })),
+        Some(true) | None => Ok(()),
     }
 }
 
-fn damaged(directory: &EditInode, fault: EntryFault) -> Error {
-    Corruption::new(Structure::DirectoryAnyData, Location::of_inode(directory.number), fault).into()
+/// As above, for an entry whose inode is to lose a link: with its last one all that it holds goes.
+///
+/// # Errors
+/// As there.
+pub(super) fn check_entry_to_remove(file_system: &FileSystem, entry: &EntryToChange<'_>) -> Result<()> {
+    check_entry(file_system, entry)?;
+    let EntryToChange { parent, inode, .. } = *entry;
+    let (number, links) = (inode.number, inode.link_count());
+    if is_directory(inode) {
+        // An empty directory has no subdirectory that names it, and its own directory has its link.
+        if links != 2 {
+            return Err(damaged(parent, EntryFault::LinkCount { inode: number, links }));
+        }
+        check_loses_subdirectory(parent)?;
+    }
+    if (links == 1 || is_directory(inode)) && file_system.has_several_parent_pointers(inode)? {
+        return Err(damaged(parent, EntryFault::MoreParentPointers { inode: number, links }));
+    }
+    Ok(())
+}
+
+/// A directory loses a subdirectory, and the link of its `..`.
+///
+/// # Errors
+/// It has none of its subdirectories.
+pub(super) fn check_loses_subdirectory(parent: &EditInode) -> Result<()> {
+    let links = parent.link_count();
+    if links < 3 {
+        return Err(damaged(parent, EntryFault::DirectoryLinks { inode: parent.number, links }));
+    }
+    Ok(())
+}
+
+/// An inode is to get an entry that the directory does not have: it must not have the parent pointer already.
+///
+/// # Errors
+/// It has; damage; the device.
+pub(super) fn check_new_entry(
+    file_system: &FileSystem,
+    parent: &EditInode,
+    name: &[u8],
+    inode: &EditInode,
+) -> Result<()> {
+    if file_system.has_parent_pointer(inode, pointer_to(parent, name))? == Some(true) {
+        let (inode, directory) = (inode.number, parent.number);
+        return Err(damaged(parent, EntryFault::ParentPointerExists { inode, directory }));
+    }
+    Ok(())
+}
+
+fn check_dot_dot(file_system: &FileSystem, parent: &EditInode, inode: &EditInode) -> Result<()> {
+    let above = lookup_open(file_system, inode, b"..")?.0.map(|found| found.inode);
+    let (found, expected) = (above.unwrap_or_default(), parent.number);
+    if found != expected {
+        return Err(damaged(inode, EntryFault::DotDot { inode: inode.number, found, expected }));
+    }
+    Ok(())
 }

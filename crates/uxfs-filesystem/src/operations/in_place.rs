@@ -19,31 +19,6 @@ use uxfs_volume::{
     parent_pointer::ParentPointer,
 };
 
-impl FileSystem {
-    /// Begins an operation with all blocks that it may take; or, where there are not so many, as `in_place` if it `fits`.
-    /// That changes nothing.
-    #[doc(alias = "xfs_trans_alloc_dir")]
-    pub(super) fn begin_or_in_place(
-        &self,
-        operation: Operation,
-        in_place: Operation,
-        fits: impl FnOnce(&mut Transaction<'_>) -> Result<bool>,
-    ) -> Result<Transaction<'_>> {
-        match Transaction::begin_for(self, operation) {
-            Err(Error::Operation(OperationError::NoSpace)) => {}
-            other => return other,
-        }
-        let mut transaction = Transaction::begin_for(self, in_place)?;
-        let error = match fits(&mut transaction) {
-            Ok(true) => return Ok(transaction),
-            Ok(false) => OperationError::NoSpace.into(),
-            Err(error) => error,
-        };
-        transaction.commit()?;
-        Err(error)
-    }
-}
-
 /// Whether a file can have a further name without a new block.
 pub(super) fn link_fits(
     tx: &mut Transaction<'_>,
@@ -53,8 +28,8 @@ pub(super) fn link_fits(
 ) -> Result<bool> {
     let pointer = pointer_to(parent, name);
     let mut sketch = inode.sketch();
-    Ok(tx.name_fits(parent, name, inode.number, type_of(inode)?)?
-        && tx.parent_pointer_fits(inode, &mut sketch, None, pointer)?)
+    Ok(tx.directories().name_fits(parent, name, inode.number, type_of(inode)?)?
+        && tx.parent_pointers().parent_pointer_fits(inode, &mut sketch, None, pointer)?)
 }
 
 /// Whether a file can have another name without a new block, one that is new or that another file has.
@@ -67,10 +42,10 @@ pub(super) fn rename_fits(
 ) -> Result<bool> {
     let file_type = type_of(moved)?;
     let fits = if is_new {
-        tx.name_fits(parents.to(), to_name, moved.number, file_type)?
+        tx.directories().name_fits(parents.to(), to_name, moved.number, file_type)?
     } else {
         let mut sketch = parents.to().sketch();
-        tx.replacement_fits(&mut sketch, to_name, moved.number, file_type)?
+        tx.directories().replacement_fits(&mut sketch, to_name, moved.number, file_type)?
     };
     let (old, new) = (pointer_to(parents.from, from_name), pointer_to(parents.target(), to_name));
     Ok(fits && move_fits(tx, moved, old, new)?)
@@ -85,12 +60,12 @@ pub(super) fn exchange_fits(
     second: &mut EditInode,
 ) -> Result<bool> {
     let mut from = parents.from.sketch();
-    if !tx.replacement_fits(&mut from, first_name, second.number, type_of(second)?)? {
+    if !tx.directories().replacement_fits(&mut from, first_name, second.number, type_of(second)?)? {
         return Ok(false);
     }
     // One directory gets both.
     let mut to = if parents.is_one() { from } else { parents.target().sketch() };
-    if !tx.replacement_fits(&mut to, second_name, first.number, type_of(first)?)? {
+    if !tx.directories().replacement_fits(&mut to, second_name, first.number, type_of(first)?)? {
         return Ok(false);
     }
     let old = pointer_to(parents.from, first_name);
@@ -108,12 +83,37 @@ fn move_fits(
     let mut sketch = inode.sketch();
     // A larger number above takes from the room that the attributes have.
     let moves_directory = type_of(inode)? == FileType::Directory && old.parent != new.parent;
-    if moves_directory && !tx.replacement_fits(&mut sketch, b"..", new.parent, FileType::Directory)? {
+    if moves_directory
+        && !tx.directories().replacement_fits(&mut sketch, b"..", new.parent, FileType::Directory)?
+    {
         return Ok(false);
     }
-    tx.parent_pointer_fits(inode, &mut sketch, Some(old), new)
+    tx.parent_pointers().parent_pointer_fits(inode, &mut sketch, Some(old), new)
 }
 
 fn type_of(inode: &EditInode) -> Result<FileType> {
     inode.file_type().ok_or_else(|| OperationError::NoSuchInode.into())
+}
+
+/// Begins an operation with all blocks that it may take; or, where there are not so many, as `in_place` if it `fits`.
+/// That changes nothing.
+#[doc(alias = "xfs_trans_alloc_dir")]
+pub(super) fn begin_or_in_place(
+    file_system: &FileSystem,
+    operation: Operation,
+    in_place: Operation,
+    fits: impl FnOnce(&mut Transaction<'_>) -> Result<bool>,
+) -> Result<Transaction<'_>> {
+    match Transaction::begin_for(file_system, operation) {
+        Err(Error::Operation(OperationError::NoSpace)) => {}
+        other => return other,
+    }
+    let mut transaction = Transaction::begin_for(file_system, in_place)?;
+    let error = match fits(&mut transaction) {
+        Ok(true) => return Ok(transaction),
+        Ok(false) => OperationError::NoSpace.into(),
+        Err(error) => error,
+    };
+    transaction.commit()?;
+    Err(error)
 }

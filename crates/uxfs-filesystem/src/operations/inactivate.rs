@@ -4,6 +4,7 @@
 //! contents are given back in steps, each of which leaves an inode that anybody can go on with: after a crash recovery
 //! does. Contents that are few go with the last name at once, in one transaction; such an inode is never in the list.
 
+use crate::file::handles::release_closed;
 use uxfs_format::{
     btree::extent_map::MAX_FILE_BLOCKS,
     units::{AgNumber, FileBlock},
@@ -34,11 +35,11 @@ impl FileSystem {
         while self.inode_table().has_unlinked()
             && let Some(handle) = self.inode_table().next_unlinked()
         {
-            let result = self.inactivate(&handle);
+            let result = inactivate(self, &handle);
             self.inode_table().end_free(&handle, true);
             result?;
         }
-        self.release_closed()
+        release_closed(self)
     }
 
     /// Frees all inodes in the lists of those without names: what a crash left, after its log has been replayed, or
@@ -50,81 +51,7 @@ impl FileSystem {
     #[doc(alias = "xlog_recover_process_iunlinks")]
     pub fn inactivate_unlinked(&self) -> Result<u64> {
         self.inactivate_pending()?;
-        self.geometry().groups().try_fold(0, |sum, group| Ok(sum + self.inactivate_unlinked_of(group)?))
-    }
-
-    /// Those of one group.
-    pub(crate) fn inactivate_unlinked_of(&self, group: AgNumber) -> Result<u64> {
-        let (mut count, mut last) = (0, None);
-        loop {
-            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-            let first = transaction.first_unlinked(group)?;
-            transaction.commit()?;
-            let Some(first) = first else { return Ok(count) };
-            if last.replace(first) == Some(first) {
-                // What was freed is in the list all the same.
-                return Err(OperationError::NoSuchInode.into());
-            }
-            let handle = self.open(first)?;
-            self.inactivate(&handle)?;
-            self.inode_table().end_free(&handle, true);
-            count += 1;
-        }
-    }
-
-    /// Frees an inode in the list of those without names, which nobody else has.
-    #[doc(alias = "xfs_inactive")]
-    fn inactivate(&self, handle: &InodeHandle) -> Result<()> {
-        let mut guard = handle.write();
-        let inode = &mut *guard;
-        if inode.link_count() != 0 {
-            // A list that is damaged must not take a file away that has a name.
-            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-            transaction.remove_unlinked(inode.number)?;
-            return transaction.commit();
-        }
-        while has_many_extents(inode, Fork::Data) {
-            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-            inode.set_size_bytes(0);
-            let start = step_start(inode.extents(Fork::Data), u64::MAX);
-            transaction.unmap_blocks(inode, Fork::Data, start, MAX_FILE_BLOCKS)?;
-            transaction.store_inode(inode)?;
-            transaction.commit()?;
-        }
-        if has_many_extents(inode, Fork::Attribute) {
-            let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-            transaction.forget_attributes(inode)?;
-            transaction.commit()?;
-        }
-        while has_many_extents(inode, Fork::Attribute) {
-            self.truncate_attributes(inode)?;
-        }
-        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-        transaction.remove_unlinked(inode.number)?;
-        transaction.destroy(inode)?;
-        transaction.commit()
-    }
-
-    /// Takes the last blocks out of an attribute fork in which nothing leads to them.
-    fn truncate_attributes(&self, inode: &mut EditInode) -> Result<()> {
-        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-        let start = step_start(inode.extents(Fork::Attribute), STEP_BLOCKS);
-        transaction.truncate_attribute_fork(inode, start)?;
-        transaction.store_inode(inode)?;
-        transaction.commit()
-    }
-
-    /// Takes the blocks of an attribute fork away without a look at what they hold, if that is not sound: Linux was freeing
-    /// them when it was cut off. Only where nobody can have seen a value: buffers of values are not looked for.
-    pub(crate) fn truncate_half_freed_attributes(&self, handle: &InodeHandle) -> Result<()> {
-        let inode = &mut *handle.write();
-        if Transaction::begin_for(self, Operation::Release)?.has_whole_attributes(inode)? {
-            return Ok(());
-        }
-        while !inode.extents(Fork::Attribute).is_empty() {
-            self.truncate_attributes(inode)?;
-        }
-        Ok(())
+        self.geometry().groups().try_fold(0, |sum, group| Ok(sum + inactivate_unlinked_of(self, group)?))
     }
 }
 
@@ -141,4 +68,78 @@ fn step_start(extents: &ExtentMap, most_blocks: u64) -> FileBlock {
         }
     }
     start
+}
+
+/// Those of one group.
+pub(crate) fn inactivate_unlinked_of(file_system: &FileSystem, group: AgNumber) -> Result<u64> {
+    let (mut count, mut last) = (0, None);
+    loop {
+        let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+        let first = transaction.unlinked_inodes().first_unlinked(group)?;
+        transaction.commit()?;
+        let Some(first) = first else { return Ok(count) };
+        if last.replace(first) == Some(first) {
+            // What was freed is in the list all the same.
+            return Err(OperationError::NoSuchInode.into());
+        }
+        let handle = file_system.open(first)?;
+        inactivate(file_system, &handle)?;
+        file_system.inode_table().end_free(&handle, true);
+        count += 1;
+    }
+}
+
+/// Frees an inode in the list of those without names, which nobody else has.
+#[doc(alias = "xfs_inactive")]
+fn inactivate(file_system: &FileSystem, handle: &InodeHandle) -> Result<()> {
+    let mut guard = handle.write();
+    let inode = &mut *guard;
+    if inode.link_count() != 0 {
+        // A list that is damaged must not take a file away that has a name.
+        let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+        transaction.unlinked_inodes().remove_unlinked(inode.number)?;
+        return transaction.commit();
+    }
+    while has_many_extents(inode, Fork::Data) {
+        let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+        inode.set_size_bytes(0);
+        let start = step_start(inode.extents(Fork::Data), u64::MAX);
+        transaction.extent_maps().unmap_blocks(inode, Fork::Data, start, MAX_FILE_BLOCKS)?;
+        transaction.store_inode(inode)?;
+        transaction.commit()?;
+    }
+    if has_many_extents(inode, Fork::Attribute) {
+        let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+        transaction.attributes().forget_attributes(inode)?;
+        transaction.commit()?;
+    }
+    while has_many_extents(inode, Fork::Attribute) {
+        truncate_attributes(file_system, inode)?;
+    }
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    transaction.unlinked_inodes().remove_unlinked(inode.number)?;
+    transaction.inodes().destroy(inode)?;
+    transaction.commit()
+}
+
+/// Takes the last blocks out of an attribute fork in which nothing leads to them.
+fn truncate_attributes(file_system: &FileSystem, inode: &mut EditInode) -> Result<()> {
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    let start = step_start(inode.extents(Fork::Attribute), STEP_BLOCKS);
+    transaction.attributes().truncate_attribute_fork(inode, start)?;
+    transaction.store_inode(inode)?;
+    transaction.commit()
+}
+
+/// Takes the blocks of an attribute fork away without a look at what they hold, if that is not sound: Linux was freeing
+/// them when it was cut off. Only where nobody can have seen a value: buffers of values are not looked for.
+pub(crate) fn truncate_half_freed_attributes(file_system: &FileSystem, handle: &InodeHandle) -> Result<()> {
+    let inode = &mut *handle.write();
+    if Transaction::begin_for(file_system, Operation::Release)?.attributes().has_whole_attributes(inode)? {
+        return Ok(());
+    }
+    while !inode.extents(Fork::Attribute).is_empty() {
+        truncate_attributes(file_system, inode)?;
+    }
+    Ok(())
 }

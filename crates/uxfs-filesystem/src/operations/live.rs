@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use uxfs_format::inode::{DeviceNumber, Timestamp};
 
 use super::check::is_dot;
+use crate::operations::check::open_entry;
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::directory::{expect_name, lookup_open};
 use uxfs_engine::inode::edit::{EditFork, EditInode};
@@ -112,7 +113,7 @@ impl FileSystem {
         if is_dot(name) && found.inode == parent.number {
             return Ok(directory.clone());
         }
-        self.open_entry(parent.number, found.inode)
+        open_entry(self, parent.number, found.inode)
     }
 
     /// What `stat` tells of a file.

@@ -20,12 +20,14 @@
 //! | [`set_attributes`] | owner, permissions, times, flags |
 //! | [`xattr`] | extended attributes and access control lists |
 //! | [`inactivate`] | freeing files that have neither names nor handles |
+//! | `close` | closing the file system |
 //! | `check` | what is refused |
 //! | `check_entry` | whether entries and inodes agree |
 //! | `in_place` | what goes without space |
 
 mod check;
 mod check_entry;
+mod close;
 mod in_place;
 pub mod inactivate;
 pub mod live;

@@ -10,6 +10,7 @@ use super::{
     },
     in_place::link_fits,
 };
+use crate::operations::{check_entry::check_new_entry, in_place::begin_or_in_place};
 use crate::{
     filesystem::FileSystem,
     inode::table::{InodeHandle, InodeWriteGuard},
@@ -142,8 +143,8 @@ impl FileSystem {
         let slot = self.inode_table().insert_new(inode);
         let mut child = slot.lock();
         fill_new_inode(&mut transaction, &mut child, &parent, new, &acls)?;
-        transaction.add_parent_pointer(&mut child, pointer_to(&parent, name))?;
-        transaction.add_name(
+        transaction.parent_pointers().add_parent_pointer(&mut child, pointer_to(&parent, name))?;
+        transaction.directories().add_name(
             &mut parent,
             name,
             child.number,
@@ -190,7 +191,7 @@ impl FileSystem {
         let mut child = slot.lock();
         fill_new_inode(&mut transaction, &mut child, &parent, new, &acls)?;
         transaction.store_inode(&mut child)?;
-        transaction.add_unlinked(child.number)?;
+        transaction.unlinked_inodes().add_unlinked(child.number)?;
         transaction.commit()?;
         drop(child);
         Ok(slot.into_handle())
@@ -223,14 +224,14 @@ impl FileSystem {
             return Err(OperationError::TooManyLinks.into());
         }
         check_project(&parent, &inode)?;
-        self.check_new_entry(&parent, name, &inode)?;
-        let mut transaction = self.begin_or_in_place(Operation::Link, Operation::LinkInPlace, |tx| {
+        check_new_entry(self, &parent, name, &inode)?;
+        let mut transaction = begin_or_in_place(self, Operation::Link, Operation::LinkInPlace, |tx| {
             link_fits(tx, &mut parent, name, &mut inode)
         })?;
         if is_temporary {
-            transaction.remove_unlinked(inode.number)?;
+            transaction.unlinked_inodes().remove_unlinked(inode.number)?;
         }
-        transaction.link(&mut parent, name, &mut inode, NameCheck::KnownToBeNew)?;
+        transaction.files().link(&mut parent, name, &mut inode, NameCheck::KnownToBeNew)?;
         let now = self.now();
         touch_directory(&mut parent, now);
         touch(&mut inode, now, &[TimeKind::Change]);
@@ -249,7 +250,8 @@ pub(super) fn take_new_inode(
     new: &NewFile<'_>,
     acls: &NewFileAcls,
 ) -> Result<EditInode> {
-    let inode = tx.create_inode(parent.number, &new.inode(tx.engine(), parent, acls));
+    let new_inode = new.inode(tx.engine(), parent, acls);
+    let inode = tx.inodes().create_inode(parent.number, &new_inode);
     if let Err(Error::Operation(OperationError::NoSpace)) = inode {
         tx.commit()?;
     }
@@ -264,12 +266,12 @@ fn fill_new_inode(
     acls: &NewFileAcls,
 ) -> Result<()> {
     match new.kind {
-        NewKind::Directory => tx.init_directory(inode, parent.number)?,
-        NewKind::Symlink(target) => tx.set_symlink_target(inode, target)?,
+        NewKind::Directory => tx.directories().init_directory(inode, parent.number)?,
+        NewKind::Symlink(target) => tx.symlinks().set_symlink_target(inode, target)?,
         NewKind::Regular | NewKind::Special(..) => {}
     }
     for (name, value) in new.attributes {
-        tx.set_attribute(inode, *name, value, SetMode::Upsert)?;
+        tx.attributes().set_attribute(inode, *name, value, SetMode::Upsert)?;
     }
-    tx.set_new_file_acls(inode, acls)
+    tx.attributes().set_new_file_acls(inode, acls)
 }

@@ -101,22 +101,13 @@ impl FileSystem {
         if let Some(flags) = &changes.flags {
             flags.check(&inode, self)?;
         }
-        let mut transaction = Transaction::begin_for(self, self.operation_of(&inode, changes)?)?;
+        let mut transaction = Transaction::begin_for(self, operation_of(self, &inode, changes)?)?;
         if let Some(permissions) = changes.permissions {
-            transaction.set_permissions(&mut inode, permissions)?;
+            transaction.attributes().set_permissions(&mut inode, permissions)?;
         }
         changes.apply(&mut inode, self);
         transaction.store_inode(&mut inode)?;
         transaction.commit()
-    }
-
-    /// The access control list follows the permissions, and may lie in blocks of its own.
-    fn operation_of(&self, inode: &EditInode, changes: &AttributeChanges) -> Result<Operation> {
-        if changes.permissions.is_none() {
-            return Ok(Operation::SetAttributes);
-        }
-        let value_bytes = self.access_acl_bytes(inode)?;
-        Ok(value_bytes.map_or(Operation::SetAttributes, |value_bytes| Operation::SetXattr { value_bytes }))
     }
 }
 
@@ -223,4 +214,17 @@ impl FlagChanges {
         let has_cow_hint = flags2.contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
         core.cow_extent_size_blocks = hint(has_cow_hint, self.cow_extent_size_bytes);
     }
+}
+
+/// The access control list follows the permissions, and may lie in blocks of its own.
+fn operation_of(
+    file_system: &FileSystem,
+    inode: &EditInode,
+    changes: &AttributeChanges,
+) -> Result<Operation> {
+    if changes.permissions.is_none() {
+        return Ok(Operation::SetAttributes);
+    }
+    let value_bytes = file_system.access_acl_bytes(inode)?;
+    Ok(value_bytes.map_or(Operation::SetAttributes, |value_bytes| Operation::SetXattr { value_bytes }))
 }

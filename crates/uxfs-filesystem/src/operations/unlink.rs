@@ -4,6 +4,7 @@ use super::{
     check::{check_may_remove, check_name, is_directory, is_dot, touch, touch_directory},
     check_entry::EntryToChange,
 };
+use crate::operations::{check::open_entry, check_entry::check_entry_to_remove};
 use crate::{
     filesystem::FileSystem,
     inode::table::{InodeHandle, InodeTable, InodeWriteGuard, lock_in_order},
@@ -47,7 +48,7 @@ impl FileSystem {
         if is_dot(name) {
             return Err(OperationError::IsADirectory.into());
         }
-        self.remove_entry(directory, name, Removal::File)
+        remove_entry(self, directory, name, Removal::File)
     }
 
     /// Removes an empty directory.
@@ -61,120 +62,7 @@ impl FileSystem {
             b".." => return Err(OperationError::NotEmpty.into()),
             _ => {}
         }
-        self.remove_entry(directory, name, Removal::Directory)
-    }
-
-    fn remove_entry(&self, directory: &InodeHandle, name: &[u8], removal: Removal) -> Result<()> {
-        check_name(name)?;
-        loop {
-            let mut parent = directory.write();
-            let found = lookup_to_change(self, &mut parent, name)?.ok_or(OperationError::NotFound)?;
-            let child = self.open_entry(parent.number, found.inode)?;
-            // The usual case: nobody else uses it. Nobody waits here, so that the order of locks does not matter.
-            let done = match child.try_write() {
-                Some(mut inode) => {
-                    self.remove_locked(&mut parent, (name, &found), &child, &mut inode, removal)?;
-                    true
-                }
-                None => {
-                    drop(parent);
-                    self.remove_in_order(directory, name, &child, removal)?
-                }
-            };
-            if done {
-                break;
-            }
-        }
-        self.inactivate_pending()
-    }
-
-    /// As above, waiting for both. `false` where the name leads elsewhere by now.
-    #[cold]
-    fn remove_in_order(
-        &self,
-        directory: &InodeHandle,
-        name: &[u8],
-        child: &InodeHandle,
-        removal: Removal,
-    ) -> Result<bool> {
-        let [Some(mut parent), inode] = lock_in_order([Some(directory), Some(child)]) else {
-            return Ok(false);
-        };
-        // A directory that has itself as a name.
-        let mut inode: InodeWriteGuard<'_> = inode.ok_or(OperationError::NotEmpty)?;
-        let found = lookup_to_change(self, &mut parent, name)?.ok_or(OperationError::NotFound)?;
-        if found.inode != child.number() {
-            return Ok(false);
-        }
-        self.remove_locked(&mut parent, (name, &found), child, &mut inode, removal)?;
-        Ok(true)
-    }
-
-    /// What a name in a directory that the caller has locked leads to.
-    pub(super) fn open_name(&self, directory: &EditInode, name: &[u8]) -> Result<InodeHandle> {
-        let found = lookup_open(self, directory, name)?.0.ok_or(OperationError::NotFound)?;
-        self.open_entry(directory.number, found.inode)
-    }
-
-    fn remove_locked(
-        &self,
-        parent: &mut EditInode,
-        (name, found): (&[u8], &FoundEntry),
-        child: &InodeHandle,
-        inode: &mut EditInode,
-        removal: Removal,
-    ) -> Result<()> {
-        // Where case is disregarded, the entry's own name: parent pointers have that.
-        let name = found.stored_name.as_deref().unwrap_or(name);
-        check_may_remove(parent, inode)?;
-        match (removal, is_directory(inode)) {
-            (Removal::File, true) => return Err(OperationError::IsADirectory.into()),
-            (Removal::Directory, false) => return Err(OperationError::NotADirectory.into()),
-            (Removal::Directory, true) if !self.is_open_directory_empty(inode)? => {
-                return Err(OperationError::NotEmpty.into());
-            }
-            _ => {}
-        }
-        self.check_entry_to_remove(&EntryToChange { parent, name, found, inode })?;
-        let mut transaction = Transaction::begin_for(self, Operation::Remove)?;
-        let now = self.now();
-        transaction.remove_name(parent, name)?;
-        if removal == Removal::Directory {
-            parent.set_link_count(parent.link_count().saturating_sub(1));
-        }
-        touch_directory(parent, now);
-        transaction.store_inode(parent)?;
-        let fate = drop_name(&mut transaction, self.inode_table(), parent, name, child, inode)?;
-        if fate != Fate::Freed {
-            touch(inode, now, &[TimeKind::Change]);
-            transaction.store_inode(inode)?;
-        }
-        transaction.commit()?;
-        self.settle_fate(child, fate);
-        Ok(())
-    }
-
-    /// Whether a directory that the caller has locked has no names but "." and "..".
-    pub(super) fn is_open_directory_empty(&self, directory: &EditInode) -> Result<bool> {
-        let mut reader = self.open_directory(directory, 0)?;
-        while let Some(entry) = reader.next_entry()? {
-            if !is_dot(entry.name) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Tells the table what became of an inode, once that is so for good.
-    pub(super) fn settle_fate(&self, handle: &InodeHandle, fate: Fate) {
-        match fate {
-            Fate::Named => {}
-            Fate::Unlinked => {
-                handle.set_may_get_name(false);
-                handle.set_unlinked(true);
-            }
-            Fate::Freed => self.inode_table().end_free(handle, true),
-        }
+        remove_entry(self, directory, name, Removal::Directory)
     }
 }
 
@@ -193,14 +81,132 @@ pub(super) fn drop_name(
     let links = if is_directory(inode) { 0 } else { inode.link_count().saturating_sub(1) };
     inode.set_link_count(links);
     if links == 0 && is_freed_at_once(inode) && table.begin_free(handle) {
-        tx.destroy(inode)?;
+        tx.inodes().destroy(inode)?;
         return Ok(Fate::Freed);
     }
-    tx.remove_parent_pointer(inode, pointer_to(parent, name))?;
+    tx.parent_pointers().remove_parent_pointer(inode, pointer_to(parent, name))?;
     if links > 0 {
         return Ok(Fate::Named);
     }
     // The place of the list's next is in the cluster, where storing the inode leaves it.
-    tx.add_unlinked(inode.number)?;
+    tx.unlinked_inodes().add_unlinked(inode.number)?;
     Ok(Fate::Unlinked)
+}
+
+/// As above, waiting for both. `false` where the name leads elsewhere by now.
+#[cold]
+fn remove_in_order(
+    file_system: &FileSystem,
+    directory: &InodeHandle,
+    name: &[u8],
+    child: &InodeHandle,
+    removal: Removal,
+) -> Result<bool> {
+    let [Some(mut parent), inode] = lock_in_order([Some(directory), Some(child)]) else {
+        return Ok(false);
+    };
+    // A directory that has itself as a name.
+    let mut inode: InodeWriteGuard<'_> = inode.ok_or(OperationError::NotEmpty)?;
+    let found = lookup_to_change(file_system, &mut parent, name)?.ok_or(OperationError::NotFound)?;
+    if found.inode != child.number() {
+        return Ok(false);
+    }
+    remove_locked(file_system, &mut parent, (name, &found), child, &mut inode, removal)?;
+    Ok(true)
+}
+
+/// What a name in a directory that the caller has locked leads to.
+pub(super) fn open_name(file_system: &FileSystem, directory: &EditInode, name: &[u8]) -> Result<InodeHandle> {
+    let found = lookup_open(file_system, directory, name)?.0.ok_or(OperationError::NotFound)?;
+    open_entry(file_system, directory.number, found.inode)
+}
+
+fn remove_locked(
+    file_system: &FileSystem,
+    parent: &mut EditInode,
+    (name, found): (&[u8], &FoundEntry),
+    child: &InodeHandle,
+    inode: &mut EditInode,
+    removal: Removal,
+) -> Result<()> {
+    // Where case is disregarded, the entry's own name: parent pointers have that.
+    let name = found.stored_name.as_deref().unwrap_or(name);
+    check_may_remove(parent, inode)?;
+    match (removal, is_directory(inode)) {
+        (Removal::File, true) => return Err(OperationError::IsADirectory.into()),
+        (Removal::Directory, false) => return Err(OperationError::NotADirectory.into()),
+        (Removal::Directory, true) if !is_open_directory_empty(file_system, inode)? => {
+            return Err(OperationError::NotEmpty.into());
+        }
+        _ => {}
+    }
+    check_entry_to_remove(file_system, &EntryToChange { parent, name, found, inode })?;
+    let mut transaction = Transaction::begin_for(file_system, Operation::Remove)?;
+    let now = file_system.now();
+    transaction.directories().remove_name(parent, name)?;
+    if removal == Removal::Directory {
+        parent.set_link_count(parent.link_count().saturating_sub(1));
+    }
+    touch_directory(parent, now);
+    transaction.store_inode(parent)?;
+    let fate = drop_name(&mut transaction, file_system.inode_table(), parent, name, child, inode)?;
+    if fate != Fate::Freed {
+        touch(inode, now, &[TimeKind::Change]);
+        transaction.store_inode(inode)?;
+    }
+    transaction.commit()?;
+    settle_fate(file_system, child, fate);
+    Ok(())
+}
+
+/// Whether a directory that the caller has locked has no names but "." and "..".
+pub(super) fn is_open_directory_empty(file_system: &FileSystem, directory: &EditInode) -> Result<bool> {
+    let mut reader = file_system.open_directory(directory, 0)?;
+    while let Some(entry) = reader.next_entry()? {
+        if !is_dot(entry.name) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Tells the table what became of an inode, once that is so for good.
+pub(super) fn settle_fate(file_system: &FileSystem, handle: &InodeHandle, fate: Fate) {
+    match fate {
+        Fate::Named => {}
+        Fate::Unlinked => {
+            handle.set_may_get_name(false);
+            handle.set_unlinked(true);
+        }
+        Fate::Freed => file_system.inode_table().end_free(handle, true),
+    }
+}
+
+fn remove_entry(
+    file_system: &FileSystem,
+    directory: &InodeHandle,
+    name: &[u8],
+    removal: Removal,
+) -> Result<()> {
+    check_name(name)?;
+    loop {
+        let mut parent = directory.write();
+        let found = lookup_to_change(file_system, &mut parent, name)?.ok_or(OperationError::NotFound)?;
+        let child = open_entry(file_system, parent.number, found.inode)?;
+        // The usual case: nobody else uses it. Nobody waits here, so that the order of locks does not matter.
+        let done = match child.try_write() {
+            Some(mut inode) => {
+                remove_locked(file_system, &mut parent, (name, &found), &child, &mut inode, removal)?;
+                true
+            }
+            None => {
+                drop(parent);
+                remove_in_order(file_system, directory, name, &child, removal)?
+            }
+        };
+        if done {
+            break;
+        }
+    }
+    file_system.inactivate_pending()
 }

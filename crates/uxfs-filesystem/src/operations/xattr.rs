@@ -104,12 +104,12 @@ impl FileSystem {
         check_may_set(&inode, name)?;
         let name = match meaning_of(&inode, name)? {
             Meaning::Attribute(name) => name,
-            Meaning::Acl(kind) => return self.set_acl_locked(&mut inode, kind, acl.as_ref(), true),
+            Meaning::Acl(kind) => return set_acl_locked(self, &mut inode, kind, acl.as_ref(), true),
         };
         // At most 64 KiB.
         let operation = Operation::SetXattr { value_bytes: value.len() as u32 };
-        self.change_attributes(&mut inode, operation, |transaction, inode| {
-            transaction.set_attribute(inode, name, value, mode)
+        change_attributes(self, &mut inode, operation, |transaction, inode| {
+            transaction.attributes().set_attribute(inode, name, value, mode)
         })
     }
 
@@ -123,12 +123,12 @@ impl FileSystem {
         check_may_set(&inode, name)?;
         match meaning_of(&inode, name)? {
             Meaning::Attribute(name) => {
-                let operation = self.removal_of(&inode);
-                self.change_attributes(&mut inode, operation, |transaction, inode| {
-                    transaction.remove_attribute(inode, name)
+                let operation = removal_of(self, &inode);
+                change_attributes(self, &mut inode, operation, |transaction, inode| {
+                    transaction.attributes().remove_attribute(inode, name)
                 })
             }
-            Meaning::Acl(kind) => self.set_acl_locked(&mut inode, kind, None, true),
+            Meaning::Acl(kind) => set_acl_locked(self, &mut inode, kind, None, true),
         }
     }
 
@@ -161,66 +161,7 @@ impl FileSystem {
         if inode.file_type() == Some(FileType::SymbolicLink) {
             return Err(OperationError::UnknownNamespace.into());
         }
-        self.set_acl_locked(&mut inode, kind, acl, keeps_set_group)
-    }
-
-    fn set_acl_locked(
-        &self,
-        inode: &mut EditInode,
-        kind: AclKind,
-        acl: Option<&PosixAcl>,
-        keeps_set_group: bool,
-    ) -> Result<()> {
-        if kind == AclKind::Default && inode.file_type() != Some(FileType::Directory) {
-            return if acl.is_some() { Err(OperationError::AccessDenied.into()) } else { Ok(()) };
-        }
-        if let Some(acl) = acl {
-            acl.verify_rules().map_err(OperationError::InvalidAcl)?;
-        }
-        let operation = match acl.map(|acl| u32::try_from(acl.encode().len()).unwrap_or(u32::MAX)) {
-            Some(value_bytes) => Operation::SetXattr { value_bytes },
-            None => self.removal_of(inode),
-        };
-        self.change_attributes(inode, operation, |transaction, inode| {
-            match kind {
-                AclKind::Access => transaction.set_access_acl(inode, acl)?,
-                AclKind::Default => transaction.set_default_acl(inode, acl)?,
-            }
-            if kind == AclKind::Access && acl.is_some() && !keeps_set_group {
-                inode.core.mode = U16::new(inode.core.mode.get() & !SET_GROUP);
-            }
-            Ok(())
-        })
-    }
-
-    /// Removing needs blocks only where one is freed in the middle of an extent and the list of extents then does not fit
-    /// the inode: attributes can go from a full file system.
-    fn removal_of(&self, inode: &EditInode) -> Operation {
-        let has_tree = matches!(&inode.attribute, Some(EditFork::Extents(extents)) if extents.root.is_some());
-        let room = inline_extents_max(inode.fork_room_bytes(Fork::Attribute, self.geometry()));
-        let may_come = inode.extents(Fork::Attribute).len().saturating_add(EXTENTS_OF_REMOVAL);
-        if has_tree || may_come > room { Operation::Remove } else { Operation::Release }
-    }
-
-    /// One transaction. What it refuses it refuses before anything has changed.
-    fn change_attributes(
-        &self,
-        inode: &mut EditInode,
-        operation: Operation,
-        change: impl FnOnce(&mut Transaction<'_>, &mut EditInode) -> Result<()>,
-    ) -> Result<()> {
-        let mut transaction = Transaction::begin_for(self, operation)?;
-        if let Err(error) = change(&mut transaction, inode) {
-            return match error {
-                Error::Operation(OperationError::Exists | OperationError::NoSuchAttribute) => {
-                    transaction.commit().and(Err(error))
-                }
-                error => Err(error),
-            };
-        }
-        touch(inode, self.now(), &[TimeKind::Change]);
-        transaction.store_inode(inode)?;
-        transaction.commit()
+        set_acl_locked(self, &mut inode, kind, acl, keeps_set_group)
     }
 }
 
@@ -288,4 +229,63 @@ fn meaning_of<'a>(inode: &EditInode, name: &'a [u8]) -> Result<Meaning<'a>> {
     }
     let (namespace, name, _) = stored_name(name).ok_or(OperationError::UnknownNamespace)?;
     Ok(Meaning::Attribute(AttributeName { namespace, name }))
+}
+
+fn set_acl_locked(
+    file_system: &FileSystem,
+    inode: &mut EditInode,
+    kind: AclKind,
+    acl: Option<&PosixAcl>,
+    keeps_set_group: bool,
+) -> Result<()> {
+    if kind == AclKind::Default && inode.file_type() != Some(FileType::Directory) {
+        return if acl.is_some() { Err(OperationError::AccessDenied.into()) } else { Ok(()) };
+    }
+    if let Some(acl) = acl {
+        acl.verify_rules().map_err(OperationError::InvalidAcl)?;
+    }
+    let operation = match acl.map(|acl| u32::try_from(acl.encode().len()).unwrap_or(u32::MAX)) {
+        Some(value_bytes) => Operation::SetXattr { value_bytes },
+        None => removal_of(file_system, inode),
+    };
+    change_attributes(file_system, inode, operation, |transaction, inode| {
+        match kind {
+            AclKind::Access => transaction.attributes().set_access_acl(inode, acl)?,
+            AclKind::Default => transaction.attributes().set_default_acl(inode, acl)?,
+        }
+        if kind == AclKind::Access && acl.is_some() && !keeps_set_group {
+            inode.core.mode = U16::new(inode.core.mode.get() & !SET_GROUP);
+        }
+        Ok(())
+    })
+}
+
+/// Removing needs blocks only where one is freed in the middle of an extent and the list of extents then does not fit
+/// the inode: attributes can go from a full file system.
+fn removal_of(file_system: &FileSystem, inode: &EditInode) -> Operation {
+    let has_tree = matches!(&inode.attribute, Some(EditFork::Extents(extents)) if extents.root.is_some());
+    let room = inline_extents_max(inode.fork_room_bytes(Fork::Attribute, file_system.geometry()));
+    let may_come = inode.extents(Fork::Attribute).len().saturating_add(EXTENTS_OF_REMOVAL);
+    if has_tree || may_come > room { Operation::Remove } else { Operation::Release }
+}
+
+/// One transaction. What it refuses it refuses before anything has changed.
+fn change_attributes(
+    file_system: &FileSystem,
+    inode: &mut EditInode,
+    operation: Operation,
+    change: impl FnOnce(&mut Transaction<'_>, &mut EditInode) -> Result<()>,
+) -> Result<()> {
+    let mut transaction = Transaction::begin_for(file_system, operation)?;
+    if let Err(error) = change(&mut transaction, inode) {
+        return match error {
+            Error::Operation(OperationError::Exists | OperationError::NoSuchAttribute) => {
+                transaction.commit().and(Err(error))
+            }
+            error => Err(error),
+        };
+    }
+    touch(inode, file_system.now(), &[TimeKind::Change]);
+    transaction.store_inode(inode)?;
+    transaction.commit()
 }

@@ -50,22 +50,30 @@ pub(super) fn finish(transaction: &mut Transaction<'_>, intent: &AttributeIntent
     remove_half_made(transaction, &mut inode, intent, &name)?;
     match intent.operation {
         Operation::Set | Operation::Replace => {
-            transaction.set_attribute(&mut inode, name, intent.value, SetMode::Upsert)?;
+            transaction.attributes().set_attribute(&mut inode, name, intent.value, SetMode::Upsert)?;
         }
-        Operation::Remove => unless_gone(transaction.remove_attribute(&mut inode, name))?,
+        Operation::Remove => unless_gone(transaction.attributes().remove_attribute(&mut inode, name))?,
         Operation::SetParent => {
-            unless_there(transaction.add_parent_pointer(&mut inode, pointer(intent.name, intent.value)?))?;
+            unless_there(
+                transaction
+                    .parent_pointers()
+                    .add_parent_pointer(&mut inode, pointer(intent.name, intent.value)?),
+            )?;
         }
         Operation::RemoveParent => {
-            unless_gone(transaction.remove_parent_pointer(&mut inode, pointer(intent.name, intent.value)?))?;
+            unless_gone(
+                transaction
+                    .parent_pointers()
+                    .remove_parent_pointer(&mut inode, pointer(intent.name, intent.value)?),
+            )?;
         }
         Operation::ReplaceParent => {
             let old = pointer(intent.name, intent.value)?;
             let new = intent.new_name.zip(intent.new_value).ok_or(OperationError::NoSuchAttribute)?;
             let new = pointer(new.0, new.1)?;
             if old != new {
-                unless_gone(transaction.remove_parent_pointer(&mut inode, old))?;
-                unless_there(transaction.add_parent_pointer(&mut inode, new))?;
+                unless_gone(transaction.parent_pointers().remove_parent_pointer(&mut inode, old))?;
+                unless_there(transaction.parent_pointers().add_parent_pointer(&mut inode, new))?;
             }
         }
     }
@@ -80,12 +88,14 @@ fn remove_half_made(
     name: &AttributeName<'_>,
 ) -> Result<()> {
     if name.namespace != Namespace::Parent {
-        return transaction.remove_half_made(inode, &Target::of(name)?);
+        return transaction.attributes().remove_half_made(inode, &Target::of(name)?);
     }
     let geometry = transaction.engine().geometry();
     let new = intent.new_name.zip(intent.new_value);
     for (name, value) in [(intent.name, intent.value)].into_iter().chain(new) {
-        transaction.remove_half_made(inode, &Target::of_parent_pointer(name, value, geometry))?;
+        transaction
+            .attributes()
+            .remove_half_made(inode, &Target::of_parent_pointer(name, value, geometry))?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use uxfs_format::{
 };
 
 use super::RecoveryReport;
+use crate::operations::inactivate::truncate_half_freed_attributes;
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::transaction::{Transaction, reservation::Operation};
 use uxfs_volume::error::{Error, OperationError, Result};
@@ -91,7 +92,7 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                 match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_hopeless) {
                     Some(handle) => {
                         report.freeing = Some(number);
-                        file_system.truncate_half_freed_attributes(&handle)?;
+                        truncate_half_freed_attributes(file_system, &handle)?;
                         drop(handle);
                         file_system.inactivate_pending()?;
                         report.freeing = None;
@@ -99,12 +100,13 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                     }
                     None => {
                         let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
-                        transaction.truncate_unlinked_list(group, bucket)?;
+                        transaction.unlinked_inodes().truncate_unlinked_list(group, bucket)?;
                         transaction.commit()?;
                         report.broken_lists += 1;
                     }
                 }
                 head = Transaction::begin_for(file_system, Operation::Release)?
+                    .unlinked_inodes()
                     .unlinked_head_of(group, bucket)?;
             }
         }

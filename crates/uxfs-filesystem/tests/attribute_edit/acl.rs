@@ -79,17 +79,17 @@ fn lists_are_those_that_the_kernel_would_have_stored() {
         let mut inode = transaction.load_inode(image.files[&format!("ours{index}")]).unwrap();
         // Setting it twice and removing it in between must not matter.
         for _ in 0..2 {
-            transaction.set_xattr(&mut inode, name_of(list), value, SetMode::Upsert).unwrap();
+            transaction.attributes().set_xattr(&mut inode, name_of(list), value, SetMode::Upsert).unwrap();
         }
-        transaction.remove_xattr(&mut inode, name_of(list)).unwrap();
-        transaction.remove_xattr(&mut inode, name_of(list)).unwrap();
-        transaction.set_xattr(&mut inode, name_of(list), value, SetMode::Upsert).unwrap();
+        transaction.attributes().remove_xattr(&mut inode, name_of(list)).unwrap();
+        transaction.attributes().remove_xattr(&mut inode, name_of(list)).unwrap();
+        transaction.attributes().set_xattr(&mut inode, name_of(list), value, SetMode::Upsert).unwrap();
         transaction.store_inode(&mut inode).unwrap();
     }
     let mut file = transaction.load_inode(image.files["ours0"]).unwrap();
-    let on_a_file = transaction.set_xattr(&mut file, ACL_DEFAULT, &shown[0], SetMode::Upsert);
+    let on_a_file = transaction.attributes().set_xattr(&mut file, ACL_DEFAULT, &shown[0], SetMode::Upsert);
     assert!(matches!(on_a_file, Err(Error::Operation(OperationError::AccessDenied))));
-    let broken = transaction.set_xattr(&mut file, ACL_ACCESS, &shown[0][..12], SetMode::Upsert);
+    let broken = transaction.attributes().set_xattr(&mut file, ACL_ACCESS, &shown[0][..12], SetMode::Upsert);
     assert!(matches!(broken, Err(Error::Operation(OperationError::InvalidAcl(_)))));
     transaction.commit().unwrap();
     drop(transaction);

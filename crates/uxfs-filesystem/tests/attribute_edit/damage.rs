@@ -68,21 +68,21 @@ fn change(file_system: &FileSystem, number: InodeNumber) -> Result<()> {
         let name = AttributeName { namespace: Namespace::User, name: name.as_bytes() };
         let length = [3, 90, 700, 5000][index as usize / 5 % 4];
         let result = match index % 3 {
-            0 => transaction.remove_attribute(&mut inode, name),
-            _ => transaction.set_attribute(&mut inode, name, &vec![7; length], SetMode::Upsert),
+            0 => transaction.attributes().remove_attribute(&mut inode, name),
+            _ => transaction.attributes().set_attribute(&mut inode, name, &vec![7; length], SetMode::Upsert),
         };
         if let Err(uxfs_volume::error::Error::Corrupt(_)) = result {
             break;
         }
     }
     let pointer = ParentPointer { parent: InodeNumber::new(128), generation: 1, name: b"name" };
-    transaction.add_parent_pointer(&mut inode, pointer)?;
+    transaction.parent_pointers().add_parent_pointer(&mut inode, pointer)?;
     if inode.file_type() == Some(FileType::SymbolicLink) {
-        transaction.remove_symlink_target(&mut inode)?;
-        transaction.set_symlink_target(&mut inode, &[b'x'; 500])?;
+        transaction.symlinks().remove_symlink_target(&mut inode)?;
+        transaction.symlinks().set_symlink_target(&mut inode, &[b'x'; 500])?;
     }
     transaction.store_inode(&mut inode)?;
-    transaction.remove_all_attributes(&mut inode)?;
+    transaction.attributes().remove_all_attributes(&mut inode)?;
     transaction.commit()
 }
 

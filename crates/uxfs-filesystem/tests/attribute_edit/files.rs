@@ -23,10 +23,10 @@ const LINK: u16 = 0o120_777;
 
 fn link(transaction: &mut Transaction<'_>, root: &mut EditInode, child: &mut EditInode, name: &[u8]) {
     let file_type = if child.core.mode.get() == LINK { FileType::SymbolicLink } else { FileType::Regular };
-    transaction.add_name(root, name, child.number, file_type, NameCheck::KnownToBeNew).unwrap();
+    transaction.directories().add_name(root, name, child.number, file_type, NameCheck::KnownToBeNew).unwrap();
     let generation = root.core.generation.get();
     let pointer = ParentPointer { parent: root.number, generation, name };
-    transaction.add_parent_pointer(child, pointer).unwrap();
+    transaction.parent_pointers().add_parent_pointer(child, pointer).unwrap();
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_hundred_thousand_links_of_one_file() {
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut root = transaction.load_inode(file_system.geometry().root_inode).unwrap();
     let new = NewInode::new(REGULAR, Timestamp::default());
-    let mut child = transaction.create_inode(root.number, &new).unwrap();
+    let mut child = transaction.inodes().create_inode(root.number, &new).unwrap();
     let name = |index: u32| format!("link-{index}").into_bytes();
     let start = Instant::now();
     for index in 0..LINKS {
@@ -66,10 +66,10 @@ fn a_hundred_thousand_links_of_one_file() {
     for index in 1..LINKS {
         let index = (u64::from(index) * 61_843 % u64::from(LINKS)) as u32;
         let name = name(index);
-        transaction.remove_name(&mut root, &name).unwrap();
+        transaction.directories().remove_name(&mut root, &name).unwrap();
         let generation = root.core.generation.get();
         let pointer = ParentPointer { parent: root.number, generation, name: &name };
-        transaction.remove_parent_pointer(&mut child, pointer).unwrap();
+        transaction.parent_pointers().remove_parent_pointer(&mut child, pointer).unwrap();
         if index.is_multiple_of(64) {
             transaction.commit().unwrap();
         }
@@ -98,11 +98,14 @@ fn make_links_with_attributes(options: &[&str]) {
     for length in 1..1024_u32 {
         let name = format!("link-{length}");
         let new = NewInode::new(LINK, Timestamp::default());
-        let mut child = transaction.create_inode(root.number, &new).unwrap();
-        transaction.set_symlink_target(&mut child, &target(length)).unwrap();
+        let mut child = transaction.inodes().create_inode(root.number, &new).unwrap();
+        transaction.symlinks().set_symlink_target(&mut child, &target(length)).unwrap();
         link(&mut transaction, &mut root, &mut child, name.as_bytes());
         let attribute = AttributeName { namespace: Namespace::Trusted, name: name.as_bytes() };
-        transaction.set_attribute(&mut child, attribute, &value(length), SetMode::Create).unwrap();
+        transaction
+            .attributes()
+            .set_attribute(&mut child, attribute, &value(length), SetMode::Create)
+            .unwrap();
         transaction.store_inode(&mut child).unwrap();
         transaction.store_inode(&mut root).unwrap();
         transaction.commit().unwrap();
@@ -138,7 +141,7 @@ fn names_without_regard_to_case() {
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut root = transaction.load_inode(file_system.geometry().root_inode).unwrap();
     let new = NewInode::new(REGULAR, Timestamp::default());
-    let mut child = transaction.create_inode(root.number, &new).unwrap();
+    let mut child = transaction.inodes().create_inode(root.number, &new).unwrap();
     let name = |index: u32| format!("Name-\u{c4}\u{dc}-{index}-UPPER-lower").into_bytes();
     for index in 0..600 {
         link(&mut transaction, &mut root, &mut child, &name(index));
@@ -148,10 +151,10 @@ fn names_without_regard_to_case() {
     for index in (0..600).step_by(3) {
         let lower = name(index).to_ascii_lowercase();
         let wrong = ParentPointer { parent: root.number, generation, name: &lower };
-        assert!(transaction.remove_parent_pointer(&mut child, wrong).is_err());
+        assert!(transaction.parent_pointers().remove_parent_pointer(&mut child, wrong).is_err());
         let right = ParentPointer { name: &name(index), ..wrong };
-        transaction.remove_parent_pointer(&mut child, right).unwrap();
-        transaction.remove_name(&mut root, &name(index)).unwrap();
+        transaction.parent_pointers().remove_parent_pointer(&mut child, right).unwrap();
+        transaction.directories().remove_name(&mut root, &name(index)).unwrap();
     }
     child.set_link_count(400);
     transaction.store_inode(&mut child).unwrap();

@@ -43,23 +43,26 @@ fn change_targets(options: &[&str]) {
         for (name, number) in &image.files {
             let mut inode = transaction.load_inode(*number).unwrap();
             let target = target_of(LENGTHS[random.below(LENGTHS.len() as u64) as usize], round);
-            let twice = transaction.set_symlink_target(&mut inode, &target);
+            let twice = transaction.symlinks().set_symlink_target(&mut inode, &target);
             assert!(matches!(twice, Err(Error::Operation(OperationError::Exists))));
-            transaction.remove_symlink_target(&mut inode).unwrap();
-            let long = transaction.set_symlink_target(&mut inode, &[b'x'; 1024]);
+            transaction.symlinks().remove_symlink_target(&mut inode).unwrap();
+            let long = transaction.symlinks().set_symlink_target(&mut inode, &[b'x'; 1024]);
             assert!(matches!(long, Err(Error::Operation(OperationError::TargetTooLong))));
             for impossible in [&b""[..], b"a\0b"] {
-                let result = transaction.set_symlink_target(&mut inode, impossible);
+                let result = transaction.symlinks().set_symlink_target(&mut inode, impossible);
                 assert!(matches!(result, Err(Error::Operation(OperationError::InvalidName))));
             }
-            transaction.set_symlink_target(&mut inode, &target).unwrap();
+            transaction.symlinks().set_symlink_target(&mut inode, &target).unwrap();
             // Attributes that need the room of the target drive it out.
             if random.below(2) == 0 {
                 let attribute = AttributeName { namespace: Namespace::Trusted, name: b"room" };
                 let value = vec![7; 150 + random.below(100) as usize];
-                transaction.set_attribute(&mut inode, attribute, &value, SetMode::Upsert).unwrap();
+                transaction
+                    .attributes()
+                    .set_attribute(&mut inode, attribute, &value, SetMode::Upsert)
+                    .unwrap();
                 if random.below(2) == 0 {
-                    transaction.remove_attribute(&mut inode, attribute).unwrap();
+                    transaction.attributes().remove_attribute(&mut inode, attribute).unwrap();
                 }
             }
             transaction.store_inode(&mut inode).unwrap();

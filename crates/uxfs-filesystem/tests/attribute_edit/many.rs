@@ -48,7 +48,7 @@ fn a_hundred_thousand_attributes_come_and_go() {
     for index in 0..COUNT {
         let name = name_of(index);
         let name = AttributeName { namespace: Namespace::User, name: name.as_bytes() };
-        transaction.set_attribute(&mut inode, name, &value_of(index), SetMode::Create).unwrap();
+        transaction.attributes().set_attribute(&mut inode, name, &value_of(index), SetMode::Create).unwrap();
         if index % 64 == 0 {
             transaction.store_inode(&mut inode).unwrap();
             transaction.commit().unwrap();
@@ -80,7 +80,7 @@ fn a_hundred_thousand_attributes_come_and_go() {
     for index in 0..COUNT {
         let name = name_of(shuffled(index));
         let name = AttributeName { namespace: Namespace::User, name: name.as_bytes() };
-        transaction.remove_attribute(&mut inode, name).unwrap();
+        transaction.attributes().remove_attribute(&mut inode, name).unwrap();
         if index % 64 == 0 {
             transaction.store_inode(&mut inode).unwrap();
             transaction.commit().unwrap();
@@ -108,12 +108,12 @@ fn all_attributes_of_an_inode_go_at_once() {
     for index in 0..5000 {
         let name = name_of(index);
         let name = AttributeName { namespace: Namespace::User, name: name.as_bytes() };
-        transaction.set_attribute(&mut inode, name, &value_of(index), SetMode::Create).unwrap();
+        transaction.attributes().set_attribute(&mut inode, name, &value_of(index), SetMode::Create).unwrap();
     }
     transaction.store_inode(&mut inode).unwrap();
     transaction.commit().unwrap();
     assert_eq!(form_of(&file_system, &inode), Form::Tree);
-    transaction.remove_all_attributes(&mut inode).unwrap();
+    transaction.attributes().remove_all_attributes(&mut inode).unwrap();
     transaction.store_inode(&mut inode).unwrap();
     transaction.commit().unwrap();
     assert_eq!(form_of(&file_system, &inode), Form::NoFork);
@@ -150,7 +150,7 @@ fn side_by_side(options: &[&str]) {
         for inode in &mut inodes {
             let name = name_of(index);
             let name = AttributeName { namespace: Namespace::User, name: name.as_bytes() };
-            transaction.set_attribute(inode, name, &value(index), SetMode::Create).unwrap();
+            transaction.attributes().set_attribute(inode, name, &value(index), SetMode::Create).unwrap();
             transaction.store_inode(inode).unwrap();
         }
         transaction.commit().unwrap();
@@ -174,7 +174,7 @@ fn side_by_side(options: &[&str]) {
         for index in 0..900 {
             let name = name_of(index * 7 % 900);
             let name = AttributeName { namespace: Namespace::User, name: name.as_bytes() };
-            transaction.remove_attribute(&mut inode, name).unwrap();
+            transaction.attributes().remove_attribute(&mut inode, name).unwrap();
             transaction.commit().unwrap();
         }
         assert!(inode.extents(Fork::Attribute).is_empty());

@@ -43,32 +43,32 @@ fn take_away_and_give_back(options: &[&str], links: u32) {
     let start = Instant::now();
     for index in 0..links {
         let index = (u64::from(index) * 61_843 % u64::from(links)) as u32;
-        transaction.remove_parent_pointer(&mut child, pointer(index)).unwrap();
+        transaction.parent_pointers().remove_parent_pointer(&mut child, pointer(index)).unwrap();
         if index.is_multiple_of(64) {
             transaction.commit().unwrap();
         }
     }
     transaction.commit().unwrap();
     assert_eq!(form_of(&file_system, &child), Form::List);
-    let again = transaction.remove_parent_pointer(&mut child, pointer(0));
+    let again = transaction.parent_pointers().remove_parent_pointer(&mut child, pointer(0));
     assert!(matches!(again, Err(Error::Operation(OperationError::NoSuchAttribute))));
     println!("{links} removed in {:?}", start.elapsed());
     let start = Instant::now();
     for index in (0..links).rev() {
-        transaction.add_parent_pointer(&mut child, pointer(index)).unwrap();
+        transaction.parent_pointers().add_parent_pointer(&mut child, pointer(index)).unwrap();
         if index.is_multiple_of(64) {
             transaction.commit().unwrap();
         }
     }
     println!("{links} added in {:?}", start.elapsed());
-    let again = transaction.add_parent_pointer(&mut child, pointer(links / 2));
+    let again = transaction.parent_pointers().add_parent_pointer(&mut child, pointer(links / 2));
     assert!(matches!(again, Err(Error::Operation(OperationError::Exists))));
     // There and back.
     for index in (0..links).step_by(7) {
         let (parent, generation) = directories[0];
         let moved = ParentPointer { parent, generation, name: b"elsewhere" };
-        transaction.replace_parent_pointer(&mut child, pointer(index), moved).unwrap();
-        transaction.replace_parent_pointer(&mut child, moved, pointer(index)).unwrap();
+        transaction.parent_pointers().replace_parent_pointer(&mut child, pointer(index), moved).unwrap();
+        transaction.parent_pointers().replace_parent_pointer(&mut child, moved, pointer(index)).unwrap();
     }
     transaction.store_inode(&mut child).unwrap();
     transaction.commit().unwrap();

@@ -71,7 +71,7 @@ impl Round<'_> {
         if random.below(100) < self.sets {
             let value = value_of(random, file == "empty");
             let mode = [SetMode::Upsert, SetMode::Create, SetMode::Replace][random.below(3) as usize];
-            let result = transaction.set_attribute(&mut inode, attribute, &value, mode);
+            let result = transaction.attributes().set_attribute(&mut inode, attribute, &value, mode);
             match (mode, attributes.contains_key(&full)) {
                 (SetMode::Create, true) => {
                     assert!(matches!(result, Err(Error::Operation(OperationError::Exists))));
@@ -90,7 +90,7 @@ impl Round<'_> {
                 Some(full) => full.clone(),
                 None => full,
             };
-            let result = transaction.remove_xattr(&mut inode, &full);
+            let result = transaction.attributes().remove_xattr(&mut inode, &full);
             match attributes.remove(&full) {
                 Some(_) => result.unwrap(),
                 None => {
@@ -174,8 +174,8 @@ fn drop_forks(image: &Image) {
     for number in image.files.values() {
         let mut inode = transaction.load_inode(*number).unwrap();
         let attribute = AttributeName { namespace: Namespace::Trusted, name: b"a" };
-        transaction.set_attribute(&mut inode, attribute, b"", SetMode::Create).unwrap();
-        transaction.remove_attribute(&mut inode, attribute).unwrap();
+        transaction.attributes().set_attribute(&mut inode, attribute, b"", SetMode::Create).unwrap();
+        transaction.attributes().remove_attribute(&mut inode, attribute).unwrap();
         transaction.store_inode(&mut inode).unwrap();
         transaction.commit().unwrap();
     }
@@ -211,7 +211,7 @@ fn remove_the_rest(
         let mut inode = transaction.load_inode(image.files[file]).unwrap();
         for name in std::mem::take(attributes).into_keys() {
             let before = form_of(file_system, &inode);
-            transaction.remove_xattr(&mut inode, &name).unwrap();
+            transaction.attributes().remove_xattr(&mut inode, &name).unwrap();
             transaction.commit().unwrap();
             let after = form_of(file_system, &inode);
             if before != after {

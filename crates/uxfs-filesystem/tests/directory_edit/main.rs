@@ -71,11 +71,13 @@ impl<'fs> Twin<'fs> {
         let mut tx = Transaction::begin(file_system).unwrap();
         let root_number = file_system.geometry().root_inode;
         let new = NewInode::new(0o040_755, file_system.now());
-        let mut inode = tx.create_inode(root_number, &new).unwrap();
+        let mut inode = tx.inodes().create_inode(root_number, &new).unwrap();
         inode.core.link_count = 2.into();
-        tx.init_directory(&mut inode, root_number).unwrap();
+        tx.directories().init_directory(&mut inode, root_number).unwrap();
         let mut root = tx.load_inode(root_number).unwrap();
-        tx.add_name(&mut root, b"directory", inode.number, FileType::Directory, NameCheck::Check).unwrap();
+        tx.directories()
+            .add_name(&mut root, b"directory", inode.number, FileType::Directory, NameCheck::Check)
+            .unwrap();
         root.core.link_count = (root.core.link_count.get() + 1).into();
         tx.store_inode(&mut root).unwrap();
         tx.store_inode(&mut inode).unwrap();
@@ -100,18 +102,19 @@ impl<'fs> Twin<'fs> {
 
     fn add(&mut self, number: u32, check: NameCheck) {
         let (name, target) = (name(number), self.target(number));
-        self.tx.add_name(&mut self.inode, &name, target, FileType::Regular, check).unwrap();
+        self.tx.directories().add_name(&mut self.inode, &name, target, FileType::Regular, check).unwrap();
         assert_eq!(self.model.insert(name, target), None);
     }
 
     fn remove(&mut self, name: &[u8]) {
-        let found = self.tx.remove_name(&mut self.inode, name).unwrap();
+        let found = self.tx.directories().remove_name(&mut self.inode, name).unwrap();
         assert_eq!(Some(found.inode), self.model.remove(name));
     }
 
     fn replace(&mut self, name: &[u8], number: u32) {
         let target = self.target(number);
-        let found = self.tx.replace_name(&mut self.inode, name, target, FileType::Regular).unwrap();
+        let found =
+            self.tx.directories().replace_name(&mut self.inode, name, target, FileType::Regular).unwrap();
         assert_eq!(Some(found.inode), self.model.insert(name.to_vec(), target));
     }
 
@@ -120,7 +123,7 @@ impl<'fs> Twin<'fs> {
         self.tx.store_inode(&mut self.inode).unwrap();
         self.tx.commit().unwrap();
         assert_eq!(names_of(self.file_system, self.inode.number), self.model);
-        assert_eq!(self.tx.is_directory_empty(&self.inode).unwrap(), self.model.is_empty());
+        assert_eq!(self.tx.directories().is_directory_empty(&self.inode).unwrap(), self.model.is_empty());
     }
 
     /// Sets the link counts of the files right and brings everything home.
@@ -212,8 +215,13 @@ fn names_come_and_go_in_every_form() {
             }
         }
         twin.check();
-        let exists =
-            twin.tx.add_name(&mut twin.inode, &name(1), twin.targets[0], FileType::Regular, NameCheck::Check);
+        let exists = twin.tx.directories().add_name(
+            &mut twin.inode,
+            &name(1),
+            twin.targets[0],
+            FileType::Regular,
+            NameCheck::Check,
+        );
         assert!(matches!(exists, Err(Error::Operation(OperationError::Exists))));
         for number in shuffled(*count).take(*count as usize * 2 / 3) {
             twin.replace(&name(number), number + 1);
@@ -308,7 +316,7 @@ fn all_names_at_once() {
                     file_type,
                 });
                 let new: Vec<NewName<'_>> = new.collect();
-                twin.tx.fill_directory(&mut twin.inode, &new).unwrap();
+                twin.tx.directories().fill_directory(&mut twin.inode, &new).unwrap();
                 twin.model.extend(new.iter().map(|new| (new.name.to_vec(), new.inode)));
                 twin.check();
             }
@@ -375,17 +383,22 @@ fn blocks_in_one_place_are_damage() {
             let EditFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
             fork.extents = lying(victim, if victim == first { 0 } else { first });
             for number in 0..200 {
-                let _ = twin.tx.lookup_name(&mut twin.inode, &name(number));
+                let _ = twin.tx.directories().lookup_name(&mut twin.inode, &name(number));
             }
             let new = name(count + victim as u32);
-            let _ =
-                twin.tx.add_name(&mut twin.inode, &new, twin.targets[0], FileType::Regular, NameCheck::Check);
+            let _ = twin.tx.directories().add_name(
+                &mut twin.inode,
+                &new,
+                twin.targets[0],
+                FileType::Regular,
+                NameCheck::Check,
+            );
             twin.inode = sound.clone();
         }
         let EditFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
         fork.extents = lying(0, first);
         if count == 300 {
-            let found = twin.tx.lookup_name(&mut twin.inode, &name(1)).unwrap_err();
+            let found = twin.tx.directories().lookup_name(&mut twin.inode, &name(1)).unwrap_err();
             assert!(format!("{found}").contains("lies where another block"), "{found}");
         }
     }
@@ -404,15 +417,19 @@ fn directory_blocks_in_pieces() {
     let length = file_system.free_blocks() / 2 - 4000;
     for block in 0..length {
         for inode in &mut files {
-            tx.map_blocks(inode, Fork::Data, FileBlock::new(block), 1, Mapping::default()).unwrap();
+            tx.extent_maps()
+                .map_blocks(inode, Fork::Data, FileBlock::new(block), 1, Mapping::default())
+                .unwrap();
         }
         tx.commit().unwrap();
     }
     // What is still in one piece is taken, too.
     let rest = file_system.free_blocks() - 200;
-    tx.map_blocks(&mut files[0], Fork::Data, FileBlock::new(length), rest, Mapping::default()).unwrap();
+    tx.extent_maps()
+        .map_blocks(&mut files[0], Fork::Data, FileBlock::new(length), rest, Mapping::default())
+        .unwrap();
     tx.commit().unwrap();
-    tx.unmap_blocks(&mut files[1], Fork::Data, FileBlock::new(0), length).unwrap();
+    tx.extent_maps().unmap_blocks(&mut files[1], Fork::Data, FileBlock::new(0), length).unwrap();
     let size = (length + rest) << file_system.geometry().block_log;
     files[0].set_size_bytes(size);
     for inode in &mut files {

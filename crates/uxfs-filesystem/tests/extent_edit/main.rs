@@ -47,7 +47,7 @@ fn block(number: u64) -> FileBlock {
 }
 
 fn map(tx: &mut Transaction<'_>, inode: &mut EditInode, start: u64, length: u64) -> Vec<Extent> {
-    tx.map_blocks(inode, Fork::Data, block(start), length, Mapping::default()).unwrap().to_vec()
+    tx.extent_maps().map_blocks(inode, Fork::Data, block(start), length, Mapping::default()).unwrap().to_vec()
 }
 
 /// Stores an inode of regular data that ends where its extents do.
@@ -138,9 +138,9 @@ fn unwritten_blocks_become_written_and_unwritten_again() {
         let file_system = image.mount_bulk();
         let (mut tx, mut inode) = begin(&file_system, 0);
         let unwritten = Mapping { is_unwritten: true, ..Mapping::default() };
-        tx.map_blocks(&mut inode, Fork::Data, block(10), 2000, unwritten).unwrap();
+        tx.extent_maps().map_blocks(&mut inode, Fork::Data, block(10), 2000, unwritten).unwrap();
         for number in (10..2010).step_by(4) {
-            tx.convert_blocks(&mut inode, block(number), 2, false).unwrap();
+            tx.extent_maps().convert_blocks(&mut inode, block(number), 2, false).unwrap();
         }
         assert_eq!(inode.data.format(), ForkFormat::Btree);
         let extents = inode.data.extents().to_vec();
@@ -152,10 +152,10 @@ fn unwritten_blocks_become_written_and_unwritten_again() {
 
         let file_system = image.mount_bulk();
         let (mut tx, mut inode) = begin(&file_system, 0);
-        tx.convert_blocks(&mut inode, block(0), 5000, true).unwrap();
+        tx.extent_maps().convert_blocks(&mut inode, block(0), 5000, true).unwrap();
         assert!(inode.data.extents().iter().all(|extent| extent.is_unwritten));
         assert_eq!(inode.data.format(), ForkFormat::Extents);
-        tx.convert_blocks(&mut inode, block(0), 100, false).unwrap();
+        tx.extent_maps().convert_blocks(&mut inode, block(0), 100, false).unwrap();
         finish(tx, &mut inode);
         file_system.close().unwrap();
         image.must_be_sound();
@@ -183,9 +183,9 @@ fn twenty_thousand_extents() {
     let file_system = image.mount_bulk();
     let (mut tx, mut inode) = begin(&file_system, 0);
     // A hole in the middle, then everything.
-    assert_eq!(tx.unmap_blocks(&mut inode, Fork::Data, block(9000), 30_000).unwrap(), 10_000);
+    assert_eq!(tx.extent_maps().unmap_blocks(&mut inode, Fork::Data, block(9000), 30_000).unwrap(), 10_000);
     tx.finish_deferred().unwrap();
-    assert_eq!(tx.unmap_blocks(&mut inode, Fork::Data, block(0), u64::MAX).unwrap(), 10_000);
+    assert_eq!(tx.extent_maps().unmap_blocks(&mut inode, Fork::Data, block(0), u64::MAX).unwrap(), 10_000);
     assert_eq!(inode.blocks(), 0);
     inode.set_size_bytes(0);
     tx.store_inode(&mut inode).unwrap();
@@ -206,7 +206,7 @@ fn a_full_file_system_says_so_and_a_mapped_range_is_given_as_it_is() {
     assert_eq!(again[0].start.get(), first[0].start.get() + 50);
     let mut next = 1000;
     let error = loop {
-        match tx.map_blocks(&mut inode, Fork::Data, block(next), 4096, Mapping::default()) {
+        match tx.extent_maps().map_blocks(&mut inode, Fork::Data, block(next), 4096, Mapping::default()) {
             Ok(_) => next += 4096,
             Err(error) => break error,
         }
@@ -228,14 +228,14 @@ fn the_border_between_the_forks_moves() {
         (0..count).for_each(|number| drop(map(&mut tx, &mut inode, number * 2, 1)));
         assert_eq!(inode.data.format(), ForkFormat::Extents);
         // Twelve extents fit before the new border.
-        tx.set_attribute_offset(&mut inode, 192).unwrap();
+        tx.extent_maps().set_attribute_offset(&mut inode, 192).unwrap();
         assert_eq!(inode.data.format(), ForkFormat::Btree);
-        tx.set_attribute_offset(&mut inode, 256).unwrap();
+        tx.extent_maps().set_attribute_offset(&mut inode, 256).unwrap();
         let fits = count * 16 <= 256;
         assert_eq!(inode.data.format() == ForkFormat::Extents, fits);
-        assert!(tx.set_attribute_offset(&mut inode, 336).is_err());
+        assert!(tx.extent_maps().set_attribute_offset(&mut inode, 336).is_err());
         if index == 1 {
-            tx.remove_attribute_fork(&mut inode).unwrap();
+            tx.extent_maps().remove_attribute_fork(&mut inode).unwrap();
             assert_eq!(inode.data.format(), ForkFormat::Extents);
         }
         finish(tx, &mut inode);
@@ -251,17 +251,21 @@ fn no_more_extents_than_the_inode_can_count() {
     let image = TestImage::new("most extents", 300, &["-i", "nrext64=0", "-n", "parent=0"], 1);
     let file_system = image.mount_bulk();
     let (mut tx, mut inode) = begin(&file_system, 0);
-    tx.set_attribute_offset(&mut inode, 192).unwrap();
+    tx.extent_maps().set_attribute_offset(&mut inode, 192).unwrap();
     let most = inode.core.extent_count_max(Fork::Attribute);
     assert_eq!(most, 32_767);
     for number in 0..most {
-        tx.map_blocks(&mut inode, Fork::Attribute, block(number * 2), 1, Mapping::default()).unwrap();
+        tx.extent_maps()
+            .map_blocks(&mut inode, Fork::Attribute, block(number * 2), 1, Mapping::default())
+            .unwrap();
     }
-    let error =
-        tx.map_blocks(&mut inode, Fork::Attribute, block(100_000), 1, Mapping::default()).unwrap_err();
+    let error = tx
+        .extent_maps()
+        .map_blocks(&mut inode, Fork::Attribute, block(100_000), 1, Mapping::default())
+        .unwrap_err();
     assert!(matches!(error, Error::Operation(OperationError::FileTooLarge)), "{error}");
-    tx.unmap_blocks(&mut inode, Fork::Attribute, block(0), u64::MAX).unwrap();
-    tx.remove_attribute_fork(&mut inode).unwrap();
+    tx.extent_maps().unmap_blocks(&mut inode, Fork::Attribute, block(0), u64::MAX).unwrap();
+    tx.extent_maps().remove_attribute_fork(&mut inode).unwrap();
     assert_eq!(inode.blocks(), 0);
     tx.store_inode(&mut inode).unwrap();
     tx.commit().unwrap();
@@ -277,15 +281,17 @@ fn inodes_that_count_in_the_small_way_change_to_the_large_one() {
     let (mut tx, mut inode) = begin(&file_system, 0);
     let flags = inode.core.flags2() - InodeFlags2::LARGE_EXTENT_COUNTS;
     inode.core.flags2.set(flags.bits());
-    tx.set_attribute_offset(&mut inode, 192).unwrap();
+    tx.extent_maps().set_attribute_offset(&mut inode, 192).unwrap();
     for number in 0..32_768 {
         let is_large = inode.core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS);
         assert!(!is_large, "after {number}");
-        tx.map_blocks(&mut inode, Fork::Attribute, block(number * 2), 1, Mapping::default()).unwrap();
+        tx.extent_maps()
+            .map_blocks(&mut inode, Fork::Attribute, block(number * 2), 1, Mapping::default())
+            .unwrap();
     }
     assert!(inode.core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS));
-    tx.unmap_blocks(&mut inode, Fork::Attribute, block(0), u64::MAX).unwrap();
-    tx.remove_attribute_fork(&mut inode).unwrap();
+    tx.extent_maps().unmap_blocks(&mut inode, Fork::Attribute, block(0), u64::MAX).unwrap();
+    tx.extent_maps().remove_attribute_fork(&mut inode).unwrap();
     tx.store_inode(&mut inode).unwrap();
     tx.commit().unwrap();
     file_system.close().unwrap();
@@ -327,7 +333,9 @@ fn linux_and_uxfs_change_the_same_trees_in_turn() {
             let (mut tx, mut inode) = begin(&file_system, index);
             for start in (0..9000).step_by(11) {
                 match start % 3 {
-                    0 => drop(tx.unmap_blocks(&mut inode, Fork::Data, block(start), 4).unwrap()),
+                    0 => {
+                        tx.extent_maps().unmap_blocks(&mut inode, Fork::Data, block(start), 4).unwrap();
+                    }
                     _ => drop(map(&mut tx, &mut inode, start, 3)),
                 }
                 tx.finish_deferred().unwrap();

@@ -34,7 +34,9 @@ fn image() -> TestImage {
         let mut inode = tx.load_inode(file(&file_system, index)).unwrap();
         let count = if index == 0 { MANY } else { FEW };
         for number in 0..count {
-            tx.map_blocks(&mut inode, Fork::Data, block(2 * number), 1, Mapping::default()).unwrap();
+            tx.extent_maps()
+                .map_blocks(&mut inode, Fork::Data, block(2 * number), 1, Mapping::default())
+                .unwrap();
         }
         inode.set_size_bytes(2 * count * BLOCK_BYTES);
         tx.store_inode(&mut inode).unwrap();

@@ -49,17 +49,23 @@ fn random_changes_beside_a_model() {
                     match random.below(10) {
                         0..=4 => {
                             let mapping = Mapping { is_unwritten, hint: None };
-                            tx.map_blocks(&mut inode, Fork::Data, block(start), length, mapping).unwrap();
+                            tx.extent_maps()
+                                .map_blocks(&mut inode, Fork::Data, block(start), length, mapping)
+                                .unwrap();
                             (start..start + length).for_each(|block| {
                                 model.entry(block).or_insert(is_unwritten);
                             });
                         }
                         5..=7 => {
-                            tx.unmap_blocks(&mut inode, Fork::Data, block(start), length).unwrap();
+                            tx.extent_maps()
+                                .unmap_blocks(&mut inode, Fork::Data, block(start), length)
+                                .unwrap();
                             model.retain(|block, _| !(start..start + length).contains(block));
                         }
                         _ => {
-                            tx.convert_blocks(&mut inode, block(start), length, is_unwritten).unwrap();
+                            tx.extent_maps()
+                                .convert_blocks(&mut inode, block(start), length, is_unwritten)
+                                .unwrap();
                             model
                                 .range_mut(start..start + length)
                                 .for_each(|(_, state)| *state = is_unwritten);

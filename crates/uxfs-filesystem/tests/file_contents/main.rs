@@ -11,6 +11,7 @@ mod model;
 mod no_intents;
 mod one_file;
 mod random;
+mod staged;
 
 use uxfs_testkit::{
     image::TestImage,

@@ -399,6 +399,7 @@ impl<'fs> World<'fs> {
         let number = self.inodes[index].number;
         let mut tx = Transaction::begin(self.file_system).unwrap();
         let loaded = tx.load_inode(number).unwrap();
+        drop(tx);
         assert_eq!(loaded.data, self.inodes[index].data);
         self.inodes[index] = loaded;
         self.check_some(index);

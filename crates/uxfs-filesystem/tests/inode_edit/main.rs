@@ -73,15 +73,15 @@ fn make(file_system: &FileSystem, count: usize) -> Vec<InodeNumber> {
         let device =
             if mode == 0o020_600 { DeviceNumber { major: 4, minor: 64 } } else { DeviceNumber::default() };
         let new = NewInode { uid: 1000, gid: 100, device, ..NewInode::new(mode, file_system.now()) };
-        let mut inode = tx.create_inode(parent, &new).unwrap();
+        let mut inode = tx.inodes().create_inode(parent, &new).unwrap();
         tx.store_inode(&mut inode).unwrap();
         numbers.push(inode.number);
         tx.commit().unwrap();
         if index % 100 == 99 {
             // From here on as if this were a directory.
-            parent = tx.allocate_inode(parent, true).unwrap();
+            parent = tx.inodes().allocate_inode(parent, true).unwrap();
             let new = NewInode::new(0o100_600, file_system.now());
-            let mut inode = tx.new_inode(parent, &new).unwrap();
+            let mut inode = tx.inodes().new_inode(parent, &new).unwrap();
             tx.store_inode(&mut inode).unwrap();
             numbers.push(parent);
             tx.commit().unwrap();
@@ -94,7 +94,7 @@ fn free(file_system: &FileSystem, number: InodeNumber) {
     let mut tx = Transaction::begin(file_system).unwrap();
     let mut inode = tx.load_inode(number).unwrap();
     inode.set_link_count(0);
-    tx.free_inode(&mut inode).unwrap();
+    tx.inodes().free_inode(&mut inode).unwrap();
     tx.commit().unwrap();
 }
 
@@ -170,14 +170,18 @@ fn make_and_free(file_system: &FileSystem, seed: u64) -> Vec<InodeNumber> {
     for index in 0..400_u64 {
         let mut tx = Transaction::begin(file_system).unwrap();
         if index % 50 == 0 {
-            parent = tx.allocate_inode(parent, true).unwrap();
-            let mut inode = tx.new_inode(parent, &NewInode::new(0o100_600, file_system.now())).unwrap();
+            parent = tx.inodes().allocate_inode(parent, true).unwrap();
+            let mut inode =
+                tx.inodes().new_inode(parent, &NewInode::new(0o100_600, file_system.now())).unwrap();
             tx.store_inode(&mut inode).unwrap();
             numbers.push(parent);
         }
-        let mut inode = tx.create_inode(parent, &NewInode::new(0o100_644, file_system.now())).unwrap();
+        let mut inode =
+            tx.inodes().create_inode(parent, &NewInode::new(0o100_644, file_system.now())).unwrap();
         for extent in 0..(index + seed) % 20 {
-            tx.map_blocks(&mut inode, Fork::Data, FileBlock::new(extent * 3), 2, Mapping::default()).unwrap();
+            tx.extent_maps()
+                .map_blocks(&mut inode, Fork::Data, FileBlock::new(extent * 3), 2, Mapping::default())
+                .unwrap();
         }
         let end = inode.data.extents().last().map_or(0, |extent| extent.end().get());
         inode.set_size_bytes(end << file_system.geometry().block_log);
@@ -227,7 +231,7 @@ fn lists_of_inodes_without_names() {
     let numbers = make(&file_system, 600);
     let mut tx = Transaction::begin(&file_system).unwrap();
     for number in &numbers {
-        tx.add_unlinked(*number).unwrap();
+        tx.unlinked_inodes().add_unlinked(*number).unwrap();
         tx.commit().unwrap();
     }
     let mut listed = 0;
@@ -247,10 +251,13 @@ fn lists_of_inodes_without_names() {
     assert_eq!(listed, numbers.len());
 
     for number in shuffled(numbers) {
-        tx.remove_unlinked(number).unwrap();
-        assert!(matches!(tx.remove_unlinked(number), Err(Error::Operation(OperationError::NoSuchInode))));
+        tx.unlinked_inodes().remove_unlinked(number).unwrap();
+        assert!(matches!(
+            tx.unlinked_inodes().remove_unlinked(number),
+            Err(Error::Operation(OperationError::NoSuchInode))
+        ));
         let mut inode = tx.load_inode(number).unwrap();
-        tx.free_inode(&mut inode).unwrap();
+        tx.inodes().free_inode(&mut inode).unwrap();
         tx.commit().unwrap();
     }
     file_system.close().unwrap();
@@ -317,7 +324,7 @@ fn fragment(file_system: &FileSystem) -> EditInode {
     fill(&mut tx, &mut inode);
     // Room for the extent map, which grows with the holes.
     let end = inode.data.extents().last().unwrap().end().get();
-    tx.unmap_blocks(&mut inode, Fork::Data, FileBlock::new(end - 100), 100).unwrap();
+    tx.extent_maps().unmap_blocks(&mut inode, Fork::Data, FileBlock::new(end - 100), 100).unwrap();
     tx.finish_deferred().unwrap();
     for extent in inode.data.extents().to_vec() {
         let first = geometry.split_fs_block(extent.start).unwrap().1.get();
@@ -325,7 +332,7 @@ fn fragment(file_system: &FileSystem) -> EditInode {
             let block = u64::from(first) + offset;
             if block % (2 * part) == part && offset + part <= extent.length_blocks {
                 let at = FileBlock::new(extent.file_block.get() + offset);
-                tx.unmap_blocks(&mut inode, Fork::Data, at, part).unwrap();
+                tx.extent_maps().unmap_blocks(&mut inode, Fork::Data, at, part).unwrap();
                 tx.finish_deferred().unwrap();
             }
         }
@@ -350,14 +357,16 @@ fn linux_goes_on_with_files_in_parts_of_chunks() {
     for index in 0..1200 {
         let is_directory = index % 20 == 0;
         let mode = if is_directory { 0o040_755 } else { 0o100_644 };
-        let mut inode = tx.create_inode(root, &NewInode::new(mode, now)).unwrap();
+        let mut inode = tx.inodes().create_inode(root, &NewInode::new(mode, now)).unwrap();
         let kind = inode.file_type().unwrap();
         if is_directory {
-            tx.init_directory(&mut inode, root).unwrap();
+            tx.directories().init_directory(&mut inode, root).unwrap();
             directory.set_link_count(directory.link_count() + 1);
         }
         let name = format!("name-{index}");
-        tx.add_name(&mut directory, name.as_bytes(), inode.number, kind, NameCheck::Check).unwrap();
+        tx.directories()
+            .add_name(&mut directory, name.as_bytes(), inode.number, kind, NameCheck::Check)
+            .unwrap();
         tx.store_inode(&mut inode).unwrap();
         tx.store_inode(&mut directory).unwrap();
         tx.commit().unwrap();
@@ -401,7 +410,7 @@ fn unmap_places(tx: &mut Transaction<'_>, inode: &mut EditInode, start: u64, len
         let (from, to) = (first.max(start), end.min(start + length));
         if from < to {
             let at = FileBlock::new(extent.file_block.get() + from - first);
-            tx.unmap_blocks(inode, Fork::Data, at, to - from).unwrap();
+            tx.extent_maps().unmap_blocks(inode, Fork::Data, at, to - from).unwrap();
         }
     }
     tx.finish_deferred().unwrap();
@@ -412,7 +421,7 @@ fn fill(tx: &mut Transaction<'_>, inode: &mut EditInode) {
     let mut length = 8192;
     while length > 0 {
         let end = inode.data.extents().last().map_or(FileBlock::new(0), |extent| extent.end());
-        match tx.map_blocks(inode, Fork::Data, end, length, Mapping::default()) {
+        match tx.extent_maps().map_blocks(inode, Fork::Data, end, length, Mapping::default()) {
             Ok(_) => tx.finish_deferred().unwrap(),
             Err(Error::Operation(OperationError::NoSpace)) => length /= 2,
             Err(error) => panic!("{error}"),
@@ -429,7 +438,7 @@ fn inodes_take_no_more_than_their_share() {
     let root = file_system.geometry().root_inode;
     let mut numbers = Vec::new();
     let error = loop {
-        match tx.create_inode(root, &NewInode::new(0o100_644, file_system.now())) {
+        match tx.inodes().create_inode(root, &NewInode::new(0o100_644, file_system.now())) {
             Ok(mut inode) => {
                 tx.store_inode(&mut inode).unwrap();
                 numbers.push(inode.number);
@@ -475,7 +484,7 @@ fn freed_inodes_are_as_linux_leaves_them() {
     // The lowest free inode of the chunk is taken first.
     let file_system = image.mount_bulk();
     let mut tx = Transaction::begin(&file_system).unwrap();
-    let taken = tx.allocate_inode(file_system.geometry().root_inode, false).unwrap();
+    let taken = tx.inodes().allocate_inode(file_system.geometry().root_inode, false).unwrap();
     assert_eq!(taken, numbers[3]);
     assert_eq!(AgNumber::new(0), file_system.geometry().split_inode_number(taken).unwrap().0);
 }
@@ -493,12 +502,12 @@ fn counts_and_free_space_that_cannot_be_are_errors() {
         tx.commit().unwrap();
         let first = AgNumber::new(0);
         let exhausted = |tx: &mut Transaction<'_>| {
-            (0..100_000).find_map(|_| tx.allocate_inode(root, false).err()).unwrap()
+            (0..100_000).find_map(|_| tx.inodes().allocate_inode(root, false).err()).unwrap()
         };
         let error = exhausted(&mut tx);
         assert!(matches!(error, Error::Operation(OperationError::NoSpace)), "{error}");
         tx.group(first).unwrap().state.inodes_mut().unwrap().free_count.set(1);
-        let error = tx.allocate_inode(root, false).unwrap_err();
+        let error = tx.inodes().allocate_inode(root, false).unwrap_err();
         let Error::Corrupt(corruption) = error else { panic!("{error}") };
         assert_eq!(corruption.fault, InodeIndexFault::NoneFreeInGroup { free_count: 1 }.into());
         tx.group(first).unwrap().state.inodes_mut().unwrap().free_count.set(0);

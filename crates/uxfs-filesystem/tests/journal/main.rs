@@ -119,7 +119,7 @@ impl Run<'_> {
         let (parent, name) = (self.model.any_directory(&mut self.random), self.name());
         let mut directory = transaction.load_inode(self.model.number(parent)).unwrap();
         let attributes = FileAttributes { permissions: 0o640, uid: 5, gid: 6, ..FileAttributes::default() };
-        let made = transaction.create(&mut directory, &name, kind, &attributes, NameCheck::Check);
+        let made = transaction.files().create(&mut directory, &name, kind, &attributes, NameCheck::Check);
         if self.model.has(parent, &name) {
             assert!(matches!(made, Err(Error::Operation(OperationError::Exists))));
             return;
@@ -135,7 +135,7 @@ impl Run<'_> {
         let (parent, name) = (self.model.any_directory(&mut self.random), self.name());
         let mut directory = transaction.load_inode(self.model.number(parent)).unwrap();
         let mut inode = transaction.load_inode(self.model.number(file)).unwrap();
-        transaction.link(&mut directory, &name, &mut inode, NameCheck::Check).unwrap();
+        transaction.files().link(&mut directory, &name, &mut inode, NameCheck::Check).unwrap();
         transaction.store_inode(&mut inode).unwrap();
         transaction.store_inode(&mut directory).unwrap();
         self.model.link(parent, name, file);
@@ -144,7 +144,7 @@ impl Run<'_> {
     fn remove(&mut self, transaction: &mut Transaction<'_>) {
         let Some((parent, name)) = self.model.any_name(&mut self.random) else { return };
         let mut directory = transaction.load_inode(self.model.number(parent)).unwrap();
-        let removed = transaction.remove(&mut directory, &name);
+        let removed = transaction.files().remove(&mut directory, &name);
         if self.model.is_full_directory(parent, &name) {
             assert!(matches!(removed, Err(Error::Operation(OperationError::NotEmpty))));
             return;
@@ -165,7 +165,7 @@ impl Run<'_> {
         };
         let value = vec![self.random.below(256) as u8; length];
         let mut inode = transaction.load_inode(self.model.number(node)).unwrap();
-        transaction.set_xattr(&mut inode, &name, &value, SetMode::Upsert).unwrap();
+        transaction.attributes().set_xattr(&mut inode, &name, &value, SetMode::Upsert).unwrap();
         transaction.store_inode(&mut inode).unwrap();
         self.model.set_attribute(node, name, value);
     }
@@ -174,7 +174,7 @@ impl Run<'_> {
         let node = self.model.any_node(&mut self.random);
         let Some(name) = self.model.any_attribute(node, &mut self.random) else { return };
         let mut inode = transaction.load_inode(self.model.number(node)).unwrap();
-        transaction.remove_xattr(&mut inode, &name).unwrap();
+        transaction.attributes().remove_xattr(&mut inode, &name).unwrap();
         transaction.store_inode(&mut inode).unwrap();
         self.model.remove_attribute(node, &name);
     }
@@ -187,19 +187,22 @@ impl Run<'_> {
         let length = 1 + self.random.below(20) as u64;
         match self.random.below(4) {
             0 => {
-                transaction.unmap_blocks(&mut inode, Fork::Data, block, length).unwrap();
+                transaction.extent_maps().unmap_blocks(&mut inode, Fork::Data, block, length).unwrap();
             }
             1 => {
                 let size = self.random.below(1 << 20) as u64;
                 let block_bytes = u64::from(self.file_system.geometry().block_size_bytes);
                 let behind = FileBlock::new(size.div_ceil(block_bytes));
-                transaction.unmap_blocks(&mut inode, Fork::Data, behind, MAX_FILE_BLOCKS).unwrap();
+                transaction
+                    .extent_maps()
+                    .unmap_blocks(&mut inode, Fork::Data, behind, MAX_FILE_BLOCKS)
+                    .unwrap();
                 inode.set_size_bytes(size);
                 self.model.set_size(file, size);
             }
             _ => {
                 let mapping = Mapping { hint: None, is_unwritten: true };
-                transaction.map_blocks(&mut inode, Fork::Data, block, length, mapping).unwrap();
+                transaction.extent_maps().map_blocks(&mut inode, Fork::Data, block, length, mapping).unwrap();
             }
         }
         transaction.store_inode(&mut inode).unwrap();

@@ -4,6 +4,7 @@
 
 mod as_linux;
 mod equal_hashes;
+mod free_mask;
 mod full;
 mod images;
 mod in_place;

@@ -68,7 +68,7 @@ fn a_change_of_a_group_in_memory_has_no_way_back() {
     let (image, file_system) = mounted();
     let root = file_system.geometry().root_inode;
     let mut transaction = Transaction::begin(&file_system).unwrap();
-    transaction.allocate_inode(root, false).unwrap();
+    transaction.inodes().allocate_inode(root, false).unwrap();
     drop(transaction);
     assert!(is_shut_down(&file_system));
     file_system.force().unwrap_err();

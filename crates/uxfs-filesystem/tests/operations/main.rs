@@ -2,6 +2,7 @@
 //! reader say whether image and model are the same.
 #![allow(clippy::unwrap_used)]
 
+mod before_logging;
 mod given_up;
 mod large;
 mod one_child;

@@ -108,7 +108,10 @@ impl Cloner<'_, '_> {
         let length = 1 + self.random.below(40);
         let start = self.random.below(FILE_BLOCKS - length);
         let mut inode = self.transaction.load_inode(self.inodes[file]).unwrap();
-        self.transaction.unmap_blocks(&mut inode, Fork::Data, FileBlock::new(start), length).unwrap();
+        self.transaction
+            .extent_maps()
+            .unmap_blocks(&mut inode, Fork::Data, FileBlock::new(start), length)
+            .unwrap();
         self.transaction.store_inode(&mut inode).unwrap();
         self.transaction.commit().unwrap();
         self.contents[file][start as usize..(start + length) as usize].fill(0);
@@ -122,9 +125,12 @@ impl Cloner<'_, '_> {
         let byte = 101 + self.random.below(150) as u8;
         let (geometry, first) = (self.file_system.geometry(), FileBlock::new(start));
         let mut inode = self.transaction.load_inode(self.inodes[file]).unwrap();
-        self.transaction.unmap_blocks(&mut inode, Fork::Data, first, length).unwrap();
-        let mapped =
-            self.transaction.map_blocks(&mut inode, Fork::Data, first, length, Default::default()).unwrap();
+        self.transaction.extent_maps().unmap_blocks(&mut inode, Fork::Data, first, length).unwrap();
+        let mapped = self
+            .transaction
+            .extent_maps()
+            .map_blocks(&mut inode, Fork::Data, first, length, Default::default())
+            .unwrap();
         for extent in mapped.iter() {
             let place = Geometry::byte_of_sector(geometry.sector_of_block(extent.start).unwrap());
             let bytes = vec![byte; extent.length_blocks as usize * geometry.block_size()];

@@ -46,10 +46,11 @@ impl Namer<'_, '_> {
             if is_new {
                 let number = self.files[*file];
                 self.transaction
+                    .directories()
                     .add_name(&mut inode, name.as_bytes(), number, FileType::Regular, NameCheck::Check)
                     .unwrap();
             } else {
-                self.transaction.remove_name(&mut inode, name.as_bytes()).unwrap();
+                self.transaction.directories().remove_name(&mut inode, name.as_bytes()).unwrap();
             }
             self.transaction.store_inode(&mut inode).unwrap();
             inode.core.generation.get()

@@ -62,7 +62,7 @@ fn image_with_intent_and_room(
             // Every third time an extent is exchanged with a hole.
             let shift = if piece % 3 == 0 { index as u64 } else { 0 };
             let at = FileBlock::new(2 * piece + shift);
-            transaction.map_blocks(inode, Fork::Data, at, 1, Mapping::default()).unwrap();
+            transaction.extent_maps().map_blocks(inode, Fork::Data, at, 1, Mapping::default()).unwrap();
         }
     }
     for inode in &mut inodes {

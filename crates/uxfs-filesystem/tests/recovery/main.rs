@@ -16,7 +16,7 @@ use logs::{Regions, buffer, device, extent_map, fault, geometry, read, replay, w
 use uxfs_engine::{
     attribute::SetMode,
     extent_map::map::Mapping,
-    transaction::{Transaction, deferred::attribute::AttributeChange},
+    transaction::{Transaction, deferred::attribute_change::AttributeChange},
 };
 use uxfs_format::{
     attribute::flags::Namespace,
@@ -94,6 +94,7 @@ fn fill_two(image: &TestImage) -> [(InodeNumber, u32); 2] {
             let at = FileBlock::new(piece * (3 + index as u64));
             let is_unwritten = piece % 5 == 4;
             transaction
+                .extent_maps()
                 .map_blocks(&mut inode, Fork::Data, at, 2, Mapping { is_unwritten, ..Mapping::default() })
                 .unwrap();
         }
@@ -152,7 +153,7 @@ fn mappings_and_freed_blocks_are_finished() {
     let extents = inode.extents(Fork::Data).to_vec();
     // Two extents lose their mapping: one becomes free, one goes to the other file.
     for extent in &extents[..2] {
-        transaction.unmap_existing(&mut inode, Fork::Data, extent).unwrap();
+        transaction.extent_maps().unmap_existing(&mut inode, Fork::Data, extent).unwrap();
     }
     transaction.store_inode(&mut inode).unwrap();
     // Linux frees what lies behind the end of a file.
@@ -202,7 +203,7 @@ fn old_owners_go_before_new_ones_come() {
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let mut inode = transaction.load_inode(first.0).unwrap();
     let extent = inode.extents(Fork::Data).get(1).unwrap();
-    transaction.unmap_existing(&mut inode, Fork::Data, &extent).unwrap();
+    transaction.extent_maps().unmap_existing(&mut inode, Fork::Data, &extent).unwrap();
     transaction.store_inode(&mut inode).unwrap();
     // Linux frees what lies behind the end of a file.
     let mut other = transaction.load_inode(second.0).unwrap();
@@ -248,9 +249,16 @@ fn parent_pointers_are_finished_also_if_they_were_changed_already() {
             let mut inode = transaction.load_inode(number).unwrap();
             if !is_done {
                 match operation {
-                    SetParent => transaction.remove_parent_pointer(&mut inode, right).unwrap(),
-                    RemoveParent => transaction.add_parent_pointer(&mut inode, wrong).unwrap(),
-                    _ => transaction.replace_parent_pointer(&mut inode, right, wrong).unwrap(),
+                    SetParent => {
+                        transaction.parent_pointers().remove_parent_pointer(&mut inode, right).unwrap()
+                    }
+                    RemoveParent => {
+                        transaction.parent_pointers().add_parent_pointer(&mut inode, wrong).unwrap()
+                    }
+                    _ => transaction
+                        .parent_pointers()
+                        .replace_parent_pointer(&mut inode, right, wrong)
+                        .unwrap(),
                 }
                 transaction.store_inode(&mut inode).unwrap();
             }

@@ -28,7 +28,7 @@ fn a_tree_of_reference_counts_that_becomes_lower_is_found() {
     let mut source = transaction.load_inode(numbers[0]).unwrap();
     for block in 0..EXTENTS {
         let at = FileBlock::new(2 * block);
-        transaction.map_blocks(&mut source, Fork::Data, at, 1, Mapping::default()).unwrap();
+        transaction.extent_maps().map_blocks(&mut source, Fork::Data, at, 1, Mapping::default()).unwrap();
     }
     source.set_size_bytes(2 * EXTENTS * 4096);
     transaction.store_inode(&mut source).unwrap();
@@ -43,7 +43,7 @@ fn a_tree_of_reference_counts_that_becomes_lower_is_found() {
     let mut clone = transaction.load_inode(numbers[1]).unwrap();
     let extents = clone.extents(Fork::Data).to_vec();
     for extent in &extents {
-        transaction.unmap_existing(&mut clone, Fork::Data, extent).unwrap();
+        transaction.extent_maps().unmap_existing(&mut clone, Fork::Data, extent).unwrap();
     }
     transaction.store_inode(&mut clone).unwrap();
     transaction.commit().unwrap();

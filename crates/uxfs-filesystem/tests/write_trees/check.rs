@@ -38,14 +38,14 @@ struct Walk<'fs, K: BtreeKind> {
 pub fn check_tree<K: GroupTree>(group: &mut GroupEdit<'_, '_>) -> Checked<K> {
     let number = group.state.group();
     let (root, levels) = K::root(group.state.headers().unwrap());
-    check_blocks(group.engine, number, root, levels)
+    check_blocks(group.volume, number, root, levels)
 }
 
 /// The blocks of a tree of a group.
 pub fn blocks_of<K: GroupTree>(group: &mut GroupEdit<'_, '_>) -> Vec<u64> {
     let (root, levels) = K::root(group.state.headers().unwrap());
     let owner = u64::from(group.state.group().get());
-    let mut walk = Walk::<K>::new(group.engine, Some(group.state.group()), owner, levels as usize);
+    let mut walk = Walk::<K>::new(group.volume, Some(group.state.group()), owner, levels as usize);
     walk.block(Pointer::<K>::from_address(AgBlock::new(root)), levels as u16 - 1, true);
     walk.levels.iter().flatten().filter_map(|[_, own, _]| *own).collect()
 }

@@ -62,11 +62,11 @@ impl<'fs> BtreeStorage<'fs, ExtentMap> for Home<'_, '_, 'fs> {
     fn allocate_block(&mut self, _: Option<FsBlock>) -> Result<FsBlock> {
         let (block, _) = self.group.allocate(&GroupRequest::blocks(1))?.unwrap();
         let group = self.group.state.group();
-        Ok(self.group.engine.geometry().fs_block(group, block).unwrap())
+        Ok(self.group.volume.geometry().fs_block(group, block).unwrap())
     }
 
     fn free_block(&mut self, block: FsBlock) -> Result<()> {
-        let (_, block) = self.group.engine.geometry().split_fs_block(block).unwrap();
+        let (_, block) = self.group.volume.geometry().split_fs_block(block).unwrap();
         self.group.free(block, 1)
     }
 }
@@ -91,7 +91,7 @@ impl<'fs> Tree<'_, '_, 'fs> {
     fn begin(&mut self) {
         use uxfs_format::btree::{BtreeKind, block_edit::BlockEdit, block_header::BlockIdentity};
         let (block, _) = self.group.allocate(&GroupRequest::blocks(1)).unwrap().unwrap();
-        let geometry = self.group.engine.geometry();
+        let geometry = self.group.volume.geometry();
         let group = self.group.state.group();
         let sector = geometry.sector_of_group_block(group, block).unwrap();
         let mut buffer =
@@ -105,7 +105,7 @@ impl<'fs> Tree<'_, '_, 'fs> {
     fn end(&mut self) {
         assert!(self.model.is_empty());
         assert_eq!((self.root.level, self.root.pointers.len()), (1, 1), "shrunk to one leaf");
-        let geometry = self.group.engine.geometry();
+        let geometry = self.group.volume.geometry();
         let (group, block) = geometry.split_fs_block(self.root.pointers[0]).unwrap();
         let sector = geometry.sector_of_group_block(group, block).unwrap();
         self.group.buffers.invalidate(&[(sector, geometry.block_size_bytes)]);
@@ -130,7 +130,7 @@ impl<'fs> Tree<'_, '_, 'fs> {
 
     fn check(&mut self) -> Checked<ExtentMap> {
         assert!(self.root.keys.len() <= self.capacity.max(1));
-        let checked = check_extent_map(self.group.engine, INODE, &self.root);
+        let checked = check_extent_map(self.group.volume, INODE, &self.root);
         let found = checked.records.iter().map(ExtentRecord::get);
         assert!(found.eq(self.model.values().copied()), "extents differ from the model");
         self.highest = self.highest.max(self.root.level);

@@ -19,6 +19,8 @@ pub enum InodeFault {
     NegativeSize { size_bytes: u64 },
     #[error("inode is free, but the inode index says that it is in use")]
     FreeThoughIndexed,
+    #[error("inode is in use (mode {mode:#o}), but the inode index says that it is free")]
+    InUseThoughFree { mode: u16 },
     #[error("mode {mode:#o} has no file type")]
     Mode { mode: u16 },
     #[error("a directory or symbolic link (mode {mode:#o}) with {link_count} links has size 0")]

@@ -23,6 +23,7 @@ use super::{
     items::{buffer, inode, intent},
     pending::Pending,
     records::RecordWriter,
+    verify::ChangeVerifier,
 };
 use crate::{
     area::BLOCK,
@@ -168,6 +169,7 @@ impl Journal {
             kept_left_bytes: self.most_kept_bytes(),
             kept: Vec::new(),
             ordered: Vec::new(),
+            verifier: ChangeVerifier::new(&self.geometry, std::mem::take(&mut writer.verified_copy)),
         };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
@@ -182,7 +184,8 @@ impl Journal {
                 &mut records,
             );
         }
-        let Write { kept, ordered, .. } = write;
+        let Write { kept, ordered, verifier, .. } = write;
+        writer.verified_copy = verifier.into_memory();
         let has_ordered = !ordered.is_empty();
         self.write_ordered(ordered)?;
         let needs_flush = self.needs_flush.swap(false, AcqRel) || has_ordered;
@@ -254,7 +257,7 @@ impl Journal {
         }
         let _one = self.write_back.lock();
         let mut released = Vec::new();
-        let written = self.cache.write_versions(kept, &self.sealer(), &mut released)?;
+        let written = self.cache.write_versions(kept, &self.sealer(true), &mut released)?;
         self.cache.device().flush()?;
         self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
         let mut active = self.active.lock();
@@ -267,7 +270,7 @@ impl Journal {
             return Ok(());
         }
         let mut released = Vec::new();
-        self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
+        self.cache.write_ordered(ordered, &self.sealer(false), &mut released)?;
         let mut active = self.active.lock();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())
@@ -299,11 +302,12 @@ struct Write<'j> {
     kept_left_bytes: u64,
     kept: Vec<TakenVersion>,
     ordered: Vec<TakenVersion>,
+    verifier: ChangeVerifier<'j>,
 }
 
 impl Write<'_> {
     fn buffer(&mut self, changed: &ChangedBuffer, records: &mut RecordWriter<'_>) -> Result<()> {
-        let Self { journal, sequence, .. } = self;
+        let Self { journal, sequence, verifier, .. } = self;
         let keep_before = if self.kept_left_bytes > 0 { self.keep_before } else { 0 };
         let mut bytes = 0;
         let taken = changed.take(*sequence, keep_before, |change| -> Result<Taking> {
@@ -313,6 +317,7 @@ impl Write<'_> {
             if buffer::is_ordered(structure) {
                 return Ok(Taking::Ordered);
             }
+            verifier.verify(&change).map_err(JournalError::Corrupt)?;
             if structure == Structure::InodeCluster {
                 if let [piece] = change.pieces {
                     inode::log_cluster(*piece, change.bytes, &change.changes, &journal.geometry, records);

@@ -37,6 +37,7 @@
 //! | [`write_back`] | write-back, the tail, closing |
 //! | [`items`] | what items look like in the log |
 //! | [`records`] | records, windows, flushes |
+//! | [`verify`] | verifying buffers before they are logged |
 //! | [`active`] | what holds the tail |
 
 pub mod active;
@@ -46,6 +47,7 @@ mod pending;
 pub mod records;
 mod reservations;
 pub mod ticket;
+mod verify;
 mod write_back;
 
 use std::{
@@ -195,6 +197,8 @@ struct Writer {
     /// Where the newest stable checkpoint began: the tail where nothing is active.
     newest: Lsn,
     window: Vec<u8>,
+    /// Memory in which buffers are verified before they are logged.
+    verified_copy: Vec<u8>,
     transaction: u32,
 }
 
@@ -243,6 +247,7 @@ impl Journal {
                 head,
                 newest: start.head,
                 window: Vec::new(),
+                verified_copy: Vec::new(),
                 transaction: random(),
             }),
             write_back: Mutex::new(()),

@@ -2,7 +2,10 @@
 
 use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
-use uxfs_block::cache::{Piece, logged::EditLog};
+use uxfs_block::{
+    cache::{Piece, logged::EditLog},
+    contents_io::TransactionMark,
+};
 use uxfs_format::{
     log::{free_extent::FreedExtent, item::ItemType},
     units::{AgBlock, AgNumber},
@@ -23,6 +26,8 @@ pub struct Ticket<'j> {
     journal: &'j Journal,
     /// None during a cut.
     place: Option<CommitGuard<'j>>,
+    /// No contents move meanwhile. There as long as the place.
+    mark: Option<TransactionMark>,
     edits: Rc<EditLog>,
     items: TransactionItems,
     reserved_bytes: u64,
@@ -69,6 +74,7 @@ impl Journal {
     pub(super) fn ticket<'j>(&'j self, place: Option<CommitGuard<'j>>, reserved_bytes: u64) -> Ticket<'j> {
         Ticket {
             journal: self,
+            mark: place.is_some().then(TransactionMark::new),
             place,
             edits: Rc::new(EditLog::new(self.sequence())),
             items: TransactionItems::default(),
@@ -194,6 +200,7 @@ impl<'j> Ticket<'j> {
             }
         }
         self.place = None;
+        self.mark = None;
     }
 }
 

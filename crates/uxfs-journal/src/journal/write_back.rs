@@ -53,7 +53,7 @@ impl Journal {
         let _one = self.write_back.lock();
         let mut released = Vec::new();
         let which = LoggedWriteBack { stable: self.stable(), first_at_most };
-        let result = self.cache.write_back_part(way, which, &self.sealer(), &mut released, is_enough);
+        let result = self.cache.write_back_part(way, which, &self.sealer(true), &mut released, is_enough);
         let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
         let (written, left) = match (result, flushed) {
             (Ok(counts), Ok(())) => counts,
@@ -110,16 +110,18 @@ impl Journal {
         error
     }
 
-    /// Stamps the number of the newest checkpoint in a buffer, and its checksum.
+    /// Stamps the LSN of the newest checkpoint that changed a buffer, and its checksum. `is_verified` says that the buffers
+    /// were logged, and therefore verified.
     pub(super) fn sealer(
         &self,
+        is_verified: bool,
     ) -> impl Fn(&mut [u8], u64, u64, &DirtyMap) -> std::result::Result<(), Box<Corruption>> + '_ {
         let (first, lsns) = self.active.lock().lsns();
         let geometry = &self.geometry;
         move |bytes: &mut [u8], offset_bytes: u64, sequence: u64, changes: &DirtyMap| {
             let index = sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
             let lsn: Option<Lsn> = index.and_then(|index| lsns.get(index)).copied();
-            let sealer = StructureSealer { geometry, lsn };
+            let sealer = StructureSealer { geometry, lsn, is_verified };
             uxfs_block::cache::BufferSealer::seal(&sealer, bytes, offset_bytes, changes)
         }
     }

@@ -73,6 +73,50 @@ impl<'r> Record<'r> {
     }
 }
 
+/// Blocks that are read ahead at once: a mebibyte, several records.
+const WINDOW_BLOCKS: u32 = 2048;
+
+/// Blocks of the log that were read ahead.
+#[derive(Debug, Default)]
+struct Window {
+    first: u32,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// Fills `target` with the blocks from `block` on, of which `room` may be read.
+    fn read(
+        &mut self,
+        area: &LogArea<'_>,
+        (block, room): (u32, u32),
+        target: &mut [u8],
+    ) -> std::result::Result<(), DeviceError> {
+        if self.copy(area, block, target) {
+            return Ok(());
+        }
+        self.first = block;
+        self.bytes.resize(room.min(WINDOW_BLOCKS) as usize * BLOCK, 0);
+        // Where the window cannot be read what is wanted of it perhaps can.
+        if self.bytes.len() <= target.len() || area.read(block, &mut self.bytes).is_err() {
+            self.bytes.clear();
+        }
+        if self.copy(area, block, target) { Ok(()) } else { area.read(block, target) }
+    }
+
+    /// Gives whether all of it was there.
+    fn copy(&self, area: &LogArea<'_>, block: u32, target: &mut [u8]) -> bool {
+        let distance = match block.checked_sub(self.first) {
+            Some(distance) => distance,
+            None => block.saturating_add(area.blocks()).saturating_sub(self.first),
+        };
+        let found = self.bytes.get(distance as usize * BLOCK..).and_then(|rest| rest.get(..target.len()));
+        if let Some(found) = found {
+            target.copy_from_slice(found);
+        }
+        found.is_some()
+    }
+}
+
 /// Reads records from one block of the ring up to another.
 #[derive(Debug)]
 pub struct RecordReader<'a> {
@@ -81,17 +125,19 @@ pub struct RecordReader<'a> {
     room: u32,
     /// Header blocks, then payload.
     bytes: Vec<u8>,
+    /// What was read ahead.
+    window: Window,
 }
 
 impl<'a> RecordReader<'a> {
     /// Records from `from` up to `to`; none where the two are equal.
     pub fn new(area: LogArea<'a>, from: u32, to: u32) -> Self {
-        Self { area, next: from, room: area.distance(from, to), bytes: Vec::new() }
+        Self { area, next: from, room: area.distance(from, to), bytes: Vec::new(), window: Window::default() }
     }
 
     /// Records once round the ring from `from`.
     pub(crate) fn whole_ring(area: LogArea<'a>, from: u32) -> Self {
-        Self { area, next: from, room: area.blocks(), bytes: Vec::new() }
+        Self { area, next: from, room: area.blocks(), bytes: Vec::new(), window: Window::default() }
     }
 
     /// The log that is read.
@@ -144,7 +190,7 @@ impl<'a> RecordReader<'a> {
     fn read_record(&mut self) -> Result<Record<'_>, RecordError> {
         let (area, block) = (self.area, self.next);
         self.bytes.resize(BLOCK, 0);
-        area.read(block, &mut self.bytes).map_err(RecordError::Io)?;
+        self.window.read(&area, (block, self.room), &mut self.bytes).map_err(RecordError::Io)?;
         let header = *RecordHeader::parse(&self.bytes)?;
         header.verify(&RecordLocation { block, log_blocks: area.blocks(), uuid: area.uuid() })?;
         let blocks = header.blocks();
@@ -154,7 +200,8 @@ impl<'a> RecordReader<'a> {
         // The header's verifier bounds this; once more does no harm where memory is at stake.
         self.bytes.resize(blocks.min(MAX_RECORD_BLOCKS) as usize * BLOCK, 0);
         if let Some((_, rest)) = self.bytes.split_at_mut_checked(BLOCK) {
-            area.read(area.advance(block, 1), rest).map_err(RecordError::Io)?;
+            let behind = (area.advance(block, 1), self.room - 1);
+            self.window.read(&area, behind, rest).map_err(RecordError::Io)?;
         }
         self.skip(blocks);
         let headers = (header.header_blocks() as usize * BLOCK).min(self.bytes.len());

@@ -13,25 +13,16 @@ use crate::{
     metadata::{StructureVerifier, piece},
 };
 
-/// How changes become durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Not at all before the end: nothing is logged, buffers go home whenever memory is wanted, and until the last
-    /// write the image says that it is unfinished.
-    Bulk,
-    /// Transactions gather in memory; one checkpoint writes many to the log.
-    #[doc(alias = "delaylog")]
-    Delayed,
-    /// Every step of every transaction is a checkpoint of its own, and stable when it has ended: to compare with, and to
-    /// have every intent in the log.
-    Immediate,
-}
-
-impl Mode {
-    /// Whether changes go through the log.
-    pub fn is_logged(self) -> bool {
-        self != Self::Bulk
-    }
+/// What becomes of the ranges that change.
+#[derive(Debug)]
+enum Recording<'fs> {
+    /// Bulk mode: nothing is logged. Buffers are written back whenever memory is wanted, and until the last write the image
+    /// says that it is unfinished.
+    Nothing,
+    /// They go into the checkpoint of this ticket.
+    Logged(Ticket<'fs>),
+    /// Logged mode, before a step of the transaction has begun or after it has committed: nothing may be changed.
+    Closed,
 }
 
 /// The buffers that one transaction changes.
@@ -39,20 +30,18 @@ impl Mode {
 pub struct TransactionBuffers<'fs> {
     cache: &'fs Cache,
     geometry: &'fs Geometry,
-    mode: Mode,
-    /// Only in logged mode, and there as long as something may be changed.
-    ticket: Option<Ticket<'fs>>,
+    recording: Recording<'fs>,
 }
 
 impl<'fs> TransactionBuffers<'fs> {
-    /// Of a new transaction. `ticket` is for logged mode.
-    pub fn new(cache: &'fs Cache, geometry: &'fs Geometry, mode: Mode, ticket: Option<Ticket<'fs>>) -> Self {
-        Self { cache, geometry, mode, ticket }
+    /// Of a transaction in bulk mode.
+    pub fn bulk(cache: &'fs Cache, geometry: &'fs Geometry) -> Self {
+        Self { cache, geometry, recording: Recording::Nothing }
     }
 
-    /// How changes become durable.
-    pub fn mode(&self) -> Mode {
-        self.mode
+    /// Of a transaction through the log, before [`set_ticket`](Self::set_ticket).
+    pub fn logged(cache: &'fs Cache, geometry: &'fs Geometry) -> Self {
+        Self { cache, geometry, recording: Recording::Closed }
     }
 
     /// Sizes of the file system.
@@ -60,24 +49,33 @@ impl<'fs> TransactionBuffers<'fs> {
         self.geometry
     }
 
-    /// The place in the journal, in logged mode.
+    /// The place in the journal; `None` in bulk mode.
     pub fn ticket(&mut self) -> Option<&mut Ticket<'fs>> {
-        self.ticket.as_mut()
+        match &mut self.recording {
+            Recording::Logged(ticket) => Some(ticket),
+            Recording::Nothing | Recording::Closed => None,
+        }
     }
 
     /// Whether anything was changed, in logged mode, that a checkpoint would hold.
     pub fn have_changed(&self) -> bool {
-        self.ticket.as_ref().is_some_and(Ticket::has_changed)
+        matches!(&self.recording, Recording::Logged(ticket) if ticket.has_changed())
     }
 
     /// Takes the place in the journal away, to commit it.
     pub fn take_ticket(&mut self) -> Option<Ticket<'fs>> {
-        self.ticket.take()
+        match std::mem::replace(&mut self.recording, Recording::Closed) {
+            Recording::Logged(ticket) => Some(ticket),
+            other => {
+                self.recording = other;
+                None
+            }
+        }
     }
 
     /// A place in the journal for the next step.
     pub fn set_ticket(&mut self, ticket: Ticket<'fs>) {
-        self.ticket = Some(ticket);
+        self.recording = Recording::Logged(ticket);
     }
 
     /// Metadata in one piece, to be changed: verified as `structure`.
@@ -103,15 +101,16 @@ impl<'fs> TransactionBuffers<'fs> {
 
     #[inline]
     fn edit_cached(&self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
-        let newest = self.ticket.as_ref().map(|ticket| ticket.journal().newest());
-        let verifier = StructureVerifier { structure, geometry: self.geometry, newest };
-        let Some(ticket) = &self.ticket else {
-            debug_assert!(!self.mode.is_logged(), "what is changed after the commit is in no checkpoint");
+        let Recording::Logged(ticket) = &self.recording else {
+            self.debug_assert_open();
+            let verifier = StructureVerifier { structure, geometry: self.geometry, newest: None };
             return Ok(self.cache.edit(pieces, &verifier)?);
         };
+        let newest = Some(ticket.journal().newest());
+        let verifier = StructureVerifier { structure, geometry: self.geometry, newest };
         let mut buffer = self.cache.edit_logged(pieces, &verifier, ticket.edits())?;
         if structure == Structure::InodeCluster {
-            // Who marks an inode reserves what that takes.
+            // The code that marks an inode reserves what that takes.
             buffer.set_run_log_bytes(0);
         }
         Ok(buffer)
@@ -134,9 +133,18 @@ impl<'fs> TransactionBuffers<'fs> {
         self.create_cached(structure, &pieces)
     }
 
+    /// A change that is made while nothing may be changed would be in no checkpoint.
+    #[inline]
+    fn debug_assert_open(&self) {
+        debug_assert!(
+            !matches!(self.recording, Recording::Closed),
+            "a change after the commit is in no checkpoint"
+        );
+    }
+
     fn create_cached(&mut self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
-        let Some(ticket) = &mut self.ticket else {
-            debug_assert!(!self.mode.is_logged(), "what is made after the commit is in no checkpoint");
+        let Recording::Logged(ticket) = &mut self.recording else {
+            self.debug_assert_open();
             return Ok(self.cache.create(pieces, structure as u16)?);
         };
         let journal = ticket.journal();
@@ -175,15 +183,15 @@ impl<'fs> TransactionBuffers<'fs> {
 
     fn invalidate_cached(&mut self, pieces: &[Piece]) {
         self.drop_cached(pieces);
-        if let Some(ticket) = &mut self.ticket {
+        if let Recording::Logged(ticket) = &mut self.recording {
             pieces.iter().for_each(|piece| ticket.cancel(*piece));
         }
     }
 
     fn drop_cached(&mut self, pieces: &[Piece]) {
-        match &mut self.ticket {
-            None => self.cache.invalidate(pieces),
-            Some(ticket) => {
+        match &mut self.recording {
+            Recording::Nothing | Recording::Closed => self.cache.invalidate(pieces),
+            Recording::Logged(ticket) => {
                 let journal = ticket.journal();
                 let hold = |sequence| journal.hold(sequence);
                 let held = self.cache.invalidate_logged(pieces, ticket.sequence(), &hold);

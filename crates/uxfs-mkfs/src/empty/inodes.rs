@@ -26,7 +26,7 @@ const FORMAT_LOCAL: u8 = 1;
 const FORMAT_EXTENTS: u8 = 2;
 /// drwxr-xr-x.
 const ROOT_MODE: u16 = 0o040_755;
-/// A file nobody may touch.
+/// A regular file without permissions.
 const HIDDEN_FILE_MODE: u16 = 0o100_000;
 /// The attribute that tells Linux whether it may check and repair by itself.
 const AUTOFSCK_NAME: &[u8] = b"xfs:autofsck";

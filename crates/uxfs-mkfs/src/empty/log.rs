@@ -1,4 +1,4 @@
-//! The log of a new file system: one record that says it was closed in good order, and zeros.
+//! The log of a new file system: one unmount record, then zeros.
 
 use uxfs_format::{
     field_table::OnDisk,

@@ -14,11 +14,11 @@
 //!
 //! Order, and the crash that each step prevents: the old superblock is overwritten first, by one that says it is not
 //! finished, and flushed: whatever is found later is not taken for the old file system. Then all groups are written
-//! and flushed; then the superblock once more, finished. At no time do the bytes claim more than what is there.
+//! and flushed; then the superblock once more, finished. At no time does the superblock describe more than has been written.
 //!
-//! What the places written here held before does not matter, with one exception: the log beyond its first record must
-//! read as zeros ([`Layout::must_read_as_zeros`]), as must all that might be taken for another file system. Who opens
-//! the device sees to that, because only he knows what costs least there ([`crate::target`]).
+//! The old contents of the blocks written here do not matter, with one exception: the log beyond its first record must
+//! read as zeros ([`Layout::must_read_as_zeros`]), and so must everything that could be taken for another file system.
+//! [`crate::target`], which opens the device, clears them in the cheapest way for that device.
 
 use thiserror::Error;
 use uxfs_block::device::{BlockDevice, DeviceError, WriteSegment};
@@ -79,7 +79,7 @@ pub struct Unfinished<'a> {
 }
 
 impl Unfinished<'_> {
-    /// The superblock as it will be, with `in_progress` still set: who fills the image changes its counters.
+    /// The superblock as it will be, with `in_progress` still set: filling the image changes its counters.
     pub fn superblock_mut(&mut self) -> &mut Superblock {
         &mut self.superblock
     }

@@ -1,7 +1,7 @@
 //! The superblock that rules, and its copies.
 //!
-//! The copies differ: mkfs.xfs writes them before there are inodes, and only two of them are told of the root
-//! directory later. Nobody minds; they are what a repair begins with when the first one is lost.
+//! The copies differ: mkfs.xfs writes them before there are inodes, and updates only two of them
+//! with the root directory later. Only a repair reads them, when the first superblock is lost.
 
 use uxfs_format::{features::VersionBits, superblock::Superblock};
 use zerocopy::big_endian::{U16, U64};

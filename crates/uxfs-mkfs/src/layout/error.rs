@@ -1,4 +1,4 @@
-//! Why a file system cannot be laid out as asked, and what to think about though it can.
+//! Why a file system cannot be laid out as requested; warnings about layouts.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! What must be known of the device before a file system can be laid out on it.
+//! Facts about the device that a layout depends on.
 
 /// Kinds of device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

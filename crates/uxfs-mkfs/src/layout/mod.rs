@@ -1,8 +1,8 @@
-//! Where everything goes: from options and a device to every number of the superblock. Nothing is read or written.
+//! The layout: from options and a device to every number of the superblock. Nothing is read or written.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`facts`] | what is known of the device |
+//! | [`facts`] | facts about the device |
 //! | [`sizes`] | blocks, sectors, inodes, directory blocks |
 //! | [`features`] | the feature switches |
 //! | [`stripe`] | stripe unit and width |
@@ -15,7 +15,7 @@
 //! | [`error`] | refusals and warnings |
 //!
 //! The decisions are those of mkfs.xfs 7.2, whose output for some hundred option sets the tests compare. A layout costs
-//! microseconds, so that somebody who looks for a size can try many.
+//! microseconds, so that a search for a size can try many.
 //!
 //! # Made to grow
 //! With [`grow_to_bytes`](Options::grow_to_bytes) groups have the size that a file system of that size would have, so
@@ -65,7 +65,7 @@ pub use tables::Tables;
 
 use crate::options::{Options, grammar::Setting};
 
-/// Below these nobody supports a file system.
+/// Smaller file systems are not supported.
 const MIN_SUPPORTED_BYTES: u64 = 300 << 20;
 const MIN_SUPPORTED_LOG_BYTES: u64 = 64 << 20;
 /// The smallest realtime extent, also where there is no realtime section.

@@ -1,4 +1,4 @@
-//! The space of one group: who uses which blocks, and which are free.
+//! The space of one allocation group: the owner of each block, and the free extents.
 
 use uxfs_format::btree::reverse_map::Owner;
 
@@ -23,9 +23,9 @@ impl Run {
 /// The space of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupSpace {
-    /// What is used, in order of blocks, neighbours of one owner joined.
+    /// Used extents in order of blocks; neighbours of one owner are merged.
     pub used: Vec<(Run, Owner)>,
-    /// What is free, in order of blocks.
+    /// Free extents in order of blocks.
     pub free: Vec<Run>,
     /// The free list.
     pub free_list: Run,

@@ -29,7 +29,7 @@ const SLACK_SECTORS: u64 = 2 * 512;
 /// The smallest log in blocks.
 ///
 /// `stripe_unit_bytes` is that of the log, 0 for none; `atomic_write_blocks` the largest write that is to be atomic, 0
-/// where nobody asked for one.
+/// for none.
 pub fn minimum_blocks(geometry: &Geometry, stripe_unit_bytes: u32, atomic_write_blocks: u64) -> u64 {
     let blocks = |(bytes, count): Reservation| {
         let transaction_bytes = with_overhead(bytes, stripe_unit_bytes.into()) * count;
@@ -44,7 +44,7 @@ pub fn minimum_blocks(geometry: &Geometry, stripe_unit_bytes: u32, atomic_write_
     if atomic_write_blocks == 0 {
         return usual;
     }
-    // Atomic writes are new: nobody's old log was sized for them.
+    // Atomic writes are new: no old log was sized for them.
     usual.max(blocks(Reservations::new(geometry, Era::Today).atomic_write(atomic_write_blocks)))
 }
 

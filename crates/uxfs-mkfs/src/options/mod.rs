@@ -1,4 +1,4 @@
-//! What the user asked for, before anything is known of the device.
+//! The user's options, before anything is known about the device.
 //!
 //! | module | holds |
 //! |---|---|
@@ -23,7 +23,7 @@ pub use error::OptionError;
 use grammar::{Group, Kind, Setting};
 use number::Units;
 
-/// Who set an option.
+/// Where an option was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// A file of defaults (`-c defaults=`): silently overridden by what the others say.
@@ -45,7 +45,7 @@ pub struct Options {
     settings: BTreeMap<Setting, Given>,
     /// The label, at most 12 bytes.
     pub label: Vec<u8>,
-    /// Take sizes that nobody supports: below 300 MiB, one group, a log below 64 MiB.
+    /// Allow unsupported sizes: below 300 MiB, one allocation group, a log below 64 MiB.
     pub allow_unsupported: bool,
     /// Size in bytes that groups are made for: the file system will be grown to it.
     pub grow_to_bytes: Option<u64>,
@@ -234,10 +234,10 @@ fn evaluate_size(setting: Setting, text: &str, units: Units) -> Result<u64, Opti
     Ok(bytes)
 }
 
-/// Reads a uuid; that of nobody is refused.
+/// Reads a uuid; the nil uuid is refused.
 ///
 /// # Errors
-/// It is none, or nobody's.
+/// It is not a uuid, or the nil uuid.
 pub fn parse_uuid(text: &str) -> Result<Uuid, OptionError> {
     let bad = || OptionError::Uuid { value: text.to_owned() };
     let groups: Vec<&str> = text.split('-').collect();

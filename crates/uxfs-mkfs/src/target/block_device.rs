@@ -1,4 +1,4 @@
-//! What the kernel says of a block device.
+//! The kernel's information about a block device.
 
 use std::{
     fs,

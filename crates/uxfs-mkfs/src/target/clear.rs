@@ -1,4 +1,4 @@
-//! Making a device forget what it held.
+//! Clearing the old contents of a device.
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 

@@ -2,9 +2,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`signatures`] | what it seems to hold already |
-//! | [`block_device`] | what the kernel says of a block device |
-//! | [`clear`] | making it forget |
+//! | [`signatures`] | signatures of existing contents |
+//! | [`block_device`] | the kernel's information about a block device |
+//! | [`clear`] | clearing it |
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -34,7 +34,7 @@ use crate::layout::{DeviceFacts, Layout};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// There is nothing, and nobody said how large it should be.
+    /// There is no file, and no size was given.
     #[error("there is no such file; --size SIZE makes one")]
     Missing,
     /// Neither a file nor a block device.
@@ -87,7 +87,7 @@ pub enum FileSize {
     Exactly(u64),
 }
 
-/// An empty file that was made where there was none, before anybody looks for what is to be put into it: it may lie among
+/// An empty file that was created before the source is read: it may lie among
 /// that, and then is known by its inode. Goes away again unless it is kept.
 #[derive(Debug)]
 pub struct Reserved {
@@ -102,7 +102,7 @@ impl Reserved {
     pub fn make(path: &Path) -> Result<Self, TargetError> {
         match OpenOptions::new().write(true).create_new(true).open(path) {
             Ok(file) => Ok(Self { made: Some((path.to_path_buf(), file)) }),
-            // What is wrong with what is there is told when it is opened. A link to nothing is there, too.
+            // Problems of an existing file are reported when it is opened. A dangling symbolic link exists as well.
             Err(_) if fs::symlink_metadata(path).is_ok() => Ok(Self { made: None }),
             Err(error) => Err(failed("create it")(error)),
         }
@@ -150,7 +150,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens what is at `path`. In a dry run nothing is created or changed.
+    /// Opens the file or device at `path`. In a dry run nothing is created or changed.
     ///
     /// # Errors
     /// It cannot be used, or is in use.
@@ -261,7 +261,7 @@ impl Target {
 
     /// Makes the device forget what it held, and gives it for writing.
     ///
-    /// With `discard` a file becomes one hole, and a block device is told that nothing on it is needed. Without, or where
+    /// With `discard` a file becomes one hole, and a block device is discarded. Without, or where
     /// the device cannot do that, only what must not stay is overwritten with zeros: signatures at both ends, superblocks
     /// of an older XFS, and the log.
     ///
@@ -307,7 +307,7 @@ impl Drop for Target {
     }
 }
 
-/// Opens what is there, away from all other users. A dry run only looks at it: it refuses what is mounted, as the real run does,
+/// Opens an existing file or device exclusively. A dry run only checks it: it refuses what is mounted, as the real run does,
 /// but other programs may use it meanwhile.
 fn claim(path: &Path, is_dry_run: bool) -> Result<Claimed, TargetError> {
     if !is_dry_run {

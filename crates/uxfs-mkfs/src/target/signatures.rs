@@ -1,4 +1,4 @@
-//! What a device seems to hold already.
+//! Signatures of existing contents of a device.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 

@@ -1,8 +1,8 @@
 //! File contents on their way from the source into the image.
 //!
 //! One thread decides where everything lies; these threads only put bytes there, so that nothing of the image depends
-//! on their number or speed. Blocks have been mapped before their bytes are written: until the image is finished
-//! nobody can see what they held before.
+//! on their number or speed. Blocks have been mapped before their bytes are written: as long as the
+//! image is unfinished, no reader sees what they held before.
 
 mod copy;
 pub mod queue;
@@ -182,7 +182,7 @@ impl Drop for DataPool {
     fn drop(&mut self) {
         self.shared.queue.close(false);
         for thread in self.threads.drain(..) {
-            // A panic there has been told by the thread itself.
+            // The thread has reported its panic itself.
             drop(thread.join());
         }
     }

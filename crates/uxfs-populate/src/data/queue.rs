@@ -36,7 +36,7 @@ impl<T: Weigh> Queue<T> {
         Self { state: Mutex::new(state), limit_bytes, filled: Condvar::new(), drained: Condvar::new() }
     }
 
-    /// Puts a job in, waiting for room. False where nobody takes any more.
+    /// Adds a job, waiting for room. False after the threads have ended.
     pub fn push(&self, job: T) -> bool {
         let weight = job.weight_bytes();
         let mut state = self.state.lock();
@@ -81,7 +81,7 @@ impl<T: Weigh> Queue<T> {
         true
     }
 
-    /// No more comes, or no more is wanted: what is queued is still taken where `keep` says so.
+    /// Closes the queue: queued jobs are still taken if `keep` is set.
     pub fn close(&self, keep: bool) {
         let mut state = self.state.lock();
         state.is_closed = true;

@@ -33,7 +33,7 @@ struct Found {
     entries: Option<Vec<DirectoryEntry>>,
 }
 
-/// Describes what is mounted at `root`: an XFS, read-only (reading must not change access times).
+/// Describes the file system mounted at `root`: an XFS, read-only (reading must not change access times).
 ///
 /// # Errors
 /// Any call fails: nothing is left out silently.

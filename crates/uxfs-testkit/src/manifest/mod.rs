@@ -99,7 +99,7 @@ pub fn from_hex(text: &str) -> Option<Vec<u8>> {
 pub struct Header {
     /// The image's name.
     pub image: String,
-    /// Who speaks.
+    /// The program or kernel that made it.
     pub judge: String,
     /// How the image was made.
     pub made_by: String,

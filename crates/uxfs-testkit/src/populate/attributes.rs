@@ -106,7 +106,7 @@ fn remote(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// So many extents that the attribute fork becomes a btree: somebody else takes the next block every time.
+/// So many extents that the attribute fork becomes a btree: another file takes the next block each time.
 fn fragmented(place: &Place) -> Result<()> {
     let block = place.recipe.block_size_bytes;
     if place.recipe.is_plain_tree {

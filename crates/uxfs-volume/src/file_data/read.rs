@@ -1,6 +1,6 @@
 //! Random access to the contents of a file.
 
-use uxfs_block::device::ReadSegment;
+use uxfs_block::{contents_io::assert_outside_transaction, device::ReadSegment};
 
 use crate::{error::Result, inode::Inode, volume::Volume};
 
@@ -14,6 +14,7 @@ impl Volume {
     /// # Errors
     /// No regular file, or a realtime one; damage in its extent map; the device.
     pub fn read_file(&self, inode: &Inode, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+        assert_outside_transaction("reads file contents");
         let left_bytes = inode.size_bytes.saturating_sub(offset_bytes);
         let length = usize::try_from(left_bytes).map_or(buffer.len(), |left| left.min(buffer.len()));
         let buffer = buffer.get_mut(..length).unwrap_or_default();

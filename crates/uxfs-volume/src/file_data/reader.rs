@@ -1,6 +1,6 @@
 //! Sequential reading of a file in large pieces, with its holes told apart.
 
-use uxfs_block::device::ReadSegment;
+use uxfs_block::{contents_io::assert_outside_transaction, device::ReadSegment};
 
 use super::ranges::{DataRange, DataRanges};
 use crate::{error::Result, inode::Inode, volume::Volume};
@@ -101,6 +101,7 @@ impl FileReader<'_> {
             segments.push(ReadSegment { offset_bytes, buffer });
             rest = after;
         }
+        assert_outside_transaction("reads file contents");
         self.volume.device().read_batch(&mut segments)?;
         self.position_bytes = position;
         Ok(())

@@ -12,7 +12,7 @@ use uxfs_format::{
     units::FileBlock,
 };
 
-use super::ForkBlocks;
+use super::{ForkBlocks, leaves_ahead::LeavesAhead};
 use crate::{error::Result, volume::MetadataBuffer};
 
 /// Which leaf to begin with.
@@ -33,6 +33,8 @@ pub struct LeafWalk<'a, 'fs> {
     /// Its place in the fork.
     pub block: FileBlock,
     remaining_blocks: u64,
+    /// Of a walk over all leaves.
+    ahead: LeavesAhead,
 }
 
 impl<'a, 'fs> LeafWalk<'a, 'fs> {
@@ -41,6 +43,7 @@ impl<'a, 'fs> LeafWalk<'a, 'fs> {
         let mut block = blocks.kind.root(blocks.geometry());
         let mut buffer = root;
         let mut expected_level = None;
+        let mut ahead = LeavesAhead::default();
         // Levels fall at each step and begin at 5 at most: the loop ends.
         loop {
             let level = level_of(blocks, block, &buffer)?;
@@ -52,7 +55,7 @@ impl<'a, 'fs> LeafWalk<'a, 'fs> {
             }
             if level == 0 {
                 let remaining_blocks = blocks.most_blocks();
-                return Ok(Some(Self { blocks, leaf: buffer, block, remaining_blocks }));
+                return Ok(Some(Self { blocks, leaf: buffer, block, remaining_blocks, ahead }));
             }
             let node = NodeBlock::parse(&buffer)
                 .map_err(|fault| blocks.corruption(blocks.index_structure(), block, None, fault))?;
@@ -61,6 +64,9 @@ impl<'a, 'fs> LeafWalk<'a, 'fs> {
                 Start::Hash(hash) => node.child_for(hash),
             };
             let Some(child) = child else { return Ok(None) };
+            if start == Start::First && level == 1 {
+                ahead = LeavesAhead::below(blocks, &node, &buffer);
+            }
             expected_level = Some(level - 1);
             block = child;
             buffer = blocks.read_tree_block(block)?;
@@ -78,6 +84,7 @@ impl<'a, 'fs> LeafWalk<'a, 'fs> {
             .remaining_blocks
             .checked_sub(1)
             .ok_or_else(|| fail(NameTreeFault::TooManyBlocks { most: self.blocks.most_blocks() }))?;
+        self.ahead.step(self.blocks);
         let buffer = self.blocks.read_tree_block(next)?;
         let level = level_of(self.blocks, next, &buffer)?;
         if level != 0 {

@@ -5,6 +5,7 @@
 //! there are.
 
 pub mod leaf_walk;
+mod leaves_ahead;
 
 use uxfs_format::{
     directory::header::DirectoryBlockHeader,
@@ -89,6 +90,18 @@ impl<'fs> ForkBlocks<'fs> {
         let buffer = self.read(structure, block, self.geometry().directory_block_size_bytes)?;
         let owner = DirectoryBlockHeader::prefix_of(&buffer).map(|header| header.owner.get());
         self.check_owner(structure, block, buffer, owner)
+    }
+
+    /// Brings tree blocks into the cache that will be read soon, as far as each lies in one piece.
+    fn prefetch(&self, blocks: &[FileBlock]) {
+        let length_bytes = self.kind.block_size_bytes(self.geometry());
+        let place = |block: &FileBlock| {
+            Some((self.index_structure(), self.one_piece(*block, length_bytes)?, length_bytes))
+        };
+        let requests: Vec<_> = blocks.iter().filter_map(place).collect();
+        if requests.len() > 1 {
+            self.volume.prefetch_metadata(&requests);
+        }
     }
 
     /// What an interior block or leaf of this tree is called.

@@ -54,7 +54,7 @@ impl System {
         groups.iter().filter_map(Group::available_bytes).chain(self.memory_available_bytes()).min()
     }
 
-    /// Files that tell of stalls, the nearest first.
+    /// Files that report stalls, the nearest first.
     pub fn stall_files(&self) -> Vec<PathBuf> {
         let own = self.groups().into_iter().find(|group| group.is_unified);
         let own = own.map(|group| group.directory.join("memory.pressure"));
@@ -137,7 +137,7 @@ impl Group {
         Some(limit.saturating_sub(used.saturating_sub(self.page_cache_bytes())))
     }
 
-    /// Page cache that nobody has used lately: the kernel takes it back before anything else.
+    /// Page cache that has not been used lately: the kernel reclaims it before anything else.
     fn page_cache_bytes(&self) -> u64 {
         let statistics = fs::read_to_string(self.directory.join("memory.stat")).unwrap_or_default();
         let name = if self.is_unified { "inactive_file " } else { "total_inactive_file " };

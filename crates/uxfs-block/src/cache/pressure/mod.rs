@@ -6,7 +6,9 @@
 //! | [`stall`] | how the kernel says that programs wait for memory (PSI) |
 //! | this one | the thread that shrinks a cache while memory is scarce, and its rules |
 //!
-//! Without a [`PressureWatch`] the budget stands as it was given.
+//! A program calls [`watch_all_caches`] once, and all caches of the process are watched that were registered or will be: a command
+//! need not know which caches the work that it starts will open. A library that wants to decide for each cache starts a
+//! [`PressureWatch`]. Without either the budget stands as it was given.
 
 pub mod limits;
 pub mod stall;
@@ -14,12 +16,14 @@ pub mod stall;
 use std::{
     fmt, io,
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
+    sync::{Arc, Weak},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use parking_lot::Mutex;
 
 pub use self::limits::default_budget_bytes;
 use self::{limits::System, stall::StallSource};
@@ -36,14 +40,14 @@ const FLOOR_SHARE: u64 = 16;
 /// With less than this left for the process to take, memory is scarce.
 const RESERVE_BYTES: u64 = 64 << 20;
 
-/// Whoever says that memory is scarce.
+/// A source of reports that memory is scarce.
 pub trait PressureSource: Send {
     /// Becomes ready, as [`readiness`](Self::readiness) says, when there may be news; without one it is asked every
     /// second.
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
 
-    /// What the descriptor tells its news by. A pressure file of the kernel does so by `POLLPRI` alone: it can always be
-    /// read, and who waits for that never sleeps.
+    /// The poll event that reports news. A pressure file of the kernel reports by `POLLPRI` only: it is always readable, so
+    /// waiting for readability would never sleep.
     fn readiness(&self) -> PollFlags {
         PollFlags::PRI
     }
@@ -140,7 +144,7 @@ impl PressureWatch {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub fn start(cache: Arc<Cache>) -> io::Result<Self> {
+    pub fn start(cache: &Arc<Cache>) -> io::Result<Self> {
         Self::with_source(cache, SystemSource::open())
     }
 
@@ -148,12 +152,19 @@ impl PressureWatch {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub fn with_source(cache: Arc<Cache>, source: impl PressureSource + 'static) -> io::Result<Self> {
+    pub fn with_source(cache: &Arc<Cache>, source: impl PressureSource + 'static) -> io::Result<Self> {
+        Self::start_with(Registry::of(cache), source)
+    }
+
+    fn start_with(
+        registry: impl AsRef<Registry> + Send + 'static,
+        source: impl PressureSource + 'static,
+    ) -> io::Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("uxfs-pressure".to_owned())
-            .spawn(move || watch(&cache, source, &seen))?;
+            .spawn(move || watch(registry.as_ref(), source, &seen))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
@@ -175,19 +186,88 @@ impl fmt::Debug for PressureWatch {
     }
 }
 
-fn watch(cache: &Cache, mut source: impl PressureSource, stop: &OwnedFd) {
-    let mut governor = Governor::new(cache.counters().budget_bytes);
+/// Caches that a thread is to watch.
+#[derive(Debug, Default)]
+struct Registry(Mutex<Vec<Weak<Cache>>>);
+
+/// All caches of the process that were registered.
+static ALL: Registry = Registry(Mutex::new(Vec::new()));
+/// Held for ever by the thread that watches them.
+static WATCHER: Mutex<Option<PressureWatch>> = Mutex::new(None);
+
+impl AsRef<Self> for Registry {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl Registry {
+    fn of(cache: &Arc<Cache>) -> Self {
+        Self(Mutex::new(vec![Arc::downgrade(cache)]))
+    }
+
+    fn add(&self, cache: &Arc<Cache>) {
+        let mut caches = self.0.lock();
+        caches.retain(|cache| cache.strong_count() > 0);
+        caches.push(Arc::downgrade(cache));
+    }
+
+    /// Takes the caches that came since the last time.
+    fn take_new(&self) -> Vec<Weak<Cache>> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// Has a cache watched as soon as [`watch_all_caches`] is called, or at once if that has been done.
+pub fn register(cache: &Arc<Cache>) {
+    ALL.add(cache);
+}
+
+/// Starts the thread that watches all caches of the process, unless it runs already.
+///
+/// # Errors
+/// The thread could not be started.
+pub fn watch_all_caches() -> io::Result<()> {
+    let mut watcher = WATCHER.lock();
+    if watcher.is_none() {
+        *watcher = Some(PressureWatch::start_with(&ALL, SystemSource::open())?);
+    }
+    Ok(())
+}
+
+/// A cache with the rules for its budget. The cache may be gone.
+#[derive(Debug)]
+struct Governed {
+    cache: Weak<Cache>,
+    governor: Governor,
+}
+
+impl Governed {
+    fn new(cache: Weak<Cache>) -> Option<Self> {
+        let whole_bytes = cache.upgrade()?.counters().budget_bytes;
+        Some(Self { cache, governor: Governor::new(whole_bytes) })
+    }
+}
+
+fn watch(registry: &Registry, mut source: impl PressureSource, stop: &OwnedFd) {
+    let mut governed: Vec<Governed> = Vec::new();
     let begin = Instant::now();
     let mut last = begin;
     loop {
         let Some(has_news) = wait(&source, stop) else { return };
         let elapsed = last.elapsed();
         last = Instant::now();
+        governed.retain(|governed| governed.cache.strong_count() > 0);
+        governed.extend(registry.take_new().into_iter().filter_map(Governed::new));
         let has_stalled = source.has_stalled(has_news, elapsed);
         let headroom_bytes = source.headroom_bytes();
-        let resident_bytes = cache.counters().resident_bytes;
-        if let Some(budget) = governor.step(begin.elapsed(), has_stalled, headroom_bytes, resident_bytes) {
-            cache.set_budget(budget);
+        for Governed { cache, governor } in &mut governed {
+            let Some(cache) = cache.upgrade() else { continue };
+            let resident_bytes = cache.counters().resident_bytes;
+            if let Some(budget) = governor.step(begin.elapsed(), has_stalled, headroom_bytes, resident_bytes)
+            {
+                cache.set_budget(budget);
+            }
         }
     }
 }

@@ -69,7 +69,7 @@ fn a_watched_cache_shrinks_when_told() {
     let news = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
     let (has_stalled, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
     let source = Injected { news: news.clone(), has_stalled, asked: asked.clone() };
-    let watch = PressureWatch::with_source(cache.clone(), source).unwrap();
+    let watch = PressureWatch::with_source(&cache, source).unwrap();
     rustix::io::write(&*news, &1_u64.to_ne_bytes()).unwrap();
     while cache.counters().budget_bytes == 2 << 20 {
         std::thread::yield_now();
@@ -119,7 +119,7 @@ fn the_systems_source_lets_the_watch_sleep() {
     let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(1 << 20)));
     let asked = Arc::new(AtomicU64::new(0));
     let source = Counted { source: SystemSource::open(), asked: asked.clone() };
-    let watch = PressureWatch::with_source(cache, source).unwrap();
+    let watch = PressureWatch::with_source(&cache, source).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     drop(watch);
     // One turn a second, and one for a trigger that fires meanwhile; awake it would be thousands.
@@ -130,5 +130,36 @@ fn the_systems_source_lets_the_watch_sleep() {
 fn the_systems_source_can_be_watched() {
     let device = Arc::new(MemoryDevice::new(vec![0; 4096]));
     let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(1 << 20)));
-    drop(PressureWatch::start(cache).unwrap());
+    drop(PressureWatch::start(&cache).unwrap());
+}
+
+/// The caches of a process come and go while one thread watches them.
+#[test]
+fn caches_that_come_later_are_watched() {
+    let new_cache = || {
+        let device = Arc::new(MemoryDevice::new(vec![0; 4096]));
+        Arc::new(Cache::new(device, &CacheOptions::with_budget(2 << 20)))
+    };
+    let registry = Arc::new(Registry::default());
+    let news = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+    let (has_stalled, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+    let source = Injected { news: news.clone(), has_stalled: has_stalled.clone(), asked };
+    let gone = new_cache();
+    registry.add(&gone);
+    drop(gone);
+    let first = new_cache();
+    registry.add(&first);
+    assert_eq!(registry.0.lock().len(), 1, "a cache that is gone is forgotten");
+    let watch = PressureWatch::start_with(registry.clone(), source).unwrap();
+    for (cache, is_new) in [(first, false), (new_cache(), true)] {
+        if is_new {
+            registry.add(&cache);
+        }
+        has_stalled.store(true, SeqCst);
+        rustix::io::write(&*news, &1_u64.to_ne_bytes()).unwrap();
+        while cache.counters().budget_bytes == 2 << 20 {
+            std::thread::yield_now();
+        }
+    }
+    drop(watch);
 }

@@ -1,10 +1,10 @@
-//! A device over another that keeps what is written to itself: the other is never changed.
+//! A device over a base device. It keeps all writes; the base is never changed.
 //!
-//! What is written lies in *layers*. Writes go to the topmost; reads see the highest layer that has a page, and below all
+//! Writes are kept in *layers*. They go to the topmost; reads see the highest layer that has a page, and below all
 //! layers the base. [`begin_layer`](OverlayDevice::begin_layer) puts a new one on top, so that what was written between
-//! two moments can be told apart, compared and carried to another device in order.
+//! two moments can be distinguished, compared and carried to another device in order.
 //!
-//! Memory is bounded: pages beyond a limit go to a temporary file without a name.
+//! Memory is bounded: pages beyond a limit go to an unlinked temporary file.
 
 mod pages;
 
@@ -45,7 +45,7 @@ impl OverlayDevice {
         Self::with_memory(base, DEFAULT_MEMORY_BYTES)
     }
 
-    /// As [`new`](Self::new), with so much memory for what is written before a file takes it.
+    /// As [`new`](Self::new), with this much memory for pages before they go to a file.
     pub fn with_memory(base: Arc<dyn BlockDevice>, memory_bytes: u64) -> Self {
         let state = State { layers: vec![Layer::new()], store: PageStore::new(memory_bytes) };
         Self { size_bytes: base.size_bytes(), base, state: RwLock::new(state) }

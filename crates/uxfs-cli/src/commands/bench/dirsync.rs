@@ -17,11 +17,11 @@ use crate::{
 /// Arguments of `uxfs bench dirsync`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs bench dirsync -d /mnt\n\
-    Makes files in one directory, with an fsync of the directory every so often, then renames them likewise.")]
+    Creates files in one directory with an fsync of the directory at intervals, then renames them in the same way.")]
 pub struct Arguments {
     #[command(flatten)]
     target: TargetArguments,
-    /// Files that are made and renamed
+    /// Files to create and rename
     #[arg(short = 'n', value_name = "COUNT", default_value_t = 10_000)]
     files: u64,
     /// Files between two fsyncs of the directory

@@ -24,8 +24,8 @@ use crate::{
 #[command(
     after_help = "Example: uxfs bench fsmark -d /mnt/a -d /mnt/b -t 2 -D 1000 -N 1000 -n 500000 -s 0 -S 0\n\
     In process: uxfs bench fsmark --image disk.img --size 8G -d /a -d /b -t 2 -s 0 -S 0\n\
-    The options are those of fs_mark, and so are the columns. Names and directories follow from the seed. \
-    Iterations keep their files; at the end all threads delete them, unless -k is given."
+    Options and columns are those of fs_mark. The seed determines names and directories. Iterations keep \
+    their files; at the end all threads delete them, unless -k is given."
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -33,10 +33,10 @@ pub struct Arguments {
     /// Subdirectories of each directory
     #[arg(short = 'D', value_name = "COUNT", default_value_t = 0)]
     subdirectories: u64,
-    /// Files in a subdirectory before the next one's turn; without it, one subdirectory for each iteration
+    /// Files in a subdirectory before the next one is used; 0: one subdirectory for each iteration
     #[arg(short = 'N', value_name = "COUNT", default_value_t = 0)]
     files_per_subdirectory: u64,
-    /// Files of each thread in each iteration
+    /// Files per thread and iteration
     #[arg(short = 'n', value_name = "COUNT", default_value_t = 1000)]
     files: u64,
     /// Bytes of each file
@@ -48,32 +48,32 @@ pub struct Arguments {
     /// Iterations
     #[arg(short = 'L', value_name = "COUNT", default_value_t = 1, conflicts_with = "fill")]
     loops: u64,
-    /// Go on until the file system is full
+    /// Continue until the file system is full
     #[arg(short = 'F')]
     fill: bool,
-    /// When files are made durable: 0 never, 1 before closing, 2 syncfs and one file, 3 afterwards backwards, 4 syncfs
-    /// and 3, 5 afterwards in order, 6 syncfs and 5, 7 as 1 with the directory
+    /// When files are fsynced: 0 never, 1 before close, 2 syncfs and one file, 3 afterwards in reverse order, 4 syncfs
+    /// and 3, 5 afterwards in order, 6 syncfs and 5, 7 like 1 and the directory
     #[arg(short = 'S', value_name = "METHOD", default_value_t = 1)]
     sync: u8,
-    /// Threads; as many for each directory, at least one
+    /// Threads; at least one for each directory
     #[arg(short = 't', value_name = "COUNT", default_value_t = 1)]
     threads: usize,
     /// Keep the files
     #[arg(short = 'k')]
     keep: bool,
-    /// Append the lines to this file, too
+    /// Also append the lines to this file
     #[arg(short = 'l', value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Show least, average and longest time of each call
+    /// Show minimum, average and maximum time of each call
     #[arg(short = 'v')]
     verbose: bool,
-    /// Bytes of a file's name
+    /// Length of file names in bytes
     #[arg(short = 'p', value_name = "BYTES", default_value_t = 40)]
     name_bytes: usize,
     /// Random bytes at the end of a name
     #[arg(short = 'r', value_name = "BYTES", default_value_t = 24)]
     random_bytes: usize,
-    /// Names follow from this
+    /// Seed of the names
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
 }
@@ -81,7 +81,7 @@ pub struct Arguments {
 impl Arguments {
     fn options(&self) -> Result<Options, Failure> {
         let sync = SyncMethod::from_number(self.sync)
-            .ok_or_else(|| Failure::usage(format!("there is no sync method {}, only 0 to 7", self.sync)))?;
+            .ok_or_else(|| Failure::usage(format!("no sync method {}: use 0 to 7", self.sync)))?;
         Ok(Options {
             // At least one for each directory, as fs_mark does.
             threads: self.threads.max(self.target.directories.len()),

@@ -23,13 +23,13 @@ pub struct Arguments {
 /// Which workload.
 #[derive(Debug, clap::Subcommand)]
 enum Workload {
-    /// Many files by many threads, with fs_mark's options and columns, then a parallel delete
+    /// Create many files with many threads, with fs_mark's options and columns, then delete them in parallel
     Fsmark(fsmark::Arguments),
-    /// Creates and renames in one directory that is often made durable
+    /// Create and rename files in one directory with frequent fsyncs
     Dirsync(dirsync::Arguments),
-    /// Very many attributes on one file
+    /// Set very many attributes on one file
     Xattr(xattr::Arguments),
-    /// How full the attribute leaves of a file in an image are
+    /// Show how full the attribute leaves of a file in an image are
     Leaves(leaves::Arguments),
 }
 

@@ -25,19 +25,19 @@ use crate::{
 /// Where.
 #[derive(Debug, clap::Args)]
 pub struct TargetArguments {
-    /// Directory to work in, made if need be; where there are several, threads take turns
+    /// Directory to work in, created if missing; with several, the threads are distributed over them
     #[arg(short = 'd', value_name = "DIR", required_unless_present = "image")]
     pub directories: Vec<PathBuf>,
-    /// Work in process on this image, -d being directories in it
+    /// Work in process on this image; -d names directories in it
     #[arg(long, value_name = "FILE", help_heading = "In process")]
     image: Option<PathBuf>,
-    /// Make a file system of this size in the image first, whatever is there
+    /// Make a file system of this size in the image first, overwriting it
     #[arg(
         long = "size", value_name = "BYTES", value_parser = parse_size, requires = "image",
         help_heading = "In process"
     )]
     image_size: Option<u64>,
-    /// Options of uxfs mkfs for that, such as "-n parent=0"
+    /// Options of uxfs mkfs for --size, such as "-n parent=0"
     #[arg(
         long,
         value_name = "OPTIONS",
@@ -47,10 +47,10 @@ pub struct TargetArguments {
         help_heading = "In process"
     )]
     mkfs: String,
-    /// How changes go through the log
+    /// How changes are logged
     #[arg(long, value_enum, default_value_t, requires = "image", help_heading = "In process")]
     log_mode: LogMode,
-    /// Bytes of a record of the log: 32K, 64K, 128K or 256K
+    /// Size of a log record: 32K, 64K, 128K or 256K
     #[arg(
         long, value_name = "BYTES", value_parser = parse_size, default_value = "32K",
         help_heading = "In process"
@@ -64,18 +64,18 @@ pub struct TargetArguments {
 /// How changes go through the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum LogMode {
-    /// Many transactions in a checkpoint
+    /// Delayed logging: many transactions in a checkpoint
     #[default]
     Delayed,
     /// Each transaction is a checkpoint of its own
     Immediate,
-    /// Nothing is logged; the image is of use after the end only
+    /// Nothing is logged; the image is usable only after the end
     Bulk,
 }
 
 /// What is measured.
 pub trait Work {
-    /// Does it, and prints what came of it.
+    /// Runs the workload and prints the results.
     fn on<B: Backend>(&self, backend: &B, context: &Context, output: &mut Output) -> Result<(), Failure>;
 }
 

@@ -20,19 +20,20 @@ use crate::{
 /// Arguments of `uxfs bench xattr`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs bench xattr -d /mnt -k n1000000-20-40-60-80-100-d25\n\
-    A case is a count, sizes of values in turn, and what follows: d25 deletes 25 %, o25 overwrites 25 %, \
-    a50 every second, i400000 inserts more. n1000000--s-50-255--N-400000 is a partial fill: values of 255 bytes, every second \
-    attribute deleted, then 400,000 of these inserted again (D- deletes so many more). uxfs bench leaves IMAGE FILE then shows how full the leaves are.")]
+    A case is a count, value sizes used in turn, and further steps: d25 deletes 25 %, o25 overwrites 25 %, \
+    a50 deletes every second, i400000 inserts more. n1000000--s-50-255--N-400000 is a partial fill: values of 255 bytes, every \
+    second attribute deleted, then 400,000 of these inserted again (D-400000 deletes 400,000 more instead). Afterwards, \
+    uxfs bench leaves IMAGE FILE shows how full the leaves are.")]
 pub struct Arguments {
-    /// Which attributes, such as n1000000-20-40-60-80-100-d25
+    /// Case, such as n1000000-20-40-60-80-100-d25
     #[arg(value_name = "CASE")]
     case: Case,
     #[command(flatten)]
     target: TargetArguments,
-    /// Costs are shown for each so many attributes
+    /// Print the cost after each this many attributes
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     step: u64,
-    /// What names begin with, before eleven digits
+    /// Prefix of the names; eleven digits follow
     #[arg(long, value_name = "TEXT", default_value = "trusted.name")]
     prefix: String,
     /// Keep the file
@@ -41,7 +42,7 @@ pub struct Arguments {
     /// Show each leaf afterwards: how full it is, and its hashes (in process; else see uxfs bench leaves --series)
     #[arg(long, requires = "image")]
     series: bool,
-    /// Which attributes are overwritten and deleted follows from this
+    /// Seed of the choice of attributes to overwrite and delete
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
 }

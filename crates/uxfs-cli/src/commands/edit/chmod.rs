@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: uxfs chmod disk.img 644 /etc/passwd\n          \
                   uxfs chmod -R disk.img -- u+rwX,go-w /srv\n\
-                  Access control lists follow, as they do in Linux.")]
+                  ACLs are updated with the mode, as in Linux.")]
 pub struct Arguments {
     /// Octal (755) or symbolic (u+x,go-w)
     #[arg(value_name = "MODE", value_parser = ModeChange::parse, allow_hyphen_values = true)]
@@ -27,10 +27,10 @@ pub struct Arguments {
     /// Paths in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Directories with all that they hold; symbolic links are passed over
+    /// Change directories recursively; symbolic links are skipped
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Tell of each file
+    /// Report each file
     #[arg(short, long)]
     verbose: bool,
 }

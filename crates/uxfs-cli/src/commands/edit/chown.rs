@@ -23,8 +23,8 @@ use crate::{
 #[command(
     disable_help_flag = true,
     after_help = "Example: uxfs chown -R disk.img www-data: /srv/www\n\
-                  Names are those of the image's own /etc/passwd and /etc/group, or else of the host's. As in Linux, a \
-                  file with another owner loses its set-id bits and capabilities."
+                  Names are looked up in the image's own /etc/passwd and /etc/group, then in the host's. As in Linux, a \
+                  change of owner clears set-id bits and capabilities."
 )]
 pub struct Arguments {
     /// USER, USER:GROUP, USER: (with the user's own group) or :GROUP; names or numbers
@@ -33,13 +33,13 @@ pub struct Arguments {
     /// Paths in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Directories with all that they hold; symbolic links themselves
+    /// Change directories recursively; symbolic links are changed themselves
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Symbolic links themselves, not what they lead to
+    /// Change symbolic links themselves, not their targets
     #[arg(short = 'h', long)]
     no_dereference: bool,
-    /// Tell of each file
+    /// Report each file
     #[arg(short, long)]
     verbose: bool,
     /// Print help

@@ -28,32 +28,32 @@ use crate::{
 /// Arguments of `uxfs cp`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs cp -a disk.img /etc /etc.before\n\
-                  Copies share their blocks with what they are copies of, as far as the file system can; holes stay holes.")]
+                  Copies share blocks with their originals where the file system supports it; holes stay holes.")]
 pub struct Arguments {
     #[command(flatten)]
     operands: Operands,
     /// Directories with all that they hold
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// As -r, and everything is kept: owners, permissions, times, attributes, lists, hard links
+    /// Like -r, and keep owners, permissions, times, attributes, ACLs and hard links
     #[arg(short, long)]
     archive: bool,
-    /// Keep owners, permissions with lists, and times
+    /// Keep owners, permissions with ACLs, and times
     #[arg(short)]
     preserve: bool,
-    /// Symbolic links themselves, and hard links among the copies
+    /// Copy symbolic links themselves, and keep hard links among the copies
     #[arg(short = 'd')]
     links: bool,
-    /// What symbolic links lead to
+    /// Follow symbolic links
     #[arg(short = 'L', long, conflicts_with_all = ["links", "archive"])]
     dereference: bool,
-    /// Leave files that are there
+    /// Do not overwrite existing files
     #[arg(short, long)]
     no_clobber: bool,
-    /// Whether copies share blocks: where they can, or else it is an error, or never
+    /// Share blocks with the original: where possible, always (or fail), or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     reflink: Reflink,
-    /// Tell of each file
+    /// Report each file
     #[arg(short, long)]
     verbose: bool,
 }
@@ -71,9 +71,7 @@ impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
         if self.reflink == Reflink::Always && !contents::shares(session.filesystem()) {
-            return Err(Failure::failed(
-                "files of this file system cannot share blocks (made without reflink)",
-            ));
+            return Err(Failure::failed("this file system cannot share blocks (made without reflink)"));
         }
         let (sources, goal) = self.operands.split(session)?;
         let mut copying = Copying { arguments: self, copies: HashMap::new() };
@@ -122,7 +120,7 @@ impl Copying<'_> {
             return Err(failure.with_remedy("-r copies directories").about_path(path));
         }
         if met.file_type.is_special() && !self.is_recursive() {
-            return Err(Failure::failed("a special file (-r copies it as such)").about_path(path));
+            return Err(Failure::failed("a special file (use -r to copy it)").about_path(path));
         }
         let place = goal.place(session, path)?;
         if met.file_type == FileType::Directory && is_within(session, &place.directory, &met.handle)? {
@@ -222,7 +220,7 @@ impl Copying<'_> {
         session.report.done_with("copied", &met.path, Some(("->", &place.path)));
         if is_directory {
             if !seen.insert(met.handle.number()) {
-                return Err(Failure::failed("this directory was met before").about_path(&met.path));
+                return Err(Failure::failed("this directory was reached a second time").about_path(&met.path));
             }
             if met.path.len() > PATH_BYTES_MAX {
                 return Err(Failure::failed("too deep").about_path(&met.path));
@@ -289,5 +287,5 @@ fn is_within(session: &Session, directory: &InodeHandle, above: &InodeHandle) ->
         }
         at = session.filesystem().find(&at, b"..")?;
     }
-    Err(Failure::failed("the directories above lead in a circle"))
+    Err(Failure::failed("the parent directories form a loop"))
 }

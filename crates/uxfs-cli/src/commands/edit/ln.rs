@@ -21,28 +21,28 @@ use crate::{
     after_help = "Example: uxfs ln -s disk.img ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf"
 )]
 pub struct Arguments {
-    /// What the links lead to, and behind them the directory or name that they get; one alone gets into the root
+    /// Targets of the links, then the directory or name of the link; a single target is linked in the root directory
     #[arg(value_name = "TARGET... LINK", required = true)]
     paths: Vec<OsString>,
-    /// Symbolic links
+    /// Make symbolic links
     #[arg(short, long)]
     symbolic: bool,
-    /// Replace what has the name of a link
+    /// Replace existing files
     #[arg(short, long)]
     force: bool,
-    /// A LINK that is a symbolic link to a directory is the name itself
+    /// Treat LINK as a name if it is a symbolic link to a directory
     #[arg(short, long)]
     no_dereference: bool,
-    /// LINK is the name itself, also where a directory has it
+    /// Treat LINK as the new name even if it is a directory
     #[arg(short = 'T', long)]
     no_target_directory: bool,
-    /// Where TARGET is a symbolic link, link what it leads to
+    /// If TARGET is a symbolic link, link the file that it points to
     #[arg(short = 'L', long)]
     logical: bool,
-    /// Where TARGET is a symbolic link, link it (as without)
+    /// If TARGET is a symbolic link, link it itself (the default)
     #[arg(short = 'P', long, conflicts_with = "logical")]
     physical: bool,
-    /// Tell of each link
+    /// Report each link
     #[arg(short, long)]
     verbose: bool,
 }
@@ -63,7 +63,7 @@ impl Arguments {
     fn split(&self, session: &Session) -> Result<(&[OsString], Goal), Failure> {
         let (link, targets) = match self.paths.as_slice() {
             [_] => return Ok((&self.paths, Goal::Into(b".".to_vec()))),
-            paths => paths.split_last().ok_or_else(|| Failure::usage("there must be a TARGET"))?,
+            paths => paths.split_last().ok_or_else(|| Failure::usage("TARGET is missing"))?,
         };
         let link = link.as_bytes();
         let is_directory = !self.no_target_directory
@@ -78,7 +78,7 @@ impl Arguments {
             return Ok((targets, Goal::Into(link.to_vec())));
         }
         if targets.len() > 1 {
-            return Err(Failure::failed("several links need a directory that is there").about_path(link));
+            return Err(Failure::failed("several links need an existing directory").about_path(link));
         }
         Ok((targets, Goal::As(link.to_vec())))
     }
@@ -138,7 +138,7 @@ impl Arguments {
         }
         let file = session.find(target, self.logical)?;
         if session.status(&file)?.file_type == FileType::Directory {
-            return Err(Failure::failed("a directory cannot have further names").about_path(target));
+            return Err(Failure::failed("a directory cannot have hard links").about_path(target));
         }
         let linked = session.filesystem().link(&file, &place.directory, &place.name);
         linked.map_err(|error| place.failure(error))

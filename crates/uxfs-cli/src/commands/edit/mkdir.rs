@@ -22,13 +22,13 @@ pub struct Arguments {
     /// Paths in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Make those above, too, and say nothing of what is there
+    /// Make parent directories as needed, and ignore existing ones
     #[arg(short, long)]
     parents: bool,
-    /// Permissions, as of chmod, instead of those that the umask leaves
+    /// Set the permissions, as chmod does, instead of applying the umask
     #[arg(short, long, value_name = "MODE", value_parser = ModeChange::parse)]
     mode: Option<ModeChange>,
-    /// Tell of each directory
+    /// Report each directory
     #[arg(short, long)]
     verbose: bool,
 }
@@ -53,7 +53,7 @@ impl Arguments {
                 if rest.iter().all(|byte| *byte == b'/') {
                     break;
                 }
-                // Whoever makes it must be able to make what comes below.
+                // The caller must be able to create what comes below.
                 let place = session.place(above)?;
                 self.make_one(session, &place, 0o777, Kept::default())?;
             }

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Minor number of a device
     #[arg(value_name = "MINOR", value_parser = parse_number)]
     minor: Option<u32>,
-    /// Permissions, as of chmod, instead of those that the umask leaves
+    /// Set the permissions, as chmod does, instead of applying the umask
     #[arg(short, long, value_name = "MODE", value_parser = ModeChange::parse)]
     mode: Option<ModeChange>,
 }
@@ -43,7 +43,7 @@ pub struct FifoArguments {
     /// Paths in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Permissions, as of chmod, instead of those that the umask leaves
+    /// Set the permissions, as chmod does, instead of applying the umask
     #[arg(short, long, value_name = "MODE", value_parser = ModeChange::parse)]
     mode: Option<ModeChange>,
 }
@@ -54,7 +54,7 @@ fn parse_number(text: &str) -> Result<u32, String> {
         (None, Some(digits)) if !digits.is_empty() => u32::from_str_radix(digits, 8),
         _ => text.parse(),
     };
-    number.map_err(|_| format!("`{text}` is no number of a device"))
+    number.map_err(|_| format!("`{text}` is not a device number"))
 }
 
 impl Edit for Arguments {

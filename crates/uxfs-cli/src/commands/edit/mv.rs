@@ -21,16 +21,16 @@ use crate::{
 pub struct Arguments {
     #[command(flatten)]
     operands: Operands,
-    /// Leave files that are there
+    /// Do not overwrite existing files
     #[arg(short, long)]
     no_clobber: bool,
-    /// Replace files that are there, as without it
+    /// Overwrite existing files (the default)
     #[arg(short, long, conflicts_with = "no_clobber")]
     force: bool,
-    /// Both names stay, and each leads to what the other did
+    /// Exchange the two files: each gets the other's name
     #[arg(long, conflicts_with = "no_clobber")]
     exchange: bool,
-    /// Tell of each file
+    /// Report each file
     #[arg(short, long)]
     verbose: bool,
 }

@@ -10,13 +10,13 @@ use crate::{
 /// Sources and a target.
 #[derive(Debug, clap::Args)]
 pub struct Operands {
-    /// Files, and behind them the directory or name that they get; with -t only files
+    /// Files, then the target directory or name; with -t only files
     #[arg(value_name = "SOURCE... TARGET", required = true)]
     pub paths: Vec<OsString>,
-    /// The directory that all of them get into
+    /// Put all files into this directory
     #[arg(short = 't', long, value_name = "DIR", conflicts_with = "no_target_directory")]
     pub target_directory: Option<OsString>,
-    /// TARGET is the name itself, also where a directory has it
+    /// Treat TARGET as the new name even if it is a directory
     #[arg(short = 'T', long)]
     pub no_target_directory: bool,
 }
@@ -45,14 +45,14 @@ impl Operands {
         }
         let Some((target, sources)) = self.paths.split_last().filter(|(_, sources)| !sources.is_empty())
         else {
-            return Err(Failure::usage("there must be a SOURCE and a TARGET"));
+            return Err(Failure::usage("SOURCE or TARGET is missing"));
         };
         let target = target.as_bytes();
         if !self.no_target_directory && session.directory_at(target)?.is_some() {
             return Ok((sources, Goal::Into(target.to_vec())));
         }
         if sources.len() > 1 {
-            let failure = Failure::failed("several files need a directory that is there");
+            let failure = Failure::failed("several files need an existing directory");
             return Err(failure.about_path(target));
         }
         Ok((sources, Goal::As(target.to_vec())))
@@ -68,7 +68,7 @@ impl Goal {
         match self {
             Self::As(target) => session.place(target),
             Self::Into(directory) => match last_name(source) {
-                // What is in it: the directory itself takes its place.
+                // The contents of a directory: they go into the target directory itself.
                 b"" | b"." | b".." => session.place(directory),
                 name => session.place(&join(directory, name)),
             },

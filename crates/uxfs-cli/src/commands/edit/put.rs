@@ -42,30 +42,30 @@ use crate::{
 #[command(after_help = "Examples: uxfs put disk.img resolv.conf /etc/\n          \
                   uxfs put -a disk.img rootfs/. /\n          \
                   generate | uxfs put --mode 600 disk.img - /etc/secret\n\
-                  New files belong to root. A file that is there keeps its owner, permissions and names, and gets the new \
-                  contents in one step, when all of them are there.")]
+                  New files belong to root. An existing file keeps its owner, permissions and names; its contents are \
+                  replaced in one step, after all new contents are written.")]
 pub struct Arguments {
     #[command(flatten)]
     operands: Operands,
     /// Directories with all that they hold
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// As -r, and everything is kept: owners, permissions, times, attributes, lists, hard links
+    /// Like -r, and keep owners, permissions, times, attributes, ACLs and hard links
     #[arg(short, long)]
     archive: bool,
-    /// Owner of all that is put: as of chown
+    /// Set the owner of all new files, as chown does
     #[arg(long, value_name = "OWNER")]
     owner: Option<OsString>,
-    /// Permissions of files (of directories too with X), as of chmod
+    /// Set the permissions of new files (with X also of directories), as chmod does
     #[arg(long, value_name = "MODE", value_parser = ModeChange::parse)]
     mode: Option<ModeChange>,
-    /// Time of modification: as of touch -d
+    /// Set the modification time, as touch -d does
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     mtime: Option<String>,
-    /// Leave files that are there
+    /// Do not overwrite existing files
     #[arg(short, long)]
     no_clobber: bool,
-    /// Tell of each file
+    /// Report each file
     #[arg(short, long)]
     verbose: bool,
 }
@@ -110,10 +110,10 @@ impl Putting<'_> {
         let shown = source.display().to_string();
         if source == Path::new("-") {
             let Goal::As(target) = goal else {
-                return Err(Failure::usage("what comes from standard input needs a name, not a directory"));
+                return Err(Failure::usage("standard input needs a file name as TARGET, not a directory"));
             };
             if session.is_input_taken {
-                return Err(Failure::usage("the commands come from standard input already"));
+                return Err(Failure::usage("standard input is already the script"));
             }
             let place = session.place(target)?;
             let metadata = Metadata { mode: 0o666, ..Metadata::default() };
@@ -133,7 +133,7 @@ impl Putting<'_> {
             return self.tree(session, source, &place);
         }
         if !is_tree && !found.is_file() {
-            return Err(Failure::failed("a special file (-r puts it as such)").about(&shown));
+            return Err(Failure::failed("a special file (use -r to create one like it)").about(&shown));
         }
         let place = goal.place(session, source.as_os_str().as_bytes())?;
         let entry = self.examine(source, &found).map_err(failed)?;
@@ -215,7 +215,7 @@ impl Putting<'_> {
         filling: &mut HashMap<DirectoryId, Filling>,
         batch: Batch,
     ) -> Result<(), Failure> {
-        // One that could not be made has been told.
+        // The failure to create it has been reported.
         let Some(directory) = filling.remove(&batch.directory) else { return Ok(()) };
         for entry in &batch.entries {
             let place = Place::below(&directory.handle, &entry.name, join(&directory.path, &entry.name));
@@ -321,7 +321,7 @@ impl Putting<'_> {
     }
 }
 
-/// The attributes of a file of the host that may be told to it, by their names.
+/// The attributes of a host file that may be copied, by name.
 fn attributes_of(path: &Path) -> io::Result<Vec<Attribute>> {
     use rustix::fs::{lgetxattr, llistxattr};
     let mut names = vec![0_u8; 64 << 10];

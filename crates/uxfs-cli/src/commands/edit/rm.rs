@@ -14,10 +14,10 @@ pub struct Arguments {
     /// Directories with all that they hold
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// Say nothing of what is not there
+    /// Ignore missing files
     #[arg(short, long)]
     force: bool,
-    /// Tell of each file
+    /// Report each file
     #[arg(short, long)]
     verbose: bool,
 }
@@ -26,7 +26,7 @@ impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
         if self.paths.is_empty() && !self.force {
-            return Err(Failure::usage("there must be a PATH"));
+            return Err(Failure::usage("PATH is missing"));
         }
         for path in &self.paths {
             let removed = self.remove(session, path.as_bytes());
@@ -53,13 +53,13 @@ pub struct RmdirArguments {
     /// Paths of empty directories in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Those above, too, as long as they are empty then
+    /// Remove parent directories as well, as far as they become empty
     #[arg(short, long)]
     parents: bool,
-    /// Say nothing of directories that are not empty
+    /// Ignore directories that are not empty
     #[arg(long)]
     ignore_fail_on_non_empty: bool,
-    /// Tell of each directory
+    /// Report each directory
     #[arg(short, long)]
     verbose: bool,
 }

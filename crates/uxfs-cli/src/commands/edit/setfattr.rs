@@ -24,25 +24,25 @@ pub struct Arguments {
     /// Paths in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Attribute that gets a value, such as user.comment
+    /// Attribute to set, such as user.comment
     #[arg(short, long, value_name = "NAME", required_unless_present = "remove")]
     name: Option<OsString>,
-    /// The value: text, 0x and hexadecimal digits, or 0s and base64; empty without it
+    /// Value: text, 0x and hexadecimal digits, or 0s and base64; empty by default
     #[arg(short, long, value_name = "VALUE", requires = "name", allow_hyphen_values = true)]
     value: Option<OsString>,
-    /// Attribute that is removed
+    /// Attribute to remove
     #[arg(short = 'x', long, value_name = "NAME", conflicts_with = "name")]
     remove: Option<OsString>,
-    /// Only where there is no such attribute yet
+    /// Fail if the attribute exists
     #[arg(long, requires = "name")]
     create: bool,
-    /// Only where there is one already
+    /// Fail if the attribute does not exist
     #[arg(long, requires = "name", conflicts_with = "create")]
     replace: bool,
-    /// Symbolic links themselves, not what they lead to
+    /// Change symbolic links themselves, not their targets
     #[arg(short = 'h', long)]
     no_dereference: bool,
-    /// Tell of each file
+    /// Report each file
     #[arg(long)]
     verbose: bool,
     /// Print help
@@ -77,7 +77,7 @@ impl Arguments {
         let (name, changed) = match (&self.name, &self.remove) {
             (_, Some(name)) => (name, filesystem.remove_xattr(&file, name.as_bytes())),
             (Some(name), None) => (name, filesystem.set_xattr(&file, name.as_bytes(), value, mode)),
-            (None, None) => return Err(Failure::usage("there must be a --name or a --remove")),
+            (None, None) => return Err(Failure::usage("--name or --remove is missing")),
         };
         let name = name.as_bytes();
         changed.map_err(|error| explained(error).about(crate::text::escaped(name)).about_path(path))?;
@@ -91,10 +91,10 @@ impl Arguments {
 fn parse_value(text: &[u8]) -> Result<Vec<u8>, String> {
     if let Some(digits) = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) {
         return from_hexadecimal(digits)
-            .ok_or_else(|| "the digits behind 0x are not hexadecimal pairs".to_owned());
+            .ok_or_else(|| "the digits after 0x are not pairs of hexadecimal digits".to_owned());
     }
     if let Some(digits) = text.strip_prefix(b"0s").or_else(|| text.strip_prefix(b"0S")) {
-        return from_base64(digits).ok_or_else(|| "what is behind 0s is not base64".to_owned());
+        return from_base64(digits).ok_or_else(|| "the text after 0s is not base64".to_owned());
     }
     match text {
         [b'"', middle @ .., b'"'] => Ok(middle.to_vec()),

@@ -28,28 +28,28 @@ use crate::{
                   Times without a zone are UTC."
 )]
 pub struct Arguments {
-    /// Paths in the image; files that are not there are made, empty
+    /// Paths in the image; missing files are created empty
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Only the time of access
+    /// Change the access time only
     #[arg(short, long)]
     access: bool,
-    /// Only the time of modification
+    /// Change the modification time only
     #[arg(short, long)]
     modification: bool,
-    /// This time: 2026-11-20, "2026-11-20 13:00:14.5 +0100", @SECONDS, now
+    /// Set this time: 2026-11-20, "2026-11-20 13:00:14.5 +0100", @SECONDS, now
     #[arg(short, long, value_name = "TIME", allow_hyphen_values = true)]
     date: Option<String>,
-    /// This time: `[[CC]YY]MMDDhhmm[.ss]`
+    /// Set this time: `[[CC]YY]MMDDhhmm[.ss]`
     #[arg(short = 't', value_name = "STAMP", conflicts_with = "date")]
     stamp: Option<String>,
-    /// The times of this file of the image
+    /// Use the times of this file in the image
     #[arg(short, long, value_name = "PATH", conflicts_with_all = ["date", "stamp"])]
     reference: Option<OsString>,
-    /// Make no files
+    /// Do not create files
     #[arg(short = 'c', long)]
     no_create: bool,
-    /// Symbolic links themselves, not what they lead to
+    /// Change symbolic links themselves, not their targets
     #[arg(short = 'h', long)]
     no_dereference: bool,
     /// Print help

@@ -20,19 +20,19 @@ use crate::{
 /// Arguments of `uxfs truncate`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: uxfs truncate -s 1G disk.img /var/swap.img\nWhat a file gains reads as zeros and is a hole."
+    after_help = "Example: uxfs truncate -s 1G disk.img /var/swap.img\nSpace added to a file is a hole that reads as zeros."
 )]
 pub struct Arguments {
-    /// Paths in the image; files that are not there are made
+    /// Paths in the image; missing files are created
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Bytes, or with K, M, G, T; +more, -less, <at most, >at least, /down or %up to a multiple
+    /// Size in bytes, or with K, M, G, T; +grow by, -shrink by, <at most, >at least, /round down or %round up to a multiple
     #[arg(short, long, value_name = "SIZE", value_parser = Size::parse, allow_hyphen_values = true, required_unless_present = "reference")]
     size: Option<Size>,
-    /// The size of this file of the image
+    /// Use the size of this file in the image
     #[arg(short, long, value_name = "PATH", conflicts_with = "size")]
     reference: Option<OsString>,
-    /// Make no files
+    /// Do not create files
     #[arg(short = 'c', long)]
     no_create: bool,
 }
@@ -69,7 +69,7 @@ impl Size {
         };
         let bytes = parse_size(rest)?;
         if bytes == 0 && matches!(relation, Relation::Down | Relation::Up) {
-            return Err("there are no multiples of 0".to_owned());
+            return Err("cannot round to a multiple of 0".to_owned());
         }
         Ok(Self { relation, bytes })
     }
@@ -96,7 +96,7 @@ impl Edit for Arguments {
                 let found = session.find(reference.as_bytes(), true)?;
                 Size { relation: Relation::Exactly, bytes: session.status(&found)?.size_bytes }
             }
-            (None, None) => return Err(Failure::usage("there must be a --size or a --reference")),
+            (None, None) => return Err(Failure::usage("--size or --reference is missing")),
         };
         for path in &self.paths {
             let changed = self.truncate(session, path.as_bytes(), size);
@@ -117,7 +117,7 @@ impl Arguments {
                 let filesystem = session.filesystem();
                 filesystem.set_size(&file, new, contents::now(filesystem)).map_err(failed)?;
                 if new == old {
-                    // The times tell of it all the same, says POSIX.
+                    // POSIX: the times change even if the size does not.
                     let modification_time = Some(filesystem.now());
                     let changes = AttributeChanges { modification_time, ..AttributeChanges::default() };
                     filesystem.set_attributes(&file, &changes).map_err(failed)?;

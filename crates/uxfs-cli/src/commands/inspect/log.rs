@@ -32,7 +32,7 @@ pub(super) fn show(shown: &mut Shown<'_>, filesystem: &Volume, range: ListingRan
     match summary(device, geometry).map_err(Error::from) {
         Ok(log) if shown.context.json => shown.output.json(&summary_document(&log))?,
         Ok(log) => write_summary(&mut shown.output, &log)?,
-        // Where head and tail cannot be found, what is there can be shown all the same.
+        // Without head and tail the records can still be shown.
         Err(error @ Error::Corrupt(_)) if range == ListingRange::Everything => {
             shown.complaints.add("log", &error);
         }
@@ -58,7 +58,7 @@ pub(super) fn show(shown: &mut Shown<'_>, filesystem: &Volume, range: ListingRan
     Ok(())
 }
 
-/// Tells what is wrong with a record.
+/// Reports the problems of a record.
 fn complain(shown: &mut Shown<'_>, filesystem: &Volume, record: &LoggedRecord) -> io::Result<()> {
     let geometry = filesystem.geometry();
     let start = geometry.log_start.and_then(|start| geometry.sector_of_block(start));
@@ -89,12 +89,12 @@ fn write_summary(output: &mut Output, log: &LogSummary) -> io::Result<()> {
         writeln!(output, "tail {tail}, head {head} (cycle:block)")?;
     }
     let LogState::Dirty(dirty) = state else { return Ok(()) };
-    writeln!(output, "{} records to be replayed", dirty.records)?;
+    writeln!(output, "{} records to replay", dirty.records)?;
     if let Some(block) = dirty.torn_block {
-        writeln!(output, "torn record at block {block}: it and what follows do not count")?;
+        writeln!(output, "torn record at block {block}: ignored, with all that follow")?;
     }
     if let Some(block) = dirty.overwritten_tail {
-        writeln!(output, "the tail was at block {block}, which was overwritten already")?;
+        writeln!(output, "the tail was at block {block}, which is already overwritten")?;
     }
     Ok(())
 }

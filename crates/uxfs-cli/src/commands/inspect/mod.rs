@@ -40,13 +40,13 @@ mod object;
     inode INODE                                         an inode with both forks\n  \
     btree bno|cnt|ino|fino|rmap|refc GROUP [BLOCK]      root of a btree, or another block of the group\n  \
     btree bmap INODE [BLOCK]                            extent map in an inode, or a block of its btree\n  \
-    dir PATH|INODE [BLOCK...]                           blocks of a directory: all, or by number in the file\n  \
-    attr PATH|INODE [BLOCK...]                          blocks of attributes, likewise\n  \
-    block BLOCK                                         block of the file system, by its magic number\n  \
+    dir PATH|INODE [BLOCK...]                           directory blocks: all, or those with these numbers in the file\n  \
+    attr PATH|INODE [BLOCK...]                          attribute blocks, likewise\n  \
+    block BLOCK                                         file system block, identified by its magic number\n  \
     sector SECTOR                                       512-byte sector of the image, likewise\n  \
-    log [all]                                           the log: its state and what is to be replayed, or all records\n\n\
-    Names and values are written as xfs_db writes them, times in UTC. A damaged structure is shown all the same; \
-    what is wrong with it goes to standard error, and the exit code is 3.\n\
+    log [all]                                           the log: its state and the records to replay, or all records\n\n\
+    Names and values are those of xfs_db, times are UTC. A damaged structure is shown as well; the fault is printed \
+    on standard error, and the exit code is 3.\n\
     Example: uxfs inspect disk.img btree bno 0")]
 pub struct Arguments {
     #[command(flatten)]

@@ -36,7 +36,7 @@ impl Object {
     /// Parses the words of the command line.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// A message for the user.
     pub fn parse(words: &[OsString]) -> Result<Self, String> {
         let mut words = Words { rest: words.iter() };
         let kind = words.next("an object")?.to_string_lossy();
@@ -54,15 +54,17 @@ impl Object {
             "log" => match words.rest.next().map(|word| word.to_string_lossy()).as_deref() {
                 None => Self::Log(ListingRange::Active),
                 Some("all") => Self::Log(ListingRange::Everything),
-                Some(other) => return Err(format!("`{other}` is no part of the log; there is `all`")),
+                Some(other) => {
+                    return Err(format!("`{other}` is not a part of the log: use `all` or nothing"));
+                }
             },
             other => {
                 let known = "sb, agf, agi, agfl, inode, btree, dir, attr, block, sector and log";
-                return Err(format!("`{other}` is no object that can be shown; there are {known}"));
+                return Err(format!("`{other}` is not an object to show: use one of {known}"));
             }
         };
         match words.rest.next() {
-            Some(word) => Err(format!("`{}` is one word too many", word.to_string_lossy())),
+            Some(word) => Err(format!("`{}` is an extra argument", word.to_string_lossy())),
             None => Ok(object),
         }
     }
@@ -101,9 +103,7 @@ impl<'a> Words<'a> {
                 return Ok(Object::ExtentMap(number, self.last_number("a block number")?.map(FsBlock::new)));
             }
             other => {
-                return Err(format!(
-                    "`{other}` is no btree; there are bno, cnt, ino, fino, rmap, refc, bmap"
-                ));
+                return Err(format!("`{other}` is not a btree: use bno, cnt, ino, fino, rmap, refc or bmap"));
             }
         };
         let group = self.group()?;

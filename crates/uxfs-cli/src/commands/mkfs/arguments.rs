@@ -12,13 +12,13 @@ use crate::{
 };
 
 const LONG_HELP: &str = "\
-The options are those of mkfs.xfs 7.2, and the file systems those that it makes. Sub-options are separated by commas; \
-options may be repeated and may stand behind IMAGE. Called through a link named mkfs.xfs, uxfs behaves as `uxfs mkfs`.
+Options and results are those of mkfs.xfs 7.2. Sub-options are separated by commas; options may be repeated and may follow \
+IMAGE. Called through a link named mkfs.xfs, uxfs behaves as `uxfs mkfs`.
 
-Sizes are bytes, or have a unit: s (sectors), b (blocks), k, m, g, t, p, e. Numbers may be hexadecimal (0x…) or octal \
+Sizes are in bytes or have a unit: s (sectors), b (blocks), k, m, g, t, p, e. Numbers may be hexadecimal (0x…) or octal \
 (0…).
 
-With SOURCE_DATE_EPOCH (seconds since 1970), DETERMINISTIC_SEED (any value) and -m uuid= in place, two runs make the same \
+With SOURCE_DATE_EPOCH (seconds since 1970), DETERMINISTIC_SEED (any value) and -m uuid= set, two runs write the same \
 bytes.";
 
 /// Arguments of `uxfs mkfs`.
@@ -33,10 +33,10 @@ pub struct Arguments {
     /// File or block device
     #[arg(value_name = "IMAGE")]
     pub image: Option<PathBuf>,
-    /// Size of the file system; a file is made or made larger for it. `fit` takes what the contents need
+    /// Size of the file system; an image file is created or extended to it. `fit`: the smallest size that holds the contents
     #[arg(long, value_name = "SIZE|fit", value_parser = parse_wanted_size)]
     pub size: Option<WantedSize>,
-    /// Make allocation groups for the size that it will be grown to
+    /// Size the allocation groups for the size to which the file system will be grown later
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub grow_to: Option<u64>,
     /// Blocks: size=
@@ -73,13 +73,13 @@ pub struct Arguments {
     /// Label, at most 12 bytes
     #[arg(short = 'L', value_name = "LABEL", allow_hyphen_values = true, overrides_with = "label")]
     label: Option<OsString>,
-    /// Overwrite what is there
+    /// Overwrite an existing file system
     #[arg(short = 'f', overrides_with = "force")]
     pub force: bool,
-    /// Keep what the device holds where the file system needs it not: no discard
+    /// Do not discard the device first
     #[arg(short = 'K', overrides_with = "keep")]
     pub keep: bool,
-    /// Print what would be made, and make nothing
+    /// Print the geometry without making the file system
     #[arg(short = 'N', overrides_with = "dry_run")]
     pub dry_run: bool,
     /// Print nothing
@@ -91,7 +91,7 @@ pub struct Arguments {
     /// What it is filled with.
     #[command(flatten)]
     pub source: SourceArguments,
-    /// Take sizes that nobody supports: below 300 MiB, a single group, a log below 64 MiB
+    /// Allow unsupported sizes: below 300 MiB, a single allocation group, a log below 64 MiB
     #[arg(long, overrides_with = "unsupported")]
     pub unsupported: bool,
 }

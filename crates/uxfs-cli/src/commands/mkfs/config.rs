@@ -31,7 +31,7 @@ fn read(path: &str) -> Result<String, Failure> {
     if length > MAX_BYTES {
         return Err(Failure::failed("too large for a configuration file"));
     }
-    // What is no regular file says nothing of its length before.
+    // A file that is not regular has no known length.
     let mut text = String::new();
     fs::File::open(path).map_err(cannot)?.take(MAX_BYTES).read_to_string(&mut text).map_err(cannot)?;
     Ok(text)

@@ -51,7 +51,7 @@ pub fn make(
     Ok((written, report))
 }
 
-/// Tells of what the source had and the image has not.
+/// Reports files of the source that are missing in the image.
 pub fn tell_problems(report: &Report, source: &Path) {
     for problem in &report.problems {
         message!("uxfs: {}: {problem}", source.display());
@@ -62,7 +62,7 @@ pub fn tell_problems(report: &Report, source: &Path) {
     }
     if report.missing_bytes > 0 {
         message!(
-            "uxfs: {}: files became shorter while they were read: {} bytes are zeros",
+            "uxfs: {}: files shrank while they were read: {} bytes are zeros",
             source.display(),
             report.missing_bytes
         );

@@ -50,7 +50,7 @@ pub use arguments::Arguments;
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     if arguments.print_version {
         let mut output = Output::new();
-        writeln!(output, "uxfs {}, making what mkfs.xfs 7.2 makes", env!("CARGO_PKG_VERSION"))?;
+        writeln!(output, "uxfs {}, compatible with mkfs.xfs 7.2", env!("CARGO_PKG_VERSION"))?;
         output.finish()?;
         return Ok(Exit::Success);
     }
@@ -76,7 +76,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
             FileSize::Exactly(options.size_bytes.unwrap_or_default())
         }
         None if arguments.size == Some(WantedSize::Fit) => {
-            return Err(Failure::usage("--size fit needs --from: what is it to fit?"));
+            return Err(Failure::usage("--size fit needs --from"));
         }
         _ => file_size(arguments, &options)?,
     };
@@ -129,7 +129,7 @@ fn is_fitted(arguments: &Arguments, path: &Path) -> bool {
     }
 }
 
-/// Uuid, time and numbers: what makes two images of one content differ, unless they are not to.
+/// Uuid, time and random numbers: fixed ones for reproducible images.
 fn identity(arguments: &Arguments, options: &Options) -> Result<(Identity, Option<BadTime>), Failure> {
     let (mut identity, problem) = Identity::from_environment(options.uuid()?, |name| std::env::var_os(name));
     if arguments.source.reproducible {
@@ -138,7 +138,7 @@ fn identity(arguments: &Arguments, options: &Options) -> Result<(Identity, Optio
     Ok((identity, problem))
 }
 
-/// What a file system is filled with, opened.
+/// The opened sources of a file system.
 struct Filling {
     name: PathBuf,
     image: PathBuf,
@@ -227,10 +227,10 @@ impl Filling {
                 larger.size_bytes = None;
                 let needed = self.fitting(arguments, &larger, identity, &std::env::temp_dir(), 0);
                 let needed = needed.map_or_else(
-                    |_| "more space than the image has".to_owned(),
+                    |_| "more space than there is".to_owned(),
                     |bytes| format!("an image of at least {} MiB", bytes.div_ceil(1 << 20)),
                 );
-                Err(Failure::failed(format!("{error}; the content needs {needed} (or --size fit)")))
+                Err(Failure::failed(format!("{error}; the contents need {needed} (or --size fit)")))
             }
             Err(error) => Err(error.into()),
         }
@@ -241,14 +241,14 @@ impl Filling {
 fn device<'a>(arguments: &'a Arguments, options: &'a Options) -> Result<&'a Path, Failure> {
     let named = options.text(Setting::DataName).map(Path::new);
     match (&arguments.image, named) {
-        (Some(_), Some(_)) => Err(Failure::usage("the image is named twice: as IMAGE and with -d name")),
+        (Some(_), Some(_)) => Err(Failure::usage("the image is given twice: as IMAGE and with -d name=")),
         (Some(image), None) => Ok(image),
         (None, Some(name)) => Ok(name),
-        (None, None) => Err(Failure::usage("no IMAGE to make a file system in")),
+        (None, None) => Err(Failure::usage("IMAGE is missing")),
     }
 }
 
-/// What size the file gets, if it is a file.
+/// The size of the image file, if it is a file.
 fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failure> {
     if let Some(WantedSize::Bytes(bytes)) = arguments.size {
         return Ok(FileSize::AtLeast(bytes));
@@ -256,7 +256,7 @@ fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failu
     if !options.switch(Setting::DataFile, false) {
         return Ok(FileSize::Present);
     }
-    // Units of blocks and sectors are those of the options; the layout refuses what is wrong with them.
+    // Units of blocks and sectors are those of the options; the layout refuses invalid ones.
     let or = |setting, default| match options.size(setting, NO_UNITS) {
         Ok(Some(bytes)) => Some(bytes),
         _ => Some(default),
@@ -265,14 +265,14 @@ fn file_size(arguments: &Arguments, options: &Options) -> Result<FileSize, Failu
         Units { block_bytes: or(Setting::BlockSize, 4096), sector_bytes: or(Setting::SectorSize, 512) };
     match options.size(Setting::DataSize, units)? {
         Some(bytes) => Ok(FileSize::Exactly(bytes)),
-        None => Err(Failure::usage("-d file needs -d size, which says how large the file will be")),
+        None => Err(Failure::usage("-d file needs -d size=")),
     }
 }
 
 const NO_UNITS: Units = Units { block_bytes: None, sector_bytes: None };
 
 fn tell(warnings: &[Warning], arguments: &Arguments) {
-    // Linux's own tests make small file systems by the thousand, and compare what is said.
+    // fstests makes thousands of small file systems, and compares the output.
     let is_told = |warning: &&Warning| **warning != Warning::Unsupported || arguments.unsupported;
     for warning in warnings.iter().filter(is_told) {
         message!("uxfs: warning: {warning}");

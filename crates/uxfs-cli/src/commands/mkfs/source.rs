@@ -1,4 +1,4 @@
-//! What a new file system is filled with, and how: the part of the command line that mkfs.xfs has not.
+//! The source of a new file system, and options for filling it: the part of the command line that mkfs.xfs does not have.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,43 +26,43 @@ use uxfs_source::{
 
 use crate::{failure::Failure, text::parse_size};
 
-/// What to fill it with.
+/// Sources, and options for filling.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Contents")]
 pub struct SourceArguments {
-    /// Fill it from a directory, an archive (tar, also packed with gzip, zstd or xz; `-` for standard input) or a manifest
-    /// (mtree, composefs dump); several, of any kinds, are layers, one over the other, as container images have them
+    /// Fill it from a directory, an archive (tar, also compressed with gzip, zstd or xz; `-` for standard input) or a manifest
+    /// (mtree, composefs dump); several sources, of any kind, are layered like those of a container image
     #[arg(long, value_name = "SOURCE")]
     pub from: Vec<PathBuf>,
-    /// Leave out what cannot be read, and list it
+    /// Skip unreadable files, and list them
     #[arg(long)]
     skip_unreadable: bool,
-    /// Leave directories on other file systems empty
+    /// Do not cross file system boundaries: mount points stay empty directories
     #[arg(long)]
     one_file_system: bool,
-    /// Keep the source's access times; otherwise all are the time at which the image is made
+    /// Keep the source's access times; by default they are the time at which the image is made
     #[arg(long)]
     atime: bool,
-    /// Map owners: FROM:TO or FROM:TO:COUNT, LOW-HIGH:TO or *:TO, with u: or g: before for users or groups alone, between commas, or
-    /// a file of such rules
+    /// Map owners: comma-separated rules FROM:TO, FROM:TO:COUNT, LOW-HIGH:TO or *:TO, with u: or g: in front for users or
+    /// groups only; or a file of such rules
     #[arg(long, value_name = "RULES|FILE")]
     owner_map: Option<String>,
-    /// Owners, modes, times and attributes by path from an mtree manifest or composefs dump
+    /// Take owners, modes, times and attributes by path from an mtree manifest or composefs dump
     #[arg(long, value_name = "FILE", visible_alias = "mode-map")]
     manifest: Option<PathBuf>,
-    /// SELinux labels by path, from a file_contexts file
+    /// Set SELinux labels by path from a file_contexts file
     #[arg(long, value_name = "FILE")]
     file_contexts: Vec<PathBuf>,
-    /// Keep this share free in an image that is made to fit
+    /// With --size fit: the share of the space to leave free
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = parse_percent)]
     pub free: u64,
-    /// Make equal images of equal sources: the uuid from what is asked for, the time from SOURCE_DATE_EPOCH or 1970
+    /// Make equal images from equal sources: a fixed uuid unless -m uuid= is given, the time from SOURCE_DATE_EPOCH or 1970
     #[arg(long)]
     pub reproducible: bool,
-    /// Threads that read and copy; the image is the same for any number [default: one for each processor]
+    /// Threads that read and copy; the number does not change the image [default: one for each processor]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    /// Memory for metadata on its way into the image [default: 256M, or less where memory is scarce]
+    /// Memory for cached metadata [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub cache_size: Option<u64>,
 }
@@ -102,8 +102,7 @@ impl SourceArguments {
             proto.map(|proto| proto.path).into_iter().chain(self.from.iter().map(PathBuf::as_path)).collect();
         let itself = image_identity(image);
         if let Some(path) = paths.iter().find(|path| path.is_file() && image_identity(path) == itself) {
-            let message =
-                format!("{}: is the image itself, and cannot be what it is filled with", path.display());
+            let message = format!("{}: is the image itself and cannot be its source", path.display());
             return Err(Failure::usage(message));
         }
         let options = self.source_options(itself, paths.len() > 1);
@@ -217,7 +216,7 @@ impl Survey {
         let total = Arc::clone(&bytes);
         let count = move || {
             let mut sum = 0_u64;
-            // What goes wrong here is told by the one who reads in earnest.
+            // The thread that fills the image reports errors of the source.
             while let Ok(Some(batch)) = source.next_batch() {
                 for entry in &batch.entries {
                     if let Kind::Regular { size_bytes, content } = &entry.kind

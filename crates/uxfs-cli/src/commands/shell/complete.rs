@@ -15,7 +15,7 @@ use uxfs_volume::{directory::DirectoryEntry, inode::FileType};
 use super::words::{self, Parsed};
 use crate::edit::session::join;
 
-/// Most candidates that are looked for: nobody reads more.
+/// Most candidates that are looked for.
 const CANDIDATES_MAX: usize = 2000;
 
 /// Knows the image, and where the shell is in it.

@@ -42,11 +42,11 @@ const COMMAND_BYTES_MAX: usize = 16 << 20;
 /// Arguments of `uxfs shell`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without -c, commands come from a prompt where standard input is a terminal, else from standard \
-    input as a script. `help` lists them. Words are divided by blanks, commands by `;` and ends of lines; quotes and \
-    backslashes make characters plain, # begins a comment.\n\
-    At the prompt each command is durable when it is done. A script is as a whole, or at `sync`; when it is killed, what it \
-    has done up to some moment is there.\n\
+    after_help = "Without -c, commands are read at a prompt if standard input is a terminal, else from standard input as a \
+    script. `help` lists them. Blanks separate words; `;` and line ends separate commands; quotes and backslashes quote; # \
+    begins a comment.\n\
+    At the prompt each command is durable when it returns. A script becomes durable at its end and at `sync`; if it is \
+    killed, the image has what the script had done up to some moment.\n\
     Examples: uxfs shell disk.img\n          \
     uxfs shell disk.img -c 'cd /etc; rm hostname; put hosts .'\n          \
     uxfs shell disk.img < script"
@@ -57,7 +57,7 @@ pub struct Arguments {
     /// Run these commands
     #[arg(short, long, value_name = "COMMANDS")]
     commands: Option<OsString>,
-    /// Go on after an error; without it a script stops at the first
+    /// Continue after an error; without it a script stops at the first one
     #[arg(short, long)]
     keep_going: bool,
 }
@@ -80,17 +80,17 @@ struct Line {
 /// The commands of the shell.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Go to another directory of the image; to its root without PATH
+    /// Change the current directory in the image; without PATH, to its root
     Cd {
         /// Directory
         #[arg(value_name = "PATH", default_value = "/")]
         path: OsString,
     },
-    /// Show the present directory of the image
+    /// Print the current directory in the image
     Pwd,
-    /// Go to another directory of the host, where put and get begin
+    /// Change the current directory on the host, from which put and get start
     Lcd {
-        /// Directory; the present one is shown without it
+        /// Directory; without it the current one is printed
         #[arg(value_name = "PATH")]
         path: Option<PathBuf>,
     },
@@ -98,21 +98,21 @@ enum Command {
     Ls(ls::Arguments),
     /// Draw a directory tree
     Tree(tree::Arguments),
-    /// Show everything an inode says of itself
+    /// Show all metadata of an inode
     Stat(stat::Arguments),
     /// Write the contents of files to standard output
     Cat(cat::Arguments),
     /// Show extended attributes and ACLs
     Xattr(xattr::Arguments),
-    /// Show where the contents of a file lie
+    /// Show the extent map of a file
     Map(map::Arguments),
-    /// Show every path of an inode, from parent pointers alone
+    /// Show every path of an inode, from its parent pointers only
     Parents(parents::Arguments),
-    /// Show free extents by length
+    /// Show a histogram of free extents
     Freespace(freespace::Arguments),
-    /// Copy files out, as cp would
+    /// Copy files out, like cp
     Get(get::Arguments),
-    /// Copy files of the host into the image
+    /// Copy files from the host into the image
     Put(put::Arguments),
     /// Make directories
     Mkdir(mkdir::Arguments),
@@ -140,7 +140,7 @@ enum Command {
     Mkfifo(mknod::FifoArguments),
     /// Change extended attributes
     Setfattr(setfattr::Arguments),
-    /// Make durable what has been done
+    /// Make all changes so far durable
     Sync,
     /// End the shell
     #[command(visible_alias = "quit")]
@@ -188,7 +188,7 @@ impl Shell {
                 self.commands(commands);
                 Ok(())
             }
-            Parsed::Unfinished => Err(Failure::usage("a quote is open at the end")),
+            Parsed::Unfinished => Err(Failure::usage("unterminated quote")),
         }
     }
 
@@ -206,7 +206,7 @@ impl Shell {
                 text.clear();
                 self.commands(commands);
             } else if text.len() > COMMAND_BYTES_MAX {
-                return Err(Failure::usage("a quote is open for too long"));
+                return Err(Failure::usage("unterminated quote: the command is too long"));
             }
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Shell {
             self.session.directory().clone_into(&mut directory.borrow_mut());
         }
         if let Some(history) = &history {
-            // A session is worth more than its history.
+            // An unreadable history must not end the session.
             let _ = editor.save_history(history);
         }
         // What went wrong has been seen.

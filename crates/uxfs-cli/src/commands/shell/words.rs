@@ -69,7 +69,7 @@ pub fn parse(text: &[u8]) -> Parsed {
     Parsed::Commands(commands)
 }
 
-/// What is between double quotes; `false` where they do not end.
+/// The text between double quotes; `false` if they are not closed.
 fn read_quoted(rest: &mut impl Iterator<Item = u8>, word: &mut Vec<u8>) -> bool {
     while let Some(byte) = rest.next() {
         match byte {

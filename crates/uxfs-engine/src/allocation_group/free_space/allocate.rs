@@ -3,7 +3,7 @@
 use uxfs_format::units::AgBlock;
 
 use super::choose::GroupRequest;
-use crate::transaction::GroupEdit;
+use crate::allocation_group::group_edit::GroupEdit;
 use uxfs_volume::error::Result;
 
 impl GroupEdit<'_, '_> {

@@ -10,7 +10,7 @@ use uxfs_format::{
 };
 
 use super::Purpose;
-use crate::{allocation_group::trees::GroupCursor, transaction::GroupEdit};
+use crate::allocation_group::{group_edit::GroupEdit, trees::GroupCursor};
 use uxfs_volume::error::Result;
 
 /// Extents that are looked at to either side of the wanted block.

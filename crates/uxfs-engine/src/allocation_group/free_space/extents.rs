@@ -12,7 +12,7 @@ use uxfs_format::{
 use zerocopy::big_endian::U32;
 
 use super::choose::{Choice, GroupRequest, choose_near};
-use crate::{allocation_group::trees::GroupCursor, transaction::GroupEdit};
+use crate::allocation_group::{group_edit::GroupEdit, trees::GroupCursor};
 use uxfs_volume::error::{Error, Result};
 
 impl GroupEdit<'_, '_> {
@@ -188,7 +188,7 @@ impl GroupEdit<'_, '_> {
 
     /// Blocks that are to be freed must be ones that could be allocated.
     fn verify_usable(&self, freed: FreeExtent) -> Result<()> {
-        let geometry = self.engine.geometry();
+        let geometry = self.volume.geometry();
         ByBlock::verify_record(&freed.into(), geometry, Some(self.state.group()))
             .map_err(|fault| self.damaged_extent::<ByBlock>(freed, BtreeFault::Record { index: 0, fault }))
     }

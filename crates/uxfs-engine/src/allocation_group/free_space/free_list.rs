@@ -17,7 +17,7 @@ use uxfs_format::{
 use zerocopy::big_endian::U32;
 
 use super::choose::GroupRequest;
-use crate::{allocation_group::state::Headers, transaction::GroupEdit};
+use crate::allocation_group::{group_edit::GroupEdit, state::Headers};
 use uxfs_volume::error::{Error, OperationError, Result};
 
 /// Rounds after which filling or emptying the list has come to an end on every sound image.
@@ -115,7 +115,7 @@ impl GroupEdit<'_, '_> {
         let block = AgBlock::new(slot.get());
         header.free_list_first = U32::new(next(first, length));
         header.free_list_count = U32::new(count - 1);
-        let geometry = self.engine.geometry();
+        let geometry = self.volume.geometry();
         let usable = geometry.group_header_blocks()..geometry.group_length_blocks(group).unwrap_or(0);
         if !usable.contains(&block.get()) {
             let location = Location { group: Some(group), ..Location::default() };

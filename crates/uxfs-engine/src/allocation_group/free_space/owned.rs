@@ -20,7 +20,7 @@ use uxfs_format::{
     units::{AgBlock, AgInode},
 };
 
-use crate::{allocation_group::record_tree::RecordTree, transaction::GroupEdit};
+use crate::allocation_group::{group_edit::GroupEdit, record_tree::RecordTree};
 use uxfs_volume::error::Result;
 
 /// Free extents that are remembered.
@@ -61,7 +61,7 @@ impl GroupEdit<'_, '_> {
     /// Somebody does; damage; the device.
     #[cold]
     pub(super) fn require_unowned(&mut self, extent: FreeExtent) -> Result<()> {
-        let owner = match self.engine.geometry().features.has_reverse_map() {
+        let owner = match self.volume.geometry().features.has_reverse_map() {
             true => self.owner_in_reverse_map(extent)?,
             false => self.owner_known_otherwise(extent)?,
         };
@@ -89,7 +89,7 @@ impl GroupEdit<'_, '_> {
 
     /// Without a reverse map.
     fn owner_known_otherwise(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
-        let geometry = self.engine.geometry();
+        let geometry = self.volume.geometry();
         let range = extent.start.get()..extent.end().get();
         let overlaps = |other: Range<u32>| other.start < range.end && range.start < other.end;
         if let Some((group, start)) = geometry.log_start.and_then(|start| geometry.split_fs_block(start))
@@ -106,12 +106,12 @@ impl GroupEdit<'_, '_> {
         let first = AgInode::new(range.start.checked_shl(shift).unwrap_or(u32::MAX));
         let last =
             AgInode::new((u64::from(range.end) << shift).saturating_sub(1).try_into().unwrap_or(u32::MAX));
-        let engine = self.engine;
+        let volume = self.volume;
         let mut cursor = self.tree::<InodeIndex>();
         let mut chunk = cursor.at_or_before(last)?.map(|record| record.get(geometry));
         // Of a sparse chunk the blocks that it does not have may be free.
         while let Some(found) = chunk.filter(|chunk| chunk.inode(INODES_PER_CHUNK - 1) >= first) {
-            let blocks = engine.blocks_of_chunk(&found);
+            let blocks = volume.blocks_of_chunk(&found);
             let is_in =
                 |(start, length): &(AgBlock, u32)| overlaps(start.get()..start.get().saturating_add(*length));
             if blocks.iter().any(is_in) {

@@ -16,30 +16,42 @@ use uxfs_format::{
 };
 use zerocopy::big_endian::U32;
 
-use crate::{
-    allocation_group::{inode_index::current::CurrentChunk, trees::GroupTree},
-    transaction::GroupEdit,
-};
+use crate::allocation_group::{group_edit::GroupEdit, inode_index::current::CurrentChunk, trees::GroupTree};
 use uxfs_volume::error::{Error, OperationError, Result};
 
 /// Inodes in more than one chunk of a block: such chunks stay when they become empty.
 const REMOVABLE_INODES_PER_BLOCK: u32 = 64;
 
-impl GroupEdit<'_, '_> {
+/// The inode index of a group that a transaction holds, and the inodes that it gives out.
+#[derive(Debug)]
+pub struct InodeIndexEdit<'g, 't, 'fs> {
+    group: &'g mut GroupEdit<'t, 'fs>,
+}
+
+impl<'t, 'fs> GroupEdit<'t, 'fs> {
+    /// To change the inode index.
+    #[inline]
+    pub fn inode_index(&mut self) -> InodeIndexEdit<'_, 't, 'fs> {
+        InodeIndexEdit { group: self }
+    }
+}
+
+impl InodeIndexEdit<'_, '_, '_> {
     /// Takes a free inode of the group: of the chunk worked on last if it has one, or else of the chunk nearest to
     /// `near`. `None` where the group has no free inode.
     ///
     /// # Errors
     /// Damage; the device.
     pub fn take_inode(&mut self, near: AgInode) -> Result<Option<AgInode>> {
-        if self.state.headers()?.inodes.free_count.get() == 0 {
+        if self.group.state.headers()?.inodes.free_count.get() == 0 {
             return Ok(None);
         }
-        let newest = self.state.current_chunks().newest();
+        let newest = self.group.state.current_chunks().newest();
         let mut chunk = match newest.filter(|chunk| chunk.free_count > 0) {
             Some(chunk) => *chunk,
             None => self.nearest_free_chunk(near)?,
         };
+        self.group.require_unused(&chunk)?;
         let Some(index) = chunk.first_free().filter(|index| chunk.take(*index)) else {
             return Err(self.damaged(InodeIndexFault::NoneFree { start: chunk.start }));
         };
@@ -63,9 +75,9 @@ impl GroupEdit<'_, '_> {
         if !chunk.give_back(index) {
             return Err(OperationError::NoSuchInode.into());
         }
-        let geometry = self.engine.geometry();
+        let geometry = self.group.volume.geometry();
         if chunk.is_unused() && geometry.inodes_per_block() <= REMOVABLE_INODES_PER_BLOCK {
-            self.state.current_chunks_mut().remove(chunk.start);
+            self.group.state.current_chunks_mut().remove(chunk.start);
             self.delete_record::<InodeIndex>(chunk.start)?;
             if !was_full {
                 self.remove_free_chunk(&chunk)?;
@@ -105,19 +117,19 @@ impl GroupEdit<'_, '_> {
         };
         let is_behind = existing.is_some();
         self.put_current_chunk(whole, is_behind)?;
-        self.state.inodes_mut()?.newest_inode = U32::new(whole.start.get());
+        self.group.state.inodes_mut()?.newest_inode = U32::new(whole.start.get());
         self.count_inodes(new.count.into(), new.free_count.into())
     }
 
     /// Where the newest chunk of the group begins.
     pub fn newest_chunk(&self) -> Result<Option<AgInode>> {
-        let inode = AgInode::new(self.state.headers()?.inodes.newest_inode.get());
+        let inode = AgInode::new(self.group.state.headers()?.inodes.newest_inode.get());
         Ok((!inode.is_null()).then_some(inode))
     }
 
     /// The part of a sparse chunk that exists already, or all of a chunk.
     pub fn chunk_of(&mut self, inode: AgInode) -> Result<Option<InodeChunk>> {
-        if let Some(chunk) = self.state.current_chunks().of_inode(inode) {
+        if let Some(chunk) = self.group.state.current_chunks().of_inode(inode) {
             return Ok(Some(*chunk));
         }
         let found = self.record_at_or_before::<InodeIndex>(inode)?;
@@ -129,8 +141,8 @@ impl GroupEdit<'_, '_> {
     /// # Errors
     /// Damage; the device.
     pub fn store_current_chunks(&mut self) -> Result<()> {
-        while self.state.current_chunks().are_dirty()
-            && let Some(chunk) = self.state.current_chunks_mut().take_dirty()
+        while self.group.state.current_chunks().are_dirty()
+            && let Some(chunk) = self.group.state.current_chunks_mut().take_dirty()
         {
             self.store_chunk(&chunk)?;
         }
@@ -147,8 +159,8 @@ impl GroupEdit<'_, '_> {
 
     /// Makes a chunk the newest of the current ones. The one that has not been worked on for longest goes into the trees.
     fn put_current_chunk(&mut self, chunk: InodeChunk, is_dirty: bool) -> Result<()> {
-        let at_most = self.engine.needs().log.current_chunks();
-        match self.state.current_chunks_mut().put(CurrentChunk { chunk, is_dirty }, at_most) {
+        let at_most = self.group.needs.log.current_chunks();
+        match self.group.state.current_chunks_mut().put(CurrentChunk { chunk, is_dirty }, at_most) {
             Some(CurrentChunk { chunk: oldest, is_dirty: true }) => self.store_chunk(&oldest),
             _ => Ok(()),
         }
@@ -192,17 +204,17 @@ impl GroupEdit<'_, '_> {
     }
 
     fn none_free(&self) -> Result<Error> {
-        let free_count = self.state.headers()?.inodes.free_count.get();
+        let free_count = self.group.state.headers()?.inodes.free_count.get();
         Ok(self.damaged(InodeIndexFault::NoneFreeInGroup { free_count }))
     }
 
     fn damaged(&self, fault: InodeIndexFault) -> Error {
-        let location = Location { group: Some(self.state.group()), ..Location::default() };
+        let location = Location { group: Some(self.group.state.group()), ..Location::default() };
         Corruption::new(Structure::InodeIndex, location, fault).into()
     }
 
     fn has_free_index(&self) -> bool {
-        self.engine.geometry().features.has_free_inode_btree()
+        self.group.volume.geometry().features.has_free_inode_btree()
     }
 
     fn add_free_chunk(&mut self, chunk: &InodeChunk) -> Result<()> {
@@ -215,21 +227,21 @@ impl GroupEdit<'_, '_> {
 
     /// Counts inodes that have come, and free ones, in the group's header and for the superblock.
     fn count_inodes(&mut self, inodes: i64, free_inodes: i64) -> Result<()> {
-        let header = self.state.inodes_mut()?;
+        let header = self.group.state.inodes_mut()?;
         let add = |field: &mut U32, change: i64| {
             let value = i64::from(field.get()).saturating_add(change);
             *field = U32::new(u32::try_from(value).unwrap_or(0));
         };
         add(&mut header.count, inodes);
         add(&mut header.free_count, free_inodes);
-        self.counters.inodes += inodes;
-        self.counters.free_inodes += free_inodes;
+        self.group.counters.inodes += inodes;
+        self.group.counters.free_inodes += free_inodes;
         Ok(())
     }
 
     fn record_at_or_before<K: ChunkTree>(&mut self, inode: AgInode) -> Result<Option<InodeChunk>> {
-        let geometry = self.engine.geometry();
-        Ok(self.tree::<K>().seek_at_or_before(inode)?.map(|record| record.get(geometry)))
+        let geometry = self.group.volume.geometry();
+        Ok(self.group.tree::<K>().seek_at_or_before(inode)?.map(|record| record.get(geometry)))
     }
 
     /// The first chunk from an inode on that is as wanted.
@@ -238,8 +250,8 @@ impl GroupEdit<'_, '_> {
         inode: AgInode,
         is_wanted: impl Fn(&InodeChunk) -> bool,
     ) -> Result<Option<InodeChunk>> {
-        let geometry = self.engine.geometry();
-        let mut cursor = self.tree::<K>();
+        let geometry = self.group.volume.geometry();
+        let mut cursor = self.group.tree::<K>();
         let mut record = cursor.seek_at_or_after(inode)?;
         while let Some(chunk) = record.map(|record| record.get(geometry)) {
             if is_wanted(&chunk) {
@@ -251,20 +263,20 @@ impl GroupEdit<'_, '_> {
     }
 
     fn insert_record<K: ChunkTree>(&mut self, chunk: &InodeChunk) -> Result<()> {
-        let record = chunk.pack(self.engine.geometry());
-        self.tree::<K>().insert(&record)
+        let record = chunk.pack(self.group.volume.geometry());
+        self.group.tree::<K>().insert(&record)
     }
 
     fn update_record<K: ChunkTree>(&mut self, chunk: &InodeChunk) -> Result<()> {
-        let record = chunk.pack(self.engine.geometry());
-        let mut cursor = self.tree::<K>();
+        let record = chunk.pack(self.group.volume.geometry());
+        let mut cursor = self.group.tree::<K>();
         // Where there is none, the cursor says so when it is to change it.
         cursor.seek_exact(chunk.start)?;
         cursor.update(&record)
     }
 
     fn delete_record<K: ChunkTree>(&mut self, start: AgInode) -> Result<()> {
-        let mut cursor = self.tree::<K>();
+        let mut cursor = self.group.tree::<K>();
         cursor.seek_exact(start)?;
         cursor.delete()
     }

@@ -2,3 +2,4 @@
 
 pub mod current;
 pub mod edit;
+mod unused;

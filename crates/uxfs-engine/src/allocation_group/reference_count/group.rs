@@ -6,11 +6,8 @@ use uxfs_format::{
 
 use super::edit::{self, Change};
 use crate::{
-    allocation_group::trees::GroupCursor,
-    transaction::{
-        GroupEdit,
-        deferred::{FreedOwner, queue::Work},
-    },
+    allocation_group::{group_edit::GroupEdit, trees::GroupCursor},
+    transaction::deferred::queue::{FreedOwner, Work},
 };
 use uxfs_volume::error::Result;
 
@@ -21,7 +18,7 @@ const MOST_CHANGES: u32 = 256;
 impl<'fs> GroupEdit<'_, 'fs> {
     /// A cursor in the tree of shared extents; `None` in a file system without one.
     fn reference_count_cursor(&mut self) -> Option<GroupCursor<'_, 'fs, ReferenceCount>> {
-        let has_sharing = self.engine.geometry().features.has_reflink();
+        let has_sharing = self.volume.geometry().features.has_reflink();
         has_sharing.then(|| self.tree())
     }
 

@@ -9,8 +9,8 @@ use uxfs_format::{
 
 use super::edit::{self, Sharing};
 use crate::{
-    allocation_group::trees::GroupCursor,
-    transaction::{GroupEdit, deferred::FreedOwner},
+    allocation_group::{group_edit::GroupEdit, trees::GroupCursor},
+    transaction::deferred::queue::FreedOwner,
 };
 use uxfs_volume::error::Result;
 
@@ -18,7 +18,7 @@ impl<'fs> GroupEdit<'_, 'fs> {
     /// A cursor in the tree of owners; `None` in a file system without one. Files may have more than the tree has been
     /// told yet; for all other owners it is complete.
     fn owner_cursor(&mut self) -> Option<GroupCursor<'_, 'fs, ReverseMap>> {
-        let has_owners = self.engine.geometry().features.has_reverse_map();
+        let has_owners = self.volume.geometry().features.has_reverse_map();
         has_owners.then(|| self.tree())
     }
 

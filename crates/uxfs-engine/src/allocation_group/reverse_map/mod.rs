@@ -7,10 +7,9 @@
 //! | [`pending`] | new owners that are noted together |
 //! | [`edit`] | finding them, with and without other owners of the same blocks |
 
-mod change;
+pub mod change;
 pub mod edit;
 mod group;
 mod pending;
 
-pub use change::continues;
 pub use pending::PendingReverseMap;

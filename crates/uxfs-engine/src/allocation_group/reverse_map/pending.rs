@@ -9,7 +9,7 @@
 use uxfs_format::btree::reverse_map::{Mapping, Owner, ReverseMap};
 
 use super::{change::continues, edit::Ascending};
-use crate::transaction::GroupEdit;
+use crate::allocation_group::group_edit::GroupEdit;
 use uxfs_volume::error::Result;
 
 /// How many may wait. A leaf of 4 KiB has room for 168.
@@ -37,7 +37,7 @@ impl PendingReverseMap {
 impl GroupEdit<'_, '_> {
     /// Notes a new owner of blocks that nobody shares, now or soon.
     pub(super) fn map_owner_later(&mut self, mapping: Mapping) -> Result<()> {
-        if !self.engine.geometry().features.has_reverse_map() {
+        if !self.volume.geometry().features.has_reverse_map() {
             return Ok(());
         }
         let waiting = &mut self.state.pending_reverse_map_mut().mappings;
@@ -59,7 +59,7 @@ impl GroupEdit<'_, '_> {
     /// all do not log.
     fn reserve_reverse_record(&mut self) {
         let Some(ticket) = self.buffers.ticket() else { return };
-        let leaf = self.engine.needs().log.pending_reverse_record();
+        let leaf = self.needs.log.pending_reverse_record();
         let blocks = self.state.headers().map_or(0, |headers| headers.free_space.reverse_map_blocks.get());
         // Those that wait may split leaves, and put a root above.
         let most = leaf * (u64::from(blocks) + 6);
@@ -78,7 +78,7 @@ impl GroupEdit<'_, '_> {
     /// # Errors
     /// As [`flush_reverse_map`](Self::flush_reverse_map).
     pub fn settle(&mut self) -> Result<()> {
-        self.store_current_chunks()?;
+        self.inode_index().store_current_chunks()?;
         self.flush_reverse_map()
     }
 

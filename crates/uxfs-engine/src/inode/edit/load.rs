@@ -17,23 +17,12 @@ use uxfs_format::{
 
 use super::{EditExtents, EditFork, EditInode, ExtentRoot, InodeLogReservation};
 use crate::engine::Engine;
-use crate::{attribute::hint::AttributeHint, directory::DirectoryHint, transaction::Transaction};
+use crate::{attribute::hint::AttributeHint, directory::hint::DirectoryHint};
 use uxfs_volume::{
     error::{OperationError, Result},
     extent_map::ExtentMap,
     inode::Inode,
 };
-
-impl Transaction<'_> {
-    /// Takes an inode in use apart, to be changed: for who knows that nobody has it open. Others
-    /// open it through the inode table.
-    ///
-    /// # Errors
-    /// As for reading it, and its extents.
-    pub fn load_inode(&mut self, number: InodeNumber) -> Result<EditInode> {
-        self.engine().load_edit_inode(number)
-    }
-}
 
 impl Engine {
     /// As [`load_edit_inode`](Self::load_edit_inode), and verifies the trees of its extents whole: keys against children,

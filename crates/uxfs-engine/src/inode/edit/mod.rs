@@ -9,10 +9,12 @@
 //! |---|---|
 //! | here | the inode taken apart |
 //! | `room` | how the bytes behind the core are divided |
+//! | `extent_root` | the root of an extent btree, as the btree code changes it |
 //! | `load` | from the disk |
 //! | `store` | to the disk |
 //! | `log_reservation` | what it takes of the log |
 
+mod extent_root;
 mod load;
 mod log_reservation;
 pub mod room;
@@ -29,7 +31,7 @@ use uxfs_format::{
 use uxfs_volume::inode::{InodeView, OpenFork};
 use zerocopy::big_endian::{U16, U32, U64};
 
-use crate::{attribute::hint::AttributeHint, directory::DirectoryHint, extent_map::hint::ExtentHint};
+use crate::{attribute::hint::AttributeHint, directory::hint::DirectoryHint, extent_map::hint::ExtentHint};
 use uxfs_volume::extent_map::ExtentMap;
 
 static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
@@ -269,7 +271,7 @@ impl EditInode {
     }
 
     /// Brings the fields of the core that follow from the forks up to date.
-    fn update_core(&mut self) {
+    pub(crate) fn update_core(&mut self) {
         let is_large = self.core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS);
         let data = self.data.extent_count();
         let attribute = self.attribute.as_ref().map_or(0, EditFork::extent_count);

@@ -5,16 +5,13 @@ use std::mem::offset_of;
 use uxfs_format::{
     btree::extent_map::{ExtentMapRoot, ExtentRecord},
     checksum,
-    fault::Structure,
     field_table::OnDisk,
     geometry::{Geometry, INODE_CORE_SIZE_BYTES},
     inode::{Fork, InodeCore, core::CHECKSUM_OFFSET_BYTES},
 };
-use uxfs_journal::journal::items::inode::InodeChange;
 use zerocopy::IntoBytes;
 
 use super::{EditExtents, EditFork, EditInode, ExtentRoot};
-use crate::transaction::Transaction;
 use uxfs_volume::error::{OperationError, Result};
 
 /// Where an inode says which is the next one without a name.
@@ -24,49 +21,19 @@ const USUAL_INODE_SIZE_BYTES: usize = 512;
 const MAX_INODE_SIZE_BYTES: usize = 2048;
 const TOO_LONG: OperationError = OperationError::ForkTooLarge;
 
-impl Transaction<'_> {
-    /// Writes an inode into the buffer of its cluster; from then on others see it as it is now.
-    ///
-    /// # Errors
-    /// Contents that do not fit the fork; damage of the cluster; the device.
-    pub fn store_inode(&mut self, inode: &mut EditInode) -> Result<()> {
-        inode.update_core();
-        let cluster = self.engine().inode_cluster(inode.number)?.1;
-        let geometry = self.engine().geometry();
-        let mut buffer =
-            self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
-        let mut edit = buffer.edit();
-        let changes = inode.encode(edit.unmarked(cluster.offset_bytes, geometry.inode_size()), geometry)?;
-        let marks = [
-            (true, InodeChange::Core),
-            (changes.has_data, InodeChange::Data),
-            (changes.has_attribute, InodeChange::Attribute),
-        ];
-        for (has_changed, change) in marks {
-            if has_changed {
-                edit.mark(cluster.offset_bytes + change.offset_bytes() as usize);
-            }
-        }
-        if let Some(ticket) = self.buffers().ticket() {
-            let data = changes.has_data.then_some(&inode.data);
-            let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
-            ticket.reserve(inode.log_reservation.raise(ticket.sequence(), data, attribute));
-        }
-        Ok(())
-    }
-}
-
 /// Which forks of an inode differ from what was stored before.
 #[derive(Debug, Clone, Copy, Default)]
-struct ForkChanges {
-    has_data: bool,
-    has_attribute: bool,
+pub(crate) struct ForkChanges {
+    /// The data fork does.
+    pub has_data: bool,
+    /// The attribute fork does.
+    pub has_attribute: bool,
 }
 
 impl EditInode {
     /// Puts the inode into the bytes that it has on disk, sealed. The name of the next inode without a name stays what
     /// it was: who links such inodes writes it, and nobody else.
-    fn encode(&self, bytes: &mut [u8], geometry: &Geometry) -> Result<ForkChanges> {
+    pub(crate) fn encode(&self, bytes: &mut [u8], geometry: &Geometry) -> Result<ForkChanges> {
         let (core, literal) = bytes.split_at_mut_checked(INODE_CORE_SIZE_BYTES as usize).ok_or(TOO_LONG)?;
         // Where forks lie and what they are follows from the core: new formats are new forks.
         let old = InodeCore::prefix_of(core).map(|old| (old.fork_offset, old.format, old.attribute_format));

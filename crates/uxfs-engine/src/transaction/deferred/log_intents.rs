@@ -7,19 +7,22 @@ use uxfs_format::{
         intent::{MapExtent, PhysicalExtent},
         item::ItemType,
     },
+    units::FsBlock,
 };
 use uxfs_journal::journal::{
-    IntentId, Journal, Ticket,
+    IntentId, Ticket,
     items::intent::{self, Regions},
 };
 use zerocopy::IntoBytes;
 
 use super::{
-    Transaction,
-    attribute::{AttributeChange, StoredChange},
+    FreedOwner, Transaction,
+    attribute_change::{AttributeChange, StoredChange},
     intent::IntentExtent,
+    place_of,
     queue::{LoggedIntent, Work},
 };
+use crate::{engine::EngineRef, transaction::steps::LoggedSteps};
 use uxfs_volume::error::{OperationError, Result};
 
 /// What the end of an intent takes in the log, but for what it repeats.
@@ -33,12 +36,30 @@ enum Extents {
     Free(Vec<FreedExtent>),
 }
 
-impl Transaction<'_> {
+impl LoggedSteps<'_, '_> {
     /// Logs intents for all deferred work that has none.
-    pub(super) fn log_intents(&mut self) -> Result<()> {
+    pub(in crate::transaction) fn log_intents(&mut self) -> Result<()> {
         let geometry = self.engine.geometry();
-        let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.log_all_intents(|works, text| log_intent(ticket, works, text, geometry))
+        let Transaction { buffers, deferred, .. } = &mut *self.transaction;
+        let Some(ticket) = buffers.ticket() else { return Ok(()) };
+        deferred.log_all_intents(|works, text| log_intent(ticket, works, text, geometry))
+    }
+
+    /// Logs an intent to free blocks that the transaction has allocated and that nothing leads to yet. `None` where the
+    /// transaction has no ticket.
+    ///
+    /// # Errors
+    /// The blocks do not lie within one group.
+    pub(in crate::transaction) fn log_staged_intent(
+        &mut self,
+        start: FsBlock,
+        length_blocks: u64,
+    ) -> Result<Option<LoggedIntent>> {
+        let geometry = self.engine.geometry();
+        let (group, start, length_blocks) = place_of(geometry, start, length_blocks)?;
+        let Some(ticket) = self.ticket() else { return Ok(None) };
+        let work = Work::Free { group, start, length_blocks, owner: FreedOwner::Nobody };
+        log_intent(ticket, &[work], &[], geometry).map(Some)
     }
 
     /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
@@ -46,14 +67,15 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Work outside of the file system.
-    pub fn old_intents(&mut self) -> Result<Option<OldIntents>> {
-        let Some(oldest) = self.deferred.oldest_intent() else { return Ok(None) };
-        let newest = self.engine.journal().and_then(Journal::newest_far_behind);
+    pub(in crate::transaction) fn old_intents(&mut self) -> Result<Option<OldIntents>> {
+        let deferred = &mut self.transaction.deferred;
+        let Some(oldest) = deferred.oldest_intent() else { return Ok(None) };
+        let newest = self.engine.journal().newest_far_behind();
         let Some(newest) = newest.filter(|newest| oldest <= *newest) else { return Ok(None) };
         let geometry = self.engine.geometry();
         let most_bytes = self.engine.needs().log.renewal();
         let (mut found, mut left_bytes) = (OldIntents { newest, count: 0, bytes: 0 }, most_bytes);
-        self.deferred.renew(newest, usize::MAX, |works, text, old| -> Result<()> {
+        deferred.renew(newest, usize::MAX, |works, text, old| -> Result<()> {
             let regions = IntentWork::of(works, text, geometry)?.regions(0);
             // Of the end: its header, and what it repeats.
             let bytes = regions_bytes(&regions) + DONE_BYTES + (old.extents.as_bytes().len() as u64);
@@ -72,18 +94,21 @@ impl Transaction<'_> {
     /// # Errors
     /// As [`old_intents`](Self::old_intents).
     #[doc(alias = "xfs_defer_relog")]
-    pub fn relog_intents(&mut self, old: OldIntents) -> Result<()> {
+    pub(in crate::transaction) fn relog_intents(&mut self, old: OldIntents) -> Result<()> {
         let geometry = self.engine.geometry();
-        let Some(ticket) = self.buffers.ticket() else { return Ok(()) };
-        self.deferred.renew(old.newest, old.count, |works, text, old| {
+        let Transaction { buffers, deferred, .. } = &mut *self.transaction;
+        let Some(ticket) = buffers.ticket() else { return Ok(()) };
+        deferred.renew(old.newest, old.count, |works, text, old| {
             let new = log_intent(ticket, works, text, geometry)?;
             let old = std::mem::replace(old, new);
             ticket.done(old.end, old.id, &old.extents);
             Ok(())
         })
     }
+}
 
-    /// Takes over what an intent promises that has no end in the log.
+impl Transaction<'_> {
+    /// Takes over the work of an intent that has no end in the log.
     ///
     /// # Errors
     /// Work outside of the file system.
@@ -92,8 +117,10 @@ impl Transaction<'_> {
         works: impl IntoIterator<Item = Work>,
         log_intent: LoggedIntent,
     ) -> Result<()> {
-        if !self.deferred.push_with_intent(works, &log_intent) {
-            self.log_intents()?;
+        if !self.deferred.push_with_intent(works, &log_intent)
+            && let EngineRef::Logged(engine) = self.mode
+        {
+            LoggedSteps::new(self, engine).log_intents()?;
             self.intent_done(log_intent.end, log_intent.id, &log_intent.extents);
         }
         Ok(())

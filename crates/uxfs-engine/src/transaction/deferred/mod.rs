@@ -10,6 +10,7 @@
 //! | [`queue`] | which work comes next |
 //! | [`run`] | doing it |
 //! | [`attribute`] | parent pointers and other attributes |
+//! | [`attribute_change`] | the change of an attribute as deferred work |
 //! | [`intent`] | work as the log's intents say it |
 //! | `log_intents` | intents in the log for what is left to do |
 //!
@@ -29,6 +30,7 @@
 //!    have what was done of it done twice.
 
 pub mod attribute;
+pub mod attribute_change;
 pub mod intent;
 mod log_intents;
 pub mod queue;
@@ -40,6 +42,7 @@ use uxfs_format::{
         reverse_map::{Mapping, Owner},
     },
     fault::{Corruption, Fault, Location, Structure},
+    geometry::Geometry,
     inode::{Fork, InodeFlags2},
     log::{
         extent_map::ExtentMapOperation, reference_count::ReferenceCountOperation,
@@ -48,29 +51,11 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber},
 };
 
+pub use self::queue::FreedOwner;
 use self::queue::Work;
-use super::{GroupEdit, Transaction};
+use super::Transaction;
 use crate::inode::edit::EditInode;
 use uxfs_volume::error::{OperationError, Result};
-
-/// Who owns blocks at the moment when they become free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FreedOwner {
-    /// Nobody: the mapping was taken away before.
-    Nobody,
-    /// A tree or whatever else is no file.
-    Group(Owner),
-    /// The extent map of an inode's fork.
-    ExtentMap {
-        /// The inode.
-        inode: InodeNumber,
-        /// The fork.
-        fork: Fork,
-    },
-    /// Perhaps somebody, perhaps nobody: a log that is replayed does not say.
-    #[doc(alias = "XFS_RMAP_OWN_UNKNOWN")]
-    Unknown,
-}
 
 impl Transaction<'_> {
     /// An extent has become part of a fork.
@@ -114,7 +99,7 @@ impl Transaction<'_> {
     /// # Errors
     /// They do not lie within one group.
     pub fn defer_free_of(&mut self, start: FsBlock, length_blocks: u64, owner: FreedOwner) -> Result<()> {
-        let (group, start, length_blocks) = self.place_of(start, length_blocks)?;
+        let (group, start, length_blocks) = place_of(self.engine.geometry(), start, length_blocks)?;
         self.deferred.push(Work::Free { group, start, length_blocks, owner });
         Ok(())
     }
@@ -132,7 +117,7 @@ impl Transaction<'_> {
         fork: Fork,
         extent: &Extent,
     ) -> Result<()> {
-        self.place_of(extent.start, extent.length_blocks)?;
+        place_of(self.engine.geometry(), extent.start, extent.length_blocks)?;
         self.deferred.push(Work::ExtentMap { operation, inode, fork, extent: *extent });
         Ok(())
     }
@@ -162,7 +147,7 @@ impl Transaction<'_> {
         start: FsBlock,
         length_blocks: u64,
     ) -> Result<()> {
-        let (group, start, length_blocks) = self.place_of(start, length_blocks)?;
+        let (group, start, length_blocks) = place_of(self.engine.geometry(), start, length_blocks)?;
         if !self.engine.geometry().features.has_reflink() {
             return Ok(());
         }
@@ -193,7 +178,8 @@ impl Transaction<'_> {
         fork: Fork,
         extent: &Extent,
     ) -> Result<()> {
-        let (group, start, length_blocks) = self.place_of(extent.start, extent.length_blocks)?;
+        let (group, start, length_blocks) =
+            place_of(self.engine.geometry(), extent.start, extent.length_blocks)?;
         if self.engine.geometry().features.has_reverse_map() {
             let mapping = Mapping {
                 start,
@@ -210,26 +196,17 @@ impl Transaction<'_> {
         }
         Ok(())
     }
-
-    /// Splits the place of an extent.
-    #[inline]
-    fn place_of(&self, start: FsBlock, length_blocks: u64) -> Result<(AgNumber, AgBlock, u32)> {
-        let geometry = self.engine.geometry();
-        let extent = Extent { file_block: FileBlock::new(0), start, length_blocks, is_unwritten: false };
-        let place = extent
-            .verify_place(geometry)
-            .map_err(|fault| Corruption::new(Structure::ExtentMap, Location::default(), Fault::from(fault)));
-        place?;
-        let (group, in_group) = geometry.split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
-        let length_blocks = u32::try_from(length_blocks).map_err(|_| OperationError::NoSuchGroup)?;
-        Ok((group, in_group, length_blocks))
-    }
 }
 
-impl GroupEdit<'_, '_> {
-    /// Blocks of this group become free when the transaction's step ends.
-    pub fn defer_free(&mut self, start: AgBlock, length_blocks: u32, owner: FreedOwner) {
-        let group = self.state.group();
-        self.deferred.push(Work::Free { group, start, length_blocks, owner });
-    }
+/// The group, the block in it and the length of an extent that must lie within one group.
+#[inline]
+fn place_of(geometry: &Geometry, start: FsBlock, length_blocks: u64) -> Result<(AgNumber, AgBlock, u32)> {
+    let extent = Extent { file_block: FileBlock::new(0), start, length_blocks, is_unwritten: false };
+    let place = extent
+        .verify_place(geometry)
+        .map_err(|fault| Corruption::new(Structure::ExtentMap, Location::default(), Fault::from(fault)));
+    place?;
+    let (group, in_group) = geometry.split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
+    let length_blocks = u32::try_from(length_blocks).map_err(|_| OperationError::NoSuchGroup)?;
+    Ok((group, in_group, length_blocks))
 }

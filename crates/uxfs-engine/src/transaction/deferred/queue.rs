@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use uxfs_format::{
-    btree::{extent_map::Extent, reverse_map::Mapping},
+    btree::{
+        extent_map::Extent,
+        reverse_map::{Mapping, Owner},
+    },
     inode::Fork,
     log::{
         extent_map::ExtentMapOperation, free_extent::FreedExtent, item::ItemType,
@@ -14,11 +17,30 @@ use uxfs_format::{
 
 use uxfs_journal::journal::IntentId;
 
-use super::{FreedOwner, attribute::StoredChange};
-use crate::allocation_group::reverse_map::continues;
+use super::attribute_change::StoredChange;
+use crate::allocation_group::reverse_map::change::continues;
 
 /// Most pieces of work in one step: as many as Linux puts into one intent.
 pub const STEP_LIMIT: usize = 16;
+
+/// Who owns blocks at the moment when they become free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreedOwner {
+    /// Nobody: the mapping was taken away before.
+    Nobody,
+    /// A tree or whatever else is no file.
+    Group(Owner),
+    /// The extent map of an inode's fork.
+    ExtentMap {
+        /// The inode.
+        inode: InodeNumber,
+        /// The fork.
+        fork: Fork,
+    },
+    /// Perhaps somebody, perhaps nobody: a log that is replayed does not say.
+    #[doc(alias = "XFS_RMAP_OWN_UNKNOWN")]
+    Unknown,
+}
 
 /// One piece of deferred work. It says all that an intent in the log says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,12 @@ use uxfs_format::{
     log::free_extent::FreedExtent,
     units::{AgBlock, AgNumber},
 };
-use uxfs_journal::transaction::Mode;
 
-use super::{FreedOwner, Transaction, queue::Work};
-use crate::transaction::GroupEdit;
+use super::{
+    Transaction,
+    queue::{FreedOwner, Work},
+};
+use crate::engine::{EngineRef, LoggedEngine};
 use uxfs_volume::error::{OperationError, Result};
 
 impl Transaction<'_> {
@@ -23,22 +25,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// As [`finish_deferred`](Self::finish_deferred), in a logged transaction whose inodes have all been stored: steps for
-    /// which there may not be room any more, and all in immediate mode, become transactions of their own, under intents for
-    /// what is left to do.
-    pub fn finish_deferred_in_steps(&mut self) -> Result<()> {
-        while !self.deferred.is_empty() {
-            if self.should_roll() {
-                self.log_intents()?;
-                self.roll()?;
-            }
-            let Some(step) = self.deferred.begin_step() else { break };
-            self.do_step(step)?;
-        }
-        Ok(())
-    }
-
-    fn do_step(&mut self, step: Vec<Work>) -> Result<()> {
+    pub(in crate::transaction) fn do_step(&mut self, step: Vec<Work>) -> Result<()> {
         self.give_back_groups_for(&step);
         let result = step.iter().try_for_each(|work| self.do_work(work));
         let intent = self.deferred.end_step(step);
@@ -49,16 +36,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn should_roll(&mut self) -> bool {
-        let is_immediate = self.buffers.mode() == Mode::Immediate;
-        let step_bytes = self.next_step_bytes();
-        self.buffers.ticket().is_some_and(|ticket| {
-            ticket.logged_bytes() > 0 && (is_immediate || ticket.left_bytes() < step_bytes)
-        })
-    }
-
     /// The most that the next step takes of the log.
-    pub fn next_step_bytes(&self) -> u64 {
+    pub(in crate::transaction) fn next_step_bytes(&self) -> u64 {
         let needs = self.engine.needs();
         let step = self.deferred.next_step();
         step.map_or(0, |(work, works, waiting)| needs.log.step(work, works, waiting))
@@ -84,35 +63,36 @@ impl Transaction<'_> {
                 self.group(group)?.change_references(operation, start, length_blocks)
             }
             Work::ExtentMap { operation, inode, fork, extent } => {
-                self.change_extent_map(operation, inode, fork, &extent)
+                self.extent_maps().change_extent_map(operation, inode, fork, &extent)
             }
             Work::Attribute(stored) => self.change_attribute(&stored),
-            Work::Free { group, start, length_blocks, owner } if self.buffers.mode().is_logged() => {
-                self.free_when_stable(group, start, length_blocks, owner)
-            }
-            Work::Free { group, start, length_blocks, owner } => {
-                self.group(group)?.free_of(start, length_blocks, owner)
-            }
+            Work::Free { group, start, length_blocks, owner } => match self.mode {
+                EngineRef::Logged(engine) => {
+                    self.free_when_stable(engine, group, start, length_blocks, owner)
+                }
+                EngineRef::Bulk(_) => self.group(group)?.free_of(start, length_blocks, owner),
+            },
         }
     }
 
-    /// Takes blocks from their owner. They become free in a transaction after the one that is under way is stable, so that
-    /// nobody writes to what a crash gives back to its owner.
+    /// Takes blocks from their owner. They become free in a transaction after the one that is under way is stable: a crash
+    /// must not give blocks back to their owner after something else was written to them.
     fn free_when_stable(
         &mut self,
+        engine: &LoggedEngine,
         group: AgNumber,
         start: AgBlock,
         length_blocks: u32,
         owner: FreedOwner,
     ) -> Result<()> {
-        let geometry = self.engine().geometry();
+        let geometry = engine.geometry();
         let first = geometry.fs_block(group, start).ok_or(OperationError::NoSuchGroup)?;
         if owner != FreedOwner::Nobody {
             let mut group = self.group(group)?;
             group.ready_free_list()?;
             group.remove_freed_owner(start, length_blocks, owner)?;
         }
-        self.engine().note_freed_blocks(length_blocks.into());
+        engine.note_freed_blocks(length_blocks.into());
         if let Some(ticket) = self.buffers().ticket() {
             ticket.free(FreedExtent {
                 start_block: first.get().into(),
@@ -121,20 +101,5 @@ impl Transaction<'_> {
             });
         }
         Ok(())
-    }
-}
-
-impl GroupEdit<'_, '_> {
-    /// Takes blocks from their owner and makes them free, now.
-    ///
-    /// # Errors
-    /// They are free already, or another's; damage; the device.
-    #[doc(alias = "xfs_free_extent")]
-    pub fn free_of(&mut self, start: AgBlock, length_blocks: u32, owner: FreedOwner) -> Result<()> {
-        if owner != FreedOwner::Nobody {
-            self.ready_free_list()?;
-            self.remove_freed_owner(start, length_blocks, owner)?;
-        }
-        self.free(start, length_blocks)
     }
 }

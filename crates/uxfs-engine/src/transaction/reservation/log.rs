@@ -35,7 +35,7 @@ use uxfs_journal::journal::{
 use super::{DIRECTORY_SPACE_BYTES, NAME_TREE_LEVELS, Needs, Operation};
 use crate::{
     allocation_group::inode_index::current::MOST_CURRENT_CHUNKS,
-    extent_map::ATOMIC_EXTENTS,
+    extent_map::limits::ATOMIC_EXTENTS,
     transaction::deferred::queue::{STEP_LIMIT, Work},
 };
 
@@ -200,9 +200,13 @@ impl LogNeeds {
     }
 
     /// The largest of what is reserved by who ends what holds the tail: an intent's extents put back, or a step under intents,
-    /// which may be logged anew, with their ends.
+    /// which may be logged anew, with their ends; or staged blocks that are mapped.
     pub fn largest_urgent(&self, needs: &Needs) -> u64 {
-        Operation::LARGEST_COMPLETE_FREES.log_bytes(needs).max(self.largest_step() + self.renewal())
+        let allocate = Operation::Allocate { blocks: 0 }.log_bytes(needs) + self.renewal();
+        Operation::LARGEST_COMPLETE_FREES
+            .log_bytes(needs)
+            .max(self.largest_step() + self.renewal())
+            .max(allocate)
     }
 
     /// The most that intents which are logged anew, and the ends of the old ones, take at once.
@@ -263,8 +267,8 @@ impl Operation {
             Self::SetAttributes => log.inode + log.attribute + log.space,
             // The inode; the attribute, another of its name less. Large values are not logged.
             Self::SetXattr { .. } => log.inode + log.attribute + log.map + log.space,
-            // The inode; the extent and blocks for two places of the map.
-            Self::Allocate { .. } => log.inode + 2 * log.space + 2 * log.map,
+            // The inode; the extent and blocks for two places of the map; an intent to free the extent, or its end.
+            Self::Allocate { .. } => log.inode + 2 * log.space + 2 * log.map + RENEWED_WORK_BYTES,
             // Two inodes, and as many mappings of each as change at once.
             Self::Remap => 2 * log.inode + log.space + 2 * log.mappings,
         };

@@ -29,6 +29,7 @@ mod give_up;
 mod guard;
 mod lock;
 mod shard;
+
 #[cfg(test)]
 mod table_tests;
 
@@ -46,10 +47,8 @@ use uxfs_format::units::InodeNumber;
 
 use self::shard::{Shard, SlotLookup, hash_of};
 pub use self::{guard::InodeWriteGuard, lock::lock_in_order};
-use crate::filesystem::FileSystem;
-use uxfs_engine::engine::Engine;
+use uxfs_engine::engine::LoggedEngine;
 use uxfs_engine::inode::edit::EditInode;
-use uxfs_engine::transaction::{Transaction, reservation::Operation};
 use uxfs_volume::error::{OperationError, Result};
 
 /// Parts of the table.
@@ -84,7 +83,7 @@ struct Queues {
     /// They have blocks ahead of who appended: to be given back.
     ahead: Queue,
     /// Whose inodes they are, where that is mounted for changes with a journal: half a change is undone by reading anew.
-    engine: OnceLock<Weak<Engine>>,
+    engine: OnceLock<Weak<LoggedEngine>>,
 }
 
 #[derive(Debug, Default)]
@@ -259,7 +258,7 @@ impl Default for InodeTable {
 
 impl InodeTable {
     /// Says whose inodes they are.
-    pub(crate) fn belongs_to(&self, engine: &Arc<Engine>) {
+    pub(crate) fn belongs_to(&self, engine: &Arc<LoggedEngine>) {
         self.queues.engine.get_or_init(|| Arc::downgrade(engine));
     }
 
@@ -286,7 +285,11 @@ impl InodeTable {
 
     /// The inode from memory, or else by `load`.
     #[inline]
-    fn open(&self, number: InodeNumber, load: impl FnMut() -> Result<EditInode>) -> Result<InodeHandle> {
+    pub(crate) fn open(
+        &self,
+        number: InodeNumber,
+        load: impl FnMut() -> Result<EditInode>,
+    ) -> Result<InodeHandle> {
         let (shard, hash) = self.shard_of(number).ok_or(OperationError::NoSuchInode)?;
         match shard.find(number, hash) {
             SlotLookup::Slot(handle) => Ok(handle),
@@ -403,90 +406,5 @@ impl NewSlot<'_> {
 
     pub(crate) fn handle(&self) -> &InodeHandle {
         &self.handle
-    }
-}
-
-impl FileSystem {
-    /// Opens an inode by its number, taken on trust: as directories have it. It stays in memory, and stays an inode, as
-    /// long as the handle or a clone of it.
-    ///
-    /// # Errors
-    /// [`OperationError::NoSuchInode`]; damage; the device.
-    #[doc(alias = "xfs_iget")]
-    #[inline]
-    pub fn open(&self, number: InodeNumber) -> Result<InodeHandle> {
-        self.inode_table().open(number, || self.load_inode_to_change(number))
-    }
-
-    /// Opens an inode by what a file handle says, from whoever sends such: asks the inode index first, where the
-    /// inode is not in memory.
-    ///
-    /// # Errors
-    /// [`OperationError::Stale`] where there is no such inode any more, or another; damage; the device.
-    #[doc(alias = "xfs_nfs_get_inode")]
-    pub fn open_handle(&self, number: InodeNumber, generation: u32) -> Result<InodeHandle> {
-        let stale = |error: uxfs_volume::error::Error| match error {
-            uxfs_volume::error::Error::Operation(OperationError::NoSuchInode) => OperationError::Stale.into(),
-            other => other,
-        };
-        let handle = self.open_if_in_use(number).map_err(stale)?;
-        if handle.read().core.generation.get() != generation {
-            return Err(OperationError::Stale.into());
-        }
-        Ok(handle)
-    }
-
-    /// Opens an inode by a number that may be out of date: of a chunk that has been freed the device still holds what
-    /// inodes were last.
-    ///
-    /// # Errors
-    /// [`OperationError::NoSuchInode`]; damage; the device.
-    pub(crate) fn open_if_in_use(&self, number: InodeNumber) -> Result<InodeHandle> {
-        self.inode_table().open(number, || {
-            if !self.is_inode_in_use(number)? {
-                return Err(OperationError::NoSuchInode.into());
-            }
-            self.load_inode_to_change(number)
-        })
-    }
-
-    /// The root directory, opened.
-    ///
-    /// # Errors
-    /// Damage; the device.
-    pub fn open_root(&self) -> Result<InodeHandle> {
-        self.open(self.geometry().root_inode)
-    }
-
-    /// Locks two inodes for changes, in the order that all keep. The second is `None` where both are the same.
-    pub fn write_two<'a>(
-        &self,
-        first: &'a InodeHandle,
-        second: &'a InodeHandle,
-    ) -> (InodeWriteGuard<'a>, Option<InodeWriteGuard<'a>>) {
-        if first.is_same(second) {
-            return (first.write(), None);
-        }
-        if first.number() < second.number() {
-            let guard = first.write();
-            return (guard, Some(second.write()));
-        }
-        let guard = second.write();
-        (first.write(), Some(guard))
-    }
-
-    /// Inodes that are in memory.
-    pub fn inodes_in_memory(&self) -> usize {
-        self.inode_table().len()
-    }
-
-    /// Whether the inode index says that an inode is in use: in a file system that may be changing, under the lock of
-    /// its group.
-    fn is_inode_in_use(&self, number: InodeNumber) -> Result<bool> {
-        let Some((group, inode)) = self.geometry().split_inode_number(number) else { return Ok(false) };
-        let mut transaction = Transaction::begin_for(self, Operation::Release)?;
-        let chunk = transaction.group(group)?.chunk_of(inode)?;
-        transaction.commit()?;
-        Ok(chunk.is_some_and(|chunk| chunk.index_of(inode).is_some_and(|index| chunk.is_allocated(index))))
     }
 }

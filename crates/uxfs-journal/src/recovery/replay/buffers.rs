@@ -11,7 +11,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use uxfs_block::device::{BlockDevice, WriteSegment};
+use uxfs_block::{
+    cache::batch_reader::BatchReader,
+    device::{BlockDevice, WriteSegment},
+};
 use uxfs_format::{
     checksum,
     fault::{Corruption, HeaderFault, Location, Structure},
@@ -52,12 +55,15 @@ pub(super) struct Held {
 /// The buffers of one log sequence number.
 #[derive(Debug)]
 pub(super) struct Buffers<'a> {
-    device: &'a dyn BlockDevice,
+    pub(super) device: &'a dyn BlockDevice,
+    pub(super) reader: BatchReader,
+    /// Buffers of items that come next, as the device has them: nothing was written since they were read.
+    pub(super) ahead: BTreeMap<u64, Vec<u8>>,
     /// Where the log ends.
     head: Lsn,
     lsn: Lsn,
     /// By first sector. No two overlap.
-    held: BTreeMap<u64, Held>,
+    pub(super) held: BTreeMap<u64, Held>,
     held_bytes: usize,
     /// Written before their number was done.
     early: HashSet<u64>,
@@ -73,6 +79,8 @@ impl<'a> Buffers<'a> {
     pub fn new(device: &'a dyn BlockDevice, head: Lsn) -> Self {
         Self {
             device,
+            reader: BatchReader::default(),
+            ahead: BTreeMap::new(),
             head,
             lsn: Lsn::default(),
             held: BTreeMap::new(),
@@ -106,14 +114,20 @@ impl<'a> Buffers<'a> {
 
     /// A buffer to be changed: from memory, or read.
     pub fn open(&mut self, sector: u64, sectors: u32, geometry: &Geometry) -> Result<&mut Held> {
-        let length = sectors as usize * SECTOR_SIZE_BYTES as usize;
+        let length = length_bytes(sectors);
         if self.conflicts(sector, sectors) || self.held_bytes > HELD_BYTES_MAX {
             self.write(geometry)?;
         }
         // Looked up twice: a borrow that is returned cannot end before.
         if !self.held.contains_key(&sector) {
-            let mut bytes = vec![0; length];
-            self.device.read(Geometry::byte_of_sector(Sector::new(sector)), &mut bytes)?;
+            let bytes = match self.take_ahead(sector, length) {
+                Some(bytes) => bytes,
+                None => {
+                    let mut bytes = vec![0; length];
+                    self.device.read(Geometry::byte_of_sector(Sector::new(sector)), &mut bytes)?;
+                    bytes
+                }
+            };
             if lsn_of(&bytes, geometry).is_some() && !is_sound(sector, &bytes, geometry) {
                 self.torn.insert(sector, sectors);
             }
@@ -221,12 +235,20 @@ impl<'a> Buffers<'a> {
             .collect();
         self.device.write_batch(&segments)?;
         self.written += segments.len() as u64;
+        if !segments.is_empty() {
+            self.ahead.clear();
+        }
         let changed = self.held.iter().filter(|(_, held)| held.is_changed).map(|(sector, _)| *sector);
         self.early.extend(changed);
         self.held.clear();
         self.held_bytes = 0;
         Ok(())
     }
+}
+
+/// The length of so many sectors.
+pub(super) fn length_bytes(sectors: u32) -> usize {
+    sectors as usize * SECTOR_SIZE_BYTES as usize
 }
 
 /// Whether a buffer is what it says that it is, in whole.

@@ -12,7 +12,7 @@ use uxfs_format::{
         buffer_item::{BufferContents, BufferFlags, BufferItem},
         inode_change::is_inode,
         inode_create_item::InodeCreateItem,
-        inode_item::{InodeItem, InodeItemFields},
+        inode_item::InodeItem,
         item::{ItemType, LogItemFault},
         quota_item::{LOGGED_QUOTA_BYTES, QuotaItem},
     },
@@ -25,7 +25,7 @@ use uxfs_format::{
 use super::{
     ItemOutcome,
     buffers::{Buffers, Treatment, is_a_number},
-    owner,
+    owner::{InodePlace, OwnerChanges},
 };
 use crate::{error::JournalError, recovery::cancel_table::CancelTable};
 
@@ -56,6 +56,8 @@ pub(super) struct Replayer<'a> {
     pub geometry: Geometry,
     pub buffers: Buffers<'a>,
     pub cancelled: CancelTable,
+    /// Trees whose blocks still name another inode.
+    pub owner_changes: OwnerChanges,
     pub device: &'a dyn BlockDevice,
     /// Sectors of the log itself, which no item may change.
     pub log_sectors: std::ops::Range<u64>,
@@ -63,7 +65,7 @@ pub(super) struct Replayer<'a> {
 
 impl Replayer<'_> {
     /// Place and length of a buffer, if there can be one.
-    fn buffer_place(&self, item: ItemType, sector: i64, sectors: i64) -> Result<(u64, u32)> {
+    pub fn buffer_place(&self, item: ItemType, sector: i64, sectors: i64) -> Result<(u64, u32)> {
         let start = u64::try_from(sector).unwrap_or(u64::MAX);
         let length = u64::try_from(sectors).unwrap_or(u64::MAX);
         if length == 0 || length > MAX_BUFFER_SECTORS {
@@ -232,11 +234,6 @@ impl Replayer<'_> {
                 JournalError::from(uxfs_format::fault::Corruption::new(Structure::Inode, location, fault))
             })?;
         }
-        let mut new_owner = Vec::new();
-        let owners = InodeItemFields::DATA_OWNER | InodeItemFields::ATTRIBUTE_OWNER;
-        if item.fields.intersects(owners) && item.core.mode.get() != 0 {
-            new_owner = inode.to_vec();
-        }
         if !is_newer {
             held.is_changed = true;
             held.treatment = Treatment::Verify(Structure::InodeCluster);
@@ -244,9 +241,7 @@ impl Replayer<'_> {
         if is_torn {
             self.buffers.note_torn_inode(inode_at, number);
         }
-        if !new_owner.is_empty() {
-            owner::change(&mut self.buffers, &self.geometry, &new_owner, number, item.fields)?;
-        }
+        self.owner_changes.note(number, InodePlace { sector, sectors, start }, item.fields);
         Ok(if is_newer { ItemOutcome::NewerOnDisk } else { ItemOutcome::Replayed })
     }
 
@@ -259,9 +254,8 @@ impl Replayer<'_> {
         (expected == said).then_some(())
     }
 
-    /// An ICREATE: new inodes, unless their blocks were freed later on.
-    #[doc(alias = "xlog_recover_icreate_commit_pass2")]
-    pub fn inode_create(&mut self, item: &InodeCreateItem) -> Result<ItemOutcome> {
+    /// The clusters of new inodes: the block in the group, and the buffer.
+    pub fn new_clusters(&self, item: &InodeCreateItem) -> Result<Vec<(u32, (u64, u32))>> {
         let group = AgNumber::new(item.group.get());
         let (first, blocks) = (item.block.get(), item.length_blocks.get());
         let cluster_blocks = self.geometry.inode_cluster_blocks().min(blocks).max(1);
@@ -273,6 +267,14 @@ impl Replayer<'_> {
             let signed = i64::try_from(sector.get()).unwrap_or(-1);
             places.push((block, self.buffer_place(ItemType::InodeCreate, signed, sectors.into())?));
         }
+        Ok(places)
+    }
+
+    /// An ICREATE: new inodes, unless their blocks were freed later on.
+    #[doc(alias = "xlog_recover_icreate_commit_pass2")]
+    pub fn inode_create(&mut self, item: &InodeCreateItem) -> Result<ItemOutcome> {
+        let group = AgNumber::new(item.group.get());
+        let places = self.new_clusters(item)?;
         if places.iter().any(|(_, (sector, sectors))| self.cancelled.contains(*sector, *sectors)) {
             return Ok(ItemOutcome::Cancelled);
         }

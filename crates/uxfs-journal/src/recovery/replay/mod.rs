@@ -13,11 +13,13 @@
 //! | here | the two passes |
 //! | `items` | what is made of one item |
 //! | `buffers` | buffers that are being changed |
+//! | `read_ahead` | buffers of the items that come next |
 //! | `owner` | blocks of extent maps that change their inode |
 
 mod buffers;
 mod items;
 mod owner;
+mod read_ahead;
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -32,12 +34,14 @@ use uxfs_format::{
 use self::{
     buffers::Buffers,
     items::{ItemError, Replayer},
+    owner::OwnerChanges,
+    read_ahead::WINDOW_ITEMS,
 };
 use super::{
     cancel_table::CancelTable,
     find_head_tail::DirtyLog,
     intents::{IntentRole, PendingIntents, RecoveredIntent, is_empty, role_of},
-    packed::PackedItems,
+    packed::{PackedItem, PackedItems},
     read_records::RecordReader,
     transactions::{TransactionAssembler, TransactionInfo, TransactionSink},
 };
@@ -147,6 +151,7 @@ pub fn replay(
         geometry: geometry.clone(),
         buffers: Buffers::new(target, log.head),
         cancelled: first.cancelled,
+        owner_changes: OwnerChanges::default(),
         device: target,
         log_sectors: start..start.saturating_add(area.blocks().into()),
     };
@@ -160,6 +165,7 @@ pub fn replay(
     };
     let ended = run(area, log, &mut second, |second| second.error.take())?;
     let SecondPass { mut replayer, intents, mut counts, .. } = second;
+    std::mem::take(&mut replayer.owner_changes).make(&mut replayer.buffers, &replayer.geometry)?;
     replayer.buffers.finish(&replayer.geometry)?;
     counts.records = ended.records;
     counts.dropped_transactions = ended.dropped;
@@ -322,39 +328,53 @@ impl SecondPass<'_, '_> {
         transaction: &TransactionInfo,
         items: &PackedItems,
     ) -> std::result::Result<(), ItemError> {
+        self.replayer.buffers.begin(transaction.start, &self.replayer.geometry)?;
+        self.counts.transactions += 1;
+        let mut items = Turn::IN_ORDER.into_iter().flat_map(|turn| items.tagged(turn as u8)).peekable();
+        let mut window = Vec::new();
+        while items.peek().is_some() {
+            window.clear();
+            window.extend(items.by_ref().take(WINDOW_ITEMS));
+            self.replayer.read_ahead(&window);
+            window.iter().try_for_each(|packed| self.replay_item(transaction, packed))?;
+        }
+        Ok(())
+    }
+
+    fn replay_item(
+        &mut self,
+        transaction: &TransactionInfo,
+        packed: &PackedItem<'_>,
+    ) -> std::result::Result<(), ItemError> {
         let Self { replayer, observer, intents, counts, .. } = self;
-        replayer.buffers.begin(transaction.start, &replayer.geometry)?;
-        counts.transactions += 1;
-        for packed in Turn::IN_ORDER.into_iter().flat_map(|turn| items.tagged(turn as u8)) {
-            let regions = packed.regions();
-            let item = LogItem::decode(&regions).map_err(ItemError::Item)?;
-            item.verify(&replayer.geometry).map_err(ItemError::Item)?;
-            let (outcome, counter) = match &item {
-                LogItem::Buffer(item) => (replayer.buffer(item)?, Some(&mut counts.buffers)),
-                LogItem::Inode(item) => (replayer.inode(item)?, Some(&mut counts.inodes)),
-                LogItem::InodeCreate(item) => (replayer.inode_create(item)?, Some(&mut counts.inode_chunks)),
-                LogItem::Quota(item) => (replayer.quota(item)?, Some(&mut counts.quotas)),
-                _ => match role_of(&item) {
-                    IntentRole::Intent(_) => (ItemOutcome::Intent, None),
-                    IntentRole::Done(..) => (ItemOutcome::Done, None),
-                    IntentRole::Neither => (ItemOutcome::Ignored, None),
-                },
-            };
-            match (outcome, counter) {
-                (ItemOutcome::Replayed, Some(counter)) => *counter += 1,
-                (ItemOutcome::Cancelled, _) => counts.cancelled += 1,
-                (ItemOutcome::NewerOnDisk, _) => counts.newer += 1,
-                _ => {}
+        let regions = packed.regions();
+        let item = LogItem::decode(&regions).map_err(ItemError::Item)?;
+        item.verify(&replayer.geometry).map_err(ItemError::Item)?;
+        let (outcome, counter) = match &item {
+            LogItem::Buffer(item) => (replayer.buffer(item)?, Some(&mut counts.buffers)),
+            LogItem::Inode(item) => (replayer.inode(item)?, Some(&mut counts.inodes)),
+            LogItem::InodeCreate(item) => (replayer.inode_create(item)?, Some(&mut counts.inode_chunks)),
+            LogItem::Quota(item) => (replayer.quota(item)?, Some(&mut counts.quotas)),
+            _ => match role_of(&item) {
+                IntentRole::Intent(_) => (ItemOutcome::Intent, None),
+                IntentRole::Done(..) => (ItemOutcome::Done, None),
+                IntentRole::Neither => (ItemOutcome::Ignored, None),
+            },
+        };
+        match (outcome, counter) {
+            (ItemOutcome::Replayed, Some(counter)) => *counter += 1,
+            (ItemOutcome::Cancelled, _) => counts.cancelled += 1,
+            (ItemOutcome::NewerOnDisk, _) => counts.newer += 1,
+            _ => {}
+        }
+        observer.item(transaction, &regions, outcome);
+        match role_of(&item) {
+            IntentRole::Intent(_) if is_empty(&item) => {}
+            IntentRole::Intent(id) => {
+                intents.add(RecoveredIntent::new(item.item_type(), id, transaction.start, &regions));
             }
-            observer.item(transaction, &regions, outcome);
-            match role_of(&item) {
-                IntentRole::Intent(_) if is_empty(&item) => {}
-                IntentRole::Intent(id) => {
-                    intents.add(RecoveredIntent::new(item.item_type(), id, transaction.start, &regions));
-                }
-                IntentRole::Done(intent, id) => intents.finish(intent, id),
-                IntentRole::Neither => {}
-            }
+            IntentRole::Done(intent, id) => intents.finish(intent, id),
+            IntentRole::Neither => {}
         }
         Ok(())
     }

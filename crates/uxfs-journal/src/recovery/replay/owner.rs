@@ -1,6 +1,8 @@
 //! Blocks of an extent map that belong to another inode now: contents were exchanged by exchanging the roots, and the
 //! blocks below still name the inode that they came from.
 
+use std::collections::{BTreeMap, HashSet};
+
 use uxfs_format::{
     btree::extent_map::ExtentMapRoot,
     convert::long_to_usize,
@@ -8,7 +10,7 @@ use uxfs_format::{
     field_table::OnDisk,
     geometry::{Geometry, INODE_CORE_SIZE_BYTES},
     inode::{ForkFormat, InodeCore},
-    log::inode_item::InodeItemFields,
+    log::{inode_change::is_inode, inode_item::InodeItemFields},
     units::{FsBlock, InodeNumber},
 };
 
@@ -22,14 +24,62 @@ const HEADER_BYTES: usize = 72;
 /// No tree of extents is higher.
 const MAX_LEVEL: u16 = 20;
 
+/// Where an inode lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InodePlace {
+    /// First sector of its cluster.
+    pub sector: u64,
+    /// How many the cluster has.
+    pub sectors: u32,
+    /// Its first byte in the cluster.
+    pub start: usize,
+}
+
+/// Inodes whose trees are to get them as owner. What counts is what they are when all has been replayed: so each tree is
+/// walked once, however often the log says it.
+#[derive(Debug, Default)]
+pub(super) struct OwnerChanges(BTreeMap<InodeNumber, (InodePlace, InodeItemFields)>);
+
+impl OwnerChanges {
+    /// An item of an inode may say that blocks of its trees name another.
+    pub fn note(&mut self, number: InodeNumber, place: InodePlace, fields: InodeItemFields) {
+        let fields = fields & (InodeItemFields::DATA_OWNER | InodeItemFields::ATTRIBUTE_OWNER);
+        if !fields.is_empty() {
+            let entry = self.0.entry(number).or_insert((place, fields));
+            *entry = (place, entry.1 | fields);
+        }
+    }
+
+    /// Gives the blocks of all these trees their owners.
+    ///
+    /// # Errors
+    /// The device failed; a block cannot be sealed.
+    pub fn make(self, buffers: &mut Buffers<'_>, geometry: &Geometry) -> Result<()> {
+        // No block is in two trees, whatever hostile inodes say.
+        let mut walked = HashSet::new();
+        for (number, (place, fields)) in self.0 {
+            let held = buffers.open(place.sector, place.sectors, geometry)?;
+            let inode = held.bytes.get(place.start..).and_then(|rest| rest.get(..geometry.inode_size()));
+            let is_this = |inode: &&[u8]| {
+                let core = InodeCore::prefix_of(inode).filter(|_| is_inode(inode));
+                core.is_some_and(|core| core.mode.get() != 0 && core.inode_number() == number)
+            };
+            if let Some(inode) = inode.filter(is_this).map(<[u8]>::to_vec) {
+                change(buffers, geometry, &inode, (number, fields), &mut walked)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Gives the blocks of the trees of the inode in `inode` the owner `number`.
 #[doc(alias = "xfs_recover_inode_owner_change")]
-pub(super) fn change(
+fn change(
     buffers: &mut Buffers<'_>,
     geometry: &Geometry,
     inode: &[u8],
-    number: InodeNumber,
-    fields: InodeItemFields,
+    (number, fields): (InodeNumber, InodeItemFields),
+    walked: &mut HashSet<FsBlock>,
 ) -> Result<()> {
     let Some(core) = InodeCore::prefix_of(inode) else { return Ok(()) };
     let literal = inode.get(INODE_CORE_SIZE_BYTES as usize..).unwrap_or_default();
@@ -50,7 +100,7 @@ pub(super) fn change(
         let children = root.pointers().iter().map(|pointer| FsBlock::new(pointer.get())).collect();
         // No tree has more blocks than the inode says.
         let budget = core.blocks.get().min(geometry.data_blocks);
-        change_below(buffers, geometry, children, root.level(), number, budget)?;
+        change_below(buffers, geometry, (children, root.level()), (number, budget), walked)?;
     }
     Ok(())
 }
@@ -58,15 +108,17 @@ pub(super) fn change(
 fn change_below(
     buffers: &mut Buffers<'_>,
     geometry: &Geometry,
-    mut children: Vec<FsBlock>,
-    level: u16,
-    number: InodeNumber,
-    mut budget: u64,
+    (mut children, level): (Vec<FsBlock>, u16),
+    (number, mut budget): (InodeNumber, u64),
+    walked: &mut HashSet<FsBlock>,
 ) -> Result<()> {
     let sectors = geometry.sectors_per_block();
     for level in (0..level.min(MAX_LEVEL)).rev() {
         let mut next = Vec::new();
         for child in children {
+            if !walked.insert(child) {
+                continue;
+            }
             let Some(left) = budget.checked_sub(1) else { return Ok(()) };
             budget = left;
             let Some(sector) = geometry.sector_of_block(child) else { return Ok(()) };

@@ -1,8 +1,11 @@
 //! Batches of neighbouring inode chunks: making them from the index, reading and verifying them.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
 
-use uxfs_block::device::ReadSegment;
+use uxfs_block::{cache::batch_reader::BatchReader, device::ReadSegment};
 use uxfs_format::{
     btree::inode_index::InodeChunk,
     convert::long_to_usize,
@@ -17,6 +20,10 @@ use crate::error::Result;
 
 /// Bytes of inodes in a batch: one large read, yet small enough to stay in a processor's cache until it is verified.
 const BATCH_BYTES: u64 = 1 << 20;
+
+/// Where reading a batch takes at least this long, and this many times as long as verifying it, the device is slow.
+const SLOW_READ: Duration = Duration::from_millis(1);
+const SLOW_SHARE: u32 = 2;
 
 /// Chunks of one group, in order.
 #[derive(Debug)]
@@ -45,6 +52,7 @@ pub(super) struct Scratch {
     bytes: Vec<u8>,
     runs: Vec<Run>,
     stretches: Vec<Stretch>,
+    reader: BatchReader,
 }
 
 /// Inodes to read that follow each other on the device.
@@ -124,10 +132,12 @@ impl Worker<'_> {
         let geometry = self.volume.geometry();
         scratch.plan(batch, geometry);
         self.summary.chunks += batch.chunks.len() as u64;
+        let begun = Instant::now();
         if let Err(error) = scratch.read(self.volume.device().as_ref()) {
             return self.process_apart(batch, scratch, visit, error.into());
         }
         self.summary.bytes_read += scratch.bytes.len() as u64;
+        let read = Instant::now();
         for stretch in &scratch.stretches {
             let bytes = scratch.bytes.get(stretch.offset_bytes..).unwrap_or_default();
             let inodes = bytes.chunks_exact(geometry.inode_size().max(1));
@@ -138,6 +148,10 @@ impl Worker<'_> {
                     self.verify(number, bytes, geometry, visit)?;
                 }
             }
+        }
+        let (reading, verifying) = (read - begun, read.elapsed());
+        if reading >= SLOW_READ && reading > verifying * SLOW_SHARE {
+            self.queue.report_slow();
         }
         ControlFlow::Continue(())
     }
@@ -233,6 +247,6 @@ impl Scratch {
             segments.push(ReadSegment { offset_bytes: run.device_offset_bytes, buffer });
             rest = after;
         }
-        device.read_batch(&mut segments)
+        self.reader.read(device, &mut segments)
     }
 }

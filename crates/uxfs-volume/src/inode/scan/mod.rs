@@ -3,7 +3,8 @@
 //! The inode indexes say where inodes lie; their chunks are read in large pieces straight into each thread's own
 //! memory, past the cache, and every inode is verified in full. A thread that walks the index of a group hands
 //! batches of chunks to whoever is idle, and works on them itself when nobody is, so that one large group keeps all
-//! threads busy and memory stays bounded.
+//! threads busy and memory stays bounded. Where reading a batch takes longer than verifying it, further threads help, so that
+//! several reads are under way while others are verified.
 //!
 //! Damage does not stop a scan: a damaged inode, an unreadable batch or a damaged index is an event like any other. Only where
 //! far more groups are damaged than sound the rest is left out: see [`DamageLimit`](crate::allocation_group::damage_limit).
@@ -28,12 +29,24 @@ use queue::Queue;
 pub struct ScanOptions {
     /// Threads that read and verify, the caller's among them.
     pub threads: NonZeroUsize,
+    /// Further threads, which help where reading takes longer than verifying: while some wait for the device, others work.
+    pub helpers: usize,
 }
 
+/// Requests that a device which is slow mostly works on at once.
+const HELPERS: usize = 8;
+
 impl Default for ScanOptions {
-    /// As many threads as the machine runs at once.
+    /// As many threads as the machine runs at once, and some that wait for a slow device.
     fn default() -> Self {
-        Self { threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN) }
+        Self { threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN), helpers: HELPERS }
+    }
+}
+
+impl ScanOptions {
+    /// One thread alone, which sees the inodes in order.
+    pub fn in_order() -> Self {
+        Self { threads: NonZeroUsize::MIN, helpers: 0 }
     }
 }
 
@@ -133,12 +146,15 @@ impl Volume {
             worker.run(&mut |event| visit(&mut state, event));
             (worker.summary, state)
         };
+        let help = || queue.wait_until_slow().then(work);
         let results = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..options.threads.get()).map(|_| scope.spawn(work)).collect();
+            let mut others: Vec<_> =
+                (1..options.threads.get()).map(|_| scope.spawn(|| Some(work()))).collect();
+            others.extend((0..options.helpers).map(|_| scope.spawn(help)));
             let mut results = vec![work()];
             for other in others {
                 match other.join() {
-                    Ok(result) => results.push(result),
+                    Ok(result) => results.extend(result),
                     // A visitor's panic is its caller's.
                     Err(panic) => std::panic::resume_unwind(panic),
                 }

@@ -24,6 +24,8 @@ pub(super) struct Queue {
     shared: Mutex<Shared>,
     /// Something was added, or the last group was done.
     changed: Condvar,
+    /// Reading was found to be slow, or helpers will not be needed any more.
+    slow: Condvar,
 }
 
 struct Shared {
@@ -34,6 +36,15 @@ struct Shared {
     /// Groups being walked: they may still give batches.
     walking: usize,
     is_stopped: bool,
+    /// Reading takes longer than verifying.
+    is_slow: bool,
+}
+
+impl Shared {
+    /// Nothing will be added any more.
+    fn is_ending(&self) -> bool {
+        self.is_stopped || (self.walking == 0 && (self.groups.is_empty() || self.limit.is_reached()))
+    }
 }
 
 impl Queue {
@@ -45,8 +56,24 @@ impl Queue {
             batches: VecDeque::new(),
             walking: 0,
             is_stopped: false,
+            is_slow: false,
         };
-        Self { shared: Mutex::new(shared), changed: Condvar::new() }
+        Self { shared: Mutex::new(shared), changed: Condvar::new(), slow: Condvar::new() }
+    }
+
+    /// Reading takes longer than verifying: helpers are welcome.
+    pub(super) fn report_slow(&self) {
+        self.shared.lock().is_slow = true;
+        self.slow.notify_all();
+    }
+
+    /// Waits until helpers are welcome; `false` where the scan ends without them.
+    pub(super) fn wait_until_slow(&self) -> bool {
+        let mut shared = self.shared.lock();
+        while !shared.is_slow && !shared.is_ending() {
+            self.slow.wait(&mut shared);
+        }
+        shared.is_slow && !shared.is_stopped
     }
 
     /// Waits for something to do; `None` when there will be nothing more.
@@ -92,6 +119,9 @@ impl Queue {
         if shared.walking == 0 {
             self.changed.notify_all();
         }
+        if shared.is_ending() {
+            self.slow.notify_all();
+        }
     }
 
     /// Groups that nobody will look at, since too many were damaged. To be asked when the scan is over.
@@ -107,6 +137,7 @@ impl Queue {
     pub(super) fn stop(&self) {
         self.shared.lock().is_stopped = true;
         self.changed.notify_all();
+        self.slow.notify_all();
     }
 
     /// Stops the scan if the thread that holds this unwinds.

@@ -1,0 +1,73 @@
+//! Inodes are compared with their index before they are given to new files.
+//!
+//! A free mask that lies would have a new file written over the inode of another. So before the first inode of a chunk is
+//! taken, all inodes of it that are said to be free are looked at: those that are not are damage, and nothing has changed. The
+//! clusters are read in any case when the new inodes are stored.
+
+use uxfs_format::{
+    btree::inode_index::InodeChunk,
+    fault::{Corruption, Location, Structure},
+    field_table::OnDisk,
+    inode::{InodeCore, InodeFault},
+    units::{AgBlock, AgInode},
+};
+
+use crate::transaction::GroupEdit;
+use uxfs_volume::error::{Error, OperationError, Result};
+
+impl GroupEdit<'_, '_> {
+    /// Makes sure that the inodes of a chunk which its record says are free are so where they lie.
+    ///
+    /// # Errors
+    /// One is in use; the device.
+    #[doc(alias = "xfs_iget_check_free_state")]
+    pub(super) fn require_unused(&mut self, chunk: &InodeChunk) -> Result<()> {
+        if self.state.compared_chunk == Some(chunk.start) {
+            return Ok(());
+        }
+        let mut left = chunk.existing() & !chunk.allocated();
+        while left != 0 {
+            let (first, count) = self.require_unused_in_cluster(chunk, left)?;
+            let behind = first.saturating_add(count);
+            left &= u64::MAX.checked_shl(behind).unwrap_or(0);
+        }
+        self.state.compared_chunk = Some(chunk.start);
+        Ok(())
+    }
+
+    /// Looks at the cluster that holds the first of some inodes of a chunk. Gives the index in the chunk of the cluster's first
+    /// inode, and how many inodes it holds.
+    fn require_unused_in_cluster(&self, chunk: &InodeChunk, free: u64) -> Result<(u32, u32)> {
+        let (geometry, group) = (self.volume.geometry(), self.state.group());
+        let missing = || Error::from(OperationError::NoSuchInode);
+        let wanted = chunk.inode(free.trailing_zeros());
+        let block = AgBlock::new(wanted.get() >> geometry.inodes_per_block_log);
+        let (start, blocks) = geometry.inode_cluster_of(group, block).ok_or_else(missing)?;
+        let sector = geometry.sector_of_group_block(group, start).ok_or_else(missing)?;
+        let first = start.get() << geometry.inodes_per_block_log;
+        let count = blocks << geometry.inodes_per_block_log;
+        let index = first.saturating_sub(chunk.start.get());
+        let skipped = chunk.start.get().saturating_sub(first);
+        let place = (index, count.saturating_sub(skipped).max(1));
+        let read = self.volume.read_metadata(Structure::InodeCluster, sector, blocks << geometry.block_log);
+        let buffer = match read {
+            Ok(buffer) => buffer,
+            // A damaged cluster is refused when an inode of it is stored.
+            Err(Error::Corrupt(_)) => return Ok(place),
+            Err(error) => return Err(error),
+        };
+        let inodes = (first..).zip(buffer.chunks_exact(geometry.inode_size().max(1)));
+        for (inode, bytes) in inodes {
+            let is_free_in = |index: u32| free.checked_shr(index).is_some_and(|bits| bits & 1 == 1);
+            let index = inode.checked_sub(chunk.start.get());
+            let mode = InodeCore::prefix_of(bytes).map_or(0, |core| core.mode.get());
+            if mode != 0 && index.is_some_and(is_free_in) {
+                let number = geometry.inode_number(group, AgInode::new(inode));
+                let location = Location { sector: Some(sector), ..Location::of_inode(number) };
+                let fault = InodeFault::InUseThoughFree { mode };
+                return Err(Corruption::new(Structure::Inode, location, fault).into());
+            }
+        }
+        Ok(place)
+    }
+}

@@ -1,0 +1,49 @@
+//! Loading the inodes that a transaction changes, and storing them.
+
+use uxfs_format::{fault::Structure, units::InodeNumber};
+use uxfs_journal::journal::items::inode::InodeChange;
+
+use super::Transaction;
+use crate::inode::edit::EditInode;
+use uxfs_volume::error::Result;
+
+impl Transaction<'_> {
+    /// Takes an inode in use apart, to be changed. Only for callers that know that it is not open: others open it
+    /// through the inode table.
+    ///
+    /// # Errors
+    /// As for reading it, and its extents.
+    pub fn load_inode(&mut self, number: InodeNumber) -> Result<EditInode> {
+        self.engine().load_edit_inode(number)
+    }
+
+    /// Writes an inode into the buffer of its cluster; from then on others see it as it is now.
+    ///
+    /// # Errors
+    /// Contents that do not fit the fork; damage of the cluster; the device.
+    pub fn store_inode(&mut self, inode: &mut EditInode) -> Result<()> {
+        inode.update_core();
+        let cluster = self.engine().inode_cluster(inode.number)?.1;
+        let geometry = self.engine().geometry();
+        let mut buffer =
+            self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let mut edit = buffer.edit();
+        let changes = inode.encode(edit.unmarked(cluster.offset_bytes, geometry.inode_size()), geometry)?;
+        let marks = [
+            (true, InodeChange::Core),
+            (changes.has_data, InodeChange::Data),
+            (changes.has_attribute, InodeChange::Attribute),
+        ];
+        for (has_changed, change) in marks {
+            if has_changed {
+                edit.mark(cluster.offset_bytes + change.offset_bytes() as usize);
+            }
+        }
+        if let Some(ticket) = self.buffers().ticket() {
+            let data = changes.has_data.then_some(&inode.data);
+            let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
+            ticket.reserve(inode.log_reservation.raise(ticket.sequence(), data, attribute));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! Mounting a file system for changes, in bulk mode or through the log.
+
+use std::sync::Arc;
+
+use uxfs_block::device::BlockDevice;
+use uxfs_engine::{
+    engine::{AnyEngine, BulkEngine, LoggedEngine, unfinished::Unfinished},
+    options::MountOptions,
+};
+use uxfs_journal::{LogState, journal::LogStart};
+use uxfs_volume::{
+    error::{Error, OperationError, Result},
+    superblock::{read_superblock, refuse_unwritable},
+    volume::Volume,
+};
+
+use crate::{
+    filesystem::FileSystem,
+    mount,
+    opening::{FIRST_LSN, check_volume},
+    recovery,
+};
+
+impl FileSystem {
+    /// Mounts for changes in bulk mode: nothing is logged, so that the image is of use only after [`close`](Self::close).
+    /// From the first write until then its superblock says that it is not finished: uxfs and Linux refuse it.
+    ///
+    /// # Errors
+    /// As for [`open_volume`](mount::open_volume); the device is read-only or fails; features that uxfs cannot write.
+    pub fn mount_bulk(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
+        if options.is_unfinished {
+            return Self::mount_bulk_unmarked(device, options);
+        }
+        let superblock = read_superblock(device.as_ref(), false)?;
+        Self::mount_bulk_unmarked(Arc::new(Unfinished::new(device, &superblock)), options)
+    }
+
+    /// As [`mount_bulk`](Self::mount_bulk), on a device whose contents only this process sees before the file system is
+    /// closed.
+    pub(crate) fn mount_bulk_unmarked(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
+        let volume = mount::open_volume(device, options)?;
+        Ok(Self::of(AnyEngine::Bulk(Box::new(BulkEngine::new(volume, *options)?))))
+    }
+
+    /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.
+    ///
+    /// # Errors
+    /// As for [`open_volume`](mount::open_volume); the device is read-only; features that uxfs cannot write.
+    pub fn mount_logged(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Arc<Self>> {
+        let (volume, log_state) = match mount::open_examined(Arc::clone(&device), options) {
+            Err(Error::Operation(OperationError::DirtyLog { .. })) => {
+                if let Some(recovered) = recovery::recover(&device, options, &mut ())? {
+                    recovered.write()?;
+                }
+                mount::open_examined(device, options)?
+            }
+            result => result?,
+        };
+        refuse_unwritable(volume.device().as_ref(), volume.superblock())?;
+        let state = log_state.ok_or(OperationError::ReadOnly)?;
+        check_volume(&volume, &state)?;
+        let previous_block = match state {
+            LogState::Clean(log) => log.newest.block(),
+            _ => u32::MAX,
+        };
+        let head = state.head().unwrap_or(FIRST_LSN);
+        let start = LogStart { head, previous_block, recovered_tail: None };
+        Self::with_log(volume, options, start).map(Arc::new)
+    }
+
+    /// Goes on from a volume to a file system mounted for changes, with the log at `start`.
+    pub(crate) fn with_log(volume: Volume, options: &MountOptions, start: LogStart) -> Result<Self> {
+        Ok(Self::of(AnyEngine::Logged(LoggedEngine::new(volume, *options, start)?)))
+    }
+}

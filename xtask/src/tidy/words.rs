@@ -1,0 +1,155 @@
+//! Riddles in comments, messages and documents: sentences whose subject is a pronoun for something that has a name.
+//!
+//! "Transactions that find no log space wait" can be looked up; the same sentence with a pronoun in front cannot. Each area
+//! of the repository has a limit: zero once it is clean, else the number that it had when it was last counted. Lower a
+//! limit with the commit that rewrites the sentences; never raise one.
+
+/// What an area may still hold. The longest prefix of a file's name counts; files without an entry may hold none.
+const LIMITS: [(&str, usize); 9] = [
+    ("crates/uxfs-block/src/cache/logged", 4),
+    ("crates/uxfs-engine", 94),
+    ("crates/uxfs-extract", 2),
+    ("crates/uxfs-filesystem", 72),
+    ("crates/uxfs-format", 24),
+    ("crates/uxfs-journal", 20),
+    ("crates/uxfs-lab", 27),
+    ("crates/uxfs-source", 15),
+    ("crates/uxfs-volume", 15),
+];
+
+/// Words that are riddles wherever they stand, in two pieces, so that this file may be checked too.
+const RIDDLES: [(&str, &str); 5] =
+    [("Wh", "oever"), ("wh", "oever"), ("No", "body"), ("no", "body"), ("Wh", "o")];
+/// What stands before a pronoun that begins a clause.
+const CLAUSE_STARTS: [&str; 3] = [";", ":", ", and"];
+
+/// A line that holds a riddle.
+#[derive(Debug, PartialEq, Eq)]
+struct Riddle {
+    line: usize,
+    word: String,
+}
+
+/// Counts riddles, file by file.
+#[derive(Debug, Default)]
+pub struct Words {
+    areas: Vec<Area>,
+}
+
+#[derive(Debug)]
+struct Area {
+    prefix: &'static str,
+    limit: usize,
+    lines: Vec<String>,
+}
+
+impl Words {
+    /// Counts the riddles of one file.
+    pub fn count(&mut self, name: &str, text: &str) {
+        if !name.ends_with(".rs") && !name.ends_with(".md") {
+            return;
+        }
+        let (prefix, limit) = limit_of(name, &LIMITS);
+        let found = riddles(text);
+        if found.is_empty() {
+            return;
+        }
+        let lines = found.iter().map(|riddle| format!("{name}:{}: `{}`", riddle.line, riddle.word));
+        match self.areas.iter_mut().find(|area| area.prefix == prefix) {
+            Some(area) => area.lines.extend(lines),
+            None => self.areas.push(Area { prefix, limit, lines: lines.collect() }),
+        }
+    }
+
+    /// Complains of each area that holds more than its limit, and prints where a limit can be lowered.
+    pub fn finish(self, complaints: &mut Vec<String>) {
+        for (prefix, limit) in LIMITS {
+            let count =
+                self.areas.iter().find(|area| area.prefix == prefix).map_or(0, |area| area.lines.len());
+            if count < limit {
+                println!(
+                    "tidy: {prefix} has {count} riddles: its limit in tidy/words.rs, {limit}, can be lowered"
+                );
+            }
+        }
+        for area in self.areas.iter().filter(|area| area.lines.len() > area.limit) {
+            if area.limit > 0 {
+                let count = area.lines.len();
+                complaints.push(format!("{}: {count} riddles, {} are allowed:", area.prefix, area.limit));
+            }
+            let remedy = "say what does it, by its name";
+            complaints.extend(area.lines.iter().map(|line| format!("{line}: {remedy}")));
+        }
+    }
+}
+
+fn limit_of(name: &str, limits: &[(&'static str, usize)]) -> (&'static str, usize) {
+    let matching = limits.iter().filter(|(prefix, _)| name.starts_with(prefix));
+    matching.max_by_key(|(prefix, _)| prefix.len()).copied().unwrap_or_default()
+}
+
+/// The riddles of a text. Questions are none.
+fn riddles(text: &str) -> Vec<Riddle> {
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let of_line = RIDDLES.iter().filter(|(start, end)| holds_word(line, &format!("{start}{end}")));
+        let word = of_line.map(|(start, end)| format!("{start}{end}")).next().or_else(|| clause(line));
+        if let Some(word) = word {
+            found.push(Riddle { line: index + 1, word });
+        }
+    }
+    found
+}
+
+/// A clause in the middle of a line that begins with the pronoun.
+fn clause(line: &str) -> Option<String> {
+    let starts = CLAUSE_STARTS.iter().map(|start| format!("{start} wh{} ", "o"));
+    starts.into_iter().find(|start| line.contains(start) && !line.contains('?'))
+}
+
+/// Whether `word` stands in the line as a word of its own and not as part of a name or as the subject of a question.
+fn holds_word(line: &str, word: &str) -> bool {
+    let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let bytes = line.as_bytes();
+    line.match_indices(word).any(|(at, _)| {
+        let is_whole = !is_part(at.checked_sub(1).and_then(|before| bytes.get(before)))
+            && !is_part(bytes.get(at + word.len()));
+        // Part of a user's name, as in `nobody:x:65534`.
+        let is_user = matches!(bytes.get(at + word.len()), Some(b':' | b'-'))
+            || at.checked_sub(1).and_then(|before| bytes.get(before)) == Some(&b'-');
+        is_whole && !is_user && !line[at..].contains('?')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        riddles(text).into_iter().map(|riddle| riddle.word).collect()
+    }
+
+    #[test]
+    fn pronouns_as_subjects_are_riddles() {
+        assert_eq!(words(&format!("/// Wh{} finds no room waits.", "o")), [format!("Wh{}", "o")]);
+        assert_eq!(words(&format!("// The buffer stays; wh{} changes it copies it.", "o")).len(), 1);
+        assert_eq!(words(&format!("a file that no{} has open", "body")).len(), 1);
+        assert_eq!(words(&format!("who{} changes it copies it", "ever")).len(), 1);
+    }
+
+    #[test]
+    fn relative_clauses_names_and_questions_are_none() {
+        assert!(words("/// A reader who lists a directory.").is_empty());
+        assert!(words("fn whole() {}\nlet who_waits = 1;\nThe Whole").is_empty());
+        assert!(words(&format!("Wh{} owns a block?", "o")).is_empty());
+        assert!(words(&format!("no{}:x:65534:65534", "body")).is_empty());
+    }
+
+    #[test]
+    fn the_longest_prefix_sets_the_limit() {
+        let limits = [("crates/a", 3), ("crates/a/src/b", 1)];
+        assert_eq!(limit_of("crates/a/src/c.rs", &limits), ("crates/a", 3));
+        assert_eq!(limit_of("crates/a/src/b/c.rs", &limits), ("crates/a/src/b", 1));
+        assert_eq!(limit_of("README.md", &limits), ("", 0));
+    }
+}
