@@ -59,8 +59,10 @@ pub fn block(first_id: u32, geometry: &Geometry) -> Vec<u8> {
         let mut record = QuotaRecord::new_zeroed();
         record.magic.set(MAGIC);
         record.version = VERSION;
-        record.record_type = (RecordType::USER | timers).bits();
         record.id.set(first_id + index);
+        // Id 0 holds lengths of time, which are never in the large unit.
+        let timers = if record.id.get() == 0 { RecordType::empty() } else { timers };
+        record.record_type = (RecordType::USER | timers).bits();
         record.block_hard_limit.set(1000 + u64::from(index));
         record.block_soft_limit.set(900);
         record.inode_hard_limit.set(100);
