@@ -227,10 +227,8 @@ impl GoldenSpec {
 fn geometries() -> Vec<GoldenSpec> {
     vec![
         GoldenSpec::new("default", &["-L", "golden"]),
-        GoldenSpec::of_shape("block-1k")
-            .with_recipe(|recipe| recipe.block_size_bytes = 1024),
-        GoldenSpec::of_shape("block-2k")
-            .with_recipe(|recipe| recipe.block_size_bytes = 2048),
+        GoldenSpec::of_shape("block-1k").with_recipe(|recipe| recipe.block_size_bytes = 1024),
+        GoldenSpec::of_shape("block-2k").with_recipe(|recipe| recipe.block_size_bytes = 2048),
         GoldenSpec::of_shape("block-64k").with(|spec| {
             spec.size_bytes = 512 * MEBIBYTE;
             spec.recipe.block_size_bytes = 65536;
@@ -238,14 +236,10 @@ fn geometries() -> Vec<GoldenSpec> {
             spec.recipe.has_sparse_inodes = false;
         }),
         GoldenSpec::of_shape("sector-4k"),
-        GoldenSpec::of_shape("inode-1k")
-            .with_recipe(|recipe| recipe.inode_size_bytes = 1024),
-        GoldenSpec::of_shape("inode-2k")
-            .with_recipe(|recipe| recipe.inode_size_bytes = 2048),
-        GoldenSpec::of_shape("directory-16k")
-            .with_recipe(|recipe| recipe.directory_block_size_bytes = 16384),
-        GoldenSpec::of_shape("directory-64k")
-            .with_recipe(|recipe| recipe.directory_block_size_bytes = 65536),
+        GoldenSpec::of_shape("inode-1k").with_recipe(|recipe| recipe.inode_size_bytes = 1024),
+        GoldenSpec::of_shape("inode-2k").with_recipe(|recipe| recipe.inode_size_bytes = 2048),
+        GoldenSpec::of_shape("directory-16k").with_recipe(|recipe| recipe.directory_block_size_bytes = 16384),
+        GoldenSpec::of_shape("directory-64k").with_recipe(|recipe| recipe.directory_block_size_bytes = 65536),
         GoldenSpec::new("groups-2", &["-d", "agcount=2", "-l", "agnum=0"]),
         GoldenSpec::new("groups-16", &["-d", "agcount=16"]).with(|spec| spec.size_bytes = 512 * MEBIBYTE),
         GoldenSpec::new("stripes", &["-d", "su=64k,sw=2,agcount=4"]),
@@ -266,13 +260,11 @@ fn features() -> Vec<GoldenSpec> {
         GoldenSpec::of_shape("no-rmapbt"),
         GoldenSpec::of_shape("no-reflink").with_recipe(|recipe| recipe.has_reflink = false),
         GoldenSpec::of_shape("no-finobt"),
-        GoldenSpec::of_shape("no-sparse")
-            .with_recipe(|recipe| recipe.has_sparse_inodes = false),
+        GoldenSpec::of_shape("no-sparse").with_recipe(|recipe| recipe.has_sparse_inodes = false),
         GoldenSpec::of_shape("no-bigtime").with_recipe(|recipe| recipe.has_bigtime = false),
         GoldenSpec::of_shape("no-nrext64"),
         GoldenSpec::of_shape("no-parent"),
-        GoldenSpec::of_shape("no-feature")
-        .with_recipe(|recipe| {
+        GoldenSpec::of_shape("no-feature").with_recipe(|recipe| {
             recipe.has_reflink = false;
             recipe.has_sparse_inodes = false;
             recipe.has_bigtime = false;
