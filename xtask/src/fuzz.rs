@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use uxfs_lab::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
-    fuzz::{TARGETS, Target, log},
+    fuzz::{TARGETS, Target, log, quota, superblock},
 };
 use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory, structures};
 
@@ -140,15 +140,30 @@ fn seeds(targets: &[Target], corpus: &Path) -> Result<()> {
             }
         }
     }
-    if targets.iter().any(|target| target.name == "log") {
+    let is_wanted = |name: &str| targets.iter().any(|target| target.name == name);
+    if is_wanted("log") {
         log_seeds(&corpus.join("log"))?;
+    }
+    if is_wanted("quota") {
+        more_seeds(&corpus.join("quota"), "records", quota::seeds())?;
+    }
+    if is_wanted("superblock") {
+        let sound = instances.first().context("the list begins with the superblock")?.read(&device)?;
+        more_seeds(&corpus.join("superblock"), "groups", superblock::seeds(&sound))?;
+    }
+    Ok(())
+}
+
+fn more_seeds(folder: &Path, name: &str, seeds: Vec<Vec<u8>>) -> Result<()> {
+    for (number, seed) in seeds.into_iter().enumerate() {
+        fs::write(folder.join(format!("{name}-{number}")), seed)?;
     }
     Ok(())
 }
 
 /// The beginnings of logs that the kernel wrote; those of the image that they are replayed into in several lengths.
 fn log_seeds(folder: &Path) -> Result<()> {
-    for kibibytes in [4, 16, 40, 64] {
+    for kibibytes in log::SEED_KIBIBYTES {
         fs::write(folder.join(format!("own-{kibibytes}")), log::seed(kibibytes << 10))?;
     }
     let dumps: PathBuf = workspace_directory().join("crates/uxfs-journal/testdata");
@@ -158,7 +173,7 @@ fn log_seeds(folder: &Path) -> Result<()> {
             let mut log = zstd::decode_all(fs::File::open(&path)?)?;
             // A dump begins with the superblock; records know at which block of the log they lie.
             log.drain(..4096.min(log.len()));
-            log.truncate(64 << 10);
+            log.truncate(log::INPUT_BYTES_MAX);
             fs::write(folder.join(path.file_stem().context("a name")?), log)?;
         }
     }

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use uxfs_lab::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
-    fuzz::{TARGETS, log},
+    fuzz::{TARGETS, log, quota, superblock},
 };
 use uxfs_testkit::{
     golden::GoldenImage,
@@ -94,12 +94,38 @@ fn mutants_of_sound_blocks_never_panic() {
 fn mutants_of_a_log_are_replayed_into_memory() {
     let seed = Seed::from_environment("mutants_of_a_log_are_replayed_into_memory", 1);
     let mut random = seed.random();
-    for round in 0..40 {
-        let mut mutant = log::seed(40 << 10);
+    // The longer ones wrap in a small log, and hold many records.
+    for round in 0..42 {
+        let mut mutant = log::seed(if round % 21 == 20 { log::INPUT_BYTES_MAX } else { 40 << 10 });
         for _ in 0..if round == 0 { 0 } else { 1 + random.below(4) } {
             let at = random.below(mutant.len() as u64) as usize;
             mutant[at] = random.next_u64() as u8;
         }
         log::log(&mutant);
+    }
+}
+
+#[test]
+fn mutants_of_quota_records_and_of_huge_superblocks_never_panic() {
+    let mut random = Seed::from_environment("mutants_of_quota_records", 3).random();
+    let path = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
+    let device = DamagedImage::sound(SparseImage::load(&path).unwrap());
+    let sound = structures::list(&device).unwrap().1[0].read(&device).unwrap();
+    let huge = superblock::seeds(&sound);
+    assert_eq!(huge.len(), 4);
+    type Run = fn(&[u8]);
+    let targets: [(Run, Vec<Vec<u8>>); 2] = [(quota::quota, quota::seeds()), (superblock::superblock, huge)];
+    for (run, seeds) in targets {
+        for seed in seeds {
+            run(&seed);
+            for _ in 0..500 {
+                let mut mutant = seed.clone();
+                for _ in 0..=random.below(4) {
+                    let at = random.below(mutant.len() as u64) as usize;
+                    mutant[at] = random.next_u64() as u8;
+                }
+                run(&mutant);
+            }
+        }
     }
 }

@@ -113,7 +113,7 @@ impl Fit<'_> {
         }
     }
 
-    /// A file of so many bytes, without a name: it may lie in the directory that is being read.
+    /// An unlinked file of this size: it may be in the directory that is being read.
     fn scratch(&self, size_bytes: u64) -> Result<Arc<dyn BlockDevice>, MakeError> {
         let failed = |error| MakeError::Scratch { size_bytes, error };
         let file = tempfile::tempfile_in(self.directory).map_err(failed)?;

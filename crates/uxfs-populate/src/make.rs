@@ -29,7 +29,7 @@ pub struct Making<'a> {
     pub layout: &'a Layout,
     /// Uuid, time and numbers.
     pub identity: &'a Identity,
-    /// Changes of metadata on the way.
+    /// Changes of the source's metadata.
     pub adjustments: &'a mut Adjustments,
     /// How it is filled.
     pub options: Options,
@@ -57,7 +57,7 @@ pub enum MakeError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The scratch file that shows how large the image must be.
-    #[error("no scratch file of {size_bytes} bytes beside the image: {error}")]
+    #[error("cannot create a scratch file of {size_bytes} bytes beside the image: {error}")]
     Scratch {
         /// Its size.
         size_bytes: u64,
@@ -65,10 +65,10 @@ pub enum MakeError {
         error: io::Error,
     },
     /// More than 8 TiB.
-    #[error("the content does not fit into 8 TiB: say how large the image is")]
+    #[error("the contents do not fit into 8 TiB: give a --size")]
     TooLarge,
     /// The sizes that were tried were all too small.
-    #[error("no size was found that holds the content: say how large the image is")]
+    #[error("found no size that holds the contents: give a --size")]
     NoSize,
 }
 

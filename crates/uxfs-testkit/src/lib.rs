@@ -9,6 +9,7 @@
 //! | [`xfs_db`] | running `xfs_db` and reading what it prints |
 //! | [`golden`] | the golden images: list, unpack, manifest |
 //! | [`matrix`] | which golden images there are and how each is made |
+//! | [`shapes`] | the one list of sizes and feature bits to try |
 //! | [`populate`] | the recipe that fills them |
 //! | [`manifest`] | what a file system holds, path by path, in the kernel's words; differences between two |
 //! | [`same_tree`] | two trees compared file by file |
@@ -35,6 +36,7 @@ pub mod ownership;
 pub mod populate;
 pub mod same_tree;
 pub mod seeds;
+pub mod shapes;
 pub mod sparse;
 pub mod structures;
 pub mod verdict;

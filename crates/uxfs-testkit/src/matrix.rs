@@ -17,6 +17,7 @@ use crate::{
     manifest::{self, FileKind, Header, Manifest},
     mount::{Access, LoopMount, kernel_release},
     populate::{self, Recipe},
+    shapes::Shape,
     sparse,
 };
 
@@ -65,6 +66,12 @@ impl GoldenSpec {
         };
         let (options, finishing) = (options.to_vec(), Vec::new());
         Self { name, size_bytes: 256 * MEBIBYTE, options, filled_by: FilledBy::Kernel, recipe, finishing }
+    }
+
+    /// A golden image of one of the shapes.
+    fn of_shape(name: &'static str) -> Self {
+        let words: Vec<_> = Shape::named(name).words().collect();
+        Self::new(name, &words)
     }
 
     fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
@@ -220,25 +227,19 @@ impl GoldenSpec {
 fn geometries() -> Vec<GoldenSpec> {
     vec![
         GoldenSpec::new("default", &["-L", "golden"]),
-        GoldenSpec::new("block-1k", &["-b", "size=1024"])
-            .with_recipe(|recipe| recipe.block_size_bytes = 1024),
-        GoldenSpec::new("block-2k", &["-b", "size=2048"])
-            .with_recipe(|recipe| recipe.block_size_bytes = 2048),
-        GoldenSpec::new("block-64k", &["-b", "size=65536"]).with(|spec| {
+        GoldenSpec::of_shape("block-1k").with_recipe(|recipe| recipe.block_size_bytes = 1024),
+        GoldenSpec::of_shape("block-2k").with_recipe(|recipe| recipe.block_size_bytes = 2048),
+        GoldenSpec::of_shape("block-64k").with(|spec| {
             spec.size_bytes = 512 * MEBIBYTE;
             spec.recipe.block_size_bytes = 65536;
             spec.recipe.directory_block_size_bytes = 65536;
             spec.recipe.has_sparse_inodes = false;
         }),
-        GoldenSpec::new("sector-4k", &["-s", "size=4096"]),
-        GoldenSpec::new("inode-1k", &["-i", "size=1024"])
-            .with_recipe(|recipe| recipe.inode_size_bytes = 1024),
-        GoldenSpec::new("inode-2k", &["-i", "size=2048"])
-            .with_recipe(|recipe| recipe.inode_size_bytes = 2048),
-        GoldenSpec::new("directory-16k", &["-n", "size=16384"])
-            .with_recipe(|recipe| recipe.directory_block_size_bytes = 16384),
-        GoldenSpec::new("directory-64k", &["-n", "size=65536"])
-            .with_recipe(|recipe| recipe.directory_block_size_bytes = 65536),
+        GoldenSpec::of_shape("sector-4k"),
+        GoldenSpec::of_shape("inode-1k").with_recipe(|recipe| recipe.inode_size_bytes = 1024),
+        GoldenSpec::of_shape("inode-2k").with_recipe(|recipe| recipe.inode_size_bytes = 2048),
+        GoldenSpec::of_shape("directory-16k").with_recipe(|recipe| recipe.directory_block_size_bytes = 16384),
+        GoldenSpec::of_shape("directory-64k").with_recipe(|recipe| recipe.directory_block_size_bytes = 65536),
         GoldenSpec::new("groups-2", &["-d", "agcount=2", "-l", "agnum=0"]),
         GoldenSpec::new("groups-16", &["-d", "agcount=16"]).with(|spec| spec.size_bytes = 512 * MEBIBYTE),
         GoldenSpec::new("stripes", &["-d", "su=64k,sw=2,agcount=4"]),
@@ -256,38 +257,26 @@ fn geometries() -> Vec<GoldenSpec> {
 /// Features off, one by one and all together, and those that are off by default.
 fn features() -> Vec<GoldenSpec> {
     vec![
-        GoldenSpec::new("no-rmapbt", &["-m", "rmapbt=0"]),
-        GoldenSpec::new("no-reflink", &["-m", "reflink=0"]).with_recipe(|recipe| recipe.has_reflink = false),
-        GoldenSpec::new("no-finobt", &["-m", "finobt=0,inobtcount=0"]),
-        GoldenSpec::new("no-sparse", &["-i", "sparse=0"])
-            .with_recipe(|recipe| recipe.has_sparse_inodes = false),
-        GoldenSpec::new("no-bigtime", &["-m", "bigtime=0"]).with_recipe(|recipe| recipe.has_bigtime = false),
-        GoldenSpec::new("no-nrext64", &["-i", "nrext64=0"]),
-        GoldenSpec::new("no-parent", &["-n", "parent=0"]),
-        GoldenSpec::new(
-            "no-feature",
-            &[
-                "-m",
-                "rmapbt=0,reflink=0,finobt=0,inobtcount=0,bigtime=0",
-                "-i",
-                "sparse=0,nrext64=0,exchange=0",
-                "-n",
-                "parent=0",
-            ],
-        )
-        .with_recipe(|recipe| {
+        GoldenSpec::of_shape("no-rmapbt"),
+        GoldenSpec::of_shape("no-reflink").with_recipe(|recipe| recipe.has_reflink = false),
+        GoldenSpec::of_shape("no-finobt"),
+        GoldenSpec::of_shape("no-sparse").with_recipe(|recipe| recipe.has_sparse_inodes = false),
+        GoldenSpec::of_shape("no-bigtime").with_recipe(|recipe| recipe.has_bigtime = false),
+        GoldenSpec::of_shape("no-nrext64"),
+        GoldenSpec::of_shape("no-parent"),
+        GoldenSpec::of_shape("no-feature").with_recipe(|recipe| {
             recipe.has_reflink = false;
             recipe.has_sparse_inodes = false;
             recipe.has_bigtime = false;
         }),
         GoldenSpec::new("meta-uuid", &[])
             .with(|spec| spec.finishing = vec!["uuid 75786673-ffff-4fff-8fff-ffffffffffff"]),
-        GoldenSpec::new("metadir", &["-m", "metadir=1"]),
-        GoldenSpec::new("ascii-ci", &["-n", "version=ci"]).with(|spec| {
+        GoldenSpec::of_shape("metadir"),
+        GoldenSpec::of_shape("ascii-ci").with(|spec| {
             spec.filled_by = FilledBy::Mkfs;
             spec.recipe.is_plain_tree = true;
         }),
-        GoldenSpec::new("directory-levels", &["-n", "parent=0"])
+        GoldenSpec { name: "directory-levels", ..GoldenSpec::of_shape("no-parent") }
             .with_recipe(|recipe| recipe.many_names = 130_000),
     ]
 }

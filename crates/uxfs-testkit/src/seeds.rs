@@ -55,6 +55,12 @@ impl Random {
         self.next_u64().checked_rem(limit).unwrap_or(0)
     }
 
+    /// An index below `count`; 0 where `count` is 0.
+    pub fn index(&mut self, count: usize) -> usize {
+        // What is below a `usize` is one.
+        self.below(count as u64) as usize
+    }
+
     /// Fills `bytes`.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {

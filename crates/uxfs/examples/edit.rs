@@ -14,8 +14,8 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     editor.make_directories("/etc", 0o755)?;
     // Complete before it takes the place of the old one.
     editor.write("/etc/hostname", name.as_encoded_bytes())?;
-    editor.make_directories("/home/user", 0o755)?;
-    editor.change("/home/user", &Changes::new().permissions(0o700).owner(1000, 1000))?;
+    editor.make_directories("/srv/user", 0o755)?;
+    editor.change("/srv/user", &Changes::new().permissions(0o700).owner(1000, 1000))?;
     match editor.remove("/etc/machine-id") {
         Err(error) if error.is_not_found() => {}
         removed => removed?,

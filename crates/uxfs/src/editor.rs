@@ -1,23 +1,17 @@
 //! An image that is open for changes.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `options` | how it is opened, and what changes of a file |
+//! | `edited_file` | a file of it |
 
-use std::{
-    fmt,
-    io::{self, Read, Seek, SeekFrom, Write},
-    ops::ControlFlow,
-    path::Path,
-    sync::Arc,
-};
+mod edited_file;
+mod options;
 
-use uxfs_block::{
-    cache::pressure::PressureWatch,
-    claim::Lock,
-    engine::{self, OpenOptions},
-};
-use uxfs_engine::{
-    attribute::SetMode,
-    bulk::create::NewKind,
-    options::{Clock, LogOptions, MountOptions},
-};
+use std::{fmt, io::Read, ops::ControlFlow, path::Path, sync::Arc};
+
+use uxfs_block::cache::pressure::PressureWatch;
+use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
 use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange},
     filesystem::FileSystem,
@@ -30,7 +24,10 @@ use uxfs_volume::{
     error::{Error as InternalError, OperationError},
 };
 
-use crate::{Device, Error, FileType, Metadata, Result, Timestamp, editor_path, error::About, file::sought};
+use crate::{Device, Error, FileType, Metadata, Result, editor_path, error::About};
+
+pub use edited_file::EditedFile;
+pub use options::{Changes, EditorOptions};
 
 /// Bytes that are read and written at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -50,129 +47,6 @@ pub struct Editor {
     // Dropped first: it works on the file system's cache.
     _watch: Option<PressureWatch>,
     filesystem: Arc<FileSystem>,
-}
-
-/// How an image is opened for changes.
-///
-/// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("disk.img");
-/// # uxfs::Maker::new().size(32 << 20).make(&path)?;
-/// // All times that change are 2020-01-01.
-/// let time = uxfs::Timestamp { seconds: 1_577_836_800, nanoseconds: 0 };
-/// let editor = uxfs::EditorOptions::new().time(time).open(&path)?;
-/// editor.write("/a", b"")?;
-/// assert_eq!(editor.metadata("/a")?.modified, time);
-/// editor.close()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EditorOptions {
-    offset_bytes: u64,
-    cache_bytes: Option<u64>,
-    time: Option<Timestamp>,
-}
-
-impl EditorOptions {
-    /// The usual ones.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Where the file system begins in the file: a partition.
-    #[must_use]
-    pub fn offset_bytes(mut self, bytes: u64) -> Self {
-        self.offset_bytes = bytes;
-        self
-    }
-
-    /// Memory for cached metadata; 256 MiB, or less where memory is scarce, unless given.
-    #[must_use]
-    pub fn cache_bytes(mut self, bytes: u64) -> Self {
-        self.cache_bytes = Some(bytes);
-        self
-    }
-
-    /// The time of all changes, in place of the clock's.
-    #[must_use]
-    pub fn time(mut self, time: Timestamp) -> Self {
-        self.time = Some(time);
-        self
-    }
-
-    /// Opens the image at `path`.
-    ///
-    /// # Errors
-    /// No XFS V5 file system; features that uxfs cannot write; damage; a dirty log that cannot be replayed; the image is in
-    /// use; the device.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Editor> {
-        let path = path.as_ref();
-        self.try_open(path).about(path.display())
-    }
-
-    fn try_open(&self, path: &Path) -> Result<Editor> {
-        let options = OpenOptions {
-            start_bytes: self.offset_bytes,
-            writable: true,
-            lock: Lock::Exclusive,
-            ..OpenOptions::default()
-        };
-        let device = engine::open(path, &options)?;
-        let options = MountOptions {
-            cache_budget_bytes: self.cache_bytes,
-            clock: self.time.map_or(Clock::System, |time| Clock::Fixed(time.into())),
-            log: LogOptions { has_background: true, ..LogOptions::default() },
-            ..MountOptions::default()
-        };
-        let filesystem = FileSystem::mount_logged(device, &options)?;
-        // Without the watch the cache merely keeps to its budget.
-        Ok(Editor { _watch: filesystem.watch_memory_pressure().ok(), filesystem })
-    }
-}
-
-/// What [`Editor::change`] changes of a file; the rest stays.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Changes {
-    permissions: Option<u16>,
-    user: Option<u32>,
-    group: Option<u32>,
-    accessed: Option<Timestamp>,
-    modified: Option<Timestamp>,
-}
-
-impl Changes {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Permissions with set-id bits and the sticky bit.
-    #[must_use]
-    pub fn permissions(mut self, permissions: u16) -> Self {
-        self.permissions = Some(permissions & 0o7777);
-        self
-    }
-
-    /// Owner and group.
-    #[must_use]
-    pub fn owner(mut self, user: u32, group: u32) -> Self {
-        (self.user, self.group) = (Some(user), Some(group));
-        self
-    }
-
-    /// The time of the last access.
-    #[must_use]
-    pub fn accessed(mut self, time: impl Into<Timestamp>) -> Self {
-        self.accessed = Some(time.into());
-        self
-    }
-
-    /// The time of the last change of contents.
-    #[must_use]
-    pub fn modified(mut self, time: impl Into<Timestamp>) -> Self {
-        self.modified = Some(time.into());
-        self
-    }
 }
 
 impl Editor {
@@ -651,83 +525,5 @@ impl Editor {
 impl fmt::Debug for Editor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Editor").finish_non_exhaustive()
-    }
-}
-
-/// A regular file of an [`Editor`], open for reading and writing.
-pub struct EditedFile<'e> {
-    editor: &'e Editor,
-    handle: InodeHandle,
-    position_bytes: u64,
-}
-
-impl EditedFile<'_> {
-    /// What `stat` tells.
-    ///
-    /// # Errors
-    /// The file is gone.
-    pub fn metadata(&self) -> Result<Metadata> {
-        let status = self.editor.filesystem.stat(&self.handle)?;
-        Ok(Metadata::of_status(&status, self.editor.filesystem.geometry().block_size_bytes))
-    }
-
-    /// Makes the file shorter, or longer by a hole.
-    ///
-    /// # Errors
-    /// A size that no file can have; no space; damage; the device.
-    pub fn set_len(&self, size_bytes: u64) -> Result<()> {
-        Ok(self.editor.filesystem.set_size(&self.handle, size_bytes, self.editor.touch())?)
-    }
-
-    /// Makes the file durable.
-    ///
-    /// # Errors
-    /// The device failed, now or before.
-    pub fn sync(&self) -> Result<()> {
-        Ok(self.editor.filesystem.sync_file(&self.handle)?)
-    }
-}
-
-impl Read for EditedFile<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.editor.filesystem.read(&self.handle, self.position_bytes, buffer);
-        let read = read.map_err(Error::from)?;
-        self.position_bytes = self.position_bytes.saturating_add(read as u64);
-        Ok(read)
-    }
-}
-
-impl Write for EditedFile<'_> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let piece = buffer.get(..PIECE_BYTES).unwrap_or(buffer);
-        let editor = self.editor;
-        let written = editor.filesystem.write(&self.handle, self.position_bytes, piece, editor.touch());
-        let written = written.map_err(Error::from)?;
-        if written == 0 && !piece.is_empty() {
-            return Err(editor.short_write(self.position_bytes).into());
-        }
-        self.position_bytes = self.position_bytes.saturating_add(written as u64);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Seek for EditedFile<'_> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let length_bytes = self.metadata()?.size_bytes;
-        self.position_bytes = sought(to, self.position_bytes, length_bytes)?;
-        Ok(self.position_bytes)
-    }
-}
-
-impl fmt::Debug for EditedFile<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EditedFile")
-            .field("inode", &self.handle.number().get())
-            .field("position_bytes", &self.position_bytes)
-            .finish()
     }
 }

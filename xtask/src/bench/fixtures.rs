@@ -13,6 +13,7 @@ use anyhow::Result;
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
+    seeds::Random,
 };
 
 use crate::process::run;
@@ -127,34 +128,4 @@ fn make(
     mount.unmount()?;
     fs::File::create(&complete)?.write_all(b"made by xtask bench\n")?;
     Ok(image)
-}
-
-/// A small generator (splitmix64): equal images on every machine, and no dependency.
-struct Random {
-    state: u64,
-}
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self { state: seed }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.next() % bound }
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            let random = self.next().to_le_bytes();
-            chunk.copy_from_slice(&random[..chunk.len()]);
-        }
-    }
 }

@@ -22,6 +22,7 @@ use anyhow::{Context, Result, bail, ensure};
 use uxfs_lab::field_fuzz::{
     editing::Sound,
     plan::{Case, Plan},
+    quota,
     sparse_device::{DamagedImage, SparseImage},
 };
 use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory};
@@ -38,7 +39,7 @@ pub struct Arguments {
     /// Worker processes [default: the number of processors]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Name of a golden image, or a path
+    /// Name of a golden image, `quota` for one with quota inodes, or a path
     #[arg(long, default_value = "block-1k")]
     image: String,
     /// One case in this many reads the whole image, the others only what the damaged structure belongs to
@@ -115,8 +116,18 @@ fn target_directory() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_directory().join("target"), PathBuf::from)
 }
 
-/// A golden image by name, else a path.
+/// A golden image by name, one that is made here, else a path.
 fn image_path(name: &str) -> Result<PathBuf> {
+    if name == quota::NAME {
+        let path = target_directory().join("quota-image");
+        // Workers come to it later, and several at once: the name leads to a complete image.
+        if !path.exists() {
+            let made = path.with_extension(std::process::id().to_string());
+            quota::make(&made)?;
+            std::fs::rename(&made, &path)?;
+        }
+        return Ok(path);
+    }
     match GoldenImage::named(name) {
         Ok(image) => image.unpacked(),
         Err(_) => Ok(PathBuf::from(name)),

@@ -15,7 +15,7 @@ use super::{
     image::{Image, ImageDevice},
     workload::OperationKind,
 };
-use uxfs_testkit::seeds::Random;
+use uxfs_testkit::{seeds::Random, shapes};
 
 /// What every byte holds that nobody has ever written: it must never be seen in a file.
 pub const CANARY: u8 = 0xc5;
@@ -31,63 +31,42 @@ pub struct Shape {
     pub sector_bytes: usize,
     /// How often it comes.
     weight: u64,
-    /// Options as mkfs takes them.
+    /// Sizes and features.
+    base: shapes::Shape,
+    /// Further options of mkfs: allocation groups and log.
     options: &'static [(Group, &'static str)],
 }
 
-const fn shape(name: &'static str, size_mebibytes: u64, options: &'static [(Group, &'static str)]) -> Shape {
-    Shape { name, size_mebibytes, sector_bytes: 512, weight: 8, options }
+const fn shape(
+    name: &'static str,
+    base: &str,
+    size_mebibytes: u64,
+    options: &'static [(Group, &'static str)],
+) -> Shape {
+    Shape { name, base: shapes::Shape::named(base), size_mebibytes, sector_bytes: 512, weight: 8, options }
 }
+
+const FOUR_GROUPS: &[(Group, &str)] = &[(Group::Data, "agcount=4")];
 
 /// All shapes.
 pub const SHAPES: [Shape; 12] = [
-    shape("default", 64, &[(Group::Data, "agcount=4"), (Group::Log, "size=2001b")]),
-    shape(
-        "block-1k",
-        64,
-        &[(Group::Block, "size=1k"), (Group::Data, "agcount=4"), (Group::Log, "size=4862b")],
-    ),
-    shape("larger-log", 128, &[(Group::Data, "agcount=2"), (Group::Log, "size=24m")]),
-    shape("no-reflink", 64, &[(Group::Metadata, "reflink=0"), (Group::Data, "agcount=4")]),
-    shape("no-parent", 64, &[(Group::Naming, "parent=0"), (Group::Data, "agcount=4")]),
-    shape(
-        "plain",
-        64,
-        &[
-            (Group::Metadata, "rmapbt=0,reflink=0,finobt=0,inobtcount=0"),
-            (Group::Naming, "parent=0"),
-            (Group::Inode, "sparse=0,nrext64=0"),
-            (Group::Data, "agcount=4"),
-        ],
-    ),
-    Shape {
-        sector_bytes: 4096,
-        ..shape("sector-4k", 64, &[(Group::Sector, "size=4k"), (Group::Data, "agcount=4")])
-    },
-    shape("log-stripe", 96, &[(Group::Log, "su=32k"), (Group::Data, "agcount=4")]),
-    shape(
-        "block-1k-directory-8k",
-        64,
-        &[(Group::Block, "size=1k"), (Group::Naming, "size=8k"), (Group::Data, "agcount=2")],
-    ),
+    shape("default", "default", 64, &[(Group::Data, "agcount=4"), (Group::Log, "size=2001b")]),
+    shape("block-1k", "block-1k", 64, &[(Group::Data, "agcount=4"), (Group::Log, "size=4862b")]),
+    shape("larger-log", "default", 128, &[(Group::Data, "agcount=2"), (Group::Log, "size=24m")]),
+    shape("no-reflink", "no-reflink", 64, FOUR_GROUPS),
+    shape("no-parent", "no-parent", 64, FOUR_GROUPS),
+    shape("plain", "plain", 64, FOUR_GROUPS),
+    Shape { sector_bytes: 4096, ..shape("sector-4k", "sector-4k", 64, FOUR_GROUPS) },
+    shape("log-stripe", "log-stripe-32k", 96, FOUR_GROUPS),
+    shape("block-1k-directory-8k", "block-1k-directory-8k", 64, &[(Group::Data, "agcount=2")]),
     // Records longer than their usual buffer.
-    shape("log-stripe-64k", 128, &[(Group::Log, "su=64k,size=24m"), (Group::Data, "agcount=2")]),
+    shape("log-stripe-64k", "log-stripe-64k", 128, &[(Group::Log, "size=24m"), (Group::Data, "agcount=2")]),
     // That of the plainest features; the two first shapes have the smallest logs of theirs.
-    shape(
-        "smallest-log",
-        64,
-        &[
-            (Group::Metadata, "rmapbt=0,reflink=0,finobt=0,inobtcount=0"),
-            (Group::Naming, "parent=0"),
-            (Group::Inode, "sparse=0,nrext64=0"),
-            (Group::Data, "agcount=4"),
-            (Group::Log, "size=857b"),
-        ],
-    ),
+    shape("smallest-log", "plain", 64, &[(Group::Data, "agcount=4"), (Group::Log, "size=857b")]),
     // Never full in a test, and every state has all of its groups looked through.
     Shape {
         weight: 1,
-        ..shape("largest-log", 5 << 10, &[(Group::Data, "agcount=2"), (Group::Log, "size=2038m")])
+        ..shape("largest-log", "default", 5 << 10, &[(Group::Data, "agcount=2"), (Group::Log, "size=2038m")])
     },
 ];
 
@@ -116,11 +95,9 @@ impl Shape {
 
     /// Whether its features have what an operation needs.
     pub fn allows(&self, kind: OperationKind) -> bool {
-        let has = |switch: &str| self.options.iter().any(|(_, text)| text.contains(switch));
         match kind {
-            OperationKind::Clone => !has("reflink=0"),
-            // mkfs makes room for exchanges with parent pointers.
-            OperationKind::Exchange => !has("parent=0"),
+            OperationKind::Clone => self.base.has_shared_blocks(),
+            OperationKind::Exchange => self.base.has_exchange(),
             _ => true,
         }
     }
@@ -153,6 +130,10 @@ impl Shape {
     fn layout(&self, all: &[(Group, &str)]) -> Result<Layout> {
         let mut options = Options::default();
         options.allow_unsupported = true;
+        for (letter, argument) in self.base.settings() {
+            let group = Group::ALL.into_iter().find(|group| group.letter() == letter).context(self.name)?;
+            options.add(group, argument).with_context(|| format!("{self}: {argument}"))?;
+        }
         for (group, argument) in all {
             options.add(*group, argument).with_context(|| format!("{self}: {argument}"))?;
         }

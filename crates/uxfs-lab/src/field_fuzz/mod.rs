@@ -8,12 +8,14 @@
 //! | [`reading`] | everything that the reading commands ask of a damaged image |
 //! | [`editing`] | edits of a damaged image, and what must be as it was afterwards |
 //! | [`edits`] | which edits |
+//! | [`quota`] | an image with quota inodes |
 //! | [`holdings`] | what can be read of an image, path by path |
 
 pub mod editing;
 pub mod edits;
 pub mod holdings;
 pub mod plan;
+pub mod quota;
 pub mod reading;
 pub mod sparse_device;
 pub mod transform;

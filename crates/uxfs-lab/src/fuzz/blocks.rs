@@ -15,7 +15,7 @@ use uxfs_format::{
 /// First sector of an image made by mkfs.xfs 7.2 with blocks of 1 KiB (directory blocks of 4 KiB).
 const SUPERBLOCK: &[u8; 512] = include_bytes!("../../testdata/superblock-1k.bin");
 /// Where the blocks are said to lie: block 64 of the first group.
-const SECTOR: Sector = Sector::new(128);
+pub const SECTOR: Sector = Sector::new(128);
 
 /// Small blocks: less to mutate.
 pub static GEOMETRY: LazyLock<Geometry> = LazyLock::new(|| {

@@ -25,6 +25,8 @@ use crate::crash::{
 use uxfs_testkit::golden::GoldenImage;
 
 const BLOCK: usize = 512;
+/// Longest input: records that wrap, and several transactions over many of the largest records, need more than a few of these.
+pub const INPUT_BYTES_MAX: usize = 1 << 20;
 /// Memory for metadata while an image is recovered and read.
 const CACHE_BYTES: u64 = 8 << 20;
 
@@ -58,6 +60,10 @@ pub fn seed(length: usize) -> Vec<u8> {
     BASE.image.read(BASE.start_bytes, &mut bytes).expect("a log");
     bytes
 }
+
+/// Lengths of the beginnings of that log that are first inputs.
+pub const SEED_KIBIBYTES: [usize; 6] = [4, 16, 40, 64, 256, 1024];
+
 /// Blocks of the smallest log that is looked at; shorter ones are refused at once.
 const MIN_BLOCKS: usize = MAX_RECORD_BLOCKS as usize;
 

@@ -5,12 +5,14 @@
 //! |---|---|
 //! | [`mod@superblock`] | the first bytes of any file |
 //! | [`blocks`] | every block with a header of its own |
+//! | [`mod@quota`] | blocks of quota records |
 //! | [`mod@log`] | a whole log |
 //! | [`mod@image`] | a whole image with damaged fields, read or edited |
 
 pub mod blocks;
 pub mod image;
 pub mod log;
+pub mod quota;
 pub mod superblock;
 
 use uxfs_format::fault::Structure;
@@ -45,7 +47,7 @@ const fn block_target(name: &'static str, run: fn(&[u8]), layouts: &'static [blo
 }
 
 /// All of them.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "superblock", run: superblock::superblock, input_bytes_max: 512, layouts: &[] },
     block_target(
         "allocation_group",
@@ -56,7 +58,8 @@ pub const TARGETS: [Target; 9] = [
     block_target("inode", |b| blocks::block(blocks::INODE, b), blocks::INODE),
     block_target("directory", |b| blocks::block(blocks::DIRECTORY, b), blocks::DIRECTORY),
     block_target("attribute", |b| blocks::block(blocks::ATTRIBUTE, b), blocks::ATTRIBUTE),
-    Target { name: "log", run: log::log, input_bytes_max: 65536, layouts: &[] },
+    Target { name: "log", run: log::log, input_bytes_max: log::INPUT_BYTES_MAX, layouts: &[] },
+    Target { name: "quota", run: quota::quota, input_bytes_max: 1025, layouts: &[] },
     Target { name: "image", run: image::image, input_bytes_max: 48, layouts: &[] },
     Target { name: "edit", run: image::edit, input_bytes_max: 12, layouts: &[] },
 ];

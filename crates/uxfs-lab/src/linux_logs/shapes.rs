@@ -4,46 +4,49 @@ use std::{fmt, fs::File, path::Path};
 
 use anyhow::{Result, ensure};
 
-use uxfs_testkit::{judges::Judge, seeds::Random};
+use uxfs_testkit::{judges::Judge, seeds::Random, shapes};
 
 /// A geometry.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Its name.
     pub name: &'static str,
-    /// Options of `mkfs.xfs`.
-    mkfs: &'static str,
+    /// Sizes and features.
+    base: shapes::Shape,
+    /// Further options of `mkfs.xfs`: the log.
+    log: &'static str,
     /// The smallest log buffers that Linux mounts it with.
     buffer_kibibytes: u32,
 }
 
-const fn shape(name: &'static str, mkfs: &'static str) -> Shape {
-    Shape { name, mkfs, buffer_kibibytes: 32 }
+const fn shape(name: &'static str) -> Shape {
+    Shape { name, base: shapes::Shape::named(name), log: "", buffer_kibibytes: 32 }
+}
+
+const fn with_log(name: &'static str, base: &str, log: &'static str) -> Shape {
+    Shape { name, base: shapes::Shape::named(base), log, buffer_kibibytes: 32 }
 }
 
 /// All of them.
 pub const SHAPES: [Shape; 18] = [
-    shape("default", ""),
-    shape("default-small-log", "-l size=2001b"),
-    shape("larger-log", "-l size=20m"),
-    shape("block-1k", "-b size=1024"),
-    shape("block-1k-small-log", "-b size=1024 -l size=4862b"),
-    shape("block-2k", "-b size=2048 -i size=1024"),
-    shape("inode-1k", "-i size=1024"),
-    shape("inode-2k", "-i size=2048"),
-    shape("directory-16k", "-n size=16k"),
-    shape("block-1k-directory-64k", "-b size=1024 -n size=64k"),
-    Shape { buffer_kibibytes: 64, ..shape("log-stripe-64k", "-l su=64k") },
-    Shape { buffer_kibibytes: 256, ..shape("log-stripe-256k", "-l su=256k") },
-    Shape { buffer_kibibytes: 32, ..shape("stripe-32k", "-d su=32k,sw=2") },
-    shape("sector-4k", "-s size=4k"),
-    shape("no-rmap", "-m rmapbt=0"),
-    shape("no-reflink", "-m reflink=0,rmapbt=1"),
-    shape("no-parent", "-n parent=0"),
-    shape(
-        "plain",
-        "-m rmapbt=0,reflink=0,finobt=0,inobtcount=0,bigtime=0 -n parent=0 -i sparse=0,nrext64=0,exchange=0",
-    ),
+    shape("default"),
+    with_log("default-small-log", "default", "-l size=2001b"),
+    with_log("larger-log", "default", "-l size=20m"),
+    shape("block-1k"),
+    with_log("block-1k-small-log", "block-1k", "-l size=4862b"),
+    shape("block-2k-inode-1k"),
+    shape("inode-1k"),
+    shape("inode-2k"),
+    shape("directory-16k"),
+    shape("block-1k-directory-64k"),
+    Shape { buffer_kibibytes: 64, ..shape("log-stripe-64k") },
+    Shape { buffer_kibibytes: 256, ..shape("log-stripe-256k") },
+    shape("stripe-32k"),
+    shape("sector-4k"),
+    shape("no-rmapbt"),
+    shape("no-reflink"),
+    shape("no-parent"),
+    shape("no-feature"),
 ];
 
 impl fmt::Display for Shape {
@@ -67,7 +70,7 @@ impl Shape {
         File::create(image)?.set_len(mebibytes << 20)?;
         let mut command = Judge::Mkfs.command();
         command.args(["-q", "--unsupported", "-d", &format!("agcount={}", 2 + random.below(3))]);
-        command.args(self.mkfs.split_whitespace());
+        command.args(self.base.words()).args(self.log.split_whitespace());
         let output = command.arg(image).output()?;
         ensure!(output.status.success(), "mkfs.xfs, {self}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(())
@@ -84,11 +87,11 @@ impl Shape {
 
     /// Whether files can share blocks.
     pub fn has_sharing(&self) -> bool {
-        !self.mkfs.contains("reflink=0")
+        self.base.has_shared_blocks()
     }
 
     /// Whether two files can exchange contents.
     pub fn has_exchange(&self) -> bool {
-        !self.mkfs.contains("exchange=0") && !self.mkfs.contains("parent=0")
+        self.base.has_exchange()
     }
 }

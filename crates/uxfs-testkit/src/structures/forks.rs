@@ -11,6 +11,7 @@ use uxfs_format::{
     field_table::OnDisk,
     geometry::{Geometry, INODE_CORE_SIZE_BYTES},
     inode::{FileType, InodeCore, InodeFlags2},
+    quota::QuotaRecord,
     units::{FsBlock, InodeNumber},
 };
 
@@ -39,6 +40,9 @@ impl Walk<'_> {
         match core.file_type() {
             Some(FileType::Directory) => self.directory(number, &extents)?,
             Some(FileType::SymbolicLink) => self.symlink(number, &extents)?,
+            Some(FileType::Regular) if self.quota_inodes.contains(&number.get()) => {
+                self.quota_records(number, &extents)?;
+            }
             _ => {}
         }
         if core.fork_offset != 0 {
@@ -80,6 +84,25 @@ impl Walk<'_> {
             }
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// Each record of a quota inode: it has a checksum of its own.
+    fn quota_records(&mut self, number: InodeNumber, extents: &[Extent]) -> Result<()> {
+        let per_block = self.geometry.block_size() / QuotaRecord::SIZE_BYTES;
+        for (file_block, block) in extents.iter().flat_map(blocks_of) {
+            let sector = self.geometry.sector_of_block(block).context("block outside the file system")?;
+            for index in 0..per_block {
+                let offset = Geometry::byte_of_sector(sector) + (index * QuotaRecord::SIZE_BYTES) as u64;
+                self.add(Instance {
+                    structure: Structure::Quota,
+                    pieces: vec![(offset, QuotaRecord::SIZE_BYTES as u32)],
+                    owner: Owner::Inode(number.get()),
+                    file_block: Some(file_block),
+                    fs_block: (index == 0).then_some(block.get()),
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn directory(&mut self, number: InodeNumber, extents: &[Extent]) -> Result<()> {

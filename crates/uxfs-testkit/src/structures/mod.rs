@@ -70,7 +70,10 @@ pub fn list(device: &dyn BlockDevice) -> Result<(Geometry, Vec<Instance>)> {
     device.read(0, &mut bytes)?;
     let (superblock, _) = Superblock::parse(&bytes)?;
     let geometry = Geometry::new(superblock);
-    let mut walk = Walk { device, geometry: &geometry, instances: Vec::new() };
+    let quota_inodes =
+        [superblock.user_quota_inode, superblock.group_quota_inode, superblock.project_quota_inode];
+    let quota_inodes = quota_inodes.map(|inode| inode.get());
+    let mut walk = Walk { device, geometry: &geometry, quota_inodes, instances: Vec::new() };
     for group in geometry.groups() {
         walk.group(group).with_context(|| format!("group {group}"))?;
     }
@@ -81,6 +84,8 @@ pub fn list(device: &dyn BlockDevice) -> Result<(Geometry, Vec<Instance>)> {
 struct Walk<'a> {
     device: &'a dyn BlockDevice,
     geometry: &'a Geometry,
+    /// All ones where there is none.
+    quota_inodes: [u64; 3],
     instances: Vec<Instance>,
 }
 

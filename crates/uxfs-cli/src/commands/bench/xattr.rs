@@ -20,9 +20,10 @@ use crate::{
 /// Arguments of `uxfs bench xattr`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uxfs bench xattr -d /mnt -k n1000000-20-40-60-80-100-d25\n\
-    A case is a count, sizes of values in turn, and what follows: d25 deletes 25 %, o25 overwrites 25 %, \
-    a50 every second, i400000 inserts more. n1000000--s-50-255--N-400000 is a partial fill: values of 255 bytes, every second \
-    attribute deleted, then 400,000 of these inserted again (D- deletes so many more). uxfs bench leaves IMAGE FILE then shows how full the leaves are.")]
+    A case is a count, value sizes used in turn, and further steps: d25 deletes 25 %, o25 overwrites 25 %, \
+    a50 deletes every second, i400000 inserts more. n1000000--s-50-255--N-400000 is a partial fill: values of 255 bytes, every \
+    second attribute deleted, then 400,000 of these inserted again (D-400000 deletes 400,000 more instead). Afterwards, \
+    uxfs bench leaves IMAGE FILE shows how full the leaves are.")]
 pub struct Arguments {
     /// Case, such as n1000000-20-40-60-80-100-d25
     #[arg(value_name = "CASE")]

@@ -1,0 +1,136 @@
+//! How an image is opened for changes, and what changes of a file.
+
+use std::path::Path;
+
+use uxfs_block::{
+    claim::Lock,
+    engine::{self, OpenOptions},
+};
+use uxfs_engine::options::{Clock, LogOptions, MountOptions};
+use uxfs_filesystem::filesystem::FileSystem;
+
+use super::Editor;
+use crate::{Result, Timestamp, error::About};
+
+/// How an image is opened for changes.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("disk.img");
+/// # uxfs::Maker::new().size(32 << 20).make(&path)?;
+/// // All times that change are 2020-01-01.
+/// let time = uxfs::Timestamp { seconds: 1_577_836_800, nanoseconds: 0 };
+/// let editor = uxfs::EditorOptions::new().time(time).open(&path)?;
+/// editor.write("/a", b"")?;
+/// assert_eq!(editor.metadata("/a")?.modified, time);
+/// editor.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EditorOptions {
+    offset_bytes: u64,
+    cache_bytes: Option<u64>,
+    time: Option<Timestamp>,
+}
+
+impl EditorOptions {
+    /// The usual ones.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Where the file system begins in the file: a partition.
+    #[must_use]
+    pub fn offset_bytes(mut self, bytes: u64) -> Self {
+        self.offset_bytes = bytes;
+        self
+    }
+
+    /// Memory for cached metadata; 256 MiB, or less where memory is scarce, unless given.
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.cache_bytes = Some(bytes);
+        self
+    }
+
+    /// The time of all changes, in place of the clock's.
+    #[must_use]
+    pub fn time(mut self, time: Timestamp) -> Self {
+        self.time = Some(time);
+        self
+    }
+
+    /// Opens the image at `path`.
+    ///
+    /// # Errors
+    /// No XFS V5 file system; features that uxfs cannot write; damage; a dirty log that cannot be replayed; the image is in
+    /// use; the device.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Editor> {
+        let path = path.as_ref();
+        self.try_open(path).about(path.display())
+    }
+
+    fn try_open(&self, path: &Path) -> Result<Editor> {
+        let options = OpenOptions {
+            start_bytes: self.offset_bytes,
+            writable: true,
+            lock: Lock::Exclusive,
+            ..OpenOptions::default()
+        };
+        let device = engine::open(path, &options)?;
+        let options = MountOptions {
+            cache_budget_bytes: self.cache_bytes,
+            clock: self.time.map_or(Clock::System, |time| Clock::Fixed(time.into())),
+            log: LogOptions { has_background: true, ..LogOptions::default() },
+            ..MountOptions::default()
+        };
+        let filesystem = FileSystem::mount_logged(device, &options)?;
+        // Without the watch the cache merely keeps to its budget.
+        Ok(Editor { _watch: filesystem.watch_memory_pressure().ok(), filesystem })
+    }
+}
+
+/// What [`Editor::change`] changes of a file; the rest stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub(super) permissions: Option<u16>,
+    pub(super) user: Option<u32>,
+    pub(super) group: Option<u32>,
+    pub(super) accessed: Option<Timestamp>,
+    pub(super) modified: Option<Timestamp>,
+}
+
+impl Changes {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Permissions with set-id bits and the sticky bit.
+    #[must_use]
+    pub fn permissions(mut self, permissions: u16) -> Self {
+        self.permissions = Some(permissions & 0o7777);
+        self
+    }
+
+    /// Owner and group.
+    #[must_use]
+    pub fn owner(mut self, user: u32, group: u32) -> Self {
+        (self.user, self.group) = (Some(user), Some(group));
+        self
+    }
+
+    /// The time of the last access.
+    #[must_use]
+    pub fn accessed(mut self, time: impl Into<Timestamp>) -> Self {
+        self.accessed = Some(time.into());
+        self
+    }
+
+    /// The time of the last change of contents.
+    #[must_use]
+    pub fn modified(mut self, time: impl Into<Timestamp>) -> Self {
+        self.modified = Some(time.into());
+        self
+    }
+}
