@@ -17,10 +17,11 @@ use crate::{
     btree::BtreeKind,
     checksum,
     convert::{to_u64, to_usize},
-    fault::{Fault, HeaderFault, Structure},
     field_table::OnDisk,
+    header_fault::HeaderFault,
+    structure::Structure,
     units::{AgBlock, AgNumber, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 pub mod free_list;
@@ -80,7 +81,11 @@ fn parse<T: OnDisk>(sector: &[u8]) -> Result<&T, HeaderFault> {
 }
 
 /// Checks what the three headers have in common, and gives the group that they were read from.
-fn verify_common(sector: &[u8], found: &Common, context: &VerifyContext<'_>) -> Result<GroupExtent, Fault> {
+fn verify_common(
+    sector: &[u8],
+    found: &Common,
+    context: &VerifyContext<'_>,
+) -> Result<GroupExtent, HeaderFault> {
     if found.magic != found.expected_magic {
         return Err(HeaderFault::BadMagic { found: found.magic, expected: found.expected_magic }.into());
     }

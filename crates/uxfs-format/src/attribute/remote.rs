@@ -13,16 +13,16 @@ use super::MAX_VALUE_BYTES;
 use crate::{
     checksum::{self, Checksum},
     convert::{low_u32, to_u64, to_usize},
-    fault::{Fault, HeaderFault},
     field_table::OnDisk,
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::{
         header::{too_short, verify_identity, whole_block},
         header_edit::BlockIdentity,
     },
     on_disk,
     units::{InodeNumber, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "XARM".
@@ -60,6 +60,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RemoteValueFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Nothing, or more than fits.
     #[error("{length_bytes} bytes of value where there may be 1 to {most}")]
     Length {
@@ -118,7 +121,7 @@ impl<'a> RemoteBlock<'a> {
     ///
     /// # Errors
     /// Fewer bytes than a block, or a part longer than fits.
-    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, RemoteValueFault> {
         let block = whole_block(bytes, geometry.block_size_bytes)?;
         let header = RemoteHeader::prefix_of(block)
             .ok_or_else(|| too_short(block, to_u64(RemoteHeader::SIZE_BYTES)))?;
@@ -133,7 +136,7 @@ impl<'a> RemoteBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), RemoteValueFault> {
         let block_size = context.geometry.block_size();
         if bytes.is_empty() || bytes.len().checked_rem(block_size) != Some(0) {
             return Err(too_short(bytes, context.geometry.block_size_bytes.into()).into());
@@ -157,7 +160,7 @@ impl<'a> RemoteBlock<'a> {
         offset_bytes: u32,
         remaining_bytes: u32,
         geometry: &Geometry,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RemoteValueFault> {
         let found = self.header.owner.get();
         if found != owner.get() {
             return Err(HeaderFault::WrongOwner { found, expected: owner.get() }.into());
@@ -199,7 +202,7 @@ pub fn write_block(block: &mut [u8], identity: &BlockIdentity, offset_bytes: u32
     }
 }
 
-fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), RemoteValueFault> {
     let header =
         RemoteHeader::prefix_of(block).ok_or_else(|| too_short(block, to_u64(RemoteHeader::SIZE_BYTES)))?;
     let found = header.magic.get();

@@ -8,11 +8,11 @@ use zerocopy::{
 use crate::{
     checksum::{self, Checksum},
     convert::to_u64,
-    fault::{Fault, HeaderFault},
     field_table::OnDisk,
+    header_fault::HeaderFault,
     on_disk,
     units::{Sector, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "BMPZ".
@@ -65,7 +65,7 @@ pub fn words(bytes: &[u8]) -> &[U32] {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify(bytes: &[u8], magic: u32, context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify(bytes: &[u8], magic: u32, context: &VerifyContext<'_>) -> Result<(), HeaderFault> {
     let needed = context.geometry.block_size();
     let (length_bytes, needed_bytes) = (to_u64(bytes.len()), to_u64(needed));
     let short = HeaderFault::Truncated { length_bytes, needed_bytes };
@@ -89,7 +89,12 @@ pub fn verify(bytes: &[u8], magic: u32, context: &VerifyContext<'_>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{fault::Structure, geometry::Geometry, superblock::Superblock, verify};
+    use crate::{
+        fault::{Fault, Structure},
+        geometry::Geometry,
+        superblock::Superblock,
+        verify,
+    };
 
     const BITMAP: &[u8; 4096] = include_bytes!("../../testdata/realtime/bitmap.bin");
     const SUMMARY: &[u8; 4096] = include_bytes!("../../testdata/realtime/summary.bin");
