@@ -308,7 +308,7 @@ pub fn verify_record(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Qu
     let (length_bytes, needed_bytes) = (to_u64(bytes.len()), to_u64(QuotaRecord::SIZE_BYTES));
     let record =
         QuotaRecord::prefix_of(bytes).ok_or(HeaderFault::Truncated { length_bytes, needed_bytes })?;
-    Ok(record.verify(0, context)?)
+    record.verify(0, context)
 }
 
 /// Verifies `bytes` as a block of records, whose ids count up. The first id follows from the block's place in the
@@ -326,7 +326,7 @@ pub fn verify_block(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Quo
         record.verify(index, context)?;
         let (id, expected) = (record.id.get(), first_id.wrapping_add(index));
         if id != expected {
-            return Err(QuotaFault::Id { index, id, expected }.into());
+            return Err(QuotaFault::Id { index, id, expected });
         }
     }
     Ok(())

@@ -159,7 +159,7 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), FreeListF
     for (slot, entry) in (0u32..).zip(list.slots) {
         let block = AgBlock::new(entry.block.get());
         if !block.is_null() && block.get() >= context.geometry.ag_blocks {
-            return Err(FreeListFault::Block { slot, block }.into());
+            return Err(FreeListFault::Block { slot, block });
         }
     }
     Ok(())

@@ -231,7 +231,7 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), FreeSpace
         group: header.group.get(),
     };
     let place = verify_common(sector, &common, context)?;
-    Ok(header.verify(place, context)?)
+    header.verify(place, context)
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl ParentRecord {
     pub fn verify(value: &[u8], geometry: &Geometry) -> Result<(), ParentPointerFault> {
         let inode = InodeNumber::new(Self::parse(value)?.inode.get());
         if !is_plausible_inode(geometry, inode) {
-            return Err(ParentPointerFault::InodeNumber { inode }.into());
+            return Err(ParentPointerFault::InodeNumber { inode });
         }
         Ok(())
     }

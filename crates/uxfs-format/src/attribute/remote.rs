@@ -167,12 +167,12 @@ impl<'a> RemoteBlock<'a> {
         }
         let found = self.header.offset_bytes.get();
         if found != offset_bytes {
-            return Err(RemoteValueFault::Offset { found, expected: offset_bytes }.into());
+            return Err(RemoteValueFault::Offset { found, expected: offset_bytes });
         }
         let (found, expected) =
             (self.header.length_bytes.get(), remaining_bytes.min(part_size_bytes(geometry)));
         if found != expected {
-            return Err(RemoteValueFault::PartLength { found, expected }.into());
+            return Err(RemoteValueFault::PartLength { found, expected });
         }
         Ok(())
     }
@@ -215,11 +215,11 @@ fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), RemoteVal
     let (offset_bytes, length_bytes) = (header.offset_bytes.get(), header.length_bytes.get());
     if remote.part.is_empty() {
         let most = part_size_bytes(context.geometry);
-        return Err(RemoteValueFault::Length { length_bytes, most }.into());
+        return Err(RemoteValueFault::Length { length_bytes, most });
     }
     let end_bytes = offset_bytes.saturating_add(length_bytes);
     if end_bytes > MAX_VALUE_BYTES {
-        return Err(RemoteValueFault::PastLargestValue { offset_bytes, end_bytes }.into());
+        return Err(RemoteValueFault::PastLargestValue { offset_bytes, end_bytes });
     }
     Ok(())
 }

@@ -157,7 +157,7 @@ impl<'a> Shortform<'a> {
         let fault = AttributeShortformFault::TotalSize { total_bytes, available_bytes };
         let bytes = fork.get(..total_bytes.into()).ok_or(fault)?;
         if bytes.len() < ShortformHeader::SIZE_BYTES {
-            return Err(fault.into());
+            return Err(fault);
         }
         Ok(Self { header, bytes })
     }

@@ -126,7 +126,7 @@ impl<'a> SingleBlock<'a> {
         let most = length_of(before_tail).saturating_sub(DATA_HEADER_BYTES).wrapping_shr(3);
         let fault = DirectoryBlockFault::EntryCount { count, most };
         if count > most {
-            return Err(fault.into());
+            return Err(fault);
         }
         let (data, entries) =
             <[LeafEntry]>::ref_from_suffix_with_elems(before_tail, to_usize(count)).map_err(|_| fault)?;

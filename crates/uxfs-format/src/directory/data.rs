@@ -398,10 +398,10 @@ pub(crate) fn verify_records(
             DataRecord::Free { offset_bytes, length_bytes } => {
                 let tag = record_tag(block, offset_bytes, length_bytes.into()).unwrap_or(0);
                 if u32::from(tag) != offset_bytes {
-                    return Err(DirectoryDataFault::Tag { offset_bytes, tag }.into());
+                    return Err(DirectoryDataFault::Tag { offset_bytes, tag });
                 }
                 if after_free {
-                    return Err(DirectoryDataFault::AdjacentFree { offset_bytes }.into());
+                    return Err(DirectoryDataFault::AdjacentFree { offset_bytes });
                 }
                 best.see(offset_bytes, length_bytes)?;
                 after_free = true;

@@ -195,7 +195,7 @@ impl<'a> LeafBlock<'a> {
         let leaf = LeafBlock::parse(block, context.geometry)?;
         for neighbour in [header.forward.get(), header.backward.get()] {
             if neighbour != 0 {
-                return Err(DirectoryLeafFault::Neighbour { block: neighbour }.into());
+                return Err(DirectoryLeafFault::Neighbour { block: neighbour });
             }
         }
         let bests = leaf.bests()?;

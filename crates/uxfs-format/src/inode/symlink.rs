@@ -139,14 +139,14 @@ pub fn verify_symlink(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), S
     }
     let (offset_bytes, length_bytes) = (header.offset_bytes.get(), header.length_bytes.get());
     if offset_bytes.saturating_add(length_bytes) >= TARGET_END_BYTES {
-        return Err(SymlinkFault::PieceOutsideTarget { offset_bytes, length_bytes }.into());
+        return Err(SymlinkFault::PieceOutsideTarget { offset_bytes, length_bytes });
     }
     let room_bytes = to_u64(bytes.len().saturating_sub(SymlinkHeader::SIZE_BYTES));
     if u64::from(length_bytes) > room_bytes {
-        return Err(SymlinkFault::PieceTooLong { length_bytes, room_bytes }.into());
+        return Err(SymlinkFault::PieceTooLong { length_bytes, room_bytes });
     }
     if header.owner.get() == 0 {
-        return Err(SymlinkFault::NoOwner.into());
+        return Err(SymlinkFault::NoOwner);
     }
     Ok(())
 }
@@ -174,16 +174,16 @@ pub fn piece_of(
     }
     let (found, expected) = (header.offset_bytes.get(), offset_bytes);
     if found != expected {
-        return Err(SymlinkFault::PieceOffset { found, expected }.into());
+        return Err(SymlinkFault::PieceOffset { found, expected });
     }
     let expected = length_bytes.min(u32::try_from(room.len()).unwrap_or(u32::MAX));
     let found = header.length_bytes.get();
     if found != expected {
-        return Err(SymlinkFault::PieceLength { found, expected }.into());
+        return Err(SymlinkFault::PieceLength { found, expected });
     }
     room.get(..to_usize(expected)).ok_or_else(|| {
         let room_bytes = to_u64(room.len());
-        SymlinkFault::PieceTooLong { length_bytes: expected, room_bytes }.into()
+        SymlinkFault::PieceTooLong { length_bytes: expected, room_bytes }
     })
 }
 

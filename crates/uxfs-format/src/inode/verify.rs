@@ -118,12 +118,12 @@ fn verify_identity(
         return Err(HeaderFault::BadMagic { found, expected }.into());
     }
     if core.version != VERSION {
-        return Err(InodeFault::Version { found: core.version }.into());
+        return Err(InodeFault::Version { found: core.version });
     }
     checksum::check(inode, CHECKSUM_OFFSET_BYTES).map_err(HeaderFault::from)?;
     if core.inode_number() != number {
         let (found, expected) = (core.number.get(), number.get());
-        return Err(InodeFault::Number { found, expected }.into());
+        return Err(InodeFault::Number { found, expected });
     }
     if core.uuid != geometry.metadata_uuid {
         let (found, expected) = (core.uuid, geometry.metadata_uuid);

@@ -162,10 +162,10 @@ impl<'a> NodeBlock<'a> {
         let node = NodeBlock::parse(block)?;
         let level = node.header.level.get();
         if !(1..=MAX_LEVEL).contains(&level) {
-            return Err(NodeFault::Level { level }.into());
+            return Err(NodeFault::Level { level });
         }
         if node.entries.is_empty() {
-            return Err(NodeFault::Count { count: 0, most: most_entries(size_bytes) }.into());
+            return Err(NodeFault::Count { count: 0, most: most_entries(size_bytes) });
         }
         verify_neighbours(header, kind, context.geometry).map_err(|block| NodeFault::Neighbour { block })?;
         node.verify_entries(kind, context.geometry)

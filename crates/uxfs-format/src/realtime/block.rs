@@ -72,16 +72,16 @@ pub fn verify(bytes: &[u8], magic: u32, context: &VerifyContext<'_>) -> Result<(
     let block = bytes.get(..needed).ok_or(short)?;
     let header = RealtimeBlockHeader::prefix_of(block).ok_or(short)?;
     if header.magic.get() != magic {
-        return Err(HeaderFault::BadMagic { found: header.magic.get(), expected: magic }.into());
+        return Err(HeaderFault::BadMagic { found: header.magic.get(), expected: magic });
     }
     checksum::check(block, CHECKSUM_OFFSET_BYTES).map_err(HeaderFault::from)?;
     let expected = context.geometry.metadata_uuid;
     if header.uuid != expected {
-        return Err(HeaderFault::WrongUuid { found: header.uuid, expected }.into());
+        return Err(HeaderFault::WrongUuid { found: header.uuid, expected });
     }
     let (found, expected) = (Sector::new(header.sector.get()), context.sector);
     if found != expected {
-        return Err(HeaderFault::WrongSector { found, expected }.into());
+        return Err(HeaderFault::WrongSector { found, expected });
     }
     Ok(())
 }

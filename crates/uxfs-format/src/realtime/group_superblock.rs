@@ -76,7 +76,7 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), RealtimeS
     }
     match superblock.padding.get() {
         0 => Ok(()),
-        value => Err(RealtimeSuperblockFault::Padding { value }.into()),
+        value => Err(RealtimeSuperblockFault::Padding { value }),
     }
 }
 
