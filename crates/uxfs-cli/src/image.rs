@@ -9,13 +9,17 @@ use uxfs_block::{
 };
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery;
-use uxfs_format::fault::{Fault, HeaderFault, Structure};
+use uxfs_format::{
+    fault::{Fault, HeaderFault, Structure},
+    units::AgNumber,
+};
 use uxfs_volume::error::Error;
+use uxfs_volume::tolerant::{SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
 use crate::{
     compressed,
-    failure::{About, Failure},
+    failure::{About, Complaints, Exit, Failure, Outcome},
     text::parse_size,
 };
 
@@ -31,6 +35,14 @@ pub struct ImageArguments {
     /// Do not recover a dirty log: show the metadata as it is on disk
     #[arg(long)]
     pub ignore_log: bool,
+    /// Read what is left of a damaged image: pass over damage of the superblock, headers of allocation groups and blocks of
+    /// directories, and report it at the end. Does not recover the log
+    #[arg(long)]
+    pub tolerant: bool,
+    /// With --tolerant, which this implies: use the superblock of allocation group N, or of the first one with a sound
+    /// superblock
+    #[arg(long, value_name = "N|auto", value_parser = parse_superblock)]
+    pub superblock: Option<SuperblockArgument>,
     /// Read even while another program changes the image; the output may be inconsistent
     #[arg(long)]
     pub no_lock: bool,
@@ -67,7 +79,26 @@ impl From<EngineArgument> for Engine {
     }
 }
 
+/// An allocation group whose superblock is to be used; `None` for the first one with a sound superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SuperblockArgument(Option<u32>);
+
+fn parse_superblock(text: &str) -> Result<SuperblockArgument, String> {
+    match text {
+        "auto" => Ok(SuperblockArgument(None)),
+        _ => text
+            .parse()
+            .map(|group| SuperblockArgument(Some(group)))
+            .map_err(|_| "give the number of an allocation group, or auto".to_owned()),
+    }
+}
+
 impl ImageArguments {
+    /// Whether damage is to be passed over.
+    pub fn is_tolerant(&self) -> bool {
+        self.tolerant || self.superblock.is_some()
+    }
+
     /// Opens the image for reading and mounts the file system in it. Where its log is dirty, it is seen as it will be.
     pub fn open(&self) -> Result<MountedImage, Failure> {
         self.mount(self.device()?, self.ignore_log)
@@ -104,6 +135,9 @@ impl ImageArguments {
 
     /// Opens the image for changes, with an exclusive lock.
     pub fn device_for_changes(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        if self.is_tolerant() {
+            return Err(Failure::usage("--tolerant and --superblock are for reading only"));
+        }
         let is_packed = compressed::is_packed(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
         if is_packed {
@@ -122,12 +156,45 @@ impl ImageArguments {
     }
 
     fn mount(&self, device: Arc<dyn BlockDevice>, ignore_dirty_log: bool) -> Result<MountedImage, Failure> {
+        if self.is_tolerant() {
+            return self.mount_tolerantly(device);
+        }
         let options =
             MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };
         let (filesystem, _) = recovery::mount_recovered(&device, &options)
             .map_err(no_file_system)
             .about(self.image.display())?;
         Ok(MountedImage { filesystem })
+    }
+}
+
+impl ImageArguments {
+    fn mount_tolerantly(&self, device: Arc<dyn BlockDevice>) -> Result<MountedImage, Failure> {
+        let superblock = match self.superblock {
+            Some(SuperblockArgument(Some(group))) => SuperblockChoice::Group(AgNumber::new(group)),
+            _ => SuperblockChoice::Automatic,
+        };
+        let options = TolerantOptions { cache_budget_bytes: self.cache_size, superblock };
+        let filesystem =
+            Volume::open_tolerantly(device, &options).map_err(no_file_system).about(self.image.display())?;
+        Ok(MountedImage { filesystem })
+    }
+}
+
+impl MountedImage {
+    /// The outcome of a command on this image, after what was passed over has been reported.
+    pub fn conclude(&self, outcome: Outcome) -> Outcome {
+        let Some(findings) = self.filesystem.findings() else { return outcome };
+        let (list, others) = findings.take();
+        let mut complaints = Complaints::default();
+        for finding in &list {
+            complaints.say("damage", Exit::Corruption, finding);
+        }
+        if others > 0 {
+            complaints.conclude(Exit::Corruption, format_args!("{others} more findings were not kept"));
+        }
+        complaints.raise(outcome?);
+        Ok(complaints.exit())
     }
 }
 

@@ -24,6 +24,7 @@
 //! | [`seal`] | checksum and log sequence number of changed metadata |
 //! | [`describe`] | any structure as a tree of fields, for `inspect` and the field fuzzer |
 //! | [`fault`] | what can be wrong with a structure, and where |
+//! | `header_fault`, `structure`, `location` | what every structure needs of that; [`fault`] exports it |
 //! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
 //! | [`log`] | log records, operations, transactions and items |
 //! | [`superblock`] | the superblock |
@@ -36,6 +37,7 @@
 //! | [`quota`] | disk quota records |
 //! | [`realtime`] | the realtime section: recognised, not read |
 //! | [`verify`] | from a kind of structure to its verifier |
+//! | `verify_context` | what a verifier knows beside the bytes |
 //! | `layout_checks` | sizes and offsets of all structures, asserted |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -61,13 +63,17 @@ pub mod fault;
 pub mod features;
 pub mod field_table;
 pub mod geometry;
+mod header_fault;
 pub mod inode;
 mod layout_checks;
+mod location;
 pub mod log;
 pub mod name_tree;
 pub mod quota;
 pub mod realtime;
 pub mod seal;
+mod structure;
 pub mod superblock;
 pub mod units;
 pub mod verify;
+mod verify_context;

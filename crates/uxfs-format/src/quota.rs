@@ -9,13 +9,13 @@ use zerocopy::big_endian::{U16, U32, U64};
 use crate::{
     checksum::{self, Checksum},
     convert::{low_u32, to_u64},
-    fault::{Fault, HeaderFault},
     features::Incompatible,
     field_table::OnDisk,
     geometry::Geometry,
+    header_fault::HeaderFault,
     on_disk,
     units::Uuid,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "DQ".
@@ -157,6 +157,9 @@ impl QuotaFlags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum QuotaFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Another structure, or none.
     #[error("quota record {index}: magic number is {found:#06x}, not 0x4451")]
     Magic {
@@ -301,11 +304,11 @@ pub fn records_of(bytes: &[u8]) -> &[QuotaRecord] {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify_record(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify_record(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), QuotaFault> {
     let (length_bytes, needed_bytes) = (to_u64(bytes.len()), to_u64(QuotaRecord::SIZE_BYTES));
     let record =
         QuotaRecord::prefix_of(bytes).ok_or(HeaderFault::Truncated { length_bytes, needed_bytes })?;
-    Ok(record.verify(0, context)?)
+    record.verify(0, context)
 }
 
 /// Verifies `bytes` as a block of records, whose ids count up. The first id follows from the block's place in the
@@ -313,7 +316,7 @@ pub fn verify_record(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fa
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify_block(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify_block(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), QuotaFault> {
     let needed = context.geometry.block_size();
     let (length_bytes, needed_bytes) = (to_u64(bytes.len()), to_u64(needed));
     let block = bytes.get(..needed).ok_or(HeaderFault::Truncated { length_bytes, needed_bytes })?;
@@ -323,7 +326,7 @@ pub fn verify_block(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fau
         record.verify(index, context)?;
         let (id, expected) = (record.id.get(), first_id.wrapping_add(index));
         if id != expected {
-            return Err(QuotaFault::Id { index, id, expected }.into());
+            return Err(QuotaFault::Id { index, id, expected });
         }
     }
     Ok(())

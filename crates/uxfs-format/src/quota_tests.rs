@@ -1,4 +1,5 @@
 use super::{QuotaFault as F, *};
+use crate::fault::Fault;
 use crate::{
     fault::Structure,
     superblock::{Copy, Superblock},

@@ -9,11 +9,11 @@ use crate::{
     btree, checksum,
     convert::to_usize,
     directory,
-    fault::Structure,
     geometry::Geometry,
     inode,
     name_tree::header::magic_of,
     name_tree::node,
+    structure::Structure,
     superblock,
     units::Lsn,
 };

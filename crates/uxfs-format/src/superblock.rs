@@ -7,11 +7,11 @@ use zerocopy::big_endian::{U16, U32, U64};
 use crate::{
     checksum::{self, Checksum},
     convert::{to_u64, to_usize},
-    fault::HeaderFault,
     features::{
         FeatureWords, Features2, Incompatible, LogIncompatible, RoCompatible, Unsupported, VersionBits,
     },
     field_table::OnDisk,
+    header_fault::HeaderFault,
     on_disk,
     units::Uuid,
 };

@@ -16,7 +16,6 @@ use crate::{
     },
     directory::{self, block::SingleBlock, data::DataBlock, free_index::FreeIndexBlock, leaf},
     fault::{Fault, Structure},
-    geometry::Geometry,
     inode, log,
     name_tree::{
         TreeKind,
@@ -24,17 +23,9 @@ use crate::{
         node::{self, NodeBlock},
     },
     quota, realtime,
-    units::Sector,
 };
 
-/// What a verifier may know beside the bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct VerifyContext<'a> {
-    /// The file system's sizes, uuid and features.
-    pub geometry: &'a Geometry,
-    /// First sector from which the bytes were read: blocks say where they belong.
-    pub sector: Sector,
-}
+pub use crate::verify_context::VerifyContext;
 
 /// Verifies `bytes` as one `structure`.
 ///
@@ -44,53 +35,57 @@ pub fn verify(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -
     // Each structure's module has the verifier; this only chooses.
     match structure {
         _ if bytes.is_empty() => {
-            Err(crate::fault::HeaderFault::Truncated { length_bytes: 0, needed_bytes: 1 }.into())
+            Err(crate::header_fault::HeaderFault::Truncated { length_bytes: 0, needed_bytes: 1 }.into())
         }
-        Structure::Inode => inode::verify::verify_inode_in_place(bytes, context),
-        Structure::InodeCluster => inode::verify_inode_cluster(bytes, context),
-        Structure::Symlink => inode::symlink::verify_symlink(bytes, context),
+        Structure::Inode => Ok(inode::verify::verify_inode_in_place(bytes, context)?),
+        Structure::InodeCluster => Ok(inode::verify_inode_cluster(bytes, context)?),
+        Structure::Symlink => Ok(inode::symlink::verify_symlink(bytes, context)?),
         Structure::SymlinkLocal => Ok(inode::symlink::verify_target(bytes)?),
-        Structure::DirectoryShortform => directory::shortform::Shortform::verify(bytes, context.geometry),
-        Structure::DirectoryBlock => SingleBlock::verify(bytes, context),
-        Structure::DirectoryData => DataBlock::verify(bytes, context),
-        Structure::DirectoryAnyData => directory::verify_any_data(bytes, context),
-        Structure::DirectoryLeaf => leaf::LeafBlock::verify_single(bytes, context),
-        Structure::DirectoryLeafNode => leaf::LeafBlock::verify_node(bytes, context),
-        Structure::DirectoryNode => NodeBlock::verify(bytes, TreeKind::Directory, context),
-        Structure::DirectoryAnyIndex => match magic_of(bytes) {
-            Some(node::MAGIC) => NodeBlock::verify(bytes, TreeKind::Directory, context),
-            Some(leaf::SINGLE_MAGIC) => leaf::LeafBlock::verify_single(bytes, context),
-            _ => leaf::LeafBlock::verify_node(bytes, context),
-        },
-        Structure::DirectoryFreeIndex => FreeIndexBlock::verify(bytes, context),
-        Structure::AttributeShortform => attribute::shortform::Shortform::verify(bytes),
-        Structure::AttributeLeaf => attribute::leaf::LeafBlock::verify(bytes, context),
-        Structure::AttributeNode => NodeBlock::verify(bytes, TreeKind::Attribute, context),
-        Structure::AttributeAnyIndex => match magic_of(bytes) {
-            Some(node::MAGIC) => NodeBlock::verify(bytes, TreeKind::Attribute, context),
-            _ => attribute::leaf::LeafBlock::verify(bytes, context),
-        },
-        Structure::AttributeRemoteValue => RemoteBlock::verify(bytes, context),
-        Structure::AccessControlList => {
-            attribute::posix_acl::PosixAcl::decode(bytes).map(drop).map_err(Fault::from)
+        Structure::DirectoryShortform => {
+            Ok(directory::shortform::Shortform::verify(bytes, context.geometry)?)
         }
-        Structure::ParentPointer => ParentRecord::verify(bytes, context.geometry),
-        Structure::Quota => quota::verify_record(bytes, context),
-        Structure::QuotaBlock => quota::verify_block(bytes, context),
-        Structure::RealtimeBitmap => realtime::block::verify(bytes, realtime::block::BITMAP_MAGIC, context),
-        Structure::RealtimeSummary => realtime::block::verify(bytes, realtime::block::SUMMARY_MAGIC, context),
-        Structure::RealtimeSuperblock => realtime::group_superblock::verify(bytes, context),
-        Structure::FreeSpaceHeader => allocation_group::free_space_header::verify(bytes, context),
-        Structure::InodeHeader => allocation_group::inode_header::verify(bytes, context),
-        Structure::FreeList => allocation_group::free_list::verify(bytes, context),
-        Structure::FreeSpaceByBlock => verify_btree::<ByBlock>(bytes, context),
-        Structure::FreeSpaceByLength => verify_btree::<ByLength>(bytes, context),
-        Structure::InodeIndex => verify_btree::<InodeIndex>(bytes, context),
-        Structure::FreeInodeIndex => verify_btree::<FreeInodeIndex>(bytes, context),
-        Structure::ReverseMap => verify_btree::<ReverseMap>(bytes, context),
-        Structure::ReferenceCount => verify_btree::<ReferenceCount>(bytes, context),
-        Structure::ExtentMap => verify_btree::<ExtentMap>(bytes, context),
-        Structure::LogRecord => log::record::verify(bytes, context),
+        Structure::DirectoryBlock => Ok(SingleBlock::verify(bytes, context)?),
+        Structure::DirectoryData => Ok(DataBlock::verify(bytes, context)?),
+        Structure::DirectoryAnyData => Ok(directory::verify_any_data(bytes, context)?),
+        Structure::DirectoryLeaf => Ok(leaf::LeafBlock::verify_single(bytes, context)?),
+        Structure::DirectoryLeafNode => Ok(leaf::LeafBlock::verify_node(bytes, context)?),
+        Structure::DirectoryNode => Ok(NodeBlock::verify(bytes, TreeKind::Directory, context)?),
+        Structure::DirectoryAnyIndex => match magic_of(bytes) {
+            Some(node::MAGIC) => Ok(NodeBlock::verify(bytes, TreeKind::Directory, context)?),
+            Some(leaf::SINGLE_MAGIC) => Ok(leaf::LeafBlock::verify_single(bytes, context)?),
+            _ => Ok(leaf::LeafBlock::verify_node(bytes, context)?),
+        },
+        Structure::DirectoryFreeIndex => Ok(FreeIndexBlock::verify(bytes, context)?),
+        Structure::AttributeShortform => Ok(attribute::shortform::Shortform::verify(bytes)?),
+        Structure::AttributeLeaf => Ok(attribute::leaf::LeafBlock::verify(bytes, context)?),
+        Structure::AttributeNode => Ok(NodeBlock::verify(bytes, TreeKind::Attribute, context)?),
+        Structure::AttributeAnyIndex => match magic_of(bytes) {
+            Some(node::MAGIC) => Ok(NodeBlock::verify(bytes, TreeKind::Attribute, context)?),
+            _ => Ok(attribute::leaf::LeafBlock::verify(bytes, context)?),
+        },
+        Structure::AttributeRemoteValue => Ok(RemoteBlock::verify(bytes, context)?),
+        Structure::AccessControlList => Ok(attribute::posix_acl::PosixAcl::decode(bytes).map(drop)?),
+        Structure::ParentPointer => Ok(ParentRecord::verify(bytes, context.geometry)?),
+        Structure::Quota => Ok(quota::verify_record(bytes, context)?),
+        Structure::QuotaBlock => Ok(quota::verify_block(bytes, context)?),
+        Structure::RealtimeBitmap => {
+            Ok(realtime::block::verify(bytes, realtime::block::BITMAP_MAGIC, context)?)
+        }
+        Structure::RealtimeSummary => {
+            Ok(realtime::block::verify(bytes, realtime::block::SUMMARY_MAGIC, context)?)
+        }
+        Structure::RealtimeSuperblock => Ok(realtime::group_superblock::verify(bytes, context)?),
+        Structure::FreeSpaceHeader => Ok(allocation_group::free_space_header::verify(bytes, context)?),
+        Structure::InodeHeader => Ok(allocation_group::inode_header::verify(bytes, context)?),
+        Structure::FreeList => Ok(allocation_group::free_list::verify(bytes, context)?),
+        Structure::FreeSpaceByBlock => Ok(verify_btree::<ByBlock>(bytes, context)?),
+        Structure::FreeSpaceByLength => Ok(verify_btree::<ByLength>(bytes, context)?),
+        Structure::InodeIndex => Ok(verify_btree::<InodeIndex>(bytes, context)?),
+        Structure::FreeInodeIndex => Ok(verify_btree::<FreeInodeIndex>(bytes, context)?),
+        Structure::ReverseMap => Ok(verify_btree::<ReverseMap>(bytes, context)?),
+        Structure::ReferenceCount => Ok(verify_btree::<ReferenceCount>(bytes, context)?),
+        Structure::ExtentMap => Ok(verify_btree::<ExtentMap>(bytes, context)?),
+        Structure::LogRecord => Ok(log::record::verify(bytes, context)?),
         _ => Ok(()),
     }
 }

@@ -10,6 +10,7 @@
 //! | [`cause`] | the last error within a transaction |
 //! | [`superblock`] | reading and judging the superblock |
 //! | [`volume`] | [`Volume`](volume::Volume): verified reads of metadata |
+//! | [`tolerant`] | opening a damaged image; what was left out |
 //! | [`metadata`] | what the buffer cache is told about XFS |
 //! | [`btree`] | reading any btree |
 //! | [`allocation_group`] | headers and trees of an allocation group |
@@ -44,4 +45,5 @@ pub mod parent_pointer;
 pub mod resolve;
 pub mod superblock;
 pub mod symlink;
+pub mod tolerant;
 pub mod volume;

@@ -24,6 +24,7 @@ use crate::{
     error::{Error, Result},
     metadata::{NewestLsn, StructureVerifier, piece, sector_of_byte},
     superblock::{check_device_size, read_superblock},
+    tolerant::Findings,
 };
 
 /// Threads that read ahead on a slow device: one waits for a batch while another prepares the next.
@@ -50,6 +51,8 @@ pub struct Volume {
     /// Where the log ends; only known of a volume that is open for changes.
     newest_lsn: Arc<NewestLsn>,
     reclaim: Reclaim,
+    /// What was passed over, in a volume that was opened tolerantly.
+    tolerance: Option<Findings>,
 }
 
 /// What the layer above gives up of its memory where extents in memory take much of the cache's budget.
@@ -104,17 +107,32 @@ impl Volume {
         let superblock = read_superblock(device.as_ref(), options.is_unfinished)?;
         let geometry = Geometry::new(&superblock);
         check_device_size(device.as_ref(), &geometry)?;
-        let budget = options.cache_budget_bytes.unwrap_or_else(default_budget_bytes);
+        Ok(Self::of_parts(device, superblock, options.cache_budget_bytes, None))
+    }
+
+    /// A volume with this superblock, which has been checked.
+    pub(crate) fn of_parts(
+        device: Arc<dyn BlockDevice>,
+        superblock: Superblock,
+        cache_budget_bytes: Option<u64>,
+        tolerance: Option<Findings>,
+    ) -> Self {
+        let budget = cache_budget_bytes.unwrap_or_else(default_budget_bytes);
         let cache = Arc::new(Cache::new(device, &CacheOptions::with_budget(budget)));
         pressure::register(&cache);
-        Ok(Self {
+        Self {
             cache,
             prefetcher: OnceLock::new(),
-            geometry,
+            geometry: Geometry::new(&superblock),
             superblock,
             newest_lsn: Arc::default(),
             reclaim: Reclaim::default(),
-        })
+            tolerance,
+        }
+    }
+
+    pub(crate) fn tolerance(&self) -> &Option<Findings> {
+        &self.tolerance
     }
 
     /// Sizes and address conversions.
@@ -122,7 +140,7 @@ impl Volume {
         &self.geometry
     }
 
-    /// The primary superblock as it was when the volume was opened.
+    /// The superblock that the volume was opened with, the primary one in a strict volume, as it was when the volume was opened.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
     }

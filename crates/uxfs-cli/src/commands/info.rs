@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         print(&filesystem, &arguments.image.image.display().to_string(), &mut output)?;
     }
     output.finish()?;
-    Ok(Exit::Success)
+    filesystem.conclude(Ok(Exit::Success))
 }
 
 fn document(filesystem: &Volume) -> serde_json::Value {

@@ -63,7 +63,8 @@ pub struct OnImage<T: clap::Args> {
 
 impl<T: clap::Args> OnImage<T> {
     fn run(&self, context: &Context, command: fn(&Volume, &T, &Context) -> Outcome) -> Outcome {
-        command(&*self.image.open()?, &self.arguments, context)
+        let image = self.image.open()?;
+        image.conclude(command(&image, &self.arguments, context))
     }
 }
 

@@ -39,6 +39,9 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
+    if image.is_tolerant() {
+        return Err(Failure::usage("--tolerant and --superblock cannot be used with replay"));
+    }
     if image.ignore_log {
         return Err(Failure::usage("--ignore-log cannot be used with replay"));
     }

@@ -13,11 +13,11 @@ use super::{Common, free_space_header::FreeSpaceHeader, sector_of, verify_common
 use crate::{
     checksum::Checksum,
     convert::{low_u32, to_u64, to_usize},
-    fault::{Fault, HeaderFault},
     field_table::OnDisk,
+    header_fault::HeaderFault,
     on_disk,
     units::{AgBlock, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "XAFL".
@@ -55,6 +55,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FreeListFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// A slot, active or left over, with a number that no block of a group has. Whether an active one names a
     /// usable block of this group takes the free space header to say.
     #[error("slot {slot} holds block {block}, which no group has")]
@@ -142,7 +145,7 @@ pub fn is_consistent(first: u32, last: u32, count: u32, slots: u32) -> bool {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), FreeListFault> {
     let sector = sector_of(bytes, context)?;
     let list = FreeList::parse(sector)?;
     let common = Common {
@@ -156,7 +159,7 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
     for (slot, entry) in (0u32..).zip(list.slots) {
         let block = AgBlock::new(entry.block.get());
         if !block.is_null() && block.get() >= context.geometry.ag_blocks {
-            return Err(FreeListFault::Block { slot, block }.into());
+            return Err(FreeListFault::Block { slot, block });
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
 use super::*;
+use crate::fault::Fault;
 use crate::{
     btree::golden::{FREE_LIST, FREE_SPACE_HEADER},
     fault::Structure,

@@ -11,10 +11,11 @@ use crate::{
         reverse_map::ReverseMap,
     },
     checksum::Checksum,
-    fault::{Fault, HeaderFault, Structure},
+    header_fault::HeaderFault,
     on_disk,
+    structure::Structure,
     units::Uuid,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 use super::free_list;
@@ -89,6 +90,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FreeSpaceHeaderFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Only version 1 exists.
     #[error("version is {version}, not 1")]
     Version {
@@ -216,7 +220,7 @@ impl FreeSpaceHeader {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), FreeSpaceHeaderFault> {
     let sector = sector_of(bytes, context)?;
     let header = FreeSpaceHeader::parse(sector)?;
     let common = Common {
@@ -227,7 +231,7 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
         group: header.group.get(),
     };
     let place = verify_common(sector, &common, context)?;
-    Ok(header.verify(place, context)?)
+    header.verify(place, context)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::{FreeSpaceHeaderFault as F, *};
+use crate::fault::Fault;
 use crate::{btree::golden::FREE_SPACE_HEADER, units::AgBlock};
 
 fn patched(offset: usize, value: u32) -> Result<(), Fault> {

@@ -10,11 +10,12 @@ use crate::{
     btree::inode_index::{FreeInodeIndex, InodeIndex},
     checksum::Checksum,
     convert::{low_u32, to_u64},
-    fault::{Fault, HeaderFault, Structure},
     features::RoCompatible,
+    header_fault::HeaderFault,
     on_disk,
+    structure::Structure,
     units::{AgBlock, AgInode, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "XAGI".
@@ -78,6 +79,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InodeHeaderFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Only version 1 exists.
     #[error("version is {version}, not 1")]
     Version {
@@ -215,7 +219,7 @@ impl InodeHeader {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), InodeHeaderFault> {
     let sector = sector_of(bytes, context)?;
     let header = InodeHeader::parse(sector)?;
     let common = Common {
@@ -226,7 +230,7 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
         group: header.group.get(),
     };
     let place = verify_common(sector, &common, context)?;
-    Ok(header.verify(place, context)?)
+    header.verify(place, context)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use super::{InodeHeaderFault as F, *};
 use crate::btree::golden::INODE_HEADER;
+use crate::fault::Fault;
 
 fn patched(offset: usize, value: u32) -> Result<(), Fault> {
     INODE_HEADER.patched_as(Structure::InodeHeader, CHECKSUM_OFFSET_BYTES, offset, &value.to_be_bytes())

@@ -17,10 +17,11 @@ use crate::{
     btree::BtreeKind,
     checksum,
     convert::{to_u64, to_usize},
-    fault::{Fault, HeaderFault, Structure},
     field_table::OnDisk,
+    header_fault::HeaderFault,
+    structure::Structure,
     units::{AgBlock, AgNumber, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 pub mod free_list;
@@ -80,20 +81,24 @@ fn parse<T: OnDisk>(sector: &[u8]) -> Result<&T, HeaderFault> {
 }
 
 /// Checks what the three headers have in common, and gives the group that they were read from.
-fn verify_common(sector: &[u8], found: &Common, context: &VerifyContext<'_>) -> Result<GroupExtent, Fault> {
+fn verify_common(
+    sector: &[u8],
+    found: &Common,
+    context: &VerifyContext<'_>,
+) -> Result<GroupExtent, HeaderFault> {
     if found.magic != found.expected_magic {
-        return Err(HeaderFault::BadMagic { found: found.magic, expected: found.expected_magic }.into());
+        return Err(HeaderFault::BadMagic { found: found.magic, expected: found.expected_magic });
     }
     checksum::check(sector, found.checksum_offset_bytes).map_err(HeaderFault::from)?;
     let expected = context.geometry.metadata_uuid;
     if found.uuid != expected {
-        return Err(HeaderFault::WrongUuid { found: found.uuid, expected }.into());
+        return Err(HeaderFault::WrongUuid { found: found.uuid, expected });
     }
     // A sector outside the file system belongs to no group; such a read is refused before it happens.
     let group = context.geometry.block_of_sector(context.sector).map_or(AgNumber::NULL, |(group, ..)| group);
     if found.group != group.get() {
         let (found, expected) = (found.group.into(), group.get().into());
-        return Err(HeaderFault::WrongOwner { found, expected }.into());
+        return Err(HeaderFault::WrongOwner { found, expected });
     }
     let length_blocks = context.geometry.group_length_blocks(group).unwrap_or(0);
     Ok(GroupExtent { group, length_blocks })

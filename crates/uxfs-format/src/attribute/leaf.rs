@@ -10,17 +10,17 @@ use super::{MAX_VALUE_BYTES, flags::AttributeFlags, is_valid_name, parent_pointe
 use crate::{
     convert::{low_u32, to_u64, to_usize},
     directory::name_hash::{self, NameRule},
-    fault::Fault,
     field_table::{
         Field,
         FieldFormat::{Checksum, Decimal, Hexadecimal, Padding, Uuid},
         OnDisk,
     },
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::header::{BlockHeader, too_short, whole_block},
     on_disk,
     units::FileBlock,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// Magic number of attribute leaves.
@@ -161,6 +161,9 @@ impl LeafEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AttributeLeafFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// More entries than fit.
     #[error("{count} entries where {most} fit")]
     EntryCount {
@@ -313,7 +316,7 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     /// Too few bytes, or more entries than fit.
-    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, AttributeLeafFault> {
         let block = whole_block(bytes, geometry.block_size_bytes)?;
         let (header, rest) = LeafHeader::ref_from_prefix(block)
             .map_err(|_| too_short(block, to_u64(LeafHeader::SIZE_BYTES)))?;
@@ -342,7 +345,7 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), AttributeLeafFault> {
         let (header, block) = BlockHeader::parse(bytes, context.geometry.block_size_bytes)?;
         header.verify(block, MAGIC, context)?;
         let leaf = LeafBlock::parse(block, context.geometry)?;

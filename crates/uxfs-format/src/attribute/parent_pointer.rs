@@ -10,8 +10,8 @@ use zerocopy::{
 use crate::{
     convert::{low_u32, to_u64},
     directory::{is_plausible_inode, name_hash::NameRule},
-    fault::Fault,
     geometry::Geometry,
+    header_fault::HeaderFault,
     on_disk,
     units::InodeNumber,
 };
@@ -31,6 +31,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParentPointerFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Values have one size.
     #[error("value is {length_bytes} bytes long, not 12")]
     Length {
@@ -84,10 +87,10 @@ impl ParentRecord {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(value: &[u8], geometry: &Geometry) -> Result<(), Fault> {
+    pub fn verify(value: &[u8], geometry: &Geometry) -> Result<(), ParentPointerFault> {
         let inode = InodeNumber::new(Self::parse(value)?.inode.get());
         if !is_plausible_inode(geometry, inode) {
-            return Err(ParentPointerFault::InodeNumber { inode }.into());
+            return Err(ParentPointerFault::InodeNumber { inode });
         }
         Ok(())
     }

@@ -13,16 +13,16 @@ use super::MAX_VALUE_BYTES;
 use crate::{
     checksum::{self, Checksum},
     convert::{low_u32, to_u64, to_usize},
-    fault::{Fault, HeaderFault},
     field_table::OnDisk,
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::{
         header::{too_short, verify_identity, whole_block},
         header_edit::BlockIdentity,
     },
     on_disk,
     units::{InodeNumber, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "XARM".
@@ -60,6 +60,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RemoteValueFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Nothing, or more than fits.
     #[error("{length_bytes} bytes of value where there may be 1 to {most}")]
     Length {
@@ -118,7 +121,7 @@ impl<'a> RemoteBlock<'a> {
     ///
     /// # Errors
     /// Fewer bytes than a block, or a part longer than fits.
-    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, RemoteValueFault> {
         let block = whole_block(bytes, geometry.block_size_bytes)?;
         let header = RemoteHeader::prefix_of(block)
             .ok_or_else(|| too_short(block, to_u64(RemoteHeader::SIZE_BYTES)))?;
@@ -133,7 +136,7 @@ impl<'a> RemoteBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), RemoteValueFault> {
         let block_size = context.geometry.block_size();
         if bytes.is_empty() || bytes.len().checked_rem(block_size) != Some(0) {
             return Err(too_short(bytes, context.geometry.block_size_bytes.into()).into());
@@ -157,19 +160,19 @@ impl<'a> RemoteBlock<'a> {
         offset_bytes: u32,
         remaining_bytes: u32,
         geometry: &Geometry,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RemoteValueFault> {
         let found = self.header.owner.get();
         if found != owner.get() {
             return Err(HeaderFault::WrongOwner { found, expected: owner.get() }.into());
         }
         let found = self.header.offset_bytes.get();
         if found != offset_bytes {
-            return Err(RemoteValueFault::Offset { found, expected: offset_bytes }.into());
+            return Err(RemoteValueFault::Offset { found, expected: offset_bytes });
         }
         let (found, expected) =
             (self.header.length_bytes.get(), remaining_bytes.min(part_size_bytes(geometry)));
         if found != expected {
-            return Err(RemoteValueFault::PartLength { found, expected }.into());
+            return Err(RemoteValueFault::PartLength { found, expected });
         }
         Ok(())
     }
@@ -199,7 +202,7 @@ pub fn write_block(block: &mut [u8], identity: &BlockIdentity, offset_bytes: u32
     }
 }
 
-fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), RemoteValueFault> {
     let header =
         RemoteHeader::prefix_of(block).ok_or_else(|| too_short(block, to_u64(RemoteHeader::SIZE_BYTES)))?;
     let found = header.magic.get();
@@ -212,11 +215,11 @@ fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
     let (offset_bytes, length_bytes) = (header.offset_bytes.get(), header.length_bytes.get());
     if remote.part.is_empty() {
         let most = part_size_bytes(context.geometry);
-        return Err(RemoteValueFault::Length { length_bytes, most }.into());
+        return Err(RemoteValueFault::Length { length_bytes, most });
     }
     let end_bytes = offset_bytes.saturating_add(length_bytes);
     if end_bytes > MAX_VALUE_BYTES {
-        return Err(RemoteValueFault::PastLargestValue { offset_bytes, end_bytes }.into());
+        return Err(RemoteValueFault::PastLargestValue { offset_bytes, end_bytes });
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::fault::Fault;
 use crate::{
     fault::Structure::AttributeRemoteValue,
     name_tree::golden::{geometry, golden, patched},

@@ -6,12 +6,12 @@ use zerocopy::{FromBytes, big_endian::U16};
 use super::{flags::AttributeFlags, is_valid_name};
 use crate::{
     convert::{low_u32, to_u64, to_usize},
-    fault::Fault,
     field_table::{
         Field,
         FieldFormat::{Decimal, Padding},
         OnDisk,
     },
+    header_fault::HeaderFault,
     name_tree::header::too_short,
     on_disk,
 };
@@ -69,6 +69,9 @@ impl OnDisk for ShortformEntryHead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AttributeShortformFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// More than the fork holds, or less than the header.
     #[error("attributes are said to take {total_bytes} bytes of the {available_bytes} that the fork has")]
     TotalSize {
@@ -146,7 +149,7 @@ impl<'a> Shortform<'a> {
     ///
     /// # Errors
     /// The header does not fit, or claims more than the fork has.
-    pub fn parse(fork: &'a [u8]) -> Result<Self, Fault> {
+    pub fn parse(fork: &'a [u8]) -> Result<Self, AttributeShortformFault> {
         let header = ShortformHeader::prefix_of(fork)
             .ok_or_else(|| too_short(fork, to_u64(ShortformHeader::SIZE_BYTES)))?;
         let total_bytes = header.total_size_bytes.get();
@@ -154,7 +157,7 @@ impl<'a> Shortform<'a> {
         let fault = AttributeShortformFault::TotalSize { total_bytes, available_bytes };
         let bytes = fork.get(..total_bytes.into()).ok_or(fault)?;
         if bytes.len() < ShortformHeader::SIZE_BYTES {
-            return Err(fault.into());
+            return Err(fault);
         }
         Ok(Self { header, bytes })
     }
@@ -163,8 +166,8 @@ impl<'a> Shortform<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(fork: &[u8]) -> Result<(), Fault> {
-        Shortform::parse(fork)?.verify_entries().map_err(Fault::from)
+    pub fn verify(fork: &[u8]) -> Result<(), AttributeShortformFault> {
+        Shortform::parse(fork)?.verify_entries()
     }
 
     fn verify_entries(&self) -> Result<(), AttributeShortformFault> {

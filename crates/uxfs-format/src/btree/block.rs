@@ -5,8 +5,8 @@ use zerocopy::FromBytes;
 use super::{BlockPointer, BtreeKind, block_header::BlockHeader};
 use crate::{
     convert::{low_u32, to_u64, to_usize},
-    fault::HeaderFault,
     field_table::OnDisk,
+    header_fault::HeaderFault,
 };
 
 /// What pointers of a kind of tree address.

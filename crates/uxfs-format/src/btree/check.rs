@@ -18,15 +18,18 @@ use super::{
 use crate::{
     checksum,
     convert::{low_u32, to_u64},
-    fault::{Fault, HeaderFault},
+    header_fault::HeaderFault,
     units::AgNumber,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// What can be wrong with a btree block, alone or beside the blocks that led to it. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BtreeFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Free space that somebody owns.
     #[error("the extent is free and owned by {owner}")]
     OwnedFreeSpace {
@@ -155,7 +158,7 @@ pub enum RecordFault {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify<K: BtreeKind>(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify<K: BtreeKind>(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), BtreeFault> {
     let needed = context.geometry.block_size();
     let Some(bytes) = bytes.get(..needed) else {
         let fault =

@@ -14,10 +14,11 @@ use super::{
 };
 use crate::{
     convert::{low_u32, to_u64, to_usize},
-    fault::{Fault, HeaderFault, Structure},
     field_table::{Field, FieldFormat::Decimal, OnDisk},
     geometry::Geometry,
+    header_fault::HeaderFault,
     on_disk,
+    structure::Structure,
     units::{AgNumber, FileBlock, FsBlock},
 };
 
@@ -298,6 +299,20 @@ impl BtreeKind for ExtentMap {
     }
 }
 
+/// What can be wrong with the root of an extent map inside an inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ExtentMapRootFault {
+    /// Fewer bytes than the root's header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
+    /// Count or level.
+    #[error(transparent)]
+    ExtentMap(#[from] ExtentMapFault),
+    /// Keys or pointers, which are those of any btree.
+    #[error(transparent)]
+    Btree(#[from] BtreeFault),
+}
+
 /// The root of an extent map inside an inode, seen without copying.
 #[derive(Debug, Clone, Copy)]
 pub struct ExtentMapRoot<'a> {
@@ -318,7 +333,7 @@ impl<'a> ExtentMapRoot<'a> {
     ///
     /// # Errors
     /// Too short, or a count that does not fit or is 0.
-    pub fn parse(fork: &'a [u8]) -> Result<Self, Fault> {
+    pub fn parse(fork: &'a [u8]) -> Result<Self, ExtentMapRootFault> {
         let Ok((header, body)) = RootHeader::ref_from_prefix(fork) else {
             let (length_bytes, needed_bytes) = (to_u64(fork.len()), to_u64(RootHeader::SIZE_BYTES));
             return Err(HeaderFault::Truncated { length_bytes, needed_bytes }.into());
@@ -342,7 +357,7 @@ impl<'a> ExtentMapRoot<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(&self, geometry: &Geometry, fork: ForkRoom) -> Result<(), Fault> {
+    pub fn verify(&self, geometry: &Geometry, fork: ForkRoom) -> Result<(), ExtentMapRootFault> {
         let (level, max_levels) = (self.level(), levels::of_extent_map(geometry, fork));
         if level == 0 || u32::from(level) >= max_levels {
             let max_level = max_levels.saturating_sub(1);

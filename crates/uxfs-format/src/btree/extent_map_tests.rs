@@ -6,6 +6,7 @@ use crate::btree::{
     block_header::BlockHeader,
     golden::{self, EXTENT_MAP_LEAF, EXTENT_MAP_NODE, EXTENT_MAP_ROOT, EXTENT_MAP_UNWRITTEN_LEAF},
 };
+use crate::fault::Fault;
 
 fn extent(file_block: u64, start: u64, length_blocks: u64, is_unwritten: bool) -> Extent {
     Extent { file_block: FileBlock::new(file_block), start: FsBlock::new(start), length_blocks, is_unwritten }

@@ -5,9 +5,9 @@ use zerocopy::big_endian::U32;
 
 use super::{BtreeKind, block_header::ShortBlockHeader, check::RecordFault, levels};
 use crate::{
-    fault::Structure,
     geometry::Geometry,
     on_disk,
+    structure::Structure,
     units::{AgBlock, AgNumber},
 };
 

@@ -24,9 +24,9 @@
 use std::fmt;
 
 use crate::{
-    fault::Structure,
     field_table::{Field, FieldFormat, OnDisk},
     geometry::Geometry,
+    structure::Structure,
     units::{AgBlock, AgNumber, FsBlock, Sector},
 };
 

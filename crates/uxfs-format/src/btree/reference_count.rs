@@ -8,9 +8,9 @@ use zerocopy::big_endian::U32;
 
 use super::{BtreeKind, bit_field, block_header::ShortBlockHeader, check::RecordFault, levels};
 use crate::{
-    fault::Structure,
     field_table::{Field, FieldFormat::Decimal, OnDisk},
     geometry::Geometry,
+    structure::Structure,
     units::{AgBlock, AgNumber},
 };
 

@@ -8,13 +8,13 @@ use zerocopy::big_endian::{U32, U64};
 
 use super::{BtreeKind, bit_field, block_header::ShortBlockHeader, check::RecordFault, levels};
 use crate::{
-    fault::Structure,
     field_table::{
         Field,
         FieldFormat::{Decimal, Padding, SignedDecimal},
         OnDisk,
     },
     geometry::Geometry,
+    structure::Structure,
     units::{AgBlock, AgNumber, FileBlock, InodeNumber},
 };
 

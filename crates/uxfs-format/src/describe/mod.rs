@@ -24,9 +24,9 @@ use crate::{
         reverse_map::ReverseMap,
     },
     convert::{low_u32, to_u64},
-    fault::Structure,
     field_table::{Field, FieldFormat, OnDisk, bits},
     geometry::Geometry,
+    structure::Structure,
 };
 
 mod attribute;

@@ -12,12 +12,12 @@ use super::{
 };
 use crate::{
     convert::{low_u32, to_u64, to_usize},
-    fault::Fault,
     field_table::OnDisk,
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::header::{too_short, whole_block},
     on_disk,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "XDB3".
@@ -39,6 +39,12 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryBlockFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
+    /// The records before the index, which are those of any data block.
+    #[error(transparent)]
+    Data(#[from] DirectoryDataFault),
     /// More entries than fit.
     #[error("{count} index entries where {most} fit")]
     EntryCount {
@@ -110,7 +116,7 @@ impl<'a> SingleBlock<'a> {
     ///
     /// # Errors
     /// Too few bytes, or more index entries than fit.
-    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, DirectoryBlockFault> {
         let block = whole_block(bytes, geometry.directory_block_size_bytes)?;
         let header =
             DataHeader::prefix_of(block).ok_or_else(|| too_short(block, to_u64(DataHeader::SIZE_BYTES)))?;
@@ -120,7 +126,7 @@ impl<'a> SingleBlock<'a> {
         let most = length_of(before_tail).saturating_sub(DATA_HEADER_BYTES).wrapping_shr(3);
         let fault = DirectoryBlockFault::EntryCount { count, most };
         if count > most {
-            return Err(fault.into());
+            return Err(fault);
         }
         let (data, entries) =
             <[LeafEntry]>::ref_from_suffix_with_elems(before_tail, to_usize(count)).map_err(|_| fault)?;
@@ -132,7 +138,7 @@ impl<'a> SingleBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), DirectoryBlockFault> {
         let geometry = context.geometry;
         let block = whole_block(bytes, geometry.directory_block_size_bytes)?;
         let header =
@@ -141,7 +147,7 @@ impl<'a> SingleBlock<'a> {
         let single = SingleBlock::parse(block, geometry)?;
         let mut starts = EntryStarts::new();
         verify_records(block, single.data_end_bytes, geometry, |entry| starts.insert(entry.offset_bytes))?;
-        single.verify_index(starts, NameRule::of(geometry)).map_err(Fault::from)
+        single.verify_index(starts, NameRule::of(geometry))
     }
 
     fn verify_index(&self, mut starts: EntryStarts, rule: NameRule) -> Result<(), DirectoryBlockFault> {

@@ -17,17 +17,17 @@ use super::{
 };
 use crate::{
     convert::{to_u64, to_usize},
-    fault::Fault,
     field_table::{
         Field,
         FieldFormat::{Checksum, Decimal, Hexadecimal, Padding, Uuid},
         OnDisk,
     },
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::header::{too_short, whole_block},
     on_disk,
     units::InodeNumber,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "XDD3": a data block of a directory with leaves.
@@ -104,6 +104,9 @@ impl OnDisk for DataHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryDataFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// A record runs past the end of the data.
     #[error("record at {offset_bytes:#x} of {length_bytes} bytes runs past the end at {end_bytes:#x}")]
     RecordPastEnd {
@@ -342,7 +345,7 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     /// Fewer bytes than a directory block.
-    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, DirectoryDataFault> {
         let block = whole_block(bytes, geometry.directory_block_size_bytes)?;
         let header =
             DataHeader::prefix_of(block).ok_or_else(|| too_short(block, to_u64(DataHeader::SIZE_BYTES)))?;
@@ -353,7 +356,7 @@ impl<'a> DataBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), DirectoryDataFault> {
         let data = DataBlock::parse(bytes, context.geometry)?;
         data.header.header.verify(data.block, MAGIC, context)?;
         verify_records(data.block, length_of(data.block), context.geometry, |_| ())?;
@@ -380,7 +383,7 @@ pub(crate) fn verify_records(
     end_bytes: u32,
     geometry: &Geometry,
     mut each_entry: impl FnMut(&DataEntry<'_>),
-) -> Result<(), Fault> {
+) -> Result<(), DirectoryDataFault> {
     let header =
         DataHeader::prefix_of(block).ok_or_else(|| too_short(block, to_u64(DataHeader::SIZE_BYTES)))?;
     let mut best = BestFreeCheck::new(&header.best_free);
@@ -395,10 +398,10 @@ pub(crate) fn verify_records(
             DataRecord::Free { offset_bytes, length_bytes } => {
                 let tag = record_tag(block, offset_bytes, length_bytes.into()).unwrap_or(0);
                 if u32::from(tag) != offset_bytes {
-                    return Err(DirectoryDataFault::Tag { offset_bytes, tag }.into());
+                    return Err(DirectoryDataFault::Tag { offset_bytes, tag });
                 }
                 if after_free {
-                    return Err(DirectoryDataFault::AdjacentFree { offset_bytes }.into());
+                    return Err(DirectoryDataFault::AdjacentFree { offset_bytes });
                 }
                 best.see(offset_bytes, length_bytes)?;
                 after_free = true;

@@ -9,15 +9,15 @@ use zerocopy::{
 use super::{DATA_HEADER_BYTES, NO_DATA_BLOCK, header::DirectoryBlockHeader, leaf::verify_bests, length_of};
 use crate::{
     convert::{low_u32, to_u64, to_usize},
-    fault::Fault,
     field_table::{
         Field,
         FieldFormat::{Checksum, Decimal, Hexadecimal, Padding, Uuid},
         OnDisk,
     },
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::header::{too_short, whole_block},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "XDF3".
@@ -65,6 +65,9 @@ impl OnDisk for FreeIndexHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FreeIndexFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Every block begins where the one before is full.
     #[error("first data block {first} is not a multiple of {per_block}")]
     First {
@@ -120,7 +123,7 @@ impl<'a> FreeIndexBlock<'a> {
     ///
     /// # Errors
     /// Too few bytes, or more bests than fit.
-    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, FreeIndexFault> {
         let block = whole_block(bytes, geometry.directory_block_size_bytes)?;
         let (header, rest) = FreeIndexHeader::ref_from_prefix(block)
             .map_err(|_| too_short(block, to_u64(FreeIndexHeader::SIZE_BYTES)))?;
@@ -135,12 +138,12 @@ impl<'a> FreeIndexBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), FreeIndexFault> {
         let block = whole_block(bytes, context.geometry.directory_block_size_bytes)?;
         let header = DirectoryBlockHeader::prefix_of(block)
             .ok_or_else(|| too_short(block, to_u64(DirectoryBlockHeader::SIZE_BYTES)))?;
         header.verify(block, MAGIC, context)?;
-        FreeIndexBlock::parse(block, context.geometry)?.verify_counts().map_err(Fault::from)
+        FreeIndexBlock::parse(block, context.geometry)?.verify_counts()
     }
 
     fn verify_counts(&self) -> Result<(), FreeIndexFault> {

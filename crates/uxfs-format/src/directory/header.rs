@@ -4,11 +4,11 @@ use zerocopy::big_endian::{U32, U64};
 
 use crate::{
     checksum::{self, Checksum},
-    fault::HeaderFault,
+    header_fault::HeaderFault,
     name_tree::header::verify_identity,
     on_disk,
     units::Uuid,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// Where the checksum lies.

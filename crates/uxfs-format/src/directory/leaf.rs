@@ -12,20 +12,20 @@ use zerocopy::{
 use super::{DATA_HEADER_BYTES, DataPointer, NO_DATA_BLOCK, length_of};
 use crate::{
     convert::{low_u32, to_u64, to_usize},
-    fault::Fault,
     field_table::{
         Field,
         FieldFormat::{Checksum, Decimal, Hexadecimal, Padding, Uuid},
         OnDisk,
     },
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::{
         TreeKind,
         header::{BlockHeader, too_short, whole_block},
         node::verify_neighbours,
     },
     on_disk,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// Magic number of the one leaf of a leaf directory.
@@ -100,6 +100,9 @@ impl LeafEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryLeafFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// More entries than fit.
     #[error("{count} entries where {most} fit")]
     EntryCount {
@@ -171,7 +174,7 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     /// Too few bytes, or more entries than fit.
-    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, DirectoryLeafFault> {
         let block = whole_block(bytes, geometry.directory_block_size_bytes)?;
         let (header, rest) = LeafHeader::ref_from_prefix(block)
             .map_err(|_| too_short(block, to_u64(LeafHeader::SIZE_BYTES)))?;
@@ -186,13 +189,13 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify_single(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify_single(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), DirectoryLeafFault> {
         let (header, block) = BlockHeader::parse(bytes, context.geometry.directory_block_size_bytes)?;
         header.verify(block, SINGLE_MAGIC, context)?;
         let leaf = LeafBlock::parse(block, context.geometry)?;
         for neighbour in [header.forward.get(), header.backward.get()] {
             if neighbour != 0 {
-                return Err(DirectoryLeafFault::Neighbour { block: neighbour }.into());
+                return Err(DirectoryLeafFault::Neighbour { block: neighbour });
             }
         }
         let bests = leaf.bests()?;
@@ -209,12 +212,12 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify_node(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify_node(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), DirectoryLeafFault> {
         let (header, block) = BlockHeader::parse(bytes, context.geometry.directory_block_size_bytes)?;
         header.verify(block, NODE_MAGIC, context)?;
         let leaf = LeafBlock::parse(block, context.geometry)?;
         verify_neighbours(header, TreeKind::Directory, context.geometry)
-            .map_err(|block| Fault::from(DirectoryLeafFault::Neighbour { block }))?;
+            .map_err(|block| DirectoryLeafFault::Neighbour { block })?;
         leaf.verify_entries(context.geometry, |_| true)?;
         Ok(())
     }

@@ -40,12 +40,11 @@ use std::fmt;
 
 use crate::{
     convert::{low_u32, to_u64, to_usize},
-    fault::Fault,
     features::Incompatible,
     field_table::OnDisk,
     geometry::Geometry,
     units::{FileBlock, InodeNumber},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// The longest name of an entry, in bytes.
@@ -154,11 +153,14 @@ pub fn data_block_start(geometry: &Geometry, data_block: u32) -> FileBlock {
 }
 
 /// Verifies a data block or the one block of a small directory, whichever its magic number says.
-pub(crate) fn verify_any_data(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub(crate) fn verify_any_data(
+    bytes: &[u8],
+    context: &VerifyContext<'_>,
+) -> Result<(), block::DirectoryBlockFault> {
     let magic = header::DirectoryBlockHeader::prefix_of(bytes).map(|header| header.magic.get());
     match magic {
         Some(block::MAGIC) => block::SingleBlock::verify(bytes, context),
-        _ => data::DataBlock::verify(bytes, context),
+        _ => Ok(data::DataBlock::verify(bytes, context)?),
     }
 }
 

@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     convert::{to_u64, to_usize},
-    fault::Fault,
     field_table::OnDisk,
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::header::too_short,
     on_disk,
     units::InodeNumber,
@@ -63,6 +63,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryShortformFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// An entry runs past the end.
     #[error("entry {index} at byte {offset_bytes} runs past the end at {end_bytes}")]
     EntryPastEnd {
@@ -197,7 +200,7 @@ impl<'a> Shortform<'a> {
     ///
     /// # Errors
     /// Shorter than the header.
-    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8], geometry: &Geometry) -> Result<Self, DirectoryShortformFault> {
         let short = |needed: usize| too_short(bytes, to_u64(needed));
         let header = ShortformHeader::prefix_of(bytes).ok_or_else(|| short(ShortformHeader::SIZE_BYTES))?;
         let (parent, header_bytes) = if header.large_count == 0 {
@@ -221,9 +224,9 @@ impl<'a> Shortform<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(bytes: &[u8], geometry: &Geometry) -> Result<(), Fault> {
+    pub fn verify(bytes: &[u8], geometry: &Geometry) -> Result<(), DirectoryShortformFault> {
         let directory = Shortform::parse(bytes, geometry)?;
-        directory.verify_entries(geometry).map_err(Fault::from)
+        directory.verify_entries(geometry)
     }
 
     fn verify_entries(&self, geometry: &Geometry) -> Result<(), DirectoryShortformFault> {

@@ -8,12 +8,12 @@ use super::{
     data::DataEntry,
     data_edit::{NewEntry, name_length},
     shortform::{
-        MAX_SHORT_INODE, Shortform, ShortformEntry, ShortformEntryHead, ShortformHeader, ShortformLargeHeader,
+        DirectoryShortformFault, MAX_SHORT_INODE, Shortform, ShortformEntry, ShortformEntryHead,
+        ShortformHeader, ShortformLargeHeader,
     },
 };
 use crate::{
     convert::{low_u16, low_u32, to_u64, to_usize},
-    fault::Fault,
     field_table::OnDisk,
     geometry::Geometry,
     units::InodeNumber,
@@ -106,7 +106,7 @@ impl<'a> ShortformEdit<'a> {
     ///
     /// # Errors
     /// Shorter than the header.
-    pub fn view(&self) -> Result<Shortform<'_>, Fault> {
+    pub fn view(&self) -> Result<Shortform<'_>, DirectoryShortformFault> {
         Shortform::parse(self.bytes, self.geometry)
     }
 
@@ -115,7 +115,7 @@ impl<'a> ShortformEdit<'a> {
     ///
     /// # Errors
     /// The directory is damaged.
-    pub fn insert(&mut self, entry: &NewEntry<'_>, room_bytes: u32) -> Result<bool, Fault> {
+    pub fn insert(&mut self, entry: &NewEntry<'_>, room_bytes: u32) -> Result<bool, DirectoryShortformFault> {
         let view = self.view()?;
         let large = view.large_count;
         let needs_large = is_large(entry.inode);
@@ -148,7 +148,7 @@ impl<'a> ShortformEdit<'a> {
 
     /// The first hole among the places that fits such a name, or behind the last; `None` where as a block the directory
     /// would not fit.
-    fn place_for(&self, name_length: u8) -> Result<Option<InsertPosition>, Fault> {
+    fn place_for(&self, name_length: u8) -> Result<Option<InsertPosition>, DirectoryShortformFault> {
         let view = self.view()?;
         let size = self.format.entry_size_bytes(name_length);
         let Some(count) = view.count.checked_add(1) else { return Ok(None) };
@@ -174,7 +174,7 @@ impl<'a> ShortformEdit<'a> {
     }
 
     /// What the directory takes with one more name, or as it is, if another large inode number comes.
-    fn size_with(&self, needs_large: bool, name: Option<&[u8]>) -> Result<u32, Fault> {
+    fn size_with(&self, needs_large: bool, name: Option<&[u8]>) -> Result<u32, DirectoryShortformFault> {
         let view = self.view()?;
         let (count, has_large) = (u32::from(view.count), view.large_count != 0);
         let current = low_u32(to_u64(self.bytes.len()));
@@ -188,7 +188,7 @@ impl<'a> ShortformEdit<'a> {
     ///
     /// # Errors
     /// The directory is damaged.
-    pub fn remove(&mut self, index: u8) -> Result<(), Fault> {
+    pub fn remove(&mut self, index: u8) -> Result<(), DirectoryShortformFault> {
         let (start, end) = (self.offset_of(index)?, self.offset_of(index.saturating_add(1))?);
         let was_large = self.entry(index)?.is_some_and(is_large);
         if start >= end || end > self.bytes.len() {
@@ -211,7 +211,7 @@ impl<'a> ShortformEdit<'a> {
         inode: InodeNumber,
         file_type_code: u8,
         room_bytes: u32,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, DirectoryShortformFault> {
         let was_large = self.entry(index)?.is_some_and(is_large);
         if !self.prepare_large(inode, room_bytes)? {
             return Ok(false);
@@ -233,7 +233,11 @@ impl<'a> ShortformEdit<'a> {
     ///
     /// # Errors
     /// The directory is damaged.
-    pub fn set_parent(&mut self, parent: InodeNumber, room_bytes: u32) -> Result<bool, Fault> {
+    pub fn set_parent(
+        &mut self,
+        parent: InodeNumber,
+        room_bytes: u32,
+    ) -> Result<bool, DirectoryShortformFault> {
         let was_large = is_large(self.view()?.parent);
         if !self.prepare_large(parent, room_bytes)? {
             return Ok(false);
@@ -244,7 +248,11 @@ impl<'a> ShortformEdit<'a> {
     }
 
     /// Counts an inode number that is to come, and widens all where it is the first large one.
-    fn prepare_large(&mut self, inode: InodeNumber, room_bytes: u32) -> Result<bool, Fault> {
+    fn prepare_large(
+        &mut self,
+        inode: InodeNumber,
+        room_bytes: u32,
+    ) -> Result<bool, DirectoryShortformFault> {
         if !is_large(inode) {
             return Ok(true);
         }
@@ -261,7 +269,7 @@ impl<'a> ShortformEdit<'a> {
     }
 
     /// Counts an inode number that is gone, and narrows all where it was the last large one.
-    fn drop_large(&mut self, was_large: bool) -> Result<(), Fault> {
+    fn drop_large(&mut self, was_large: bool) -> Result<(), DirectoryShortformFault> {
         match (was_large, self.large_count()) {
             (true, 1) => self.rewrite(0),
             (true, large) => {
@@ -296,19 +304,19 @@ impl<'a> ShortformEdit<'a> {
         }
     }
 
-    fn entry(&self, index: u8) -> Result<Option<InodeNumber>, Fault> {
+    fn entry(&self, index: u8) -> Result<Option<InodeNumber>, DirectoryShortformFault> {
         let entry = self.view()?.entries().nth(index.into()).transpose()?;
         Ok(entry.map(|entry| entry.inode))
     }
 
     /// Where the entry at `index` begins, or behind the last one the directory ends.
-    fn offset_of(&self, index: u8) -> Result<usize, Fault> {
+    fn offset_of(&self, index: u8) -> Result<usize, DirectoryShortformFault> {
         let entry = self.view()?.entries().nth(index.into()).transpose()?;
         Ok(entry.map_or(self.bytes.len(), |entry| to_usize(entry.offset_bytes)))
     }
 
     /// Writes everything anew, with inode numbers as wide as `large_count` says.
-    fn rewrite(&mut self, large_count: u8) -> Result<(), Fault> {
+    fn rewrite(&mut self, large_count: u8) -> Result<(), DirectoryShortformFault> {
         let view = self.view()?;
         let is_large = large_count != 0;
         let mut bytes = Vec::with_capacity(self.bytes.len().saturating_mul(2));

@@ -2,13 +2,15 @@
 
 use thiserror::Error;
 
-use crate::inode::fork::Fork;
+use crate::{header_fault::HeaderFault, inode::fork::Fork};
 
 /// A fault in an inode. Sizes are in bytes, counts in extents or blocks as named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The message says what each variant and field means.
 pub enum InodeFault {
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     #[error("inode version is {found}, not 3")]
     Version { found: u8 },
     #[error("inode says that its number is {found}, not {expected}")]

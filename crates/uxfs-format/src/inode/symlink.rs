@@ -11,13 +11,13 @@ use crate::{
     checksum::{self, Checksum},
     convert::{low_u32, to_u64, to_usize},
     edit::Edit,
-    fault::{Fault, HeaderFault},
     field_table::OnDisk,
     geometry::Geometry,
+    header_fault::HeaderFault,
     name_tree::header_edit::BlockIdentity,
     on_disk,
     units::{InodeNumber, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "XSLM".
@@ -56,6 +56,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SymlinkFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// The piece lies outside any possible target.
     #[error("{length_bytes} bytes from byte {offset_bytes} reach past the longest target")]
     PieceOutsideTarget {
@@ -117,7 +120,7 @@ pub enum SymlinkFault {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify_symlink(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify_symlink(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), SymlinkFault> {
     let header = SymlinkHeader::prefix_of(bytes).ok_or(HeaderFault::Truncated {
         length_bytes: to_u64(bytes.len()),
         needed_bytes: to_u64(SymlinkHeader::SIZE_BYTES),
@@ -136,14 +139,14 @@ pub fn verify_symlink(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), F
     }
     let (offset_bytes, length_bytes) = (header.offset_bytes.get(), header.length_bytes.get());
     if offset_bytes.saturating_add(length_bytes) >= TARGET_END_BYTES {
-        return Err(SymlinkFault::PieceOutsideTarget { offset_bytes, length_bytes }.into());
+        return Err(SymlinkFault::PieceOutsideTarget { offset_bytes, length_bytes });
     }
     let room_bytes = to_u64(bytes.len().saturating_sub(SymlinkHeader::SIZE_BYTES));
     if u64::from(length_bytes) > room_bytes {
-        return Err(SymlinkFault::PieceTooLong { length_bytes, room_bytes }.into());
+        return Err(SymlinkFault::PieceTooLong { length_bytes, room_bytes });
     }
     if header.owner.get() == 0 {
-        return Err(SymlinkFault::NoOwner.into());
+        return Err(SymlinkFault::NoOwner);
     }
     Ok(())
 }
@@ -158,7 +161,7 @@ pub fn piece_of(
     owner: InodeNumber,
     offset_bytes: u32,
     length_bytes: u32,
-) -> Result<&[u8], Fault> {
+) -> Result<&[u8], SymlinkFault> {
     let (header, room) = SymlinkHeader::prefix_of(bytes).zip(bytes.get(SymlinkHeader::SIZE_BYTES..)).ok_or(
         HeaderFault::Truncated {
             length_bytes: to_u64(bytes.len()),
@@ -171,16 +174,16 @@ pub fn piece_of(
     }
     let (found, expected) = (header.offset_bytes.get(), offset_bytes);
     if found != expected {
-        return Err(SymlinkFault::PieceOffset { found, expected }.into());
+        return Err(SymlinkFault::PieceOffset { found, expected });
     }
     let expected = length_bytes.min(u32::try_from(room.len()).unwrap_or(u32::MAX));
     let found = header.length_bytes.get();
     if found != expected {
-        return Err(SymlinkFault::PieceLength { found, expected }.into());
+        return Err(SymlinkFault::PieceLength { found, expected });
     }
     room.get(..to_usize(expected)).ok_or_else(|| {
         let room_bytes = to_u64(room.len());
-        SymlinkFault::PieceTooLong { length_bytes: expected, room_bytes }.into()
+        SymlinkFault::PieceTooLong { length_bytes: expected, room_bytes }
     })
 }
 

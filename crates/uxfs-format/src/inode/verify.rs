@@ -6,10 +6,10 @@
 use crate::{
     checksum,
     convert::to_u64,
-    fault::{Fault, HeaderFault},
     features::Incompatible,
     field_table::OnDisk,
     geometry::{DIRECTORY_SPACE_BYTES, Geometry, INODE_CORE_SIZE_BYTES},
+    header_fault::HeaderFault,
     inode::{
         core::{CHECKSUM_OFFSET_BYTES, InodeCore, MAGIC, VERSION},
         fault::InodeFault,
@@ -18,7 +18,7 @@ use crate::{
         fork::{EXTENT_RECORD_SIZE_BYTES, Fork, ForkFormat},
     },
     units::{AgInode, AgNumber, InodeNumber},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// The longest extent, and so the largest hint.
@@ -42,7 +42,7 @@ pub fn verify_inode<'a>(
     bytes: &'a [u8],
     number: InodeNumber,
     geometry: &Geometry,
-) -> Result<&'a InodeCore, Fault> {
+) -> Result<&'a InodeCore, InodeFault> {
     let inode =
         bytes.get(..geometry.inode_size()).ok_or_else(|| truncated(bytes, geometry.inode_size_bytes))?;
     let core = InodeCore::prefix_of(inode).ok_or_else(|| truncated(bytes, INODE_CORE_SIZE_BYTES))?;
@@ -57,7 +57,7 @@ pub fn verify_inode<'a>(
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify_inode_cluster(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify_inode_cluster(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), InodeFault> {
     let geometry = context.geometry;
     let (group, _, _) = geometry.block_of_sector(context.sector).unwrap_or_default();
     if bytes.is_empty() || to_u64(bytes.len()) & u64::from(geometry.inode_size_bytes.wrapping_sub(1)) != 0 {
@@ -74,7 +74,7 @@ pub fn verify_inode_cluster(bytes: &[u8], context: &VerifyContext<'_>) -> Result
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify_inode_in_place(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify_inode_in_place(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), InodeFault> {
     let geometry = context.geometry;
     let number = geometry.block_of_sector(context.sector).and_then(|(group, block, offset_bytes)| {
         let first = block.get().checked_shl(geometry.inodes_per_block_log)?;
@@ -84,7 +84,7 @@ pub fn verify_inode_in_place(bytes: &[u8], context: &VerifyContext<'_>) -> Resul
     verify_inode(bytes, number.unwrap_or(InodeNumber::NULL), geometry).map(|_| ())
 }
 
-fn truncated(bytes: &[u8], needed_bytes: u32) -> Fault {
+fn truncated(bytes: &[u8], needed_bytes: u32) -> InodeFault {
     HeaderFault::Truncated { length_bytes: to_u64(bytes.len()), needed_bytes: needed_bytes.into() }.into()
 }
 
@@ -112,18 +112,18 @@ fn verify_identity(
     inode: &[u8],
     number: InodeNumber,
     geometry: &Geometry,
-) -> Result<(), Fault> {
+) -> Result<(), InodeFault> {
     if core.magic.get() != MAGIC {
         let (found, expected) = (core.magic.get().into(), MAGIC.into());
         return Err(HeaderFault::BadMagic { found, expected }.into());
     }
     if core.version != VERSION {
-        return Err(InodeFault::Version { found: core.version }.into());
+        return Err(InodeFault::Version { found: core.version });
     }
     checksum::check(inode, CHECKSUM_OFFSET_BYTES).map_err(HeaderFault::from)?;
     if core.inode_number() != number {
         let (found, expected) = (core.number.get(), number.get());
-        return Err(InodeFault::Number { found, expected }.into());
+        return Err(InodeFault::Number { found, expected });
     }
     if core.uuid != geometry.metadata_uuid {
         let (found, expected) = (core.uuid, geometry.metadata_uuid);

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fault::Fault;
 use crate::{
     features::{FeatureWords, RoCompatible},
     inode::{
@@ -65,7 +66,7 @@ fn identity_is_checked() {
     let mut changed = bytes.to_vec();
     changed[400] ^= 1;
     assert!(matches!(
-        verify_inode(&changed, number, &geometry),
+        verify_inode(&changed, number, &geometry).map_err(Fault::from),
         Err(Fault::Header(HeaderFault::BadChecksum { .. }))
     ));
     assert_eq!(
@@ -287,7 +288,7 @@ fn cluster(patches: &[(usize, &[u8])]) -> Result<(), Fault> {
         bytes[*offset..offset + value.len()].copy_from_slice(value);
     }
     let geometry = golden::ROOT.geometry();
-    verify_inode_cluster(&bytes, &VerifyContext { geometry: &geometry, sector: Sector::new(128) })
+    Ok(verify_inode_cluster(&bytes, &VerifyContext { geometry: &geometry, sector: Sector::new(128) })?)
 }
 
 #[test]

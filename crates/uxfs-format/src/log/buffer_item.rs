@@ -10,11 +10,11 @@ use zerocopy::{
 
 use crate::{
     convert::{low_u32, to_u64, to_usize},
-    fault::Structure,
     field_table::OnDisk,
     geometry::Geometry,
     log::item::{ItemPart, ItemType, LogItemFault, Regions},
     on_disk,
+    structure::Structure,
     units::{SECTOR_SIZE_BYTES, Sector},
 };
 

@@ -310,7 +310,7 @@ pub enum LogItemFault {
         /// As the item says.
         said: &'static str,
         /// As the bytes say.
-        found: Option<crate::fault::Structure>,
+        found: Option<crate::structure::Structure>,
     },
     /// A change of an inode, and there is none on disk.
     #[error("{} item changes an inode at byte {offset_bytes} of the buffer at sector {sector}, where there is none", .item.name())]

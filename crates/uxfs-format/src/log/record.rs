@@ -18,12 +18,12 @@ use zerocopy::big_endian::{U32, U64};
 use crate::{
     checksum::{Checksum, Mismatch},
     convert::{low_u32, to_u64, to_usize},
-    fault::{Fault, HeaderFault},
     field_table::OnDisk,
+    header_fault::HeaderFault,
     log::LOG_BLOCK_SIZE_BYTES,
     on_disk,
     units::{Lsn, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// Starts every record header. Never a cycle number.
@@ -103,6 +103,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LogRecordFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Neither 1 nor 2.
     #[error("record version {version} is neither 1 nor 2")]
     Version {
@@ -200,11 +203,11 @@ impl RecordHeader {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(&self, place: &RecordLocation) -> Result<(), Fault> {
+    pub fn verify(&self, place: &RecordLocation) -> Result<(), LogRecordFault> {
         if self.uuid != place.uuid {
             return Err(HeaderFault::WrongUuid { found: self.uuid, expected: place.uuid }.into());
         }
-        self.verify_fields(place).map_err(Fault::from)
+        self.verify_fields(place)
     }
 
     fn verify_fields(&self, place: &RecordLocation) -> Result<(), LogRecordFault> {
@@ -321,7 +324,7 @@ impl PrefixWord for U32 {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), LogRecordFault> {
     let geometry = context.geometry;
     let start = geometry.log_start.and_then(|start| geometry.sector_of_block(start));
     let block = start.and_then(|start| context.sector.checked_distance_from(start));

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fault::Fault;
 use crate::{geometry::Geometry, superblock::Superblock};
 
 const RECORD: &[u8; 2048] = include_bytes!("../../testdata/log/record.bin");

@@ -5,11 +5,11 @@ use zerocopy::big_endian::{U16, U32, U64};
 use crate::{
     checksum::{self, Checksum},
     convert::to_u64,
-    fault::HeaderFault,
     field_table::OnDisk,
+    header_fault::HeaderFault,
     on_disk,
     units::{FileBlock, Sector, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// Where the checksum lies.

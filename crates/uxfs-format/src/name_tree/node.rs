@@ -12,16 +12,16 @@ use super::{
 };
 use crate::{
     convert::{low_u32, to_u64},
-    fault::Fault,
     field_table::{
         Field,
         FieldFormat::{Checksum, Decimal, Hexadecimal, Padding, Uuid},
         OnDisk,
     },
     geometry::Geometry,
+    header_fault::HeaderFault,
     on_disk,
     units::FileBlock,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// Magic number of interior blocks.
@@ -77,6 +77,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NodeFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Not above the leaves, or too high.
     #[error("level {level} is not from 1 to {MAX_LEVEL}")]
     Level {
@@ -138,7 +141,7 @@ impl<'a> NodeBlock<'a> {
     ///
     /// # Errors
     /// Too few bytes, or more children than fit.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, NodeFault> {
         let (header, rest) = NodeHeader::ref_from_prefix(bytes)
             .map_err(|_| too_short(bytes, to_u64(NodeHeader::SIZE_BYTES)))?;
         let count = header.count.get();
@@ -152,21 +155,20 @@ impl<'a> NodeBlock<'a> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn verify(bytes: &[u8], kind: TreeKind, context: &VerifyContext<'_>) -> Result<(), Fault> {
+    pub fn verify(bytes: &[u8], kind: TreeKind, context: &VerifyContext<'_>) -> Result<(), NodeFault> {
         let size_bytes = kind.block_size_bytes(context.geometry);
         let (header, block) = BlockHeader::parse(bytes, size_bytes)?;
         header.verify(block, MAGIC, context)?;
         let node = NodeBlock::parse(block)?;
         let level = node.header.level.get();
         if !(1..=MAX_LEVEL).contains(&level) {
-            return Err(NodeFault::Level { level }.into());
+            return Err(NodeFault::Level { level });
         }
         if node.entries.is_empty() {
-            return Err(NodeFault::Count { count: 0, most: most_entries(size_bytes) }.into());
+            return Err(NodeFault::Count { count: 0, most: most_entries(size_bytes) });
         }
-        verify_neighbours(header, kind, context.geometry)
-            .map_err(|block| Fault::from(NodeFault::Neighbour { block }))?;
-        node.verify_entries(kind, context.geometry).map_err(Fault::from)
+        verify_neighbours(header, kind, context.geometry).map_err(|block| NodeFault::Neighbour { block })?;
+        node.verify_entries(kind, context.geometry)
     }
 
     fn verify_entries(&self, kind: TreeKind, geometry: &Geometry) -> Result<(), NodeFault> {

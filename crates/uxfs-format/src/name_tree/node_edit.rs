@@ -9,9 +9,9 @@ use super::{
     entry_array::{self, MoveSide},
     header::BlockHeader,
     header_edit::BlockIdentity,
-    node::{MAGIC, NodeBlock, NodeHeader},
+    node::{MAGIC, NodeBlock, NodeFault, NodeHeader},
 };
-use crate::{convert::low_u32, edit::Edit, fault::Fault, units::FileBlock};
+use crate::{convert::low_u32, edit::Edit, units::FileBlock};
 
 /// A block with fewer entries than this share of a hundred is joined with a neighbour.
 #[doc(alias = "magicpct")]
@@ -45,7 +45,7 @@ impl<'a> NodeEdit<'a> {
     ///
     /// # Errors
     /// The count does not fit.
-    pub fn view(&self) -> Result<NodeBlock<'_>, Fault> {
+    pub fn view(&self) -> Result<NodeBlock<'_>, NodeFault> {
         NodeBlock::parse(self.edit.bytes())
     }
 

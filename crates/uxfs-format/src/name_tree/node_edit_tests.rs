@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     edit::DirtyMap,
-    fault::Structure,
+    fault::{Fault, Structure},
     name_tree::{
         TreeKind,
         golden::{geometry, golden},
@@ -42,7 +42,11 @@ impl Block {
         let geometry = geometry();
         let mut bytes = self.bytes.clone();
         crate::seal::seal(&mut bytes, None, &geometry);
-        NodeBlock::verify(&bytes, TreeKind::Directory, &VerifyContext { geometry: &geometry, sector: SECTOR })
+        Ok(NodeBlock::verify(
+            &bytes,
+            TreeKind::Directory,
+            &VerifyContext { geometry: &geometry, sector: SECTOR },
+        )?)
     }
 
     fn entries(&self) -> Vec<(u32, u64)> {

@@ -8,11 +8,11 @@ use zerocopy::{
 use crate::{
     checksum::{self, Checksum},
     convert::to_u64,
-    fault::{Fault, HeaderFault},
     field_table::OnDisk,
+    header_fault::HeaderFault,
     on_disk,
     units::{Sector, Uuid},
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "BMPZ".
@@ -65,23 +65,23 @@ pub fn words(bytes: &[u8]) -> &[U32] {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify(bytes: &[u8], magic: u32, context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify(bytes: &[u8], magic: u32, context: &VerifyContext<'_>) -> Result<(), HeaderFault> {
     let needed = context.geometry.block_size();
     let (length_bytes, needed_bytes) = (to_u64(bytes.len()), to_u64(needed));
     let short = HeaderFault::Truncated { length_bytes, needed_bytes };
     let block = bytes.get(..needed).ok_or(short)?;
     let header = RealtimeBlockHeader::prefix_of(block).ok_or(short)?;
     if header.magic.get() != magic {
-        return Err(HeaderFault::BadMagic { found: header.magic.get(), expected: magic }.into());
+        return Err(HeaderFault::BadMagic { found: header.magic.get(), expected: magic });
     }
     checksum::check(block, CHECKSUM_OFFSET_BYTES).map_err(HeaderFault::from)?;
     let expected = context.geometry.metadata_uuid;
     if header.uuid != expected {
-        return Err(HeaderFault::WrongUuid { found: header.uuid, expected }.into());
+        return Err(HeaderFault::WrongUuid { found: header.uuid, expected });
     }
     let (found, expected) = (Sector::new(header.sector.get()), context.sector);
     if found != expected {
-        return Err(HeaderFault::WrongSector { found, expected }.into());
+        return Err(HeaderFault::WrongSector { found, expected });
     }
     Ok(())
 }
@@ -89,7 +89,12 @@ pub fn verify(bytes: &[u8], magic: u32, context: &VerifyContext<'_>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{fault::Structure, geometry::Geometry, superblock::Superblock, verify};
+    use crate::{
+        fault::{Fault, Structure},
+        geometry::Geometry,
+        superblock::Superblock,
+        verify,
+    };
 
     const BITMAP: &[u8; 4096] = include_bytes!("../../testdata/realtime/bitmap.bin");
     const SUMMARY: &[u8; 4096] = include_bytes!("../../testdata/realtime/summary.bin");

@@ -6,11 +6,11 @@ use zerocopy::big_endian::U32;
 use crate::{
     checksum::{self, Checksum},
     convert::to_u64,
-    fault::{Fault, HeaderFault},
     field_table::OnDisk,
+    header_fault::HeaderFault,
     on_disk,
     units::Uuid,
-    verify::VerifyContext,
+    verify_context::VerifyContext,
 };
 
 /// "Frog".
@@ -42,6 +42,9 @@ on_disk! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RealtimeSuperblockFault {
+    /// The header, which has the form of every header.
+    #[error(transparent)]
+    Header(#[from] HeaderFault),
     /// Must be zero.
     #[error("padding is {value:#x}, not zero")]
     Padding {
@@ -54,7 +57,7 @@ pub enum RealtimeSuperblockFault {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
+pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), RealtimeSuperblockFault> {
     let needed = context.geometry.block_size();
     let (length_bytes, needed_bytes) = (to_u64(bytes.len()), to_u64(needed));
     let short = HeaderFault::Truncated { length_bytes, needed_bytes };
@@ -73,14 +76,20 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Fault> {
     }
     match superblock.padding.get() {
         0 => Ok(()),
-        value => Err(RealtimeSuperblockFault::Padding { value }.into()),
+        value => Err(RealtimeSuperblockFault::Padding { value }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{fault::Structure, geometry::Geometry, superblock::Superblock, units::Sector, verify};
+    use crate::{
+        fault::{Fault, Structure},
+        geometry::Geometry,
+        superblock::Superblock,
+        units::Sector,
+        verify,
+    };
 
     const GOLDEN: &[u8; 4096] = include_bytes!("../../testdata/realtime/group_superblock.bin");
 

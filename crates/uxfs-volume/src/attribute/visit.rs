@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use uxfs_format::{
     attribute::{leaf::LeafBlock, remote, shortform::ShortformAttributes},
+    fault::Fault,
     name_tree::fault::NameTreeFault,
     units::FileBlock,
 };
@@ -90,8 +91,8 @@ impl BlockVisitor<'_, '_> {
         visit: &mut Visit<'_>,
     ) -> Result<(ControlFlow<()>, Option<u32>)> {
         let (blocks, structure) = (self.blocks, self.blocks.index_structure());
-        let corrupt = |fault| blocks.corruption(structure, place, Some(buffer.sector()), fault);
-        let leaf = LeafBlock::parse(buffer, blocks.geometry()).map_err(corrupt)?;
+        let corrupt = |fault: Fault| blocks.corruption(structure, place, Some(buffer.sector()), fault);
+        let leaf = LeafBlock::parse(buffer, blocks.geometry()).map_err(|fault| corrupt(fault.into()))?;
         for attribute in leaf.attributes() {
             let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
             let Some(attribute) = Attribute::of_leaf(attribute) else { continue };

@@ -129,7 +129,14 @@ impl DirectoryReader<'_> {
                 State::Shortform(step, position) => {
                     next_shortform(self.volume, &self.source, step, position)?
                 }
-                State::Blocks(walk) => walk.next()?,
+                State::Blocks(walk) => match walk.next() {
+                    Ok(found) => found,
+                    // The walk stands behind the damaged block already.
+                    Err(error) => {
+                        self.volume.leave_out(error)?;
+                        continue;
+                    }
+                },
             };
             match found {
                 None => return Ok(None),

@@ -9,7 +9,7 @@ use uxfs_format::{
     btree::extent_map::ExtentMapRoot,
     convert::long_to_usize,
     directory,
-    fault::{Corruption, Location, Structure},
+    fault::{Corruption, Fault, Location, Structure},
     geometry::INODE_CORE_SIZE_BYTES,
     inode::{DeviceNumber, FileType, Fork, ForkFormat, InodeCore, symlink::verify_target},
     units::{FsBlock, InodeNumber},
@@ -122,12 +122,13 @@ impl Engine {
     #[doc(alias = "xfs_ifork_verify_local_data")]
     fn verify_local(&self, inode: &EditInode, fork: Fork, bytes: &[u8]) -> Result<()> {
         let (structure, verified) = match (fork, inode.file_type()) {
-            (Fork::Attribute, _) => {
-                (Structure::AttributeShortform, attribute::shortform::Shortform::verify(bytes))
-            }
+            (Fork::Attribute, _) => (
+                Structure::AttributeShortform,
+                attribute::shortform::Shortform::verify(bytes).map_err(Fault::from),
+            ),
             (Fork::Data, Some(FileType::Directory)) => {
                 let verified = directory::shortform::Shortform::verify(bytes, self.geometry());
-                (Structure::DirectoryShortform, verified)
+                (Structure::DirectoryShortform, verified.map_err(Fault::from))
             }
             (Fork::Data, Some(FileType::SymbolicLink)) => {
                 (Structure::SymlinkLocal, verify_target(bytes).map_err(Into::into))

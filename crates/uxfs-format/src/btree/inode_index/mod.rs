@@ -10,9 +10,9 @@ use zerocopy::big_endian::{U16, U32, U64};
 
 use super::{BtreeKind, block_header::ShortBlockHeader, check::RecordFault, levels};
 use crate::{
-    fault::Structure,
     geometry::{Geometry, INODES_PER_CHUNK},
     on_disk,
+    structure::Structure,
     units::{AgBlock, AgInode, AgNumber},
 };
 

@@ -185,7 +185,7 @@ impl Worker<'_> {
         geometry: &Geometry,
         visit: &mut Visit<'_>,
     ) -> ControlFlow<()> {
-        let core = verify_inode(bytes, number, geometry).and_then(in_use);
+        let core = verify_inode(bytes, number, geometry).and_then(in_use).map_err(Fault::from);
         match core {
             Ok(_) => self.summary.inodes += 1,
             Err(_) => self.summary.damaged_inodes += 1,
@@ -195,8 +195,8 @@ impl Worker<'_> {
 }
 
 /// The index says so; the inode must agree.
-fn in_use(core: &InodeCore) -> std::result::Result<&InodeCore, Fault> {
-    if core.is_free() { Err(InodeFault::FreeThoughIndexed.into()) } else { Ok(core) }
+fn in_use(core: &InodeCore) -> std::result::Result<&InodeCore, InodeFault> {
+    if core.is_free() { Err(InodeFault::FreeThoughIndexed) } else { Ok(core) }
 }
 
 impl Scratch {

@@ -1,0 +1,208 @@
+//! Opening a damaged image, and reading what is left of it.
+//!
+//! [`Volume::open`] is strict: a mount wants it so. [`Volume::open_tolerantly`] opens what rescue and repair need:
+//! with the superblock of any group, with one that the caller gives, on a device that is too short, with
+//! `NEEDSREPAIR` set. What is wrong is a [`Finding`] in the volume.
+//!
+//! Invariants:
+//! 1. A tolerant volume verifies every structure as a strict one does. It leaves out what fails; it never hands out
+//!    bytes that did not pass. (So no name with a slash reaches `extract`.)
+//! 2. A walk that goes on after damage has moved ahead before it goes on, so that each walk ends.
+//! 3. Findings take bounded memory: beyond [`MOST_FINDINGS`] they are only counted.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | options, findings, opening |
+//! | [`search`] | the superblocks of groups on a device whose geometry is not known |
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error as ThisError;
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    features::Incompatible,
+    geometry::Geometry,
+    superblock::Superblock,
+    units::{AgNumber, InodeNumber},
+};
+
+use crate::{
+    error::{Error, Result},
+    volume::Volume,
+};
+
+pub mod search;
+
+use search::{find_superblock, read_group_superblock, root_inode_elsewhere};
+
+/// Findings that are kept.
+pub const MOST_FINDINGS: usize = 1000;
+
+/// Which superblock describes the file system.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SuperblockChoice {
+    /// That of group 0 if it is sound, else that of the first group that has a sound one.
+    #[default]
+    Automatic,
+    /// That of this group.
+    Group(AgNumber),
+    /// One that the caller has made, which needs no checksum: a geometry that was inferred.
+    Given(Box<Superblock>),
+}
+
+/// How to open a damaged volume.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TolerantOptions {
+    /// Memory for cached metadata; `None` takes 256 MiB, or less where memory is scarce.
+    pub cache_budget_bytes: Option<u64>,
+    /// Which superblock describes the file system.
+    pub superblock: SuperblockChoice,
+}
+
+/// Damage that a tolerant volume passed over.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Finding {
+    /// Group 0 has no sound superblock.
+    #[error("the superblock of group 0 cannot be used: {0}")]
+    PrimarySuperblock(Error),
+    /// Another group's superblock describes the file system.
+    #[error("the superblock of group {group} is used")]
+    OtherSuperblock {
+        /// The group.
+        group: AgNumber,
+    },
+    /// `NEEDSREPAIR` is set.
+    #[error("the file system is marked as needing repair (NEEDSREPAIR)")]
+    NeedsRepair,
+    /// `inprogress` is set in the superblock of group 0.
+    #[error("the superblock says that making the file system was not finished")]
+    Unfinished,
+    /// The image was truncated.
+    #[error("the device has {length_bytes} bytes, but the file system takes {needed_bytes}")]
+    DeviceTooShort {
+        /// What the superblock says.
+        needed_bytes: u64,
+        /// What there is.
+        length_bytes: u64,
+    },
+    /// Copies of the superblock that mkfs made early name no root directory.
+    #[error("the superblock that is used names no root directory; inode {inode} is taken")]
+    RootInode {
+        /// What another superblock says, or the first inode of the file system.
+        inode: InodeNumber,
+    },
+    /// A walk left something out.
+    #[error("left out: {0}")]
+    LeftOut(Error),
+}
+
+/// The findings of a tolerant volume.
+#[derive(Debug, Default)]
+pub struct Findings {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    list: Vec<Finding>,
+    others: u64,
+}
+
+impl Findings {
+    /// Adds one.
+    pub fn add(&self, finding: Finding) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.list.len() < MOST_FINDINGS {
+            kept.list.push(finding);
+        } else {
+            kept.others += 1;
+        }
+    }
+
+    /// Takes all that were kept, and the number of those that were not.
+    pub fn take(&self) -> (Vec<Finding>, u64) {
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        (kept.list, kept.others)
+    }
+}
+
+impl Volume {
+    /// Opens a damaged file system to read what is left of it. It knows nothing of the log. What was wrong lies in
+    /// [`findings`](Self::findings), also what later walks leave out.
+    ///
+    /// # Errors
+    /// No superblock describes a file system; one with features that uxfs does not know.
+    pub fn open_tolerantly(device: Arc<dyn BlockDevice>, options: &TolerantOptions) -> Result<Self> {
+        let findings = Findings::default();
+        let mut superblock = choose_superblock(device.as_ref(), &options.superblock, &findings)?;
+        let names_root = search::names_root(&superblock);
+        if !names_root && let Some(inode) = root_inode_elsewhere(device.as_ref(), &superblock) {
+            findings.add(Finding::RootInode { inode });
+            superblock.root_inode.set(inode.get());
+        }
+        let geometry = Geometry::new(&superblock);
+        let (needed_bytes, length_bytes) = (geometry.data_size_bytes(), device.size_bytes());
+        if length_bytes < needed_bytes {
+            findings.add(Finding::DeviceTooShort { needed_bytes, length_bytes });
+        }
+        Ok(Self::of_parts(device, superblock, options.cache_budget_bytes, Some(findings)))
+    }
+
+    /// What a tolerant volume passed over so far; `None` for a strict one.
+    pub fn findings(&self) -> Option<&Findings> {
+        self.tolerance().as_ref()
+    }
+
+    /// After damage in a walk that has moved ahead already: a finding where the volume is tolerant, so that the walk
+    /// goes on.
+    ///
+    /// # Errors
+    /// The same error, in a strict volume or where going on is not possible.
+    pub(crate) fn leave_out(&self, error: Error) -> Result<()> {
+        match (self.findings(), error) {
+            (Some(findings), error @ (Error::Corrupt(_) | Error::Io(_))) => {
+                findings.add(Finding::LeftOut(error));
+                Ok(())
+            }
+            (_, error) => Err(error),
+        }
+    }
+}
+
+fn choose_superblock(
+    device: &dyn BlockDevice,
+    choice: &SuperblockChoice,
+    findings: &Findings,
+) -> Result<Superblock> {
+    let mut superblock = match choice {
+        SuperblockChoice::Given(superblock) => search::verified(superblock)?,
+        SuperblockChoice::Group(group) if group.get() == 0 => read_group_superblock(device, 0)?,
+        SuperblockChoice::Group(group) => {
+            let (_, superblock) = find_superblock(device, Some(*group))?;
+            findings.add(Finding::OtherSuperblock { group: *group });
+            superblock
+        }
+        SuperblockChoice::Automatic => match read_group_superblock(device, 0) {
+            Ok(superblock) => superblock,
+            Err(error @ (Error::Corrupt(_) | Error::Io(_))) => {
+                let Ok((group, superblock)) = find_superblock(device, None) else { return Err(error) };
+                findings.add(Finding::PrimarySuperblock(error));
+                findings.add(Finding::OtherSuperblock { group });
+                superblock
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    let words = superblock.feature_words();
+    if words.incompatible.contains(Incompatible::NEEDS_REPAIR) {
+        findings.add(Finding::NeedsRepair);
+        superblock.incompatible.set((words.incompatible - Incompatible::NEEDS_REPAIR).bits());
+    }
+    // Copies of the superblock always say so.
+    if superblock.in_progress != 0 && !matches!(choice, SuperblockChoice::Group(group) if group.get() != 0) {
+        findings.add(Finding::Unfinished);
+    }
+    superblock.in_progress = 0;
+    Ok(superblock)
+}

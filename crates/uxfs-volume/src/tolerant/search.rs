@@ -1,0 +1,153 @@
+//! The superblocks of groups on a device whose geometry is not known.
+//!
+//! Every group begins with a copy of the superblock. A copy says how large groups are, so that its place tells whether it
+//! is the copy of a group or lies in the contents of a file: group K begins at K times the size of a group.
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    checksum,
+    fault::{Corruption, HeaderFault, Location, Structure},
+    features::Incompatible,
+    geometry::Geometry,
+    superblock::{CHECKSUM_OFFSET_BYTES, Copy, MAGIC, MAX_SECTOR_SIZE_BYTES, Superblock, SuperblockError},
+    units::{AgNumber, InodeNumber, SECTOR_SIZE_BYTES, Sector},
+};
+
+use zerocopy::IntoBytes;
+
+use crate::error::{Error, OperationError, Result};
+
+/// Bytes that the search reads at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Groups begin at blocks, and the smallest blocks have this size.
+const STEP_BYTES: usize = 1024;
+/// The largest group has 1 TiB, so that the second one begins here at the latest.
+const SEARCHED_BYTES: u64 = 1 << 40;
+/// Places with a superblock's magic number that the search looks at.
+const MOST_CANDIDATES: u32 = 10_000;
+/// Groups that are asked for the root directory, besides the last and the middle one.
+const ASKED_GROUPS: u32 = 16;
+
+/// Reads the superblock that begins at `offset_bytes`, and checks everything but what a tolerant volume passes over.
+///
+/// # Errors
+/// None there, a damaged one, one with unknown features; the device.
+pub fn read_group_superblock(device: &dyn BlockDevice, offset_bytes: u64) -> Result<Superblock> {
+    let left = device.size_bytes().saturating_sub(offset_bytes);
+    let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX))];
+    device.read(offset_bytes, &mut bytes)?;
+    let verified = Superblock::parse(&bytes).and_then(|(superblock, sector)| {
+        passed_over(superblock).verify(sector, Copy::Secondary)?;
+        Ok(*superblock)
+    });
+    let location = Location::at_sector(Sector::new(offset_bytes / SECTOR_SIZE_BYTES));
+    verified.map_err(|error| located(error, location))
+}
+
+fn located(error: SuperblockError, location: Location) -> Error {
+    match error {
+        SuperblockError::Header(fault) => Corruption::new(Structure::Superblock, location, fault).into(),
+        SuperblockError::Fault(fault) => Corruption::new(Structure::Superblock, location, fault).into(),
+        SuperblockError::Unsupported(unsupported) => unsupported.into(),
+    }
+}
+
+/// A superblock of the caller's, after all checks but that of its checksum.
+pub(super) fn verified(superblock: &Superblock) -> Result<Superblock> {
+    let mut sector = superblock.as_bytes().to_vec();
+    checksum::seal(&mut sector, CHECKSUM_OFFSET_BYTES);
+    passed_over(superblock)
+        .verify(&sector, Copy::Secondary)
+        .map_err(|error| located(error, Location::default()))?;
+    Ok(*superblock)
+}
+
+/// The superblock without the marks that only matter to those who mount.
+fn passed_over(superblock: &Superblock) -> Superblock {
+    let mut superblock = *superblock;
+    let words = superblock.feature_words();
+    superblock.incompatible.set((words.incompatible - Incompatible::NEEDS_REPAIR).bits());
+    superblock.in_progress = 0;
+    superblock
+}
+
+/// Whether the superblock names a root directory that can be one.
+pub fn names_root(superblock: &Superblock) -> bool {
+    let root = InodeNumber::new(superblock.root_inode.get());
+    root.get() != 0 && Geometry::new(superblock).inode_place(root).is_some()
+}
+
+/// Finds a sound copy of the superblock: that of `wanted`, or of the first group after 0 that has one.
+///
+/// # Errors
+/// There is none.
+pub fn find_superblock(device: &dyn BlockDevice, wanted: Option<AgNumber>) -> Result<(AgNumber, Superblock)> {
+    let is_wanted = |group: AgNumber| wanted.is_none_or(|wanted| wanted == group);
+    let mut candidates = 0;
+    let mut bytes = vec![0; CHUNK_BYTES];
+    let mut start = 0;
+    // A copy that was found tells where the wanted one lies.
+    let mut known: Option<Superblock> = None;
+    while start < device.size_bytes().min(SEARCHED_BYTES + CHUNK_BYTES as u64) {
+        let left = usize::try_from(device.size_bytes() - start).unwrap_or(usize::MAX);
+        let chunk = bytes.get_mut(..CHUNK_BYTES.min(left)).unwrap_or_default();
+        // Unreadable parts of the device hide what lies in them only.
+        let is_read = device.read(start, chunk).is_ok();
+        for (index, block) in chunk.chunks(STEP_BYTES).enumerate().filter(|_| is_read) {
+            if !block.starts_with(&MAGIC.to_be_bytes()) || candidates == MOST_CANDIDATES {
+                continue;
+            }
+            candidates += 1;
+            let offset_bytes = start + (index * STEP_BYTES) as u64;
+            let Ok(superblock) = read_group_superblock(device, offset_bytes) else { continue };
+            match group_at(&superblock, offset_bytes) {
+                Some(group) if is_wanted(group) && (group.get() != 0 || wanted.is_some()) => {
+                    return Ok((group, superblock));
+                }
+                Some(_) => known = known.or(Some(superblock)),
+                None => {}
+            }
+        }
+        if let (Some(known), Some(wanted)) = (&known, wanted) {
+            return copy_of(device, known, wanted).map(|superblock| (wanted, superblock));
+        }
+        start += CHUNK_BYTES as u64;
+    }
+    let fault = HeaderFault::BadMagic { found: 0, expected: MAGIC };
+    Err(Corruption::new(Structure::Superblock, Location::default(), fault).into())
+}
+
+/// The copy of a group, where another copy is known.
+fn copy_of(device: &dyn BlockDevice, known: &Superblock, group: AgNumber) -> Result<Superblock> {
+    if group.get() >= known.ag_count.get() {
+        return Err(OperationError::NoSuchGroup.into());
+    }
+    let offset_bytes = u64::from(group.get()) * group_bytes(known);
+    let superblock = read_group_superblock(device, offset_bytes)?;
+    match group_at(&superblock, offset_bytes) {
+        Some(_) => Ok(superblock),
+        None => Err(Error::from(OperationError::NoSuchGroup)),
+    }
+}
+
+fn group_bytes(superblock: &Superblock) -> u64 {
+    u64::from(superblock.ag_blocks.get()) << superblock.block_log
+}
+
+/// The group that begins at a place, as a verified superblock there says. `None` where none does.
+fn group_at(superblock: &Superblock, offset_bytes: u64) -> Option<AgNumber> {
+    let group_bytes = group_bytes(superblock);
+    let is_start = offset_bytes.checked_rem(group_bytes) == Some(0);
+    let group = u32::try_from(offset_bytes.checked_div(group_bytes)?).ok()?;
+    (is_start && group < superblock.ag_count.get()).then_some(AgNumber::new(group))
+}
+
+/// The root directory, as copies in other groups name it. Of the copies that mkfs makes only some know it.
+pub fn root_inode_elsewhere(device: &dyn BlockDevice, superblock: &Superblock) -> Option<InodeNumber> {
+    let count = superblock.ag_count.get();
+    let groups = [count.saturating_sub(1), count.saturating_sub(1) / 2];
+    let groups = groups.into_iter().chain(0..count.min(ASKED_GROUPS)).map(AgNumber::new);
+    let mut copies = groups.filter_map(|group| copy_of(device, superblock, group).ok());
+    let copy = copies.find(|copy| copy.uuid == superblock.uuid && names_root(copy))?;
+    Some(InodeNumber::new(copy.root_inode.get()))
+}
