@@ -1,4 +1,5 @@
 //! `--tolerant`: what is left of damaged images, compared with what the host's tree and the damage say must be left.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -21,7 +21,15 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("uxfs-extract", &["uxfs-filesystem", "uxfs-engine", "uxfs-volume", "uxfs-block", "uxfs-format"]),
     (
         "uxfs-populate",
-        &["uxfs-source", "uxfs-filesystem", "uxfs-engine", "uxfs-volume", "uxfs-block", "uxfs-format"],
+        &[
+            "uxfs-source",
+            "uxfs-mkfs",
+            "uxfs-filesystem",
+            "uxfs-engine",
+            "uxfs-volume",
+            "uxfs-block",
+            "uxfs-format",
+        ],
     ),
     ("uxfs-bench", &["uxfs-filesystem", "uxfs-engine", "uxfs-volume"]),
     (
@@ -86,7 +94,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
 /// Files that import each other in a circle, at most.
 const CIRCLE_LIMIT: usize = 15;
 /// Crates that still have a larger circle, with its size. It may only become smaller: lower the number, or remove the row.
-const LARGER_CIRCLES: [(&str, usize); 1] = [("uxfs-format", 58)];
+const LARGER_CIRCLES: [(&str, usize); 0] = [];
 
 /// What the files of the workspace say about layers.
 #[derive(Default)]

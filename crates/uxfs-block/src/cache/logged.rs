@@ -12,8 +12,8 @@
 //!
 //! Invariants, beside those of [`edit`](super::edit), cited by the tests:
 //! 13. **Log before home.** A buffer goes home only when all checkpoints that changed it are stable.
-//! 14. **One version a checkpoint.** What is taken for a checkpoint is the buffer as that checkpoint left it: whoever
-//!     changes a buffer for a later one first sets the version aside that has not been taken.
+//! 14. **One version a checkpoint.** What is taken for a checkpoint is the buffer as that checkpoint left it: before
+//!     a later checkpoint changes a buffer, the version that has not been taken is kept as a snapshot.
 //! 15. **Accounted.** From the moment that a checkpoint's changes are taken until the buffer is home, the oldest such
 //!     checkpoint is told to the journal exactly once as entered and once as released, so that its tail stays behind it.
 //! 16. **Sealed once.** A version that was sealed when its checkpoint took it is written back as it is: every later
@@ -278,7 +278,7 @@ impl Cache {
     pub fn newest_change(&self, pieces: &[Piece], runs: std::ops::Range<u32>) -> u64 {
         let Ok(key) = Key::new(pieces, &self.hasher) else { return 0 };
         let Some(dirty) = self.shard(key.hash).find_dirty(&key) else { return 0 };
-        // It cannot be seen: who waits for this waits for all.
+        // The state cannot be seen, so the caller waits for all checkpoints.
         let Ok(state) = dirty.look() else { return u64::MAX };
         state.newest_change(runs)
     }
@@ -414,7 +414,7 @@ impl Cache {
     ) -> Result<Writing, ReadError<E>> {
         let state = dirty.state.lock();
         if !state.is_gone && !state.is_pending && state.sequence == sequence {
-            // Nobody is to go on in a copy because of this one.
+            // Editors must not have to continue in a copy because of this reference.
             drop(taken);
             return self.prepare_state(&dirty, state, seal);
         }
@@ -422,7 +422,7 @@ impl Cache {
         let mut buffer = self.copy_of(&taken, &dirty.pieces)?;
         let (offset_bytes, unwritten) = (buffer.offset_bytes(), DirtyMap::clean());
         seal(buffer.unshared_bytes(), offset_bytes, sequence, &unwritten).map_err(ReadError::Verify)?;
-        // Who freed or changed it has accounted for it.
+        // The thread that freed or changed it has accounted for it.
         Ok(Writing { dirty, buffer, version: None, first_sequence: 0, unwritten })
     }
 

@@ -208,7 +208,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
             let place = self.data_start(data_block);
             let buffer = self.store.edit_beside(&[held], Structure::DirectoryData, place)?;
             let entry = DataBlock::parse(&buffer, self.geometry())
-                .and_then(|data| Ok(data.entry_at(offset_bytes)?))
+                .and_then(|data| data.entry_at(offset_bytes))
                 .map_err(|fault| self.damaged_data(data_block, fault))?;
             let found = wanted.consider_entry(&entry, place_of(index, pointer));
             if found.is_some() {

@@ -1,4 +1,4 @@
-//! The thread that writes checkpoints while others go on, and those that nobody has asked for in time.
+//! The thread that writes checkpoints while transactions go on, and when the checkpoint timer expires.
 
 use std::{
     sync::{
@@ -79,7 +79,7 @@ impl Drop for Background {
     }
 }
 
-/// When uncommitted changes are written although nobody asks.
+/// The checkpoint timer: when uncommitted changes are written without a request.
 ///
 /// What changes right after one expiry is written at the next: so nothing waits for longer than the interval, and no
 /// transaction has to note the time.

@@ -112,11 +112,6 @@ impl<'fs> Transaction<'fs> {
         }
     }
 
-    /// Whether contents of files were written.
-    pub fn has_written_contents(&self) -> bool {
-        self.has_written_contents
-    }
-
     /// Another mapping leads to these contents from now on: no write in place overwrites them before this transaction is
     /// stable.
     pub fn note_moved_contents(&mut self, start: FsBlock, length_blocks: u64) {

@@ -39,7 +39,7 @@ impl Transaction<'_> {
                 edit.mark(cluster.offset_bytes + change.offset_bytes() as usize);
             }
         }
-        let has_written_contents = self.has_written_contents();
+        let has_written_contents = self.has_written_contents;
         if let Some(ticket) = self.buffers().ticket() {
             let is_data = changes.has_data
                 || changes.has_attribute

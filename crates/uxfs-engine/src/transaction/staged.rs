@@ -7,8 +7,8 @@
 //! ```
 //!
 //! 1. Nothing leads to staged blocks, and the intent to free them is in the checkpoint in which they leave the free
-//!    space. After a crash between the steps recovery, ours and that of Linux, frees them: no block is lost, and nobody
-//!    reads what was in them.
+//!    space. After a crash between the steps recovery, ours and that of Linux, frees them: no block is lost, and no
+//!    reader sees what was in them.
 //! 2. If one checkpoint holds both steps, the journal drops the intent together with its end.
 //! 3. The second step's room in the log is reserved as urgent: the intent may hold the tail of the log.
 

@@ -144,7 +144,7 @@ impl<'a> FileEdit<'a> {
         }
     }
 
-    /// The blocks that are wanted, with what a hint or whoever appends wants around them, as far as the hole goes.
+    /// The blocks that are wanted, with the extent size hint or the speculative preallocation around them, within the hole.
     #[doc(alias = "xfs_bmap_extsize_align")]
     fn range_to_allocate(&self, wanted: &Wanted) -> Range<FileBlock> {
         let (start, end) = (wanted.range.start.get(), wanted.range.end.get());

@@ -1,8 +1,8 @@
 //! Exchanging the contents of two files, or of two ranges of one.
 //!
 //! Mappings change places; no contents are copied and no count of owners changes. Up to a number of extents an exchange is
-//! one transaction. A larger one goes in steps, and an intent (XMI) in the log says what is left: whoever recovers the log
-//! does that. So a crash finds every exchange done or not begun.
+//! one transaction. A larger one goes in steps, and an intent (XMI) in the log says what is left, which recovery
+//! does. So a crash finds every exchange done or not begun.
 
 use uxfs_format::{
     features::Incompatible,
@@ -199,7 +199,7 @@ fn end_exchange(tx: &mut Transaction<'_>, files: &mut Files<'_>, touch: Touch) -
 
 /// Sees to the ends of files of different sizes, in an exchange that will go on in further steps. What lies behind the
 /// end of one of them changes places at once, with the sizes, if it is little; then all that is left is within both,
-/// and whoever recovers it need not know of sizes.
+/// and recovery need not know of sizes.
 ///
 /// Else a file that becomes larger is so from now on, and the log says what the sizes become. Linux (6.18) would free,
 /// when it goes on after a crash, what it finds behind the end that a file had then; and it takes the sizes from the

@@ -1,6 +1,6 @@
 //! Contents of files that are open: each operation locks the inodes that it changes, and may be called from any thread.
 //!
-//! Who may write what is for the caller to know; what nobody may do to files that are fixed by their flags is refused here.
+//! Permissions are the caller's business. Changes that the inode flags forbid (immutable, append-only) are refused here.
 
 use super::{
     FileEdit, Touch, exchange::ExchangeRange, read::FileMapping, share::CloneRange, space::SizeChange,
@@ -100,7 +100,7 @@ impl FileSystem {
         change_file(self, file, FIXED, |file| file.set_size(size_bytes, touch))
     }
 
-    /// Takes away what was allocated ahead of who appended: see [`FileEdit::release_ahead`].
+    /// Frees the speculative preallocation past EOF: see [`FileEdit::release_ahead`].
     ///
     /// # Errors
     /// As there.
@@ -281,7 +281,7 @@ fn write_locked(
     Ok(written)
 }
 
-/// Gives back what was allocated ahead in files that nobody has open any more.
+/// Frees the speculative preallocation of files that have been closed.
 pub(crate) fn release_closed(file_system: &FileSystem) -> Result<()> {
     while let Some(number) = file_system.inode_table().next_with_ahead() {
         let file = match file_system.open_if_in_use(number) {

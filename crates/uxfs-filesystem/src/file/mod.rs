@@ -9,7 +9,7 @@
 //! | [`pieces`](self) | a range of a file as holes, written and unwritten runs |
 //! | [`read`] | reading; where there is data and where a hole |
 //! | [`mod@write`] | writing; what comes into a file when it grows |
-//! | `allocate` | new blocks for holes, and ahead of who appends |
+//! | `allocate` | new blocks for holes, and speculative preallocation |
 //! | `copy_on_write` | writing to shared blocks; unsharing |
 //! | [`truncate`] | the size of a file |
 //! | [`space`] | allocating, punching and zeroing ranges |
@@ -29,8 +29,8 @@
 //!    and then converted. Runs up to a bound are staged: written between the two steps of the transaction that allocates
 //!    and maps them. No transaction is under way while contents are read or written; debug builds check it
 //!    ([`contents_io`](uxfs_block::contents_io)).
-//! 2. **What lies behind the end of a file is worth nothing.** Whoever makes a file longer sees to it that what comes
-//!    into it reads as zeros: the rest of the block that holds the end is zeroed, written blocks behind it are taken
+//! 2. **What lies behind the end of a file is worth nothing.** An operation that makes a file longer ensures that what
+//!    comes into it reads as zeros: the rest of the block that holds the end is zeroed, written blocks behind it are taken
 //!    away. So making a file shorter writes no contents at all, and a crash finds either size with the bytes that it had.
 //! 3. Shared blocks are never written: new ones take their place in the transaction in which the old ones lose an owner.
 //! 4. Whether an operation will find space is asked before each step changes anything; long operations that find none in

@@ -1,8 +1,8 @@
 //! Making one file durable.
 //!
 //! An inode remembers the newest checkpoints that hold changes of it
-//! ([`CommitSequences`](uxfs_engine::inode::edit::CommitSequences)). Whoever makes it durable waits for those and for no
-//! others. All that wait for one checkpoint share one write.
+//! ([`CommitSequences`](uxfs_engine::inode::edit::CommitSequences)). `fsync` waits for those and for no others.
+//! Threads that wait for the same checkpoint share one write.
 
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::inode::edit::CommitSequences;
@@ -17,7 +17,7 @@ impl FileSystem {
     #[doc(alias = "fsync")]
     pub fn sync_file(&self, file: &InodeHandle) -> Result<()> {
         let commits = file.read().commits;
-        self.sync_commits(file, commits.all, commits)
+        sync_commits(self, file, commits.all, commits)
     }
 
     /// As [`sync_file`](Self::sync_file), but a change of nothing but times need not be durable.
@@ -27,18 +27,24 @@ impl FileSystem {
     #[doc(alias = "fdatasync")]
     pub fn sync_file_data(&self, file: &InodeHandle) -> Result<()> {
         let commits = file.read().commits;
-        self.sync_commits(file, commits.data, commits)
+        sync_commits(self, file, commits.data, commits)
     }
+}
 
-    fn sync_commits(&self, file: &InodeHandle, sequence: u64, commits: CommitSequences) -> Result<()> {
-        self.force_inode(sequence, commits.contents)?;
-        // The next one need not flush for the same contents.
-        if commits.contents != 0
-            && let Some(mut inode) = file.try_write()
-            && inode.commits.contents_writes == commits.contents_writes
-        {
-            inode.commits.contents = 0;
-        }
-        Ok(())
+/// Waits for checkpoint `sequence` and for the contents.
+fn sync_commits(
+    file_system: &FileSystem,
+    file: &InodeHandle,
+    sequence: u64,
+    commits: CommitSequences,
+) -> Result<()> {
+    file_system.force_inode(sequence, commits.contents)?;
+    // The next one need not flush for the same contents.
+    if commits.contents != 0
+        && let Some(mut inode) = file.try_write()
+        && inode.commits.contents_writes == commits.contents_writes
+    {
+        inode.commits.contents = 0;
     }
+    Ok(())
 }

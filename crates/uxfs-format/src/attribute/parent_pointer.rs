@@ -134,6 +134,6 @@ mod tests {
         assert_eq!(ParentRecord::SIZE_BYTES, 12);
         let geometry = crate::name_tree::golden::geometry();
         let fault = ParentPointerFault::InodeNumber { inode: InodeNumber::new(0) };
-        assert_eq!(ParentRecord::verify(&[0; 12], &geometry), Err(fault.into()));
+        assert_eq!(ParentRecord::verify(&[0; 12], &geometry), Err(fault));
     }
 }

@@ -46,11 +46,11 @@ fn the_place_in_the_value_is_compared() {
     );
     assert_eq!(
         remote.verify_place(owner, 0, 2560, &geometry),
-        Err(RemoteValueFault::Offset { found: 968, expected: 0 }.into())
+        Err(RemoteValueFault::Offset { found: 968, expected: 0 })
     );
     assert_eq!(
         remote.verify_place(owner, 968, 100, &geometry),
-        Err(RemoteValueFault::PartLength { found: 968, expected: 100 }.into())
+        Err(RemoteValueFault::PartLength { found: 968, expected: 100 })
     );
 }
 

@@ -68,9 +68,9 @@ fn pieces_must_follow_each_other() {
     let fault = HeaderFault::WrongOwner { found: owner.get(), expected: other.get() };
     assert_eq!(piece_of(BLOCK, other, 0, 900), Err(fault.into()));
     let fault = SymlinkFault::PieceOffset { found: 0, expected: 10 };
-    assert_eq!(piece_of(BLOCK, owner, 10, 900), Err(fault.into()));
+    assert_eq!(piece_of(BLOCK, owner, 10, 900), Err(fault));
     let fault = SymlinkFault::PieceLength { found: 900, expected: 901 };
-    assert_eq!(piece_of(BLOCK, owner, 0, 901), Err(fault.into()));
+    assert_eq!(piece_of(BLOCK, owner, 0, 901), Err(fault));
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn identity_is_checked() {
     let other = InodeNumber::new(number.get() + 1);
     assert_eq!(
         verify_inode(bytes, other, &geometry).unwrap_err(),
-        InodeFault::Number { found: number.get(), expected: other.get() }.into()
+        InodeFault::Number { found: number.get(), expected: other.get() }
     );
     let mut changed = bytes.to_vec();
     changed[400] ^= 1;

@@ -100,7 +100,7 @@ fn find_in_leaf<'a>(
     let corrupt = |fault| blocks.corruption(blocks.index_structure(), place, Some(buffer.sector()), fault);
     let leaf = LeafBlock::parse(buffer, blocks.geometry()).map_err(corrupt)?;
     for attribute in leaf.attributes_of(hash) {
-        let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
+        let attribute = attribute.map_err(&corrupt)?;
         let Some(attribute) = Attribute::of_leaf(attribute) else { continue };
         if attribute.namespace == namespace && attribute.name == name {
             return Ok((Some(attribute.value), leaf.last_hash()));

@@ -178,7 +178,7 @@ impl Counting {
         };
         let mut last_here = None;
         for (entry, attribute) in leaf.entries.iter().zip(leaf.attributes()) {
-            let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
+            let attribute = attribute.map_err(&corrupt)?;
             let hash = entry.hash.get();
             figures.attributes += 1;
             figures.hashes += u64::from(last_here.replace(hash) != Some(hash));

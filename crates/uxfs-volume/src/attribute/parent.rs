@@ -71,7 +71,7 @@ fn find_in_blocks(blocks: &ForkBlocks<'_>, wanted: WantedParent<'_>) -> Result<b
             |fault| blocks.corruption(blocks.index_structure(), walk.block, Some(walk.leaf.sector()), fault);
         let leaf = LeafBlock::parse(&walk.leaf, geometry).map_err(corrupt)?;
         for attribute in leaf.attributes_of(hash) {
-            let attribute = attribute.map_err(|fault| corrupt(fault.into()))?;
+            let attribute = attribute.map_err(&corrupt)?;
             if Attribute::of_leaf(attribute).is_some_and(|attribute| wanted.is(&attribute)) {
                 return Ok(true);
             }

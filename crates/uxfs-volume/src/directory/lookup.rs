@@ -99,7 +99,7 @@ impl Volume {
             }
         }
         for entry in shortform.entries() {
-            let entry = entry.map_err(|fault| corrupt(fault.into()))?;
+            let entry = entry.map_err(&corrupt)?;
             let found = wanted.consider(entry.name, entry.inode, entry.file_type(), entry.pointer());
             if found.is_some() {
                 return Ok(found);
@@ -224,7 +224,7 @@ impl DataSearch<'_, '_> {
             _ => self.blocks.read_directory_block(structure, place)?,
         };
         let entry = DataBlock::parse(&buffer, geometry)
-            .and_then(|data| Ok(data.entry_at(offset_bytes)?))
+            .and_then(|data| data.entry_at(offset_bytes))
             .map_err(|fault| self.blocks.corruption(structure, place, Some(buffer.sector()), fault))?;
         let found = wanted.consider_entry(&entry, pointer);
         self.last = Some((data_block, buffer));

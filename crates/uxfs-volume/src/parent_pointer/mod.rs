@@ -90,7 +90,7 @@ impl Volume {
             AttributeValue::Remote { .. } => &[],
         };
         ParentRecord::verify(value, self.geometry()).map_err(corrupt)?;
-        let record = ParentRecord::parse(value).map_err(|fault| corrupt(fault.into()))?;
+        let record = ParentRecord::parse(value).map_err(corrupt)?;
         let parent = InodeNumber::new(record.inode.get());
         Ok(ParentPointer { parent, generation: record.generation.get(), name: attribute.name })
     }

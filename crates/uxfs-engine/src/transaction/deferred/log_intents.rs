@@ -1,4 +1,4 @@
-//! Intents: deferred work that the log promises, so that whoever recovers it does what a crash left undone.
+//! Intents: deferred work that the log announces, so that recovery does what a crash left undone.
 
 use uxfs_format::{
     geometry::Geometry,

@@ -9,18 +9,18 @@
 //! Invariants, cited by the tests:
 //! 1. **One slot for a number.** While an inode is loaded, others who want it wait for that; no lock of the table is held
 //!    over I/O.
-//! 2. **In step.** While nobody holds a slot's lock for writing, the slot says what the buffer of the inode's cluster
-//!    says: whoever changes it stores it ([`Transaction::store_inode`](uxfs_engine::transaction::Transaction::store_inode))
-//!    before the lock goes. So a slot that nobody has open can be dropped at any time, and costs nothing then.
+//! 2. **In step.** While no thread holds a slot's lock for writing, the slot says what the buffer of the inode's cluster
+//!    says: the thread that changes it stores it ([`Transaction::store_inode`](uxfs_engine::transaction::Transaction::store_inode))
+//!    before the lock goes. So a slot without handles can be dropped at any time at no cost.
 //! 3. **Open stays.** A slot with handles stays in the table; an inode without names is freed only when it has none.
 //! 4. **Dropping a handle only counts.** The last handle of an inode without names puts its number into a queue, and so
-//!    does that of a file with blocks ahead of who appended; who works off the queues does the I/O, and gets the errors.
-//! 5. **Nobody opens the dying.** From the decision to free an inode on, made under the lock of its shard while no other
+//!    does that of a file with speculative preallocation. The queue worker does the I/O and reports its errors.
+//! 5. **A dying inode is not opened.** From the decision to free an inode on, made under the lock of its shard while no other
 //!    handle exists, its number names no inode until a new inode gets the number.
-//! 6. **Bounded.** Slots that nobody has open are given up, the least recently used first (roughly: a clock), when there
+//! 6. **Bounded.** Slots without handles are given up, the least recently used first (roughly: a clock), when there
 //!    are more than the table is for; those with very many extents also where these take a quarter of the cache's budget.
 //! 7. **No half change stays.** An error that comes into being in a thread while it has a slot locked for changes may have
-//!    left the inode half changed. So whoever unlocks it after an error has it read anew from its cluster, which holds what
+//!    left the inode half changed. So after an error the unlocking thread reads it anew from its cluster, which holds what
 //!    was stored; where that cannot be read, the slot holds an inode that is not in use from then on.
 //!
 //! Lock order: a slot's lock before any lock of the table; slots in ascending order of their numbers.
