@@ -25,7 +25,7 @@ pub enum SealableBytes<'a> {
 }
 
 impl DirtyState {
-    /// Lets `seal` seal the newest version, whose `changes` have been logged, in place if nobody reads it (invariant 16).
+    /// Lets `seal` seal the newest version, whose `changes` have been logged, in place unless a reader holds it (invariant 16).
     pub(super) fn seal<E>(
         &mut self,
         changes: DirtyMap,
