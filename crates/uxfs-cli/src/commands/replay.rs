@@ -180,6 +180,13 @@ fn print(output: &mut Output, report: Option<&RecoveryReport>, is_change: bool) 
     if report.broken_lists > 0 {
         writeln!(output, "{} damaged unlinked lists were truncated: run xfs_repair", report.broken_lists)?;
     }
+    let given_up = report.given_up.free_intents.len();
+    if given_up > 0 {
+        writeln!(
+            output,
+            "the blocks of {given_up} intents could not be freed, because the free space is damaged: run xfs_repair"
+        )?;
+    }
     Ok(())
 }
 
@@ -207,5 +214,6 @@ fn document(report: Option<&RecoveryReport>, is_change: bool) -> Json {
         "freed_inodes": report.freed_inodes,
         "freed_staging_blocks": report.freed_staging_blocks,
         "broken_lists": report.broken_lists,
+        "free_intents_given_up": report.given_up.free_intents.len(),
     })
 }

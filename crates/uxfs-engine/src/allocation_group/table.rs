@@ -59,8 +59,8 @@ impl GroupTable {
         let chunks = self.chunks.iter().enumerate().filter_map(|(index, chunk)| Some((index, chunk.get()?)));
         chunks.flat_map(|(index, chunk)| {
             let first = (index as u32) << self.chunk_log;
-            let slots = (first..).zip(chunk);
-            slots.filter_map(|(number, slot)| Some((AgNumber::new(number), slot.get()?)))
+            let slots = chunk.iter().enumerate();
+            slots.filter_map(move |(index, slot)| Some((AgNumber::new(first + index as u32), slot.get()?)))
         })
     }
 }

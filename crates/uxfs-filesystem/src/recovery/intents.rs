@@ -56,6 +56,20 @@ pub(super) fn finish(file_system: &FileSystem, intent: &RecoveredIntent) -> Resu
     transaction.commit()
 }
 
+/// Logs the end of an intent to free blocks, which stay as they are: no file has them, and they are not free.
+pub(super) fn give_up(file_system: &FileSystem, intent: &RecoveredIntent) -> Result<()> {
+    let unknown = || damaged(LogItemFault::UnknownType { kind: intent.item_type.raw() });
+    let end = end_of(intent.item_type).ok_or_else(unknown)?;
+    let extents = intent.with_item(|item| match item {
+        LogItem::FreeExtent(item) => Some(item.extents.iter().map(freed).collect::<Vec<_>>()),
+        _ => None,
+    });
+    let extents = extents.flatten().ok_or_else(unknown)?;
+    let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
+    transaction.intent_done(end, intent.id, &extents);
+    transaction.commit()
+}
+
 /// What is told of an intent that has been finished.
 pub(super) fn finished(intent: &RecoveredIntent) -> FinishedIntent {
     let inodes = intent.with_item(|item| match item {

@@ -8,7 +8,7 @@ use uxfs_format::{
     units::{AgInode, AgNumber},
 };
 
-use super::RecoveryReport;
+use super::{RecoveryReport, Work};
 use crate::operations::inactivate::truncate_half_freed_attributes;
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::transaction::{Transaction, reservation::Operation};
@@ -88,14 +88,14 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
             while !head.is_null() {
                 budget = budget.saturating_sub(1);
                 let number = file_system.geometry().inode_number(group, head);
-                let is_hopeless = budget == 0 || report.hopeless_inodes.contains(&number);
-                match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_hopeless) {
+                let is_given_up = budget == 0 || report.given_up.inodes.contains(&number);
+                match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_given_up) {
                     Some(handle) => {
-                        report.freeing = Some(number);
+                        report.current = Some(Work::Inode(number));
                         truncate_half_freed_attributes(file_system, &handle)?;
                         drop(handle);
                         file_system.inactivate_pending()?;
-                        report.freeing = None;
+                        report.current = None;
                         report.freed_inodes += 1;
                     }
                     None => {

@@ -69,10 +69,39 @@ pub struct RecoveryReport {
     pub broken_lists: u64,
     /// Blocks set aside for copies on write that were freed.
     pub freed_staging_blocks: u64,
-    /// Inodes without names that cannot be freed, because of damage. They are left as they are.
-    pub hopeless_inodes: Vec<InodeNumber>,
-    /// The one that is being freed.
-    freeing: Option<InodeNumber>,
+    /// Work that damage prevents. It is left undone.
+    pub given_up: GivenUp,
+    /// The work that is being done, if it may be given up.
+    current: Option<Work>,
+}
+
+/// Work of a recovery that damage prevents, and that nothing else depends on: a damaged structure must not keep the image
+/// from being opened. `xfs_repair` finds what is left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GivenUp {
+    /// Unlinked inodes that cannot be freed. They stay as they are.
+    pub inodes: Vec<InodeNumber>,
+    /// Intents to free blocks that the free space btrees cannot take, by [`RecoveredIntent::number`]. The blocks belong to
+    /// no file and are not free.
+    pub free_intents: Vec<u32>,
+}
+
+/// Work that may be given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Freeing an unlinked inode.
+    Inode(InodeNumber),
+    /// Freeing the blocks of the intent with this number.
+    FreeIntent(u32),
+}
+
+impl GivenUp {
+    fn add(&mut self, work: Work) {
+        match work {
+            Work::Inode(number) => self.inodes.push(number),
+            Work::FreeIntent(number) => self.free_intents.push(number),
+        }
+    }
 }
 
 /// An intent that was finished.
@@ -114,14 +143,12 @@ pub fn recover(
     superblock::check_device_size(device.as_ref(), &geometry)?;
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
     superblock.feature_words().judge()?.write?;
-    let mut recovered = recover_log(device, (&log, &geometry), options, Vec::new(), observer);
-    // Each turn skips one more inode that cannot be freed: a damaged inode must not keep the image from being opened.
-    for _ in 0..MOST_HOPELESS {
+    let mut recovered = recover_log(device, (&log, &geometry), options, GivenUp::default(), observer);
+    // Each turn gives up one more piece of work.
+    for _ in 0..MOST_GIVEN_UP {
         recovered = match recovered {
-            Err(Unfinished { hopeless, error: Error::Corrupt(_) | Error::Operation(_) })
-                if !hopeless.is_empty() =>
-            {
-                recover_log(device, (&log, &geometry), options, hopeless, &mut ())
+            Err(Unfinished { given_up: Some(given_up), error: Error::Corrupt(_) | Error::Operation(_) }) => {
+                recover_log(device, (&log, &geometry), options, given_up, &mut ())
             }
             done => return done.map(Some).map_err(|unfinished| unfinished.error),
         };
@@ -129,28 +156,28 @@ pub fn recover(
     recovered.map(Some).map_err(|unfinished| unfinished.error)
 }
 
-/// Inodes without names that recovery gives up.
-const MOST_HOPELESS: usize = 64;
+/// Pieces of work that recovery gives up.
+const MOST_GIVEN_UP: usize = 64;
 
 /// A recovery that failed.
 struct Unfinished {
     error: Error,
-    /// Inodes without names that cannot be freed; empty where that was not the reason.
-    hopeless: Vec<InodeNumber>,
+    /// What the next try gives up; `None` where the error has nothing to do with such work.
+    given_up: Option<GivenUp>,
 }
 
 impl<E: Into<Error>> From<E> for Unfinished {
     fn from(error: E) -> Self {
-        Self { error: error.into(), hopeless: Vec::new() }
+        Self { error: error.into(), given_up: None }
     }
 }
 
-/// Recovers in a new overlay, without a try to free `hopeless_inodes`.
+/// Recovers in a new overlay, without the work that has been given up.
 fn recover_log(
     device: &Arc<dyn BlockDevice>,
     (log, geometry): (&DirtyLog, &Geometry),
     options: &MountOptions,
-    hopeless_inodes: Vec<InodeNumber>,
+    given_up: GivenUp,
     observer: &mut dyn ReplayObserver,
 ) -> std::result::Result<Recovered, Unfinished> {
     let (log, geometry) = (*log, geometry.clone());
@@ -170,16 +197,15 @@ fn recover_log(
         freed_inodes: 0,
         broken_lists: 0,
         freed_staging_blocks: 0,
-        hopeless_inodes,
-        freeing: None,
+        given_up,
+        current: None,
     };
     overlay.begin_layer();
     let options = MountOptions { ignore_dirty_log: true, ..*options };
     if let Err(error) = finish(&overlay, &options, &replayed.intents, &mut report) {
-        let mut hopeless = std::mem::take(&mut report.hopeless_inodes);
-        let Some(number) = report.freeing else { return Err(error.into()) };
-        hopeless.push(number);
-        return Err(Unfinished { error, hopeless });
+        let Some(work) = report.current else { return Err(error.into()) };
+        report.given_up.add(work);
+        return Err(Unfinished { error, given_up: Some(report.given_up) });
     }
     Ok(Recovered { overlay, geometry, options, intents: replayed.intents, report })
 }
@@ -247,7 +273,14 @@ fn finish(
     }
     let file_system = FileSystem::mount_bulk_unmarked(device(), options)?;
     for intent in intents {
+        // In the overlay an intent needs no end.
+        if report.given_up.free_intents.contains(&intent.number) {
+            continue;
+        }
+        let may_be_given_up = intent.item_type == ItemType::FreeExtentIntent;
+        report.current = may_be_given_up.then_some(Work::FreeIntent(intent.number));
         intents::finish(&file_system, intent)?;
+        report.current = None;
         report.intents.push(intents::finished(intent));
     }
     leftovers::free(&file_system, report)?;

@@ -65,7 +65,11 @@ impl Recovered {
             journal.recovered();
         }
         for intent in &intents {
-            intents::finish(&file_system, intent)?;
+            if report.given_up.free_intents.contains(&intent.number) {
+                intents::give_up(&file_system, intent)?;
+            } else {
+                intents::finish(&file_system, intent)?;
+            }
         }
         file_system.force()?;
         (report.freed_staging_blocks, report.freed_inodes, report.broken_lists) = (0, 0, 0);

@@ -3,6 +3,7 @@
 
 mod crashes;
 mod directory_pieces;
+mod given_up;
 mod half_freed;
 mod large_exchange;
 mod large_values;
