@@ -37,7 +37,7 @@ impl NewFileAcls {
         Self { mode, access, default: Some(list).filter(|_| file_type == FileType::Directory) }
     }
 
-    /// Bytes of the values that [`Transaction::set_new_file_acls`] will store: how much room it needs.
+    /// Bytes of the values that [`AttributeEditor::set_new_file_acls`] will store: how much room it needs.
     pub fn value_bytes(&self) -> u32 {
         let lists = [&self.access, &self.default];
         let bytes = lists.iter().filter_map(|list| list.as_ref()).map(|list| list.encode().len());

@@ -128,7 +128,7 @@ impl BulkFiles<'_, '_> {
     }
 
     /// As [`create`](Self::create) for a name that the directory does not have, without adding it: for who adds many
-    /// names at once by [`fill_directory`](Self::fill_directory).
+    /// names at once by [`fill_directory`](crate::directory::editor::DirectoryEditor::fill_directory).
     ///
     /// # Errors
     /// As there.

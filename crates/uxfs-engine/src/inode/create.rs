@@ -195,7 +195,7 @@ impl EditInode {
 
 impl InodeAllocator<'_, '_> {
     /// Takes an inode near `parent` and makes it what `new` says. It has no name yet and its place on disk still says
-    /// that it is free: [`store_inode`](Self::store_inode) changes that.
+    /// that it is free: [`store_inode`](crate::transaction::Transaction::store_inode) changes that.
     ///
     /// # Errors
     /// No space for inodes; as for [`EditInode::new`]; damage; the device.

@@ -1,7 +1,7 @@
 //! Making one file durable.
 //!
 //! An inode remembers the newest checkpoints that hold changes of it
-//! ([`CommitSequences`](uxfs_engine::inode::edit::CommitSequences)). `fsync` waits for those and for no others.
+//! ([`CommitSequences`]). `fsync` waits for those and for no others.
 //! Threads that wait for the same checkpoint share one write.
 
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};

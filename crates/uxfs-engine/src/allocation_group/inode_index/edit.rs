@@ -2,7 +2,7 @@
 //!
 //! The chunks that were worked on last, the *current* ones, are kept in the group's state: files are made one after the
 //! other and sixty-four of them change the same two records. What the trees say of a current chunk's inodes may therefore
-//! be behind until [`store_current_chunks`](GroupEdit::store_current_chunks). That it is there at all, and whether it is
+//! be behind until [`store_current_chunks`](InodeIndexEdit::store_current_chunks). That it is there at all, and whether it is
 //! among those with a free inode, the trees say at any time: so bringing them up to date replaces records and never needs
 //! space.
 

@@ -36,7 +36,7 @@ pub enum IntentExtent {
 
 impl Work {
     /// The extent that stands for this work in an intent; `None` for blocks outside the file system, and for attributes,
-    /// whose intents hold none ([`AttributeChange`](super::attribute::AttributeChange)).
+    /// whose intents hold none ([`AttributeChange`](super::attribute_change::AttributeChange)).
     pub fn to_intent(&self, geometry: &Geometry) -> Option<IntentExtent> {
         let place = |start: AgBlock| {
             let start = geometry.fs_block(self.group()?, start)?;
