@@ -43,7 +43,7 @@ pub enum LockKey {
     FreedExtents,
     /// Contents that have moved.
     MovedContents,
-    /// What has committed to the checkpoint that is being filled.
+    /// The items committed to the checkpoint that is being filled.
     PendingItems,
     /// The active items. Under them the open intents are locked.
     ActiveItems,

@@ -54,7 +54,7 @@ impl Place {
         self.folder.path()
     }
 
-    /// Runs a script as an unprivileged user who appears to be root.
+    /// Runs a script as an unprivileged user that appears to be root.
     fn run(&self, script: &str) -> Output {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", self.wrapper, "sh", "-c", script]);

@@ -1,8 +1,8 @@
-//! What a verifier knows beside the bytes.
+//! The context of a verifier beside the bytes.
 
 use crate::{geometry::Geometry, units::Sector};
 
-/// What a verifier may know beside the bytes.
+/// The context of a verifier: the geometry, and where the block lies.
 #[derive(Debug, Clone, Copy)]
 pub struct VerifyContext<'a> {
     /// The file system's sizes, uuid and features.

@@ -26,7 +26,7 @@ pub enum Contents {
     One(Source),
     /// Several sources that can be read twice: they are merged, in order, before anything is made.
     Layers(Box<Layers>),
-    /// Several sources, one of them a pipe: each is told after the one before.
+    /// Several sources, one of them a pipe: each is read after the one before.
     Streams(Vec<Box<dyn StreamSource>>),
 }
 

@@ -37,7 +37,7 @@ const FIRST_SCRATCH_BYTES: u64 = 1 << 40;
 const LARGEST_SCRATCH_BYTES: u64 = 8 << 40;
 const MOST_ATTEMPTS: u32 = 12;
 
-/// What is to fit, and where it is tried.
+/// The contents that must fit, and the directory for scratch images.
 pub struct Fit<'a> {
     /// What the file system is to be.
     pub mkfs: &'a MkfsOptions,

@@ -57,7 +57,7 @@ impl Random {
 
     /// An index below `count`; 0 where `count` is 0.
     pub fn index(&mut self, count: usize) -> usize {
-        // What is below a `usize` is one.
+        // A number below a `usize` fits one.
         self.below(count as u64) as usize
     }
 

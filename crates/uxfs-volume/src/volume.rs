@@ -51,7 +51,7 @@ pub struct Volume {
     /// Where the log ends; only known of a volume that is open for changes.
     newest_lsn: Arc<NewestLsn>,
     reclaim: Reclaim,
-    /// What was passed over, in a volume that was opened tolerantly.
+    /// The findings of a volume that was opened tolerantly.
     tolerance: Option<Findings>,
 }
 

@@ -1,4 +1,4 @@
-//! What a directory holds.
+//! The entries of a directory.
 
 use std::{collections::VecDeque, fmt, ops::ControlFlow, sync::Arc};
 

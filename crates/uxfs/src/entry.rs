@@ -69,7 +69,7 @@ impl Entry {
         &self.metadata
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn file_type(&self) -> FileType {
         self.metadata.file_type
     }
@@ -113,7 +113,7 @@ impl Entry {
         Ok(contents)
     }
 
-    /// What a directory holds, in the order of the directory, without `.` and `..`.
+    /// The entries of a directory, in its own order, without `.` and `..`.
     ///
     /// # Errors
     /// Not a directory.

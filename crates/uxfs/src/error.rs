@@ -35,7 +35,7 @@ pub enum Error {
     /// The device, the image's file or a file of the host failed.
     #[non_exhaustive]
     Io {
-        /// What the system said.
+        /// The error of the system.
         kind: io::ErrorKind,
         /// The number by which Linux tells of it.
         errno: i32,

@@ -15,7 +15,7 @@ use crate::{Entry, Image, Result};
 /// Problems that are kept.
 const MOST_PROBLEMS: usize = 10_000;
 
-/// What was copied out.
+/// Counts of copied files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Extracted {

@@ -117,7 +117,7 @@ pub struct Info {
     pub uuid: [u8; 16],
     /// Size of the data section.
     pub size_bytes: u64,
-    /// What of it is free.
+    /// Free space of the data section.
     pub free_bytes: u64,
     /// Size of a block.
     pub block_bytes: u32,

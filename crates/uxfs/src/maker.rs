@@ -61,7 +61,7 @@ pub struct Maker {
     keeps_access_times: bool,
 }
 
-/// What was made.
+/// The result of making a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Made {
@@ -77,7 +77,7 @@ pub struct Made {
     pub special_files: u64,
     /// Further names of files.
     pub hard_links: u64,
-    /// What the source had and the image has not, in words: the first of them.
+    /// The first losses, in words: properties of the source that the image does not have.
     pub problems: Vec<String>,
     /// How many problems there were.
     pub problem_count: u64,

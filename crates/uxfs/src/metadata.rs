@@ -6,7 +6,7 @@ use uxfs_filesystem::operations::live::Status;
 use uxfs_format::inode::{DeviceNumber, FileType as InternalFileType, Timestamp as InternalTimestamp};
 use uxfs_volume::inode::Inode;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileType {
     /// Regular file.
@@ -51,7 +51,7 @@ pub struct Metadata {
     pub inode: u64,
     /// Tells apart the successive files that had this number.
     pub generation: u32,
-    /// What it is.
+    /// Its kind.
     pub file_type: FileType,
     /// Permissions with set-id bits and the sticky bit.
     pub permissions: u16,
@@ -65,7 +65,7 @@ pub struct Metadata {
     pub links: u32,
     /// Length.
     pub size_bytes: u64,
-    /// What it takes in the image.
+    /// Space that it takes in the image, in bytes.
     pub allocated_bytes: u64,
     /// Of device files.
     pub device: Device,

@@ -11,7 +11,7 @@ use uxfs_filesystem::recovery;
 
 use crate::{Result, error::About};
 
-/// What a replay did.
+/// Counts of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Replayed {

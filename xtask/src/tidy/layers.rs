@@ -96,7 +96,7 @@ const CIRCLE_LIMIT: usize = 15;
 /// Crates that still have a larger circle, with its size. It may only become smaller: lower the number, or remove the row.
 const LARGER_CIRCLES: [(&str, usize); 0] = [];
 
-/// What the files of the workspace say about layers.
+/// Dependencies and imports of the workspace.
 #[derive(Default)]
 pub struct Layers {
     /// Dependencies by crate.

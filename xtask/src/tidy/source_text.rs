@@ -1,4 +1,4 @@
-//! What a source file says, without its comments and tests.
+//! The text of a source file without its comments and tests.
 
 /// The text before the unit tests within the file.
 pub fn without_tests(text: &str) -> &str {

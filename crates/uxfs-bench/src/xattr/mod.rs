@@ -84,7 +84,7 @@ impl Present {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// All steps of all phases.

@@ -83,7 +83,7 @@ impl AnyEngine {
         self.logged().map(|engine| engine.journal())
     }
 
-    /// What the journal has done so far: nothing in bulk mode.
+    /// Counters of the journal; all zero in bulk mode.
     pub fn journal_counters(&self) -> JournalCounters {
         self.journal().map(Journal::counters).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What a checkpoint switch changes itself, while no transaction is under way.
+//! The changes of a checkpoint switch itself, while no transaction is under way.
 
 use uxfs_format::{
     log::free_extent::FreedExtent,

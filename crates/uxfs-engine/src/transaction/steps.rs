@@ -10,7 +10,7 @@ use super::Transaction;
 use crate::engine::LoggedEngine;
 use uxfs_volume::error::Result;
 
-/// What a transaction does between two steps beside its deferred work.
+/// The change of reservations between two steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct NextStep {
     /// Blocks of its reservation that it has allocated by now.

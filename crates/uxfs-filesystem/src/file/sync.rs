@@ -10,7 +10,7 @@ use uxfs_volume::error::Result;
 
 impl FileSystem {
     /// Makes all changes of an inode durable: attributes, contents, and everything that leads to them; of a directory its
-    /// names. Changes of others that are in the same checkpoint go with them. What is durable already costs nothing.
+    /// names. Changes of others that are in the same checkpoint go with them. A file that is durable already costs nothing.
     ///
     /// # Errors
     /// The device failed, now or before.

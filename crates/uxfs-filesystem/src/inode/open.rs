@@ -19,7 +19,7 @@ impl FileSystem {
         self.inode_table().open(number, || self.load_inode_to_change(number))
     }
 
-    /// Opens an inode by what a file handle says, from whoever sends such: asks the inode index first, where the
+    /// Opens an inode by the number and generation of a file handle that comes from outside: asks the inode index first, where the
     /// inode is not in memory.
     ///
     /// # Errors

@@ -79,7 +79,7 @@ pub(crate) fn inactivate_unlinked_of(file_system: &FileSystem, group: AgNumber) 
         transaction.commit()?;
         let Some(first) = first else { return Ok(count) };
         if last.replace(first) == Some(first) {
-            // What was freed is in the list all the same.
+            // The freed inode is still in the list.
             return Err(OperationError::NoSuchInode.into());
         }
         let handle = file_system.open(first)?;
@@ -89,7 +89,7 @@ pub(crate) fn inactivate_unlinked_of(file_system: &FileSystem, group: AgNumber) 
     }
 }
 
-/// Frees an inode in the list of those without names, which nobody else has.
+/// Frees an unlinked inode to which no other handle exists.
 #[doc(alias = "xfs_inactive")]
 fn inactivate(file_system: &FileSystem, handle: &InodeHandle) -> Result<()> {
     let mut guard = handle.write();
@@ -139,7 +139,7 @@ fn truncate_attributes(file_system: &FileSystem, inode: &mut EditInode) -> Resul
 }
 
 /// Takes the blocks of an attribute fork away without a look at what they hold, if that is not sound: Linux was freeing
-/// them when it was cut off. Only where nobody can have seen a value: buffers of values are not looked for.
+/// them when it was cut off. The caller ensures that no value has been read: buffers of values are not looked for.
 pub(crate) fn truncate_half_freed_attributes(file_system: &FileSystem, handle: &InodeHandle) -> Result<()> {
     let inode = &mut *handle.write();
     if Transaction::begin_for(file_system, Operation::Release)?.attributes().has_whole_attributes(inode)? {

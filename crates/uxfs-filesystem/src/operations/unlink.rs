@@ -115,7 +115,7 @@ fn remove_in_order(
     Ok(true)
 }
 
-/// What a name in a directory that the caller has locked leads to.
+/// The target of a name in a directory that the caller has locked.
 pub(super) fn open_name(file_system: &FileSystem, directory: &EditInode, name: &[u8]) -> Result<InodeHandle> {
     let found = lookup_open(file_system, directory, name)?.0.ok_or(OperationError::NotFound)?;
     open_entry(file_system, directory.number, found.inode)
@@ -193,7 +193,7 @@ fn remove_entry(
         let mut parent = directory.write();
         let found = lookup_to_change(file_system, &mut parent, name)?.ok_or(OperationError::NotFound)?;
         let child = open_entry(file_system, parent.number, found.inode)?;
-        // The usual case: nobody else uses it. Nobody waits here, so that the order of locks does not matter.
+        // The usual case: no other thread uses it. The lock is only tried, so that the order of locks does not matter.
         let done = match child.try_write() {
             Some(mut inode) => {
                 remove_locked(file_system, &mut parent, (name, &found), &child, &mut inode, removal)?;

@@ -269,7 +269,7 @@ fn removal_of(file_system: &FileSystem, inode: &EditInode) -> Operation {
     if has_tree || may_come > room { Operation::Remove } else { Operation::Release }
 }
 
-/// One transaction. What it refuses it refuses before anything has changed.
+/// One transaction. It refuses before anything has changed.
 fn change_attributes(
     file_system: &FileSystem,
     inode: &mut EditInode,

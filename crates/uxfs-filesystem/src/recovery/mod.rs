@@ -162,7 +162,7 @@ const MOST_GIVEN_UP: usize = 64;
 /// A recovery that failed.
 struct Unfinished {
     error: Error,
-    /// What the next try gives up; `None` where the error has nothing to do with such work.
+    /// The work that the next try gives up; `None` where the error has nothing to do with such work.
     given_up: Option<GivenUp>,
 }
 

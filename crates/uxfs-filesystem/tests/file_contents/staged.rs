@@ -28,7 +28,7 @@ use uxfs_testkit::{
 
 use super::crash::{linux_must_recover, mount_device, recovered};
 
-/// What the contents begin with whose write is caught.
+/// The first bytes of the contents whose write is caught.
 const CAUGHT: &[u8] = b"these bytes are caught on their way";
 
 /// A device that catches one write of contents: then another thread writes a checkpoint, and the device is copied.
@@ -169,7 +169,7 @@ fn a_crash_while_new_blocks_are_filled_loses_none() {
             );
             linux_must_recover(&crashed, &before, &what);
 
-            // What was under way goes on.
+            // The caught write goes on.
             let mut expected = before[1].clone();
             expected.resize(expected.len().max(offset as usize + bytes.len()), 0);
             expected[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);

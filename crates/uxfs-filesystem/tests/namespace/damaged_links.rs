@@ -57,7 +57,7 @@ impl Damaged {
         let error = change(&fs, &root).unwrap_err();
         let Error::Corrupt(corruption) = &error else { panic!("{damage}: {error}") };
         let Fault::Entry(fault) = corruption.fault else { panic!("{damage}: {error}") };
-        // What a damaged link count says is not believed when its last handle goes, either.
+        // A damaged link count is not believed when the last handle goes, either.
         assert!(fs.inactivate_pending().is_ok());
         fs.create(&root, b"new", &NewFile::new(NewKind::Regular, 0o600)).unwrap();
         fs.unlink(&root, b"new").unwrap();

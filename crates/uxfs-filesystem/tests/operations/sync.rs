@@ -1,4 +1,4 @@
-//! Making one file durable, and the timer that writes what nobody asks for.
+//! `fsync` and `fdatasync` of one file, and the checkpoint timer.
 
 use std::{
     fs,
@@ -47,7 +47,7 @@ fn mount(device: &Arc<Device>, log: LogOptions) -> Arc<FileSystem> {
     FileSystem::mount_logged(Arc::clone(device) as Arc<dyn BlockDevice>, &options).unwrap()
 }
 
-/// What a crash leaves at this moment, after recovery.
+/// The file system that a crash at this moment leaves, after recovery.
 fn after_crash(device: &Device) -> Arc<FileSystem> {
     let mut bytes = vec![0; usize::try_from(device.size_bytes()).unwrap()];
     device.read(0, &mut bytes).unwrap();
@@ -102,7 +102,7 @@ fn a_clean_file_costs_nothing_while_others_have_changes() {
     assert_eq!(cost(&device, || file_system.sync_file(&root).unwrap()), (0, 0), "with its directory");
 }
 
-/// What is known of a file goes with its slot: then the buffer of its cluster says what is not in the log.
+/// The commit sequences of a file go with its slot: then the buffer of its cluster says what is not in the log.
 #[test]
 fn a_file_that_was_opened_anew_keeps_its_debts() {
     require!(Judge::Mkfs);

@@ -299,7 +299,7 @@ impl BtreeKind for ExtentMap {
     }
 }
 
-/// What can be wrong with the root of an extent map inside an inode.
+/// Faults of the root of an extent map inside an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ExtentMapRootFault {
     /// Fewer bytes than the root's header.

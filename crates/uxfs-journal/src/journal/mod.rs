@@ -111,7 +111,7 @@ pub struct JournalOptions {
     pub record_size_bytes: u32,
     /// The largest reservation that will ever be made: it must find room in a log where nothing waits.
     pub max_reservation_bytes: u64,
-    /// What is left for urgent reservations.
+    /// Log space kept for urgent reservations.
     pub urgent_bytes: u64,
 }
 
@@ -412,7 +412,7 @@ impl Journal {
         of_limit.min(self.place.blocks_for(reserved_bytes) * BLOCK as u64)
     }
 
-    /// What may be reserved by the checkpoint that is being filled while another of `in_flight_bytes` is written.
+    /// The log space that may be reserved by the checkpoint that is being filled while another of `in_flight_bytes` is written.
     fn update_limit(&self, writer: &Writer, in_flight_bytes: u64) {
         self.newest.set(writer.head.lsn);
         let room = self.room_blocks(writer.head.lsn) * BLOCK as u64;

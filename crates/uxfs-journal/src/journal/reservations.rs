@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. **Reserved.** The shared count is what has committed, what transactions under way have reserved, and all credits. It
 //!    is never less than what the checkpoint may take.
-//! 2. **Nobody starves for a credit.** Who finds no room takes all credits back before saying so.
+//! 2. **Cached reservations starve no transaction.** Before failing, a reservation reclaims all cached ones.
 //! 3. **Cached reservations are small.** Each is at most an eighth of what may be reserved; in a log that is too small for that there are
 //!    none. They count for nothing where it is asked whether a checkpoint is due.
 
@@ -30,18 +30,18 @@ const CACHED_RESERVATIONS_IN_LIMIT: u64 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
     lanes: ThreadShards<Lane>,
-    /// What may be reserved.
+    /// The log space that may be reserved.
     limit_bytes: AtomicU64,
     reserved_bytes: OwnLine<AtomicU64>,
 }
 
-/// What the transactions of a few threads write at their beginning and their end.
+/// The fields that transactions of a few threads write at their beginning and their end.
 #[derive(Debug, Default)]
 struct Lane {
     commit_lock: RwLock<()>,
     /// Claimed, and not needed by anybody now.
     cached_bytes: CachedReservation,
-    /// What has committed to the checkpoint that is being filled.
+    /// Bytes committed to the checkpoint that is being filled.
     logged_bytes: AtomicU64,
     /// Transactions that committed, since the beginning.
     transactions: AtomicU64,
@@ -55,7 +55,7 @@ pub(super) struct CommitGuard<'c> {
     _commit_lock: Ordered<RwLockReadGuard<'c, ()>>,
 }
 
-/// All commit locks closed: nobody has a place.
+/// All commit locks are held exclusively: no transaction is under way.
 pub(super) struct Closed<'c> {
     _commit_locks: Vec<RwLockWriteGuard<'c, ()>>,
     _held: HeldLock,
@@ -70,7 +70,7 @@ fn max_cached_bytes(reservation_bytes: u64, limit_bytes: u64) -> u64 {
 }
 
 impl Reservations {
-    /// Goes through the commit lock. Whoever has a place asks for no other: a cut may be waiting between the two.
+    /// Takes the commit lock, shared. A thread never takes it twice: a checkpoint switch may be waiting between the two.
     #[inline]
     pub fn enter(&self) -> CommitGuard<'_> {
         let lane = self.lanes.mine();
@@ -92,13 +92,13 @@ impl Reservations {
         self.limit_bytes.store(bytes, Release);
     }
 
-    /// What may be reserved.
+    /// The log space that may be reserved.
     #[inline]
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes.load(Acquire)
     }
 
-    /// Whether the checkpoint that is being filled may take half of that, without what nobody needs now.
+    /// Whether the checkpoint that is being filled may take half of that, less the cached reservations.
     #[inline]
     pub fn is_half_reserved(&self) -> bool {
         let (reserved_bytes, half_bytes) = (self.reserved_bytes.load(Relaxed), self.limit_bytes() / 2);
@@ -114,7 +114,7 @@ impl Reservations {
         self.lanes.iter().map(|lane| lane.cached_bytes.amount()).sum()
     }
 
-    /// What has committed to the checkpoint that is being filled.
+    /// Bytes committed to the checkpoint that is being filled.
     pub fn logged_bytes(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.logged_bytes.load(Relaxed)).sum()
     }
@@ -151,7 +151,7 @@ impl Reservations {
         credits > 0
     }
 
-    /// What the checkpoint that was filled has reserved; the next begins with nothing.
+    /// The log space that the closed checkpoint has reserved; the next begins with none.
     pub fn take_all(&self, _closed: &Closed<'_>) -> u64 {
         self.reclaim_cached();
         self.lanes.iter().for_each(|lane| lane.logged_bytes.store(0, Relaxed));

@@ -37,14 +37,14 @@ pub struct Ticket<'j> {
     has_replaced: bool,
 }
 
-/// Who reserves room in the log.
+/// Kinds of reservations of log space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogReservation {
     /// Anybody.
     Usual,
     /// Who ends what holds the tail. A part of the room is left for that.
     Urgent,
-    /// Recovery, if nobody can make room for what it reserves: it gets a place in any case, and if the checkpoint does not fit
+    /// Recovery, where no other thread can free log space: it gets a place in any case, and if the checkpoint does not fit
     /// after all, an error when that is cut.
     Alone,
 }

@@ -125,7 +125,7 @@ pub struct RecordReader<'a> {
     room: u32,
     /// Header blocks, then payload.
     bytes: Vec<u8>,
-    /// What was read ahead.
+    /// Blocks that were read ahead.
     window: Window,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Volume::open`] is strict: a mount wants it so. [`Volume::open_tolerantly`] opens what rescue and repair need:
 //! with the superblock of any group, with one that the caller gives, on a device that is too short, with
-//! `NEEDSREPAIR` set. What is wrong is a [`Finding`] in the volume.
+//! `NEEDSREPAIR` set. Each fault is a [`Finding`] in the volume.
 //!
 //! Invariants:
 //! 1. A tolerant volume verifies every structure as a strict one does. It leaves out what fails; it never hands out
@@ -81,7 +81,7 @@ pub enum Finding {
     /// The image was truncated.
     #[error("the device has {length_bytes} bytes, but the file system takes {needed_bytes}")]
     DeviceTooShort {
-        /// What the superblock says.
+        /// The size in the superblock.
         needed_bytes: u64,
         /// What there is.
         length_bytes: u64,
@@ -128,7 +128,7 @@ impl Findings {
 }
 
 impl Volume {
-    /// Opens a damaged file system to read what is left of it. It knows nothing of the log. What was wrong lies in
+    /// Opens a damaged file system to read what is left of it. It knows nothing of the log. Faults are in
     /// [`findings`](Self::findings), also what later walks leave out.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Volume {
         Ok(Self::of_parts(device, superblock, options.cache_budget_bytes, Some(findings)))
     }
 
-    /// What a tolerant volume passed over so far; `None` for a strict one.
+    /// The findings of a tolerant volume so far; `None` for a strict one.
     pub fn findings(&self) -> Option<&Findings> {
         self.tolerance().as_ref()
     }

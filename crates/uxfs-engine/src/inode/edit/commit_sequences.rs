@@ -29,7 +29,7 @@ pub struct CommitSequences {
     pub contents_writes: u64,
 }
 
-/// What a stored inode has changed beside its forks.
+/// The change of a stored inode outside its forks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CoreChange {
     /// At most times and the count of changes.
@@ -84,7 +84,7 @@ impl EditInode {
 }
 
 impl Engine {
-    /// What the journal may still have to write of an inode that was read: its marks in the buffer of its cluster say so.
+    /// The checkpoints that may still hold changes of an inode that was read, by the marks in the buffer of its cluster.
     pub(crate) fn commit_sequences_of(
         &self,
         (sector, length_bytes): (Sector, u32),

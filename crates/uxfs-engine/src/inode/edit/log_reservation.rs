@@ -17,7 +17,7 @@ pub struct InodeLogReservation {
 }
 
 impl InodeLogReservation {
-    /// What is to be reserved on top in checkpoint `sequence`, where the forks that are given have changed.
+    /// The additional log space to reserve in checkpoint `sequence`, where the forks that are given have changed.
     pub fn raise(&mut self, sequence: u64, data: Option<&EditFork>, attribute: Option<&EditFork>) -> u64 {
         let mut more = 0;
         if self.sequence != sequence {

@@ -59,7 +59,7 @@ pub struct EditInode {
     pub attribute_hint: AttributeHint,
     /// Where extents lie in btrees: the way to those that were changed last.
     pub extent_hint: ExtentHint,
-    /// What has been reserved of the log for it.
+    /// The log space that has been reserved for it.
     pub log_reservation: InodeLogReservation,
     /// Which checkpoints hold its changes.
     pub commits: CommitSequences,

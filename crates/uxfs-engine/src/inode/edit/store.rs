@@ -21,7 +21,7 @@ const USUAL_INODE_SIZE_BYTES: usize = 512;
 const MAX_INODE_SIZE_BYTES: usize = 2048;
 const TOO_LONG: OperationError = OperationError::ForkTooLarge;
 
-/// What of an inode differs from what was stored before.
+/// The parts of an inode that differ from the stored ones.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForkChanges {
     /// Of the core.

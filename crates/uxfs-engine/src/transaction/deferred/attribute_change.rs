@@ -18,7 +18,7 @@ use super::queue::{DeferredWork, Work};
 #[doc(alias = "xfs_attr_intent")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeChange<'a> {
-    /// What is to be done.
+    /// The operation.
     pub operation: AttributeOperation,
     /// To which inode.
     pub inode: InodeNumber,
@@ -69,7 +69,7 @@ impl<'a> AttributeChange<'a> {
         }
     }
 
-    /// What an intent says; `None` where it makes no sense.
+    /// Decodes an intent; `None` where it makes no sense.
     pub fn from_intent(intent: &AttributeIntent<'a>) -> Option<Self> {
         let filter = u8::try_from(intent.format.filter.get()).ok()?;
         Some(Self {

@@ -23,10 +23,10 @@ use crate::allocation_group::reverse_map::change::continues;
 /// Most pieces of work in one step: as many as Linux puts into one intent.
 pub const STEP_LIMIT: usize = 16;
 
-/// Who owns blocks at the moment when they become free.
+/// The owner of blocks at the moment when they become free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreedOwner {
-    /// Nobody: the mapping was taken away before.
+    /// No owner: the reverse-map record was removed before.
     Nobody,
     /// A tree or whatever else is no file.
     Group(Owner),
@@ -37,7 +37,7 @@ pub enum FreedOwner {
         /// The fork.
         fork: Fork,
     },
-    /// Perhaps somebody, perhaps nobody: a log that is replayed does not say.
+    /// Unknown: a log that is replayed does not name the owner.
     #[doc(alias = "XFS_RMAP_OWN_UNKNOWN")]
     Unknown,
 }

@@ -9,9 +9,9 @@
 //! behind it, fit into what it has left, and goes on in another if not (`deferred/run.rs`). So each operation asks for at
 //! least one step.
 //!
-//! What is not in the sum because others reserve it: headers and the current chunks of each group (reserved by who changes a
+//! Reserved elsewhere, and not part of the sum: headers and the current chunks of each group (by the transaction that changes a
 //! group first in a checkpoint, here counted for as many groups as an operation reaches), owners that wait in memory
-//! (reserved by who adds them).
+//! (by the transaction that adds them).
 
 use uxfs_block::cache::logged::{PIECE_LOG_BYTES, RUN_LOG_BYTES};
 use uxfs_format::{
@@ -168,12 +168,12 @@ impl LogNeeds {
         self.current_chunks as usize
     }
 
-    /// The reservation of who is the first to change a group in a checkpoint.
+    /// The reservation of the first transaction that changes a group in a checkpoint.
     pub fn group(&self) -> u64 {
         self.group
     }
 
-    /// The reservation of who adds an owner that waits.
+    /// The reservation of a transaction that adds a pending reverse-map record.
     pub fn pending_reverse_record(&self) -> u64 {
         self.block
     }
@@ -199,7 +199,7 @@ impl LogNeeds {
         of_groups.max(of_inodes) + self.space + self.group + 2 * ATOMIC_EXTENTS as u64 * INTENT_WORK_BYTES
     }
 
-    /// The largest of what is reserved by who ends what holds the tail: an intent's extents put back, or a step under intents,
+    /// The largest reservation of transactions that move the tail: completing the frees of an intent, or a step under intents,
     /// which may be logged anew, with their ends; or staged blocks that are mapped.
     pub fn largest_urgent(&self, needs: &Needs) -> u64 {
         let allocate = Operation::Allocate { blocks: 0 }.log_bytes(needs) + self.renewal();
