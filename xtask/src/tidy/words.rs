@@ -10,7 +10,7 @@ const LIMITS: [(&str, usize); 8] = [
     ("crates/uxfs-extract", 2),
     ("crates/uxfs-filesystem", 58),
     ("crates/uxfs-format", 24),
-    ("crates/uxfs-journal", 14),
+    ("crates/uxfs-journal", 12),
     ("crates/uxfs-lab", 27),
     ("crates/uxfs-source", 15),
     ("crates/uxfs-volume", 13),

@@ -53,10 +53,6 @@ impl Journal {
         let _one = self.lock_write_back();
         let mut released = Vec::new();
         let which = WriteBackLimits { stable: self.stable(), first_at_most };
-        let is_enough = || {
-            self.rest_if_due();
-            is_enough()
-        };
         let sealer = self.sealer();
         let result = self.cache.logged_write_back(&sealer, &mut released).part(cursor, which, is_enough);
         let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
