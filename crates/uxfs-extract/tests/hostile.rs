@@ -127,7 +127,7 @@ fn names_that_lead_out() -> Result<()> {
     let collector = hostile.extract()?;
     let to = hostile.folder.path().join("to");
     ensure!(fs::read(to.join("plain"))? == b"plain", "the rest is lost");
-    ensure!(!collector.problems.is_empty(), "nobody was told");
+    ensure!(!collector.problems.is_empty(), "no problem was reported");
     for problem in &collector.problems {
         ensure!(problem.severity == Severity::Damaged, "{problem:?}");
     }

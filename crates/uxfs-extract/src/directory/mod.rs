@@ -11,7 +11,7 @@
 //! * Hard links are made only to what this extraction made itself.
 //!
 //! # What is set when
-//! A file belongs to nobody else until it is complete: it is made with mode 0600 (directories 0700), then come owner,
+//! No other user can open a file until it is complete: it is made with mode 0600 (directories 0700), then come owner,
 //! attributes and ACLs, the mode, and last the times. Directories get theirs after their contents.
 
 mod create;

@@ -15,7 +15,7 @@ use crate::error::{OperationError, Result};
 pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 /// Name of the ACL that new files in a directory get.
 pub const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
-/// Most bytes of names that [`Volume::xattr_names`] gives, each with a zero byte: a bound on memory.
+/// Most bytes of names that [`AttributeReader::xattr_names`] gives, each with a zero byte: a bound on memory.
 pub const MAX_NAMES_BYTES: usize = 4 << 20;
 
 /// Which attributes are listed. ACLs are stored as trusted attributes, and so have two names.

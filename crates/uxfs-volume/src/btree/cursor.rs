@@ -25,7 +25,7 @@ impl<'fs, K: BtreeKind> Cursor<'fs, K> {
         &self.tree
     }
 
-    /// Reads the children of each node ahead, for whoever is going to want most of them.
+    /// Reads the children of each node ahead, for callers that will read most of them.
     #[must_use]
     pub fn with_readahead(mut self) -> Self {
         self.path.reads_ahead = true;
