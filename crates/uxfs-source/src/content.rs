@@ -241,7 +241,7 @@ impl OpenFile {
     }
 
     /// Fills `buffer` from `offset` on and tells how many bytes of it the file no longer had: those are zeros, as in the
-    /// archives of tar. Whoever gets another number than 0 has something to tell its user. Holes are zeros too.
+    /// archives of tar. A caller that gets another number than 0 reports it to its user. Holes are zeros too.
     ///
     /// # Errors
     /// The file cannot be read.

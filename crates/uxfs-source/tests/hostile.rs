@@ -274,7 +274,7 @@ fn the_archive_itself_is_good() {
     let (piped, opened) = (piped.unwrap(), opened.unwrap());
     assert_eq!(piped, opened);
     assert_eq!(piped.0, 15);
-    // Names of a layer's own are files where nobody asks for more.
+    // The names by which layers mark removals are plain files where layers are not interpreted.
     assert_eq!(read_both_ways(&archive(), false).0.unwrap().0, 15);
 }
 

@@ -30,8 +30,8 @@ use crate::{
     metadata::sector_of_byte,
 };
 
-/// Blocks that may be put back among the free ones, now that their checkpoint is stable. Whoever does so ends the
-/// intent in the same transaction.
+/// Blocks that may be put back among the free ones, now that their checkpoint is stable. The transaction that
+/// does so ends the intent as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreedExtents {
     /// The intent that promises it.

@@ -177,7 +177,7 @@ pub struct Journal {
     place: LogGeometry,
     max_reservation_bytes: u64,
     urgent_bytes: u64,
-    /// Where the newest checkpoint ended, for who does not write.
+    /// Where the newest checkpoint ended; the volume compares the LSNs of the metadata that it reads with it.
     newest: Arc<NewestLsn>,
     /// The checkpoint that is being filled.
     sequence: AtomicU64,

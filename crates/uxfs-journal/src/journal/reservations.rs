@@ -220,7 +220,7 @@ mod tests {
         });
         assert!(reservations.reserved_bytes.load(Relaxed) > 100, "there is a credit");
         reservations.set_limit_bytes(200);
-        assert!(!reservations.is_half_reserved(), "nobody needs it");
+        assert!(!reservations.is_half_reserved(), "no ticket needs it");
         reservations.set_limit_bytes(198);
         assert!(reservations.is_half_reserved(), "that is without it");
         reservations.set_limit_bytes(LIMIT_BYTES);

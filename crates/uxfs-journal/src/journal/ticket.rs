@@ -40,9 +40,9 @@ pub struct Ticket<'j> {
 /// Kinds of reservations of log space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogReservation {
-    /// Anybody.
+    /// A transaction that changes something.
     Usual,
-    /// Who ends what holds the tail. A part of the room is left for that.
+    /// A transaction that ends intents, which hold the tail. A part of the room is left for these.
     Urgent,
     /// Recovery, where no other thread can free log space: it gets a place in any case, and if the checkpoint does not fit
     /// after all, an error when that is cut.
@@ -51,7 +51,7 @@ pub enum LogReservation {
 
 impl Journal {
     /// A place for a transaction that takes at most `reserved_bytes` of the log; `None` where there is no room before a
-    /// checkpoint has been written, or buffers have gone home. Whoever asks holds no other ticket.
+    /// checkpoint has been written, or buffers have been written back. The caller holds no other ticket.
     ///
     /// # Errors
     /// The journal has been shut down.
@@ -154,7 +154,7 @@ impl<'j> Ticket<'j> {
         self.items.item(vec![inode::log_create((group, start, length_blocks), generation, geometry)]);
     }
 
-    /// Blocks that nobody owns any more: they become free after this transaction is stable, and an intent says so.
+    /// Blocks that have no owner any more: they become free after this transaction is stable, and an intent says so.
     pub fn free(&mut self, extent: FreedExtent) {
         self.items.freed.push(extent);
     }

@@ -1,6 +1,6 @@
 //! Which directory is read when.
 //!
-//! Tasks stand in a list in the order in which their entries are delivered. Threads take the first that nobody has begun;
+//! Tasks stand in a list in the order in which their entries are delivered. Threads take the first that no thread has begun;
 //! the consumer takes what the head has ready. A directory that has been listed becomes chunks of names, each followed, after
 //! the last chunk, by the subdirectories found in it, which become tasks one by one.
 //!

@@ -4,7 +4,7 @@
 //! A first pass reads what there is, without content, and keeps of each file a short record and of each path a few numbers:
 //! some 100 bytes together, records beyond 64 MiB in a temporary file. From these the tree is told as a directory of the
 //! host would be: each file that is there at the end, once, in order, with the content of the layer that it comes from.
-//! Whoever builds a file system from that never has to remove anything, and makes the same of two archives that hold
+//! A program that builds a file system from that never has to remove anything, and makes the same of two archives that hold
 //! the same in different orders.
 //!
 //! Contents of archives that are not packed are read where they lie. A packed one cannot be sought in: its contents come
@@ -313,7 +313,7 @@ impl TreeSource for Layers {
 
 impl Layers {
     fn stop(&mut self) {
-        // Whoever tells learns that nobody listens.
+        // The sending thread learns that the receiver is gone.
         self.messages = None;
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
             && !thread::panicking()

@@ -20,7 +20,7 @@ struct NamePosition {
 
 /// All paths, from the root on.
 pub(super) struct Paths {
-    /// Keyed: who writes an archive cannot choose names that fall together.
+    /// Keyed: the writer of an archive cannot choose names whose hashes collide.
     keys: RandomState,
     table: HashTable<PathId>,
     places: Vec<NamePosition>,

@@ -31,7 +31,7 @@ pub(super) enum Message {
 /// Why telling ends early.
 pub(super) enum Ending {
     Failed(SourceError),
-    /// Nobody listens any more.
+    /// The receiver is gone.
     Abandoned,
 }
 
@@ -81,7 +81,7 @@ impl Teller {
             Err(Ending::Failed(error)) => Message::Failed(error),
             Err(Ending::Abandoned) => return,
         };
-        // Whoever does not listen does not miss it.
+        // Where the receiver is gone the last message is not needed.
         let _ = self.sender.send(last);
     }
 
@@ -294,7 +294,7 @@ impl Teller {
                     }
                 }
                 let mut bytes = vec![0; weight];
-                // What has become shorter is told by whoever copies it.
+                // The reader that copies the contents reports a file that has become shorter.
                 match open.read_at(&mut bytes, 0)? {
                     0 => Ok((Content::Inline(bytes.into()), weight)),
                     _ => Ok((content, weight)),

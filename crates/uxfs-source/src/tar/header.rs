@@ -9,7 +9,7 @@ type Pairs = Vec<(u64, u64)>;
 /// One block.
 pub(super) type Block = [u8; BLOCK_BYTES];
 
-/// Who wrote the header.
+/// The format of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Before POSIX: no magic.

@@ -192,7 +192,7 @@ impl Input {
         Ok(())
     }
 
-    /// Reads a stream to its end, so that whoever writes it can finish, but not for ever.
+    /// Reads a stream to its end, so that its writer can finish, up to a bound.
     pub(super) fn drain(&mut self) {
         const MOST_BYTES: u64 = 16 << 20;
         let end = self.position + MOST_BYTES;

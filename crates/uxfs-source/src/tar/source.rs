@@ -197,7 +197,7 @@ impl StreamSource for TarSource {
                     self.items = items.into_iter();
                     self.problems.extend(problems);
                 }
-                // Of an entry that has no content: passed over like any that nobody reads.
+                // Content of an entry that has none: passed over like any content that is not read.
                 Some(_) => {}
                 None => return Ok(None),
             }
@@ -241,7 +241,7 @@ struct Producer {
     free: Receiver<Vec<u8>>,
 }
 
-/// Nobody listens any more.
+/// The receiver is gone.
 struct Abandoned;
 
 impl Producer {
@@ -251,7 +251,7 @@ impl Producer {
             Err(Ending::Failed(error)) => Message::Failed(error),
             Err(Ending::Abandoned) => return,
         };
-        // Whoever does not listen does not miss it.
+        // Where the receiver is gone the last message is not needed.
         let _ = self.sender.send(last);
     }
 

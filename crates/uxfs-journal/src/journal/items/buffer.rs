@@ -94,8 +94,8 @@ pub fn log_buffer(
     }
 }
 
-/// As [`log_buffer`], for a buffer in several pieces. Whoever replays them has no whole to seal: so the checksum of the whole as
-/// it is now goes along with every change, and is right when all of them have been replayed.
+/// As [`log_buffer`], for a buffer in several pieces. Replay has no whole to seal: so the checksum of the whole as it
+/// is now is logged with every change, and is right when all of them have been replayed.
 pub fn log_pieces(
     contents: BufferContents,
     pieces: &[Piece],
@@ -120,7 +120,7 @@ pub fn log_cancel(piece: Piece, sink: &mut impl RegionSink) {
     Header::new(piece, BufferFlags::CANCEL.bits()).write(sink);
 }
 
-/// Who comes next in the lists of inodes without names, for those inodes of a cluster whose first byte is in `inodes`.
+/// Logs the next inode in the unlinked list (`di_next_unlinked`) of those inodes of a cluster whose first byte is in `inodes`.
 pub fn log_next_unlinked(
     piece: Piece,
     bytes: &[u8],
@@ -144,7 +144,7 @@ pub fn log_next_unlinked(
     }
 }
 
-/// Whether a buffer of this structure is written home before the checkpoint that refers to it, instead of being logged.
+/// Whether a buffer of this structure is written back before the checkpoint that refers to it, instead of being logged.
 pub fn is_ordered(structure: Structure) -> bool {
     structure == Structure::AttributeRemoteValue
 }

@@ -244,7 +244,7 @@ fn long_root(core: &InodeCore, fork: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&extent_map::MAGIC.to_be_bytes());
     bytes.extend_from_slice(&root.level().to_be_bytes());
     bytes.extend_from_slice(&(count as u16).to_be_bytes());
-    // Neighbours, place: none. Then the log sequence number, which nobody reads here.
+    // Neighbours, place: none. Then the log sequence number, which replay does not read.
     bytes.extend_from_slice(&[0xff; 24]);
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(core.uuid.as_bytes());

@@ -35,7 +35,7 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 /// What is done to a buffer before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// Nothing: nobody knows what it is, or it is a part of something.
+    /// Nothing: its structure is unknown, or it is a part of a buffer.
     Raw,
     /// Number, checksum and verifier.
     Seal(Structure),

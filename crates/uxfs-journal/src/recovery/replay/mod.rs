@@ -84,13 +84,13 @@ impl ItemOutcome {
     }
 }
 
-/// Who is told of each item of each committed transaction, in the order in which they are replayed.
+/// Gets each item of each committed transaction, in the order in which they are replayed.
 pub trait ReplayObserver {
     /// An item has been replayed, or not.
     fn item(&mut self, transaction: &TransactionInfo, regions: &[&[u8]], outcome: ItemOutcome);
 }
 
-/// Nobody.
+/// An observer that ignores all items.
 impl ReplayObserver for () {
     fn item(&mut self, _: &TransactionInfo, _: &[&[u8]], _: ItemOutcome) {}
 }
