@@ -9,10 +9,11 @@ use super::source_text::{without_comments, without_tests};
 
 /// Each crate of the workspace with those that it may depend on. A crate comes after all that it depends on. What a crate
 /// takes for its tests alone is not looked at.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("uxfs-format", &[]),
     ("uxfs-block", &["uxfs-format"]),
     ("uxfs-volume", &["uxfs-block", "uxfs-format"]),
+    ("uxfs-repair", &["uxfs-volume", "uxfs-block", "uxfs-format"]),
     ("uxfs-journal", &["uxfs-volume", "uxfs-block", "uxfs-format"]),
     ("uxfs-engine", &["uxfs-journal", "uxfs-volume", "uxfs-block", "uxfs-format"]),
     ("uxfs-filesystem", &["uxfs-engine", "uxfs-journal", "uxfs-volume", "uxfs-block", "uxfs-format"]),
@@ -80,6 +81,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
         "uxfs-lab",
         &[
             "uxfs-testkit",
+            "uxfs-repair",
             "uxfs-mkfs",
             "uxfs-filesystem",
             "uxfs-engine",
