@@ -60,7 +60,7 @@ fn golden_images_have_no_findings() {
 #[test]
 fn images_that_the_kernel_fills_and_thins_out_have_no_findings() {
     require!(Judge::Mkfs, Judge::Kernel, Judge::XfsIo, Judge::XfsRepair);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(image::memory_folder()).unwrap();
     for name in ["default", "plain", "block-1k-directory-8k"] {
         let image = folder.path().join(name);
         let options: Vec<&str> = Shape::named(name).words().collect();
