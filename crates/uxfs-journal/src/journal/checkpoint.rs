@@ -241,7 +241,6 @@ impl Journal {
         };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
-            self.rest_if_due();
             records.write_if_full()?;
         }
         let freed = self.log_freed(&mut pending, &mut records)?;

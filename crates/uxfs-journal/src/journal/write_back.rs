@@ -53,10 +53,6 @@ impl Journal {
         let _one = self.lock_write_back();
         let mut released = Vec::new();
         let which = LoggedWriteBack { stable: self.stable(), first_at_most };
-        let is_enough = || {
-            self.rest_if_due();
-            is_enough()
-        };
         let result = self.cache.write_back_part(way, which, &self.sealer(), &mut released, is_enough);
         let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
         let (written, left) = match (result, flushed) {
