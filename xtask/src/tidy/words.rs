@@ -12,7 +12,7 @@ const LIMITS: [(&str, usize); 9] = [
     ("crates/uxfs-filesystem", 61),
     ("crates/uxfs-format", 24),
     ("crates/uxfs-journal", 12),
-    ("crates/uxfs-lab", 27),
+    ("crates/uxfs-lab", 25),
     ("crates/uxfs-source", 15),
     ("crates/uxfs-volume", 15),
 ];
