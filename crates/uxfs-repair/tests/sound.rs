@@ -105,7 +105,7 @@ fn remove_every_other(directory: &Path, count: &mut u32) -> u32 {
         }
         *count += 1;
         // Some are immutable.
-        removed += u32::from(*count % 2 == 0 && fs::remove_file(entry.path()).is_ok());
+        removed += u32::from(count.is_multiple_of(2) && fs::remove_file(entry.path()).is_ok());
     }
     removed
 }
