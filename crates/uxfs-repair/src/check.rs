@@ -80,7 +80,7 @@ pub fn check(volume: &Volume, options: &CheckOptions, take: &mut TakeFinding<'_>
 fn check_groups(context: &Context<'_>, table: &mut InodeTable, groups: &mut Groups) {
     let count = context.volume.geometry().ag_count;
     let mut limit = DamageLimit::default();
-    for group in context.volume.groups_with_headers() {
+    for group in context.volume.groups().with_headers() {
         if context.sink.is_stopped() {
             return;
         }

@@ -20,14 +20,14 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber, inodes: &mut InodeTa
     let mut state = GroupState { is_complete: true, ..GroupState::default() };
     add_fixed_blocks(context, group, &mut state);
     inodes.begin_group();
-    match context.volume.free_space_header(group) {
+    match context.volume.group(group).free_space_header() {
         Ok(header) => check_space(context, group, &header, &mut state),
         Err(error) => {
             context.sink.add_error(error);
             state.is_complete = false;
         }
     }
-    match context.volume.inode_header(group) {
+    match context.volume.group(group).inode_header() {
         Ok(header) => check_inodes(context, group, &header, inodes, &mut state),
         Err(error) => {
             context.sink.add_error(error);
@@ -52,7 +52,7 @@ fn add_fixed_blocks(context: &Context<'_>, group: AgNumber, state: &mut GroupSta
 }
 
 fn check_space(context: &Context<'_>, group: AgNumber, header: &FreeSpaceHeader, state: &mut GroupState) {
-    let list = context.volume.free_list_of(group, header).unwrap_or_else(|error| {
+    let list = context.volume.group(group).free_list_of(header).unwrap_or_else(|error| {
         context.sink.add_error(error);
         state.is_complete = false;
         Vec::new()

@@ -47,9 +47,12 @@ struct Attributes<'w, 'c> {
 impl Attributes<'_, '_> {
     fn local(mut self) {
         let (context, inode) = (self.context, self.inode);
-        let visited = context.volume.visit_attributes(inode, |attribute| {
-            self.attribute(attribute.namespace, attribute.name, &attribute.value, None);
-            Ok(ControlFlow::Continue(()))
+        let reader = context.volume.attributes(inode);
+        let visited = reader.and_then(|reader| {
+            reader.visit(|attribute| {
+                self.attribute(attribute.namespace, attribute.name, &attribute.value, None);
+                Ok(ControlFlow::Continue(()))
+            })
         });
         context.read(visited);
     }
@@ -58,7 +61,7 @@ impl Attributes<'_, '_> {
         let (context, volume) = (self.context, self.context.volume);
         let view = InodeView::from(self.inode);
         let blocks = context.read(ForkBlocks::new(volume, &view, TreeKind::Attribute));
-        let reader = context.read(AttributeReader::new(volume, self.inode));
+        let reader = context.read(volume.attributes(self.inode));
         let (Some(blocks), Some(reader)) = (blocks, reader) else { return };
         // Many attributes that claim one value's blocks must not multiply it.
         let mut value_blocks = blocks.most_blocks();

@@ -34,8 +34,8 @@ pub(crate) fn check(
     group: AgNumber,
     state: &mut GroupState,
 ) -> Option<FreeSpaceFound> {
-    let by_block = context.read(context.volume.free_space_by_block(group));
-    let by_length = context.read(context.volume.free_space_by_length(group));
+    let by_block = context.read(context.volume.group(group).free_space_by_block());
+    let by_length = context.read(context.volume.group(group).free_space_by_length());
     let (Some(by_block), Some(by_length)) = (by_block, by_length) else {
         state.is_complete = false;
         return None;

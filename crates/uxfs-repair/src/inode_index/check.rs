@@ -39,7 +39,7 @@ pub(crate) fn check(
     state: &mut GroupState,
 ) -> InodeIndexBlocks {
     let mut blocks = InodeIndexBlocks::default();
-    let Some(index) = context.read(context.volume.inode_index(group)) else {
+    let Some(index) = context.read(context.volume.group(group).inode_index()) else {
         state.is_complete = false;
         return blocks;
     };
@@ -51,7 +51,7 @@ pub(crate) fn check(
     if !context.volume.geometry().features.has_free_inode_btree() {
         return blocks;
     }
-    let Some(free_index) = context.read(context.volume.free_inode_index(group)).flatten() else {
+    let Some(free_index) = context.read(context.volume.group(group).free_inode_index()).flatten() else {
         state.is_complete = false;
         return blocks;
     };
@@ -124,17 +124,23 @@ impl Chunks<'_, '_> {
         self.inodes.add(chunk);
         self.state.inodes += u64::from(chunk.count);
         self.state.free_inodes += u64::from(chunk.free_count);
-        for (start, length_blocks) in context.volume.blocks_of_chunk(chunk) {
-            let end = start.get().saturating_add(length_blocks);
-            let start = start.max(self.next_block);
-            if let Some(length_blocks) = end.checked_sub(start.get()).filter(|length| *length > 0) {
-                self.state.sums.add_own(context, self.group, (start, length_blocks), Owner::InodeChunks);
-                self.next_block = AgBlock::new(end);
-            }
-        }
+        self.add_blocks(chunk);
         if chunk.free_count > 0 {
             self.free.add(of_chunk(&context.keys, chunk));
             self.check_free_inodes(chunk);
+        }
+    }
+
+    /// The blocks of a chunk that hold existing inodes.
+    fn add_blocks(&mut self, chunk: &InodeChunk) {
+        let inodes_per_block_log = self.context.volume.geometry().inodes_per_block_log;
+        for index in (0..64).filter(|index| chunk.exists(*index)) {
+            let block = chunk.inode(index).get() >> inodes_per_block_log;
+            if block >= self.next_block.get() {
+                let blocks = (AgBlock::new(block), 1);
+                self.state.sums.add_own(self.context, self.group, blocks, Owner::InodeChunks);
+                self.next_block = AgBlock::new(block.saturating_add(1));
+            }
         }
     }
 
@@ -148,7 +154,7 @@ impl Chunks<'_, '_> {
             let Ok((_, cluster)) = volume.inode_cluster(inode) else { continue };
             if last.as_ref().is_none_or(|(sector, _)| *sector != cluster.sector) {
                 let read =
-                    volume.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes);
+                    volume.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes);
                 let Ok(buffer) = read else { continue };
                 last = Some((cluster.sector, buffer));
             }

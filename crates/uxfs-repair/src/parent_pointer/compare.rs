@@ -4,11 +4,7 @@
 use std::ops::ControlFlow;
 
 use uxfs_format::{attribute::parent_pointer::ParentRecord, inode::FileType, units::InodeNumber};
-use uxfs_volume::{
-    attribute::{parent::WantedParent, reader::AttributeReader},
-    inode::Inode,
-    parent_pointer::ParentPointer,
-};
+use uxfs_volume::{attribute::parent::WantedParent, inode::Inode, parent_pointer::ParentPointer};
 use zerocopy::{
     IntoBytes,
     big_endian::{U32, U64},
@@ -52,7 +48,7 @@ impl Comparison<'_, '_> {
             }
             let wanted = WantedParent { name: entry.name, value: value.as_bytes() };
             let inode = volume.inode(entry.inode);
-            let found = inode.and_then(|inode| AttributeReader::new(volume, &inode)?.has_parent(wanted));
+            let found = inode.and_then(|inode| volume.attributes(&inode)?.has_parent(wanted));
             if let Ok(false) = found {
                 let (directory, name) = (directory.number, entry.name.into());
                 self.context.sink.add(Finding::ParentPointerMissing { inode: entry.inode, directory, name });

@@ -14,7 +14,7 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber, state: &mut GroupSta
     if !context.volume.geometry().features.has_reflink() {
         return None;
     }
-    let Some(tree) = context.read(context.volume.reference_counts(group)).flatten() else {
+    let Some(tree) = context.read(context.volume.group(group).reference_counts()).flatten() else {
         state.is_complete = false;
         return None;
     };

@@ -13,7 +13,7 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber, state: &mut GroupSta
     if !context.volume.geometry().features.has_reverse_map() {
         return None;
     }
-    let Some(tree) = context.read(context.volume.reverse_map(group)).flatten() else {
+    let Some(tree) = context.read(context.volume.group(group).reverse_map()).flatten() else {
         state.is_complete = false;
         return None;
     };

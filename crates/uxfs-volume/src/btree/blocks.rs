@@ -196,7 +196,7 @@ impl<K: BtreeKind> BlockWalk<'_, '_, K> {
             .map(|sector| (K::STRUCTURE, sector, length_bytes))
             .collect();
         if requests.len() > 1 {
-            self.tree.volume().prefetch_metadata(&requests);
+            self.tree.volume().metadata().prefetch(&requests);
         }
     }
 }
