@@ -124,8 +124,7 @@ impl Table {
         // Slots behind the end of the file have not been written.
         let mut bytes = [0; SLOT_BYTES];
         self.file.read(&mut bytes, slot * SLOT_BYTES as u64)?;
-        let mut numbers =
-            bytes.chunks_exact(8).map(|chunk| chunk.try_into().map_or(0, u64::from_le_bytes));
+        let mut numbers = bytes.chunks_exact(8).map(|chunk| chunk.try_into().map_or(0, u64::from_le_bytes));
         let mut next = || numbers.next().unwrap_or(0);
         let (is_used, key, value) = (next(), (next(), next()), (next(), next()));
         Ok((is_used != 0).then_some((key, value)))

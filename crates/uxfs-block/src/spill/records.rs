@@ -31,9 +31,8 @@ impl Records {
     /// # Errors
     /// The temporary file cannot be made or written.
     pub fn append(&mut self, record: &[u8]) -> Result<u64, SpillError> {
-        let length = u32::try_from(record.len()).map_err(|_| {
-            SpillError::new("write")(std::io::Error::other("a record of more than 4 GiB"))
-        })?;
+        let length = u32::try_from(record.len())
+            .map_err(|_| SpillError::new("write")(std::io::Error::other("a record of more than 4 GiB")))?;
         let place = self.length_bytes;
         let whole_bytes = LENGTH_BYTES + record.len();
         let is_in_memory = self.file.is_none() && self.memory.len() + whole_bytes <= self.memory_limit;

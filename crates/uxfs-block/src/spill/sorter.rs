@@ -109,7 +109,8 @@ impl Sorter {
             None => TemporaryFile::create()?,
         };
         let begin_bytes = self.runs.last().map_or(0, |run| run.end_bytes);
-        let mut writer = Writer { file: &file, bytes: Vec::with_capacity(WRITE_BYTES), end_bytes: begin_bytes };
+        let mut writer =
+            Writer { file: &file, bytes: Vec::with_capacity(WRITE_BYTES), end_bytes: begin_bytes };
         for start in &self.starts {
             let (key, payload) = record_at(&self.bytes, *start as usize).ok_or_else(SpillError::damaged)?;
             writer.push(key, payload)?;
