@@ -37,7 +37,7 @@ use std::{
 };
 
 use uxfs_block::{
-    cache::pressure::limits::default_budget_bytes,
+    cache::pressure::default_budget_bytes,
     spill::{SpillError, records::Records},
 };
 
