@@ -62,6 +62,14 @@ struct LookUp<B> {
     hit: Option<Hit>,
 }
 
+/// Which attributes of one hash are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Equals {
+    All,
+    /// Those in the leaf where a new one belongs.
+    FirstLeaf,
+}
+
 impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
     pub(super) fn new(store: &'a mut S) -> Self {
         let leaves = AttributeLeaves::new(store.geometry().block_size_bytes);
@@ -124,6 +132,11 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Finds an attribute, or where it belongs.
     fn look_up(&mut self, target: &Target<'_>) -> Result<LookUp<S::Buffer>> {
+        self.look_up_in(target, Equals::All)
+    }
+
+    /// Finds an attribute among those of its hash that are looked at, or where it belongs: before all of them.
+    fn look_up_in(&mut self, target: &Target<'_>, equals: Equals) -> Result<LookUp<S::Buffer>> {
         let (first, mut buffer) = self.find_leaf(target.hash)?;
         let (mut path, mut left) = (first, None);
         loop {
@@ -134,7 +147,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
             if let Some((index, remote)) = found {
                 return Ok(LookUp { path, leaf: Some(buffer), hit: Some(Hit { index, remote }) });
             }
-            if last_hash != Some(target.hash) {
+            if last_hash != Some(target.hash) || equals == Equals::FirstLeaf {
                 let leaf = (path == first).then_some(buffer);
                 return Ok(LookUp { path: first, leaf, hit: None });
             }
@@ -164,7 +177,12 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Sets an attribute. Gives whether there was one before.
     pub(super) fn set(&mut self, target: &Target<'_>, value: &[u8], mode: SetMode) -> Result<bool> {
-        let LookUp { path, mut leaf, hit } = self.look_up(target)?;
+        // The directory knows that a name is new, and so its parent pointer is. To look through all of one hash would take time
+        // with the square of their number.
+        let is_known_to_be_new =
+            target.namespace == Namespace::Parent && matches!(mode, SetMode::Create);
+        let equals = if is_known_to_be_new { Equals::FirstLeaf } else { Equals::All };
+        let LookUp { path, mut leaf, hit } = self.look_up_in(target, equals)?;
         mode.check(hit.is_some())?;
         let block_size_bytes = self.store.geometry().block_size_bytes;
         // Names are shorter than 256 bytes, values not longer than 64 KiB.
@@ -190,7 +208,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Whether [`set`](Self::set) would split no leaf for an attribute that is not there and whose value lies in one.
     pub(super) fn has_room(&mut self, target: &Target<'_>, value: &[u8]) -> Result<bool> {
-        let LookUp { path, leaf, .. } = self.look_up(target)?;
+        let LookUp { path, leaf, .. } = self.look_up_in(target, Equals::FirstLeaf)?;
         let buffer = self.leaf_at(&path, leaf)?;
         let Target { namespace, name, hash, .. } = *target;
         let new = NewAttribute { hash, flags: namespace.flags(), name, value: LeafValue::Local(value) };
