@@ -361,7 +361,7 @@ fn equal_hashes_go_on_over_many_leaves() {
 }
 
 #[test]
-fn one_more_of_equal_hashes_is_added_without_looking_at_all_of_them() {
+fn one_of_equal_hashes_comes_and_goes_without_looking_at_all_of_them() {
     let geometry = geometry(10);
     let mut fork = Fork::new(&geometry);
     let mut most = 0;
@@ -376,6 +376,18 @@ fn one_more_of_equal_hashes_is_added_without_looking_at_all_of_them() {
     assert!(fork.store.places().len() > 60);
     // A path down, a split with its neighbours, and the path again.
     assert!(most < 20, "one took {most} blocks");
+    // Removed in the order in which they were made, then in the opposite one.
+    most = 0;
+    for index in (0..1000_u32).chain((1000..2000).rev()) {
+        let mut value = [0; 12];
+        value[8..].copy_from_slice(&index.to_be_bytes());
+        let target = Target::of_parent_pointer(b"name", &value, &geometry);
+        let before = fork.store.asked;
+        assert!(AttributeTree::new(&mut fork.store).remove(&target).unwrap());
+        most = most.max(fork.store.asked - before);
+    }
+    assert!(most < 60, "one took {most} blocks");
+    assert_eq!(fork.store.places(), [ROOT]);
 }
 
 #[test]

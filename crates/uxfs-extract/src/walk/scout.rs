@@ -190,9 +190,7 @@ impl<'a, R> Scout<'a, R> {
     fn is_further_name(&mut self, inode: &Inode) -> std::result::Result<bool, Stopped> {
         let number = inode.number.get();
         let seen = match self.first_names.seen(number, &mut self.target) {
-            Ok(false) => {
-                self.first_names.remember(number, inode.link_count, &self.path).map(|()| false)
-            }
+            Ok(false) => self.first_names.remember(number, inode.link_count, &self.path).map(|()| false),
             seen => seen,
         };
         match seen {
