@@ -18,6 +18,9 @@ const HEAD_BYTES: usize = 8;
 /// No bound is smaller.
 const LEAST_MEMORY_BYTES: usize = 2 * BUFFER_BYTES;
 
+/// A record as it comes back.
+pub type KeyAndPayload<'a> = (&'a [u8], &'a [u8]);
+
 /// Records of a temporary file that lie there in order.
 #[derive(Debug, Clone, Copy)]
 struct Run {
@@ -45,7 +48,7 @@ pub struct Sorted {
     runs: Arc<[Run]>,
 }
 
-fn record_at(bytes: &[u8], start: usize) -> Option<(&[u8], &[u8])> {
+fn record_at(bytes: &[u8], start: usize) -> Option<KeyAndPayload<'_>> {
     let (head, rest) = bytes.get(start..)?.split_first_chunk::<HEAD_BYTES>()?;
     let (key_bytes, payload_bytes) = lengths(*head);
     let (key, rest) = rest.split_at_checked(key_bytes)?;
@@ -86,10 +89,6 @@ impl Sorter {
         let taken = self.bytes.len() + self.starts.len() * size_of::<u32>();
         if taken + whole_bytes > self.memory_limit && !self.starts.is_empty() {
             self.write_run()?;
-        }
-        if self.bytes.capacity() == 0 && !self.runs.is_empty() {
-            // As large as the run before: growing by doubling would take twice the bound.
-            self.bytes.reserve_exact(self.memory_limit);
         }
         self.starts.push(self.bytes.len() as u32);
         append(&mut self.bytes, key, payload);
@@ -249,7 +248,7 @@ impl Merge {
     ///
     /// # Errors
     /// The temporary file cannot be read.
-    pub fn next_record(&mut self) -> Result<Option<(&[u8], &[u8])>, SpillError> {
+    pub fn next_record(&mut self) -> Result<Option<KeyAndPayload<'_>>, SpillError> {
         if self.readers.is_empty() {
             let (bytes, starts) = &*self.memory;
             let Some(start) = starts.get(self.next_in_memory) else { return Ok(None) };
@@ -283,7 +282,7 @@ struct RunReader {
 
 impl RunReader {
     /// The record at hand, if any is left.
-    fn record(&mut self) -> Result<Option<(&[u8], &[u8])>, SpillError> {
+    fn record(&mut self) -> Result<Option<KeyAndPayload<'_>>, SpillError> {
         if !self.has(HEAD_BYTES)? {
             return Ok(None);
         }

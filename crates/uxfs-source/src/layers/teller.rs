@@ -185,7 +185,7 @@ impl Teller {
     fn tell(
         &mut self,
         directory: DirectoryId,
-        chunk: impl ExactSizeIterator<Item = (Box<[u8]>, Remaining, DirectoryId)>,
+        chunk: impl ExactSizeIterator<Item = NumberedEntry>,
         is_last: bool,
     ) -> Result<(), Ending> {
         let count = chunk.len();
@@ -357,6 +357,9 @@ impl Teller {
     }
 }
 
+/// The name of an entry, what remains of it, and its number if it is a directory.
+type NumberedEntry = (Box<[u8]>, Remaining, DirectoryId);
+
 /// An entry whose content is looked for.
 struct Told<'a> {
     name: &'a [u8],
@@ -408,7 +411,7 @@ impl DirectoryNumbers {
 fn next_chunk(
     reader: &mut RemainingReader,
     numbers: &mut DirectoryNumbers,
-) -> Result<Vec<(Box<[u8]>, Remaining, DirectoryId)>, SpillError> {
+) -> Result<Vec<NumberedEntry>, SpillError> {
     let mut chunk = Vec::new();
     while chunk.len() < CHUNK_NAMES
         && let Some((name, remaining)) = reader.next_entry()?

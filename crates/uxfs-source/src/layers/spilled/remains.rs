@@ -25,6 +25,9 @@ pub(in crate::layers) struct Remaining {
     pub(in crate::layers) links: u32,
 }
 
+/// An entry of a directory, with its name.
+pub(in crate::layers) type NamedEntry = (Box<[u8]>, Remaining);
+
 const DIRECTORY_FLAG: u8 = 1;
 const IMPLIED_FLAG: u8 = 2;
 const REMAINING_BYTES: usize = 17;
@@ -303,7 +306,7 @@ impl RemainingReader {
     }
 
     /// The next entry of the directory.
-    pub(in crate::layers) fn next_entry(&mut self) -> Result<Option<(Box<[u8]>, Remaining)>, SpillError> {
+    pub(in crate::layers) fn next_entry(&mut self) -> Result<Option<NamedEntry>, SpillError> {
         let Some(remaining) = self.remaining.filter(|_| !self.is_over) else { return Ok(None) };
         let name = self.key.strip_prefix(self.directory.as_slice()).ok_or_else(SpillError::damaged)?;
         let name = name.into();
