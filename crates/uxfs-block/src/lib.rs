@@ -18,6 +18,7 @@
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
 //! | [`lock_order`] | the order in which locks are acquired, which debug builds check |
+//! | [`spill`] | data that may outgrow memory, in temporary files |
 //! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -35,4 +36,5 @@ mod loop_devices;
 mod loop_status;
 pub mod own_line;
 pub mod preload;
+pub mod spill;
 pub mod thread_shards;

@@ -17,10 +17,11 @@ struct Layer {
 }
 
 /// All crates. Each comes after those that it may depend on.
-const LAYERS: [Layer; 15] = [
+const LAYERS: [Layer; 16] = [
     Layer { name: "uxfs-format", above: &[], beside: &[] },
     Layer { name: "uxfs-block", above: &["uxfs-format"], beside: &[] },
     Layer { name: "uxfs-volume", above: &["uxfs-block"], beside: &[] },
+    Layer { name: "uxfs-repair", above: &["uxfs-volume"], beside: &[] },
     Layer { name: "uxfs-journal", above: &["uxfs-volume"], beside: &[] },
     Layer { name: "uxfs-engine", above: &["uxfs-journal"], beside: &[] },
     Layer { name: "uxfs-filesystem", above: &["uxfs-engine"], beside: &[] },
@@ -33,10 +34,14 @@ const LAYERS: [Layer; 15] = [
         beside: &["uxfs-filesystem", "uxfs-engine"],
     },
     Layer { name: "uxfs-bench", above: &[], beside: &["uxfs-filesystem", "uxfs-engine", "uxfs-volume"] },
-    Layer { name: "uxfs", above: &["uxfs-populate", "uxfs-extract", "uxfs-filesystem"], beside: &[] },
+    Layer {
+        name: "uxfs",
+        above: &["uxfs-populate", "uxfs-extract", "uxfs-repair", "uxfs-filesystem"],
+        beside: &[],
+    },
     Layer { name: "uxfs-cli", above: &["uxfs", "uxfs-bench"], beside: &[] },
     Layer { name: "uxfs-testkit", above: &["uxfs-mkfs", "uxfs-filesystem"], beside: &[] },
-    Layer { name: "uxfs-lab", above: &["uxfs-testkit"], beside: &[] },
+    Layer { name: "uxfs-lab", above: &["uxfs-testkit", "uxfs-repair"], beside: &[] },
 ];
 
 /// Crates that a crate may depend on; `None` where the list does not have it.

@@ -9,7 +9,7 @@ const LIMITS: [(&str, usize); 5] = [
     ("crates/uxfs-engine", 68),
     ("crates/uxfs-filesystem", 58),
     ("crates/uxfs-format", 24),
-    ("crates/uxfs-lab", 27),
+    ("crates/uxfs-lab", 25),
     ("crates/uxfs-volume", 11),
 ];
 
