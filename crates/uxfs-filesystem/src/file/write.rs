@@ -100,6 +100,7 @@ impl FileEdit<'_> {
     ) -> Result<WriteProgress> {
         let bytes = self.bytes_within(piece.end(), offset_bytes, bytes);
         let end_bytes = offset_bytes + bytes.len() as u64;
+        self.require_own(piece)?;
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
         // They had contents before they were zeroed; and another file, too, that may be back after a crash.
         self.file_system.wait_for_moved_contents(start, piece.length_blocks)?;
@@ -129,6 +130,7 @@ impl FileEdit<'_> {
             return Ok(WriteProgress { bytes, is_stored: true });
         }
         let piece = piece.first(alone);
+        self.require_own(&piece)?;
         let bytes = self.bytes_within(piece.end(), offset_bytes, bytes);
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
         let skipped = offset_bytes.saturating_sub(self.byte_of(piece.file_block));
