@@ -229,6 +229,12 @@ pub enum ExtentMapFault {
         /// Its length.
         length_blocks: u32,
     },
+    /// A tolerant reader has left a damaged part of the map out.
+    #[error("the extents from file block {file_block} on are lost")]
+    Lost {
+        /// Start in the fork.
+        file_block: FileBlock,
+    },
     /// Attributes are always written.
     #[error("extent at file block {file_block} of the attribute fork is unwritten")]
     UnwrittenAttribute {

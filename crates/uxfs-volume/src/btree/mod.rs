@@ -17,6 +17,7 @@ pub mod path;
 pub mod records;
 pub mod tree;
 
+pub(crate) use block::Block;
 pub use cursor::Cursor;
 pub use records::Records;
 pub use tree::Tree;
