@@ -99,7 +99,7 @@ fn a_lost_leaf_of_an_extent_map_costs_its_extents_only() {
     let sound = extents_of(&image.mount(), b"/file");
     assert_eq!(sound.len(), 1000);
     let inode = image.mount().resolve(b"/file", false).unwrap().number;
-    clear(&image, &[&format!("inode {inode}"), "addr u3.bmbt.ptrs[3]"]);
+    clear(&image, &[&format!("inode {inode}"), "addr u3.bmbt.ptrs[1]", "addr ptrs[3]"]);
     let strict = image.mount();
     let file = strict.resolve(b"/file", false).unwrap();
     assert!(matches!(strict.extent_map(&file, Fork::Data), Err(Error::Corrupt(_))));
@@ -171,7 +171,7 @@ fn walks_over_btrees_of_groups_go_on_behind_lost_blocks() {
     assert!(image.mount().reverse_mappings(group).unwrap().any(|record| record.is_err()));
     let volume = tolerant(&image, SuperblockChoice::Automatic);
     assert!(all(&volume) == sound, "{} of {}", all(&volume).len(), sound.len());
-    assert_eq!(findings(&volume).len(), 2, "once for each walk");
+    assert_eq!(findings(&volume).len(), 1);
     // The root: nothing, and it is said.
     let image = fragmented();
     clear(&image, &["agf 0", "addr rmaproot"]);
