@@ -43,7 +43,8 @@ fn image_with_files(options: &[&str]) -> TestImage {
         file_system.write(&file, 0, &[byte; BYTES][..usize::from(byte > 0) * BYTES], Touch::NOTHING).unwrap();
         file
     };
-    (make("liar", 1), make("other", 2));
+    make("liar", 1);
+    make("other", 2);
     let shared = make("shared", 3);
     if file_system.geometry().features.has_reflink() {
         let clone = make("clone", 0);

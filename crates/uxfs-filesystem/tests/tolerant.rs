@@ -152,14 +152,15 @@ fn a_lost_leaf_of_an_extent_map_costs_its_extents_only() {
 fn walks_over_btrees_of_groups_go_on_behind_lost_blocks() {
     require!(Judge::Mkfs, Judge::XfsDb, Judge::XfsRepair);
     let group = AgNumber::new(0);
-    let all =
-        |volume: &Volume| -> Vec<_> { volume.reverse_mappings(group).unwrap().map(Result::unwrap).collect() };
+    let all = |volume: &Volume| -> Vec<_> {
+        volume.group(group).reverse_mappings().unwrap().map(Result::unwrap).collect()
+    };
     // A leaf.
     let image = fragmented();
     let sound = all(&image.mount());
     assert!(sound.len() > 2000);
     clear(&image, &["agf 0", "addr rmaproot", "addr ptrs[1]", "addr ptrs[3]"]);
-    assert!(image.mount().reverse_mappings(group).unwrap().any(|record| record.is_err()));
+    assert!(image.mount().group(group).reverse_mappings().unwrap().any(|record| record.is_err()));
     let volume = tolerant(&image, SuperblockChoice::Automatic);
     let left = all(&volume);
     let lost = sound.iter().filter(|record| !left.contains(record)).count();
@@ -168,7 +169,7 @@ fn walks_over_btrees_of_groups_go_on_behind_lost_blocks() {
     // An interior block: the leaves below it are found by their siblings.
     let image = fragmented();
     clear(&image, &["agf 0", "addr rmaproot", "addr ptrs[2]"]);
-    assert!(image.mount().reverse_mappings(group).unwrap().any(|record| record.is_err()));
+    assert!(image.mount().group(group).reverse_mappings().unwrap().any(|record| record.is_err()));
     let volume = tolerant(&image, SuperblockChoice::Automatic);
     assert!(all(&volume) == sound, "{} of {}", all(&volume).len(), sound.len());
     assert_eq!(findings(&volume).len(), 1);

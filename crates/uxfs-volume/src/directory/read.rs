@@ -340,7 +340,7 @@ impl<'fs> BlockWalk<'fs> {
             }
         }
         if requests.len() > 1 {
-            self.blocks.volume.prefetch_metadata(&requests);
+            self.blocks.volume.metadata().prefetch(&requests);
         }
     }
 }

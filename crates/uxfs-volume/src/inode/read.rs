@@ -35,7 +35,7 @@ impl Volume {
     /// [`OperationError::NoSuchInode`] for a number that names a free inode or none that can be; damage; the device.
     pub fn inode(&self, number: InodeNumber) -> Result<Arc<Inode>> {
         let (place, cluster) = self.inode_cluster(number)?;
-        let buffer = self.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let buffer = self.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         self.decode_inode(number, place, &buffer, cluster.offset_bytes)
     }
 
@@ -45,7 +45,7 @@ impl Volume {
     /// # Errors
     /// As there; damage of the inode index.
     pub fn inode_from_outside(&self, number: InodeNumber) -> Result<Arc<Inode>> {
-        if !self.is_inode_allocated(number)? {
+        if !self.groups().is_inode_allocated(number)? {
             return Err(OperationError::NoSuchInode.into());
         }
         self.inode(number)
@@ -59,7 +59,7 @@ impl Volume {
             clusters.map(|cluster| (Structure::InodeCluster, cluster.sector, cluster.length_bytes)).collect();
         requests.sort_unstable_by_key(|(_, sector, _)| *sector);
         requests.dedup();
-        self.prefetch_metadata(&requests);
+        self.metadata().prefetch(&requests);
     }
 
     /// The bytes of an inode as they lie on disk, read past the cache and not verified: for looking at damage.

@@ -49,7 +49,7 @@ impl Volume {
         }
         let inode = inode.into();
         let number = inode.number;
-        self.visit_attributes(inode, |attribute| {
+        self.attributes(inode)?.visit(|attribute| {
             if attribute.namespace != Namespace::Parent {
                 return Ok(ControlFlow::Continue(()));
             }

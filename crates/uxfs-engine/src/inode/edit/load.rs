@@ -52,7 +52,7 @@ impl Engine {
     /// Takes an inode in use apart.
     pub fn load_edit_inode(&self, number: InodeNumber) -> Result<EditInode> {
         let (place, cluster) = self.inode_cluster(number)?;
-        let buffer = self.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let buffer = self.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let (core, bytes) = self.verified_inode(number, place, &buffer, cluster.offset_bytes)?;
         let attribute_offset_bytes = core.fork_offset_bytes();
         let mut inode = EditInode {

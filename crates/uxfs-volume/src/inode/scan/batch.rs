@@ -102,7 +102,7 @@ impl Worker<'_> {
         let geometry = self.volume.geometry();
         let chunks_in_batch = (BATCH_BYTES >> geometry.inode_log).div_ceil(64) as usize;
         let mut batch = Batch::new(group);
-        let mut records = self.volume.inode_index(group)?.records();
+        let mut records = self.volume.group(group).inode_index()?.records();
         for record in records.by_ref() {
             let chunk = match record {
                 Ok(record) => record.get(geometry),
