@@ -69,9 +69,10 @@ fn a_sound_image_takes_all_edits() {
     }
 }
 
-/// Lies that once locked an image: what an edit moved into another structure could not be replayed.
+/// Lies that once locked an image (what an edit moved into another structure could not be replayed), shut a file system down, or
+/// let an edit change another file.
 #[test]
-fn lies_that_locked_images() {
+fn lies_that_escaped() {
     let image = GoldenImage::named("default").unwrap().unpacked().unwrap();
     let base = SparseImage::load(&image).unwrap();
     let sound_image = || DamagedImage::sound(Arc::clone(&base));
@@ -84,6 +85,10 @@ fn lies_that_locked_images() {
         (Structure::ExtentMap, "leftsib", Transform::Add),
         // Nor this one, which the reverse map contradicts.
         (Structure::ExtentMap, "recs[28].extentflag", Transform::FlipHigh),
+        // An extent one block beside its place, over another file: the reverse map knows it.
+        (Structure::Inode, "u3.bmx[0].startblock", Transform::FlipLow),
+        // The child of an attribute node where only directories have children.
+        (Structure::AttributeNode, "btree[0].before", Transform::SetAll),
         // An entry at a byte where none can be.
         (Structure::Inode, "u3.sfdir3.list[1].offset", Transform::FlipLow),
     ] {

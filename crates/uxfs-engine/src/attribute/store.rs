@@ -156,18 +156,18 @@ impl<'a, 'fs> AttributeFork<'a, 'fs> {
     /// has come to its end once looks for holes again.
     fn hole(&self, length_blocks: u32) -> Result<FileBlock> {
         let extents = self.extents();
-        let end = extents.end();
+        let (end, most) = (extents.end(), TreeKind::attribute_end(self.geometry()));
         let fits = |from: FileBlock, to: u64| from.get().saturating_add(length_blocks.into()) <= to;
-        if extents.len() <= MAX_EXTENTS_SEARCHED || !fits(end, BLOCKS_END) {
+        if extents.len() <= MAX_EXTENTS_SEARCHED || !fits(end, most) {
             let mut place = FileBlock::new(0);
             for extent in extents {
-                if fits(place, extent.file_block.get()) {
+                if fits(place, extent.file_block.get().min(most)) {
                     return Ok(place);
                 }
                 place = extent.end();
             }
         }
-        if fits(end, BLOCKS_END) { Ok(end) } else { Err(OperationError::NoSpace.into()) }
+        if fits(end, most) { Ok(end) } else { Err(OperationError::NoSpace.into()) }
     }
 }
 

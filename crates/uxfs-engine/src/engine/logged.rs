@@ -197,7 +197,7 @@ impl LoggedEngine {
         for group in &groups {
             transaction.flush_group(*group)?;
         }
-        transaction.require_in_use(&self.journal.freed_so_far(), &groups)?;
+        transaction.require_may_become_free(&self.journal.freed_so_far(), &groups)?;
         transaction.end(&groups)
     }
 

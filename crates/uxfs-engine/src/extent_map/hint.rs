@@ -1,7 +1,9 @@
-//! Where the last change of an inode's extent btrees was made.
+//! What is remembered of an inode's extents: where the last change of its extent btrees was made, and which extents are known
+//! to be its own.
 
 use uxfs_format::{btree::extent_map::ExtentMap, inode::Fork};
 
+use super::own_blocks::OwnExtents;
 use crate::btree::CursorHint;
 
 /// The way that the last cursor in a btree of the inode went, so that the next change close by need not go down from the
@@ -10,6 +12,8 @@ use crate::btree::CursorHint;
 pub struct ExtentHint {
     /// Most inodes have no such btree.
     last: Option<Box<(Fork, CursorHint<ExtentMap>)>>,
+    /// Extents of the data that may be written in place.
+    pub own: OwnExtents,
 }
 
 impl ExtentHint {

@@ -19,10 +19,11 @@
 //! | [`remap`] | mapping and unmapping blocks that stay in use |
 //! | [`convert`] | written and unwritten |
 //! | [`shift`] | other file blocks for the same blocks on disk |
+//! | [`own_blocks`] | whether blocks are the file's own, before they are written in place |
 //! | [`ready`] | whether a change will find room, before it begins |
 //! | `splice` | making a change: in the list, in the btree, from one to the other |
 //! | `tree` | the btree's blocks |
-//! | `hint` | where the last change of the btree was made |
+//! | `hint` | where the last change of the btree was made, and which extents are known to be the file's own |
 //! | [`fork_offset`] | moving the border between the forks |
 //! | [`sectors`] | where blocks of a fork lie on the device |
 
@@ -33,6 +34,7 @@ pub mod hint;
 pub mod limits;
 pub mod list;
 pub mod map;
+pub mod own_blocks;
 pub mod ready;
 pub mod remap;
 pub mod sectors;

@@ -32,12 +32,13 @@ impl<'fs> CheckpointTransaction<'fs> {
         self.transaction.group(group)?.settle()
     }
 
-    /// Makes sure, before a checkpoint says that blocks are to be freed, that they can be: that none of them is free already.
-    /// Otherwise the log would hold an intent that recovery cannot finish, and the image could not be opened.
+    /// Makes sure, before a checkpoint says that blocks are to be freed, that they can be: that none of them is free already, or
+    /// has an owner still. Otherwise the log would hold an intent that recovery cannot finish, or that takes blocks from another
+    /// file.
     ///
     /// # Errors
-    /// One is; damage; the device.
-    pub fn require_in_use(&mut self, freed: &[FreedExtent], settled: &[AgNumber]) -> Result<()> {
+    /// One is, or has; damage; the device.
+    pub fn require_may_become_free(&mut self, freed: &[FreedExtent], settled: &[AgNumber]) -> Result<()> {
         let mut behind = 0;
         let transaction = &mut self.transaction;
         for extent in freed {
@@ -50,7 +51,7 @@ impl<'fs> CheckpointTransaction<'fs> {
             if start.get() < behind {
                 return Err(edit.freed_twice(block, length_blocks));
             }
-            edit.require_in_use(block, length_blocks)?;
+            edit.require_may_become_free(block, length_blocks)?;
             if !settled.contains(&group) {
                 transaction.give_back_untouched(held);
             }

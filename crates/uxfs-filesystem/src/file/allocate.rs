@@ -92,6 +92,7 @@ impl<'a> FileEdit<'a> {
 
     /// Maps new blocks: a part of them as written, the rest as unwritten.
     fn map_around(&mut self, tx: &mut Transaction<'_>, new: &Extent, written: Option<&Extent>) -> Result<()> {
+        self.inode.extent_hint.own.add(new);
         let Some(written) = written else {
             return tx.extent_maps().map_existing(self.inode, Fork::Data, *new);
         };

@@ -20,6 +20,7 @@
 //! | `exchange_step` | one step of that |
 //! | [`handles`] | all of it on files that are open, from any thread |
 //! | `sync` | `fsync` and `fdatasync` |
+//! | `own_blocks` | whether blocks may be written in place |
 //! | `device` | contents on the device, whatever alignment it wants |
 //!
 //! Invariants, cited by the tests:
@@ -45,6 +46,7 @@ pub mod exchange;
 pub(crate) mod exchange_step;
 pub mod handles;
 mod new_contents;
+mod own_blocks;
 mod pieces;
 pub mod read;
 pub mod share;

@@ -89,6 +89,7 @@ impl FileEdit<'_> {
     /// First the contents, to blocks that read as zeros; then a transaction says that they are written.
     fn write_to_unwritten(&mut self, piece: &Piece, new: NewContents<'_>) -> Result<WriteProgress> {
         let new = new.before(self.byte_of(piece.end()));
+        self.require_own(piece)?;
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
         // The blocks had contents before they were zeroed, which another file may have again after a crash.
         self.file_system.wait_for_moved_contents(start, piece.length_blocks)?;
@@ -112,6 +113,7 @@ impl FileEdit<'_> {
             return Ok(WriteProgress { bytes, is_stored: true });
         }
         let piece = piece.first(alone);
+        self.require_own(&piece)?;
         let new = new.before(self.byte_of(piece.end()));
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
         let skipped = new.offset_bytes.saturating_sub(self.byte_of(piece.file_block));

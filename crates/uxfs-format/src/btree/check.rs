@@ -30,12 +30,15 @@ pub enum BtreeFault {
     /// The header, which has the form of every header.
     #[error(transparent)]
     Header(#[from] HeaderFault),
-    /// Free space that somebody owns.
+    /// Blocks that are free, or are to become free, have an owner.
     #[error("the extent is free and owned by {owner}")]
     OwnedFreeSpace {
-        /// Who owns blocks of it.
+        /// The owner of blocks of it.
         owner: Owner,
     },
+    /// Blocks that are free, or are to become free, have a reference count.
+    #[error("the extent is free, but files share blocks of it")]
+    SharedFreeSpace,
     /// Higher than any tree of this kind can be.
     #[error("level is {level}, but such a tree has at most {max_levels} levels")]
     Level {

@@ -11,6 +11,7 @@ use super::{
     block_header::LongBlockHeader,
     check::{self, BtreeFault, RecordFault},
     levels::{self, ForkRoom},
+    reverse_map::Owner,
 };
 use crate::{
     convert::{low_u32, to_u64, to_usize},
@@ -199,6 +200,40 @@ pub enum ExtentMapFault {
         start: FsBlock,
         /// Its length.
         length_blocks: u64,
+    },
+    /// Blocks of a file that metadata has.
+    #[error("{length_blocks} blocks from block {start} belong to {owner}")]
+    Owned {
+        /// Start on disk.
+        start: FsBlock,
+        /// Its length.
+        length_blocks: u32,
+        /// The owner of some of them.
+        owner: Owner,
+    },
+    /// Blocks of a file that are free.
+    #[error("of {length_blocks} blocks from block {start} some are free")]
+    Free {
+        /// Start on disk.
+        start: FsBlock,
+        /// Its length.
+        length_blocks: u32,
+    },
+    /// Shared blocks of a file whose inode says that it shares none.
+    #[error(
+        "of {length_blocks} blocks from block {start} some are shared, but the inode says that it shares none"
+    )]
+    Shared {
+        /// Start on disk.
+        start: FsBlock,
+        /// Its length.
+        length_blocks: u32,
+    },
+    /// A tolerant reader has left a damaged part of the map out.
+    #[error("the extents from file block {file_block} on are lost")]
+    Lost {
+        /// Start in the fork.
+        file_block: FileBlock,
     },
     /// Attributes are always written.
     #[error("extent at file block {file_block} of the attribute fork is unwritten")]

@@ -54,6 +54,12 @@ impl TreeKind {
         }
     }
 
+    /// Blocks of an attribute tree lie before this file block. Interior blocks of both kinds look alike, and only the places of
+    /// their children tell which they are ([`structure_of`](crate::seal::structure_of)): those of directories begin here.
+    pub fn attribute_end(geometry: &Geometry) -> u64 {
+        geometry.directory_leaf_start().get()
+    }
+
     /// Whether a block other than the root may lie at `block` of the fork.
     pub fn may_hold(self, geometry: &Geometry, block: FileBlock) -> bool {
         let root = self.root(geometry);
@@ -66,7 +72,7 @@ impl TreeKind {
                 let mask = u64::from(geometry.blocks_per_directory_block()).wrapping_sub(1);
                 block < geometry.directory_free_start() && distance & mask == 0
             }
-            Self::Attribute => true,
+            Self::Attribute => block.get() < Self::attribute_end(geometry),
         }
     }
 }

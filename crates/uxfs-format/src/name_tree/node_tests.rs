@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     fault::Structure::{AttributeNode, DirectoryNode},
-    name_tree::golden::{golden, patched},
+    name_tree::golden::{geometry, golden, patched},
 };
 
 #[test]
@@ -32,10 +32,32 @@ fn each_check_rejects_its_damage() {
         ("not aligned", DirectoryNode, 76, &[2, 0, 0, 5], F::Child { index: 1, block: 0x200_0005 }),
         ("free space", DirectoryNode, 76, &[4, 0, 0, 0], F::Child { index: 1, block: 0x400_0000 }),
         ("root of attributes", AttributeNode, 68, &[0, 0, 0, 0], F::Child { index: 0, block: 0 }),
+        ("directory", AttributeNode, 68, &[2, 0, 0, 0], F::Child { index: 0, block: 0x200_0000 }),
+        ("all ones", AttributeNode, 68, &[0xff; 4], F::Child { index: 0, block: u32::MAX }),
+        ("next of attributes", AttributeNode, 0, &[2, 0, 0, 0], F::Neighbour { block: 0x200_0000 }),
         ("next", DirectoryNode, 0, &[0, 0, 0, 8], F::Neighbour { block: 8 }),
         ("previous", DirectoryNode, 4, &[4, 0, 0, 0], F::Neighbour { block: 0x400_0000 }),
     ];
     for (name, structure, offset, value, fault) in cases {
         assert_eq!(patched(*structure, &[(*offset, value)]), Err((*fault).into()), "{name}");
+    }
+}
+
+/// Whatever a verified interior block says of its children, it is taken for what it is when it is written, too.
+#[test]
+fn a_verified_node_is_recognised() {
+    for structure in [DirectoryNode, AttributeNode] {
+        let mut recognised = 0;
+        for bit in 0..32 {
+            for child in [1_u32 << bit, u32::MAX >> bit, (1 << bit) | 0x200_0000, (1 << bit) | 4] {
+                let golden = golden(structure).set(68, &child.to_be_bytes());
+                let found = crate::seal::structure_of(&golden.bytes, &geometry());
+                if golden.verify().is_ok() {
+                    assert_eq!(found, Some(structure), "{child:#x}");
+                    recognised += 1;
+                }
+            }
+        }
+        assert!(recognised > 0, "{structure:?}");
     }
 }

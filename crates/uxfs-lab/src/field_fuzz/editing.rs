@@ -1,7 +1,8 @@
 //! Edits of an image with a damaged structure, and what must be as it was afterwards.
 //!
 //! Whatever the damage, an edit may be refused. It must not take with it what it did not name, and it must not lock the image:
-//! 1. What could be read before reads the same, but for the victims that the edits named.
+//! 1. What could be read before reads the same, but for the victims that the edits named, and for files whose blocks a lying
+//!    extent of another inode covers where nothing could know it ([`unknowable`](super::unknowable)).
 //! 2. An image that could be opened for reading can be; one that could be opened for changes, too; a dirty log is recovered.
 //!
 //! Each victim is edited in a mount of its own, which goes on after refusals. Where a failure in the middle of a change has shut
@@ -20,6 +21,7 @@ use super::{
     holdings::{Holdings, May},
     plan::Damage,
     sparse_device::{DamagedImage, EditableImage},
+    unknowable::FileBlocks,
 };
 use uxfs_testkit::{seeds::Random, structures::Owner};
 
@@ -49,6 +51,7 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Sound {
     holdings: Holdings,
+    blocks: FileBlocks,
 }
 
 impl Sound {
@@ -58,7 +61,9 @@ impl Sound {
     /// It is not sound.
     pub fn of(image: DamagedImage) -> Result<Self> {
         let device: Arc<dyn BlockDevice> = Arc::new(image);
-        Ok(Self { holdings: Holdings::read(&device)? })
+        let holdings = Holdings::read(&device)?;
+        let blocks = FileBlocks::of(&device, holdings.paths.values().map(|holding| holding.inode))?;
+        Ok(Self { holdings, blocks })
     }
 
     /// A path of the inode that the structure belongs to, and a few others.
@@ -102,12 +107,13 @@ pub fn edit(
     let device: Arc<dyn BlockDevice> = Arc::new(EditableImage::new(image));
     let Ok(before) = Holdings::read(&device) else { return Verdict::Refused };
     let victims = sound.victims(damage.instance.owner, &mut Random::new(seed));
+    let covered = sound.blocks.below(&device, damage.instance.owner);
     let mut counts = [0; 3];
     for (number, victim) in victims.iter().enumerate() {
         if let Err(verdict) = edit_one(&device, (number, victim), &mut counts, tell) {
             return verdict;
         }
-        if let Some(broken) = compare(&device, &before, sound, &victims) {
+        if let Some(broken) = compare(&device, &before, sound, (&victims, &covered)) {
             return Verdict::Broken(format!("after {}: {broken}", victim.escape_ascii()));
         }
     }
@@ -153,14 +159,14 @@ fn compare(
     device: &Arc<dyn BlockDevice>,
     before: &Holdings,
     sound: &Sound,
-    victims: &[Victim],
+    (victims, covered): (&[Victim], &HashSet<u64>),
 ) -> Option<String> {
     let after = match Holdings::read(device) {
         Ok(after) => after,
         Err(error) => return Some(format!("locked for reading: {error}")),
     };
     // All that a victim is, however it is reached; and what lies below one that was a directory.
-    let mut inodes = HashSet::new();
+    let mut inodes = covered.clone();
     for holdings in [&sound.holdings, before] {
         inodes
             .extend(victims.iter().filter_map(|path| holdings.paths.get(path)).map(|holding| holding.inode));

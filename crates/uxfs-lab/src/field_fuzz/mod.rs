@@ -7,6 +7,7 @@
 //! | [`plan`] | which fields are damaged how |
 //! | [`reading`] | everything that the reading commands ask of a damaged image |
 //! | [`editing`] | edits of a damaged image, and what must be as it was afterwards |
+//! | [`unknowable`] | the lies that edits cannot see |
 //! | [`edits`] | which edits |
 //! | [`quota`] | an image with quota inodes |
 //! | [`holdings`] | what can be read of an image, path by path |
@@ -19,3 +20,4 @@ pub mod quota;
 pub mod reading;
 pub mod sparse_device;
 pub mod transform;
+pub mod unknowable;

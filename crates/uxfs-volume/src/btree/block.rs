@@ -15,7 +15,7 @@ use crate::{error::Result, volume::MetadataBuffer};
 
 /// A block in memory, or the entries inside an inode.
 #[derive(Debug, Clone)]
-pub(super) enum Block<K: BtreeKind> {
+pub(crate) enum Block<K: BtreeKind> {
     Buffer { buffer: MetadataBuffer, address: Address<K> },
     Entries(Arc<Entries<K>>),
 }

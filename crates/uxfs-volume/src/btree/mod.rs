@@ -20,6 +20,7 @@ pub mod records;
 pub mod tree;
 
 pub use blocks::BlockEvent;
+pub(crate) use block::Block;
 pub use cursor::Cursor;
 pub use records::Records;
 pub use tree::Tree;

@@ -32,7 +32,7 @@ enum Owner {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Root<K: BtreeKind> {
+pub(crate) enum Root<K: BtreeKind> {
     /// A block, and the level that the group's header gives it.
     Block { pointer: Pointer<K>, level: u16 },
     /// Entries inside an inode.
@@ -41,7 +41,7 @@ pub(super) enum Root<K: BtreeKind> {
 
 /// A node that is not a block.
 #[derive(Debug)]
-pub(super) struct Entries<K: BtreeKind> {
+pub(crate) struct Entries<K: BtreeKind> {
     pub level: u16,
     pub keys: Vec<K::Key>,
     pub pointers: Vec<Pointer<K>>,
@@ -81,12 +81,12 @@ impl<'fs, K: BtreeKind> Tree<'fs, K> {
         self.volume
     }
 
-    pub(super) fn root(&self) -> &Root<K> {
+    pub(crate) fn root(&self) -> &Root<K> {
         &self.root
     }
 
     /// What all blocks of the tree say that they belong to.
-    pub(super) fn owner_number(&self) -> u64 {
+    pub(crate) fn owner_number(&self) -> u64 {
         match self.owner {
             Owner::Group(group) => group.get().into(),
             Owner::Inode(inode) => inode.get(),
@@ -100,24 +100,24 @@ impl<'fs, K: BtreeKind> Tree<'fs, K> {
         }
     }
 
-    pub(super) fn sector(&self, pointer: Pointer<K>) -> Option<Sector> {
+    pub(crate) fn sector(&self, pointer: Pointer<K>) -> Option<Sector> {
         pointer.sector(self.volume.geometry(), self.group())
     }
 
     /// Whether a pointer can lead to a block of the tree.
-    pub(super) fn is_possible(&self, pointer: Pointer<K>) -> bool {
+    pub(crate) fn is_possible(&self, pointer: Pointer<K>) -> bool {
         pointer.is_possible(self.volume.geometry(), self.group())
     }
 
     /// Blocks that the tree cannot have more of.
-    pub(super) fn most_blocks(&self) -> u64 {
+    pub(crate) fn most_blocks(&self) -> u64 {
         let geometry = self.volume.geometry();
         let in_group = self.group().and_then(|group| geometry.group_length_blocks(group));
         in_group.map_or(geometry.data_blocks, u64::from)
     }
 
     /// A fault of the block at `address`, or of the tree as a whole.
-    pub(super) fn damaged(&self, address: Option<Address<K>>, fault: impl Into<Fault>) -> Error {
+    pub(crate) fn damaged(&self, address: Option<Address<K>>, fault: impl Into<Fault>) -> Error {
         let pointer = address.map(Pointer::<K>::from_address);
         let mut location = match self.owner {
             Owner::Group(group) => Location { group: Some(group), ..Location::default() },

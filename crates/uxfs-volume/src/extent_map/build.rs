@@ -31,15 +31,20 @@ impl<'a> Builder<'a> {
         Self { geometry, fork, is_realtime, expected, end, map, account }
     }
 
-    /// Takes the records of one leaf.
+    /// Where the extents so far end.
+    pub fn end(&self) -> FileBlock {
+        self.end
+    }
+
+    /// Takes the records of one leaf, or none of them.
     pub fn extend(&mut self, records: &[ExtentRecord]) -> Result<(), ExtentMapFault> {
         let found = (self.map.len() + records.len()) as u64;
         if found > self.expected {
             return Err(ExtentMapFault::Count { found, expected: self.expected });
         }
-        for record in records {
-            self.check(&record.get())?;
-        }
+        let end = self.end;
+        let checked = records.iter().try_for_each(|record| self.check(&record.get()));
+        checked.inspect_err(|_| self.end = end)?;
         self.map.splice(self.map.len()..self.map.len(), records, Some(self.account));
         Ok(())
     }
@@ -60,9 +65,10 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Result<ExtentMap, ExtentMapFault> {
+    /// The map. Where a part of it was left out there may be fewer extents than the inode counts.
+    pub fn finish(mut self, is_whole: bool) -> Result<ExtentMap, ExtentMapFault> {
         let found = self.map.len() as u64;
-        if found != self.expected {
+        if found != self.expected && is_whole {
             return Err(ExtentMapFault::Count { found, expected: self.expected });
         }
         self.map.shrink_to_fit();

@@ -1,24 +1,25 @@
 //! From the bytes of a fork to its extent map.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use uxfs_format::{
     btree::{
         block::BtreeBlock,
         block_header::BlockHeader,
-        extent_map::{ExtentMap as Tree, ExtentMapFault, ExtentMapRoot, ExtentRecord},
+        extent_map::{ExtentMap as Tree, ExtentMapFault, ExtentMapRoot, ExtentRecord, MAX_FILE_BLOCKS},
         levels::ForkRoom,
     },
     fault::{Corruption, Fault, HeaderFault, Location, Structure},
     inode::Fork,
     units::{FsBlock, Sector},
 };
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, big_endian::U64};
 
 use super::{ExtentMap, build::Builder};
 use crate::{
     error::{Error, Result},
     inode::{ForkView, Inode},
+    tolerant::lost::lost_extents,
     volume::Volume,
 };
 
@@ -46,15 +47,20 @@ impl Volume {
     fn read_extent_map(&self, inode: &Inode, fork: Fork) -> Result<ExtentMap> {
         let is_realtime = fork == Fork::Data && inode.is_realtime();
         let expected = inode.extent_count(fork);
-        let mut reader =
-            Reader { volume: self, inode, fork, builder: Builder::new(self, fork, is_realtime, expected) };
+        let builder = Builder::new(self, fork, is_realtime, expected);
+        let mut reader = Reader { volume: self, inode, fork, builder, lost: Vec::new() };
         match inode.fork(fork) {
             ForkView::Extents => reader.inline_extents()?,
             ForkView::Btree => reader.btree()?,
             _ => return Ok(ExtentMap::default()),
         }
-        let Reader { builder, .. } = reader;
-        let map = builder.finish().map_err(|fault| corruption(inode, None, fault))?;
+        let Reader { builder, lost, .. } = reader;
+        let map = builder.finish(lost.is_empty()).map_err(|fault| corruption(inode, None, fault))?;
+        if let Some(first) = lost.first().map(|lost| lost.start)
+            && !self.note_lost_extents(inode, fork, lost)
+        {
+            return Err(lost_extents(inode.number, first));
+        }
         if map.is_large() {
             self.make_way_for_extents();
         }
@@ -67,7 +73,7 @@ fn corruption(inode: &Inode, sector: Option<Sector>, fault: impl Into<Fault>) ->
     Corruption::new(Structure::ExtentMap, location, fault).into()
 }
 
-/// One walk over the extents of a fork.
+/// One walk over the extents of a fork. In a tolerant volume it goes on behind damaged blocks.
 ///
 /// It ends on any image: each level down is one lower, a block is never empty, and a block reached twice gives
 /// extents that lie before those already seen.
@@ -76,6 +82,28 @@ struct Reader<'a> {
     inode: &'a Inode,
     fork: Fork,
     builder: Builder<'a>,
+    /// Ranges of file blocks whose extents a tolerant volume leaves out.
+    lost: Vec<Range<u64>>,
+}
+
+/// A child of a node, and the file blocks whose extents lie below it.
+#[derive(Debug, Clone)]
+struct Child {
+    block: FsBlock,
+    file_blocks: Range<u64>,
+}
+
+/// The children of a node whose extents end before `end`.
+fn children_of<'a>(
+    keys: impl ExactSizeIterator<Item = u64> + Clone,
+    pointers: impl Iterator<Item = &'a U64>,
+    end: u64,
+) -> Vec<Child> {
+    let ends = keys.clone().skip(1).chain(std::iter::once(end));
+    let children = keys.zip(ends).zip(pointers);
+    children
+        .map(|((start, end), pointer)| Child { block: FsBlock::new(pointer.get()), file_blocks: start..end })
+        .collect()
 }
 
 impl Reader<'_> {
@@ -98,22 +126,30 @@ impl Reader<'_> {
         let root = ExtentMapRoot::parse(inode.fork_bytes(self.fork))
             .and_then(|root| root.verify(self.volume.geometry(), room).map(|()| root))
             .map_err(|fault| corruption(inode, None, fault))?;
-        let children: Vec<FsBlock> =
-            root.pointers().iter().map(|pointer| FsBlock::new(pointer.get())).collect();
+        let keys = root.keys().iter().map(|key| key.file_block.get());
+        let children = children_of(keys, root.pointers().iter(), MAX_FILE_BLOCKS);
         self.children(&children, root.level())
     }
 
     /// Reads all children of a node of `level`, which is at least 1.
-    fn children(&mut self, blocks: &[FsBlock], level: u16) -> Result<()> {
+    fn children(&mut self, children: &[Child], level: u16) -> Result<()> {
         let size_bytes = self.volume.geometry().block_size_bytes;
-        for batch in blocks.chunks(READAHEAD_BLOCKS) {
+        for batch in children.chunks(READAHEAD_BLOCKS) {
             if batch.len() > 1 {
-                let sectors = batch.iter().filter_map(|block| self.sector(*block));
+                let sectors = batch.iter().filter_map(|child| self.sector(child.block));
                 let requests: Vec<_> =
                     sectors.map(|sector| (Structure::ExtentMap, sector, size_bytes)).collect();
                 self.volume.metadata().prefetch(&requests);
             }
-            batch.iter().try_for_each(|block| self.block(*block, level - 1))?;
+            for child in batch {
+                if let Err(error) = self.block(child, level - 1) {
+                    self.volume.leave_out(error)?;
+                    let start = child.file_blocks.start.max(self.builder.end().get());
+                    if start < child.file_blocks.end {
+                        self.lost.push(start..child.file_blocks.end);
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -122,7 +158,8 @@ impl Reader<'_> {
         self.volume.geometry().sector_of_block(block)
     }
 
-    fn block(&mut self, block: FsBlock, level: u16) -> Result<()> {
+    fn block(&mut self, child: &Child, level: u16) -> Result<()> {
+        let (block, end) = (child.block, child.file_blocks.end);
         let (inode, geometry) = (self.inode, self.volume.geometry());
         let fault = ExtentMapFault::Place { start: block, length_blocks: 1 };
         let sector = self.sector(block).ok_or_else(|| corruption(inode, None, fault))?;
@@ -143,8 +180,8 @@ impl Reader<'_> {
         if level == 0 {
             return self.builder.extend(view.records()).map_err(|fault| damaged(fault.into()));
         }
-        let children: Vec<FsBlock> =
-            view.pointers().iter().map(|pointer| FsBlock::new(pointer.get())).collect();
+        let keys = view.keys().iter().map(|key| key.file_block.get());
+        let children = children_of(keys, view.pointers().iter(), end);
         drop(buffer);
         self.children(&children, level)
     }

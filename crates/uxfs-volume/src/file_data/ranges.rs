@@ -75,6 +75,18 @@ impl Volume {
         start_bytes: u64,
         end_bytes: u64,
     ) -> Result<DataRanges<'_>> {
+        let ranges = self.known_ranges(inode, start_bytes, end_bytes)?;
+        self.require_extents(inode, start_bytes..end_bytes.min(inode.size_bytes))?;
+        Ok(ranges)
+    }
+
+    /// As [`data_ranges_between`](Self::data_ranges_between), also where a tolerant volume has left extents out.
+    pub(super) fn known_ranges(
+        &self,
+        inode: &Inode,
+        start_bytes: u64,
+        end_bytes: u64,
+    ) -> Result<DataRanges<'_>> {
         let map = self.readable_extents(inode)?;
         let geometry = self.geometry();
         let index = map.index_at_or_after(FileBlock::new(start_bytes >> geometry.block_log));

@@ -2,8 +2,10 @@
 
 use uxfs_block::{contents_io::assert_outside_transaction, device::ReadSegment};
 
+use uxfs_format::inode::Fork;
+
 use super::ranges::{DataRange, DataRanges};
-use crate::{error::Result, inode::Inode, volume::Volume};
+use crate::{error::Result, inode::Inode, tolerant::lost::LostBytes, volume::Volume};
 
 /// Bytes read at once, where the caller has no wish.
 pub const PIECE_SIZE_BYTES: usize = 1 << 20;
@@ -34,6 +36,8 @@ pub struct FileReader<'a> {
     ranges: DataRanges<'a>,
     /// What is left of the range at hand.
     range: Option<DataRange>,
+    /// What a tolerant volume has left out.
+    lost: Option<LostBytes>,
     position_bytes: u64,
     size_bytes: u64,
     buffer: Vec<u8>,
@@ -45,12 +49,14 @@ impl Volume {
     /// # Errors
     /// No regular file, or a realtime one; damage in its extent map; the device.
     pub fn file_reader(&self, inode: &Inode) -> Result<FileReader<'_>> {
-        let mut ranges = self.data_ranges(inode)?;
+        let mut ranges = self.known_ranges(inode, 0, inode.size_bytes)?;
         let range = ranges.next();
+        let lost = self.lost_extents(inode, Fork::Data).map(|lost| LostBytes::new(inode.number, lost));
         Ok(FileReader {
             volume: self,
             ranges,
             range,
+            lost,
             position_bytes: 0,
             size_bytes: inode.size_bytes,
             buffer: Vec::new(),
@@ -59,10 +65,11 @@ impl Volume {
 }
 
 impl FileReader<'_> {
-    /// The next piece, or `None` at the end of the file.
+    /// The next piece, or `None` at the end of the file. A part whose extents a tolerant volume has left out is an error once;
+    /// the call after that gives what lies behind it.
     ///
     /// # Errors
-    /// The device.
+    /// The device; lost extents.
     pub fn next_piece(&mut self) -> Result<Option<FilePiece<'_>>> {
         let offset_bytes = self.position_bytes;
         if offset_bytes >= self.size_bytes {
@@ -70,6 +77,16 @@ impl FileReader<'_> {
         }
         let data_bytes = self.range.map_or(self.size_bytes, |range| range.offset_bytes);
         if data_bytes > offset_bytes {
+            let block_log = self.volume.geometry().block_log;
+            let lost = self.lost.as_ref().and_then(|lost| lost.first_in(offset_bytes..data_bytes, block_log));
+            let data_bytes = match lost {
+                Some((lost, error)) if lost.start <= offset_bytes => {
+                    self.position_bytes = lost.end.min(data_bytes);
+                    return Err(error);
+                }
+                Some((lost, _)) => lost.start,
+                None => data_bytes,
+            };
             self.position_bytes = data_bytes;
             return Ok(Some(FilePiece::Hole { offset_bytes, length_bytes: data_bytes - offset_bytes }));
         }

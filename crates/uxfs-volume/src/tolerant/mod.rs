@@ -13,6 +13,8 @@
 //! | module | holds |
 //! |---|---|
 //! | here | options, findings, opening |
+//! | [`records`] | all records of a btree with damaged blocks |
+//! | [`lost`] | parts of extent maps that could not be read |
 //! | [`search`] | the superblocks of groups on a device whose geometry is not known |
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +33,8 @@ use crate::{
     volume::Volume,
 };
 
+pub mod lost;
+pub(crate) mod records;
 pub mod search;
 
 use search::{find_superblock, read_group_superblock, root_inode_elsewhere};
@@ -86,10 +90,10 @@ pub enum Finding {
         /// What there is.
         length_bytes: u64,
     },
-    /// Copies of the superblock that mkfs made early name no root directory.
+    /// Copies of the superblock that mkfs made early name no root directory. Another copy does.
     #[error("the superblock that is used names no root directory; inode {inode} is taken")]
     RootInode {
-        /// What another superblock says, or the first inode of the file system.
+        /// What another superblock says.
         inode: InodeNumber,
     },
     /// A walk left something out.
@@ -101,6 +105,7 @@ pub enum Finding {
 #[derive(Debug, Default)]
 pub struct Findings {
     kept: Mutex<Kept>,
+    lost: lost::LostExtents,
 }
 
 #[derive(Debug, Default)]

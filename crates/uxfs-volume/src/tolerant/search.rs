@@ -1,10 +1,17 @@
 //! The superblocks of groups on a device whose geometry is not known.
 //!
 //! Every group begins with a copy of the superblock. A copy says how large groups are, so that its place tells whether it
-//! is the copy of a group or lies in the contents of a file: group K begins at K times the size of a group.
+//! is the copy of a group or lies in the contents of a file: group K begins at K times the size of a group. A file may hold the
+//! image of another file system just there. So the headers behind the copy are asked, too: they say which group they belong to.
+//! Where they say K the copy is taken at once, where they say another group it is passed over, and where both are damaged it is
+//! taken if nothing better is found.
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
+    allocation_group::{
+        free_space_header::{self, FreeSpaceHeader},
+        inode_header::{self, InodeHeader},
+    },
     checksum,
     fault::{Corruption, HeaderFault, Location, Structure},
     features::Incompatible,
@@ -88,6 +95,7 @@ pub fn find_superblock(device: &dyn BlockDevice, wanted: Option<AgNumber>) -> Re
     let mut start = 0;
     // A copy that was found tells where the wanted one lies.
     let mut known: Option<Superblock> = None;
+    let mut unconfirmed: Option<(AgNumber, Superblock)> = None;
     while start < device.size_bytes().min(SEARCHED_BYTES + CHUNK_BYTES as u64) {
         let left = usize::try_from(device.size_bytes() - start).unwrap_or(usize::MAX);
         let chunk = bytes.get_mut(..CHUNK_BYTES.min(left)).unwrap_or_default();
@@ -100,18 +108,23 @@ pub fn find_superblock(device: &dyn BlockDevice, wanted: Option<AgNumber>) -> Re
             candidates += 1;
             let offset_bytes = start + (index * STEP_BYTES) as u64;
             let Ok(superblock) = read_group_superblock(device, offset_bytes) else { continue };
-            match group_at(&superblock, offset_bytes) {
-                Some(group) if is_wanted(group) && (group.get() != 0 || wanted.is_some()) => {
-                    return Ok((group, superblock));
-                }
-                Some(_) => known = known.or(Some(superblock)),
-                None => {}
+            let Some(group) = group_at(&superblock, offset_bytes) else { continue };
+            let is_wanted = is_wanted(group) && (group.get() != 0 || wanted.is_some());
+            match (group_in_headers(device, &superblock, offset_bytes), is_wanted) {
+                (Some(found), _) if found != group => {}
+                (Some(_), true) => return Ok((group, superblock)),
+                (Some(_), false) => known = known.or(Some(superblock)),
+                (None, true) => unconfirmed = unconfirmed.or(Some((group, superblock))),
+                (None, false) => {}
             }
         }
         if let (Some(known), Some(wanted)) = (&known, wanted) {
             return copy_of(device, known, wanted).map(|superblock| (wanted, superblock));
         }
         start += CHUNK_BYTES as u64;
+    }
+    if let Some(unconfirmed) = unconfirmed {
+        return Ok(unconfirmed);
     }
     let fault = HeaderFault::BadMagic { found: 0, expected: MAGIC };
     Err(Corruption::new(Structure::Superblock, Location::default(), fault).into())
@@ -140,6 +153,35 @@ fn group_at(superblock: &Superblock, offset_bytes: u64) -> Option<AgNumber> {
     let is_start = offset_bytes.checked_rem(group_bytes) == Some(0);
     let group = u32::try_from(offset_bytes.checked_div(group_bytes)?).ok()?;
     (is_start && group < superblock.ag_count.get()).then_some(AgNumber::new(group))
+}
+
+/// The group that the headers behind a copy of the superblock belong to, as the first sound one says. `None` where both are
+/// damaged.
+fn group_in_headers(
+    device: &dyn BlockDevice,
+    superblock: &Superblock,
+    offset_bytes: u64,
+) -> Option<AgNumber> {
+    let geometry = Geometry::new(superblock);
+    let sector_bytes = u64::from(geometry.sector_size_bytes);
+    let mut bytes = vec![0; usize::try_from(sector_bytes).ok()?];
+    let mut read = |index: u64| {
+        device.read(offset_bytes + index * sector_bytes, &mut bytes).ok().map(|()| bytes.clone())
+    };
+    if let Some(bytes) = read(1)
+        && let Ok(header) = FreeSpaceHeader::parse(&bytes)
+        && header.magic.get() == free_space_header::MAGIC
+        && header.uuid == geometry.metadata_uuid
+        && checksum::check(&bytes, free_space_header::CHECKSUM_OFFSET_BYTES).is_ok()
+    {
+        return Some(AgNumber::new(header.group.get()));
+    }
+    let bytes = read(2)?;
+    let header = InodeHeader::parse(&bytes).ok()?;
+    let is_sound = header.magic.get() == inode_header::MAGIC
+        && header.uuid == geometry.metadata_uuid
+        && checksum::check(&bytes, inode_header::CHECKSUM_OFFSET_BYTES).is_ok();
+    is_sound.then(|| AgNumber::new(header.group.get()))
 }
 
 /// The root directory, as copies in other groups name it. Of the copies that mkfs makes only some know it.

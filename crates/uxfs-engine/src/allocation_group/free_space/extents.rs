@@ -90,13 +90,15 @@ impl GroupEdit<'_, '_> {
         Ok(())
     }
 
-    /// Makes sure that blocks can be put among the free ones: that none is there, and that both trees know their neighbours.
+    /// Makes sure that blocks can be put among the free ones: that none is there, that both trees know their neighbours, and
+    /// that no block has an owner any more.
     ///
     /// # Errors
     /// They cannot; damage; the device.
-    pub(crate) fn require_in_use(&mut self, start: AgBlock, length_blocks: u32) -> Result<()> {
+    pub(crate) fn require_may_become_free(&mut self, start: AgBlock, length_blocks: u32) -> Result<()> {
         let freed = FreeExtent { start, length_blocks };
         self.verify_usable(freed)?;
+        self.require_no_owner(freed)?;
         let mut cursor = self.tree::<ByBlock>();
         let left = cursor.seek_at_or_before(start)?.map(|record| record.get());
         let right = match left {

@@ -28,9 +28,14 @@ impl PendingReverseMap {
         self.mappings.is_empty()
     }
 
-    /// Whose the first mapping is that is wanted.
+    /// The owner of the first mapping that is wanted.
     pub fn find(&self, is_wanted: impl Fn(&Mapping) -> bool) -> Option<Owner> {
-        self.mappings.iter().find(|mapping| is_wanted(mapping)).map(|mapping| mapping.owner)
+        self.first(is_wanted).map(|mapping| mapping.owner)
+    }
+
+    /// The first mapping that is wanted.
+    pub fn first(&self, is_wanted: impl Fn(&Mapping) -> bool) -> Option<Mapping> {
+        self.mappings.iter().find(|mapping| is_wanted(mapping)).copied()
     }
 }
 

@@ -178,24 +178,35 @@ impl Transaction<'_> {
         fork: Fork,
         extent: &Extent,
     ) -> Result<()> {
-        let (group, start, length_blocks) =
-            place_of(self.engine.geometry(), extent.start, extent.length_blocks)?;
+        let (group, mapping) = mapping_of(self.engine.geometry(), inode, fork, extent)?;
         if self.engine.geometry().features.has_reverse_map() {
-            let mapping = Mapping {
-                start,
-                length_blocks,
-                owner: Owner::Inode(inode.number),
-                file_block: extent.file_block,
-                is_attribute_fork: fork == Fork::Attribute,
-                is_extent_map_block: false,
-                is_unwritten: extent.is_unwritten,
-            };
             let may_share = fork == Fork::Data && inode.core.flags2().contains(InodeFlags2::REFLINK);
             let operation = if may_share { shared } else { exclusive };
             self.deferred.push(Work::Owners { operation, group, mapping });
         }
         Ok(())
     }
+}
+
+/// What the reverse map says of an extent of a fork, and in which group.
+#[inline]
+pub(crate) fn mapping_of(
+    geometry: &Geometry,
+    inode: &EditInode,
+    fork: Fork,
+    extent: &Extent,
+) -> Result<(AgNumber, Mapping)> {
+    let (group, start, length_blocks) = place_of(geometry, extent.start, extent.length_blocks)?;
+    let mapping = Mapping {
+        start,
+        length_blocks,
+        owner: Owner::Inode(inode.number),
+        file_block: extent.file_block,
+        is_attribute_fork: fork == Fork::Attribute,
+        is_extent_map_block: false,
+        is_unwritten: extent.is_unwritten,
+    };
+    Ok((group, mapping))
 }
 
 /// The group, the block in it and the length of an extent that must lie within one group.

@@ -102,9 +102,10 @@ impl Worker<'_> {
         let geometry = self.volume.geometry();
         let chunks_in_batch = (BATCH_BYTES >> geometry.inode_log).div_ceil(64) as usize;
         let mut batch = Batch::new(group);
-        for chunk in self.volume.group(group).inode_chunks()? {
-            let chunk = match chunk {
-                Ok(chunk) => chunk,
+        let mut records = self.volume.group(group).inode_index()?.records();
+        for record in records.by_ref() {
+            let chunk = match record {
+                Ok(record) => record.get(geometry),
                 Err(error) => {
                     pass_on(self, batch);
                     return Err(error);
@@ -119,6 +120,8 @@ impl Worker<'_> {
             }
         }
         pass_on(self, batch);
+        // The volume has a finding for each block.
+        self.summary.damaged_indexes += u32::from(records.left_out() > 0);
         Ok(())
     }
 
