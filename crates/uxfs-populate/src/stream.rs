@@ -21,7 +21,7 @@ use uxfs_source::{
 use uxfs_volume::{
     attribute::xattr::XattrView,
     error::{Error, OperationError},
-    inode::FileType,
+    inode::{FileType, Inode},
 };
 
 use crate::{
@@ -333,7 +333,10 @@ impl<'a> Filling<'a> {
         };
         let file_type = match found.file_type {
             Some(file_type) => file_type,
-            None => self.transaction.engine().inode(found.inode)?.file_type,
+            None => {
+                let inode = self.transaction.engine().inode(found.inode)?;
+                file_type_of(&inode)?
+            }
         };
         Ok(Some((found.inode, file_type)))
     }
@@ -350,7 +353,8 @@ impl<'a> Filling<'a> {
             let Some(found) = found else { return Ok(None) };
             inode = file_system.inode(found.inode)?;
         }
-        Ok(Some((inode.number, inode.file_type)))
+        let file_type = file_type_of(&inode)?;
+        Ok(Some((inode.number, file_type)))
     }
 
     fn names_of_top(&mut self) -> Outcome<Vec<Name>> {
@@ -366,7 +370,10 @@ impl<'a> Filling<'a> {
             }
             let file_type = match entry.file_type {
                 Some(file_type) => file_type,
-                None => file_system.inode(entry.inode)?.file_type,
+                None => {
+                    let inode = file_system.inode(entry.inode)?;
+                    file_type_of(&inode)?
+                }
             };
             names.push((entry.name.into(), entry.inode, file_type));
         }
@@ -435,4 +442,9 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
         Some(slash) => (path.get(..slash).unwrap_or_default(), path.get(slash + 1..).unwrap_or_default()),
         None => (&[], path),
     })
+}
+
+/// The type of an inode that an entry leads to.
+fn file_type_of(inode: &Inode) -> Result<FileType, Error> {
+    inode.file_type().ok_or_else(|| OperationError::NoSuchInode.into())
 }

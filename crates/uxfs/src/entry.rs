@@ -2,7 +2,9 @@
 
 use std::{fmt, ops::ControlFlow, sync::Arc};
 
-use uxfs_volume::{attribute::xattr::XattrView, inode::Inode, parent_pointer::paths::PathLimits};
+use uxfs_volume::{
+    attribute::xattr::XattrView, error::OperationError, inode::Inode, parent_pointer::paths::PathLimits,
+};
 
 use crate::{Entries, Error, File, FileType, Image, Metadata, Result, Walk, error::About};
 
@@ -48,9 +50,11 @@ pub struct Paths {
 }
 
 impl Entry {
-    pub(crate) fn new(image: &Image, inode: Arc<Inode>, path: Vec<u8>) -> Self {
+    pub(crate) fn new(image: &Image, inode: Arc<Inode>, path: Vec<u8>) -> Result<Self> {
         let metadata = Metadata::of_inode(&inode, image.volume().geometry().block_size_bytes);
-        Self { image: image.clone(), inode, metadata, path }
+        let unused = || uxfs_volume::error::Error::from(OperationError::NoSuchInode);
+        let metadata = metadata.ok_or_else(unused).about_path(&path)?;
+        Ok(Self { image: image.clone(), inode, metadata, path })
     }
 
     /// The path by which it was found, from the root directory. Empty where it was found by its inode number.

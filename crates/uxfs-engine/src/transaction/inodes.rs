@@ -46,9 +46,7 @@ impl Transaction<'_> {
                 || changes.core == CoreChange::Other
                 || inode.has_data_elsewhere();
             inode.commits.note(ticket.sequence(), is_data, has_written_contents);
-            let data = changes.has_data.then_some(&inode.data);
-            let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
-            ticket.reserve(inode.log_reservation.raise(ticket.sequence(), data, attribute));
+            ticket.reserve(inode.raise_log_reservation(ticket.sequence(), changes));
         }
         Ok(())
     }

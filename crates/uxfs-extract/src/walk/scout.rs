@@ -139,7 +139,7 @@ impl<'a, R> Scout<'a, R> {
                 return Ok(false);
             }
         };
-        if inode.file_type == FileType::Directory {
+        if inode.file_type() == Some(FileType::Directory) {
             if !self.directories.insert(number) {
                 return self.leave_out(Severity::Damaged, "this directory has another name already");
             }
@@ -176,23 +176,24 @@ impl<'a, R> Scout<'a, R> {
             let error = Unsupported::RealtimeData.into();
             return self.tell(problem(&self.path, Aspect::Contents, &error));
         }
-        if inode.link_count > 1 {
+        if inode.link_count() > 1 {
             if let Some(first) = self.first_names.seen(inode.number.get()) {
                 return self.add_hard_link(inode, first);
             }
             self.remember(name, &inode);
         }
-        if inode.file_type == FileType::Regular && inode.size_bytes > WHOLE_FILE_BYTES {
+        if inode.file_type() == Some(FileType::Regular) && inode.size_bytes() > WHOLE_FILE_BYTES {
             return self.add_large_file(inode);
         }
-        let data_bytes = if inode.file_type == FileType::Regular { inode.size_bytes as usize } else { 0 };
+        let data_bytes =
+            if inode.file_type() == Some(FileType::Regular) { inode.size_bytes() as usize } else { 0 };
         self.add(Work::Entry(inode), data_bytes)
     }
 
     fn remember(&mut self, name: &[u8], inode: &Inode) {
         let above = self.keep_directory_path(name.len());
         if let Some(path) = self.paths.add(above, name) {
-            self.first_names.remember(inode.number.get(), inode.link_count, path);
+            self.first_names.remember(inode.number.get(), inode.link_count(), path);
         }
     }
 

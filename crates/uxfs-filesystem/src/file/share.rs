@@ -103,8 +103,8 @@ impl FileEdit<'_> {
             let (Some(ours), Some(theirs)) = (ours.get_mut(..length), theirs.get_mut(..length)) else {
                 break;
             };
-            self.file_system.read_contents(self.inode, range.target_bytes + done, ours)?;
-            self.file_system.read_contents(source, range.source_bytes + done, theirs)?;
+            self.file_system.read_file(self.inode, range.target_bytes + done, ours)?;
+            self.file_system.read_file(source, range.source_bytes + done, theirs)?;
             if ours != theirs {
                 return Ok(false);
             }
@@ -145,8 +145,8 @@ impl FileEdit<'_> {
     fn begin_sharing(&mut self, source: Option<&mut EditInode>, is_whole: bool) -> Result<()> {
         let has_hint =
             |inode: &EditInode| inode.core.flags2().contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
-        let is_said =
-            self.inode.may_share_extents() && source.as_deref().is_none_or(EditInode::may_share_extents);
+        let is_said = self.inode.may_share_extents()
+            && source.as_deref().is_none_or(|source| source.may_share_extents());
         let takes_hint = source
             .as_deref()
             .filter(|source| is_whole && has_hint(source) && !has_hint(self.inode))
@@ -178,7 +178,7 @@ impl FileEdit<'_> {
     ) -> Result<u64> {
         let total = blocks.source.end.checked_distance_from(blocks.source.start).unwrap_or(0);
         let behind = |done: u64| FileBlock::new(blocks.target.get().saturating_add(done));
-        let from = source.unwrap_or(self.inode).data.extents();
+        let from = source.unwrap_or(self.inode).extents(Fork::Data);
         let most = list::overlapping(from, blocks.source.start, blocks.source.end).len()
             + self.extents_in(&(blocks.target..behind(total)));
         let is_atomic = most <= ATOMIC_EXTENTS;
@@ -189,7 +189,7 @@ impl FileEdit<'_> {
                 self.end_step(&mut tx, touch)?;
                 (tx, changed) = (self.begin_remap(0)?, 0);
             }
-            let from = source.unwrap_or(self.inode).data.extents();
+            let from = source.unwrap_or(self.inode).extents(Fork::Data);
             let at = FileBlock::new(blocks.source.start.get().saturating_add(done));
             let piece = first_piece(from, at, blocks.source.end).ok_or(OperationError::InvalidRange)?;
             let piece = piece.first(self.step_blocks(behind(done), piece.length_blocks));
@@ -212,7 +212,7 @@ impl FileEdit<'_> {
 
     /// How many blocks from one on hold no more extents than a step may change.
     fn step_blocks(&self, start: FileBlock, most_blocks: u64) -> u64 {
-        let extents = self.inode.data.extents();
+        let extents = self.inode.extents(Fork::Data);
         let index = list::index_at_or_after(extents, start).saturating_add(STEP_EXTENTS);
         let behind = extents.get(index).and_then(|extent| extent.file_block.checked_distance_from(start));
         behind.unwrap_or(u64::MAX).min(most_blocks).max(1)
@@ -221,7 +221,7 @@ impl FileEdit<'_> {
     /// Lets a run of this file be what a piece of the source is. Gives how many extents that changed.
     fn clone_piece(&mut self, tx: &mut Transaction<'_>, piece: &Piece, target: FileBlock) -> Result<usize> {
         let new = Piece { file_block: target, ..*piece };
-        let old = first_piece(self.inode.data.extents(), target, new.end());
+        let old = first_piece(self.inode.extents(Fork::Data), target, new.end());
         if old == Some(new) && !matches!(new.state, PieceState::Unwritten(_)) {
             return Ok(0);
         }

@@ -8,7 +8,7 @@ use super::check::is_dot;
 use crate::operations::check::open_entry;
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::directory::{expect_name, lookup_open};
-use uxfs_engine::inode::edit::{EditFork, EditInode};
+use uxfs_engine::inode::edit::{EditInode, InodeFork};
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::{
     directory::DirectoryEntry,
@@ -69,7 +69,7 @@ impl Status {
     pub fn of(inode: &EditInode) -> Result<Self> {
         let core = &inode.core;
         let device = match inode.data {
-            EditFork::Device(number) => DeviceNumber::decode(number),
+            InodeFork::Device(number) => DeviceNumber::decode(number),
             _ => DeviceNumber::default(),
         };
         Ok(Self {

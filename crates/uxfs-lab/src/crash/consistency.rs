@@ -11,7 +11,7 @@ use uxfs_format::{
     btree::{free_space::FreeExtent, reverse_map::Owner},
     units::{AgNumber, InodeNumber},
 };
-use uxfs_volume::inode::{FileType, Fork, ForkView};
+use uxfs_volume::inode::{FileType, Fork, ForkFormat};
 use uxfs_volume::volume::Volume;
 
 use super::tree::Tree;
@@ -187,7 +187,7 @@ fn count_uses(file_system: &Volume, tree: &Tree, groups: &mut [Vec<Block>]) -> R
         let inode = file_system.inode(InodeNumber::new(*number))?;
         let mut mapped = 0;
         for fork in [Fork::Data, Fork::Attribute] {
-            if !matches!(inode.fork(fork), ForkView::Extents | ForkView::Btree) {
+            if !inode.has_extents(fork) {
                 continue;
             }
             for extent in file_system.extent_map(&inode, fork)?.iter() {
@@ -202,11 +202,16 @@ fn count_uses(file_system: &Volume, tree: &Tree, groups: &mut [Vec<Block>]) -> R
                 mapped += extent.length_blocks;
             }
         }
-        ensure!(mapped <= inode.blocks, "inode {number}: {mapped} blocks mapped, {} counted", inode.blocks);
-        let has_no_btree =
-            [Fork::Data, Fork::Attribute].iter().all(|fork| !matches!(inode.fork(*fork), ForkView::Btree));
-        ensure!(!has_no_btree || mapped == inode.blocks, "inode {number}: {mapped} of {}", inode.blocks);
-        let is_empty = inode.file_type == FileType::Fifo && inode.size_bytes != 0;
+        ensure!(
+            mapped <= inode.blocks(),
+            "inode {number}: {mapped} blocks mapped, {} counted",
+            inode.blocks()
+        );
+        let has_no_btree = [Fork::Data, Fork::Attribute]
+            .iter()
+            .all(|fork| inode.fork_format(*fork) != Some(ForkFormat::Btree));
+        ensure!(!has_no_btree || mapped == inode.blocks(), "inode {number}: {mapped} of {}", inode.blocks());
+        let is_empty = inode.file_type() == Some(FileType::Fifo) && inode.size_bytes() != 0;
         ensure!(!is_empty, "inode {number}: a fifo with a size");
     }
     Ok(())

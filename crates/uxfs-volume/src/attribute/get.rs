@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::{OperationError, Result},
-    inode::InodeView,
+    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -28,12 +28,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`OperationError::NameTooLong`]; damage; the device.
-    pub fn attribute<'a>(
-        &'a self,
-        inode: impl Into<InodeView<'a>>,
-        namespace: Namespace,
-        name: &[u8],
-    ) -> Result<Option<Vec<u8>>> {
+    pub fn attribute(&self, inode: &Inode, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
         if name.len() > MAX_NAME_BYTES {
             return Err(OperationError::NameTooLong.into());
         }

@@ -9,7 +9,7 @@ use uxfs_format::{
 use super::reader::{AttributeForm, AttributeReader};
 use crate::{
     error::Result,
-    inode::InodeView,
+    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -100,7 +100,7 @@ impl Volume {
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn attribute_leaf_use<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<LeafUse> {
+    pub fn attribute_leaf_use(&self, inode: &Inode) -> Result<LeafUse> {
         self.visit_attribute_leaves(inode, |_| {})
     }
 
@@ -108,9 +108,9 @@ impl Volume {
     ///
     /// # Errors
     /// As there.
-    pub fn visit_attribute_leaves<'a>(
-        &'a self,
-        inode: impl Into<InodeView<'a>>,
+    pub fn visit_attribute_leaves(
+        &self,
+        inode: &Inode,
         mut visit: impl FnMut(&LeafFigures),
     ) -> Result<LeafUse> {
         let mut counting = Counting { found: LeafUse::default(), last: None, of_last: 0 };

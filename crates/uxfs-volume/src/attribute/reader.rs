@@ -9,7 +9,7 @@ use uxfs_format::{
 
 use crate::{
     error::{Error, Result},
-    inode::InodeView,
+    inode::Inode,
     name_tree::ForkBlocks,
     volume::Volume,
 };
@@ -17,7 +17,7 @@ use crate::{
 /// The attributes of an inode.
 #[derive(Debug)]
 pub struct AttributeReader<'a> {
-    pub(super) inode: InodeView<'a>,
+    pub(super) inode: &'a Inode,
     /// Leaves and nodes, where the attributes do not lie in the inode.
     blocks: Option<ForkBlocks<'a>>,
 }
@@ -38,10 +38,9 @@ impl<'a> AttributeReader<'a> {
     ///
     /// # Errors
     /// Damage of the attribute fork's extents; the device.
-    pub fn new(volume: &'a Volume, inode: impl Into<InodeView<'a>>) -> Result<Self> {
-        let inode = inode.into();
+    pub fn new(volume: &'a Volume, inode: &'a Inode) -> Result<Self> {
         let has_blocks = inode.has_extents(Fork::Attribute);
-        let blocks = has_blocks.then(|| ForkBlocks::new(volume, &inode, TreeKind::Attribute)).transpose()?;
+        let blocks = has_blocks.then(|| ForkBlocks::new(volume, inode, TreeKind::Attribute)).transpose()?;
         Ok(Self { inode, blocks })
     }
 

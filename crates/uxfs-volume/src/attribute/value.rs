@@ -11,7 +11,7 @@ use uxfs_format::{
 use super::{AttributeValue, reader::AttributeReader};
 use crate::{
     error::{OperationError, Result},
-    inode::InodeView,
+    inode::Inode,
     name_tree::ForkBlocks,
     volume::Volume,
 };
@@ -23,11 +23,7 @@ impl Volume {
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn attribute_value<'a, 'v>(
-        &'a self,
-        inode: impl Into<InodeView<'a>>,
-        value: &AttributeValue<'v>,
-    ) -> Result<Cow<'v, [u8]>> {
+    pub fn attribute_value<'v>(&self, inode: &Inode, value: &AttributeValue<'v>) -> Result<Cow<'v, [u8]>> {
         AttributeReader::new(self, inode)?.value(value)
     }
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    inode::InodeView,
+    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -32,9 +32,9 @@ impl Volume {
     ///
     /// # Errors
     /// Damage; the device; what `visit` gives.
-    pub fn visit_attributes<'a>(
-        &'a self,
-        inode: impl Into<InodeView<'a>>,
+    pub fn visit_attributes(
+        &self,
+        inode: &Inode,
         mut visit: impl FnMut(&Attribute<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         AttributeReader::new(self, inode)?.visit(&mut visit)

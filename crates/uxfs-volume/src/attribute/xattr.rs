@@ -14,7 +14,7 @@ use uxfs_format::{
 use super::{Attribute, Namespace, reader::AttributeReader};
 use crate::{
     error::{OperationError, Result},
-    inode::InodeView,
+    inode::Inode,
     volume::Volume,
 };
 
@@ -89,9 +89,9 @@ impl Volume {
     ///
     /// # Errors
     /// Damage; the device; what `visit` gives.
-    pub fn visit_xattrs<'a>(
-        &'a self,
-        inode: impl Into<InodeView<'a>>,
+    pub fn visit_xattrs(
+        &self,
+        inode: &Inode,
         view: XattrView,
         visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
@@ -102,11 +102,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`OperationError::TooManyAttributes`] past [`MAX_NAMES_BYTES`]; damage; the device.
-    pub fn xattr_names<'a>(
-        &'a self,
-        inode: impl Into<InodeView<'a>>,
-        view: XattrView,
-    ) -> Result<Vec<Vec<u8>>> {
+    pub fn xattr_names(&self, inode: &Inode, view: XattrView) -> Result<Vec<Vec<u8>>> {
         AttributeReader::new(self, inode)?.xattr_names(view, MAX_NAMES_BYTES)
     }
 
@@ -115,7 +111,7 @@ impl Volume {
     /// # Errors
     /// [`OperationError::NoSuchAttribute`], [`OperationError::NameTooLong`],
     /// [`OperationError::UnknownNamespace`]; damage; the device.
-    pub fn xattr<'a>(&'a self, inode: impl Into<InodeView<'a>>, name: &[u8]) -> Result<Vec<u8>> {
+    pub fn xattr(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
         AttributeReader::new(self, inode)?.xattr(name)
     }
 
@@ -123,7 +119,7 @@ impl Volume {
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn access_acl<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<Option<PosixAcl>> {
+    pub fn access_acl(&self, inode: &Inode) -> Result<Option<PosixAcl>> {
         AttributeReader::new(self, inode)?.acl(posix_acl::ACCESS_NAME)
     }
 
@@ -131,7 +127,7 @@ impl Volume {
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn default_acl<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<Option<PosixAcl>> {
+    pub fn default_acl(&self, inode: &Inode) -> Result<Option<PosixAcl>> {
         AttributeReader::new(self, inode)?.acl(posix_acl::DEFAULT_NAME)
     }
 }

@@ -44,7 +44,7 @@ impl Volume {
     ///
     /// # Errors
     /// No regular file, or a realtime one; damage in its extent map; the device.
-    pub fn file_reader(&self, inode: &Inode) -> Result<FileReader<'_>> {
+    pub fn file_reader<'a>(&'a self, inode: &'a Inode) -> Result<FileReader<'a>> {
         let mut ranges = self.data_ranges(inode)?;
         let range = ranges.next();
         Ok(FileReader {
@@ -52,7 +52,7 @@ impl Volume {
             ranges,
             range,
             position_bytes: 0,
-            size_bytes: inode.size_bytes,
+            size_bytes: inode.size_bytes(),
             buffer: Vec::new(),
         })
     }

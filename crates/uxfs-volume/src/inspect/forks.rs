@@ -9,7 +9,6 @@ use uxfs_format::{
 use super::StructureOnDisk;
 use crate::{
     error::{OperationError, Result},
-    inode::ForkView,
     volume::Volume,
 };
 
@@ -28,10 +27,10 @@ impl Volume {
     ) -> std::result::Result<(), E> {
         let inode = self.inode(number)?;
         let is_directory = fork == Fork::Data;
-        if is_directory && inode.file_type != FileType::Directory {
+        if is_directory && inode.file_type() != Some(FileType::Directory) {
             return Err(crate::error::Error::from(OperationError::NotADirectory).into());
         }
-        if !matches!(inode.fork(fork), ForkView::Extents | ForkView::Btree) {
+        if !inode.has_extents(fork) {
             if !wanted.is_empty() {
                 return Err(crate::error::Error::from(OperationError::NotFound).into());
             }
@@ -40,7 +39,7 @@ impl Volume {
         let step = if is_directory { self.geometry().blocks_per_directory_block() } else { 1 };
         let map = self.extent_map(&inode, fork)?;
         for block in wanted {
-            show(self.fork_block(number, fork, &map, *block, step)?)?;
+            show(self.fork_block(number, fork, map, *block, step)?)?;
         }
         if !wanted.is_empty() {
             return Ok(());
@@ -48,7 +47,7 @@ impl Volume {
         let mut next = FileBlock::new(0);
         while let Some(extent) = map.next_at_or_after(next) {
             let first = extent.file_block.max(next);
-            show(self.fork_block(number, fork, &map, first, step)?)?;
+            show(self.fork_block(number, fork, map, first, step)?)?;
             match first.checked_add(step.into()) {
                 Some(after) => next = after,
                 None => break,

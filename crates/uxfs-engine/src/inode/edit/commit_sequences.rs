@@ -9,7 +9,7 @@ use uxfs_journal::journal::items::inode::InodeChange;
 use uxfs_volume::metadata::piece;
 use zerocopy::IntoBytes;
 
-use super::{EditFork, EditInode};
+use super::{EditInode, InodeFork};
 use crate::engine::Engine;
 use uxfs_format::{edit::DIRTY_RUN_BYTES, units::Sector};
 
@@ -78,7 +78,7 @@ impl CommitSequences {
 impl EditInode {
     /// Whether changes of the data fork may lie in blocks, where the inode does not show them.
     pub(crate) fn has_data_elsewhere(&self) -> bool {
-        let has_tree = matches!(&self.data, EditFork::Extents(extents) if extents.root.is_some());
+        let has_tree = matches!(&self.data, InodeFork::Extents(extents) if extents.root.is_some());
         has_tree || self.file_type() == Some(FileType::Directory)
     }
 }
