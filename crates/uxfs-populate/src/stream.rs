@@ -1,6 +1,6 @@
 //! From a stream of files, an archive for instance, into the image.
 //!
-//! A stream tells paths in an order of its own. The directories on the way to the last path stay taken apart, so that
+//! A stream tells paths in an order of its own. The directories on the way to the last path stay in memory, so that
 //! what lies together is made without looking anything up.
 //!
 //! Layers that can be read twice are merged into a tree before anything is created (`uxfs_source::layers`). Where a

@@ -148,7 +148,11 @@ impl Scan<'_> {
         writeln!(
             output,
             " {:>5} {:>6} {:>6} {:>14} {:>10}",
-            inode.link_count(), inode.uid(), inode.gid(), inode.size_bytes(), inode.generation()
+            inode.link_count(),
+            inode.uid(),
+            inode.gid(),
+            inode.size_bytes(),
+            inode.generation()
         )?;
         Ok(())
     }

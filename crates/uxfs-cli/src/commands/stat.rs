@@ -61,7 +61,13 @@ fn print(target: &Target, inode: &Inode, link: Option<&[u8]>, output: &mut Outpu
         inode.blocks(),
         inode.file_type().map_or("free", type_name).replace('_', " ")
     )?;
-    write!(output, " Inode: {:<15} Links: {:<11} Gen: {}", inode.number, inode.link_count(), inode.generation())?;
+    write!(
+        output,
+        " Inode: {:<15} Links: {:<11} Gen: {}",
+        inode.number,
+        inode.link_count(),
+        inode.generation()
+    )?;
     if matches!(inode.file_type(), Some(FileType::CharacterDevice | FileType::BlockDevice)) {
         let device = inode.device_number();
         write!(output, "   Device: {},{}", device.major, device.minor)?;

@@ -1,10 +1,14 @@
 //! Making an attribute fork where there is none, and taking it away with the last attribute.
 
-use uxfs_format::{attribute::shortform_edit::HEADER_BYTES, inode::FileType, units::FileBlock};
+use uxfs_format::{
+    attribute::shortform_edit::HEADER_BYTES,
+    inode::{FileType, Fork},
+    units::FileBlock,
+};
 
 use super::store::AttributeFork;
 use crate::attribute::editor::AttributeEditor;
-use crate::inode::edit::{EditInode, ForkExtents, InodeFork, room::default_attribute_offset_bytes};
+use crate::inode::edit::{EditInode, InodeFork, room::default_attribute_offset_bytes};
 use uxfs_volume::error::Result;
 
 impl AttributeEditor<'_, '_> {
@@ -78,7 +82,7 @@ impl AttributeEditor<'_, '_> {
             InodeFork::Extents(extents) => extents.extents.is_empty(),
             InodeFork::Device(_) => false,
         });
-        let has_btree = matches!(inode.data, InodeFork::Extents(ForkExtents { root: Some(_), .. }));
+        let has_btree = inode.has_extent_tree(Fork::Data);
         let geometry = self.transaction.engine().geometry();
         // A short target outside of its inode is what old kernels call damage.
         let is_short_target = inode.file_type() == Some(FileType::SymbolicLink)

@@ -178,7 +178,7 @@ impl EditInode {
         let attribute_offset_bytes =
             if has_attributes { default_attribute_offset_bytes(Some(kind)) } else { 0 };
         let inode = Inode::new(core, data, attribute, attribute_offset_bytes);
-        Ok(Self::of(inode, CommitSequences::default()))
+        Ok(Self::of(inode, false, CommitSequences::default()))
     }
 }
 

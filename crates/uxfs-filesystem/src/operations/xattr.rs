@@ -13,7 +13,7 @@ use super::{
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::{
     attribute::{AttributeName, SetMode},
-    inode::edit::{EditInode, InodeFork, TimeKind, room::inline_extents_max},
+    inode::edit::{EditInode, TimeKind, room::inline_extents_max},
     transaction::{Transaction, reservation::Operation},
 };
 use uxfs_volume::{
@@ -263,7 +263,7 @@ fn set_acl_locked(
 /// Removing needs blocks only where one is freed in the middle of an extent and the list of extents then does not fit
 /// the inode: attributes can go from a full file system.
 fn removal_of(file_system: &FileSystem, inode: &EditInode) -> Operation {
-    let has_tree = matches!(&inode.attribute, Some(InodeFork::Extents(extents)) if extents.root.is_some());
+    let has_tree = inode.has_extent_tree(Fork::Attribute);
     let room = inline_extents_max(inode.fork_room_bytes(Fork::Attribute, file_system.geometry()));
     let may_come = inode.extents(Fork::Attribute).len().saturating_add(EXTENTS_OF_REMOVAL);
     if has_tree || may_come > room { Operation::Remove } else { Operation::Release }

@@ -92,6 +92,11 @@ impl Inode {
         }
     }
 
+    /// Whether a fork has extents in a btree.
+    pub fn has_extent_tree(&self, fork: Fork) -> bool {
+        self.fork_format(fork) == Some(ForkFormat::Btree)
+    }
+
     /// The contents of a fork that lie in the inode itself; `None` where they lie elsewhere or there is no such fork.
     #[inline]
     pub fn local_fork(&self, fork: Fork) -> Option<&[u8]> {

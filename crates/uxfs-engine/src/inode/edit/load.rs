@@ -23,6 +23,6 @@ impl Engine {
         let (mut inode, cluster) = self.inode_and_cluster(number)?;
         self.read_forks(&mut inode, trees)?;
         let place = (cluster.sector, cluster.length_bytes);
-        Ok(EditInode::of(inode, self.commit_sequences_of(place, cluster.offset_bytes)))
+        Ok(EditInode::of(inode, true, self.commit_sequences_of(place, cluster.offset_bytes)))
     }
 }

@@ -41,6 +41,8 @@ static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
 #[derive(Debug, Clone)]
 pub struct EditInode {
     inode: Inode,
+    /// The inode differs from what was stored of it last, or may.
+    is_changed: bool,
     /// Of directories: where the last name found room.
     pub directory_hint: DirectoryHint,
     /// Where attributes lie in leaves: the one that was used last.
@@ -78,15 +80,18 @@ impl Deref for EditInode {
 impl DerefMut for EditInode {
     #[inline]
     fn deref_mut(&mut self) -> &mut Inode {
+        self.is_changed = true;
         &mut self.inode
     }
 }
 
 impl EditInode {
-    /// Of an inode whose forks are in memory.
-    pub(crate) fn of(inode: Inode, commits: CommitSequences) -> Self {
+    /// Of an inode whose forks are in memory. Where it `is_stored` it lies on the device, or in the buffer of its cluster, as it
+    /// is.
+    pub(crate) fn of(inode: Inode, is_stored: bool, commits: CommitSequences) -> Self {
         Self {
             inode,
+            is_changed: !is_stored,
             directory_hint: DirectoryHint::default(),
             attribute_hint: AttributeHint::default(),
             extent_hint: ExtentHint::default(),
@@ -108,12 +113,24 @@ impl EditInode {
         let (data, attribute) = (sketch(&self.data), self.attribute.as_ref().map(sketch));
         Self {
             inode: Inode::new(self.core, data, attribute, self.attribute_offset_bytes),
+            is_changed: true,
             directory_hint: self.directory_hint,
             attribute_hint: AttributeHint::default(),
             extent_hint: ExtentHint::default(),
             log_reservation: self.log_reservation,
             commits: self.commits,
         }
+    }
+
+    /// Whether the inode has been changed since it was stored last.
+    #[inline]
+    pub fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// The buffer of its cluster says what it says.
+    pub(crate) fn note_stored(&mut self) {
+        self.is_changed = false;
     }
 
     /// Makes it an inode that is not in use: it cannot be said any more what it is.
