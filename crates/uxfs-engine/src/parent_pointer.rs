@@ -10,7 +10,7 @@ use uxfs_format::{
     inode::Fork,
     units::InodeNumber,
 };
-use uxfs_volume::attribute::{parent::WantedParent, reader::AttributeReader};
+use uxfs_volume::attribute::parent::WantedParent;
 use zerocopy::{
     IntoBytes,
     big_endian::{U32, U64},
@@ -36,7 +36,7 @@ impl Engine {
         }
         let value = record(pointer.parent, pointer.generation);
         let wanted = WantedParent { name: pointer.name, value: value.as_bytes() };
-        AttributeReader::new(self, child)?.has_parent(wanted).map(Some)
+        self.attributes(child)?.has_parent(wanted).map(Some)
     }
 
     /// Whether an inode that is open and locked has several parent pointers.
@@ -44,8 +44,7 @@ impl Engine {
     /// # Errors
     /// Damage; the device.
     pub fn has_several_parent_pointers(&self, child: &EditInode) -> Result<bool> {
-        Ok(self.geometry().features.has_parent_pointers()
-            && AttributeReader::new(self, child)?.has_many_parents()?)
+        Ok(self.geometry().features.has_parent_pointers() && self.attributes(child)?.has_many_parents()?)
     }
 }
 

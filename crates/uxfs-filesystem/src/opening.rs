@@ -51,7 +51,7 @@ pub(crate) fn check_volume(volume: &Volume, state: &LogState) -> Result<()> {
     check_before_changes(&area, state)?;
     volume.begin_log_at(state.head().unwrap_or(FIRST_LSN))?;
     check_groups(volume)?;
-    for group in volume.groups_with_headers() {
+    for group in volume.groups().with_headers() {
         check_unlinked(volume, group)?;
     }
     match state {
@@ -64,8 +64,8 @@ pub(crate) fn check_volume(volume: &Volume, state: &LogState) -> Result<()> {
 
 /// Reads of every group what recovery reads.
 pub(crate) fn check_groups(volume: &Volume) -> Result<()> {
-    for group in volume.groups_with_headers() {
-        volume.group_headers(group)?;
+    for group in volume.groups().with_headers() {
+        volume.group(group).headers()?;
         staging_extents(volume, group)?.try_for_each(|extent| extent.map(drop))?;
     }
     Ok(())
@@ -73,7 +73,7 @@ pub(crate) fn check_groups(volume: &Volume) -> Result<()> {
 
 /// That what is in the lists of inodes without names belongs there: they are empty but for what a crash left.
 fn check_unlinked(volume: &Volume, group: AgNumber) -> Result<()> {
-    let header = volume.inode_header(group)?;
+    let header = volume.group(group).inode_header()?;
     let mut budget = header.count.get();
     for (bucket, head) in (0..).zip(header.unlinked.iter()) {
         let mut inode = AgInode::new(head.get());

@@ -5,7 +5,10 @@ mod common;
 
 use std::sync::Arc;
 
-use uxfs_block::engine::{counting::CountingDevice, memory::MemoryDevice};
+use uxfs_block::{
+    cache::pressure::PressureWatch,
+    engine::{counting::CountingDevice, memory::MemoryDevice},
+};
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::mount;
 use uxfs_format::{fault::Structure, geometry::Geometry, units::InodeNumber};
@@ -35,12 +38,12 @@ fn what_was_read_once_is_not_read_again() {
     let (device, file_system) = mount(16 << 20);
     let first = all_inodes(&file_system);
     assert!(first.len() > 20);
-    let (reads, counters) = (device.counters().read_requests, file_system.cache_counters());
+    let (reads, counters) = (device.counters().read_requests, file_system.cache().counters());
     assert!(counters.hits > counters.misses, "a cluster holds many inodes: {counters:?}");
     assert!(counters.verified <= counters.misses);
     assert_eq!(all_inodes(&file_system), first);
     assert_eq!(device.counters().read_requests, reads);
-    assert_eq!(file_system.cache_counters().verified, counters.verified);
+    assert_eq!(file_system.cache().counters().verified, counters.verified);
 }
 
 #[test]
@@ -51,7 +54,7 @@ fn a_tiny_budget_gives_the_same() {
     let reads = device.counters().read_requests;
     all_inodes(&tiny);
     assert!(device.counters().read_requests > reads);
-    assert!(tiny.cache_counters().resident_bytes <= 20 << 10);
+    assert!(tiny.cache().counters().resident_bytes <= 20 << 10);
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn threads_read_the_same() {
             scope.spawn(|| assert_eq!(all_inodes(&fresh), expected));
         }
     });
-    let (once, shared) = (device.counters().read_requests, fresh.cache_counters());
+    let (once, shared) = (device.counters().read_requests, fresh.cache().counters());
     assert!(shared.misses <= once, "{shared:?}");
 }
 
@@ -77,24 +80,24 @@ fn prefetched_metadata_is_verified_when_it_is_read() {
     let (first, blocks) = geometry.inode_cluster_of(place.group, place.block).unwrap();
     let sector = geometry.sector_of_group_block(place.group, first).unwrap();
     let request = (Structure::InodeCluster, sector, blocks * block_bytes);
-    file_system.prefetch_metadata(&[request]);
-    assert_eq!(file_system.cache_counters().verified, 0);
+    file_system.metadata().prefetch(&[request]);
+    assert_eq!(file_system.cache().counters().verified, 0);
     let reads = device.counters().read_requests;
-    let buffers = file_system.read_metadata_many(&[request, request]);
+    let buffers = file_system.metadata().read_many(&[request, request]);
     assert!(buffers.iter().all(|buffer| buffer.as_ref().unwrap().sector() == sector));
-    assert_eq!((file_system.cache_counters().verified, device.counters().read_requests), (1, reads));
+    assert_eq!((file_system.cache().counters().verified, device.counters().read_requests), (1, reads));
     // The same bytes are no extent map, and that says where.
-    let error = file_system.read_metadata(Structure::ExtentMap, sector, blocks * block_bytes).unwrap_err();
+    let error = file_system.metadata().read(Structure::ExtentMap, sector, blocks * block_bytes).unwrap_err();
     let Error::Corrupt(corruption) = error else { panic!("{error}") };
     assert_eq!((corruption.structure, corruption.location.sector), (Structure::ExtentMap, Some(sector)));
-    assert!(file_system.read_metadata(request.0, request.1, request.2).is_ok());
+    assert!(file_system.metadata().read(request.0, request.1, request.2).is_ok());
     assert_eq!(Geometry::byte_of_sector(sector) % u64::from(block_bytes), 0);
 }
 
 #[test]
 fn memory_pressure_can_be_watched() {
     let (_, file_system) = mount(1 << 20);
-    let watch = file_system.watch_memory_pressure().unwrap();
+    let watch = PressureWatch::start(file_system.cache()).unwrap();
     all_inodes(&file_system);
     drop(watch);
 }

@@ -141,7 +141,7 @@ fn look_up(file_system: &Volume, path: &str, name: &[u8]) -> Result<bool> {
 fn list(file_system: &Volume, path: &str) -> Result<usize> {
     let inode = file_system.resolve(path.as_bytes(), false)?;
     let mut bytes = 0;
-    file_system.visit_xattrs(&inode, XattrView::Root, |_, value| {
+    file_system.attributes(&inode)?.visit_xattrs(XattrView::Root, |_, value| {
         bytes += value.len();
         Ok(ControlFlow::Continue(()))
     })?;
@@ -328,7 +328,7 @@ fn remote_values_are_checked_block_by_block() {
     let path = "attributes/remote";
     let value = |file_system: &Volume, name: &[u8]| {
         let inode = file_system.resolve(path.as_bytes(), false).unwrap();
-        file_system.xattr(&inode, name)
+        file_system.attributes(&inode)?.xattr(name)
     };
     // A name lies 9 bytes behind its value's block and 5 behind its value's length.
     let change = |name: &'static [u8], back: usize, number: u32| {
@@ -355,7 +355,7 @@ fn remote_values_are_checked_block_by_block() {
     let fault = NameTreeFault::TooManyValueBlocks { most };
     let shared = change(b"exactly_two", 5, 65536);
     let inode = shared.resolve(path.as_bytes(), false).unwrap();
-    let result = shared.visit_attributes(&inode, |_| Ok(ControlFlow::Continue(())));
+    let result = shared.attributes(&inode).unwrap().visit(|_| Ok(ControlFlow::Continue(())));
     assert_eq!(fault_of(result), fault.into());
 }
 
@@ -452,7 +452,7 @@ fn use_names(file_system: &Volume, path: &str) {
         let _ = file_system.lookup(&inode, name);
     }
     let _ = list(file_system, path);
-    let _ = file_system.xattr(&inode, b"user.an_attribute_7");
+    let _ = file_system.attributes(&inode).and_then(|reader| reader.xattr(b"user.an_attribute_7"));
     let _ = file_system.paths_of(&inode, &PathLimits { steps: 5000, ..PathLimits::default() });
 }
 

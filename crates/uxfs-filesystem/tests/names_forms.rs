@@ -95,7 +95,7 @@ fn every_entry_and_attribute_is_as_the_kernel_says() {
             found.insert(format!("X {} {} {}", hexadecimal(path), hexadecimal(name), hexadecimal(value)));
             Ok(ControlFlow::Continue(()))
         };
-        file_system.visit_xattrs(inode, XattrView::Root, visit).unwrap();
+        file_system.attributes(inode).unwrap().visit_xattrs(XattrView::Root, visit).unwrap();
         if inode.file_type() != Some(FileType::Directory) {
             return;
         }
@@ -188,26 +188,26 @@ fn every_attribute_is_found_by_its_name_and_no_other() {
     walk(&file_system, |_, inode| {
         let mut shown = Vec::new();
         let compare = |name: &[u8], value: &[u8]| {
-            assert_eq!(file_system.xattr(inode, name).unwrap(), value);
+            assert_eq!(file_system.attributes(inode).unwrap().xattr(name).unwrap(), value);
             // ACL names are fixed, and the longest names have no room for another byte.
             if !name.starts_with(b"system.") && name.len() < 255 {
                 let other = [name, b"~"].concat();
-                assert!(missing(file_system.xattr(inode, &other)));
+                assert!(missing(file_system.attributes(inode).unwrap().xattr(&other)));
             }
             shown.push(name.to_vec());
             Ok(ControlFlow::Continue(()))
         };
-        file_system.visit_xattrs(inode, XattrView::Root, compare).unwrap();
-        assert_eq!(file_system.xattr_names(inode, XattrView::Root).unwrap(), shown);
-        assert!(missing(file_system.xattr(inode, b"user.~")));
+        file_system.attributes(inode).unwrap().visit_xattrs(XattrView::Root, compare).unwrap();
+        assert_eq!(file_system.attributes(inode).unwrap().xattr_names(XattrView::Root).unwrap(), shown);
+        assert!(missing(file_system.attributes(inode).unwrap().xattr(b"user.~")));
     });
     let file = file_system.resolve(b"attributes/short", false).unwrap();
     assert!(matches!(
-        file_system.xattr(&file, b"other.name"),
+        file_system.attributes(&file).unwrap().xattr(b"other.name"),
         Err(Error::Operation(OperationError::UnknownNamespace))
     ));
-    assert_eq!(file_system.attribute(&file, Namespace::Trusted, b"one").unwrap(), None);
-    assert_eq!(file_system.attribute(&file, Namespace::User, b"one").unwrap().unwrap(), b"1");
+    assert_eq!(file_system.attributes(&file).unwrap().get(Namespace::Trusted, b"one").unwrap(), None);
+    assert_eq!(file_system.attributes(&file).unwrap().get(Namespace::User, b"one").unwrap().unwrap(), b"1");
 }
 
 #[test]
@@ -215,16 +215,16 @@ fn who_looks_decides_which_names_are_listed() {
     let file_system = file_system();
     let file = file_system.resolve(b"attributes/acl", false).unwrap();
     let names = |view| {
-        let names = file_system.xattr_names(&file, view).unwrap();
+        let names = file_system.attributes(&file).unwrap().xattr_names(view).unwrap();
         names.into_iter().map(|name| String::from_utf8(name).unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(names(XattrView::Root), ["system.posix_acl_access", "trusted.SGI_ACL_FILE"]);
     assert_eq!(names(XattrView::Unprivileged), ["system.posix_acl_access"]);
     assert_eq!(names(XattrView::Copy), ["system.posix_acl_access"]);
-    let acl = file_system.access_acl(&file).unwrap().unwrap();
+    let acl = file_system.attributes(&file).unwrap().access_acl().unwrap().unwrap();
     let text = "user::rwx\nuser:1000:rwx\ngroup::r-x\ngroup:100:r-x\nmask::rwx\nother::r-x\n";
     assert_eq!(acl.to_string(), text);
-    assert_eq!(file_system.default_acl(&file).unwrap(), None);
+    assert_eq!(file_system.attributes(&file).unwrap().default_acl().unwrap(), None);
 }
 
 #[test]

@@ -82,17 +82,19 @@ fn attributes_are_read_in_batches() {
     let device = counted(image);
     let volume = open_volume(device.clone(), &mount_options(64 << 20)).unwrap();
     let file = volume.resolve(b"/file", true).unwrap();
-    let (before, misses) = (device.counters(), volume.cache_counters());
+    let (before, misses) = (device.counters(), volume.cache().counters());
     let mut count = 0;
     volume
-        .visit_attributes(&*file, |attribute| {
+        .attributes(&*file)
+        .unwrap()
+        .visit(|attribute| {
             count += usize::from(attribute.name.starts_with(b"attribute-"));
             Ok(ControlFlow::Continue(()))
         })
         .unwrap();
     assert_eq!(count, COUNT);
     let batches = device.counters().read_batches - before.read_batches;
-    let counters = volume.cache_counters();
+    let counters = volume.cache().counters();
     let buffers = counters.misses + counters.prefetched - misses.misses - misses.prefetched;
     assert!(buffers > 100, "a tree of many leaves: {buffers}");
     assert!(batches * 8 < buffers, "{buffers} buffers in {batches} batches");

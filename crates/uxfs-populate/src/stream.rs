@@ -161,7 +161,7 @@ impl<'a> Filling<'a> {
         let file_system = self.transaction.engine();
         let stored = file_system.inode(inode.number)?;
         let is_root = inode.number == file_system.geometry().root_inode;
-        for name in file_system.xattr_names(&stored, XattrView::Root)? {
+        for name in file_system.attributes(&stored)?.xattr_names(XattrView::Root)? {
             if is_root && name.starts_with(b"trusted.xfs:") {
                 continue;
             }

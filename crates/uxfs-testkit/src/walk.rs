@@ -266,12 +266,13 @@ impl Walk<'_> {
     /// Lists all attributes and asks for each one again by its name.
     fn attributes(&self, inode: &Inode) -> Result<Vec<Attribute>> {
         let mut all = Vec::new();
-        self.file_system.visit_xattrs(inode, XattrView::Root, |name, value| {
+        let reader = self.file_system.attributes(inode)?;
+        reader.visit_xattrs(XattrView::Root, |name, value| {
             all.push(Attribute { name: name.into(), value: to_hex(value) });
             Ok(ControlFlow::Continue(()))
         })?;
         for attribute in &all {
-            let value = self.file_system.xattr(inode, &attribute.name.0)?;
+            let value = reader.xattr(&attribute.name.0)?;
             ensure!(to_hex(&value) == attribute.value, "{}: listed and asked for differ", attribute.name);
         }
         all.sort();

@@ -11,6 +11,7 @@
 //! | [`superblock`] | reading and judging the superblock |
 //! | [`volume`] | [`Volume`](volume::Volume): verified reads of metadata |
 //! | [`tolerant`] | opening a damaged image; what was left out |
+//! | [`metadata_reader`] | verified metadata by its place on the device |
 //! | [`metadata`] | what the buffer cache is told about XFS |
 //! | [`btree`] | reading any btree |
 //! | [`allocation_group`] | headers and trees of an allocation group |
@@ -40,6 +41,7 @@ pub mod file_data;
 pub mod inode;
 pub mod inspect;
 pub mod metadata;
+pub mod metadata_reader;
 pub mod name_tree;
 pub mod parent_pointer;
 pub mod resolve;

@@ -74,7 +74,7 @@ impl Volume {
             geometry.sector_of_block(extent.start).ok_or_else(|| corruption(inode, Some(extent), missing))?;
         // At most the blocks of a target: two.
         let size_bytes = (piece_blocks << geometry.block_log) as u32;
-        let buffer = self.read_metadata(Structure::Symlink, sector, size_bytes)?;
+        let buffer = self.metadata().read(Structure::Symlink, sector, size_bytes)?;
         let offset_bytes = target.len() as u32;
         let piece = symlink::piece_of(&buffer, inode.number, offset_bytes, length_bytes - offset_bytes)
             .map_err(|fault| corruption(inode, Some(extent), fault))?;

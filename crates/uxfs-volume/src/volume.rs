@@ -7,9 +7,9 @@ use std::{
 
 use uxfs_block::{
     cache::{
-        Buffer, Cache, CacheCounters, CacheOptions, Piece, ReadError,
+        Buffer, Cache, CacheOptions, ReadError,
         prefetcher::Prefetcher,
-        pressure::{self, PressureWatch, default_budget_bytes},
+        pressure::{self, default_budget_bytes},
     },
     device::BlockDevice,
 };
@@ -22,7 +22,7 @@ use uxfs_format::{
 
 use crate::{
     error::{Error, Result},
-    metadata::{NewestLsn, StructureVerifier, piece, sector_of_byte},
+    metadata::{NewestLsn, sector_of_byte},
     superblock::{check_device_size, read_superblock},
     tolerant::Findings,
 };
@@ -52,7 +52,7 @@ pub struct Volume {
     newest_lsn: Arc<NewestLsn>,
     reclaim: Reclaim,
     /// The findings of a volume that was opened tolerantly.
-    tolerance: Option<Findings>,
+    pub(crate) tolerance: Option<Findings>,
 }
 
 /// What the layer above gives up of its memory where extents in memory take much of the cache's budget.
@@ -70,7 +70,7 @@ impl fmt::Debug for Reclaim {
 /// Verified metadata, one or several blocks of it: a handle of a buffer in the cache, which keeps it in memory.
 #[derive(Debug, Clone)]
 pub struct MetadataBuffer {
-    buffer: Buffer,
+    pub(crate) buffer: Buffer,
 }
 
 impl MetadataBuffer {
@@ -131,10 +131,6 @@ impl Volume {
         }
     }
 
-    pub(crate) fn tolerance(&self) -> &Option<Findings> {
-        &self.tolerance
-    }
-
     /// Sizes and address conversions.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -191,82 +187,9 @@ impl Volume {
         &self.cache
     }
 
-    /// Reads metadata that lies in one piece and verifies it as `structure`.
-    ///
-    /// # Errors
-    /// The device failed or the bytes are damaged.
-    pub fn read_metadata(
-        &self,
-        structure: Structure,
-        sector: Sector,
-        length_bytes: u32,
-    ) -> Result<MetadataBuffer> {
-        let pieces = [piece((sector, length_bytes))];
-        Ok(MetadataBuffer { buffer: self.cache.read(&pieces, &self.verifier(structure))? })
-    }
-
-    /// Reads metadata that lies in several pieces (a directory block over several extents) as one buffer.
-    ///
-    /// # Errors
-    /// As [`read_metadata`](Self::read_metadata).
-    pub fn read_metadata_pieces(
-        &self,
-        structure: Structure,
-        pieces: &[(Sector, u32)],
-    ) -> Result<MetadataBuffer> {
-        if let [(sector, length_bytes)] = pieces {
-            return self.read_metadata(structure, *sector, *length_bytes);
-        }
-        let pieces: Vec<Piece> = pieces.iter().copied().map(piece).collect();
-        Ok(MetadataBuffer { buffer: self.cache.read(&pieces, &self.verifier(structure))? })
-    }
-
-    /// Reads several pieces of metadata, those that are not in memory in as few submissions as possible. The results
-    /// are in the order of the requests.
-    pub fn read_metadata_many(&self, requests: &[(Structure, Sector, u32)]) -> Vec<Result<MetadataBuffer>> {
-        let pieces: Vec<[Piece; 1]> =
-            requests.iter().map(|(_, sector, length_bytes)| [piece((*sector, *length_bytes))]).collect();
-        let verifiers = requests.iter().map(|(structure, ..)| self.verifier(*structure));
-        let requests: Vec<(&[Piece], _)> = pieces.iter().map(<[Piece; 1]>::as_slice).zip(verifiers).collect();
-        let buffers = self.cache.read_many(&requests).into_iter();
-        buffers.map(|result| Ok(MetadataBuffer { buffer: result? })).collect()
-    }
-
-    /// Brings metadata into the cache that will be read soon. It is verified when it is read; errors are left for
-    /// then. Takes at most about a tenth of the cache's budget at once. Where the device is slow another thread reads it:
-    /// ask for what comes after the next thing, not for the next.
-    pub fn prefetch_metadata(&self, requests: &[(Structure, Sector, u32)]) {
-        let pieces: Vec<Piece> =
-            requests.iter().map(|(_, sector, length_bytes)| piece((*sector, *length_bytes))).collect();
-        if self.cache.is_device_slow()
-            && let Some(prefetcher) = self.prefetcher()
-        {
-            prefetcher.request(pieces);
-        } else {
-            self.cache.prefetch(pieces.iter().map(std::slice::from_ref));
-        }
-    }
-
-    fn prefetcher(&self) -> Option<&Prefetcher> {
+    /// The threads that read ahead; none where they cannot be started.
+    pub(crate) fn prefetcher(&self) -> Option<&Prefetcher> {
         let start = || Prefetcher::start(Arc::clone(&self.cache), PREFETCH_THREADS).ok();
         self.prefetcher.get_or_init(start).as_ref()
-    }
-
-    /// What the cache has done so far.
-    pub fn cache_counters(&self) -> CacheCounters {
-        self.cache.counters()
-    }
-
-    /// Starts a thread that shrinks the cache while memory is scarce, and lets it grow again; it ends when the result is
-    /// dropped.
-    ///
-    /// # Errors
-    /// The thread could not be started.
-    pub fn watch_memory_pressure(&self) -> std::io::Result<PressureWatch> {
-        PressureWatch::start(&self.cache)
-    }
-
-    fn verifier(&self, structure: Structure) -> StructureVerifier<'_> {
-        StructureVerifier { structure, geometry: &self.geometry, newest: Some(&self.newest_lsn) }
     }
 }

@@ -10,7 +10,6 @@ mod options;
 
 use std::{fmt, io::Read, ops::ControlFlow, path::Path, sync::Arc};
 
-use uxfs_block::cache::pressure::PressureWatch;
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
 use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange},
@@ -44,8 +43,6 @@ const CAPABILITY: &[u8] = b"security.capability";
 ///
 /// New files belong to root unless [`change`](Self::change) says otherwise.
 pub struct Editor {
-    // Dropped first: it works on the file system's cache.
-    _watch: Option<PressureWatch>,
     filesystem: Arc<FileSystem>,
 }
 

@@ -151,14 +151,17 @@ impl Entry {
         const MOST_BYTES: usize = 64 << 20;
         const E2BIG: i32 = 7;
         let (mut attributes, mut bytes) = (Vec::new(), 0_usize);
-        let visited = self.image.volume().visit_xattrs(&*self.inode, XattrView::Copy, |name, value| {
-            bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
-            if bytes > MOST_BYTES {
-                return Ok(ControlFlow::Break(()));
-            }
-            attributes.push(Attribute { name: name.to_vec(), value: value.to_vec() });
-            Ok(ControlFlow::Continue(()))
-        });
+        let visited = self.about(self.image.volume().attributes(&*self.inode))?.visit_xattrs(
+            XattrView::Copy,
+            |name, value| {
+                bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
+                if bytes > MOST_BYTES {
+                    return Ok(ControlFlow::Break(()));
+                }
+                attributes.push(Attribute { name: name.to_vec(), value: value.to_vec() });
+                Ok(ControlFlow::Continue(()))
+            },
+        );
         self.about(visited)?;
         if bytes > MOST_BYTES {
             let message = "more attributes than can be given at once; ask for them by name".to_owned();
@@ -172,7 +175,8 @@ impl Entry {
     /// # Errors
     /// More than 4 MiB of names; damage; the device.
     pub fn attribute_names(&self) -> Result<Vec<Vec<u8>>> {
-        self.about(self.image.volume().xattr_names(&*self.inode, XattrView::Copy))
+        let reader = self.about(self.image.volume().attributes(&*self.inode))?;
+        self.about(reader.xattr_names(XattrView::Copy))
     }
 
     /// The value of one extended attribute; `None` where it has no such attribute.
@@ -180,7 +184,11 @@ impl Entry {
     /// # Errors
     /// A name of no kind that there is; damage; the device.
     pub fn attribute(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        match self.image.volume().xattr(&*self.inode, name.as_ref()).map_err(Error::from) {
+        match self
+            .about(self.image.volume().attributes(&*self.inode))?
+            .xattr(name.as_ref())
+            .map_err(Error::from)
+        {
             Err(error) if error.is_not_found() => Ok(None),
             value => self.about(value.map(Some)),
         }

@@ -2,17 +2,17 @@
 
 use std::{fmt, path::Path, sync::Arc};
 
-use uxfs_block::{
-    cache::pressure::PressureWatch,
-    claim::Lock,
-    engine::{self, OpenOptions},
-};
+use uxfs_block::claim::Lock;
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery;
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::volume::Volume;
 
-use crate::{Entry, Paths, Result, Walk, error::About};
+use crate::{
+    Entry, Paths, Result, Walk,
+    error::About,
+    opening::{Opening, opening_methods},
+};
 
 /// An image, or a block device, that is open for reading. Clones are handles of the same image.
 #[derive(Clone)]
@@ -22,8 +22,6 @@ pub struct Image {
 
 /// What all handles of an image share.
 pub(crate) struct Opened {
-    // Dropped first: it works on the volume's cache.
-    _watch: Option<PressureWatch>,
     volume: Volume,
 }
 
@@ -38,31 +36,13 @@ pub(crate) struct Opened {
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImageOptions {
-    offset_bytes: u64,
-    cache_bytes: Option<u64>,
+    opening: Opening,
     ignores_log: bool,
     ignores_locks: bool,
 }
 
 impl ImageOptions {
-    /// The usual ones.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Where the file system begins in the file: a partition.
-    #[must_use]
-    pub fn offset_bytes(mut self, bytes: u64) -> Self {
-        self.offset_bytes = bytes;
-        self
-    }
-
-    /// Memory for cached metadata; 256 MiB, or less where memory is scarce, unless given.
-    #[must_use]
-    pub fn cache_bytes(mut self, bytes: u64) -> Self {
-        self.cache_bytes = Some(bytes);
-        self
-    }
+    opening_methods!();
 
     /// Shows the image as it lies on the device, without the changes that a dirty log holds.
     #[must_use]
@@ -89,21 +69,11 @@ impl ImageOptions {
     }
 
     fn try_open(&self, path: &Path) -> Result<Image> {
-        let options = OpenOptions {
-            start_bytes: self.offset_bytes,
-            lock: if self.ignores_locks { Lock::None } else { Lock::Shared },
-            ..OpenOptions::default()
-        };
-        let device = engine::open(path, &options)?;
-        let options = MountOptions {
-            ignore_dirty_log: self.ignores_log,
-            cache_budget_bytes: self.cache_bytes,
-            ..MountOptions::default()
-        };
+        let lock = if self.ignores_locks { Lock::None } else { Lock::Shared };
+        let device = self.opening.device(path, false, lock)?;
+        let options = MountOptions { ignore_dirty_log: self.ignores_log, ..self.opening.mount_options() };
         let (volume, _) = recovery::mount_recovered(&device, &options)?;
-        // Without the watch the cache merely keeps to its budget.
-        let _watch = volume.watch_memory_pressure().ok();
-        Ok(Image { opened: Arc::new(Opened { _watch, volume }) })
+        Ok(Image { opened: Arc::new(Opened { volume }) })
     }
 }
 

@@ -78,6 +78,7 @@ mod file;
 mod image;
 mod maker;
 mod metadata;
+mod opening;
 mod replay;
 mod walk;
 

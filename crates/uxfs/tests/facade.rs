@@ -7,10 +7,11 @@ use std::{
     io::{Read, Seek, SeekFrom, Write},
     os::unix::fs::{MetadataExt, symlink},
     path::Path,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
-use uxfs::{Changes, Device, Editor, Error, FileType, Image, Maker, Timestamp, replay};
+use uxfs::{Changes, Device, Editor, EditorOptions, Error, FileType, Image, Maker, Timestamp, replay};
 use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
@@ -169,6 +170,40 @@ fn a_dropped_editor_leaves_a_log_that_readers_see_through() -> Result<()> {
     assert!(fs::read(&path)? == before, "reading changed the image");
     assert!(replay(&path)?.is_some_and(|replayed| replayed.records > 0));
     assert_eq!(replay(&path)?, None);
+    Ok(())
+}
+
+/// Whether a copy of the image as it lies now, as a crash would leave it, has `/a`.
+fn a_crash_keeps(path: &Path) -> Result<bool> {
+    let copy = path.with_extension("copy");
+    fs::copy(path, &copy)?;
+    match Image::open(&copy)?.find("/a") {
+        Err(error) if error.is_not_found() => Ok(false),
+        found => Ok(found.map(|_| true)?),
+    }
+}
+
+#[test]
+fn changes_go_to_the_log_within_the_checkpoint_interval() -> Result<()> {
+    const INTERVAL: Duration = Duration::from_millis(100);
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("disk.img");
+    small().make(&path)?;
+    let editor = EditorOptions::new().checkpoint_interval(None).open(&path)?;
+    editor.write("/a", b"")?;
+    std::thread::sleep(INTERVAL * 5);
+    assert!(!a_crash_keeps(&path)?, "no limit was wanted");
+    editor.remove("/a")?;
+    editor.close()?;
+
+    let editor = EditorOptions::new().checkpoint_interval(Some(INTERVAL)).open(&path)?;
+    editor.write("/a", b"")?;
+    let begin = Instant::now();
+    while !a_crash_keeps(&path)? {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the change never reached the log");
+        std::thread::sleep(INTERVAL);
+    }
+    editor.close()?;
     Ok(())
 }
 

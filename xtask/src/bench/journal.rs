@@ -35,7 +35,7 @@ pub struct Arguments {
     directory: PathBuf,
     /// Runs of each comparison
     #[arg(long, default_value_t = 3)]
-    runs: u32,
+    pub(super) runs: u32,
     /// Files of each of the two threads
     #[arg(long, default_value_t = 500_000)]
     files: u64,
@@ -60,8 +60,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let bench = Bench { uxfs: build()?, arguments, processor: None };
     fs::create_dir_all(&arguments.directory)?;
-    let parts: [(&str, &dyn Fn() -> Result<()>); 7] = [
+    let parts: [(&str, &dyn Fn() -> Result<()>); 9] = [
         ("files", &|| bench.files()),
+        ("creates", &|| bench.creates()),
+        ("many creates", &|| bench.many_creates()),
         ("parent pointers", &|| bench.parent_pointers()),
         ("delayed logging", &|| bench.delayed_logging()),
         ("threads", &|| bench.threads()),
@@ -76,22 +78,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-struct Bench<'a> {
+/// The program and how it is to be run.
+pub(super) struct Bench<'a> {
     uxfs: PathBuf,
-    arguments: &'a Arguments,
+    pub(super) arguments: &'a Arguments,
     /// Run uxfs on this processor only.
     processor: Option<u32>,
 }
 
 /// The result of one run of uxfs or of a rival.
-struct Run {
+pub(super) struct Run {
     documents: Vec<Value>,
     peak_memory_bytes: u64,
 }
 
 impl Run {
     /// A number somewhere in a document, as in `iterations/0/files_per_second`.
-    fn number(&self, document: usize, path: &str) -> Result<f64> {
+    pub(super) fn number(&self, document: usize, path: &str) -> Result<f64> {
         let found = self.documents.get(document).and_then(|document| document.pointer(&format!("/{path}")));
         found.and_then(Value::as_f64).with_context(|| format!("no {path} in {:?}", self.documents))
     }
@@ -105,19 +108,19 @@ impl Run {
 
 /// The same figure of two rivals, once for each run.
 #[derive(Default)]
-struct Figures {
+pub(super) struct Figures {
     ours: Vec<f64>,
     theirs: Vec<f64>,
 }
 
 impl Figures {
-    fn add(&mut self, ours: f64, theirs: f64) {
+    pub(super) fn add(&mut self, ours: f64, theirs: f64) {
         self.ours.push(ours);
         self.theirs.push(theirs);
     }
 
     /// Prints medians and their ratio, ours to theirs or the other way round where less is better.
-    fn report(&self, name: &str, rival: &str, unit: &str, less_is_better: bool, target: f64) {
+    pub(super) fn report(&self, name: &str, rival: &str, unit: &str, less_is_better: bool, target: f64) {
         let (ours, theirs) = (median(&self.ours), median(&self.theirs));
         let ratio = if less_is_better { 1.0 / self.ratio() } else { self.ratio() };
         let verdict = if ratio >= target { "reached" } else { "MISSED" };
@@ -126,7 +129,7 @@ impl Figures {
     }
 
     /// Prints medians and ours to theirs, where there is no target.
-    fn tell(&self, name: &str, rival: &str, unit: &str) {
+    pub(super) fn tell(&self, name: &str, rival: &str, unit: &str) {
         let (ours, theirs) = (median(&self.ours), median(&self.theirs));
         line((name, ours), (rival, theirs), unit, self.ratio(), "");
     }
@@ -143,7 +146,7 @@ fn line((name, ours): (&str, f64), (rival, theirs): (&str, f64), unit: &str, rat
     println!("{name:<34} {ours:>12.3} {unit:<8} {rival:<26} {theirs:>12.3} {unit:<8} {ratio:>7.2}x{note}");
 }
 
-fn median(values: &[f64]) -> f64 {
+pub(super) fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
@@ -189,7 +192,7 @@ impl Bench<'_> {
     }
 
     /// In process, on a new image that is removed afterwards.
-    fn ours(&self, workload: &[&str], size: &str, more: &[&str]) -> Result<Run> {
+    pub(super) fn ours(&self, workload: &[&str], size: &str, more: &[&str]) -> Result<Run> {
         let image = self.image(
             &self.processor.map_or_else(|| "ours".to_owned(), |processor| format!("ours-{processor}")),
         );
@@ -201,7 +204,7 @@ impl Bench<'_> {
     }
 
     /// By system calls on a new image that the kernel has mounted.
-    fn theirs<T>(&self, size_bytes: u64, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    pub(super) fn theirs<T>(&self, size_bytes: u64, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
         let image = self.image("theirs");
         File::create(&image)?.set_len(size_bytes)?;
         process::run(
@@ -214,7 +217,7 @@ impl Bench<'_> {
         result
     }
 
-    fn theirs_on(&self, mount: &Path, workload: &[&str], directories: &[&str]) -> Result<Run> {
+    pub(super) fn theirs_on(&self, mount: &Path, workload: &[&str], directories: &[&str]) -> Result<Run> {
         let words = workload.iter().map(OsString::from);
         let directories =
             directories.iter().flat_map(|name| ["-d".into(), mount.join(name).into_os_string()]);

@@ -1,6 +1,7 @@
 //! Benchmarks: commands that measure uxfs beside its rivals in the same run. Never assertions in tests.
 
 mod build;
+mod creates;
 mod fixtures;
 mod journal;
 mod measure;

@@ -11,7 +11,7 @@ const LIMITS: [(&str, usize); 9] = [
     ("crates/uxfs-extract", 2),
     ("crates/uxfs-filesystem", 61),
     ("crates/uxfs-format", 24),
-    ("crates/uxfs-journal", 14),
+    ("crates/uxfs-journal", 12),
     ("crates/uxfs-lab", 27),
     ("crates/uxfs-source", 15),
     ("crates/uxfs-volume", 15),

@@ -239,8 +239,8 @@ impl EditBuffer {
         self.run_bytes = run_bytes;
     }
 
-    /// Says that what was written so far is not to be logged: an item in the log makes it when it is replayed. On its way
-    /// home it counts as changed all the same.
+    /// Says that what was written so far is not to be logged: an item in the log makes it when it is replayed. The
+    /// write-back counts it as changed all the same.
     pub fn made_by_item(&mut self) {
         let state = &mut *self.held;
         let made = std::mem::take(&mut state.changes);

@@ -4,7 +4,10 @@ use std::{convert::Infallible, rc::Rc, sync::Arc};
 
 use super::*;
 use crate::{
-    cache::{CacheOptions, Unverified},
+    cache::{
+        CacheOptions, Unverified,
+        logged_write_back::{MAX_BATCH_BYTES, WriteBackLimits},
+    },
     device::BlockDevice,
     engine::memory::MemoryDevice,
 };
@@ -52,8 +55,8 @@ fn no_seal(_: &mut [u8], _: u64, _: u64, _: &DirtyMap) -> Result<(), Infallible>
 
 fn write_back(cache: &Cache, stable: u64) -> (usize, Vec<u64>) {
     let mut released = Vec::new();
-    let which = LoggedWriteBack { stable, first_at_most: u64::MAX };
-    let written = cache.write_back_logged(which, &no_seal, &mut released).unwrap();
+    let which = WriteBackLimits { stable, first_at_most: u64::MAX };
+    let written = cache.logged_write_back(&no_seal, &mut released).all(which).unwrap();
     (written.0, released)
 }
 
@@ -111,7 +114,10 @@ fn what_changes_again_and_again_goes_home_as_a_checkpoint_left_it_invariants_13_
         bytes[1] = 77;
         Ok::<(), Infallible>(())
     };
-    assert_eq!(cache.write_versions(std::mem::take(&mut versions), &seal, &mut released).unwrap(), 1);
+    assert_eq!(
+        cache.logged_write_back(&seal, &mut released).versions(std::mem::take(&mut versions)).unwrap(),
+        1
+    );
     assert_eq!((home(&device, 0), home(&device, 1), home(&device, 4000), released), (1, 77, 1, vec![1]));
     // It is still changed, for the sixth.
     let (bytes, taken) = take(&sixth[0], 6, 3);
@@ -121,8 +127,8 @@ fn what_changes_again_and_again_goes_home_as_a_checkpoint_left_it_invariants_13_
         panic!("the sixth checkpoint has sealed it")
     };
     let mut released = Vec::new();
-    let which = LoggedWriteBack { stable: 6, first_at_most: u64::MAX };
-    assert_eq!(cache.write_back_logged(which, &seal, &mut released).unwrap(), (1, 0));
+    let which = WriteBackLimits { stable: 6, first_at_most: u64::MAX };
+    assert_eq!(cache.logged_write_back(&seal, &mut released).all(which).unwrap(), (1, 0));
     // The runs of the first two checkpoints had not been sealed in memory.
     assert_eq!((home(&device, 0), home(&device, SEAL_AT as u64), released), (2, 2, vec![6]));
 }
@@ -133,10 +139,10 @@ fn a_version_that_its_checkpoint_sealed_is_written_as_it_is_invariant_16() {
     let refuse = |_: &mut [u8], _: u64, _: u64, _: &DirtyMap| -> Result<(), Infallible> {
         panic!("it has been sealed")
     };
-    let all = |stable| LoggedWriteBack { stable, first_at_most: u64::MAX };
+    let all = |stable| WriteBackLimits { stable, first_at_most: u64::MAX };
     let first = change(&cache, 1, 0, 1);
     take(&first[0], 1, 0);
-    assert_eq!(cache.write_back_logged(all(1), &refuse, &mut Vec::new()).unwrap(), (1, 0));
+    assert_eq!(cache.logged_write_back(&refuse, &mut Vec::new()).all(all(1)).unwrap(), (1, 0));
     assert_eq!(home(&device, SEAL_AT as u64), 1);
     // A reader has the bytes when they are taken: write-back seals them.
     let second = change(&cache, 2, 0, 2);
@@ -148,14 +154,14 @@ fn a_version_that_its_checkpoint_sealed_is_written_as_it_is_invariant_16() {
         count.set(sequence);
         Ok::<(), Infallible>(())
     };
-    assert_eq!(cache.write_back_logged(all(2), &seal, &mut Vec::new()).unwrap(), (1, 0));
+    assert_eq!(cache.logged_write_back(&seal, &mut Vec::new()).all(all(2)).unwrap(), (1, 0));
     assert_eq!(count.take(), 2);
     // A snapshot is sealed in a copy, and the version after it with its own checkpoint.
     let third = change(&cache, 3, 0, 3);
     let fourth = change(&cache, 4, 300, 4);
     take(&third[0], 3, 0);
     take(&fourth[0], 4, 0);
-    assert_eq!(cache.write_back_logged(all(4), &refuse, &mut Vec::new()).unwrap(), (1, 0));
+    assert_eq!(cache.logged_write_back(&refuse, &mut Vec::new()).all(all(4)).unwrap(), (1, 0));
     assert_eq!(home(&device, SEAL_AT as u64), 2, "both runs");
 }
 
@@ -169,7 +175,7 @@ fn a_kept_version_of_a_freed_buffer_stays_away_invariant_9() {
     assert_eq!(cache.invalidate_logged(&PIECE, 3, &|_| panic!("it has been entered")), Some(1));
     let mut released = Vec::new();
     let versions = vec![taken.version.unwrap()];
-    assert_eq!(cache.write_versions(versions, &no_seal, &mut released).unwrap(), 0);
+    assert_eq!(cache.logged_write_back(&no_seal, &mut released).versions(versions).unwrap(), 0);
     assert_eq!((home(&device, 0), released), (0, vec![]));
 }
 
@@ -202,8 +208,8 @@ fn a_change_during_a_write_stays() {
     take(&first[0], 1, 0);
     let second = std::cell::RefCell::new(Vec::new());
     let mut released = Vec::new();
-    let which = LoggedWriteBack { stable: 1, first_at_most: 1 };
-    cache.write_back_logged(which, &no_seal, &mut released).unwrap();
+    let which = WriteBackLimits { stable: 1, first_at_most: 1 };
+    cache.logged_write_back(&no_seal, &mut released).all(which).unwrap();
     second.borrow_mut().extend(change(&cache, 2, 1, 2));
     assert_eq!((home(&device, 0), home(&device, 1)), (1, 0));
     let (_, accounting) = take(&second.borrow()[0], 2, 0);
@@ -230,23 +236,27 @@ fn between_two_parts_of_the_way_home_buffers_may_change_and_go_invariants_13_and
     for index in 0..count {
         take(&change(index, 1)[0], 1, 0);
     }
-    let mut way = cache.write_back_cursor();
-    let (which, mut released) = (LoggedWriteBack { stable: 1, first_at_most: u64::MAX }, Vec::new());
-    let part = cache.write_back_part(&mut way, which, &no_seal, &mut released, || true).unwrap();
-    assert_eq!((part, way.is_at_end()), ((IN_A_BATCH as usize, 0), false), "a batch, because that is enough");
+    let mut cursor = cache.write_back_cursor();
+    let (which, mut released) = (WriteBackLimits { stable: 1, first_at_most: u64::MAX }, Vec::new());
+    let part = cache.logged_write_back(&no_seal, &mut released).part(&mut cursor, which, || true).unwrap();
+    assert_eq!(
+        (part, cursor.is_at_end()),
+        ((IN_A_BATCH as usize, 0), false),
+        "a batch, because that is enough"
+    );
     assert_eq!(released.len() as u64, IN_A_BATCH);
     // Of those that are left one is changed for another checkpoint, one is freed, and eight go home another way.
     let changed = change(count - 1, 2);
     assert_eq!(cache.invalidate_logged(&place(count - 2), 2, &|_| {}), Some(1));
-    let first = LoggedWriteBack { stable: 1, first_at_most: 1 };
-    let others = cache.write_back_logged(first, &no_seal, &mut Vec::new()).unwrap();
+    let first = WriteBackLimits { stable: 1, first_at_most: 1 };
+    let others = cache.logged_write_back(&no_seal, &mut Vec::new()).all(first).unwrap();
     assert_eq!(others, (8, 1));
-    let part = cache.write_back_part(&mut way, which, &no_seal, &mut released, || true).unwrap();
-    assert_eq!((part, way.is_at_end()), ((0, 1), true), "the changed one waits for its checkpoint");
+    let part = cache.logged_write_back(&no_seal, &mut released).part(&mut cursor, which, || true).unwrap();
+    assert_eq!((part, cursor.is_at_end()), ((0, 1), true), "the changed one waits for its checkpoint");
     let (_, taken) = take(&changed[0], 2, 0);
     assert_eq!((taken.entered, taken.is_relogged), (None, true), "it still holds the first");
-    let which = LoggedWriteBack { stable: 2, first_at_most: u64::MAX };
-    assert_eq!(cache.write_back_logged(which, &no_seal, &mut Vec::new()).unwrap(), (1, 0));
+    let which = WriteBackLimits { stable: 2, first_at_most: u64::MAX };
+    assert_eq!(cache.logged_write_back(&no_seal, &mut Vec::new()).all(which).unwrap(), (1, 0));
     let byte = |index: u64| {
         let mut byte = [0];
         device.read(index * u64::from(BUFFER_BYTES), &mut byte).unwrap();
@@ -263,7 +273,7 @@ fn take_ordered(buffer: &ChangedBuffer, sequence: u64) -> Taken {
 
 fn write_ordered(cache: &Cache, taken: Taken) -> Vec<u64> {
     let mut released = Vec::new();
-    cache.write_ordered(vec![taken.ordered.unwrap()], &no_seal, &mut released).unwrap();
+    cache.logged_write_back(&no_seal, &mut released).ordered(vec![taken.ordered.unwrap()]).unwrap();
     released
 }
 

@@ -39,6 +39,7 @@ mod held;
 mod key;
 mod load;
 pub mod logged;
+pub mod logged_write_back;
 pub mod prefetcher;
 pub mod pressure;
 mod readahead;

@@ -67,15 +67,7 @@ impl Cache {
                 break;
             }
         }
-        let mut segments = Vec::with_capacity(batch.len());
-        for Writing { dirty, buffer, .. } in &batch {
-            let mut left: &[u8] = buffer;
-            for piece in &dirty.pieces {
-                let (bytes, after) = left.split_at(piece.length_bytes as usize);
-                segments.push(WriteSegment { offset_bytes: piece.offset_bytes, bytes });
-                left = after;
-            }
-        }
+        let segments = segments_of(batch.iter().map(|writing| (&*writing.dirty, &writing.buffer)));
         self.device.write_batch(&segments)?;
         drop(segments);
         let count = batch.len();
@@ -126,6 +118,22 @@ impl Cache {
             state.is_gone = true;
         }
     }
+}
+
+/// What is to be written of buffers: one segment for each piece.
+pub(super) fn segments_of<'b>(
+    buffers: impl ExactSizeIterator<Item = (&'b Dirty, &'b Buffer)>,
+) -> Vec<WriteSegment<'b>> {
+    let mut segments = Vec::with_capacity(buffers.len());
+    for (dirty, buffer) in buffers {
+        let mut left: &[u8] = buffer;
+        for piece in &dirty.pieces {
+            let (bytes, after) = left.split_at(piece.length_bytes as usize);
+            segments.push(WriteSegment { offset_bytes: piece.offset_bytes, bytes });
+            left = after;
+        }
+    }
+    segments
 }
 
 /// Leaves the half that was changed longest ago.

@@ -46,7 +46,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let mut limit = DamageLimit::default();
     for group in groups.clone() {
         let mut one = FreeSpaceHistogram::default();
-        let added = filesystem.add_free_space(AgNumber::new(group), &mut one);
+        let added = filesystem.group(AgNumber::new(group)).add_free_space(&mut one);
         limit.count(added.is_ok());
         if let Err(error) = added {
             complaints.add(format_args!("group {group}"), &error);

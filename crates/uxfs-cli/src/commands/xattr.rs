@@ -38,7 +38,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let inode = target.find(filesystem, arguments.dereference).about(&target)?;
     let mut output = Output::new();
     if let Some(name) = &arguments.name {
-        let value = filesystem.xattr(&inode, name.as_bytes()).about(&target)?;
+        let value = filesystem.attributes(&inode).about(&target)?.xattr(name.as_bytes()).about(&target)?;
         output.write_all(&value)?;
         output.finish()?;
         return Ok(Exit::Success);
@@ -61,7 +61,7 @@ fn list(
 ) -> Result<(), Failure> {
     // An error of standard output ends the visit, and is reported as such.
     let mut failed = None;
-    filesystem.visit_xattrs(inode, view, |name, value| -> Result<_, Error> {
+    filesystem.attributes(inode)?.visit_xattrs(view, |name, value| -> Result<_, Error> {
         let written = if json { print_json(name, value, output) } else { print_text(name, value, output) };
         if let Err(failure) = written {
             failed = Some(failure);
@@ -99,9 +99,8 @@ fn print_text(name: &[u8], value: &[u8], output: &mut Output) -> Result<(), Fail
 }
 
 fn print_acls(filesystem: &Volume, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
-    for (name, acl) in
-        [("access", filesystem.access_acl(inode)?), ("default", filesystem.default_acl(inode)?)]
-    {
+    let reader = filesystem.attributes(inode)?;
+    for (name, acl) in [("access", reader.access_acl()?), ("default", reader.default_acl()?)] {
         if let Some(acl) = acl {
             writeln!(output, "# {name} ACL")?;
             writeln!(output, "{acl}")?;

@@ -182,11 +182,12 @@ impl GroupState {
     /// # Errors
     /// Damage; the device.
     pub fn load(&mut self, volume: &Volume) -> Result<()> {
-        let free_space = volume.free_space_header(self.group)?;
-        let inodes = volume.inode_header(self.group)?;
+        let group = volume.group(self.group);
+        let free_space = group.free_space_header()?;
+        let inodes = group.inode_header()?;
         // Verifies that the active slots name usable blocks.
-        volume.free_list_of(self.group, &free_space)?;
-        let buffer = volume.read_group_header(self.group, 3, Structure::FreeList)?;
+        group.free_list_of(&free_space)?;
+        let buffer = group.read_header(3, Structure::FreeList)?;
         let slots = FreeList::parse(&buffer).map(|list| list.slots().to_vec()).unwrap_or_default();
         let geometry = volume.geometry();
         let mut headers = Box::new(Headers {

@@ -48,7 +48,7 @@ impl NewFileAcls {
 impl Engine {
     /// Bytes of the access list of an inode that the caller has locked; `None` where it has none.
     pub fn access_acl_bytes(&self, inode: &EditInode) -> Result<Option<u32>> {
-        let value = self.attribute(inode, Namespace::Trusted, ACCESS_NAME)?;
+        let value = self.attributes(inode)?.get(Namespace::Trusted, ACCESS_NAME)?;
         Ok(value.map(|value| u32::try_from(value.len()).unwrap_or(u32::MAX)))
     }
 
@@ -68,7 +68,7 @@ impl Engine {
         if file_type == FileType::SymbolicLink {
             return Ok(NewFileAcls { mode, ..NewFileAcls::default() });
         }
-        Ok(match self.default_acl(directory)? {
+        Ok(match self.attributes(directory)?.default_acl()? {
             Some(list) => NewFileAcls::by_list(list, file_type, mode),
             None => NewFileAcls::by_umask(mode, umask),
         })
@@ -98,7 +98,7 @@ impl AttributeEditor<'_, '_> {
     #[doc(alias = "posix_acl_chmod")]
     pub fn set_permissions(&mut self, inode: &mut EditInode, permissions: u16) -> Result<()> {
         if inode.file_type() != Some(FileType::SymbolicLink)
-            && let Some(list) = self.transaction.engine().access_acl(&*inode)?
+            && let Some(list) = self.transaction.engine().attributes(&*inode)?.access_acl()?
         {
             let list = list.with_mode(permissions);
             let (_, says_all) = list.mode_bits();

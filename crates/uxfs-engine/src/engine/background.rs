@@ -11,8 +11,6 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use uxfs_journal::journal::pace::work_in_bursts;
-
 use super::LoggedEngine;
 use uxfs_volume::error::{OperationError, Result};
 
@@ -119,7 +117,6 @@ impl Timer {
 }
 
 fn run(shared: &Shared, engine: &Weak<LoggedEngine>, mut timer: Timer) {
-    work_in_bursts();
     loop {
         timer.wait(shared);
         if shared.is_ended.load(Acquire) {

@@ -71,7 +71,7 @@ impl LoggedEngine {
             return Ok(());
         }
         let keeps_all = self.geometry().ag_count <= MOST_KEPT_GROUPS;
-        for group in self.groups_with_headers() {
+        for group in self.groups().with_headers() {
             let mut state = GroupState::new(group);
             state.load(self)?;
             self.add_ag_reservation_blocks(state.ag_reservation_blocks().into());

@@ -274,7 +274,7 @@ impl TreeBlocks {
             .sector_of_block(block)
             .ok_or_else(|| self.damaged(ExtentMapFault::Place { start: block, length_blocks: 1 }.into()))?;
         let length_bytes = geometry.block_size_bytes;
-        let buffer = engine.read_metadata(Structure::ExtentMap, sector, length_bytes)?;
+        let buffer = engine.metadata().read(Structure::ExtentMap, sector, length_bytes)?;
         let view = BtreeBlock::<ExtentMap>::parse(&buffer).map_err(|fault| self.damaged(fault.into()))?;
         let (found, expected) = (view.header().owner(), self.inode.get());
         if found != expected {

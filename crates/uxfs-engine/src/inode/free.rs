@@ -51,7 +51,7 @@ impl InodeAllocator<'_, '_> {
     fn free_chunk(&mut self, group: AgNumber, chunk: &InodeChunk) -> Result<()> {
         let engine = self.transaction.engine();
         let geometry = engine.geometry();
-        for (start, length_blocks) in engine.blocks_of_chunk(chunk) {
+        for (start, length_blocks) in chunk.blocks(geometry) {
             let end = start.get().saturating_add(length_blocks);
             let mut block = start;
             while block.get() < end {

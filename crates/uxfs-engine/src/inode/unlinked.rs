@@ -180,7 +180,7 @@ impl UnlinkedLists<'_, '_> {
     fn next_unlinked(&mut self, number: InodeNumber) -> Result<AgInode> {
         let engine = self.transaction.engine();
         let cluster = engine.inode_cluster(number)?.1;
-        let buffer = engine.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let buffer = engine.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let bytes = buffer.get(cluster.offset_bytes..).unwrap_or_default();
         let core = InodeCore::prefix_of(bytes).ok_or(OperationError::NoSuchInode)?;
         Ok(AgInode::new(core.next_unlinked.get()))

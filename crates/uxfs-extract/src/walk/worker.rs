@@ -124,14 +124,16 @@ impl<'a, E: Encoder> Worker<'a, E> {
     fn load_attributes(&mut self, path: &[u8], inode: &Inode, chunk: &mut Chunk<E::Record>) {
         self.attributes.clear();
         let (attributes, mut total_bytes) = (&mut self.attributes, 0);
-        let result = self.filesystem.visit_xattrs(inode, XattrView::Copy, |name, value| {
+        let visit = |name: &[u8], value: &[u8]| {
             total_bytes += name.len() + value.len();
             if total_bytes > MAX_ATTRIBUTE_BYTES {
                 return Ok(ControlFlow::Break(()));
             }
             attributes.push(Attribute { name: name.to_vec(), value: value.to_vec() });
             Ok(ControlFlow::Continue(()))
-        });
+        };
+        let reader = self.filesystem.attributes(inode);
+        let result = reader.and_then(|reader| reader.visit_xattrs(XattrView::Copy, visit));
         if let Err(error) = result {
             chunk.problems.push(problem(path, Aspect::Attribute, &error));
         } else if total_bytes > MAX_ATTRIBUTE_BYTES {

@@ -23,9 +23,9 @@ pub struct Counters {
 /// Damage of a header; the device.
 pub fn of_groups(volume: &Volume) -> Result<Counters> {
     let mut sum = Counters::default();
-    for group in volume.groups_with_headers() {
-        let space = volume.free_space_header(group)?;
-        let inodes = volume.inode_header(group)?;
+    for group in volume.groups().with_headers() {
+        let space = volume.group(group).free_space_header()?;
+        let inodes = volume.group(group).inode_header()?;
         let blocks = [space.free_blocks.get(), space.free_list_count.get(), space.btree_blocks.get()];
         sum.free_blocks =
             blocks.into_iter().fold(sum.free_blocks, |sum, blocks| sum.saturating_add(blocks.into()));

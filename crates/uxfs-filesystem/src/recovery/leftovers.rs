@@ -17,8 +17,8 @@ use uxfs_volume::volume::Volume;
 
 /// Whether there is anything of the kind.
 pub(super) fn are_there(volume: &Volume) -> Result<bool> {
-    for group in volume.groups_with_headers() {
-        if volume.inode_header(group)?.has_unlinked() {
+    for group in volume.groups().with_headers() {
+        if volume.group(group).inode_header()?.has_unlinked() {
             return Ok(true);
         }
         if staging_extents(volume, group)?.next().is_some() {
@@ -33,13 +33,15 @@ pub(crate) fn staging_extents(
     volume: &Volume,
     group: AgNumber,
 ) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'_>> {
-    Ok(volume.staging_extents_of(group, &volume.free_space_header(group)?))
+    let group = volume.group(group);
+    Ok(group.staging_extents_of(&group.free_space_header()?))
 }
 
 /// AGF and AGI of a group: of one that has been changed they are newer in memory. Others are not kept there.
 fn headers_now(file_system: &FileSystem, group: AgNumber) -> Result<(FreeSpaceHeader, InodeHeader)> {
     if !file_system.is_group_loaded(group) {
-        return Ok((file_system.free_space_header(group)?, file_system.inode_header(group)?));
+        let group = file_system.group(group);
+        return Ok((group.free_space_header()?, group.inode_header()?));
     }
     let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
     let edit = transaction.group(group)?;
@@ -60,7 +62,7 @@ fn free_staging(file_system: &FileSystem) -> Result<u64> {
     for group in file_system.geometry().groups() {
         // Read to the end before anything changes. The tree's size bounds the list. Intents may have given it another root.
         let header = headers_now(file_system, group)?.0;
-        let extents: Vec<_> = file_system.staging_extents_of(group, &header).collect::<Result<_>>()?;
+        let extents: Vec<_> = file_system.group(group).staging_extents_of(&header).collect::<Result<_>>()?;
         for extent in extents {
             let start =
                 file_system.geometry().fs_block(group, extent.start).ok_or(OperationError::NoSuchGroup)?;

@@ -171,7 +171,9 @@ pub fn read_back(file_system: &FileSystem, number: InodeNumber, model: &BTreeMap
     let inode = file_system.inode(number).unwrap();
     let mut found = BTreeMap::new();
     file_system
-        .visit_xattrs(&inode, XattrView::Root, |name, value| {
+        .attributes(&inode)
+        .unwrap()
+        .visit_xattrs(XattrView::Root, |name, value| {
             found.insert(name.to_vec(), value.to_vec());
             Ok(std::ops::ControlFlow::Continue(()))
         })
@@ -192,7 +194,8 @@ pub fn form_of(file_system: &FileSystem, inode: &EditInode) -> Form {
                 let geometry = file_system.geometry();
                 let sector = geometry.sector_of_block(extent.start).unwrap();
                 let root = file_system
-                    .read_metadata(Structure::AttributeAnyIndex, sector, geometry.block_size_bytes)
+                    .metadata()
+                    .read(Structure::AttributeAnyIndex, sector, geometry.block_size_bytes)
                     .unwrap();
                 match magic_of(&root).unwrap() {
                     node::MAGIC => Form::Tree,

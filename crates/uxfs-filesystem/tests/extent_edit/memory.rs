@@ -58,7 +58,7 @@ fn opened(file_system: &FileSystem, index: usize) -> InodeHandle {
 }
 
 fn resident(file_system: &uxfs_volume::volume::Volume) -> u64 {
-    file_system.cache_counters().resident_bytes
+    file_system.cache().counters().resident_bytes
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn extents_count_against_the_budget() {
                 file_system.punch_range(&file, middle, BLOCK_BYTES, Touch::NOTHING).unwrap();
             }
             drop(file);
-            assert!(resident(&file_system) <= BUDGET, "{:?}", file_system.cache_counters());
+            assert!(resident(&file_system) <= BUDGET, "{:?}", file_system.cache().counters());
         }
     }
     // A quarter of the budget is for what nobody has open.
@@ -100,7 +100,7 @@ fn extents_count_against_the_budget() {
     drop(large);
     // The next one takes its place.
     drop(opened(&file_system, 1));
-    assert!(resident(&file_system) <= BUDGET, "{:?}", file_system.cache_counters());
+    assert!(resident(&file_system) <= BUDGET, "{:?}", file_system.cache().counters());
     file_system.close().unwrap();
     drop(file_system);
     image.must_satisfy_repair();

@@ -45,7 +45,7 @@ fn image_with_canaries(image: &TestImage) -> Image {
     let file_system = image.mount();
     let geometry = file_system.geometry();
     for group in geometry.groups() {
-        for extent in file_system.free_extents(group).unwrap() {
+        for extent in file_system.group(group).free_extents().unwrap() {
             let extent = extent.unwrap();
             let sector = geometry.sector_of_group_block(group, extent.start).unwrap();
             let length = u64::from(extent.length_blocks) << geometry.block_log;

@@ -96,11 +96,11 @@ impl Damaged {
     }
 
     fn by_block_root(&self) -> u32 {
-        self.mount().free_space_header(GROUP).unwrap().by_block_root.get()
+        self.mount().group(GROUP).free_space_header().unwrap().by_block_root.get()
     }
 
     fn reverse_map_root(&self) -> u32 {
-        self.mount().free_space_header(GROUP).unwrap().reverse_map_root.get()
+        self.mount().group(GROUP).free_space_header().unwrap().reverse_map_root.get()
     }
 }
 
@@ -114,13 +114,13 @@ fn fault(result: Result<(), Error>) -> Fault {
 /// What reading all free extents of the group gives.
 fn walk(damaged: &Damaged) -> Fault {
     let file_system = damaged.mount();
-    fault(file_system.free_space_by_block(GROUP).unwrap().records().visit_leaves(|_| Ok(())))
+    fault(file_system.group(GROUP).free_space_by_block().unwrap().records().visit_leaves(|_| Ok(())))
 }
 
 /// The same for owners.
 fn walk_owners(damaged: &Damaged) -> Fault {
     let file_system = damaged.mount();
-    fault(file_system.reverse_map(GROUP).unwrap().unwrap().records().visit_leaves(|_| Ok(())))
+    fault(file_system.group(GROUP).reverse_map().unwrap().unwrap().records().visit_leaves(|_| Ok(())))
 }
 
 #[test]
@@ -203,10 +203,10 @@ fn leaves_must_not_overlap() {
 #[test]
 fn active_slots_of_the_free_list_lie_in_the_group() {
     let damaged = Damaged::new();
-    let first = damaged.mount().free_space_header(GROUP).unwrap().free_list_first.get();
+    let first = damaged.mount().group(GROUP).free_space_header().unwrap().free_list_first.get();
     damaged.patch_header(3, 32, 36 + 4 * first as usize, 0);
     let block = AgBlock::new(0);
-    let found = fault(damaged.mount().free_list(GROUP).map(|_| ()));
+    let found = fault(damaged.mount().group(GROUP).free_list().map(|_| ()));
     assert_eq!(found, FreeListFault::ActiveBlock { slot: first, block }.into());
 }
 
@@ -233,7 +233,7 @@ fn no_change_makes_a_walk_panic_or_run_on() {
 }
 
 fn walk_everything(file_system: &Volume) {
-    let Ok(Some(tree)) = file_system.reverse_map(GROUP) else { return };
+    let Ok(Some(tree)) = file_system.group(GROUP).reverse_map() else { return };
     let mut last: Option<ReverseMapRecord> = None;
     for record in tree.records() {
         let Ok(record) = record else { break };

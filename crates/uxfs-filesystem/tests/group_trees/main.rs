@@ -41,7 +41,7 @@ fn groups_of_fragmented_images_read_as_xfs_db_prints_them() {
     for (name, options, heights) in fragmented::IMAGES {
         let image = fragmented::make(options);
         compare(&image.path, name);
-        let header = mount(&image.path).free_space_header(AgNumber::new(0)).unwrap();
+        let header = mount(&image.path).group(AgNumber::new(0)).free_space_header().unwrap();
         let levels = [header.by_block_levels, header.by_length_levels, header.reverse_map_levels]
             .map(|level| level.get());
         assert_eq!(levels, **heights, "{name}: otherwise this tests less than it says");
@@ -62,7 +62,7 @@ fn compare(image: &Path, name: &str) {
 }
 
 fn compare_headers(file_system: &Volume, printed: &Printed<'_>) {
-    let headers = file_system.group_headers(printed.group).unwrap();
+    let headers = file_system.group(printed.group).headers().unwrap();
     let (space, inodes) = (&headers.free_space, &headers.inodes);
     printed.assert_fields(
         "agf",
@@ -94,16 +94,16 @@ fn compare_headers(file_system: &Volume, printed: &Printed<'_>) {
 
 fn compare_free_space(file_system: &Volume, printed: &Printed<'_>) {
     let group = printed.group;
-    let by_block: Vec<_> = file_system.free_extents(group).unwrap().map(Result::unwrap).collect();
+    let by_block: Vec<_> = file_system.group(group).free_extents().unwrap().map(Result::unwrap).collect();
     let rows = by_block.iter().map(|extent| format!("{},{}", extent.start, extent.length_blocks));
     printed.assert_rows("agf", "bnoroot", rows);
 
-    let tree = file_system.free_space_by_length(group).unwrap();
+    let tree = file_system.group(group).free_space_by_length().unwrap();
     let by_length: Vec<_> = tree.records().map(|record| record.unwrap().get()).collect();
     let rows = by_length.iter().map(|extent| format!("{},{}", extent.start, extent.length_blocks));
     printed.assert_rows("agf", "cntroot", rows);
 
-    let header = file_system.free_space_header(group).unwrap();
+    let header = file_system.group(group).free_space_header().unwrap();
     let total: u64 = by_block.iter().map(|extent| u64::from(extent.length_blocks)).sum();
     assert_eq!(total, u64::from(header.free_blocks.get()), "{}", printed.context);
     let mut cursor = tree.cursor();
@@ -138,13 +138,14 @@ fn compare_inodes(file_system: &Volume, printed: &Printed<'_>) {
             false => format!("{},{},{free}", chunk.start, chunk.free_count),
         }
     };
-    let records: Vec<_> = file_system.inode_index(group).unwrap().records().map(Result::unwrap).collect();
+    let records: Vec<_> =
+        file_system.group(group).inode_index().unwrap().records().map(Result::unwrap).collect();
     printed.assert_rows("agi", "root", records.iter().map(row));
-    let header = file_system.inode_header(group).unwrap();
-    let chunks: Vec<_> = file_system.inode_chunks(group).unwrap().map(Result::unwrap).collect();
+    let header = file_system.group(group).inode_header().unwrap();
+    let chunks: Vec<_> = file_system.group(group).inode_chunks().unwrap().map(Result::unwrap).collect();
     assert_eq!(chunks.iter().map(|chunk| chunk.count).sum::<u32>(), header.count.get());
     assert_eq!(chunks.iter().map(|chunk| chunk.free_count).sum::<u32>(), header.free_count.get());
-    if let Some(tree) = file_system.free_inode_index(group).unwrap() {
+    if let Some(tree) = file_system.group(group).free_inode_index().unwrap() {
         let free: Vec<_> = tree.records().map(Result::unwrap).collect();
         printed.assert_rows("agi", "free_root", free.iter().map(row));
         let with_free: Vec<_> =
@@ -160,20 +161,20 @@ fn compare_lookups(file_system: &Volume, group: AgNumber, records: &[<InodeIndex
     for chunk in records.iter().map(|record| record.get(geometry)) {
         for index in [0, 1, 31, 63] {
             let number = geometry.inode_number(group, chunk.inode(index));
-            let is_allocated = file_system.is_inode_allocated(number).unwrap();
+            let is_allocated = file_system.groups().is_inode_allocated(number).unwrap();
             assert_eq!(is_allocated, chunk.is_allocated(index), "inode {number}");
         }
-        let blocks: u32 = file_system.blocks_of_chunk(&chunk).iter().map(|(_, length)| length).sum();
+        let blocks: u32 = chunk.blocks(file_system.geometry()).iter().map(|(_, length)| length).sum();
         assert_eq!(blocks, chunk.count.div_ceil(geometry.inodes_per_block()), "chunk {}", chunk.start);
     }
-    assert!(!file_system.is_inode_allocated(InodeNumber::NULL).unwrap());
-    assert!(!file_system.is_inode_allocated(InodeNumber::new(0)).unwrap());
+    assert!(!file_system.groups().is_inode_allocated(InodeNumber::NULL).unwrap());
+    assert!(!file_system.groups().is_inode_allocated(InodeNumber::new(0)).unwrap());
 }
 
 fn compare_owners(file_system: &Volume, printed: &Printed<'_>) {
     let flag = |is_set| if is_set { 1 } else { 0 };
-    if file_system.reverse_map(printed.group).unwrap().is_some() {
-        let mappings = file_system.reverse_mappings(printed.group).unwrap().map(Result::unwrap);
+    if file_system.group(printed.group).reverse_map().unwrap().is_some() {
+        let mappings = file_system.group(printed.group).reverse_mappings().unwrap().map(Result::unwrap);
         let rows = mappings.map(|mapping| {
             let (owner, offset) = (mapping.owner.raw().cast_signed(), mapping.file_block);
             let flags =
@@ -186,8 +187,8 @@ fn compare_owners(file_system: &Volume, printed: &Printed<'_>) {
         });
         printed.assert_rows("agf", "rmaproot", rows);
     }
-    if file_system.reference_counts(printed.group).unwrap().is_some() {
-        let extents = file_system.shared_extents(printed.group).unwrap().map(Result::unwrap);
+    if file_system.group(printed.group).reference_counts().unwrap().is_some() {
+        let extents = file_system.group(printed.group).shared_extents().unwrap().map(Result::unwrap);
         let rows = extents.map(|extent| {
             let (start, length) = (extent.start, extent.length_blocks);
             format!("{start},{length},{},{}", extent.count, flag(extent.is_cow_staging))
@@ -200,7 +201,7 @@ fn compare_histogram(file_system: &Volume, db: &XfsDb, name: &str) {
     let mut histogram = FreeSpaceHistogram::default();
     for group in file_system.geometry().groups() {
         let mut of_group = FreeSpaceHistogram::default();
-        file_system.add_free_space(group, &mut of_group).unwrap();
+        file_system.group(group).add_free_space(&mut of_group).unwrap();
         histogram.merge(&of_group);
     }
     let rows: Vec<[u64; 3]> =

@@ -46,13 +46,13 @@ fn counts(file_system: &Volume) -> (u64, u64) {
     let by_superblock = (superblock.inode_count.get(), superblock.free_inodes.get());
     let (mut inodes, mut free) = (0, 0);
     for group in file_system.geometry().groups() {
-        let header = file_system.inode_header(group).unwrap();
+        let header = file_system.group(group).inode_header().unwrap();
         inodes += u64::from(header.count.get());
         free += u64::from(header.free_count.get());
-        let chunks: Vec<_> = file_system.inode_chunks(group).unwrap().map(Result::unwrap).collect();
+        let chunks: Vec<_> = file_system.group(group).inode_chunks().unwrap().map(Result::unwrap).collect();
         assert_eq!(chunks.iter().map(|chunk| chunk.count).sum::<u32>(), header.count.get());
         assert_eq!(chunks.iter().map(|chunk| chunk.free_count).sum::<u32>(), header.free_count.get());
-        if let Some(tree) = file_system.free_inode_index(group).unwrap() {
+        if let Some(tree) = file_system.group(group).free_inode_index().unwrap() {
             let geometry = file_system.geometry();
             let found: Vec<_> = tree.records().map(|record| record.unwrap().get(geometry)).collect();
             let expected: Vec<_> = chunks.into_iter().filter(|chunk| chunk.free_count > 0).collect();
@@ -134,7 +134,7 @@ fn inodes_come_and_go() {
         let (inodes, free_inodes) = counts(&reader);
         assert_eq!(inodes - free_inodes, before.0 - before.1 + numbers.len() as u64, "{name}");
         for number in &numbers {
-            assert!(reader.is_inode_allocated(*number).unwrap());
+            assert!(reader.groups().is_inode_allocated(*number).unwrap());
             assert_eq!(reader.inode(*number).unwrap().generation(), 0x5345_4544);
         }
 
@@ -397,7 +397,7 @@ fn sparse_chunks(image: &TestImage) -> Vec<(AgNumber, AgInode)> {
     let reader = image.mount();
     counts(&reader);
     let chunks = reader.geometry().groups().flat_map(|group| {
-        let chunks: Vec<_> = reader.inode_chunks(group).unwrap().map(Result::unwrap).collect();
+        let chunks: Vec<_> = reader.group(group).inode_chunks().unwrap().map(Result::unwrap).collect();
         chunks.into_iter().filter(|chunk| chunk.hole_mask != 0).map(move |chunk| (group, chunk.start))
     });
     chunks.collect()
@@ -513,7 +513,7 @@ fn counts_and_free_space_that_cannot_be_are_errors() {
         tx.group(first).unwrap().state.inodes_mut().unwrap().free_count.set(0);
 
         // The first chunk, and data behind it, are free space.
-        let start = file_system.inode_chunks(first).unwrap().next().unwrap().unwrap().start;
+        let start = file_system.group(first).inode_chunks().unwrap().next().unwrap().unwrap().start;
         let block = AgBlock::new(start.get() >> file_system.geometry().inodes_per_block_log);
         tx.group(first).unwrap().free(block, 300).unwrap();
         let error = exhausted(&mut tx);

@@ -36,7 +36,7 @@ fn entries(fs: &FileSystem, directory: &InodeHandle) -> Vec<(Vec<u8>, u64)> {
 }
 
 fn lookups(fs: &FileSystem) -> u64 {
-    let counters = fs.cache_counters();
+    let counters = fs.cache().counters();
     counters.hits + counters.misses + counters.joined
 }
 

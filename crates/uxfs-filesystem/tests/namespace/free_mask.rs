@@ -31,7 +31,7 @@ fn an_inode_in_use_is_not_taken_although_the_index_offers_it() {
             let volume = image.mount();
             let (group, inode) = volume.geometry().split_inode_number(file(&volume, 1)).unwrap();
             assert_eq!(group, AgNumber::new(0));
-            let chunk = volume.inode_chunks(group).unwrap().next().unwrap().unwrap();
+            let chunk = volume.group(group).inode_chunks().unwrap().next().unwrap().unwrap();
             (chunk.index_of(inode).unwrap(), chunk)
         };
         // In exchange for the last one, so that all counts are right; it writes no number above that.

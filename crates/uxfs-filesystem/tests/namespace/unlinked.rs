@@ -15,7 +15,7 @@ fn unlinked(fs: &FileSystem, directory: &InodeHandle) -> InodeHandle {
 }
 
 fn look_ups(fs: &FileSystem) -> u64 {
-    let counters = fs.cache_counters();
+    let counters = fs.cache().counters();
     counters.hits + counters.joined + counters.misses
 }
 

@@ -200,7 +200,7 @@ fn linux_reads_files_that_share_blocks() {
         let shared: usize = file_system
             .geometry()
             .groups()
-            .map(|group| file_system.shared_extents(group).unwrap().count())
+            .map(|group| file_system.group(group).shared_extents().unwrap().count())
             .sum();
         assert!(shared > 20, "{image_name}: otherwise this tests less than it says: {shared}");
         judged("kernel", &format!("{image_name}: {CLONED_FILES} files with {shared} shared extents"));

@@ -179,7 +179,7 @@ fn linux_ends_what_was_set_aside() {
     repair_is_silent(&image.path).unwrap();
     let reader = open_volume(&image.path);
     for group in reader.geometry().groups() {
-        assert_eq!(reader.shared_extents(group).unwrap().count(), 0, "group {group}");
+        assert_eq!(reader.group(group).shared_extents().unwrap().count(), 0, "group {group}");
     }
     assert_eq!(free_blocks_of(&reader), free_before);
     judged("kernel", &format!("{} extents set aside", staged.len()));

@@ -338,16 +338,17 @@ impl<'i> World<'i> {
         let mut levels = 0;
         for group in reader.geometry().groups() {
             let index = group.get() as usize;
-            let all: Vec<Mapping> = reader.reverse_mappings(group).unwrap().map(Result::unwrap).collect();
+            let all: Vec<Mapping> =
+                reader.group(group).reverse_mappings().unwrap().map(Result::unwrap).collect();
             assert_eq!(all, OwnerModel::of(all.iter().copied()).mappings(), "{name}: {group} is merged");
             let ours: Vec<Mapping> = all.into_iter().filter(is_made_up(self.number(0))).collect();
             if reader.geometry().features.has_reverse_map() {
                 assert_eq!(ours, self.owners[index].mappings(), "{name}: owners in group {group}");
             }
             let shared: Vec<SharedExtent> =
-                reader.shared_extents(group).unwrap().map(Result::unwrap).collect();
+                reader.group(group).shared_extents().unwrap().map(Result::unwrap).collect();
             assert_eq!(shared, self.references[index].extents(), "{name}: references in group {group}");
-            let header = reader.free_space_header(group).unwrap();
+            let header = reader.group(group).free_space_header().unwrap();
             levels = levels.max(header.reverse_map_levels.get());
         }
         assert_eq!(
@@ -395,7 +396,7 @@ fn is_made_up(first: InodeNumber) -> impl Fn(&Mapping) -> bool {
 /// As a kernel that recovers a log counts them.
 fn free_blocks_of(reader: &Volume) -> u64 {
     let of_group = |group| {
-        let header = reader.free_space_header(group).unwrap();
+        let header = reader.group(group).free_space_header().unwrap();
         let parts = [header.free_blocks, header.free_list_count, header.btree_blocks];
         parts.map(|part| u64::from(part.get())).iter().sum::<u64>()
     };

@@ -333,7 +333,7 @@ fn attributes_are_finished_and_their_feature_ends_with_the_log() {
     let file_system = image.mount();
     assert_eq!(file_system.superblock().log_incompatible.get(), 0);
     let inode = file_system.inode(number).unwrap();
-    let get = |name: &[u8]| file_system.xattr(&inode, name).unwrap();
+    let get = |name: &[u8]| file_system.attributes(&inode).unwrap().xattr(name).unwrap();
     assert!(get(b"user.one") == b"2" && get(b"user.long") == long);
 }
 
@@ -375,9 +375,9 @@ fn marked_attributes_are_finished() {
     image.must_be_sound();
     let file_system = image.mount();
     let inode = file_system.inode(number).unwrap();
-    assert_eq!(file_system.xattr(&inode, b"user.attribute-55").unwrap(), b"new");
-    assert!(file_system.xattr(&inode, b"user.attribute-7").is_err());
-    assert_eq!(file_system.xattr(&inode, b"user.attribute-8").unwrap(), [1; 30]);
+    assert_eq!(file_system.attributes(&inode).unwrap().xattr(b"user.attribute-55").unwrap(), b"new");
+    assert!(file_system.attributes(&inode).unwrap().xattr(b"user.attribute-7").is_err());
+    assert_eq!(file_system.attributes(&inode).unwrap().xattr(b"user.attribute-8").unwrap(), [1; 30]);
 }
 
 #[test]

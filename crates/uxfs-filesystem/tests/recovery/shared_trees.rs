@@ -50,7 +50,8 @@ fn a_tree_of_reference_counts_that_becomes_lower_is_found() {
     drop(transaction);
     file_system.close().unwrap();
     drop(file_system);
-    let levels = image.mount().free_space_header(AgNumber::new(0)).unwrap().reference_count_levels.get();
+    let levels =
+        image.mount().group(AgNumber::new(0)).free_space_header().unwrap().reference_count_levels.get();
     assert_eq!(levels, 2, "otherwise nothing becomes lower");
     let intents: Vec<Regions> = (1..)
         .zip(&extents)

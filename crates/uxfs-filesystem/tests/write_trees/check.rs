@@ -108,7 +108,7 @@ impl<'fs, K: BtreeKind> Walk<'fs, K> {
     fn read(&self, pointer: Pointer<K>) -> MetadataBuffer {
         let geometry = self.file_system.geometry();
         let sector = pointer.sector(geometry, self.group).unwrap();
-        self.file_system.read_metadata(K::STRUCTURE, sector, geometry.block_size_bytes).unwrap()
+        self.file_system.metadata().read(K::STRUCTURE, sector, geometry.block_size_bytes).unwrap()
     }
 
     fn block(&mut self, pointer: Pointer<K>, level: u16, is_root: bool) -> Option<K::Key> {

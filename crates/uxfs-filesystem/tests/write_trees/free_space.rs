@@ -191,7 +191,7 @@ fn with_a_small_cache() {
         check(&mut group);
     }
     transaction.commit().unwrap();
-    assert!(file_system.cache_counters().misses > 1000, "{:?}", file_system.cache_counters());
+    assert!(file_system.cache().counters().misses > 1000, "{:?}", file_system.cache().counters());
     file_system.close().unwrap();
     image.must_satisfy_repair();
 }

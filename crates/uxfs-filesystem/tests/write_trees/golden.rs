@@ -24,8 +24,8 @@ fn trees_of_golden_images_keep_the_invariants() {
         let file_system = mount::open_volume(Arc::new(device), &options).unwrap();
         let features = &file_system.geometry().features;
         for group in file_system.geometry().groups() {
-            let header = file_system.free_space_header(group).unwrap();
-            let inodes = file_system.inode_header(group).unwrap();
+            let header = file_system.group(group).free_space_header().unwrap();
+            let inodes = file_system.group(group).inode_header().unwrap();
             macro_rules! check {
                 ($index:literal, $kind:ty, $root:expr, $levels:expr) => {{
                     let levels = $levels.get();

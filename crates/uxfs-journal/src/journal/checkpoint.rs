@@ -241,7 +241,6 @@ impl Journal {
         };
         for changed in &pending.touched {
             write.buffer(changed, &mut records)?;
-            self.rest_if_due();
             records.write_if_full()?;
         }
         let freed = self.log_freed(&mut pending, &mut records)?;
@@ -326,7 +325,7 @@ impl Journal {
         }
         let _one = self.lock_write_back();
         let mut released = Vec::new();
-        let written = self.cache.write_versions(kept, &self.sealer(), &mut released)?;
+        let written = self.cache.logged_write_back(&self.sealer(), &mut released).versions(kept)?;
         self.cache.device().flush()?;
         self.counters.buffers_written_back.fetch_add(written as u64, Relaxed);
         let mut active = self.lock_active();
@@ -339,7 +338,7 @@ impl Journal {
             return Ok(());
         }
         let mut released = Vec::new();
-        self.cache.write_ordered(ordered, &self.sealer(), &mut released)?;
+        self.cache.logged_write_back(&self.sealer(), &mut released).ordered(ordered)?;
         let mut active = self.lock_active();
         released.iter().for_each(|sequence| active.release(*sequence));
         Ok(())

@@ -1,6 +1,6 @@
 //! The locks of the journal, acquired in the order that [`LockKey`] declares.
 
-use std::{collections::HashMap, sync::atomic::Ordering::AcqRel};
+use std::collections::HashMap;
 
 use parking_lot::MutexGuard;
 use uxfs_block::lock_order::{LockKey, Ordered};
@@ -8,16 +8,8 @@ use uxfs_block::lock_order::{LockKey, Ordered};
 use super::{IntentId, Journal, Writer, active::ActiveItems, pending::Pending};
 
 impl Journal {
-    /// While a thread waits here, the thread that writes takes no rests.
     pub(super) fn lock_writer(&self) -> Ordered<MutexGuard<'_, Writer>> {
-        Ordered::wait(LockKey::Writer, || {
-            self.writer.try_lock().unwrap_or_else(|| {
-                self.writer_waiters.fetch_add(1, AcqRel);
-                let writer = self.writer.lock();
-                self.writer_waiters.fetch_sub(1, AcqRel);
-                writer
-            })
-        })
+        Ordered::wait(LockKey::Writer, || self.writer.lock())
     }
 
     pub(super) fn try_lock_writer(&self) -> Option<Ordered<MutexGuard<'_, Writer>>> {

@@ -42,7 +42,6 @@
 //! | `locks` | acquiring the locks in their order |
 //! | [`items`] | what items look like in the log |
 //! | [`records`] | records, windows, flushes |
-//! | [`pace`] | bursts of work and rests of the background thread |
 //! | [`verify`] | verifying buffers before they are logged |
 //! | [`active`] | what holds the tail |
 
@@ -50,7 +49,6 @@ pub mod active;
 pub mod checkpoint;
 pub mod items;
 mod locks;
-pub mod pace;
 mod pending;
 pub mod records;
 mod reservations;
@@ -63,7 +61,7 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{
-            AtomicBool, AtomicU32, AtomicU64,
+            AtomicBool, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -186,8 +184,6 @@ pub struct Journal {
     reservations: Reservations,
     pending: OwnLine<Mutex<Pending>>,
     writer: Mutex<Writer>,
-    /// Threads that wait for the writer.
-    writer_waiters: AtomicU32,
     /// The writer has a closed checkpoint to write.
     has_closed: AtomicBool,
     /// One thread writes home at a time.
@@ -266,7 +262,6 @@ impl Journal {
                 verified_copy: Vec::new(),
                 transaction: random(),
             }),
-            writer_waiters: AtomicU32::new(0),
             has_closed: AtomicBool::new(false),
             write_back: Mutex::new(()),
             active: Mutex::new(active),

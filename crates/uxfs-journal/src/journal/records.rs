@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. Records follow each other without gaps from the head on; each is a multiple of the log's unit long.
-//! 2. At most [`WINDOW_BYTES`] are written before a flush. Whoever looks for the head after a crash searches two
-//!    mebibytes before it for blocks that were not written; what is torn there counts for nothing, with all behind it.
+//! 2. At most [`WINDOW_BYTES`] are written before a flush. After a crash, recovery searches the two mebibytes before the
+//!    head for blocks that were not written; it discards a torn record and everything behind it.
 //! 3. The record that commits is written after everything that it needs was flushed.
 //! 4. The head never reaches the tail: a write that would is refused before it happens.
 
@@ -33,8 +33,8 @@ use crate::{
     error::{JournalError, Result},
 };
 
-/// Bytes that may be on their way at once.
-pub const WINDOW_BYTES: usize = 1 << 20;
+/// Bytes that may be written between two flushes. The search for the head covers two mebibytes.
+pub const WINDOW_BYTES: usize = 7 << 18;
 const OPERATION_BYTES: usize = 12;
 
 /// Where the log lies and how it is divided.
@@ -309,6 +309,7 @@ impl<'w> RecordWriter<'w> {
 
     /// Seals the records in the window, all of which have ended, and writes them.
     fn write_window(&mut self) -> Result<()> {
+        debug_assert!(self.window.len() <= WINDOW_BYTES, "{} bytes in a window", self.window.len());
         let blocks = (self.window.len() / BLOCK) as u64;
         if blocks >= self.room_blocks {
             return Err(JournalError::LogFull { needed_blocks: blocks, room_blocks: self.room_blocks });

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use uxfs_block::{
     device::{Alignment, BlockDevice, DeviceError},
-    engine::memory::MemoryDevice,
+    engine::{counting::CountingDevice, memory::MemoryDevice},
 };
 use uxfs_format::log::transaction::TransactionHeader as Header;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-const BLOCKS: u32 = 4096;
+const BLOCKS: u32 = 8192;
 
 #[derive(Default)]
 struct Seen {
@@ -129,13 +129,41 @@ fn large_checkpoints_go_through_several_windows() {
         let cycle: u32 = if block < BLOCKS - 100 { 3 } else { 2 };
         device.write(u64::from(8 + block) * 512, &cycle.to_be_bytes()).unwrap();
     }
-    let items: Vec<_> = (0..380).map(|seed| item(seed, 4096)).collect();
+    let items: Vec<_> = (0..760).map(|seed| item(seed, 4096)).collect();
     let end = checkpoint(&device, place, head, head.lsn, &items).unwrap();
     assert_eq!(end.lsn.cycle(), 4);
     let (state, seen) = read_all(&device);
     assert_eq!(state.head(), Some(end.lsn));
     assert_eq!(seen.items.len(), items.len());
     assert!(seen.items.iter().zip(&items).all(|(seen, item)| seen[..] == item[..]));
+}
+
+/// Invariant 2: flushes follow each other closely enough for the search for the head, and not more closely than they must.
+#[test]
+fn windows_are_bounded_by_flushes() {
+    let device = CountingDevice::new(MemoryDevice::new(vec![0; (BLOCKS as usize + 8) * BLOCK]));
+    for buffer_size_bytes in [32 << 10, 256 << 10] {
+        let head = LogHead { lsn: Lsn::from_parts(1, 0), previous_block: u32::MAX };
+        let mut window = Vec::new();
+        let place = place(buffer_size_bytes, 512);
+        let mut writer = RecordWriter::new(&device, place, head, head.lsn, &mut window);
+        writer.begin(77, 0);
+        let began = device.counters();
+        let mut last = began;
+        for seed in 0..56 {
+            item(seed, 64 << 10).iter().for_each(|region| writer.region(region));
+            writer.write_if_full().unwrap();
+            let now = device.counters();
+            let (bytes, flushes) = (now.write_bytes - last.write_bytes, now.flushes - last.flushes);
+            assert!(bytes <= WINDOW_BYTES as u64, "{bytes} bytes in a window");
+            assert_eq!(flushes, u64::from(bytes > 0));
+            last = now;
+        }
+        writer.commit(false).unwrap();
+        let written = device.counters();
+        assert!(written.write_bytes - last.write_bytes <= WINDOW_BYTES as u64);
+        assert!(written.flushes - began.flushes <= 4, "3.5 MiB of items");
+    }
 }
 
 #[test]
@@ -261,7 +289,7 @@ fn the_end_of_the_log_is_durable_before_its_beginning_is_written_again() {
         rounds: AtomicU32::new(0),
     };
     let mut head = LogHead { lsn: Lsn::from_parts(1, 0), previous_block: u32::MAX };
-    for round in 0..40 {
+    for round in 0..80 {
         let mut window = Vec::new();
         let mut writer = RecordWriter::new(&device, place(32 << 10, 512), head, head.lsn, &mut window);
         writer.begin(77, 0);

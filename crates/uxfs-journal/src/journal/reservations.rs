@@ -105,11 +105,6 @@ impl Reservations {
         reserved_bytes > half_bytes && reserved_bytes.saturating_sub(self.cached_bytes()) > half_bytes
     }
 
-    /// Whether the checkpoint that is being filled may take three quarters of that: transactions may have to wait soon.
-    pub fn is_mostly_reserved(&self) -> bool {
-        self.reserved_bytes.load(Relaxed) > self.limit_bytes() / 4 * 3
-    }
-
     fn cached_bytes(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.cached_bytes.amount()).sum()
     }

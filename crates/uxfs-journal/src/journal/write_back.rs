@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use uxfs_block::cache::logged::{LoggedWriteBack, WriteBackCursor};
+use uxfs_block::cache::logged_write_back::{WriteBackCursor, WriteBackLimits};
 use uxfs_format::{edit::DirtyMap, fault::Corruption, units::Lsn};
 
 use super::{Journal, records::RecordWriter};
@@ -34,30 +34,27 @@ impl Journal {
         is_needed: impl Fn() -> bool,
         between: impl Fn() -> std::result::Result<(), E>,
     ) -> std::result::Result<usize, E> {
-        let mut way = self.cache.write_back_cursor();
-        let mut left = self.push_part(&mut way, first_at_most, &is_needed)?;
-        while !way.is_at_end() {
+        let mut cursor = self.cache.write_back_cursor();
+        let mut left = self.push_part(&mut cursor, first_at_most, &is_needed)?;
+        while !cursor.is_at_end() {
             between()?;
-            left += self.push_part(&mut way, first_at_most, &is_needed)?;
+            left += self.push_part(&mut cursor, first_at_most, &is_needed)?;
         }
         Ok(left)
     }
 
     fn push_part(
         &self,
-        way: &mut WriteBackCursor,
+        cursor: &mut WriteBackCursor,
         first_at_most: u64,
         is_enough: impl Fn() -> bool,
     ) -> Result<usize> {
         self.check()?;
         let _one = self.lock_write_back();
         let mut released = Vec::new();
-        let which = LoggedWriteBack { stable: self.stable(), first_at_most };
-        let is_enough = || {
-            self.rest_if_due();
-            is_enough()
-        };
-        let result = self.cache.write_back_part(way, which, &self.sealer(), &mut released, is_enough);
+        let which = WriteBackLimits { stable: self.stable(), first_at_most };
+        let sealer = self.sealer();
+        let result = self.cache.logged_write_back(&sealer, &mut released).part(cursor, which, is_enough);
         let flushed = if released.is_empty() { Ok(()) } else { self.cache.device().flush() };
         let (written, left) = match (result, flushed) {
             (Ok(counts), Ok(())) => counts,

@@ -88,7 +88,7 @@ fn check_group(file_system: &Volume, group: AgNumber, sums: &mut Sums) -> Result
     let length = file_system.geometry().group_length_blocks(group).context("no such group")?;
     let fresh = Block { references: 1, ..Block::default() };
     let mut blocks = vec![fresh; length as usize];
-    let headers = file_system.group_headers(group)?;
+    let headers = file_system.group(group).headers()?;
     check_free_space(file_system, group, &mut blocks)?;
     for block in &headers.free_list {
         let block = blocks.get_mut(block.get() as usize).context("a free list beyond the group")?;
@@ -100,7 +100,7 @@ fn check_group(file_system: &Volume, group: AgNumber, sums: &mut Sums) -> Result
     for count in [space.free_blocks, space.free_list_count, space.btree_blocks] {
         sums.free_blocks += u64::from(count.get());
     }
-    for mapping in file_system.reverse_mappings(group)? {
+    for mapping in file_system.group(group).reverse_mappings()? {
         let mapping = mapping?;
         let start = mapping.start.get() as usize;
         let covered = blocks.get_mut(start..start + mapping.length_blocks as usize);
@@ -110,7 +110,7 @@ fn check_group(file_system: &Volume, group: AgNumber, sums: &mut Sums) -> Result
             block.owners += u16::from(is_contents);
         }
     }
-    for shared in file_system.shared_extents(group)? {
+    for shared in file_system.group(group).shared_extents()? {
         let shared = shared?;
         ensure!(!shared.is_cow_staging, "space for a copy on write that nobody will finish");
         let start = shared.start.get() as usize;
@@ -122,9 +122,9 @@ fn check_group(file_system: &Volume, group: AgNumber, sums: &mut Sums) -> Result
 }
 
 fn check_free_space(file_system: &Volume, group: AgNumber, blocks: &mut [Block]) -> Result<()> {
-    let header = file_system.free_space_header(group)?;
-    let mut by_block: Vec<FreeExtent> = file_system.free_extents(group)?.collect::<Result<_, _>>()?;
-    let by_length = file_system.free_space_by_length(group)?.records();
+    let header = file_system.group(group).free_space_header()?;
+    let mut by_block: Vec<FreeExtent> = file_system.group(group).free_extents()?.collect::<Result<_, _>>()?;
+    let by_length = file_system.group(group).free_space_by_length()?.records();
     let mut by_length: Vec<FreeExtent> =
         by_length.map(|record| record.map(|record| record.get())).collect::<Result<_, _>>()?;
     for extent in &by_block {
@@ -149,10 +149,10 @@ fn check_free_space(file_system: &Volume, group: AgNumber, blocks: &mut [Block])
 
 fn check_inodes(file_system: &Volume, group: AgNumber, sums: &mut Sums) -> Result<()> {
     let geometry = file_system.geometry();
-    let header = file_system.inode_header(group)?;
+    let header = file_system.group(group).inode_header()?;
     let (mut count, mut free) = (0, 0);
     let mut with_free = BTreeMap::new();
-    for chunk in file_system.inode_chunks(group)? {
+    for chunk in file_system.group(group).inode_chunks()? {
         let chunk = chunk?;
         count += u64::from(chunk.count);
         free += u64::from(chunk.free_count);
@@ -165,7 +165,7 @@ fn check_inodes(file_system: &Volume, group: AgNumber, sums: &mut Sums) -> Resul
     }
     ensure!(count == u64::from(header.count.get()), "{count} inodes, {}", header.count);
     ensure!(free == u64::from(header.free_count.get()), "{free} free inodes, {}", header.free_count);
-    if let Some(index) = file_system.free_inode_index(group)? {
+    if let Some(index) = file_system.group(group).free_inode_index()? {
         for record in index.records() {
             let chunk = record?.get(geometry);
             let other = with_free.remove(&chunk.start.get());

@@ -90,7 +90,7 @@ impl Tree {
 /// The file system says so.
 pub fn facts_of(file_system: &Volume, inode: &Inode) -> Result<Facts> {
     let mut attributes = BTreeMap::new();
-    file_system.visit_xattrs(inode, XattrView::Root, |name, value| {
+    file_system.attributes(inode)?.visit_xattrs(XattrView::Root, |name, value| {
         // Access lists are seen twice, in two forms.
         if !name.starts_with(b"trusted.SGI_ACL_") {
             attributes.insert(Bytes(name.to_vec()), Bytes(value.to_vec()));

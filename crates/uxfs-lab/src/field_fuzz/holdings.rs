@@ -158,15 +158,14 @@ impl Reader<'_> {
 
     fn attributes(&self, inode: &Inode) -> Option<u64> {
         let mut sum = 0_u64;
-        let visited = self.filesystem.visit_attributes(inode, |attribute| {
+        let attributes = self.filesystem.attributes(inode).ok()?;
+        let visited = attributes.visit(|attribute| {
             if attribute.namespace == uxfs_volume::attribute::Namespace::Parent {
                 return Ok(ControlFlow::Continue(()));
             }
             let value = match attribute.value {
                 AttributeValue::Local(value) => value.to_vec(),
-                AttributeValue::Remote { .. } => {
-                    self.filesystem.attribute_value(inode, &attribute.value)?.into_owned()
-                }
+                AttributeValue::Remote { .. } => attributes.value(&attribute.value)?.into_owned(),
             };
             let whole = [&[attribute.namespace as u8], attribute.name, &[0], value.as_slice()].concat();
             sum = sum.wrapping_add(hash_of(&whole));

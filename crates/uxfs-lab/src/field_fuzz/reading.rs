@@ -143,19 +143,19 @@ impl Reader<'_> {
                         | Structure::FreeList
                 );
                 let found = if header {
-                    filesystem.inspect_header(structure, group)
+                    filesystem.inspect().header(structure, group)
                 } else {
-                    filesystem.inspect_tree_block(structure, group, None)
+                    filesystem.inspect().tree_block(structure, group, None)
                 };
                 self.found(found);
             }
             Owner::Inode(number) => {
-                let found = filesystem.inspect_inode(InodeNumber::new(number));
+                let found = filesystem.inspect().inode(InodeNumber::new(number));
                 self.found(found);
             }
         }
         if let Some(block) = damage.instance.fs_block
-            && let Some(all) = self.note(filesystem.inspect_block(FsBlock::new(block)))
+            && let Some(all) = self.note(filesystem.inspect().block(FsBlock::new(block)))
         {
             all.into_iter().for_each(|found| self.found(Ok(found)));
         }
@@ -181,16 +181,16 @@ impl Reader<'_> {
     /// `freespace`, `inodes`, and all trees of a group.
     fn group(&mut self, group: AgNumber) {
         let filesystem = self.filesystem;
-        self.note(filesystem.group_headers(group));
-        self.note(filesystem.free_list(group));
+        self.note(filesystem.group(group).headers());
+        self.note(filesystem.group(group).free_list());
         let mut histogram = Default::default();
-        self.note(filesystem.add_free_space(group, &mut histogram));
-        self.records(filesystem.free_space_by_block(group).map(Some));
-        self.records(filesystem.free_space_by_length(group).map(Some));
-        self.records(filesystem.reverse_map(group));
-        self.records(filesystem.reference_counts(group));
-        self.records(filesystem.free_inode_index(group));
-        let Some(chunks) = self.note(filesystem.inode_chunks(group)) else { return };
+        self.note(filesystem.group(group).add_free_space(&mut histogram));
+        self.records(filesystem.group(group).free_space_by_block().map(Some));
+        self.records(filesystem.group(group).free_space_by_length().map(Some));
+        self.records(filesystem.group(group).reverse_map());
+        self.records(filesystem.group(group).reference_counts());
+        self.records(filesystem.group(group).free_inode_index());
+        let Some(chunks) = self.note(filesystem.group(group).inode_chunks()) else { return };
         for chunk in chunks {
             let Some(chunk) = self.note(chunk) else { return };
             for inode in chunk.allocated_inodes() {
@@ -230,7 +230,7 @@ impl Reader<'_> {
     }
 
     fn inode_by_number(&mut self, number: InodeNumber) {
-        self.note(self.filesystem.is_inode_allocated(number));
+        self.note(self.filesystem.groups().is_inode_allocated(number));
         if let Some(inode) = self.note(self.filesystem.inode(number)) {
             self.inode(&inode);
         }
@@ -243,8 +243,10 @@ impl Reader<'_> {
             self.note(filesystem.extent_map(inode, fork));
         }
         let view = XattrView::Copy;
-        self.note(filesystem.visit_xattrs(inode, view, |_, _| Ok(ControlFlow::Continue(()))));
-        self.note(filesystem.access_acl(inode));
+        if let Some(attributes) = self.note(filesystem.attributes(inode)) {
+            self.note(attributes.visit_xattrs(view, |_, _| Ok(ControlFlow::Continue(()))));
+            self.note(attributes.access_acl());
+        }
         if filesystem.geometry().features.has_parent_pointers() {
             self.note(filesystem.paths_of(inode, &PathLimits::default()));
         }
@@ -275,7 +277,7 @@ impl Reader<'_> {
         for name in &names {
             self.note(filesystem.lookup(inode, name));
         }
-        let shown = filesystem.inspect_fork(inode.number, Fork::Data, &[], |found| {
+        let shown = filesystem.inspect().fork(inode.number, Fork::Data, &[], |found| {
             self.found(Ok(found));
             Ok::<(), Error>(())
         });

@@ -2,41 +2,39 @@
 
 use uxfs_format::{
     btree::free_space::{ByBlock, ByLength, FreeExtent},
-    units::{AgBlock, AgNumber},
+    units::AgBlock,
 };
 
-use crate::{btree::Tree, error::Result, volume::Volume};
+use super::reader::GroupReader;
+use crate::{btree::Tree, error::Result};
 
-impl Volume {
+impl<'v> GroupReader<'v> {
     /// The tree of a group's free extents ordered by block.
     ///
     /// # Errors
     /// [`OperationError::NoSuchGroup`](crate::error::OperationError::NoSuchGroup); damage of the header; the device.
-    pub fn free_space_by_block(&self, group: AgNumber) -> Result<Tree<'_, ByBlock>> {
-        let header = self.free_space_header(group)?;
+    pub fn free_space_by_block(self) -> Result<Tree<'v, ByBlock>> {
+        let header = self.free_space_header()?;
         let root = AgBlock::new(header.by_block_root.get());
-        Ok(Tree::of_group(self, group, root, header.by_block_levels.get()))
+        Ok(Tree::of_group(self.volume, self.group, root, header.by_block_levels.get()))
     }
 
     /// The tree of a group's free extents ordered by length.
     ///
     /// # Errors
     /// As [`free_space_by_block`](Self::free_space_by_block).
-    pub fn free_space_by_length(&self, group: AgNumber) -> Result<Tree<'_, ByLength>> {
-        let header = self.free_space_header(group)?;
+    pub fn free_space_by_length(self) -> Result<Tree<'v, ByLength>> {
+        let header = self.free_space_header()?;
         let root = AgBlock::new(header.by_length_root.get());
-        Ok(Tree::of_group(self, group, root, header.by_length_levels.get()))
+        Ok(Tree::of_group(self.volume, self.group, root, header.by_length_levels.get()))
     }
 
     /// The free extents of a group, by block. Blocks on the free list are not among them.
     ///
     /// # Errors
     /// As [`free_space_by_block`](Self::free_space_by_block).
-    pub fn free_extents(
-        &self,
-        group: AgNumber,
-    ) -> Result<impl Iterator<Item = Result<FreeExtent>> + use<'_>> {
-        let records = self.free_space_by_block(group)?.records();
+    pub fn free_extents(self) -> Result<impl Iterator<Item = Result<FreeExtent>> + use<'v>> {
+        let records = self.free_space_by_block()?.records();
         Ok(records.map(|record| record.map(|record| record.get())))
     }
 
@@ -45,11 +43,11 @@ impl Volume {
     ///
     /// # Errors
     /// As [`free_space_by_block`](Self::free_space_by_block).
-    pub fn add_free_space(&self, group: AgNumber, histogram: &mut FreeSpaceHistogram) -> Result<()> {
-        for _ in self.free_list(group)? {
+    pub fn add_free_space(self, histogram: &mut FreeSpaceHistogram) -> Result<()> {
+        for _ in self.free_list()? {
             histogram.add(1);
         }
-        self.free_space_by_block(group)?.records().visit_leaves(|records| {
+        self.free_space_by_block()?.records().visit_leaves(|records| {
             records.iter().for_each(|record| histogram.add(record.get().length_blocks));
             Ok(())
         })

@@ -10,9 +10,10 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, Sector},
 };
 
+use super::reader::{GroupReader, GroupsReader};
 use crate::{
     error::{Error, OperationError, Result},
-    volume::{MetadataBuffer, Volume},
+    volume::MetadataBuffer,
 };
 
 /// Groups whose headers are read at once.
@@ -29,25 +30,27 @@ pub struct GroupHeaders {
     pub free_list: Vec<AgBlock>,
 }
 
-impl Volume {
+impl GroupReader<'_> {
     /// The free space header (AGF) of a group.
     ///
     /// # Errors
     /// [`OperationError::NoSuchGroup`]; damage; the device.
-    pub fn free_space_header(&self, group: AgNumber) -> Result<FreeSpaceHeader> {
-        let buffer = self.read_group_header(group, 1, Structure::FreeSpaceHeader)?;
+    pub fn free_space_header(self) -> Result<FreeSpaceHeader> {
+        let buffer = self.read_header(1, Structure::FreeSpaceHeader)?;
         let parsed = FreeSpaceHeader::parse(&buffer);
-        parsed.copied().map_err(|fault| damaged(group, Structure::FreeSpaceHeader, &buffer, fault.into()))
+        parsed
+            .copied()
+            .map_err(|fault| damaged(self.group, Structure::FreeSpaceHeader, &buffer, fault.into()))
     }
 
     /// The inode header (AGI) of a group.
     ///
     /// # Errors
     /// [`OperationError::NoSuchGroup`]; damage; the device.
-    pub fn inode_header(&self, group: AgNumber) -> Result<InodeHeader> {
-        let buffer = self.read_group_header(group, 2, Structure::InodeHeader)?;
+    pub fn inode_header(self) -> Result<InodeHeader> {
+        let buffer = self.read_header(2, Structure::InodeHeader)?;
         let parsed = InodeHeader::parse(&buffer);
-        parsed.copied().map_err(|fault| damaged(group, Structure::InodeHeader, &buffer, fault.into()))
+        parsed.copied().map_err(|fault| damaged(self.group, Structure::InodeHeader, &buffer, fault.into()))
     }
 
     /// The free list (AGFL) of a group: blocks kept for the group's own trees, oldest first. Where the numbers in the
@@ -55,19 +58,19 @@ impl Volume {
     ///
     /// # Errors
     /// [`OperationError::NoSuchGroup`]; damage; the device.
-    pub fn free_list(&self, group: AgNumber) -> Result<Vec<AgBlock>> {
-        let header = self.free_space_header(group)?;
-        self.free_list_of(group, &header)
+    pub fn free_list(self) -> Result<Vec<AgBlock>> {
+        let header = self.free_space_header()?;
+        self.free_list_of(&header)
     }
 
     /// All headers of a group.
     ///
     /// # Errors
     /// [`OperationError::NoSuchGroup`]; damage; the device.
-    pub fn group_headers(&self, group: AgNumber) -> Result<GroupHeaders> {
-        let free_space = self.free_space_header(group)?;
-        let inodes = self.inode_header(group)?;
-        let free_list = self.free_list_of(group, &free_space)?;
+    pub fn headers(self) -> Result<GroupHeaders> {
+        let free_space = self.free_space_header()?;
+        let inodes = self.inode_header()?;
+        let free_list = self.free_list_of(&free_space)?;
         Ok(GroupHeaders { free_space, inodes, free_list })
     }
 
@@ -75,12 +78,12 @@ impl Volume {
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn free_list_of(&self, group: AgNumber, header: &FreeSpaceHeader) -> Result<Vec<AgBlock>> {
-        let buffer = self.read_group_header(group, 3, Structure::FreeList)?;
-        let damaged = |fault: Fault| damaged(group, Structure::FreeList, &buffer, fault);
+    pub fn free_list_of(self, header: &FreeSpaceHeader) -> Result<Vec<AgBlock>> {
+        let buffer = self.read_header(3, Structure::FreeList)?;
+        let damaged = |fault: Fault| damaged(self.group, Structure::FreeList, &buffer, fault);
         let list = FreeList::parse(&buffer).map_err(|fault: HeaderFault| damaged(fault.into()))?;
-        let usable = self.geometry().group_header_blocks()
-            ..self.geometry().group_length_blocks(group).unwrap_or_default();
+        let usable = self.volume.geometry().group_header_blocks()
+            ..self.volume.geometry().group_length_blocks(self.group).unwrap_or_default();
         let mut blocks = Vec::new();
         for (slot, block) in list.active(header) {
             if !usable.contains(&block.get()) {
@@ -95,29 +98,27 @@ impl Volume {
     ///
     /// # Errors
     /// [`OperationError::NoSuchGroup`]; damage; the device.
-    pub fn read_group_header(
-        &self,
-        group: AgNumber,
-        index: u32,
-        structure: Structure,
-    ) -> Result<MetadataBuffer> {
-        let sector = self.geometry().sector_of_group_header(group, index);
+    pub fn read_header(self, index: u32, structure: Structure) -> Result<MetadataBuffer> {
+        let geometry = self.volume.geometry();
+        let sector = geometry.sector_of_group_header(self.group, index);
         let sector = sector.ok_or(OperationError::NoSuchGroup)?;
-        self.read_metadata(structure, sector, self.geometry().sector_size_bytes)
+        self.volume.metadata().read(structure, sector, geometry.sector_size_bytes)
     }
+}
 
+impl<'v> GroupsReader<'v> {
     /// All groups in order. Their headers come into the cache in as few requests as possible, many groups at a time.
-    pub fn groups_with_headers(&self) -> impl Iterator<Item = AgNumber> {
-        self.geometry().groups().inspect(|group| {
+    pub fn with_headers(self) -> impl Iterator<Item = AgNumber> + use<'v> {
+        self.volume.geometry().groups().inspect(move |group| {
             if group.get().is_multiple_of(PREFETCHED_GROUPS) {
-                self.prefetch_group_headers(*group);
+                self.prefetch_headers(*group);
             }
         })
     }
 
     /// Brings the headers of the groups from `first` on into the cache.
-    fn prefetch_group_headers(&self, first: AgNumber) {
-        let geometry = self.geometry();
+    fn prefetch_headers(self, first: AgNumber) {
+        let geometry = self.volume.geometry();
         let kinds = [(1, Structure::FreeSpaceHeader), (2, Structure::InodeHeader), (3, Structure::FreeList)];
         let mut requests: Vec<(Structure, Sector, u32)> = Vec::new();
         let end = first.get().saturating_add(PREFETCHED_GROUPS).min(geometry.ag_count);
@@ -127,7 +128,7 @@ impl Volume {
                 requests.extend(sector.map(|sector| (structure, sector, geometry.sector_size_bytes)));
             }
         }
-        self.prefetch_metadata(&requests);
+        self.volume.metadata().prefetch(&requests);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`reader`] | the views through which a group is read |
 //! | [`headers`] | the verified headers of a group, and the blocks on its free list |
 //! | [`free_space`] | free extents |
 //! | [`damage_limit`] | where a walk over damaged groups ends |
@@ -13,6 +14,7 @@ pub mod damage_limit;
 pub mod free_space;
 pub mod headers;
 pub mod inode_index;
+pub mod reader;
 pub mod reference_count;
 pub mod reverse_map;
 #[cfg(test)]

@@ -3,30 +3,31 @@
 use uxfs_format::{
     allocation_group::free_space_header::FreeSpaceHeader,
     btree::reference_count::{ReferenceCount, ReferenceCountPosition, SharedExtent},
-    units::{AgBlock, AgNumber},
+    units::AgBlock,
 };
 
-use crate::{btree::Tree, error::Result, volume::Volume};
+use super::reader::GroupReader;
+use crate::{btree::Tree, error::Result};
 
-impl Volume {
+impl<'v> GroupReader<'v> {
     /// The tree of a group's shared extents; `None` where the file system has none.
     ///
     /// # Errors
     /// [`OperationError::NoSuchGroup`](crate::error::OperationError::NoSuchGroup); damage of the header; the device.
-    pub fn reference_counts(&self, group: AgNumber) -> Result<Option<Tree<'_, ReferenceCount>>> {
-        let header = self.free_space_header(group)?;
-        Ok(self.reference_counts_of(group, &header))
+    pub fn reference_counts(self) -> Result<Option<Tree<'v, ReferenceCount>>> {
+        let header = self.free_space_header()?;
+        Ok(self.reference_counts_of(&header))
     }
 
-    /// The same where `header` says: that of a group that is being changed may be known in memory only.
-    fn reference_counts_of(
-        &self,
-        group: AgNumber,
-        header: &FreeSpaceHeader,
-    ) -> Option<Tree<'_, ReferenceCount>> {
+    /// The tree that `header` names: the current header of a group that is being changed may be in memory only.
+    fn reference_counts_of(self, header: &FreeSpaceHeader) -> Option<Tree<'v, ReferenceCount>> {
         let root = AgBlock::new(header.reference_count_root.get());
         let levels = header.reference_count_levels.get();
-        self.geometry().features.has_reflink().then(|| Tree::of_group(self, group, root, levels))
+        self.volume
+            .geometry()
+            .features
+            .has_reflink()
+            .then(|| Tree::of_group(self.volume, self.group, root, levels))
     }
 
     /// All shared extents of a group in order, behind them those set aside for a copy-on-write; none where the file
@@ -34,22 +35,18 @@ impl Volume {
     ///
     /// # Errors
     /// As [`reference_counts`](Self::reference_counts).
-    pub fn shared_extents(
-        &self,
-        group: AgNumber,
-    ) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'_>> {
-        let header = self.free_space_header(group)?;
-        Ok(self.shared_extents_of(group, &header))
+    pub fn shared_extents(self) -> Result<impl Iterator<Item = Result<SharedExtent>> + use<'v>> {
+        let header = self.free_space_header()?;
+        Ok(self.shared_extents_of(&header))
     }
 
-    /// The extents of a group that are set aside for a copy-on-write, where `header` says. Nobody changes the tree meanwhile.
+    /// The extents of a group that are set aside for a copy-on-write, from the tree that `header` names. The caller sees to it that the tree does not change meanwhile.
     pub fn staging_extents_of(
-        &self,
-        group: AgNumber,
+        self,
         header: &FreeSpaceHeader,
-    ) -> impl Iterator<Item = Result<SharedExtent>> + use<'_> {
+    ) -> impl Iterator<Item = Result<SharedExtent>> + use<'v> {
         let first = ReferenceCountPosition { is_cow_staging: true, start: AgBlock::new(0) };
-        let mut cursor = self.reference_counts_of(group, header).map(|tree| tree.cursor());
+        let mut cursor = self.reference_counts_of(header).map(|tree| tree.cursor());
         let mut is_begun = false;
         std::iter::from_fn(move || {
             let at = cursor.as_mut()?;
@@ -64,13 +61,12 @@ impl Volume {
         })
     }
 
-    /// The same of all, where `header` says. Nobody changes the tree meanwhile.
+    /// All extents in the tree of reference counts, where `header` says that it lies. The caller sees to it that the tree does not change meanwhile.
     pub fn shared_extents_of(
-        &self,
-        group: AgNumber,
+        self,
         header: &FreeSpaceHeader,
-    ) -> impl Iterator<Item = Result<SharedExtent>> + use<'_> {
-        let records = self.reference_counts_of(group, header).map(|tree| tree.records());
+    ) -> impl Iterator<Item = Result<SharedExtent>> + use<'v> {
+        let records = self.reference_counts_of(header).map(|tree| tree.records());
         records.into_iter().flatten().map(|record| record.map(|record| record.get()))
     }
 }

@@ -14,31 +14,23 @@ use super::{
 };
 use crate::{
     error::{OperationError, Result},
-    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
     },
-    volume::{MetadataBuffer, Volume},
+    volume::MetadataBuffer,
 };
 
-impl Volume {
-    /// The value of one attribute, or `None` where there is none of this name. Parent pointers, which a name alone
-    /// does not identify, are read with [`parent_pointers`](Self::parent_pointers).
+impl AttributeReader<'_> {
+    /// The value of one attribute, or `None` where there is none of this name. Parent pointers, which a name alone does not
+    /// identify, are read with [`Volume::parent_pointers`](crate::volume::Volume::parent_pointers).
     ///
     /// # Errors
     /// [`OperationError::NameTooLong`]; damage; the device.
-    pub fn attribute(&self, inode: &Inode, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn get(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
         if name.len() > MAX_NAME_BYTES {
             return Err(OperationError::NameTooLong.into());
         }
-        AttributeReader::new(self, inode)?.get(namespace, name)
-    }
-}
-
-impl AttributeReader<'_> {
-    /// The value of one attribute.
-    pub fn get(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.form()? {
             AttributeForm::None => Ok(None),
             AttributeForm::Shortform(list) => find_in_list(self, list, namespace, name),

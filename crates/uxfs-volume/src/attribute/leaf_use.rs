@@ -9,12 +9,11 @@ use uxfs_format::{
 use super::reader::{AttributeForm, AttributeReader};
 use crate::{
     error::Result,
-    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
     },
-    volume::{MetadataBuffer, Volume},
+    volume::MetadataBuffer,
 };
 
 /// Parts of the range of hashes that are counted apart.
@@ -95,27 +94,22 @@ impl LeafUse {
     }
 }
 
-impl Volume {
-    /// Looks at all leaves of the attribute fork of an inode.
+impl AttributeReader<'_> {
+    /// Looks at all leaves of the attribute fork.
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn attribute_leaf_use(&self, inode: &Inode) -> Result<LeafUse> {
-        self.visit_attribute_leaves(inode, |_| {})
+    pub fn leaf_use(&self) -> Result<LeafUse> {
+        self.visit_leaves(|_| {})
     }
 
-    /// As [`attribute_leaf_use`](Self::attribute_leaf_use); `visit` gets the figures of each leaf, in the order of hashes.
+    /// As [`leaf_use`](Self::leaf_use); `visit` gets the figures of each leaf, in the order of hashes.
     ///
     /// # Errors
     /// As there.
-    pub fn visit_attribute_leaves(
-        &self,
-        inode: &Inode,
-        mut visit: impl FnMut(&LeafFigures),
-    ) -> Result<LeafUse> {
+    pub fn visit_leaves(&self, mut visit: impl FnMut(&LeafFigures)) -> Result<LeafUse> {
         let mut counting = Counting { found: LeafUse::default(), last: None, of_last: 0 };
-        let reader = AttributeReader::new(self, inode)?;
-        let AttributeForm::Blocks(blocks) = reader.form()? else { return Ok(counting.found) };
+        let AttributeForm::Blocks(blocks) = self.form()? else { return Ok(counting.found) };
         let root = blocks.read_tree_block(FileBlock::new(0))?;
         let Some(mut walk) = LeafWalk::descend(blocks, root, Start::First)? else {
             return Ok(counting.found);

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | here | what an attribute is |
-//! | `reader` | of which inode, in which form |
+//! | [`reader`] | the view through which the attributes of an inode are read; their form |
 //! | [`visit`] | all attributes of an inode, one after the other |
 //! | [`get`] | one attribute by name, by hash |
 //! | `parent` | one parent pointer |
@@ -41,7 +41,7 @@ pub struct Attribute<'a> {
 pub enum AttributeValue<'a> {
     /// At hand.
     Local(&'a [u8]),
-    /// In blocks of its own: [`Volume::attribute_value`](crate::volume::Volume::attribute_value) reads them.
+    /// In blocks of its own: [`AttributeReader::value`](reader::AttributeReader::value) reads it.
     Remote {
         /// First block in the attribute fork.
         first_block: FileBlock,

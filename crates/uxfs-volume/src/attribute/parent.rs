@@ -43,7 +43,7 @@ impl AttributeReader<'_> {
             return find_in_blocks(blocks, wanted);
         }
         let mut is_found = false;
-        self.visit(&mut |attribute| {
+        self.visit(|attribute| {
             is_found |= wanted.is(attribute);
             Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -53,7 +53,7 @@ impl AttributeReader<'_> {
     /// Whether the inode has more than one parent pointer.
     pub fn has_many_parents(&self) -> Result<bool> {
         let mut count = 0_u32;
-        self.visit(&mut |attribute| {
+        self.visit(|attribute| {
             count += u32::from(attribute.namespace == Namespace::Parent);
             Ok(if count > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;

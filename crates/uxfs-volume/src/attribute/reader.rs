@@ -14,7 +14,7 @@ use crate::{
     volume::Volume,
 };
 
-/// The attributes of an inode.
+/// Reads the attributes of an inode: a view that borrows the volume and the inode.
 #[derive(Debug)]
 pub struct AttributeReader<'a> {
     pub(super) inode: &'a Inode,
@@ -33,17 +33,19 @@ pub(super) enum AttributeForm<'r, 'a> {
     Blocks(&'r ForkBlocks<'a>),
 }
 
-impl<'a> AttributeReader<'a> {
-    /// The attributes of an inode.
+impl Volume {
+    /// To read the attributes of an inode.
     ///
     /// # Errors
     /// Damage of the attribute fork's extents; the device.
-    pub fn new(volume: &'a Volume, inode: &'a Inode) -> Result<Self> {
+    pub fn attributes<'a>(&'a self, inode: &'a Inode) -> Result<AttributeReader<'a>> {
         let has_blocks = inode.has_extents(Fork::Attribute);
-        let blocks = has_blocks.then(|| ForkBlocks::new(volume, inode, TreeKind::Attribute)).transpose()?;
-        Ok(Self { inode, blocks })
+        let blocks = has_blocks.then(|| ForkBlocks::new(self, inode, TreeKind::Attribute)).transpose()?;
+        Ok(AttributeReader { inode, blocks })
     }
+}
 
+impl<'a> AttributeReader<'a> {
     /// Leaves and nodes, where the attributes do not lie in the inode.
     pub(super) fn blocks(&self) -> Option<&ForkBlocks<'a>> {
         self.blocks.as_ref()

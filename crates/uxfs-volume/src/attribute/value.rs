@@ -11,25 +11,16 @@ use uxfs_format::{
 use super::{AttributeValue, reader::AttributeReader};
 use crate::{
     error::{OperationError, Result},
-    inode::Inode,
     name_tree::ForkBlocks,
-    volume::Volume,
 };
 
 const STRUCTURE: Structure = Structure::AttributeRemoteValue;
 
-impl Volume {
-    /// The value of an attribute of `inode`, read where it lies.
+impl AttributeReader<'_> {
+    /// The value of an attribute of this inode, read where it lies.
     ///
     /// # Errors
     /// Damage; the device.
-    pub fn attribute_value<'v>(&self, inode: &Inode, value: &AttributeValue<'v>) -> Result<Cow<'v, [u8]>> {
-        AttributeReader::new(self, inode)?.value(value)
-    }
-}
-
-impl AttributeReader<'_> {
-    /// A value, read where it lies.
     pub fn value<'v>(&self, value: &AttributeValue<'v>) -> Result<Cow<'v, [u8]>> {
         match (*value, self.blocks()) {
             (AttributeValue::Local(value), _) => Ok(Cow::Borrowed(value)),

@@ -15,35 +15,24 @@ use super::{
 };
 use crate::{
     error::Result,
-    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
     },
-    volume::{MetadataBuffer, Volume},
+    volume::MetadataBuffer,
 };
 
 /// Called for each attribute.
-pub type Visit<'v> = dyn FnMut(&Attribute<'_>) -> Result<ControlFlow<()>> + 'v;
+type Visit<'v> = dyn FnMut(&Attribute<'_>) -> Result<ControlFlow<()>> + 'v;
 
-impl Volume {
-    /// Calls `visit` for every attribute of an inode, parent pointers included, in the order of Linux (as they lie
-    /// in the inode, else by hash), until it breaks or fails. Half made ones are left out.
+impl AttributeReader<'_> {
+    /// Calls `visit` for every attribute of the inode, parent pointers included, in the order of Linux (as they lie in the
+    /// inode, else by hash), until it breaks or fails. Attributes that are half made or half removed are left out.
     ///
     /// # Errors
     /// Damage; the device; what `visit` gives.
-    pub fn visit_attributes(
-        &self,
-        inode: &Inode,
-        mut visit: impl FnMut(&Attribute<'_>) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
-        AttributeReader::new(self, inode)?.visit(&mut visit)
-    }
-}
-
-impl AttributeReader<'_> {
-    /// Calls `visit` for every attribute until it breaks or fails.
-    pub fn visit(&self, visit: &mut Visit<'_>) -> Result<()> {
+    pub fn visit(&self, mut visit: impl FnMut(&Attribute<'_>) -> Result<ControlFlow<()>>) -> Result<()> {
+        let visit: &mut Visit<'_> = &mut visit;
         match self.form()? {
             AttributeForm::None => Ok(()),
             AttributeForm::Shortform(list) => self.visit_list(list, visit),

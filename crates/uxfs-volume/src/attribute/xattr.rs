@@ -4,19 +4,12 @@
 use std::ops::ControlFlow;
 
 use uxfs_format::{
-    attribute::{
-        MAX_NAME_BYTES,
-        posix_acl::{self, PosixAcl},
-    },
+    attribute::posix_acl::{self, PosixAcl},
     fault::{Corruption, Location, Structure},
 };
 
 use super::{Attribute, Namespace, reader::AttributeReader};
-use crate::{
-    error::{OperationError, Result},
-    inode::Inode,
-    volume::Volume,
-};
+use crate::error::{OperationError, Result};
 
 /// Name of the access ACL.
 pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
@@ -83,63 +76,18 @@ fn shown_name(attribute: &Attribute<'_>) -> Vec<u8> {
     name
 }
 
-impl Volume {
-    /// Calls `visit` with name and value of every attribute, under the names that Linux shows, until it breaks or
-    /// fails. Values are read one at a time.
+impl AttributeReader<'_> {
+    /// Calls `visit` with name and value of every attribute that the view has, under the names that Linux shows, until it
+    /// breaks or fails. Values are read one at a time.
     ///
     /// # Errors
     /// Damage; the device; what `visit` gives.
     pub fn visit_xattrs(
         &self,
-        inode: &Inode,
-        view: XattrView,
-        visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
-        AttributeReader::new(self, inode)?.visit_xattrs(view, visit)
-    }
-
-    /// The names of all attributes, as `listxattr` gives them.
-    ///
-    /// # Errors
-    /// [`OperationError::TooManyAttributes`] past [`MAX_NAMES_BYTES`]; damage; the device.
-    pub fn xattr_names(&self, inode: &Inode, view: XattrView) -> Result<Vec<Vec<u8>>> {
-        AttributeReader::new(self, inode)?.xattr_names(view, MAX_NAMES_BYTES)
-    }
-
-    /// The value of one attribute by the name that Linux shows, as `getxattr` gives it.
-    ///
-    /// # Errors
-    /// [`OperationError::NoSuchAttribute`], [`OperationError::NameTooLong`],
-    /// [`OperationError::UnknownNamespace`]; damage; the device.
-    pub fn xattr(&self, inode: &Inode, name: &[u8]) -> Result<Vec<u8>> {
-        AttributeReader::new(self, inode)?.xattr(name)
-    }
-
-    /// The access ACL of an inode beyond its mode, if it has one.
-    ///
-    /// # Errors
-    /// Damage; the device.
-    pub fn access_acl(&self, inode: &Inode) -> Result<Option<PosixAcl>> {
-        AttributeReader::new(self, inode)?.acl(posix_acl::ACCESS_NAME)
-    }
-
-    /// The ACL that new files in a directory get, if it has one.
-    ///
-    /// # Errors
-    /// Damage; the device.
-    pub fn default_acl(&self, inode: &Inode) -> Result<Option<PosixAcl>> {
-        AttributeReader::new(self, inode)?.acl(posix_acl::DEFAULT_NAME)
-    }
-}
-
-impl AttributeReader<'_> {
-    /// Calls `visit` with name and value of every attribute that the view has.
-    pub fn visit_xattrs(
-        &self,
         view: XattrView,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.visit(&mut |attribute| {
+        self.visit(|attribute| {
             let (own, acl) = view.names_of(attribute);
             if !own && acl.is_none() {
                 return Ok(ControlFlow::Continue(()));
@@ -154,10 +102,21 @@ impl AttributeReader<'_> {
         })
     }
 
+    /// The names of all attributes that the view has, as `listxattr` gives them.
+    ///
+    /// # Errors
+    /// [`OperationError::TooManyAttributes`] past [`MAX_NAMES_BYTES`]; damage; the device.
+    pub fn xattr_names(&self, view: XattrView) -> Result<Vec<Vec<u8>>> {
+        self.xattr_names_within(view, MAX_NAMES_BYTES)
+    }
+
     /// The names of all attributes that the view has, of at most so many bytes, a zero byte each included.
-    pub fn xattr_names(&self, view: XattrView, most_bytes: usize) -> Result<Vec<Vec<u8>>> {
+    ///
+    /// # Errors
+    /// [`OperationError::TooManyAttributes`]; damage; the device.
+    pub fn xattr_names_within(&self, view: XattrView, most_bytes: usize) -> Result<Vec<Vec<u8>>> {
         let (mut names, mut total_bytes) = (Vec::new(), 0);
-        self.visit(&mut |attribute| {
+        self.visit(|attribute| {
             let (own, acl) = view.names_of(attribute);
             let own = own.then(|| shown_name(attribute));
             for name in acl.map(<[u8]>::to_vec).into_iter().chain(own) {
@@ -172,17 +131,37 @@ impl AttributeReader<'_> {
         Ok(names)
     }
 
-    /// The value of one attribute by the name that Linux shows.
+    /// The value of one attribute by the name that Linux shows, as `getxattr` gives it.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchAttribute`], [`OperationError::NameTooLong`], [`OperationError::UnknownNamespace`]; damage; the
+    /// device.
     pub fn xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
         let (namespace, name, is_acl) = stored_name(name).ok_or(OperationError::UnknownNamespace)?;
-        if name.len() > MAX_NAME_BYTES {
-            return Err(OperationError::NameTooLong.into());
-        }
         let value = self.get(namespace, name)?.ok_or(OperationError::NoSuchAttribute)?;
         if is_acl { Ok(self.decode_acl(&value)?.to_xattr()) } else { Ok(value) }
     }
 
+    /// The access ACL of the inode beyond its mode, if it has one.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn access_acl(&self) -> Result<Option<PosixAcl>> {
+        self.acl(posix_acl::ACCESS_NAME)
+    }
+
+    /// The ACL that new files in a directory get, if it has one.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn default_acl(&self) -> Result<Option<PosixAcl>> {
+        self.acl(posix_acl::DEFAULT_NAME)
+    }
+
     /// A list, by the name that it is stored under.
+    ///
+    /// # Errors
+    /// Damage; the device.
     pub fn acl(&self, name: &[u8]) -> Result<Option<PosixAcl>> {
         let value = self.get(Namespace::Trusted, name)?;
         value.map(|value| self.decode_acl(&value)).transpose()

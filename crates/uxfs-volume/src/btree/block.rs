@@ -41,7 +41,7 @@ impl<K: BtreeKind> Block<K> {
             _ => return Err(tree.damaged(None, BtreeFault::Pointer { index: 0, block: pointer.raw() })),
         };
         let length_bytes = tree.volume().geometry().block_size_bytes;
-        let buffer = tree.volume().read_metadata(K::STRUCTURE, sector, length_bytes)?;
+        let buffer = tree.volume().metadata().read(K::STRUCTURE, sector, length_bytes)?;
         let block = Self::Buffer { buffer, address };
         let (found_owner, expected_owner) =
             (block.view().map_or(0, |view| view.header().owner()), tree.owner_number());

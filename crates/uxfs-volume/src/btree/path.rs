@@ -187,7 +187,7 @@ impl<K: BtreeKind> Path<K> {
             .map(|sector| (K::STRUCTURE, sector, length_bytes))
             .collect();
         if requests.len() > 1 {
-            tree.volume().prefetch_metadata(&requests);
+            tree.volume().metadata().prefetch(&requests);
         }
     }
 }

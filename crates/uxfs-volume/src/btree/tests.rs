@@ -23,7 +23,7 @@ fn volume() -> Volume {
 #[test]
 fn a_walk_over_more_blocks_than_there_are_ends() {
     let volume = volume();
-    let tree = volume.free_space_by_block(AgNumber::new(1)).unwrap();
+    let tree = volume.group(AgNumber::new(1)).free_space_by_block().unwrap();
     let mut cursor = tree.cursor();
     assert!(cursor.first().unwrap().is_some());
     cursor.path.blocks_left = 0;
@@ -41,7 +41,7 @@ fn a_walk_over_more_blocks_than_there_are_ends() {
 #[test]
 fn lookups_between_before_and_behind_all_records() {
     let volume = volume();
-    let tree = volume.free_space_by_block(AgNumber::new(1)).unwrap();
+    let tree = volume.group(AgNumber::new(1)).free_space_by_block().unwrap();
     let extents: Vec<_> = tree.records().map(|record| record.unwrap().get()).collect();
     let mut cursor = tree.cursor();
     let mut lookup = |block: u32| {

@@ -364,7 +364,7 @@ impl BlockWalk {
             }
         }
         if requests.len() > 1 {
-            blocks.volume.prefetch_metadata(&requests);
+            blocks.volume.metadata().prefetch(&requests);
         }
     }
 }

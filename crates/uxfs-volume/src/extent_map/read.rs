@@ -146,7 +146,7 @@ impl Reader<'_> {
                 let sectors = batch.iter().filter_map(|block| self.sector(*block));
                 let requests: Vec<_> =
                     sectors.map(|sector| (Structure::ExtentMap, sector, size_bytes)).collect();
-                self.volume.prefetch_metadata(&requests);
+                self.volume.metadata().prefetch(&requests);
             }
             batch.iter().try_for_each(|block| self.block(*block, level - 1))?;
         }
@@ -162,7 +162,7 @@ impl Reader<'_> {
         let fault = ExtentMapFault::Place { start: block, length_blocks: 1 };
         let sector = self.sector(block).ok_or_else(|| corruption(inode, None, fault))?;
         let damaged = |fault: Fault| corruption(inode, Some(sector), fault);
-        let buffer = self.volume.read_metadata(Structure::ExtentMap, sector, geometry.block_size_bytes)?;
+        let buffer = self.volume.metadata().read(Structure::ExtentMap, sector, geometry.block_size_bytes)?;
         let view = BtreeBlock::<Tree>::parse(&buffer).map_err(|fault| damaged(fault.into()))?;
         let (found, expected) = (view.header().owner(), inode.number.get());
         if found != expected {

@@ -43,7 +43,7 @@ impl Volume {
     /// As there.
     pub fn inode_and_cluster(&self, number: InodeNumber) -> Result<(Inode, Cluster)> {
         let (place, cluster) = self.inode_cluster(number)?;
-        let buffer = self.read_metadata(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let buffer = self.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let (core, bytes) = self.verified_inode(number, place, &buffer, cluster.offset_bytes)?;
         let account = Some(self.cache().memory_account());
         let inode = Inode::decode_counted(bytes, core, self.geometry(), account);
@@ -56,7 +56,7 @@ impl Volume {
     /// # Errors
     /// As there; damage of the inode index.
     pub fn inode_from_outside(&self, number: InodeNumber) -> Result<Arc<Inode>> {
-        if !self.is_inode_allocated(number)? {
+        if !self.groups().is_inode_allocated(number)? {
             return Err(OperationError::NoSuchInode.into());
         }
         self.inode(number)
@@ -70,7 +70,7 @@ impl Volume {
             clusters.map(|cluster| (Structure::InodeCluster, cluster.sector, cluster.length_bytes)).collect();
         requests.sort_unstable_by_key(|(_, sector, _)| *sector);
         requests.dedup();
-        self.prefetch_metadata(&requests);
+        self.metadata().prefetch(&requests);
     }
 
     /// The bytes of an inode as they lie on disk, read past the cache and not verified: for looking at damage.

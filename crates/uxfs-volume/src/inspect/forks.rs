@@ -6,26 +6,23 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber},
 };
 
-use super::StructureOnDisk;
-use crate::{
-    error::{OperationError, Result},
-    volume::Volume,
-};
+use super::{Inspector, StructureOnDisk};
+use crate::error::{OperationError, Result};
 
-impl Volume {
+impl Inspector<'_> {
     /// Gives the blocks of a directory (data fork) or of attributes to `show`, in the order of the fork: all, or the
     /// `wanted` ones. Where the fork lies inside the inode, it gives the inode.
     ///
     /// # Errors
     /// The inode or its extent map is damaged; it is no directory; there is no such block; the device or `show` failed.
-    pub fn inspect_fork<E: From<crate::error::Error>>(
-        &self,
+    pub fn fork<E: From<crate::error::Error>>(
+        self,
         number: InodeNumber,
         fork: Fork,
         wanted: &[FileBlock],
         mut show: impl FnMut(StructureOnDisk) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let inode = self.inode(number)?;
+        let inode = self.volume.inode(number)?;
         let is_directory = fork == Fork::Data;
         if is_directory && inode.file_type() != Some(FileType::Directory) {
             return Err(crate::error::Error::from(OperationError::NotADirectory).into());
@@ -34,10 +31,10 @@ impl Volume {
             if !wanted.is_empty() {
                 return Err(crate::error::Error::from(OperationError::NotFound).into());
             }
-            return show(self.inspect_inode(number)?);
+            return show(self.inode(number)?);
         }
-        let step = if is_directory { self.geometry().blocks_per_directory_block() } else { 1 };
-        let map = self.extent_map(&inode, fork)?;
+        let step = if is_directory { self.volume.geometry().blocks_per_directory_block() } else { 1 };
+        let map = self.volume.extent_map(&inode, fork)?;
         for block in wanted {
             show(self.fork_block(number, fork, map, *block, step)?)?;
         }
@@ -58,14 +55,14 @@ impl Volume {
 
     /// The block of `step` file-system blocks at `first`.
     fn fork_block(
-        &self,
+        self,
         number: InodeNumber,
         fork: Fork,
         map: &crate::extent_map::ExtentMap,
         first: FileBlock,
         step: u32,
     ) -> Result<StructureOnDisk> {
-        let geometry = self.geometry();
+        let geometry = self.volume.geometry();
         let mut pieces = Vec::new();
         for index in 0..u64::from(step) {
             let sector = first.checked_add(index).and_then(|file_block| {
@@ -90,7 +87,7 @@ impl Volume {
     }
 
     /// What a block of a fork is, by its magic number.
-    fn structure_of_fork_block(&self, fork: Fork, bytes: &[u8]) -> Option<Structure> {
+    fn structure_of_fork_block(self, fork: Fork, bytes: &[u8]) -> Option<Structure> {
         let structure = self.structure_by_magic(bytes)?;
         let is_node = matches!(structure, Structure::DirectoryNode | Structure::AttributeNode);
         match fork {

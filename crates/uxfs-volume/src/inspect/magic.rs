@@ -9,33 +9,30 @@ use uxfs_format::{
     units::{FsBlock, SECTOR_SIZE_BYTES, Sector},
 };
 
-use super::StructureOnDisk;
-use crate::{
-    error::{OperationError, Result},
-    volume::Volume,
-};
+use super::{Inspector, StructureOnDisk};
+use crate::error::{OperationError, Result};
 
-impl Volume {
+impl Inspector<'_> {
     /// What lies in a block of the file system: one structure, or several inodes, or the headers of a group.
     ///
     /// # Errors
     /// There is no such block; nothing known lies in it; the device failed.
-    pub fn inspect_block(&self, block: FsBlock) -> Result<Vec<StructureOnDisk>> {
-        let geometry = self.geometry();
+    pub fn block(self, block: FsBlock) -> Result<Vec<StructureOnDisk>> {
+        let geometry = self.volume.geometry();
         let sector = geometry.sector_of_block(block).ok_or(OperationError::NotFound)?;
-        self.inspect_bytes_at(sector, geometry.block_size_bytes)
+        self.structures_at(sector, geometry.block_size_bytes)
     }
 
     /// What begins in a 512-byte sector of the device.
     ///
     /// # Errors
-    /// As [`inspect_block`](Self::inspect_block).
-    pub fn inspect_sector(&self, sector: Sector) -> Result<Vec<StructureOnDisk>> {
-        self.inspect_bytes_at(sector, self.geometry().sector_size_bytes)
+    /// As [`block`](Self::block).
+    pub fn sector(self, sector: Sector) -> Result<Vec<StructureOnDisk>> {
+        self.structures_at(sector, self.volume.geometry().sector_size_bytes)
     }
 
-    fn inspect_bytes_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<StructureOnDisk>> {
-        let geometry = self.geometry();
+    fn structures_at(self, sector: Sector, length_bytes: u32) -> Result<Vec<StructureOnDisk>> {
+        let geometry = self.volume.geometry();
         let mut all = self.quota_records_at(sector, length_bytes)?;
         if !all.is_empty() {
             return Ok(all);
@@ -45,7 +42,7 @@ impl Volume {
         let mut offset = 0;
         while offset < length_bytes {
             let place = Sector::new(sector.get().saturating_add(u64::from(offset) / SECTOR_SIZE_BYTES));
-            let found = self.inspect_one_at(place)?;
+            let found = self.structure_at(place)?;
             let taken = found.as_ref().map_or(step, |found| u32::try_from(found.bytes.len()).unwrap_or(step));
             all.extend(found);
             offset = offset.saturating_add(taken.max(step));
@@ -54,9 +51,9 @@ impl Volume {
     }
 
     /// The records of a block of quota records, which lie closer than sectors. None where it is none.
-    fn quota_records_at(&self, sector: Sector, length_bytes: u32) -> Result<Vec<StructureOnDisk>> {
+    fn quota_records_at(self, sector: Sector, length_bytes: u32) -> Result<Vec<StructureOnDisk>> {
         let mut bytes = vec![0; length_bytes as usize];
-        self.device().read(Geometry::byte_of_sector(sector), &mut bytes)?;
+        self.volume.device().read(Geometry::byte_of_sector(sector), &mut bytes)?;
         let structure = Structure::Quota;
         if self.structure_by_magic(&bytes) != Some(structure) {
             return Ok(Vec::new());
@@ -71,10 +68,10 @@ impl Volume {
     }
 
     /// The structure that begins at a sector, if a magic number there says so.
-    fn inspect_one_at(&self, sector: Sector) -> Result<Option<StructureOnDisk>> {
-        let geometry = self.geometry();
+    fn structure_at(self, sector: Sector) -> Result<Option<StructureOnDisk>> {
+        let geometry = self.volume.geometry();
         let mut head = vec![0; SECTOR_SIZE_BYTES as usize];
-        self.device().read(Geometry::byte_of_sector(sector), &mut head)?;
+        self.volume.device().read(Geometry::byte_of_sector(sector), &mut head)?;
         let Some(structure) = self.structure_by_magic(&head) else { return Ok(None) };
         let place = geometry.block_of_sector(sector);
         let location = Location {
@@ -85,8 +82,8 @@ impl Volume {
         self.found(structure, location, &[(sector, self.size_of_structure(structure))]).map(Some)
     }
 
-    fn size_of_structure(&self, structure: Structure) -> u32 {
-        let geometry = self.geometry();
+    fn size_of_structure(self, structure: Structure) -> u32 {
+        let geometry = self.volume.geometry();
         match structure {
             Structure::Superblock
             | Structure::FreeSpaceHeader
@@ -104,8 +101,8 @@ impl Volume {
     }
 
     /// What begins with these bytes.
-    pub(super) fn structure_by_magic(&self, bytes: &[u8]) -> Option<Structure> {
-        match structure_of(bytes, self.geometry()) {
+    pub(super) fn structure_by_magic(self, bytes: &[u8]) -> Option<Structure> {
+        match structure_of(bytes, self.volume.geometry()) {
             // Here each inode is looked at by itself.
             Some(Structure::InodeCluster) => Some(Structure::Inode),
             None if bytes.starts_with(&quota::MAGIC.to_be_bytes()) => Some(Structure::Quota),

@@ -70,30 +70,45 @@ fn superblock_problem(bytes: &[u8], copy: Copy, location: Location) -> Option<Er
     }
 }
 
+/// Reads structures of a volume as they lie on disk: a view that borrows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Inspector<'v> {
+    volume: &'v Volume,
+}
+
 impl Volume {
+    /// To read structures as they lie on disk, damaged or not.
+    #[inline]
+    pub fn inspect(&self) -> Inspector<'_> {
+        Inspector { volume: self }
+    }
+}
+
+impl Inspector<'_> {
     /// A header of a group: superblock, AGF, AGI or AGFL.
     ///
     /// # Errors
     /// There is no such group; the device failed.
-    pub fn inspect_header(&self, structure: Structure, group: AgNumber) -> Result<StructureOnDisk> {
+    pub fn header(self, structure: Structure, group: AgNumber) -> Result<StructureOnDisk> {
         let index = match structure {
             Structure::Superblock => 0,
             Structure::FreeSpaceHeader => 1,
             Structure::InodeHeader => 2,
             _ => 3,
         };
-        let sector = self.geometry().sector_of_group_header(group, index).ok_or(OperationError::NotFound)?;
+        let sector =
+            self.volume.geometry().sector_of_group_header(group, index).ok_or(OperationError::NotFound)?;
         let location = Location { group: Some(group), ..Location::at_sector(sector) };
-        self.found(structure, location, &[(sector, self.geometry().sector_size_bytes)])
+        self.found(structure, location, &[(sector, self.volume.geometry().sector_size_bytes)])
     }
 
     /// An inode, in use or not.
     ///
     /// # Errors
     /// The number can name none; the device failed.
-    pub fn inspect_inode(&self, number: InodeNumber) -> Result<StructureOnDisk> {
-        let bytes = self.inode_bytes(number)?.into_vec();
-        let geometry = self.geometry();
+    pub fn inode(self, number: InodeNumber) -> Result<StructureOnDisk> {
+        let bytes = self.volume.inode_bytes(number)?.into_vec();
+        let geometry = self.volume.geometry();
         let place = geometry.inode_place(number).ok_or(OperationError::NoSuchInode)?;
         let block =
             geometry.sector_of_group_block(place.group, place.block).ok_or(OperationError::NoSuchInode)?;
@@ -113,8 +128,8 @@ impl Volume {
     ///
     /// # Errors
     /// There is no such group or block; the device failed.
-    pub fn inspect_tree_block(
-        &self,
+    pub fn tree_block(
+        self,
         structure: Structure,
         group: AgNumber,
         block: Option<AgBlock>,
@@ -123,17 +138,18 @@ impl Volume {
             Some(block) => block,
             None => self.tree_root(structure, group)?,
         };
-        let sector = self.geometry().sector_of_group_block(group, block).ok_or(OperationError::NotFound)?;
+        let sector =
+            self.volume.geometry().sector_of_group_block(group, block).ok_or(OperationError::NotFound)?;
         let location =
             Location { group: Some(group), group_block: Some(block), ..Location::at_sector(sector) };
-        self.found(structure, location, &[(sector, self.geometry().block_size_bytes)])
+        self.found(structure, location, &[(sector, self.volume.geometry().block_size_bytes)])
     }
 
     /// Where the header of a group, sound or not, says that the root of a tree lies.
-    fn tree_root(&self, structure: Structure, group: AgNumber) -> Result<AgBlock> {
+    fn tree_root(self, structure: Structure, group: AgNumber) -> Result<AgBlock> {
         let is_of_inodes = matches!(structure, Structure::InodeIndex | Structure::FreeInodeIndex);
         let header = if is_of_inodes { Structure::InodeHeader } else { Structure::FreeSpaceHeader };
-        let bytes = self.inspect_header(header, group)?.bytes;
+        let bytes = self.header(header, group)?.bytes;
         let root = if is_of_inodes {
             let header = InodeHeader::prefix_of(&bytes).ok_or(OperationError::NotFound)?;
             if structure == Structure::InodeIndex { header.root } else { header.free_root }
@@ -153,15 +169,15 @@ impl Volume {
     ///
     /// # Errors
     /// There is no such block; the device failed.
-    pub fn inspect_extent_map_block(&self, number: InodeNumber, block: FsBlock) -> Result<StructureOnDisk> {
-        let sector = self.geometry().sector_of_block(block).ok_or(OperationError::NotFound)?;
+    pub fn extent_map_block(self, number: InodeNumber, block: FsBlock) -> Result<StructureOnDisk> {
+        let sector = self.volume.geometry().sector_of_block(block).ok_or(OperationError::NotFound)?;
         let location = Location { sector: Some(sector), ..Location::of_inode(number) };
-        self.found(Structure::ExtentMap, location, &[(sector, self.geometry().block_size_bytes)])
+        self.found(Structure::ExtentMap, location, &[(sector, self.volume.geometry().block_size_bytes)])
     }
 
     /// Reads pieces as one structure and asks its verifier.
     fn found(
-        &self,
+        self,
         structure: Structure,
         location: Location,
         pieces: &[(Sector, u32)],
@@ -169,21 +185,23 @@ impl Volume {
         let mut bytes = Vec::new();
         for (sector, length_bytes) in pieces {
             let mut piece = vec![0; *length_bytes as usize];
-            self.device().read(Geometry::byte_of_sector(*sector), &mut piece)?;
+            self.volume.device().read(Geometry::byte_of_sector(*sector), &mut piece)?;
             bytes.append(&mut piece);
         }
         let problem = self.problem(structure, &bytes, location);
         Ok(StructureOnDisk { structure, location, bytes, problem })
     }
 
-    fn problem(&self, structure: Structure, bytes: &[u8], location: Location) -> Option<Error> {
+    fn problem(self, structure: Structure, bytes: &[u8], location: Location) -> Option<Error> {
         if structure == Structure::Superblock {
             let is_primary = location.group.is_some_and(|group| group.get() == 0);
             let copy = if is_primary { Copy::Primary } else { Copy::Secondary };
             return superblock_problem(bytes, copy, location);
         }
-        let context =
-            VerifyContext { geometry: self.geometry(), sector: location.sector.unwrap_or(Sector::NULL) };
+        let context = VerifyContext {
+            geometry: self.volume.geometry(),
+            sector: location.sector.unwrap_or(Sector::NULL),
+        };
         let fault = verify::verify(structure, bytes, &context).err()?;
         Some(Corruption::new(structure, location, fault).into())
     }

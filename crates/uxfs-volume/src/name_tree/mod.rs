@@ -100,7 +100,7 @@ impl<'fs> ForkBlocks<'fs> {
         };
         let requests: Vec<_> = blocks.iter().filter_map(place).collect();
         if requests.len() > 1 {
-            self.volume.prefetch_metadata(&requests);
+            self.volume.metadata().prefetch(&requests);
         }
     }
 
@@ -134,8 +134,8 @@ impl<'fs> ForkBlocks<'fs> {
         }
         let pieces = self.pieces(structure, block, length_bytes)?;
         let read = match pieces.as_slice() {
-            [(sector, length_bytes)] => self.volume.read_metadata(structure, *sector, *length_bytes),
-            pieces => self.volume.read_metadata_pieces(structure, pieces),
+            [(sector, length_bytes)] => self.volume.metadata().read(structure, *sector, *length_bytes),
+            pieces => self.volume.metadata().read_pieces(structure, pieces),
         };
         read.map_err(|error| self.locate(error, block))
     }
@@ -161,7 +161,10 @@ impl<'fs> ForkBlocks<'fs> {
         sector: Sector,
         length_bytes: u32,
     ) -> Result<MetadataBuffer> {
-        self.volume.read_metadata(structure, sector, length_bytes).map_err(|error| self.locate(error, block))
+        self.volume
+            .metadata()
+            .read(structure, sector, length_bytes)
+            .map_err(|error| self.locate(error, block))
     }
 
     /// Where `length_bytes` from `block` lie on the device.

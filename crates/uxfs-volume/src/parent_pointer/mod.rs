@@ -48,7 +48,7 @@ impl Volume {
             return Err(OperationError::NoParentPointers.into());
         }
         let number = inode.number;
-        self.visit_attributes(inode, |attribute| {
+        self.attributes(inode)?.visit(|attribute| {
             if attribute.namespace != Namespace::Parent {
                 return Ok(ControlFlow::Continue(()));
             }

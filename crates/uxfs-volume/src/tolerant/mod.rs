@@ -151,7 +151,7 @@ impl Volume {
 
     /// The findings of a tolerant volume so far; `None` for a strict one.
     pub fn findings(&self) -> Option<&Findings> {
-        self.tolerance().as_ref()
+        self.tolerance.as_ref()
     }
 
     /// After damage in a walk that has moved ahead already: a finding where the volume is tolerant, so that the walk

@@ -1,16 +1,17 @@
 //! How an image is opened for changes, and what changes of a file.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
-use uxfs_block::{
-    claim::Lock,
-    engine::{self, OpenOptions},
-};
+use uxfs_block::claim::Lock;
 use uxfs_engine::options::{Clock, LogOptions, MountOptions};
 use uxfs_filesystem::filesystem::FileSystem;
 
 use super::Editor;
-use crate::{Result, Timestamp, error::About};
+use crate::{
+    Result, Timestamp,
+    error::About,
+    opening::{Opening, opening_methods},
+};
 
 /// How an image is opened for changes.
 ///
@@ -26,37 +27,39 @@ use crate::{Result, Timestamp, error::About};
 /// editor.close()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct EditorOptions {
-    offset_bytes: u64,
-    cache_bytes: Option<u64>,
+    opening: Opening,
     time: Option<Timestamp>,
+    checkpoint_interval: Option<Duration>,
+}
+
+impl Default for EditorOptions {
+    fn default() -> Self {
+        Self {
+            opening: Opening::default(),
+            time: None,
+            checkpoint_interval: Some(LogOptions::USUAL_CHECKPOINT_INTERVAL),
+        }
+    }
 }
 
 impl EditorOptions {
-    /// The usual ones.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Where the file system begins in the file: a partition.
-    #[must_use]
-    pub fn offset_bytes(mut self, bytes: u64) -> Self {
-        self.offset_bytes = bytes;
-        self
-    }
-
-    /// Memory for cached metadata; 256 MiB, or less where memory is scarce, unless given.
-    #[must_use]
-    pub fn cache_bytes(mut self, bytes: u64) -> Self {
-        self.cache_bytes = Some(bytes);
-        self
-    }
+    opening_methods!();
 
     /// The time of all changes, in place of the clock's.
     #[must_use]
     pub fn time(mut self, time: Timestamp) -> Self {
         self.time = Some(time);
+        self
+    }
+
+    /// How long a change may stay out of the log while the image is open; 30 seconds unless given. A change that a crash finds
+    /// in the log is not lost. `None` sets no limit: changes go to the log when much of them has come together, at
+    /// [`Editor::sync`] and at [`Editor::close`].
+    #[must_use]
+    pub fn checkpoint_interval(mut self, interval: Option<Duration>) -> Self {
+        self.checkpoint_interval = interval;
         self
     }
 
@@ -71,22 +74,15 @@ impl EditorOptions {
     }
 
     fn try_open(&self, path: &Path) -> Result<Editor> {
-        let options = OpenOptions {
-            start_bytes: self.offset_bytes,
-            writable: true,
-            lock: Lock::Exclusive,
-            ..OpenOptions::default()
+        let device = self.opening.device(path, true, Lock::Exclusive)?;
+        let log = LogOptions {
+            has_background: true,
+            checkpoint_interval: self.checkpoint_interval,
+            ..LogOptions::default()
         };
-        let device = engine::open(path, &options)?;
-        let options = MountOptions {
-            cache_budget_bytes: self.cache_bytes,
-            clock: self.time.map_or(Clock::System, |time| Clock::Fixed(time.into())),
-            log: LogOptions { has_background: true, ..LogOptions::default() },
-            ..MountOptions::default()
-        };
-        let filesystem = FileSystem::mount_logged(device, &options)?;
-        // Without the watch the cache merely keeps to its budget.
-        Ok(Editor { _watch: filesystem.watch_memory_pressure().ok(), filesystem })
+        let clock = self.time.map_or(Clock::System, |time| Clock::Fixed(time.into()));
+        let options = MountOptions { clock, log, ..self.opening.mount_options() };
+        Ok(Editor { filesystem: FileSystem::mount_logged(device, &options)? })
     }
 }
 

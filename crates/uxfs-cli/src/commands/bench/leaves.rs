@@ -35,7 +35,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let inode = target.find(&filesystem, false).about(&target)?;
     let mut series = Vec::new();
     let found = filesystem
-        .visit_attribute_leaves(&inode, |leaf| {
+        .attributes(&inode)
+        .about(&target)?
+        .visit_leaves(|leaf| {
             if arguments.series {
                 series.push(*leaf);
             }

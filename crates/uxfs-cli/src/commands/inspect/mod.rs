@@ -102,35 +102,35 @@ impl<'a> Shown<'a> {
         let geometry = filesystem.geometry();
         match object {
             Object::Header(structure, group) => {
-                let found = filesystem.inspect_header(*structure, *group);
+                let found = filesystem.inspect().header(*structure, *group);
                 self.show(&found.about(format_args!("group {group}"))?, geometry)
             }
             Object::Inode(number) => self.inode(filesystem, *number),
             Object::Tree(structure, group, block) => self.tree(filesystem, *structure, *group, *block),
             Object::ExtentMap(number, None) => self.inode(filesystem, *number),
             Object::ExtentMap(number, Some(block)) => {
-                let found = filesystem.inspect_extent_map_block(*number, *block);
+                let found = filesystem.inspect().extent_map_block(*number, *block);
                 self.show(&found.about(format_args!("block {block}"))?, geometry)
             }
             Object::Fork(fork, target, blocks) => {
                 let number = target.find(filesystem, true).about(target)?.number;
                 let show = |found: StructureOnDisk| self.show(&found, geometry);
-                filesystem.inspect_fork(number, *fork, blocks, show).about(target)
+                filesystem.inspect().fork(number, *fork, blocks, show).about(target)
             }
             Object::Log(range) => log::show(self, filesystem, *range),
             Object::Block(block) => {
-                let all = filesystem.inspect_block(*block).about(format_args!("block {block}"))?;
+                let all = filesystem.inspect().block(*block).about(format_args!("block {block}"))?;
                 all.iter().try_for_each(|found| self.show(found, geometry))
             }
             Object::Sector(sector) => {
-                let all = filesystem.inspect_sector(*sector).about(format_args!("sector {sector}"))?;
+                let all = filesystem.inspect().sector(*sector).about(format_args!("sector {sector}"))?;
                 all.iter().try_for_each(|found| self.show(found, geometry))
             }
         }
     }
 
     fn inode(&mut self, filesystem: &Volume, number: InodeNumber) -> Result<(), Failure> {
-        let found = filesystem.inspect_inode(number).about(format_args!("inode {number}"))?;
+        let found = filesystem.inspect().inode(number).about(format_args!("inode {number}"))?;
         self.show(&found, filesystem.geometry())
     }
 
@@ -141,7 +141,7 @@ impl<'a> Shown<'a> {
         group: AgNumber,
         block: Option<AgBlock>,
     ) -> Result<(), Failure> {
-        let found = filesystem.inspect_tree_block(structure, group, block);
+        let found = filesystem.inspect().tree_block(structure, group, block);
         self.show(&found.about(format_args!("group {group}"))?, filesystem.geometry())
     }
 

@@ -106,12 +106,11 @@ impl GroupEdit<'_, '_> {
         let first = AgInode::new(range.start.checked_shl(shift).unwrap_or(u32::MAX));
         let last =
             AgInode::new((u64::from(range.end) << shift).saturating_sub(1).try_into().unwrap_or(u32::MAX));
-        let volume = self.volume;
         let mut cursor = self.tree::<InodeIndex>();
         let mut chunk = cursor.at_or_before(last)?.map(|record| record.get(geometry));
         // Of a sparse chunk the blocks that it does not have may be free.
         while let Some(found) = chunk.filter(|chunk| chunk.inode(INODES_PER_CHUNK - 1) >= first) {
-            let blocks = volume.blocks_of_chunk(&found);
+            let blocks = found.blocks(geometry);
             let is_in =
                 |(start, length): &(AgBlock, u32)| overlaps(start.get()..start.get().saturating_add(*length));
             if blocks.iter().any(is_in) {

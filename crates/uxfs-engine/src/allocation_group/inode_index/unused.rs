@@ -49,7 +49,7 @@ impl GroupEdit<'_, '_> {
         let index = first.saturating_sub(chunk.start.get());
         let skipped = chunk.start.get().saturating_sub(first);
         let place = (index, count.saturating_sub(skipped).max(1));
-        let read = self.volume.read_metadata(Structure::InodeCluster, sector, blocks << geometry.block_log);
+        let read = self.volume.metadata().read(Structure::InodeCluster, sector, blocks << geometry.block_log);
         let buffer = match read {
             Ok(buffer) => buffer,
             // A damaged cluster is refused when an inode of it is stored.

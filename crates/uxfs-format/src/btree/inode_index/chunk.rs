@@ -6,7 +6,7 @@ use super::{INODES_PER_HOLE_BIT, InodeChunk, InodeIndexRecord};
 use crate::{
     convert::{low_u8, low_u16},
     geometry::{Geometry, INODES_PER_CHUNK},
-    units::AgInode,
+    units::{AgBlock, AgInode},
 };
 
 impl InodeChunk {
@@ -49,6 +49,27 @@ impl InodeChunk {
             // Free is what is free in its part; a part's holes have their bits set.
             free: self.free & other.free,
         })
+    }
+
+    /// The blocks that hold existing inodes, as runs of first block and number of blocks. A block that existing inodes share
+    /// with a hole counts.
+    pub fn blocks(&self, geometry: &Geometry) -> Vec<(AgBlock, u32)> {
+        let block_of = |inode: AgInode| {
+            AgBlock::new(inode.get().checked_shr(geometry.inodes_per_block_log).unwrap_or(0))
+        };
+        let mut runs: Vec<(AgBlock, u32)> = Vec::new();
+        for index in (0..INODES_PER_CHUNK).filter(|index| self.exists(*index)) {
+            let block = block_of(self.inode(index));
+            match runs.last_mut() {
+                Some((start, length)) => match block.checked_distance_from(*start) {
+                    Some(distance) if distance < *length => {}
+                    Some(distance) if distance == *length => *length = length.saturating_add(1),
+                    _ => runs.push((block, 1)),
+                },
+                None => runs.push((block, 1)),
+            }
+        }
+        runs
     }
 
     /// Index of the first inode that exists and is free.

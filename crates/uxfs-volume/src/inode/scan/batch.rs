@@ -102,7 +102,7 @@ impl Worker<'_> {
         let geometry = self.volume.geometry();
         let chunks_in_batch = (BATCH_BYTES >> geometry.inode_log).div_ceil(64) as usize;
         let mut batch = Batch::new(group);
-        for chunk in self.volume.inode_chunks(group)? {
+        for chunk in self.volume.group(group).inode_chunks()? {
             let chunk = match chunk {
                 Ok(chunk) => chunk,
                 Err(error) => {
