@@ -50,7 +50,7 @@ impl Entries {
     fn refill(&mut self, cookie: u64) {
         let (volume, batch) = (self.image.volume(), &mut self.batch);
         let mut next = None;
-        let read = volume.read_directory(&*self.directory, cookie, |entry| {
+        let read = volume.read_directory(&self.directory, cookie, |entry| {
             if !matches!(entry.name, b"." | b"..") {
                 batch.push_back((entry.name.into(), entry.inode));
             }

@@ -140,7 +140,7 @@ impl Entry {
     /// # Errors
     /// Not a symbolic link; damage; the device.
     pub fn link_target(&self) -> Result<Vec<u8>> {
-        self.about(self.image.volume().read_symlink(&*self.inode))
+        self.about(self.image.volume().read_symlink(&self.inode))
     }
 
     /// All extended attributes, access control lists among them.
@@ -151,7 +151,7 @@ impl Entry {
         const MOST_BYTES: usize = 64 << 20;
         const E2BIG: i32 = 7;
         let (mut attributes, mut bytes) = (Vec::new(), 0_usize);
-        let visited = self.about(self.image.volume().attributes(&*self.inode))?.visit_xattrs(
+        let visited = self.about(self.image.volume().attributes(&self.inode))?.visit_xattrs(
             XattrView::Copy,
             |name, value| {
                 bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
@@ -175,7 +175,7 @@ impl Entry {
     /// # Errors
     /// More than 4 MiB of names; damage; the device.
     pub fn attribute_names(&self) -> Result<Vec<Vec<u8>>> {
-        let reader = self.about(self.image.volume().attributes(&*self.inode))?;
+        let reader = self.about(self.image.volume().attributes(&self.inode))?;
         self.about(reader.xattr_names(XattrView::Copy))
     }
 
@@ -185,7 +185,7 @@ impl Entry {
     /// A name of no kind that there is; damage; the device.
     pub fn attribute(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         match self
-            .about(self.image.volume().attributes(&*self.inode))?
+            .about(self.image.volume().attributes(&self.inode))?
             .xattr(name.as_ref())
             .map_err(Error::from)
         {
@@ -200,7 +200,7 @@ impl Entry {
     /// An image without parent pointers; damage; the device.
     pub fn parents(&self) -> Result<Vec<Parent>> {
         let found =
-            self.about(self.image.volume().parent_pointers(&*self.inode, PathLimits::default().paths))?;
+            self.about(self.image.volume().parent_pointers(&self.inode, PathLimits::default().paths))?;
         let parents = found.0.into_iter();
         Ok(parents.map(|found| Parent { directory: found.parent.get(), name: found.name.into() }).collect())
     }

@@ -131,7 +131,7 @@ impl FileSystem {
         mut visit: impl FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let directory = directory.read();
-        let mut reader = self.open_directory(&*directory, cookie)?;
+        let mut reader = self.open_directory(&directory, cookie)?;
         while let Some(entry) = reader.next_entry()? {
             if visit(entry).is_break() {
                 break;
@@ -152,6 +152,6 @@ impl FileSystem {
     /// Not a symbolic link; damage; the device.
     #[doc(alias = "xfs_readlink")]
     pub fn read_link(&self, link: &InodeHandle) -> Result<Vec<u8>> {
-        self.read_symlink(&*link.read())
+        self.read_symlink(&link.read())
     }
 }

@@ -61,7 +61,7 @@ impl FileSystem {
             return Err(OperationError::NoSuchAttribute.into());
         }
         meaning_of(&inode, name)?;
-        self.attributes(&*inode)?.xattr(name)
+        self.attributes(&inode)?.xattr(name)
     }
 
     /// The names of the attributes that a view has, of at most so many bytes, a zero byte each included: Linux lists
@@ -77,7 +77,7 @@ impl FileSystem {
         most_bytes: usize,
     ) -> Result<Vec<Vec<u8>>> {
         let inode = file.read();
-        self.attributes(&*inode)?.xattr_names_within(view, most_bytes)
+        self.attributes(&inode)?.xattr_names_within(view, most_bytes)
     }
 
     /// Gives an attribute a value, as `setxattr` does for root. Setting an access control list takes no notice of `mode`,
@@ -138,7 +138,7 @@ impl FileSystem {
     #[doc(alias = "xfs_get_acl")]
     pub fn get_acl(&self, file: &InodeHandle, kind: AclKind) -> Result<Option<PosixAcl>> {
         let inode = file.read();
-        self.attributes(&*inode)?.acl(kind.stored_name())
+        self.attributes(&inode)?.acl(kind.stored_name())
     }
 
     /// Sets an access control list, or removes it. An access list sets the permissions in the mode, and is not stored

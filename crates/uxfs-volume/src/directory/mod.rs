@@ -62,7 +62,7 @@ enum Form {
 }
 
 /// The directory in `inode`, while it lies in the inode.
-fn local_of<'i>(inode: &'i Inode) -> Result<Option<&'i [u8]>> {
+fn local_of(inode: &Inode) -> Result<Option<&[u8]>> {
     if inode.file_type() != Some(FileType::Directory) {
         return Err(OperationError::NotADirectory.into());
     }
