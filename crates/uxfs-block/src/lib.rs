@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`device`] | the [`BlockDevice`](device::BlockDevice) trait and its errors |
+//! | [`device_wrapper`] | devices around another device: what they do before a request |
 //! | [`engine`] | implementations: files and block devices, memory |
 //! | [`busy`], `loop_devices`, `loop_status` | whether a file or device is in use, also through loop devices |
 //! | [`claim`] | opening it so that other users are kept away |
@@ -17,6 +18,7 @@
 //! | [`aligned_buffer`] | memory for buffers, cut from large chunks |
 //! | [`cache`] | the buffer cache that every tool shares |
 //! | [`lock_order`] | the order in which locks are acquired, which debug builds check |
+//! | [`spill`] | data that may outgrow memory, in temporary files |
 //! | [`own_line`], [`thread_shards`] | values that threads write without taking them from each other |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -27,10 +29,12 @@ pub mod claim;
 pub mod clock;
 pub mod contents_io;
 pub mod device;
+pub mod device_wrapper;
 pub mod engine;
 pub mod lock_order;
 mod loop_devices;
 mod loop_status;
 pub mod own_line;
 pub mod preload;
+pub mod spill;
 pub mod thread_shards;

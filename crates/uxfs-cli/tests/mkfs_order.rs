@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use uxfs_testkit::{
     judges::{self, Judge},
     seeds::{Random, Seed},
-    verdict::holds_the_same_but_for_reading,
+    verdict::{holds_the_same_but_for_reading, repair_is_silent},
 };
 
 const JUDGES: [Judge; 4] = [Judge::GnuTar, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
@@ -83,18 +83,15 @@ impl Archives<'_> {
     }
 
     fn image(&self, source: &Path) -> Vec<u8> {
+        self.image_with(source, &[])
+    }
+
+    fn image_with(&self, source: &Path, options: &[&str]) -> Vec<u8> {
         let image = self.folder.join("image");
-        succeeds(&[
-            "mkfs",
-            "-q",
-            "-f",
-            "--reproducible",
-            "--size",
-            "300M",
-            "--from",
-            text(source),
-            text(&image),
-        ]);
+        let mut arguments = vec!["mkfs", "-q", "-f", "--reproducible", "--size", "300M"];
+        arguments.extend_from_slice(options);
+        arguments.extend_from_slice(&["--from", text(source), text(&image)]);
+        succeeds(&arguments);
         fs::read(image).unwrap()
     }
 }
@@ -118,27 +115,67 @@ fn archives_of_one_tree_in_any_order_and_packing_make_one_image() {
     let image = folder.path().join("image");
     let paths = holds_the_same_but_for_reading(&image, &source).unwrap();
     judges::judged("kernel and xfs_repair", &format!("from a sorted archive: {paths} paths"));
-    let same = |path: &Path| {
-        let found = archives.image(path);
+    let compare = |path: &Path, options: &[&str]| {
+        let found = archives.image_with(path, options);
         // Comparing byte by byte takes long where nothing is optimised.
         let is_same = expected == found;
         let differs = if is_same { None } else { first_difference(&expected, &found) };
-        assert_eq!(differs, None, "{}: the first byte that differs", path.display());
+        assert_eq!(differs, None, "{} {options:?}: the first byte that differs", path.display());
     };
+    let same = |path: &Path| compare(path, &[]);
+    // All that is remembered of files lies in temporary files.
+    let same_without_memory = |path: &Path| compare(path, &["--source-memory", "0"]);
     list.reverse();
     same(&archives.make("reversed.tar", &list));
     for round in 0..3 {
         list = shuffled(list, &mut random);
         let archive = archives.make(&format!("shuffled-{round}.tar"), &list);
         same(&archive);
+        same_without_memory(&archive);
         let packed = archive.with_extension("tar.zst");
         fs::write(&packed, zstd_of(&fs::read(&archive).unwrap())).unwrap();
         same(&packed);
+        same_without_memory(&packed);
     }
     host("gzip", &["-kf", text(&sorted)]);
     same(&folder.path().join("sorted.tar.gz"));
     // An archive of a directory is that directory.
     same(&source);
+    same_without_memory(&source);
+}
+
+/// Layers are merged in memory or in temporary files; a directory of the host among them tells its own hard links.
+#[test]
+fn layers_make_one_image_with_any_memory() {
+    if !judges::all_present(&JUDGES, "layers_make_one_image_with_any_memory") {
+        return;
+    }
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { TempDir::new_in(memory).unwrap() } else { TempDir::new().unwrap() };
+    let (source, upper) = (folder.path().join("source"), folder.path().join("upper"));
+    large_tree(&source);
+    fs::create_dir_all(upper.join("a/b/c")).unwrap();
+    for path in ["a/.wh.link-3", "a/b/.wh.many-5", "a/b/c/.wh..wh..opq"] {
+        fs::write(upper.join(path), "").unwrap();
+    }
+    for number in 0..1500 {
+        fs::write(upper.join(format!("a/b/many-{}", number * 2)), b"from above").unwrap();
+    }
+    for number in 0..20 {
+        fs::hard_link(upper.join("a/b/many-0"), upper.join(format!("a/b/c/{number}"))).unwrap();
+    }
+    let archives = Archives { folder: folder.path(), source: &source };
+    let lowest = archives.make("lowest.tar", &listing(&source));
+    let image_with =
+        |memory: &str| archives.image_with(&upper, &["--source-memory", memory, "--from", text(&lowest)]);
+    let expected = image_with("1G");
+    for memory in ["0", "100k", "600k", "1500k"] {
+        let found = image_with(memory);
+        let is_same = expected == found;
+        let differs = if is_same { None } else { first_difference(&expected, &found) };
+        assert_eq!(differs, None, "--source-memory {memory}: the first byte that differs");
+    }
+    repair_is_silent(&folder.path().join("image")).unwrap();
 }
 
 fn first_difference(left: &[u8], right: &[u8]) -> Option<usize> {

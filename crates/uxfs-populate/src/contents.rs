@@ -46,7 +46,7 @@ impl Contents {
         let open = |path: &&Path| open_stream(path, options, reading);
         let streams = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         match is_read_twice {
-            true => Ok(Self::Layers(Box::new(Layers::new(streams)?))),
+            true => Ok(Self::Layers(Box::new(Layers::with_memory(streams, options.memory())?))),
             false => Ok(Self::Streams(streams)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use uxfs_block::spill::{SpillError, map::SpillMap};
 use uxfs_engine::{
     attribute::SetMode,
     bulk::create::{FileAttributes, NewKind},
@@ -84,6 +84,12 @@ impl From<SourceError> for Failure {
     }
 }
 
+impl From<SpillError> for Failure {
+    fn from(error: SpillError) -> Self {
+        Self::Source(error.into())
+    }
+}
+
 impl From<Impossible> for Failure {
     fn from(problem: Impossible) -> Self {
         Self::Impossible(problem)
@@ -112,8 +118,8 @@ pub struct Builder<'fs> {
     pool: Option<DataPool>,
     /// Behind the contents of the last file: where the next one's should begin, so that files lie as they come.
     next_block: Option<FsBlock>,
-    /// Files whose content comes later, by its token.
-    later: HashMap<u32, InodeNumber>,
+    /// Inodes of files whose content comes later, by its token.
+    later: SpillMap,
 }
 
 impl<'fs> Builder<'fs> {
@@ -136,7 +142,7 @@ impl<'fs> Builder<'fs> {
             now: file_system.now(),
             pool: options.writes_contents.then(start).transpose()?,
             next_block: None,
-            later: HashMap::new(),
+            later: SpillMap::new(options.map_bytes()),
         })
     }
 
@@ -273,7 +279,7 @@ impl<'fs> Builder<'fs> {
                     self.map(transaction, inode, begin, end - begin)?;
                 }
                 if self.pool.is_some() {
-                    self.later.insert(token, inode.number);
+                    self.later.insert((token.into(), 0), (inode.number.get(), 0))?;
                 }
                 Ok(())
             }
@@ -330,10 +336,10 @@ impl<'fs> Builder<'fs> {
         read: &mut dyn FnMut(&mut [u8]) -> std::result::Result<usize, SourceError>,
     ) -> Result<()> {
         // An unknown token: the source delivers contents that it did not announce.
-        let Some(number) = self.later.remove(&content.token) else {
+        let Some((number, _)) = self.later.remove((content.token.into(), 0))? else {
             return Err(Failure::Image(OperationError::NotFound.into()));
         };
-        let inode = transaction.load_inode(number)?;
+        let inode = transaction.load_inode(InodeNumber::new(number))?;
         let mapped = inode.extents(Fork::Data).to_vec();
         let size_bytes = inode.size_bytes();
         match content.content {

@@ -32,7 +32,7 @@ pub enum PopulateError {
     Threads(io::Error),
     /// A source that ended before it delivered what it announced.
     #[error("the source did not deliver the contents of {0} files")]
-    MissingContents(usize),
+    MissingContents(u64),
     /// A file that XFS cannot hold.
     #[error("{path}: {problem}")]
     Impossible {

@@ -26,6 +26,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use uxfs_block::cache::pressure::default_budget_bytes;
+
 pub mod adjust;
 pub mod contents;
 pub mod data;
@@ -49,11 +51,24 @@ pub struct Options {
     pub writes_contents: bool,
     /// Whether access times come from the source; otherwise they are when the image is made, as for any new file.
     pub keeps_access_times: bool,
+    /// Memory, about, for inodes whose other names, entries or contents come later. The rest goes to temporary files.
+    pub memory_bytes: u64,
+}
+
+/// [`Options::memory_bytes`] is one part in this many of the memory for cached metadata.
+pub const MEMORY_SHARE: u64 = 4;
+
+impl Options {
+    /// The memory of one of the maps that share it.
+    pub(crate) fn map_bytes(&self) -> usize {
+        usize::try_from(self.memory_bytes / 3).unwrap_or(usize::MAX)
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-        Self { threads, writes_contents: true, keeps_access_times: false }
+        let memory_bytes = default_budget_bytes() / MEMORY_SHARE;
+        Self { threads, writes_contents: true, keeps_access_times: false, memory_bytes }
     }
 }

@@ -10,7 +10,6 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use hashbrown::HashSet;
 use uxfs_engine::{directory::NameCheck, inode::edit::EditInode, transaction::Transaction};
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_format::units::InodeNumber;
@@ -21,7 +20,7 @@ use uxfs_source::{
 use uxfs_volume::{
     attribute::xattr::XattrView,
     error::{Error, OperationError},
-    inode::{FileType, Inode},
+    inode::{FileType, set::InodeSet},
 };
 
 use crate::{
@@ -72,7 +71,7 @@ struct Filling<'a> {
     /// From the root down.
     levels: Vec<Level>,
     /// Inodes that the present layer made, and directories that it named or put something into.
-    layer: HashSet<InodeNumber>,
+    layer: InodeSet,
     report: Report,
     progress: &'a Progress,
 }
@@ -96,7 +95,7 @@ impl<'a> Filling<'a> {
             transaction,
             builder: Builder::start(file_system, options, progress)?,
             levels: vec![Level { name: Box::default(), inode }],
-            layer: HashSet::new(),
+            layer: InodeSet::default(),
             report: Report::default(),
             progress,
         })
@@ -201,7 +200,7 @@ impl<'a> Filling<'a> {
             return Ok(());
         }
         match self.find(name)? {
-            Some((number, _)) if !self.layer.contains(&number) => self.remove_tree(name),
+            Some((number, _)) if !self.layer.contains(number) => self.remove_tree(name),
             // What the layer itself has put there stays.
             Some((_, FileType::Directory)) => self.opaque(path),
             _ => Ok(()),
@@ -223,7 +222,7 @@ impl<'a> Filling<'a> {
                 }
                 continue;
             };
-            let is_of_layer = self.layer.contains(&number);
+            let is_of_layer = self.layer.contains(number);
             if is_of_layer && file_type == FileType::Directory && left.len() < MAX_DEPTH {
                 self.descend(&name, number)?;
                 left.push(self.names_of_top()?);

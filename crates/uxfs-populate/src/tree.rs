@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use hashbrown::HashMap;
+use uxfs_block::spill::map::SpillMap;
 use uxfs_engine::{
     directory::{NameCheck, NewName},
     inode::edit::EditInode,
@@ -12,7 +12,7 @@ use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_format::units::InodeNumber;
 use uxfs_source::{
     entry::{DirectoryId, Entry, Kind},
-    error::Shown,
+    error::{Shown, SourceError},
     tree::{Batch, TreeSource},
 };
 
@@ -44,6 +44,7 @@ pub fn populate_tree<'a>(
         filling.report.add_problems(source.take_problems());
     }
     filling.report.add_problems(source.take_problems());
+    filling.report.problem_count += source.problems_left_out();
     filling.contents(source)?;
     filling.finish()
 }
@@ -52,8 +53,8 @@ struct Filling<'a> {
     adjustments: &'a mut Adjustments,
     transaction: Transaction<'a>,
     builder: Builder<'a>,
-    /// Directories whose own batches are still to come.
-    pending: HashMap<DirectoryId, InodeNumber>,
+    /// Inodes of directories whose own batches are still to come, by the numbers that the source gives them.
+    pending: SpillMap,
     /// The one that is being filled.
     current: Option<(DirectoryId, EditInode)>,
     links: Links,
@@ -70,13 +71,15 @@ impl<'a> Filling<'a> {
         progress: &'a Progress,
     ) -> Result<Self, PopulateError> {
         let root = file_system.geometry().root_inode;
+        let mut pending = SpillMap::new(options.map_bytes());
+        pending.insert(key_of(DirectoryId::ROOT), (root.get(), 0)).map_err(SourceError::from)?;
         Ok(Self {
             adjustments,
             transaction: Transaction::begin(file_system)?,
             builder: Builder::start(file_system, options, progress)?,
-            pending: HashMap::from([(DirectoryId::ROOT, root)]),
+            pending,
             current: None,
-            links: Links::default(),
+            links: Links::new(options.map_bytes()),
             report: Report::default(),
             progress,
             root,
@@ -115,7 +118,7 @@ impl<'a> Filling<'a> {
         let filled = self.transaction.directories().fill_directory(&mut directory, &names);
         filled.map_err(|error| PopulateError::At { path: Shown(path), error })?;
         if is_last {
-            self.pending.remove(&id);
+            self.pending.remove(key_of(id)).map_err(SourceError::from)?;
             self.transaction.store_inode(&mut directory)?;
         } else {
             self.current = Some((id, directory));
@@ -129,10 +132,11 @@ impl<'a> Filling<'a> {
             Some((_, mut inode)) => self.transaction.store_inode(&mut inode)?,
             None => {}
         }
-        let Some(number) = self.pending.get(&wanted) else {
+        let pending = self.pending.get(key_of(wanted)).map_err(SourceError::from)?;
+        let Some((number, _)) = pending else {
             return Err(PopulateError::Image(uxfs_volume::error::OperationError::NotFound.into()));
         };
-        Ok(self.transaction.load_inode(*number)?)
+        Ok(self.transaction.load_inode(InodeNumber::new(number))?)
     }
 
     /// Makes one file, or the further name of one, which is then in the directory already.
@@ -146,7 +150,7 @@ impl<'a> Filling<'a> {
         self.adjustments.apply(path, &name, &kind, &mut metadata)?;
         let (transaction, builder) = (&mut self.transaction, &mut self.builder);
         if let Some(identity) = metadata.link.filter(|_| !matches!(kind, Kind::Directory(_)))
-            && let Some(number) = self.links.find(&identity)
+            && let Some(number) = self.links.find(&identity).map_err(SourceError::from)?
         {
             let linked = builder.link(transaction, directory, &name, number, NameCheck::KnownToBeNew);
             linked.map_err(|failure| failure.at(path, &name))?;
@@ -162,9 +166,9 @@ impl<'a> Filling<'a> {
         let made = builder.create(transaction, directory, &name, &metadata, kind, None);
         let made = made.map_err(|failure| failure.at(path, &name))?;
         if let Some(id) = child {
-            self.pending.insert(id, made.inode);
+            self.pending.insert(key_of(id), (made.inode.get(), 0)).map_err(SourceError::from)?;
         } else if let Some(identity) = &metadata.link {
-            self.links.add(identity, made.inode);
+            self.links.add(identity, made.inode).map_err(SourceError::from)?;
         }
         Ok((name, Some(made)))
     }
@@ -191,6 +195,10 @@ impl<'a> Filling<'a> {
         self.report.add_data(&self.progress.data);
         Ok(self.report)
     }
+}
+
+fn key_of(directory: DirectoryId) -> (u64, u64) {
+    (directory.0, 0)
 }
 
 /// Path of an entry for messages.

@@ -178,6 +178,9 @@ pub enum SourceError {
         /// What is wrong.
         fault: LayerFault,
     },
+    /// What outgrows memory cannot be kept in a temporary file.
+    #[error(transparent)]
+    Spill(#[from] uxfs_block::spill::SpillError),
     /// A line of a text file that means nothing.
     #[error("{file}: line {line}: {fault}")]
     Text {

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use uxfs_block::cache::pressure::default_budget_bytes;
+
 use crate::{
     directory::{DirectoryOptions, DirectorySource},
     entry::Timestamp,
@@ -36,7 +38,20 @@ pub struct SourceOptions {
     pub contents: Option<PathBuf>,
     /// The time of what a manifest gives none to.
     pub time: Timestamp,
+    /// Memory, about, for what is remembered of the files of archives, manifests and layers; as much as an image's cache takes
+    /// by default. The rest goes to temporary files.
+    pub memory_bytes: Option<u64>,
 }
+
+impl SourceOptions {
+    /// [`memory_bytes`](Self::memory_bytes), or the default.
+    pub fn memory(&self) -> u64 {
+        self.memory_bytes.unwrap_or_else(default_budget_bytes)
+    }
+}
+
+/// The hard links of a directory among layers take one part in this many of the memory.
+const LINKS_SHARE: u64 = 8;
 
 /// So much of a file shows what it is: more than a line of a dump for the root, attributes apart.
 const START_BYTES: u64 = 4096;
@@ -79,7 +94,8 @@ pub fn open_stream(
 ) -> Result<Box<dyn StreamSource>, SourceError> {
     if path.is_dir() && !is_standard_input(path) {
         let tree = DirectorySource::open(path, options.directory.clone(), reading)?;
-        return Ok(Box::new(TreeStream::new(tree, options.tar.whiteouts)));
+        let memory_bytes = usize::try_from(options.memory() / LINKS_SHARE).unwrap_or(usize::MAX);
+        return Ok(Box::new(TreeStream::new(tree, options.tar.whiteouts, memory_bytes)));
     }
     match Source::open(path, options, reading)? {
         Source::Stream(stream) => Ok(stream),

@@ -78,4 +78,9 @@ pub trait TreeSource: Send {
 
     /// What was found since the last call that the source went on without.
     fn take_problems(&mut self) -> Vec<Problem>;
+
+    /// How many problems there were beside those that the source has kept.
+    fn problems_left_out(&self) -> u64 {
+        0
+    }
 }

@@ -1,10 +1,10 @@
 //! A directory of the host, told as a stream: one layer among others.
 
-use std::collections::HashMap;
+use uxfs_block::spill::{map::SpillMap, records::Records};
 
 use crate::{
     directory::DirectorySource,
-    entry::{DirectoryId, Entry, Kind},
+    entry::{DirectoryId, Entry, Kind, LinkIdentity},
     error::{LayerFault, Problem, Shown, SourceError},
     path::{Whiteout, join},
     stream::{StreamEntry, StreamItem, StreamSource},
@@ -22,27 +22,52 @@ pub struct TreeStream {
     /// Of the directory whose entries come.
     path: Box<[u8]>,
     entries: std::vec::IntoIter<Entry>,
-    /// Files whose further names are still to come.
-    links: HashMap<(u64, u64), Linked>,
+    links: FirstNames,
 }
 
+/// Files whose further names are still to come.
 #[derive(Debug)]
-struct Linked {
-    path: Box<[u8]>,
-    names_left: u32,
+struct FirstNames {
+    memory_bytes: usize,
+    /// By device and inode: where the first path is kept, and how many names are left.
+    known: SpillMap,
+    paths: Records,
+}
+
+impl FirstNames {
+    fn new(memory_bytes: usize) -> Self {
+        let half = memory_bytes / 2;
+        Self { memory_bytes, known: SpillMap::new(half), paths: Records::new(half) }
+    }
+
+    /// The first path of a file that has been met; otherwise this is the first.
+    fn meet(&mut self, link: &LinkIdentity, path: &[u8]) -> Result<Option<Box<[u8]>>, SourceError> {
+        let key = (link.device, link.inode);
+        let Some((place, names_left)) = self.known.get(key)? else {
+            let place = self.paths.append(path)?;
+            self.known.insert(key, (place, u64::from(link.links - 1)))?;
+            return Ok(None);
+        };
+        match names_left {
+            0 | 1 => drop(self.known.remove(key)?),
+            _ => self.known.insert(key, (place, names_left - 1))?,
+        }
+        Ok(Some(self.paths.read(place, &mut Vec::new())?.into()))
+    }
 }
 
 impl TreeStream {
-    /// Around a directory that nothing has been read from yet.
-    pub fn new(tree: DirectorySource, whiteouts: bool) -> Self {
+    /// Around a directory that nothing has been read from yet. What must be remembered of hard links takes about
+    /// `memory_bytes`; the rest goes to temporary files.
+    pub fn new(tree: DirectorySource, whiteouts: bool, memory_bytes: usize) -> Self {
         let (path, entries) = (Box::default(), Vec::new().into_iter());
-        Self { tree, whiteouts, is_begun: false, path, entries, links: HashMap::new() }
+        Self { tree, whiteouts, is_begun: false, path, entries, links: FirstNames::new(memory_bytes) }
     }
 
     fn item(&mut self, entry: Entry) -> Result<Option<StreamItem>, SourceError> {
         let path = join(&self.path, &entry.name);
         match Whiteout::of(&path).filter(|_| self.whiteouts) {
-            None => Ok(Some(self.entry(path, entry))),
+            None => Ok(Some(self.entry(path, entry)?)),
             Some(Whiteout::Path(gone)) => Ok(Some(StreamItem::Whiteout(gone))),
             Some(Whiteout::Below(directory)) => Ok(Some(StreamItem::Opaque(directory))),
             Some(Whiteout::Nothing) => Ok(None),
@@ -52,21 +77,14 @@ impl TreeStream {
         }
     }
 
-    fn entry(&mut self, path: Box<[u8]>, entry: Entry) -> StreamItem {
+    fn entry(&mut self, path: Box<[u8]>, entry: Entry) -> Result<StreamItem, SourceError> {
         let Entry { mut metadata, mut kind, .. } = entry;
-        if let Some(link) = metadata.link.take().filter(|link| link.links > 1) {
-            let key = (link.device, link.inode);
-            if let Some(linked) = self.links.get_mut(&key) {
-                kind = Kind::HardLink { target: linked.path.clone() };
-                linked.names_left -= 1;
-                if linked.names_left == 0 {
-                    self.links.remove(&key);
-                }
-            } else {
-                self.links.insert(key, Linked { path: path.clone(), names_left: link.links - 1 });
-            }
+        if let Some(link) = metadata.link.take().filter(|link| link.links > 1)
+            && let Some(target) = self.links.meet(&link, &path)?
+        {
+            kind = Kind::HardLink { target };
         }
-        StreamItem::Entry(StreamEntry { path, metadata, kind })
+        Ok(StreamItem::Entry(StreamEntry { path, metadata, kind }))
     }
 }
 
@@ -101,7 +119,7 @@ impl StreamSource for TreeStream {
         self.is_begun = false;
         self.path = Box::default();
         self.entries = Vec::new().into_iter();
-        self.links.clear();
+        self.links = FirstNames::new(self.links.memory_bytes);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{folder, of_tree};
+use common::{Tree, folder, of_tree};
 use proptest::prelude::*;
 use uxfs_source::{
     content::Content,
@@ -166,6 +166,30 @@ fn item_strategy() -> impl Strategy<Value = StreamItem> {
     })
 }
 
+/// All that a tree tells, with directories numbered as they are met, or the error.
+fn told(items: &[Vec<StreamItem>], memory_bytes: u64) -> Vec<String> {
+    let streams = items.iter().map(|items| Box::new(Told { items: items.clone(), at: 0 }) as _).collect();
+    let mut layers = match Layers::with_memory(streams, memory_bytes) {
+        Ok(layers) => layers,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut lines = vec![format!("{:?}, {} bytes", layers.root(), layers.content_bytes().unwrap())];
+    let mut numbers = BTreeMap::from([(DirectoryId::ROOT, 0)]);
+    while let Some(batch) = layers.next_batch().unwrap() {
+        let directory = numbers[&batch.directory];
+        lines.push(format!("{directory} {} {}", batch.path.escape_ascii(), batch.is_last));
+        for mut entry in batch.entries {
+            if let Kind::Directory(id) = &mut entry.kind {
+                let number = numbers.len();
+                assert_eq!(*numbers.entry(*id).or_insert(number), number, "two directories have one number");
+                *id = DirectoryId(number as u64);
+            }
+            lines.push(format!("{entry:?}"));
+        }
+    }
+    lines
+}
+
 fn brief(layers: &[Vec<StreamItem>]) -> String {
     let word = |item: &StreamItem| match item {
         StreamItem::Whiteout(path) => format!("gone {}", path.escape_ascii()),
@@ -206,6 +230,73 @@ proptest! {
         found.restart(Reading::Metadata).unwrap();
         prop_assert_eq!(&collect(&mut found, &expected), &expected);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// Invariant 1 of the module: also what is wrong, and with which item.
+    #[test]
+    fn what_is_told_does_not_depend_on_memory(
+        items in prop::collection::vec(prop::collection::vec(item_strategy(), 0..12), 1..4),
+        memory_bytes in 0..8000_u64,
+    ) {
+        prop_assert_eq!(told(&items, memory_bytes), told(&items, 1 << 30), "{}", brief(&items));
+        // Without what cannot be unpacked after what is before it.
+        let mut sensible: Vec<Vec<StreamItem>> = Vec::new();
+        for layer in items {
+            sensible.push(Vec::new());
+            for item in layer {
+                sensible.last_mut().unwrap().push(item);
+                if unpack(&sensible).is_none() {
+                    sensible.last_mut().unwrap().pop();
+                }
+            }
+        }
+        prop_assert_eq!(told(&sensible, memory_bytes), told(&sensible, 1 << 30), "{}", brief(&sensible));
+    }
+}
+
+#[test]
+fn many_files_are_told_in_the_same_batches_with_little_memory() {
+    let mut items = Vec::new();
+    let content = |mark: u32| Content::Inline(vec![mark as u8; (mark % 3000) as usize].into());
+    for mark in 0..20_000_u32 {
+        // Some directories with more entries than a batch, some with contents for several, and some that nothing names.
+        let directory =
+            ["few", "more/than", "one/batch", "one"][(mark.is_power_of_two() as usize) + (mark % 3) as usize];
+        let size_bytes = u64::from(mark % 3000);
+        let kind = match mark % 19 {
+            0 => Kind::HardLink {
+                target: format!("more/than/{}", mark / 4 * 3 / 19 * 19 + 2).into_bytes().into(),
+            },
+            1 => Kind::Directory(DirectoryId(0)),
+            _ => Kind::Regular { size_bytes, content: content(mark) },
+        };
+        items.push(entry(&format!("{directory}/{mark}"), mark, kind));
+    }
+    // Without links to what is not there.
+    let known: std::collections::BTreeSet<Box<[u8]>> = items
+        .iter()
+        .filter_map(|item| match item {
+            StreamItem::Entry(StreamEntry { path, kind: Kind::Regular { .. }, .. }) => Some(path.clone()),
+            _ => None,
+        })
+        .collect();
+    items.retain(|item| match item {
+        StreamItem::Entry(StreamEntry { kind: Kind::HardLink { target }, .. }) => known.contains(target),
+        _ => true,
+    });
+    let in_memory = told(std::slice::from_ref(&items), 1 << 30);
+    assert!(in_memory.len() > 15_000, "{:?}", in_memory.first());
+    assert!(in_memory.iter().filter(|line| line.contains("links: ")).count() > 100);
+    for memory_bytes in [0, 1 << 20, 2 << 20] {
+        assert!(told(std::slice::from_ref(&items), memory_bytes) == in_memory, "{memory_bytes}");
+    }
+    let opaque =
+        vec![StreamItem::Opaque(b"one".as_slice().into()), StreamItem::Whiteout(b"few".as_slice().into())];
+    let both = [items, opaque];
+    assert!(told(&both, 0) == told(&both, 1 << 30));
 }
 
 #[test]
@@ -258,8 +349,16 @@ fn packed_layers_with_content() {
     let open = |path: &PathBuf| {
         Box::new(TarSource::open(path, options.clone(), Reading::Metadata).unwrap()) as Box<dyn StreamSource>
     };
-    let mut layers = Layers::new(archives.iter().map(open).collect()).unwrap();
-    let tree = of_tree(&mut layers);
+    // Paths in memory, and in temporary files.
+    for memory_bytes in [1 << 30, 0] {
+        let mut layers = Layers::with_memory(archives.iter().map(open).collect(), memory_bytes).unwrap();
+        check_packed_layers(&of_tree(&mut layers));
+        layers.restart(Reading::Everything).unwrap();
+        check_packed_layers(&of_tree(&mut layers));
+    }
+}
+
+fn check_packed_layers(tree: &Tree) {
     let files: Vec<(&str, String)> = tree
         .paths
         .iter()

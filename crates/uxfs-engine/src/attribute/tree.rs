@@ -15,7 +15,10 @@ use super::{
     hint::AttributeHint,
     leaves::{AttributeLeaves, index_of},
 };
-use crate::name_tree::{BlockBuffer, ForkStore, NameTree, TreeLeaf, path::TreePath};
+use crate::name_tree::{
+    BlockBuffer, ForkStore, NameTree, TreeLeaf,
+    path::{Direction, TreePath},
+};
 use uxfs_volume::error::{OperationError, Result};
 
 /// The first block of every attribute fork: the only leaf, or the root of the tree.
@@ -62,6 +65,14 @@ struct LookUp<B> {
     hit: Option<Hit>,
 }
 
+/// Which attributes of one hash are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Equals {
+    All,
+    /// Those in the leaf where a new one belongs.
+    FirstLeaf,
+}
+
 impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
     pub(super) fn new(store: &'a mut S) -> Self {
         let leaves = AttributeLeaves::new(store.geometry().block_size_bytes);
@@ -97,16 +108,29 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         Ok(())
     }
 
-    /// Moves to the next leaf; `false` behind the last. Damaged nodes can lead to one leaf many times: no walk goes on
-    /// `left` more times, at first as often as the fork has blocks.
+    /// Moves to the next leaf; `false` behind the last.
     fn advance(&mut self, path: &mut TreePath, left: &mut Option<u64>) -> Result<bool> {
+        self.go_beside(path, Direction::Next, left)
+    }
+
+    /// Moves to the leaf beside; `false` where there is none. Damaged nodes can lead to one leaf many times: no walk goes on
+    /// `left` more times, at first as often as the fork has blocks.
+    fn go_beside(
+        &mut self,
+        path: &mut TreePath,
+        direction: Direction,
+        left: &mut Option<u64>,
+    ) -> Result<bool> {
         let blocks = |store: &S| store.extents().blocks();
         let Some(now_left) = left.unwrap_or_else(|| blocks(self.store)).checked_sub(1) else {
             let fault = NameTreeFault::TooManyBlocks { most: blocks(self.store) };
             return Err(self.store.corruption(self.store.index_structure(), path.leaf, fault));
         };
         *left = Some(now_left);
-        self.tree().advance(path)
+        let beside = self.tree().beside(path, path.depth(), direction)?;
+        let is_there = beside.is_some();
+        *path = beside.unwrap_or(*path);
+        Ok(is_there)
     }
 
     /// The way to the first leaf that can hold `hash`, or else to the last leaf, and that leaf.
@@ -124,6 +148,11 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Finds an attribute, or where it belongs.
     fn look_up(&mut self, target: &Target<'_>) -> Result<LookUp<S::Buffer>> {
+        self.look_up_in(target, Equals::All)
+    }
+
+    /// Finds an attribute among those of its hash that are looked at, or where it belongs: before all of them.
+    fn look_up_in(&mut self, target: &Target<'_>, equals: Equals) -> Result<LookUp<S::Buffer>> {
         let (first, mut buffer) = self.find_leaf(target.hash)?;
         let (mut path, mut left) = (first, None);
         loop {
@@ -134,16 +163,48 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
             if let Some((index, remote)) = found {
                 return Ok(LookUp { path, leaf: Some(buffer), hit: Some(Hit { index, remote }) });
             }
-            if last_hash != Some(target.hash) {
+            if last_hash != Some(target.hash) || equals == Equals::FirstLeaf {
                 let leaf = (path == first).then_some(buffer);
                 return Ok(LookUp { path: first, leaf, hit: None });
             }
             drop(buffer);
+            if target.namespace == Namespace::Parent && target.hash < u32::MAX {
+                return self.look_up_from_both_ends(target, first);
+            }
             if !self.advance(&mut path, &mut left)? {
                 return Ok(LookUp { path: first, leaf: None, hit: None });
             }
             buffer = self.edit(path.leaf)?;
         }
+    }
+
+    /// Finds a parent pointer behind the first leaf of its hash, where it is not. Many can have one hash, of which the newest lie
+    /// first if uxfs has added them. Links are mostly removed in the order in which they were made, or in the opposite order:
+    /// looked for from both ends, the next one is near.
+    fn look_up_from_both_ends(&mut self, target: &Target<'_>, first: TreePath) -> Result<LookUp<S::Buffer>> {
+        let (mut front, mut left) = (first, None);
+        let mut back = self.tree().find(target.hash.saturating_add(1))?;
+        while back.leaf != front.leaf {
+            if let Some(found) = self.look_into(target, back)? {
+                return Ok(found);
+            }
+            if !self.advance(&mut front, &mut left)? || front.leaf == back.leaf {
+                break;
+            }
+            if let Some(found) = self.look_into(target, front)? {
+                return Ok(found);
+            }
+            if !self.go_beside(&mut back, Direction::Previous, &mut left)? {
+                break;
+            }
+        }
+        Ok(LookUp { path: first, leaf: None, hit: None })
+    }
+
+    fn look_into(&mut self, target: &Target<'_>, path: TreePath) -> Result<Option<LookUp<S::Buffer>>> {
+        let buffer = self.edit(path.leaf)?;
+        let found = LeafBlock::of_block(&buffer).and_then(|leaf| find_in(&leaf, target));
+        Ok(found.map(|(index, remote)| LookUp { path, leaf: Some(buffer), hit: Some(Hit { index, remote }) }))
     }
 
     /// The value of an attribute.
@@ -164,7 +225,11 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Sets an attribute. Gives whether there was one before.
     pub(super) fn set(&mut self, target: &Target<'_>, value: &[u8], mode: SetMode) -> Result<bool> {
-        let LookUp { path, mut leaf, hit } = self.look_up(target)?;
+        // The directory knows that a name is new, and so its parent pointer is. To look through all of one hash would take time
+        // with the square of their number.
+        let is_known_to_be_new = target.namespace == Namespace::Parent && matches!(mode, SetMode::Create);
+        let equals = if is_known_to_be_new { Equals::FirstLeaf } else { Equals::All };
+        let LookUp { path, mut leaf, hit } = self.look_up_in(target, equals)?;
         mode.check(hit.is_some())?;
         let block_size_bytes = self.store.geometry().block_size_bytes;
         // Names are shorter than 256 bytes, values not longer than 64 KiB.
@@ -190,7 +255,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Whether [`set`](Self::set) would split no leaf for an attribute that is not there and whose value lies in one.
     pub(super) fn has_room(&mut self, target: &Target<'_>, value: &[u8]) -> Result<bool> {
-        let LookUp { path, leaf, .. } = self.look_up(target)?;
+        let LookUp { path, leaf, .. } = self.look_up_in(target, Equals::FirstLeaf)?;
         let buffer = self.leaf_at(&path, leaf)?;
         let Target { namespace, name, hash, .. } = *target;
         let new = NewAttribute { hash, flags: namespace.flags(), name, value: LeafValue::Local(value) };

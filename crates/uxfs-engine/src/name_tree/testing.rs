@@ -43,6 +43,8 @@ pub struct MemoryFork<'fs> {
     pub size_bytes: u64,
     /// Blocks are verified each time that they are asked for, as if each had just been read.
     pub is_damaged: bool,
+    /// How many blocks have been asked for.
+    pub asked: usize,
     /// Of attributes.
     pub hint: AttributeHint,
 }
@@ -99,6 +101,7 @@ impl<'fs> MemoryFork<'fs> {
             room_bytes: 0,
             size_bytes: 0,
             is_damaged: false,
+            asked: 0,
             hint: AttributeHint::default(),
         }
     }
@@ -209,6 +212,7 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
         };
         let bytes = slot.take().unwrap_or_else(|| panic!("somebody holds block {block}"));
         drop(blocks);
+        self.asked += 1;
         if self.is_damaged {
             self.verify_as(structure, block, &bytes)?;
         }

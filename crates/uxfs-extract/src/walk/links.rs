@@ -1,77 +1,48 @@
 //! The first names of files that have several: what a walk must remember of them.
 
-use std::collections::HashMap;
+use uxfs_block::spill::{SpillError, map::SpillMap, records::Records};
 
-/// A path, kept as a name below another path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PathId(u32);
-
+/// First paths of files that have several names. What does not fit the memory goes to temporary files.
 #[derive(Debug)]
-struct PathNode {
-    above: Option<PathId>,
-    name: Box<[u8]>,
-}
-
-/// Paths that share what they begin with.
-#[derive(Debug, Default)]
-pub struct PathTable {
-    nodes: Vec<PathNode>,
-}
-
-impl PathTable {
-    /// Keeps `name` below `above`; `None` when four thousand million are kept.
-    pub fn add(&mut self, above: Option<PathId>, name: &[u8]) -> Option<PathId> {
-        let id = PathId(u32::try_from(self.nodes.len()).ok()?);
-        self.nodes.push(PathNode { above, name: name.into() });
-        Some(id)
-    }
-
-    /// Puts the whole path into `path`.
-    pub fn path(&self, id: PathId, path: &mut Vec<u8>) {
-        let mut names = Vec::new();
-        let mut next = Some(id);
-        while let Some(node) = next.and_then(|id| self.nodes.get(id.0 as usize)) {
-            names.push(&node.name);
-            next = node.above;
-        }
-        path.clear();
-        for name in names.into_iter().rev() {
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
-        }
-    }
-}
-
-/// First names of files that have several.
-#[derive(Debug, Default)]
 pub struct FirstNames {
-    first: HashMap<u64, FirstName>,
-}
-
-#[derive(Debug)]
-struct FirstName {
-    path: PathId,
-    /// Names still to come, if the link count is right.
-    remaining: u32,
+    /// By inode: where the first path is kept, and how many names are still to come if the link count is right.
+    known: SpillMap,
+    paths: Records,
 }
 
 impl FirstNames {
-    /// The first path of a file, if it has been seen. Forgotten with the last of its names.
-    pub fn seen(&mut self, inode: u64) -> Option<PathId> {
-        let first = self.first.get_mut(&inode)?;
-        let path = first.path;
-        first.remaining = first.remaining.saturating_sub(1);
-        if first.remaining == 0 {
-            self.first.remove(&inode);
-        }
-        Some(path)
+    /// No files; takes about `memory_bytes` at most.
+    pub fn new(memory_bytes: usize) -> Self {
+        let half = memory_bytes / 2;
+        Self { known: SpillMap::new(half), paths: Records::new(half) }
     }
 
-    /// Remembers the first of `link_count` names.
-    pub fn remember(&mut self, inode: u64, link_count: u32, path: PathId) {
-        self.first.insert(inode, FirstName { path, remaining: link_count.saturating_sub(1) });
+    /// Puts the first path of a file into `path`; `false` if the file has not been seen. Forgotten with the last of its
+    /// names.
+    ///
+    /// # Errors
+    /// The temporary file.
+    pub fn seen(&mut self, inode: u64, path: &mut Vec<u8>) -> Result<bool, SpillError> {
+        let key = (inode, 0);
+        let Some((place, remaining)) = self.known.get(key)? else { return Ok(false) };
+        match remaining {
+            0 | 1 => drop(self.known.remove(key)?),
+            _ => self.known.insert(key, (place, remaining - 1))?,
+        }
+        let mut scratch = Vec::new();
+        let first = self.paths.read(place, &mut scratch)?;
+        path.clear();
+        path.extend_from_slice(first);
+        Ok(true)
+    }
+
+    /// Remembers the path of the first of `link_count` names.
+    ///
+    /// # Errors
+    /// The temporary file.
+    pub fn remember(&mut self, inode: u64, link_count: u32, path: &[u8]) -> Result<(), SpillError> {
+        let place = self.paths.append(path)?;
+        self.known.insert((inode, 0), (place, link_count.saturating_sub(1).into()))
     }
 }
 
@@ -80,26 +51,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_come_back_whole() {
-        let mut table = PathTable::default();
-        let a = table.add(None, b"a").unwrap();
-        let b = table.add(Some(a), b"b").unwrap();
-        let c = table.add(Some(b), b"c").unwrap();
-        let mut path = Vec::new();
-        table.path(c, &mut path);
-        assert_eq!(path, b"a/b/c");
-        table.path(a, &mut path);
-        assert_eq!(path, b"a");
-    }
-
-    #[test]
     fn first_names_are_forgotten_with_the_last() {
-        let path = PathTable::default().add(None, b"a").unwrap();
-        let mut first = FirstNames::default();
-        assert_eq!(first.seen(7), None);
-        first.remember(7, 3, path);
-        assert_eq!(first.seen(7), Some(path));
-        assert_eq!(first.seen(7), Some(path));
-        assert_eq!(first.seen(7), None);
+        for memory_bytes in [1 << 20, 0] {
+            let mut first = FirstNames::new(memory_bytes);
+            let mut path = Vec::new();
+            assert!(!first.seen(7, &mut path).unwrap());
+            first.remember(7, 3, b"a/b").unwrap();
+            first.remember(8, 2, b"c").unwrap();
+            for _ in 0..2 {
+                assert!(first.seen(7, &mut path).unwrap());
+                assert_eq!(path, b"a/b");
+            }
+            assert!(!first.seen(7, &mut path).unwrap());
+            assert!(first.seen(8, &mut path).unwrap());
+            assert_eq!(path, b"c");
+        }
     }
 }

@@ -9,7 +9,7 @@ use uxfs_volume::volume::Volume;
 use super::{
     Start,
     batch::{Task, Work},
-    links::{FirstNames, PathId, PathTable},
+    links::FirstNames,
     listing::Listing,
     pipeline::{Pipeline, Slot},
     problem,
@@ -29,13 +29,14 @@ const ENTRY_BYTES: usize = 2048;
 /// Longest path. A tree can be deeper than any path that the kernel takes; an image can ask for more than memory holds.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
+/// Memory for files that have several names; what is remembered of more of them goes to temporary files.
+const LINKS_BYTES: usize = 8 << 20;
+
 /// A directory on the way from the start to where the walk is.
 struct Level<'a> {
     listing: Listing<'a>,
     /// Length of the path above it.
     above_bytes: usize,
-    /// Its path, once a file with several names was found in it.
-    path: Option<PathId>,
 }
 
 /// Walks the tree.
@@ -50,7 +51,6 @@ pub struct Scout<'a, R> {
     name: Vec<u8>,
     target: Vec<u8>,
     directories: InodeSet,
-    paths: PathTable,
     first_names: FirstNames,
 }
 
@@ -72,8 +72,7 @@ impl<'a, R> Scout<'a, R> {
             name: Vec::new(),
             target: Vec::new(),
             directories: InodeSet::default(),
-            paths: PathTable::default(),
-            first_names: FirstNames::default(),
+            first_names: FirstNames::new(LINKS_BYTES),
         }
     }
 
@@ -146,7 +145,7 @@ impl<'a, R> Scout<'a, R> {
             self.begin_directory(inode, above_bytes)?;
             return Ok(true);
         }
-        self.visit_file(name, inode)?;
+        self.visit_file(inode)?;
         Ok(false)
     }
 
@@ -159,7 +158,7 @@ impl<'a, R> Scout<'a, R> {
     fn begin_directory(&mut self, inode: Arc<Inode>, above_bytes: usize) -> Step {
         self.directories.insert(inode.number);
         let listing = Listing::new(self.filesystem, Arc::clone(&inode));
-        self.levels.push(Level { listing, above_bytes, path: None });
+        self.levels.push(Level { listing, above_bytes });
         self.add(Work::Entry(inode), 0)
     }
 
@@ -171,16 +170,13 @@ impl<'a, R> Scout<'a, R> {
         Ok(())
     }
 
-    fn visit_file(&mut self, name: &[u8], inode: Arc<Inode>) -> Step {
+    fn visit_file(&mut self, inode: Arc<Inode>) -> Step {
         if inode.is_realtime() {
             let error = Unsupported::RealtimeData.into();
             return self.tell(problem(&self.path, Aspect::Contents, &error));
         }
-        if inode.link_count() > 1 {
-            if let Some(first) = self.first_names.seen(inode.number.get()) {
-                return self.add_hard_link(inode, first);
-            }
-            self.remember(name, &inode);
+        if inode.link_count() > 1 && self.is_further_name(&inode)? {
+            return self.add_hard_link(inode);
         }
         if inode.file_type() == Some(FileType::Regular) && inode.size_bytes() > WHOLE_FILE_BYTES {
             return self.add_large_file(inode);
@@ -190,35 +186,25 @@ impl<'a, R> Scout<'a, R> {
         self.add(Work::Entry(inode), data_bytes)
     }
 
-    fn remember(&mut self, name: &[u8], inode: &Inode) {
-        let above = self.keep_directory_path(name.len());
-        if let Some(path) = self.paths.add(above, name) {
-            self.first_names.remember(inode.number.get(), inode.link_count(), path);
-        }
-    }
-
-    /// Keeps the path of the current directory, that is without the last `name_bytes`; parts of it may be kept already.
-    fn keep_directory_path(&mut self, name_bytes: usize) -> Option<PathId> {
-        let kept = self.levels.iter().rposition(|level| level.path.is_some());
-        let mut above = kept.and_then(|index| self.levels.get(index)).and_then(|level| level.path);
-        for index in kept.map_or(0, |index| index + 1)..self.levels.len() {
-            let below = self.levels.get(index + 1).map(|level| level.above_bytes);
-            let end = below.unwrap_or(self.path.len().saturating_sub(name_bytes));
-            let Some(level) = self.levels.get_mut(index) else { break };
-            let component = self.path.get(level.above_bytes..end).unwrap_or_default();
-            let component = component.strip_prefix(b"/").unwrap_or(component);
-            let component = component.strip_suffix(b"/").unwrap_or(component);
-            // The start may be a directory without a name.
-            if !component.is_empty() {
-                above = self.paths.add(above, component);
-                level.path = above;
+    /// Whether the file was seen under another name, which is then in `target`. Otherwise the current path is its first. A
+    /// file whose first name cannot be kept becomes a file of its own under each name.
+    fn is_further_name(&mut self, inode: &Inode) -> std::result::Result<bool, Stopped> {
+        let number = inode.number.get();
+        let seen = match self.first_names.seen(number, &mut self.target) {
+            Ok(false) => self.first_names.remember(number, inode.link_count(), &self.path).map(|()| false),
+            seen => seen,
+        };
+        match seen {
+            Ok(seen) => Ok(seen),
+            Err(error) => {
+                let reason = format!("is no hard link in the copy: {error}");
+                self.tell(Problem::new(&self.path, Severity::Failed, Aspect::Existence, reason))?;
+                Ok(false)
             }
         }
-        above
     }
 
-    fn add_hard_link(&mut self, inode: Arc<Inode>, first: PathId) -> Step {
-        self.paths.path(first, &mut self.target);
+    fn add_hard_link(&mut self, inode: Arc<Inode>) -> Step {
         self.make_room(ENTRY_BYTES + self.target.len() + self.path.len())?;
         if let Some(slot) = &mut self.slot {
             let target = slot.batch.add_path(&self.target);

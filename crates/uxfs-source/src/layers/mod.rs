@@ -1,27 +1,30 @@
 //! Streams as one tree: an archive in the order of its paths, whatever its own order is, and several laid over each other,
 //! as the layers of container images are.
 //!
-//! A first pass reads what there is, without content, and keeps of each file a short record and of each path a few numbers:
-//! some 100 bytes together, records beyond 64 MiB in a temporary file. From these the tree is told as a directory of the
-//! host would be: each file that is there at the end, once, in order, with the content of the layer that it comes from.
-//! Whoever builds a file system from that never has to remove anything, and makes the same of two archives that hold
-//! the same in different orders.
+//! A first pass reads all entries, without content. It keeps a short record of each file and a few numbers for each path:
+//! some 100 bytes together. When these outgrow the memory that they may take, they go to temporary files. From them the
+//! tree is told as a directory of the host is: each file that remains at the end, once, in order, with the content of the
+//! layer that it comes from. A file system that is built from it never has to remove anything, and two archives that hold
+//! the same in different orders make the same file system.
 //!
-//! Contents of archives that are not packed are read where they lie. A packed one cannot be sought in: its contents come
-//! after all files, in the archive's order, by a second pass ([`Content::Later`]).
+//! Contents of archives that are not packed are read where they lie. A packed archive cannot be sought in: its contents
+//! come after all files, in the archive's order, by a second pass ([`Content::Later`]).
+//!
+//! 1. What is told, and in which batches, does not depend on how much memory there is.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`paths`] | every path, known by its parent and its name |
-//! | [`plan`] | what of it remains, and in which order |
-//! | [`records`], [`spool`] | what is kept of a file, and where |
-//! | [`teller`] | the thread that tells it |
+//! | [`plan`] | which of them remain, and in which order |
+//! | [`spilled`] | the same for more paths than memory may hold |
+//! | [`records`] | what is kept of a file |
+//! | [`teller`] | the thread that tells the tree |
 //! | here | the two passes |
 
 mod paths;
 mod plan;
 mod records;
-mod spool;
+mod spilled;
 mod teller;
 
 use std::{
@@ -33,16 +36,21 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use uxfs_block::{
+    cache::pressure::default_budget_bytes,
+    spill::{SpillError, records::Records},
+};
+
 use self::{
     plan::{Order, Plan, Time},
     records::{Handles, Stored, StoredContent, What, decode, encode},
-    spool::{Spool, damaged},
+    spilled::{Events, LaterReader, Remains},
     teller::{Message, Teller},
 };
 use crate::{
     content::Content,
     entry::{Kind, Metadata},
-    error::{LayerFault, Problem, Shown, SourceError},
+    error::{LayerFault, MAX_PATHS_KEPT, Problem, Shown, SourceError},
     stream::{StreamEntry, StreamItem, StreamSource},
     tree::{Batch, LaterContent, Reading, TreeSource},
 };
@@ -52,11 +60,19 @@ const MESSAGES: usize = 8;
 /// Files up to this size come with their content.
 const INLINE_LIMIT_BYTES: u64 = 64 << 10;
 
+/// Most memory for records of files: a million of them, unless they carry much.
+const MOST_RECORD_BYTES: usize = 64 << 20;
+
+/// The paths that remain.
+enum Tree {
+    InMemory(Plan, Order),
+    Spilled(Remains),
+}
+
 /// What the first pass has learned.
 struct Index {
-    plan: Plan,
-    order: Order,
-    spool: Spool,
+    tree: Tree,
+    records: Records,
     /// By layer.
     handles: Vec<Handles>,
     /// The time of each layer's first item.
@@ -69,8 +85,7 @@ pub struct Layers {
     layers: Vec<Box<dyn StreamSource>>,
     index: Arc<Index>,
     reading: Reading,
-    /// Told again by each pass.
-    problems: Vec<Problem>,
+    problems: Problems,
     has_told_problems: bool,
     messages: Option<Receiver<Message>>,
     thread: Option<JoinHandle<()>>,
@@ -81,10 +96,16 @@ pub struct Layers {
 /// The second pass.
 #[derive(Default)]
 struct Later {
-    /// When those files came whose content is wanted, and where they are kept; in order. Known from the beginning of the pass.
-    wanted: Option<std::vec::IntoIter<(Time, u64)>>,
+    /// Files whose content is wanted. Known from the beginning of the pass.
+    wanted: Option<Wanted>,
     /// The layer that is being read, and the time of the item that it gave last.
     at: Option<(usize, Time)>,
+}
+
+/// When files came, and where they are kept; in order.
+enum Wanted {
+    InMemory(std::vec::IntoIter<(Time, u64)>),
+    Spilled(LaterReader),
 }
 
 impl fmt::Debug for Layers {
@@ -95,23 +116,38 @@ impl fmt::Debug for Layers {
 
 impl Layers {
     /// Lays streams over each other, the first lowest. They stand at their beginnings, opened for [`Reading::Checked`] or
-    /// [`Reading::Metadata`], and are read to their ends; those that are packed must be able to restart.
+    /// [`Reading::Metadata`], and are read to their ends; those that are packed must be able to restart. As much memory is
+    /// taken as the cache of an image takes by default.
     ///
     /// # Errors
     /// One of them cannot be read, or makes no sense above those below.
-    pub fn new(mut layers: Vec<Box<dyn StreamSource>>) -> Result<Self, SourceError> {
+    pub fn new(layers: Vec<Box<dyn StreamSource>>) -> Result<Self, SourceError> {
+        Self::with_memory(layers, default_budget_bytes())
+    }
+
+    /// As [`new`](Self::new), with about this much memory. What does not fit goes to temporary files.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new); temporary files.
+    pub fn with_memory(
+        mut layers: Vec<Box<dyn StreamSource>>,
+        memory_bytes: u64,
+    ) -> Result<Self, SourceError> {
+        let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
         let mut first = FirstPass {
-            plan: Plan::new(),
-            spool: Spool::new(),
+            paths: Learned::InMemory(Plan::new()),
+            memory_bytes,
+            records: Records::new((memory_bytes / 4).min(MOST_RECORD_BYTES)),
             handles: Vec::with_capacity(layers.len()),
             began: Vec::with_capacity(layers.len()),
             time: 0,
             record: Vec::new(),
         };
-        let mut problems = Vec::new();
+        let mut problems = Problems::default();
         for layer in &mut layers {
-            first.read(&mut **layer)?;
-            problems.append(&mut layer.take_problems());
+            if let Err(error) = first.read(&mut **layer, &mut problems) {
+                return Err(first.earlier_fault().unwrap_or(error));
+            }
         }
         Ok(Self {
             layers,
@@ -133,15 +169,28 @@ impl Layers {
     pub fn content_bytes(&self) -> Result<u64, SourceError> {
         let index = &self.index;
         let (mut sum, mut scratch) = (0_u64, Vec::new());
-        for id in &index.order.ids {
-            let known = index.plan.get(*id);
-            if known.is_directory() {
-                continue;
+        // Of the names of one file only one counts: each gives its share.
+        let mut add = |record, links: u32| -> Result<(), SourceError> {
+            let share = index.stored(record, &mut scratch)?.data_bytes() / u64::from(links.max(1));
+            sum = sum.saturating_add(share);
+            Ok(())
+        };
+        match &index.tree {
+            Tree::InMemory(plan, order) => {
+                for known in order.ids.iter().map(|id| plan.get(*id)).filter(|known| !known.is_directory()) {
+                    add(known.record(), order.links(&known))?;
+                }
             }
-            // Of the names of one file only one counts: each gives its share.
-            let names = index.order.names.get(&known.file).copied().unwrap_or(1).max(1);
-            sum = sum
-                .saturating_add(index.stored(known.record(), &mut scratch)?.data_bytes() / u64::from(names));
+            Tree::Spilled(remains) => {
+                let (mut reader, mut path) = (remains.read()?, Vec::new());
+                while reader.next_directory(&mut path)? {
+                    while let Some((_, remaining)) = reader.next_entry()? {
+                        if !remaining.is_directory {
+                            add(remaining.record, remaining.links)?;
+                        }
+                    }
+                }
+            }
         }
         Ok(sum)
     }
@@ -166,7 +215,7 @@ impl Layers {
             // The thread says how it ends, unless it panics.
             _ => match self.thread.take().map(JoinHandle::join) {
                 Some(Err(panic)) => std::panic::resume_unwind(panic),
-                _ => Err(damaged()),
+                _ => Err(SpillError::damaged().into()),
             },
         }
     }
@@ -197,9 +246,16 @@ impl Layers {
     }
 }
 
+/// The paths, while they are learned.
+enum Learned {
+    InMemory(Plan),
+    Spilled(Events),
+}
+
 struct FirstPass {
-    plan: Plan,
-    spool: Spool,
+    paths: Learned,
+    memory_bytes: usize,
+    records: Records,
     handles: Vec<Handles>,
     began: Vec<Time>,
     /// Of the last item.
@@ -208,7 +264,7 @@ struct FirstPass {
 }
 
 impl FirstPass {
-    fn read(&mut self, layer: &mut dyn StreamSource) -> Result<(), SourceError> {
+    fn read(&mut self, layer: &mut dyn StreamSource, problems: &mut Problems) -> Result<(), SourceError> {
         let many = || SourceError::Layer { path: Shown::from(b"".as_slice()), fault: LayerFault::TooMany };
         let began = self.time.checked_add(1).ok_or_else(many)?;
         let number = self.handles.len();
@@ -220,42 +276,102 @@ impl FirstPass {
             if let StreamItem::Entry(entry) = &item
                 && !matches!(entry.kind, Kind::HardLink { .. })
             {
-                let home = self.plan.place(&entry.path)?;
-                encode(entry, (number, home), &mut handles, &mut self.record);
-                place = self.spool.append(&self.record)?;
+                encode(entry, number, &mut handles, &mut self.record);
+                place = self.records.append(&self.record)?;
             }
-            self.plan.learn(&item, self.time, began, place)?;
+            self.learn(&item, began, place)?;
+            problems.add(layer.take_problems());
         }
+        problems.add(layer.take_problems());
         self.handles.push(handles);
         Ok(())
     }
 
-    fn finish(self) -> Result<Index, SourceError> {
-        let Self { mut plan, mut spool, handles, began, .. } = self;
-        spool.seal()?;
-        let order = plan.resolve();
-        let root = plan.get(paths::ROOT);
-        let mut index = Index { plan, order, spool, handles, began, root: None };
-        if !root.is_implied() {
-            index.root = Some(index.stored(root.record(), &mut Vec::new())?.metadata);
+    fn learn(&mut self, item: &StreamItem, began: Time, place: u64) -> Result<(), SourceError> {
+        match &mut self.paths {
+            Learned::Spilled(events) => return events.learn(item, self.time, began, place),
+            Learned::InMemory(plan) => plan.learn(item, self.time, began, place)?,
+        }
+        if let Learned::InMemory(plan) = &self.paths
+            && plan.memory_bytes() > self.memory_bytes / 2
+        {
+            self.paths = Learned::Spilled(Events::of_plan(plan, self.memory_bytes)?);
+        }
+        Ok(())
+    }
+
+    /// What was wrong before the item at which reading ended. In memory it would have ended the pass.
+    fn earlier_fault(self) -> Option<SourceError> {
+        match self.paths {
+            Learned::InMemory(_) => None,
+            Learned::Spilled(events) => events.resolve().err(),
+        }
+    }
+
+    fn finish(mut self) -> Result<Index, SourceError> {
+        self.records.seal()?;
+        let (tree, root) = match self.paths {
+            Learned::InMemory(mut plan) => {
+                let order = plan.resolve();
+                let root = Some(plan.get(paths::ROOT)).filter(|root| !root.is_implied());
+                (Tree::InMemory(plan, order), root.map(|root| root.record()))
+            }
+            Learned::Spilled(events) => {
+                let remains = events.resolve()?;
+                let root = remains.root;
+                (Tree::Spilled(remains), root)
+            }
+        };
+        let Self { records, handles, began, .. } = self;
+        let mut index = Index { tree, records, handles, began, root: None };
+        if let Some(record) = root {
+            index.root = Some(index.stored(record, &mut Vec::new())?.metadata);
         }
         Ok(index)
     }
 }
 
+/// Problems, which are told again by each pass.
+#[derive(Default)]
+struct Problems {
+    kept: Vec<Problem>,
+    left_out: u64,
+}
+
+impl Problems {
+    fn add(&mut self, found: Vec<Problem>) {
+        let room = MAX_PATHS_KEPT.saturating_sub(self.kept.len());
+        self.left_out += found.len().saturating_sub(room) as u64;
+        self.kept.extend(found.into_iter().take(room));
+    }
+}
+
 impl Index {
     fn stored(&self, place: u64, scratch: &mut Vec<u8>) -> Result<Stored, SourceError> {
-        decode(self.spool.read(place, scratch)?).ok_or_else(damaged)
+        Ok(decode(self.records.read(place, scratch)?).ok_or_else(SpillError::damaged)?)
     }
 
     /// Files whose content comes in the stream, each once, in the order in which they come there.
-    fn later(&self) -> Vec<(Time, u64)> {
-        let known = self.order.ids.iter().map(|id| self.plan.get(*id));
+    fn later(&self) -> Result<Wanted, SourceError> {
+        let (plan, order) = match &self.tree {
+            Tree::InMemory(plan, order) => (plan, order),
+            Tree::Spilled(remains) => return Ok(Wanted::Spilled(remains.later()?)),
+        };
+        let known = order.ids.iter().map(|id| plan.get(*id));
         let later = known.filter(|known| known.comes_later() && !known.is_directory());
         let mut wanted: Vec<(Time, u64)> = later.map(|known| (known.file, known.record())).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        wanted
+        Ok(Wanted::InMemory(wanted.into_iter()))
+    }
+}
+
+impl Wanted {
+    fn next(&mut self) -> Result<Option<(Time, u64)>, SourceError> {
+        match self {
+            Self::InMemory(files) => Ok(files.next()),
+            Self::Spilled(files) => Ok(files.next_file()?),
+        }
     }
 }
 
@@ -274,20 +390,21 @@ impl TreeSource for Layers {
     }
 
     fn next_content(&mut self) -> Result<Option<LaterContent>, SourceError> {
-        if self.later.wanted.is_none() {
-            self.later.wanted = Some(self.index.later().into_iter());
-        }
-        let Some((time, place)) = self.later.wanted.as_mut().and_then(Iterator::next) else {
+        let wanted = match &mut self.later.wanted {
+            Some(wanted) => wanted,
+            none => none.insert(self.index.later()?),
+        };
+        let Some((time, place)) = wanted.next()? else {
             return Ok(None);
         };
         let stored = self.index.stored(place, &mut Vec::new())?;
-        let name = self.index.plan.paths.name(stored.home).into();
+        let path = Shown(stored.home.clone());
         match self.item_at(time)? {
             Some(StreamItem::Entry(entry)) if stored.is(&entry) => match entry.kind {
                 Kind::Regular { content, .. } => Ok(Some(LaterContent { token: time, content })),
-                _ => Err(SourceError::Replaced { path: Shown(name) }),
+                _ => Err(SourceError::Replaced { path }),
             },
-            _ => Err(SourceError::Replaced { path: Shown(name) }),
+            _ => Err(SourceError::Replaced { path }),
         }
     }
 
@@ -306,14 +423,18 @@ impl TreeSource for Layers {
     fn take_problems(&mut self) -> Vec<Problem> {
         match std::mem::replace(&mut self.has_told_problems, true) {
             true => Vec::new(),
-            false => self.problems.clone(),
+            false => self.problems.kept.clone(),
         }
+    }
+
+    fn problems_left_out(&self) -> u64 {
+        self.problems.left_out
     }
 }
 
 impl Layers {
     fn stop(&mut self) {
-        // Whoever tells learns that nobody listens.
+        // The thread ends when it finds nobody to send to.
         self.messages = None;
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
             && !thread::panicking()

@@ -55,6 +55,29 @@ impl Paths {
         name_at(&self.names, place.name)
     }
 
+    /// Puts the whole path into `path`.
+    pub(super) fn path(&self, id: PathId, path: &mut Vec<u8>) {
+        path.clear();
+        let (mut at, mut above) = (id, Vec::new());
+        while at != ROOT {
+            above.push(at);
+            at = self.parent(at);
+        }
+        for id in above.iter().rev() {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(self.name(*id));
+        }
+    }
+
+    /// What all of this takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<NamePosition>()
+            + self.names.capacity()
+            + self.table.allocation_size()
+    }
+
     fn child(&self, parent: PathId, name: &[u8]) -> Option<PathId> {
         let hash = self.keys.hash_one((parent, name));
         let is_it = |id: &PathId| self.parent(*id) == parent && self.name(*id) == name;
@@ -109,7 +132,7 @@ impl Paths {
     }
 }
 
-fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 
@@ -136,14 +159,10 @@ mod tests {
             for (path, id) in list.iter().zip(&ids) {
                 prop_assert_eq!(paths.find(path.as_bytes()), Some(*id));
                 prop_assert_eq!(paths.place(path.as_bytes()).unwrap(), *id);
-                let (mut at, mut names) = (*id, Vec::new());
-                while at != ROOT {
-                    names.push(String::from_utf8(paths.name(at).to_vec()).unwrap());
-                    prop_assert!(paths.parent(at) < at);
-                    at = paths.parent(at);
-                }
-                names.reverse();
-                prop_assert_eq!(names.join("/"), path.as_str());
+                let mut whole = Vec::new();
+                paths.path(*id, &mut whole);
+                prop_assert_eq!(whole.as_slice(), path.as_bytes());
+                prop_assert!(*id == ROOT || paths.parent(*id) < *id);
             }
             prop_assert_eq!(paths.find(b"c"), None);
         }

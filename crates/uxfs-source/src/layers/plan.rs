@@ -23,26 +23,28 @@ use crate::{
 pub(super) type Time = u32;
 
 /// What is known of a path.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Known {
     /// What was here and below before this time is gone.
-    cut: Time,
+    pub(super) cut: Time,
     /// What was below before this time is gone.
-    cut_below: Time,
+    pub(super) cut_below: Time,
     /// The item that last named it.
-    named: Time,
+    pub(super) named: Time,
     /// The item that the file it names came with: another one for a hard link.
     pub(super) file: Time,
     /// Where that item is kept, below flags.
-    record: u64,
+    pub(super) record: u64,
 }
 
-const DIRECTORY: u64 = 1 << 63;
+pub(super) const DIRECTORY: u64 = 1 << 63;
 /// Its content comes in the stream.
-const LATER: u64 = 1 << 62;
+pub(super) const LATER: u64 = 1 << 62;
 /// It, or something below it, remains.
 const NEEDED: u64 = 1 << 61;
 const FLAGS: u64 = DIRECTORY | LATER | NEEDED;
+/// The place of an item, without flags.
+pub(super) const RECORD: u64 = !FLAGS;
 
 impl Known {
     pub(super) fn is_directory(&self) -> bool {
@@ -56,7 +58,7 @@ impl Known {
 
     /// Where the item is kept that says what it is.
     pub(super) fn record(&self) -> u64 {
-        self.record & !FLAGS
+        self.record & RECORD
     }
 
     /// A directory that no item names, but something below it is there.
@@ -87,6 +89,18 @@ impl Plan {
         Self { paths: Paths::new(), known: vec![root], linked: HashSet::new() }
     }
 
+    /// What all of this takes, with what [`resolve`](Self::resolve) adds.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let links = self.linked.capacity() * 2 * size_of::<(Time, u32)>();
+        let order = self.known.len() * size_of::<PathId>();
+        self.known.capacity() * size_of::<Known>() + self.paths.memory_bytes() + links + order
+    }
+
+    /// Whether there were hard links.
+    pub(super) fn has_links(&self) -> bool {
+        !self.linked.is_empty()
+    }
+
     pub(super) fn get(&self, id: PathId) -> Known {
         self.known.get(id as usize).copied().unwrap_or_default()
     }
@@ -96,7 +110,7 @@ impl Plan {
     }
 
     /// The number of a path, of which something will be known.
-    pub(super) fn place(&mut self, path: &[u8]) -> Result<PathId, SourceError> {
+    fn place(&mut self, path: &[u8]) -> Result<PathId, SourceError> {
         let id = self.paths.place(path)?;
         self.known.resize(self.paths.len(), Known::default());
         Ok(id)
@@ -243,6 +257,11 @@ impl Plan {
 }
 
 impl Order {
+    /// How many names a file has.
+    pub(super) fn links(&self, known: &Known) -> u32 {
+        self.names.get(&known.file).copied().unwrap_or(1)
+    }
+
     /// Where in the order lies what a directory holds.
     pub(super) fn places(&self, plan: &Plan, directory: PathId) -> Range<usize> {
         let begin = self.ids.partition_point(|id| plan.paths.parent(*id) < directory);

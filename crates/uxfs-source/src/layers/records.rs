@@ -7,7 +7,6 @@ use std::{
     sync::Arc,
 };
 
-use super::paths::PathId;
 use crate::{
     content::{ByteRange, Content, ContentLocation, DataRange},
     directory::Host,
@@ -20,8 +19,8 @@ use crate::{
 pub(super) struct Stored {
     /// From which layer it is.
     pub(super) layer: usize,
-    /// Its path there: a hard link gives it others.
-    pub(super) home: PathId,
+    /// Its path there, where its content is found by that: a hard link gives it others.
+    pub(super) home: Box<[u8]>,
     pub(super) metadata: Metadata,
     pub(super) what: What,
 }
@@ -73,21 +72,25 @@ const CHANGE: u8 = 2;
 const CREATION: u8 = 4;
 const ATTRIBUTES: u8 = 8;
 
+/// Whether the content is found by the path of the entry: in a directory of the host, or in a packed archive.
+fn has_home(tag: u8) -> bool {
+    matches!(tag, STREAM | TREE)
+}
+
+/// Content in the stream.
+const STREAM: u8 = 8;
+/// Content below a directory of the host.
+const TREE: u8 = 10;
+
 /// Writes a record of an entry that is no hard link. Handles that its content has are the layer's from now on.
-pub(super) fn encode(
-    entry: &StreamEntry,
-    (layer, home): (usize, PathId),
-    handles: &mut Handles,
-    record: &mut Vec<u8>,
-) {
+pub(super) fn encode(entry: &StreamEntry, layer: usize, handles: &mut Handles, record: &mut Vec<u8>) {
     record.clear();
     let mut writer = Writer(record);
     writer.number(layer as u64);
-    writer.number(home.into());
     writer.metadata(&entry.metadata);
     match &entry.kind {
         Kind::Directory(_) | Kind::HardLink { .. } => writer.byte(0),
-        Kind::Regular { size_bytes, content } => writer.regular(*size_bytes, content, handles),
+        Kind::Regular { size_bytes, content } => writer.regular(&entry.path, *size_bytes, content, handles),
         Kind::Symlink { target } => {
             writer.byte(1);
             writer.bytes(target);
@@ -159,20 +162,23 @@ impl Writer<'_> {
         }
     }
 
-    fn regular(&mut self, size_bytes: u64, content: &Content, handles: &mut Handles) {
+    fn regular(&mut self, home: &[u8], size_bytes: u64, content: &Content, handles: &mut Handles) {
         // The kind of content is the kind of file.
         let tag = match content {
             Content::Hole => 6,
             Content::Inline(_) => 7,
-            Content::Stream(_) | Content::Later { .. } => 8,
+            Content::Stream(_) | Content::Later { .. } => STREAM,
             Content::File(file) => match &file.place {
                 ContentLocation::Region { .. } => 9,
-                ContentLocation::Tree(_) => 10,
+                ContentLocation::Tree(_) => TREE,
                 ContentLocation::Host(_) => 11,
             },
         };
         self.byte(tag);
         self.number(size_bytes);
+        if has_home(tag) {
+            self.bytes(home);
+        }
         match content {
             Content::Hole => {}
             Content::Inline(bytes) => self.bytes(bytes),
@@ -228,8 +234,8 @@ impl Writer<'_> {
 pub(super) fn decode(record: &[u8]) -> Option<Stored> {
     let mut reader = Reader(record);
     let layer = usize::try_from(reader.number()?).ok()?;
-    let home = reader.short()?;
     let metadata = reader.metadata()?;
+    let mut home = Box::default();
     let what = match reader.byte()? {
         0 => What::Directory,
         1 => What::Symlink(reader.bytes()?.into()),
@@ -239,6 +245,9 @@ pub(super) fn decode(record: &[u8]) -> Option<Stored> {
         5 => What::Socket,
         tag => {
             let size_bytes = reader.number()?;
+            if has_home(tag) {
+                home = reader.bytes()?.into();
+            }
             What::Regular { size_bytes, content: reader.content(tag, size_bytes)? }
         }
     };
@@ -319,7 +328,7 @@ impl<'a> Reader<'a> {
         Some(match tag {
             6 => StoredContent::Hole,
             7 => StoredContent::Inline(self.bytes()?.into()),
-            8 => StoredContent::Stream(self.ranges(size_bytes)?.into()),
+            STREAM => StoredContent::Stream(self.ranges(size_bytes)?.into()),
             9 => {
                 let ranges = self.ranges(size_bytes)?;
                 let mut source_bytes = self.number()?;
@@ -331,7 +340,7 @@ impl<'a> Reader<'a> {
                 };
                 StoredContent::Region(ranges.into_iter().map(place).collect())
             }
-            10 => StoredContent::Tree {
+            TREE => StoredContent::Tree {
                 may_have_holes: self.byte()? != 0,
                 device: self.number()?,
                 inode: self.number()?,

@@ -21,6 +21,16 @@ impl InodeSet {
         *word |= bit;
         is_new
     }
+
+    /// Whether a number has been added.
+    pub fn contains(&self, inode: InodeNumber) -> bool {
+        self.words.get(&(inode.get() >> 6)).is_some_and(|word| *word >> (inode.get() & 63) & 1 == 1)
+    }
+
+    /// Takes all numbers out.
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
 }
 
 #[cfg(test)]
@@ -34,5 +44,8 @@ mod tests {
             assert!(set.insert(InodeNumber::new(number)));
         }
         assert!(!set.insert(InodeNumber::new(128)) && !set.insert(InodeNumber::NULL));
+        assert!(set.contains(InodeNumber::new(129)) && !set.contains(InodeNumber::new(130)));
+        set.clear();
+        assert!(!set.contains(InodeNumber::new(129)));
     }
 }

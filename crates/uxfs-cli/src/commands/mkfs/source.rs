@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use uxfs_populate::{Options, adjust::Adjustments, contents::Contents, error::PopulateError};
+use uxfs_populate::{MEMORY_SHARE, Options, adjust::Adjustments, contents::Contents, error::PopulateError};
 use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource, FileIdentity},
@@ -65,6 +65,10 @@ pub struct SourceArguments {
     /// Memory for cached metadata [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub cache_size: Option<u64>,
+    /// Memory for what is remembered of the source's files; more goes to temporary files in TMPDIR. It does not change the
+    /// image [default: as --cache-size]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    source_memory: Option<u64>,
 }
 
 fn parse_percent(text: &str) -> Result<u64, String> {
@@ -109,6 +113,10 @@ impl SourceArguments {
         Ok(Contents::open(&paths, &options, reading)?)
     }
 
+    fn memory_bytes(&self) -> Option<u64> {
+        self.source_memory.or(self.cache_size)
+    }
+
     fn source_options(&self, exclude: Vec<FileIdentity>, is_layered: bool) -> SourceOptions {
         let mut directory = DirectoryOptions {
             skip_unreadable: self.skip_unreadable,
@@ -120,7 +128,7 @@ impl SourceArguments {
             directory.threads = threads.max(1);
         }
         let tar = TarOptions { whiteouts: is_layered, ..TarOptions::default() };
-        SourceOptions { directory, tar, ..SourceOptions::default() }
+        SourceOptions { directory, tar, memory_bytes: self.memory_bytes(), ..SourceOptions::default() }
     }
 
     /// Reads what changes the sources' metadata.
@@ -148,6 +156,9 @@ impl SourceArguments {
         };
         if let Some(threads) = self.threads {
             options.threads = threads.max(1);
+        }
+        if let Some(memory_bytes) = self.memory_bytes() {
+            options.memory_bytes = memory_bytes / MEMORY_SHARE;
         }
         options
     }

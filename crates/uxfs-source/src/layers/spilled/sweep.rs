@@ -1,0 +1,325 @@
+//! One pass over all events in order of path and time.
+//!
+//! The rules are those of [`plan`](super::super::plan). Before an event of time `t`, a path is what its events before `t`
+//! have made of it, unless the path or a directory above was cut since.
+
+use uxfs_block::spill::SpillError;
+
+use super::{
+    super::plan::{DIRECTORY, Known, Time},
+    events::Event,
+    remains::{Remains, RemainsBuilder},
+};
+use crate::error::{LayerFault, Shown, SourceError};
+
+/// Where what a path is comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// An item.
+    Item(FileRecord),
+    /// What the hard link of this time has as its target.
+    Link(Time),
+}
+
+/// A file: the time of its item, and where that is kept, with flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileRecord {
+    pub(super) file: Time,
+    pub(super) record: u64,
+}
+
+/// What a path is between two events.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    /// The item that last named it; 0 for none.
+    named: Time,
+    is_directory: bool,
+    cut: Time,
+    cut_below: Time,
+    origin: Option<Origin>,
+}
+
+/// A state and the time of the event that it follows.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    time: Time,
+    state: State,
+}
+
+/// A path on the way to the one whose events come.
+#[derive(Debug, Default)]
+struct Level {
+    /// Length of its path.
+    path_bytes: usize,
+    state: State,
+    /// States that paths below can meet, in order of time. Empty as long as it never is a file and never is cut: then they
+    /// need not ask.
+    history: Vec<Change>,
+    /// Nothing that is named before remains here or below; set when all its events have come.
+    cut: Time,
+    /// The same, below.
+    cut_below: Time,
+    /// It has no more events.
+    is_settled: bool,
+    remains: bool,
+    is_implied: bool,
+    /// What it is; for a directory that no item names what the first path below is.
+    origin: Option<Origin>,
+}
+
+/// The pass.
+pub(super) struct Sweep {
+    /// From the root on; those behind `depth` are kept for their memory.
+    levels: Vec<Level>,
+    depth: usize,
+    /// Places in `levels` of those with a history.
+    with_history: Vec<usize>,
+    /// Of the innermost level, with zeros for slashes.
+    path: Vec<u8>,
+    /// The first item that cannot be, by time, and of one item the target before the path.
+    fault: Option<((Time, u8), SourceError)>,
+    builder: RemainsBuilder,
+}
+
+fn shown(path: &[u8]) -> Shown {
+    Shown(path.iter().map(|byte| if *byte == 0 { b'/' } else { *byte }).collect())
+}
+
+impl Sweep {
+    pub(super) fn new(memory_bytes: usize, has_links: bool) -> Self {
+        Self {
+            levels: vec![Level::default()],
+            depth: 1,
+            with_history: Vec::new(),
+            path: Vec::new(),
+            fault: None,
+            builder: RemainsBuilder::new(memory_bytes, has_links),
+        }
+    }
+
+    /// The next event.
+    pub(super) fn event(&mut self, path: &[u8], time: Time, event: Event<'_>) -> Result<(), SpillError> {
+        if path != self.path.as_slice() {
+            self.go_to(path)?;
+        }
+        match event {
+            Event::Known(known) => self.change(time, State::of(known)),
+            Event::Cut(began) => {
+                let state = self.state();
+                self.change(time, State { cut: state.cut.max(began), ..state });
+            }
+            Event::CutBelow(began) => {
+                let state = self.state();
+                self.change(time, State { cut_below: state.cut_below.max(began), ..state });
+            }
+            Event::IsTarget(link) => self.answer(link, time)?,
+            Event::Named(record) => {
+                let origin = Origin::Item(FileRecord { file: time, record });
+                self.name(time, record & DIRECTORY != 0, origin);
+            }
+            Event::Linked => self.name(time, false, Origin::Link(time)),
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> State {
+        self.levels.get(self.depth - 1).map(|level| level.state).unwrap_or_default()
+    }
+
+    fn change(&mut self, time: Time, state: State) {
+        let place = self.depth - 1;
+        let Some(level) = self.levels.get_mut(place) else { return };
+        let before = std::mem::replace(&mut level.state, state);
+        let matters = |state: &State| state.cut != 0 || state.cut_below != 0 || state.is_file();
+        if level.history.is_empty() {
+            if !matters(&state) {
+                return;
+            }
+            self.with_history.push(place);
+        } else if !state.is_file() && !before.is_file() && state.cuts() == before.cuts() {
+            // Directories that are named again cut nothing.
+            return;
+        }
+        level.history.push(Change { time, state });
+    }
+
+    /// The latest cut, before `time`, of what lies below the first `depth` levels.
+    fn cut_above(&self, depth: usize, time: Time) -> Time {
+        let above = self.with_history.iter().take_while(|place| **place < depth);
+        let cuts = above.filter_map(|place| self.levels.get(*place)).map(|level| {
+            let state = level.before(time);
+            state.cut.max(state.cut_below)
+        });
+        cuts.max().unwrap_or(0)
+    }
+
+    fn is_present(&self, state: &State, depth: usize, time: Time) -> bool {
+        state.named != 0 && state.named >= state.cut && state.named >= self.cut_above(depth, time)
+    }
+
+    /// Answers a hard link's question.
+    fn answer(&mut self, link: &[u8], time: Time) -> Result<(), SpillError> {
+        let state = self.state();
+        let fault = match state.origin.filter(|_| self.is_present(&state, self.depth - 1, time)) {
+            None => LayerFault::NoTarget(shown(&self.path)),
+            Some(_) if state.is_directory => LayerFault::LinkToDirectory,
+            Some(origin) => return self.builder.answer(time, origin),
+        };
+        self.report((time, 0), || SourceError::Layer { path: Shown::from(link), fault });
+        Ok(())
+    }
+
+    fn name(&mut self, time: Time, is_directory: bool, origin: Origin) {
+        let state = self.state();
+        let is_below_file = self.with_history.iter().any(|place| {
+            let above = self.levels.get(*place).filter(|_| *place > 0 && *place < self.depth - 1);
+            above
+                .map(|level| level.before(time))
+                .is_some_and(|above| above.is_file() && self.is_present(&above, *place, time))
+        });
+        if is_below_file {
+            let path = shown(&self.path);
+            self.report((time, 1), || SourceError::Layer { path, fault: LayerFault::NoDirectoryAbove });
+        }
+        let replaces = state.is_file() && self.is_present(&state, self.depth - 1, time);
+        let cut = if !is_directory || replaces { time } else { state.cut };
+        self.change(time, State { named: time, is_directory, cut, origin: Some(origin), ..state });
+    }
+
+    fn report(&mut self, when: (Time, u8), fault: impl FnOnce() -> SourceError) {
+        if self.fault.as_ref().is_none_or(|(first, _)| when < *first) {
+            self.fault = Some((when, fault()));
+        }
+    }
+
+    /// Leaves the paths that are not on the way to this one, and enters those that are.
+    fn go_to(&mut self, path: &[u8]) -> Result<(), SpillError> {
+        self.settle()?;
+        while self.depth > 1 && !self.is_above(path) {
+            self.leave()?;
+        }
+        while self.path.len() < path.len() {
+            self.settle()?;
+            let above_bytes = self.path.len();
+            let start = if above_bytes == 0 { 0 } else { above_bytes + 1 };
+            let rest = path.get(start..).unwrap_or_default();
+            let name_bytes = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+            self.path.clear();
+            self.path.extend_from_slice(path.get(..start + name_bytes).unwrap_or(path));
+            if self.levels.len() == self.depth {
+                self.levels.push(Level::default());
+            }
+            if let Some(level) = self.levels.get_mut(self.depth) {
+                level.begin(self.path.len());
+            }
+            self.depth += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the innermost level lies on the way to a path, or is it.
+    fn is_above(&self, path: &[u8]) -> bool {
+        let rest = path.strip_prefix(self.path.as_slice());
+        rest.is_some_and(|rest| self.path.is_empty() || matches!(rest, [] | [0, ..]))
+    }
+
+    /// All events of the innermost level have come.
+    fn settle(&mut self) -> Result<(), SpillError> {
+        let above = self.depth.checked_sub(2).and_then(|above| self.levels.get(above));
+        let cut_above = above.map_or(0, |above| above.cut.max(above.cut_below));
+        let Some(level) = self.levels.get_mut(self.depth - 1).filter(|level| !level.is_settled) else {
+            return Ok(());
+        };
+        let state = level.state;
+        level.is_settled = true;
+        level.cut = state.cut.max(cut_above);
+        level.cut_below = state.cut_below;
+        if self.depth == 1 {
+            return self.builder.root(state.origin);
+        }
+        if state.named == 0 || state.named < level.cut {
+            level.is_implied = true;
+            return Ok(());
+        }
+        level.origin = state.origin;
+        level.remains = true;
+        self.remember_above(state.origin);
+        match state.origin {
+            Some(origin) => self.builder.add(&self.path, origin, state.is_directory, false),
+            None => Ok(()),
+        }
+    }
+
+    /// The level above remains, and may take what it is from the innermost level.
+    fn remember_above(&mut self, origin: Option<Origin>) {
+        let above = self.depth.checked_sub(2).and_then(|above| self.levels.get_mut(above));
+        if let Some(above) = above.filter(|above| above.is_implied && !above.remains) {
+            above.remains = true;
+            above.origin = origin;
+        }
+    }
+
+    /// Everything below the innermost level has come.
+    fn leave(&mut self) -> Result<(), SpillError> {
+        let Some(level) = self.levels.get(self.depth - 1) else { return Ok(()) };
+        let (origin, is_implied) = (level.origin.filter(|_| level.remains), level.is_implied);
+        if let Some(origin) = origin.filter(|_| is_implied) {
+            self.builder.add(&self.path, origin, true, true)?;
+            self.remember_above(Some(origin));
+        }
+        self.depth -= 1;
+        if self.with_history.last() == Some(&self.depth) {
+            self.with_history.pop();
+        }
+        let path_bytes = self.levels.get(self.depth - 1).map_or(0, |level| level.path_bytes);
+        self.path.truncate(path_bytes);
+        Ok(())
+    }
+
+    /// What remains.
+    ///
+    /// # Errors
+    /// The first item that cannot be; temporary files.
+    pub(super) fn finish(mut self) -> Result<Remains, SourceError> {
+        self.settle()?;
+        while self.depth > 1 {
+            self.leave()?;
+        }
+        match self.fault {
+            Some((_, fault)) => Err(fault),
+            None => Ok(self.builder.finish()?),
+        }
+    }
+}
+
+impl State {
+    fn of(known: Known) -> Self {
+        let Known { cut, cut_below, named, file, record } = known;
+        let origin = (named != 0).then_some(Origin::Item(FileRecord { file, record }));
+        Self { named, is_directory: known.is_directory(), cut, cut_below, origin }
+    }
+
+    /// Whether an item has made it something that is no directory.
+    fn is_file(&self) -> bool {
+        self.named != 0 && !self.is_directory
+    }
+
+    fn cuts(&self) -> (Time, Time) {
+        (self.cut, self.cut_below)
+    }
+}
+
+impl Level {
+    fn begin(&mut self, path_bytes: usize) {
+        let mut history = std::mem::take(&mut self.history);
+        history.clear();
+        *self = Self { path_bytes, history, ..Self::default() };
+    }
+
+    /// What it was before an event of this time.
+    fn before(&self, time: Time) -> State {
+        let next = self.history.partition_point(|change| change.time < time);
+        let change = next.checked_sub(1).and_then(|last| self.history.get(last));
+        change.map(|change| change.state).unwrap_or_default()
+    }
+}
