@@ -58,35 +58,35 @@ pub struct JsonInode {
 impl JsonInode {
     /// Copies it from an inode.
     pub fn new(inode: &Inode) -> Self {
-        let device =
-            matches!(inode.file_type, FileType::CharacterDevice | FileType::BlockDevice).then(|| {
+        let device = matches!(inode.file_type(), Some(FileType::CharacterDevice | FileType::BlockDevice))
+            .then(|| {
                 let DeviceNumber { major, minor } = inode.device_number();
                 JsonDevice { major, minor }
             });
         Self {
             inode: inode.number.get(),
-            generation: inode.generation,
-            r#type: type_name(inode.file_type),
+            generation: inode.generation(),
+            r#type: inode.file_type().map_or("free", type_name),
             mode: format!("{:04o}", inode.permissions()),
-            link_count: inode.link_count,
-            uid: inode.uid,
-            gid: inode.gid,
-            project_id: inode.project_id,
-            size_bytes: inode.size_bytes,
-            allocated_blocks: inode.blocks,
-            access_time: inode.access_time.into(),
-            modification_time: inode.modification_time.into(),
-            change_time: inode.change_time.into(),
-            creation_time: inode.creation_time.into(),
+            link_count: inode.link_count(),
+            uid: inode.uid(),
+            gid: inode.gid(),
+            project_id: inode.project_id(),
+            size_bytes: inode.size_bytes(),
+            allocated_blocks: inode.blocks(),
+            access_time: inode.access_time().into(),
+            modification_time: inode.modification_time().into(),
+            change_time: inode.change_time().into(),
+            creation_time: inode.creation_time().into(),
             flags: flag_names(inode),
             device,
             data_format: inode.fork_format(Fork::Data).map_or("missing", format_name),
             data_extents: inode.extent_count(Fork::Data),
             attribute_format: inode.fork_format(Fork::Attribute).map(format_name),
             attribute_extents: inode.extent_count(Fork::Attribute),
-            change_count: inode.change_count,
-            extent_size_blocks: inode.extent_size_blocks,
-            cow_extent_size_blocks: inode.cow_extent_size_blocks,
+            change_count: inode.change_count(),
+            extent_size_blocks: inode.extent_size_blocks(),
+            cow_extent_size_blocks: inode.cow_extent_size_blocks(),
         }
     }
 }
@@ -117,7 +117,7 @@ pub fn format_name(format: ForkFormat) -> &'static str {
 
 /// The names of all flags that are set, in lower case.
 pub fn flag_names(inode: &Inode) -> Vec<String> {
-    let first = inode.flags.iter_names().map(|(name, _): (&str, InodeFlags)| name);
-    let second = inode.flags2.iter_names().map(|(name, _): (&str, InodeFlags2)| name);
+    let first = inode.flags().iter_names().map(|(name, _): (&str, InodeFlags)| name);
+    let second = inode.flags2().iter_names().map(|(name, _): (&str, InodeFlags2)| name);
     first.chain(second).map(str::to_ascii_lowercase).collect()
 }

@@ -6,7 +6,7 @@ use std::{ops::Range, sync::Arc};
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::volume::Volume;
 use uxfs_volume::{
-    directory::read::DirectoryReader,
+    directory::read::DirectoryWalk,
     error::{Error, Result},
     inode::{FileType, Inode},
 };
@@ -42,20 +42,20 @@ pub struct Listing<'fs> {
     filesystem: &'fs Volume,
     directory: Arc<Inode>,
     options: ListingOptions,
-    order: Order<'fs>,
+    order: Order,
 }
 
 #[derive(Debug)]
-enum Order<'fs> {
+enum Order {
     Sorted { names: Vec<u8>, entries: Vec<(Range<usize>, Listed)>, next: usize, damage: Option<Error> },
-    Own(DirectoryReader<'fs>),
+    Own(DirectoryWalk),
 }
 
 impl<'fs> Listing<'fs> {
     /// Begins to list a directory.
     pub fn new(filesystem: &'fs Volume, directory: &Arc<Inode>, options: ListingOptions) -> Result<Self> {
         let order = if options.unsorted {
-            Order::Own(filesystem.open_directory(directory, 0)?)
+            Order::Own(DirectoryWalk::begin(filesystem, directory, 0)?)
         } else {
             sort(filesystem, directory, options)?
         };
@@ -75,8 +75,8 @@ impl<'fs> Listing<'fs> {
                 name.extend_from_slice(names.get(range.clone()).unwrap_or_default());
                 Ok(Some(*listed))
             }
-            Order::Own(reader) => {
-                while let Some(entry) = reader.next_entry()? {
+            Order::Own(walk) => {
+                while let Some(entry) = walk.next_entry(self.filesystem, &self.directory)? {
                     if self.options.with_dots || !is_dot(entry.name) {
                         name.extend_from_slice(entry.name);
                         return Ok(Some(Listed { inode: entry.inode, file_type: entry.file_type }));
@@ -99,7 +99,7 @@ impl<'fs> Listing<'fs> {
     pub fn rewind(&mut self) -> Result<()> {
         match &mut self.order {
             Order::Sorted { next, .. } => *next = 0,
-            Order::Own(reader) => *reader = self.filesystem.open_directory(&self.directory, 0)?,
+            Order::Own(walk) => *walk = DirectoryWalk::begin(self.filesystem, &self.directory, 0)?,
         }
         Ok(())
     }
@@ -109,7 +109,7 @@ fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-fn sort<'fs>(filesystem: &'fs Volume, directory: &Arc<Inode>, options: ListingOptions) -> Result<Order<'fs>> {
+fn sort(filesystem: &Volume, directory: &Inode, options: ListingOptions) -> Result<Order> {
     let mut reader = filesystem.open_directory(directory, 0)?;
     let (mut names, mut entries, mut damage) = (Vec::new(), Vec::new(), None);
     loop {
@@ -119,7 +119,7 @@ fn sort<'fs>(filesystem: &'fs Volume, directory: &Arc<Inode>, options: ListingOp
                     continue;
                 }
                 if entries.len() == SORTED_ENTRIES_MAX {
-                    return Ok(Order::Own(filesystem.open_directory(directory, 0)?));
+                    return Ok(Order::Own(DirectoryWalk::begin(filesystem, directory, 0)?));
                 }
                 let start = names.len();
                 names.extend_from_slice(entry.name);

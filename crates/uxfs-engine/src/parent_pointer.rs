@@ -19,7 +19,7 @@ use zerocopy::{
 use crate::{
     attribute::{SetMode, Target},
     engine::Engine,
-    inode::edit::{EditFork, EditInode},
+    inode::edit::{EditInode, InodeFork},
     transaction::Transaction,
 };
 use uxfs_volume::error::{OperationError, Result};
@@ -186,13 +186,13 @@ fn add_first(
     let total = HEADER_BYTES + entry_bytes(name, value.len());
     let room = child.fork_room_bytes(Fork::Attribute, geometry);
     let Some(fork) = &mut child.attribute else { return false };
-    let EditFork::Extents(extents) = fork else { return false };
+    let InodeFork::Extents(extents) = fork else { return false };
     if !extents.extents.is_empty() || total > room {
         return false;
     }
     let Some(bytes) = list_of_one(AttributeFlags::PARENT, name, value, room.min(USUAL_LIST_BYTES)) else {
         return false;
     };
-    *fork = EditFork::Local(bytes);
+    *fork = InodeFork::Local(bytes);
     true
 }

@@ -13,7 +13,7 @@ use uxfs_format::{
 use crate::extent_map::sectors::fork_sectors;
 use crate::{
     extent_map::map::Mapping,
-    inode::edit::{EditFork, EditInode},
+    inode::edit::{EditInode, InodeFork},
     transaction::Transaction,
 };
 use uxfs_volume::error::{OperationError, Result};
@@ -51,18 +51,18 @@ impl SymlinkEditor<'_, '_> {
             _ => OperationError::InvalidName,
         })?;
         let has_none = match &inode.data {
-            EditFork::Local(bytes) => bytes.is_empty(),
-            EditFork::Extents(extents) => extents.extents.is_empty(),
-            EditFork::Device(_) => false,
+            InodeFork::Local(bytes) => bytes.is_empty(),
+            InodeFork::Extents(extents) => extents.extents.is_empty(),
+            InodeFork::Device(_) => false,
         };
         if !has_none {
             return Err(OperationError::Exists.into());
         }
         let room = inode.fork_room_bytes(Fork::Data, self.transaction.engine().geometry());
         if target.len() <= room as usize {
-            inode.data = EditFork::Local(target.to_vec());
+            inode.data = InodeFork::Local(target.to_vec());
         } else {
-            inode.data = EditFork::empty();
+            inode.data = InodeFork::empty();
             self.write_target(inode, target)?;
         }
         inode.set_size_bytes(target.len() as u64);
@@ -78,7 +78,7 @@ impl SymlinkEditor<'_, '_> {
         if inode.file_type() != Some(FileType::SymbolicLink) {
             return Err(OperationError::WrongFileType.into());
         }
-        if let EditFork::Extents(_) = &inode.data {
+        if let InodeFork::Extents(_) = &inode.data {
             let geometry = self.transaction.engine().geometry();
             let extents = inode.extents(Fork::Data);
             let count = extents.last().map_or(0, |extent| extent.end().get());
@@ -94,7 +94,7 @@ impl SymlinkEditor<'_, '_> {
             }
             self.transaction.extent_maps().unmap_blocks(inode, Fork::Data, START, count)?;
         }
-        inode.data = EditFork::empty();
+        inode.data = InodeFork::empty();
         inode.set_size_bytes(0);
         Ok(())
     }
@@ -102,8 +102,8 @@ impl SymlinkEditor<'_, '_> {
     /// Moves a target that lies in the inode into blocks of its own, because attributes need the room.
     #[doc(alias = "xfs_symlink_local_to_remote")]
     pub fn move_target_out(&mut self, inode: &mut EditInode) -> Result<()> {
-        match std::mem::replace(&mut inode.data, EditFork::empty()) {
-            EditFork::Local(target) => self.write_target(inode, &target),
+        match std::mem::replace(&mut inode.data, InodeFork::empty()) {
+            InodeFork::Local(target) => self.write_target(inode, &target),
             other => {
                 inode.data = other;
                 Ok(())

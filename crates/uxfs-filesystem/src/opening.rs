@@ -108,7 +108,7 @@ fn next_of_unlinked(
     }
     let number: InodeNumber = geometry.inode_number(group, inode);
     match volume.inode_from_outside(number) {
-        Ok(found) if found.link_count == 0 => Ok(Some(found.next_unlinked.unwrap_or(AgInode::NULL))),
+        Ok(found) if found.link_count() == 0 => Ok(Some(found.next_unlinked().unwrap_or(AgInode::NULL))),
         Err(Error::Io(error)) => Err(error.into()),
         _ => Ok(None),
     }

@@ -29,7 +29,7 @@ fn all_inodes(file_system: &Volume) -> Vec<String> {
     let root = file_system.superblock().root_inode.get();
     (root..root + 64)
         .filter_map(|number| file_system.inode(InodeNumber::new(number)).ok())
-        .map(|inode| format!("{} {} {:o}", inode.number, inode.size_bytes, inode.mode))
+        .map(|inode| format!("{} {} {:o}", inode.number, inode.size_bytes(), inode.mode()))
         .collect()
 }
 

@@ -50,7 +50,9 @@ fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Volume {
 fn with_leaf(path: &str, change: impl FnOnce(&mut [u8])) -> Volume {
     let file_system = original();
     let inode = file_system.inode(number_of(path)).unwrap();
-    let root = inode.fork_bytes(Fork::Data);
+    let bytes = file_system.inode_bytes(inode.number).unwrap();
+    let room = inode.fork_room_bytes(Fork::Data, file_system.geometry()) as usize;
+    let root = &bytes[FORK..FORK + room];
     let pointer_at = 4 + 8 * ((root.len() - 4) / 16);
     let block = u64::from_be_bytes(root[pointer_at..pointer_at + 8].try_into().unwrap());
     let sector = file_system.geometry().sector_of_block(FsBlock::new(block)).unwrap();
@@ -185,7 +187,7 @@ fn targets_of_symbolic_links() {
     // The blocks of another link.
     let file_system = original();
     let other = file_system.inode(number_of("block_symlink")).unwrap();
-    let bytes = other.fork_bytes(Fork::Data)[..16].to_vec();
+    let bytes = file_system.inode_bytes(other.number).unwrap()[FORK..FORK + 16].to_vec();
     let file_system = with_inode("remote_symlink", |inode| inode[FORK..FORK + 16].copy_from_slice(&bytes));
     let found = other.number.get();
     let fault = HeaderFault::WrongOwner { found, expected: number_of("remote_symlink").get() };
@@ -214,7 +216,7 @@ fn look_at_everything(file_system: &Volume, path: &str) {
     }
     let _ = file_system.read_symlink(&inode);
     let mut buffer = [0; 3000];
-    for offset in [0, 1 << 20, inode.size_bytes.saturating_sub(10), u64::MAX - 5] {
+    for offset in [0, 1 << 20, inode.size_bytes().saturating_sub(10), u64::MAX - 5] {
         let _ = file_system.read_file(&inode, offset, &mut buffer);
     }
     if let Ok(mut reader) = file_system.file_reader(&inode) {

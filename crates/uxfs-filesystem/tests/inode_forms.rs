@@ -7,12 +7,15 @@ use std::collections::BTreeSet;
 
 use common::{PatchedDevice, inode_forms};
 use sha2::{Digest, Sha256};
-use uxfs_format::{geometry::Geometry, units::InodeNumber};
+use uxfs_format::{
+    geometry::{Geometry, INODE_CORE_SIZE_BYTES},
+    units::InodeNumber,
+};
 use uxfs_volume::volume::Volume;
 use uxfs_volume::{
     error::{Error, OperationError},
     file_data::reader::FilePiece,
-    inode::{FileType, Fork, ForkFormat, ForkView, Inode, Timestamp},
+    inode::{FileType, Fork, ForkFormat, Inode, InodeFork, Timestamp},
 };
 
 const MANIFEST: &str = include_str!("../testdata/inode_forms/manifest.txt");
@@ -103,25 +106,25 @@ fn every_file_is_what_the_kernel_says() {
         let ours = [
             entry.path.to_string(),
             inode.number.to_string(),
-            format!("{:o}", inode.mode),
-            inode.link_count.to_string(),
-            inode.uid.to_string(),
-            inode.gid.to_string(),
-            inode.size_bytes.to_string(),
-            inode.blocks.to_string(),
-            nanoseconds(inode.access_time),
-            nanoseconds(inode.modification_time),
-            nanoseconds(inode.change_time),
+            format!("{:o}", inode.mode()),
+            inode.link_count().to_string(),
+            inode.uid().to_string(),
+            inode.gid().to_string(),
+            inode.size_bytes().to_string(),
+            inode.blocks().to_string(),
+            nanoseconds(inode.access_time()),
+            nanoseconds(inode.modification_time()),
+            nanoseconds(inode.change_time()),
             inode.device_number().to_string(),
         ];
         assert_eq!(&ours[..], &entry.fields[..12]);
-        match inode.file_type {
-            FileType::Regular => {
+        match inode.file_type() {
+            Some(FileType::Regular) => {
                 let (count, hash) = extents(&file_system, &inode);
                 let ours = [content(&file_system, &inode), count, hash];
                 assert_eq!(ours, entry.fields[12..15], "{}", entry.path);
             }
-            FileType::SymbolicLink => {
+            Some(FileType::SymbolicLink) => {
                 let target = file_system.read_symlink(&inode).unwrap();
                 assert_eq!(target, entry.fields[12].as_bytes(), "{}", entry.path);
             }
@@ -134,22 +137,23 @@ fn every_file_is_what_the_kernel_says() {
 fn the_forms_are_all_there() {
     let file_system = file_system();
     let inode = |path| file_system.inode(number_of(path)).unwrap();
-    assert_eq!(inode("symlink").fork(Fork::Data), ForkView::Local(b"target"));
-    assert_eq!(inode("remote_symlink").fork(Fork::Data), ForkView::Extents);
-    assert_eq!(inode("empty").fork(Fork::Data), ForkView::Empty);
-    assert!(matches!(inode("fifo").fork(Fork::Data), ForkView::Device(_)));
-    assert!(matches!(inode("small").fork(Fork::Attribute), ForkView::Local(_)));
+    assert_eq!(inode("symlink").local_fork(Fork::Data), Some(&b"target"[..]));
+    assert!(inode("remote_symlink").has_extents(Fork::Data));
+    assert_eq!(inode("empty").data, InodeFork::empty());
+    assert!(matches!(inode("fifo").data, InodeFork::Device(_)));
+    assert!(matches!(inode("small").attribute, Some(InodeFork::Local(_))));
     for (path, level) in [("root_level_1", 1), ("root_level_2", 2), ("two_root_entries", 2)] {
-        let inode = inode(path);
-        assert_eq!(inode.fork_format(Fork::Data), Some(ForkFormat::Btree));
-        assert_eq!(inode.fork_bytes(Fork::Data)[..2], [0, level], "{path}");
+        assert_eq!(inode(path).fork_format(Fork::Data), Some(ForkFormat::Btree));
+        let bytes = file_system.inode_bytes(number_of(path)).unwrap();
+        assert_eq!(bytes[INODE_CORE_SIZE_BYTES as usize..][..2], [0, level], "{path}");
     }
     let attributes = inode("attributes");
-    assert_eq!(attributes.fork(Fork::Attribute), ForkView::Extents);
+    assert_eq!(attributes.fork_format(Fork::Attribute), Some(ForkFormat::Extents));
     let map = file_system.extent_map(&attributes, Fork::Attribute).unwrap();
     assert_eq!(map.len() as u64, attributes.extent_count(Fork::Attribute));
     assert!(map.iter().all(|extent| !extent.is_unwritten));
-    let unwritten = file_system.extent_map(&inode("unwritten"), Fork::Data).unwrap();
+    let unwritten = inode("unwritten");
+    let unwritten = file_system.extent_map(&unwritten, Fork::Data).unwrap();
     assert_eq!(unwritten.iter().filter(|extent| extent.is_unwritten).count(), 3);
 }
 
@@ -209,7 +213,7 @@ fn random_access_and_sequential_reading_agree() {
                 }
             }
         }
-        assert_eq!(whole.len() as u64, inode.size_bytes, "{path}");
+        assert_eq!(whole.len() as u64, inode.size_bytes(), "{path}");
         for (offset, length) in
             [(0, 1), (1, 5000), (1023, 2), (9999, 33333), (1 << 20, 1 << 20), (0, 4 << 20)]
         {
@@ -256,6 +260,6 @@ fn only_regular_files_have_contents_and_only_links_targets() {
     assert!(matches!(read("directory"), Error::Operation(OperationError::IsADirectory)));
     assert!(matches!(read("fifo"), Error::Operation(OperationError::WrongFileType)));
     assert!(matches!(read("symlink"), Error::Operation(OperationError::WrongFileType)));
-    let error = file_system.read_symlink(inode("small")).unwrap_err();
+    let error = file_system.read_symlink(&inode("small")).unwrap_err();
     assert!(matches!(error, Error::Operation(OperationError::WrongFileType)));
 }

@@ -48,7 +48,8 @@ impl Patient {
 
     /// Byte of the image at which a block of a fork lies.
     fn place(&self, path: &str, fork: Fork, block: u64) -> usize {
-        let map = self.healthy.extent_map(&self.inode(path), fork).unwrap();
+        let inode = self.inode(path);
+        let map = self.healthy.extent_map(&inode, fork).unwrap();
         let extent = map.lookup(FileBlock::new(block)).unwrap();
         let start = extent.start.checked_add(block - extent.file_block.get()).unwrap();
         Geometry::byte_of_sector(self.healthy.geometry().sector_of_block(start).unwrap()) as usize
@@ -389,7 +390,7 @@ fn names_that_lead_nowhere_are_told_and_the_others_found() {
     let (deep, level) = (healthy.inode("deep"), healthy.inode("deep/level_0"));
 
     let change = |bytes: &mut [u8]| set(bytes, parent_value(bytes, "level_0") + 8, &[0, 0, 0, 1]);
-    let fault = ParentPointerFault::Generation { inode: deep.number, found: 1, expected: deep.generation };
+    let fault = ParentPointerFault::Generation { inode: deep.number, found: 1, expected: deep.generation() };
     let result = problem(Patient::new().core("deep/level_0", change), "deep/level_0");
     assert_eq!(result, (vec![], fault.into()));
 
@@ -406,7 +407,7 @@ fn names_that_lead_nowhere_are_told_and_the_others_found() {
     let change = |bytes: &mut [u8]| {
         let at = parent_value(bytes, "deep");
         set(bytes, at, &level.number.get().to_be_bytes());
-        set(bytes, at + 8, &level.generation.to_be_bytes());
+        set(bytes, at + 8, &level.generation().to_be_bytes());
     };
     let fault = ParentPointerFault::Circle { inode: level.number };
     let result = problem(Patient::new().core("deep", change), "deep/level_0");
@@ -481,7 +482,8 @@ proptest! {
         let path = PATHS[which];
         let patient = Patient::new();
         let fork = if is_attribute { Fork::Attribute } else { Fork::Data };
-        let map = patient.healthy.extent_map(&patient.inode(path), fork).unwrap();
+        let inode = patient.inode(path);
+        let map = patient.healthy.extent_map(&inode, fork).unwrap();
         let change = |bytes: &mut [u8]| for (index, value) in &patches {
             let length = if in_header { 128 } else { bytes.len() };
             bytes[index.index(length)] = *value;

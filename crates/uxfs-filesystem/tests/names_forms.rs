@@ -39,7 +39,7 @@ fn walk(file_system: &Volume, mut each: impl FnMut(&[u8], &Arc<Inode>)) {
     let mut rest = vec![(Vec::new(), file_system.root().unwrap())];
     while let Some((path, inode)) = rest.pop() {
         each(&path, &inode);
-        if inode.file_type != FileType::Directory {
+        if inode.file_type() != Some(FileType::Directory) {
             continue;
         }
         let mut reader = file_system.open_directory(&inode, 0).unwrap();
@@ -81,7 +81,7 @@ fn the_image_has_every_form() {
     assert_eq!(forks(b"attributes/collide"), Some(name_tree::node::MAGIC));
     let node = file_system.resolve(b"node", false).unwrap();
     let map = file_system.extent_map(&node, Fork::Data).unwrap();
-    let blocks = node.size_bytes >> file_system.geometry().block_log;
+    let blocks = node.size_bytes() >> file_system.geometry().block_log;
     let hole = (0..blocks).find(|block| map.lookup(FileBlock::new(*block)).is_none());
     assert!(hole.is_some(), "holes in the data space");
 }
@@ -96,7 +96,7 @@ fn every_entry_and_attribute_is_as_the_kernel_says() {
             Ok(ControlFlow::Continue(()))
         };
         file_system.attributes(inode).unwrap().visit_xattrs(XattrView::Root, visit).unwrap();
-        if inode.file_type != FileType::Directory {
+        if inode.file_type() != Some(FileType::Directory) {
             return;
         }
         let list = |entry: DirectoryEntry<'_>| {
@@ -117,7 +117,7 @@ fn every_entry_and_attribute_is_as_the_kernel_says() {
 fn every_name_is_found_by_its_hash_and_no_other() {
     let file_system = file_system();
     walk(&file_system, |_, inode| {
-        if inode.file_type != FileType::Directory {
+        if inode.file_type() != Some(FileType::Directory) {
             assert!(matches!(
                 file_system.lookup(inode, b"name"),
                 Err(Error::Operation(OperationError::NotADirectory))
@@ -333,7 +333,7 @@ fn case_is_disregarded_where_the_file_system_says_so() {
     let file_system = PatchedDevice::new(case_folded()).mount();
     let mut count = 0;
     walk(&file_system, |_, inode| {
-        if inode.file_type != FileType::Directory {
+        if inode.file_type() != Some(FileType::Directory) {
             let found = file_system.paths_of(inode, &PathLimits::default()).unwrap();
             assert!(found.is_complete && found.problems.is_empty() && !found.paths.is_empty());
             return;

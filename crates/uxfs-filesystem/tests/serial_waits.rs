@@ -85,7 +85,7 @@ fn attributes_are_read_in_batches() {
     let (before, misses) = (device.counters(), volume.cache().counters());
     let mut count = 0;
     volume
-        .attributes(&*file)
+        .attributes(&file)
         .unwrap()
         .visit(|attribute| {
             count += usize::from(attribute.name.starts_with(b"attribute-"));

@@ -294,10 +294,10 @@ fn whole_paths(volume: &Volume, end_bytes: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
         for (name, number) in entries {
             let path = [path.as_slice(), b"/", &name].concat();
             let Ok(inode) = volume.inode_of_entry(&directory, number) else { continue };
-            if inode.file_type == FileType::Directory {
+            if inode.file_type() == Some(FileType::Directory) {
                 waiting.push((path, inode));
             } else if is_before(&inode) {
-                let mut bytes = vec![0; inode.size_bytes as usize];
+                let mut bytes = vec![0; inode.size_bytes() as usize];
                 volume.read_file(&inode, 0, &mut bytes).unwrap();
                 found.insert(path, bytes);
             }

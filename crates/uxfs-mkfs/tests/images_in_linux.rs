@@ -91,7 +91,7 @@ fn our_reader_finds_an_empty_root() {
     let filesystem =
         uxfs_filesystem::mount::open_volume(device, &uxfs_engine::options::MountOptions::default()).unwrap();
     let root = filesystem.resolve(b"/", true).unwrap();
-    assert_eq!((root.permissions(), root.link_count), (0o755, 2));
+    assert_eq!((root.permissions(), root.link_count()), (0o755, 2));
 }
 
 /// An image that was not finished is not taken for a file system.

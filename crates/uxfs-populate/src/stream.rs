@@ -1,6 +1,6 @@
 //! From a stream of files, an archive for instance, into the image.
 //!
-//! A stream tells paths in an order of its own. The directories on the way to the last path stay taken apart, so that
+//! A stream tells paths in an order of its own. The directories on the way to the last path stay in memory, so that
 //! what lies together is made without looking anything up.
 //!
 //! Layers that can be read twice are merged into a tree before anything is created (`uxfs_source::layers`). Where a
@@ -20,7 +20,7 @@ use uxfs_source::{
 use uxfs_volume::{
     attribute::xattr::XattrView,
     error::{Error, OperationError},
-    inode::{FileType, set::InodeSet},
+    inode::{FileType, Inode, set::InodeSet},
 };
 
 use crate::{
@@ -332,7 +332,10 @@ impl<'a> Filling<'a> {
         };
         let file_type = match found.file_type {
             Some(file_type) => file_type,
-            None => self.transaction.engine().inode(found.inode)?.file_type,
+            None => {
+                let inode = self.transaction.engine().inode(found.inode)?;
+                file_type_of(&inode)?
+            }
         };
         Ok(Some((found.inode, file_type)))
     }
@@ -349,7 +352,8 @@ impl<'a> Filling<'a> {
             let Some(found) = found else { return Ok(None) };
             inode = file_system.inode(found.inode)?;
         }
-        Ok(Some((inode.number, inode.file_type)))
+        let file_type = file_type_of(&inode)?;
+        Ok(Some((inode.number, file_type)))
     }
 
     fn names_of_top(&mut self) -> Outcome<Vec<Name>> {
@@ -365,7 +369,10 @@ impl<'a> Filling<'a> {
             }
             let file_type = match entry.file_type {
                 Some(file_type) => file_type,
-                None => file_system.inode(entry.inode)?.file_type,
+                None => {
+                    let inode = file_system.inode(entry.inode)?;
+                    file_type_of(&inode)?
+                }
             };
             names.push((entry.name.into(), entry.inode, file_type));
         }
@@ -434,4 +441,9 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
         Some(slash) => (path.get(..slash).unwrap_or_default(), path.get(slash + 1..).unwrap_or_default()),
         None => (&[], path),
     })
+}
+
+/// The type of an inode that an entry leads to.
+fn file_type_of(inode: &Inode) -> Result<FileType, Error> {
+    inode.file_type().ok_or_else(|| OperationError::NoSuchInode.into())
 }

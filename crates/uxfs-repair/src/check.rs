@@ -99,7 +99,7 @@ fn check_groups(context: &Context<'_>, table: &mut InodeTable, groups: &mut Grou
 fn check_names(context: &Context<'_>, table: &InodeTable, are_inodes_complete: bool) {
     links::check::begin(context, table);
     let states = inode::check::visit(context, NamesFound::default, |found, inode| {
-        if inode.file_type == FileType::Directory {
+        if inode.file_type() == Some(FileType::Directory) {
             found.is_incomplete |= !directory::check::check(context, table, &inode, &mut found.sums);
         }
         attribute::check::check(context, &inode, &mut found.sums);

@@ -70,8 +70,8 @@ impl Walk<'_> {
         let mut waiting = vec![(b"/".to_vec(), self.file_system.root()?)];
         while let Some((path, inode)) = waiting.pop() {
             let name = path.escape_ascii().to_string();
-            let entries = match inode.file_type {
-                FileType::Directory => Some(self.directory(&path, &inode, &mut waiting).context(name)?),
+            let entries = match inode.file_type() {
+                Some(FileType::Directory) => Some(self.directory(&path, &inode, &mut waiting).context(name)?),
                 _ => None,
             };
             found.push((path, inode, entries));
@@ -88,7 +88,7 @@ impl Walk<'_> {
                 false => None,
             };
             known.insert(path.clone());
-            let kind = kind_of(inode.file_type);
+            let kind = kind_of(inode.file_type().context("an inode not in use")?);
             all.push(Entry { path: Bytes(path), inode: Some(inode.number.get()), kind, details });
         }
         self.check_parent_pointers(&paths)?;
@@ -139,7 +139,7 @@ impl Walk<'_> {
     }
 
     fn details(&self, inode: &Inode, entries: Option<Vec<DirectoryEntry>>) -> Result<Details> {
-        let kind = kind_of(inode.file_type);
+        let kind = kind_of(inode.file_type().context("an inode not in use")?);
         let has_extents = matches!(kind, FileKind::Regular | FileKind::Directory);
         let extents = has_extents.then(|| self.extents(inode, Fork::Data)).transpose()?;
         let sha256 = match (kind, &extents) {
@@ -155,16 +155,16 @@ impl Walk<'_> {
         let attribute_extents = has_extents.then(|| self.extents(inode, Fork::Attribute)).transpose()?;
         Ok(Details {
             mode: inode.permissions(),
-            user_id: inode.uid,
-            group_id: inode.gid,
-            size_bytes: Some(inode.size_bytes),
-            link_count: Some(inode.link_count),
-            sectors: Some(inode.blocks * self.block_bytes() / SECTOR_BYTES),
+            user_id: inode.uid(),
+            group_id: inode.gid(),
+            size_bytes: Some(inode.size_bytes()),
+            link_count: Some(inode.link_count()),
+            sectors: Some(inode.blocks() * self.block_bytes() / SECTOR_BYTES),
             device,
-            access_time: Some(time(inode.access_time)),
-            modification_time: Some(time(inode.modification_time)),
-            change_time: Some(time(inode.change_time)),
-            birth_time: Some(time(inode.creation_time)),
+            access_time: Some(time(inode.access_time())),
+            modification_time: Some(time(inode.modification_time())),
+            change_time: Some(time(inode.change_time())),
+            birth_time: Some(time(inode.creation_time())),
             sha256,
             extents,
             extent_count: None,
@@ -183,9 +183,9 @@ impl Walk<'_> {
     /// Of a directory only the data: the kernel does not show its index.
     fn extents(&self, inode: &Inode, fork: Fork) -> Result<Vec<Extent>> {
         let map = self.file_system.extent_map(inode, fork)?;
-        let is_directory = inode.file_type == FileType::Directory && fork == Fork::Data;
+        let is_directory = inode.file_type() == Some(FileType::Directory) && fork == Fork::Data;
         let extents: Result<Vec<Extent>> = map.iter().map(|extent| self.extent(&extent)).collect();
-        let shown = |extent: &Extent| !is_directory || extent.offset_bytes < inode.size_bytes;
+        let shown = |extent: &Extent| !is_directory || extent.offset_bytes < inode.size_bytes();
         Ok(merge_extents(extents?.into_iter().filter(shown)))
     }
 
@@ -201,11 +201,11 @@ impl Walk<'_> {
 
     /// See [`Details::sha256`].
     fn hash(&self, inode: &Inode, extents: &[Extent]) -> Result<String> {
-        if inode.size_bytes > WHOLE_HASH_LIMIT_BYTES {
+        if inode.size_bytes() > WHOLE_HASH_LIMIT_BYTES {
             return self.hash_runs(inode, extents);
         }
         let hash = self.hash_in_sequence(inode)?;
-        if inode.size_bytes <= READ_TWICE_LIMIT_BYTES {
+        if inode.size_bytes() <= READ_TWICE_LIMIT_BYTES {
             let again = self.hash_at_odd_offsets(inode)?;
             ensure!(hash == again, "read in sequence {hash}, at odd offsets {again}");
         }
@@ -248,7 +248,7 @@ impl Walk<'_> {
     fn hash_runs(&self, inode: &Inode, extents: &[Extent]) -> Result<String> {
         let mut hash = Sha256::new();
         let mut buffer = vec![0; 1 << 20];
-        for (mut offset, mut length) in written_runs(extents, inode.size_bytes) {
+        for (mut offset, mut length) in written_runs(extents, inode.size_bytes()) {
             hash.update(offset.to_le_bytes());
             hash.update(length.to_le_bytes());
             while length > 0 {
@@ -281,18 +281,18 @@ impl Walk<'_> {
 
     /// `fsx_xflags`: the low bits are those on disk, but for that of the realtime bitmap.
     fn flags(&self, inode: &Inode) -> XfsFlags {
-        let mut flags: u32 = (inode.flags - InodeFlags::NEW_REALTIME_BITMAP).bits().into();
+        let mut flags: u32 = (inode.flags() - InodeFlags::NEW_REALTIME_BITMAP).bits().into();
         for (flag, shown) in
             [(InodeFlags2::DAX, XFLAG_DAX), (InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE, XFLAG_COW_EXTENT_SIZE)]
         {
-            flags |= if inode.flags2.contains(flag) { shown } else { 0 };
+            flags |= if inode.flags2().contains(flag) { shown } else { 0 };
         }
         let bytes = |blocks: u32| blocks * self.file_system.geometry().block_size_bytes;
         XfsFlags {
             flags,
-            project_id: inode.project_id,
-            extent_size_bytes: bytes(inode.extent_size_blocks),
-            cow_extent_size_bytes: bytes(inode.cow_extent_size_blocks),
+            project_id: inode.project_id(),
+            extent_size_bytes: bytes(inode.extent_size_blocks()),
+            cow_extent_size_bytes: bytes(inode.cow_extent_size_blocks()),
         }
     }
 

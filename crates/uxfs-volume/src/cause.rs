@@ -10,8 +10,6 @@ use std::{
 };
 
 thread_local! {
-    /// Errors that came into being in this thread, and transactions that it dropped without a commit.
-    static FAILURES: Cell<u64> = const { Cell::new(0) };
     static HELD: Cell<u32> = const { Cell::new(0) };
     static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
@@ -33,31 +31,17 @@ pub fn last() -> Option<String> {
     LAST.take()
 }
 
-/// Changes with every failure in this thread. An inode that was locked for changes while this number changed may hold half a
-/// change: its slot is read anew.
-#[inline]
-pub fn failures() -> u64 {
-    FAILURES.get()
-}
-
-/// A transaction is given up, or could not begin.
-pub fn count_failure() {
-    FAILURES.set(FAILURES.get().wrapping_add(1));
-}
-
 /// Errors that come into being in `work` are no cause of anything.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
-    let (last, failures) = (LAST.take(), FAILURES.get());
+    let last = LAST.take();
     let done = work();
     LAST.set(last);
-    FAILURES.set(failures);
     done
 }
 
 /// An error has come into being.
 #[inline]
 pub fn note(error: &dyn Display) {
-    count_failure();
     if HELD.get() > 0 {
         keep(error);
     }

@@ -55,14 +55,16 @@ impl Volume {
             let is_last = after.iter().all(|byte| *byte == b'/');
             let must_be_directory = !after.is_empty();
             let next = walk.step(name)?;
-            if next.file_type == FileType::SymbolicLink && (!is_last || follow_last || must_be_directory) {
+            if next.file_type() == Some(FileType::SymbolicLink)
+                && (!is_last || follow_last || must_be_directory)
+            {
                 let mut target = walk.target(&next)?;
                 target.extend_from_slice(after);
                 walk.go_to_root_if_absolute(&target)?;
                 rest = target;
                 continue;
             }
-            if must_be_directory && next.file_type != FileType::Directory {
+            if must_be_directory && next.file_type() != Some(FileType::Directory) {
                 return Err(OperationError::NotADirectory.into());
             }
             walk.current = next;
@@ -106,7 +108,7 @@ impl Walk<'_> {
     /// The inode of one name in the current directory.
     fn step(&self, name: &[u8]) -> Result<Arc<Inode>> {
         let directory = &self.current;
-        if directory.file_type != FileType::Directory {
+        if directory.file_type() != Some(FileType::Directory) {
             return Err(OperationError::NotADirectory.into());
         }
         if name.len() > MAX_NAME_BYTES {

@@ -12,7 +12,7 @@ use uxfs_format::{
 
 use crate::{
     error::{Error, OperationError, Result},
-    inode::{FileType, InodeView},
+    inode::{FileType, Inode},
     volume::Volume,
 };
 
@@ -22,15 +22,14 @@ impl Volume {
     ///
     /// # Errors
     /// [`OperationError::WrongFileType`] for other files; damage; the device.
-    pub fn read_symlink<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<Vec<u8>> {
-        let inode = &inode.into();
-        if inode.file_type != Some(FileType::SymbolicLink) {
+    pub fn read_symlink(&self, inode: &Inode) -> Result<Vec<u8>> {
+        if inode.file_type() != Some(FileType::SymbolicLink) {
             return Err(OperationError::WrongFileType.into());
         }
         let damaged = |fault: SymlinkFault| {
             Corruption::new(Structure::SymlinkLocal, Location::of_inode(inode.number), fault)
         };
-        let length_bytes = symlink::verify_target_length(inode.size_bytes).map_err(damaged)?;
+        let length_bytes = symlink::verify_target_length(inode.size_bytes()).map_err(damaged)?;
         let target = match inode.local_fork(Fork::Data) {
             Some(target) => target.to_vec(),
             None => self.read_remote_target(inode, length_bytes)?,
@@ -39,8 +38,8 @@ impl Volume {
         Ok(target)
     }
 
-    fn read_remote_target(&self, inode: &InodeView<'_>, length_bytes: u32) -> Result<Vec<u8>> {
-        let extents = inode.extents(self, Fork::Data)?;
+    fn read_remote_target(&self, inode: &Inode, length_bytes: u32) -> Result<Vec<u8>> {
+        let extents = self.extent_map(inode, Fork::Data)?;
         let blocks = u64::from(symlink::target_blocks(length_bytes, self.geometry()));
         let mut target = Vec::with_capacity(length_bytes as usize);
         let mut next = FileBlock::new(0);
@@ -63,7 +62,7 @@ impl Volume {
     /// Appends the piece of the target in the first blocks of an extent.
     fn read_piece(
         &self,
-        inode: &InodeView<'_>,
+        inode: &Inode,
         extent: &Extent,
         piece_blocks: u64,
         length_bytes: u32,
@@ -84,7 +83,7 @@ impl Volume {
     }
 }
 
-fn corruption(inode: &InodeView<'_>, extent: Option<&Extent>, fault: impl Into<Fault>) -> Error {
+fn corruption(inode: &Inode, extent: Option<&Extent>, fault: impl Into<Fault>) -> Error {
     let file_block = extent.map(|extent| extent.file_block);
     let location = Location { file_block, ..Location::of_inode(inode.number) };
     Corruption::new(Structure::Symlink, location, fault).into()

@@ -50,7 +50,7 @@ impl Entries {
     fn refill(&mut self, cookie: u64) {
         let (volume, batch) = (self.image.volume(), &mut self.batch);
         let mut next = None;
-        let read = volume.read_directory(&*self.directory, cookie, |entry| {
+        let read = volume.read_directory(&self.directory, cookie, |entry| {
             if !matches!(entry.name, b"." | b"..") {
                 batch.push_back((entry.name.into(), entry.inode));
             }
@@ -94,7 +94,8 @@ impl Iterator for Entries {
             if let Some((name, number)) = self.batch.pop_front() {
                 let path = [self.path.as_slice(), &name].concat();
                 let inode = self.image.volume().inode_of_entry(&self.directory, number);
-                return Some(inode.about_path(&path).map(|inode| Entry::new(&self.image, inode, path)));
+                let inode = inode.about_path(&path);
+                return Some(inode.and_then(|inode| Entry::new(&self.image, inode, path)));
             }
             if let Some(error) = self.error.take() {
                 return Some(Err(error).about_path(&self.path));

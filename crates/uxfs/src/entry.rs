@@ -2,7 +2,9 @@
 
 use std::{fmt, ops::ControlFlow, sync::Arc};
 
-use uxfs_volume::{attribute::xattr::XattrView, inode::Inode, parent_pointer::paths::PathLimits};
+use uxfs_volume::{
+    attribute::xattr::XattrView, error::OperationError, inode::Inode, parent_pointer::paths::PathLimits,
+};
 
 use crate::{Entries, Error, File, FileType, Image, Metadata, Result, Walk, error::About};
 
@@ -48,9 +50,11 @@ pub struct Paths {
 }
 
 impl Entry {
-    pub(crate) fn new(image: &Image, inode: Arc<Inode>, path: Vec<u8>) -> Self {
+    pub(crate) fn new(image: &Image, inode: Arc<Inode>, path: Vec<u8>) -> Result<Self> {
         let metadata = Metadata::of_inode(&inode, image.volume().geometry().block_size_bytes);
-        Self { image: image.clone(), inode, metadata, path }
+        let unused = || uxfs_volume::error::Error::from(OperationError::NoSuchInode);
+        let metadata = metadata.ok_or_else(unused).about_path(&path)?;
+        Ok(Self { image: image.clone(), inode, metadata, path })
     }
 
     /// The path by which it was found, from the root directory. Empty where it was found by its inode number.
@@ -136,7 +140,7 @@ impl Entry {
     /// # Errors
     /// Not a symbolic link; damage; the device.
     pub fn link_target(&self) -> Result<Vec<u8>> {
-        self.about(self.image.volume().read_symlink(&*self.inode))
+        self.about(self.image.volume().read_symlink(&self.inode))
     }
 
     /// All extended attributes, access control lists among them.
@@ -147,7 +151,7 @@ impl Entry {
         const MOST_BYTES: usize = 64 << 20;
         const E2BIG: i32 = 7;
         let (mut attributes, mut bytes) = (Vec::new(), 0_usize);
-        let visited = self.about(self.image.volume().attributes(&*self.inode))?.visit_xattrs(
+        let visited = self.about(self.image.volume().attributes(&self.inode))?.visit_xattrs(
             XattrView::Copy,
             |name, value| {
                 bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
@@ -171,7 +175,7 @@ impl Entry {
     /// # Errors
     /// More than 4 MiB of names; damage; the device.
     pub fn attribute_names(&self) -> Result<Vec<Vec<u8>>> {
-        let reader = self.about(self.image.volume().attributes(&*self.inode))?;
+        let reader = self.about(self.image.volume().attributes(&self.inode))?;
         self.about(reader.xattr_names(XattrView::Copy))
     }
 
@@ -181,7 +185,7 @@ impl Entry {
     /// A name of no kind that there is; damage; the device.
     pub fn attribute(&self, name: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         match self
-            .about(self.image.volume().attributes(&*self.inode))?
+            .about(self.image.volume().attributes(&self.inode))?
             .xattr(name.as_ref())
             .map_err(Error::from)
         {
@@ -196,7 +200,7 @@ impl Entry {
     /// An image without parent pointers; damage; the device.
     pub fn parents(&self) -> Result<Vec<Parent>> {
         let found =
-            self.about(self.image.volume().parent_pointers(&*self.inode, PathLimits::default().paths))?;
+            self.about(self.image.volume().parent_pointers(&self.inode, PathLimits::default().paths))?;
         let parents = found.0.into_iter();
         Ok(parents.map(|found| Parent { directory: found.parent.get(), name: found.name.into() }).collect())
     }

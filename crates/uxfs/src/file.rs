@@ -28,7 +28,7 @@ impl File {
 
     /// Its length.
     pub fn len(&self) -> u64 {
-        self.inode.size_bytes
+        self.inode.size_bytes()
     }
 
     /// Whether it has no bytes.

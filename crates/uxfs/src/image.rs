@@ -116,7 +116,7 @@ impl Image {
     /// Damage; the device.
     pub fn root(&self) -> Result<Entry> {
         let inode = self.volume().root().about_path(b"/")?;
-        Ok(Entry::new(self, inode, b"/".to_vec()))
+        Entry::new(self, inode, b"/".to_vec())
     }
 
     /// The file at `path`. Symbolic links are followed, and never lead out of the image.
@@ -138,7 +138,7 @@ impl Image {
     fn resolve(&self, path: &[u8], follows_last: bool) -> Result<Entry> {
         let inode = self.volume().resolve(path, follows_last).about_path(path)?;
         let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
-        Ok(Entry::new(self, inode, [slash, path].concat()))
+        Entry::new(self, inode, [slash, path].concat())
     }
 
     /// The file that has this inode number. It has no [`path`](Entry::path): [`paths_of`](Self::paths_of) finds all of them.
@@ -148,7 +148,7 @@ impl Image {
     pub fn inode(&self, number: u64) -> Result<Entry> {
         let inode = self.volume().inode_from_outside(InodeNumber::new(number));
         let inode = inode.about(format_args!("inode {number}"))?;
-        Ok(Entry::new(self, inode, Vec::new()))
+        Entry::new(self, inode, Vec::new())
     }
 
     /// Every path of an inode, from parent pointers alone: no directory is searched.

@@ -95,24 +95,25 @@ impl Metadata {
         self.file_type == FileType::SymbolicLink
     }
 
-    pub(crate) fn of_inode(inode: &Inode, block_bytes: u32) -> Self {
-        Self {
+    /// `None` for an inode that is not in use.
+    pub(crate) fn of_inode(inode: &Inode, block_bytes: u32) -> Option<Self> {
+        Some(Self {
             inode: inode.number.get(),
-            generation: inode.generation,
-            file_type: inode.file_type.into(),
+            generation: inode.generation(),
+            file_type: inode.file_type()?.into(),
             permissions: inode.permissions(),
-            user: inode.uid,
-            group: inode.gid,
-            project: inode.project_id,
-            links: inode.link_count,
-            size_bytes: inode.size_bytes,
-            allocated_bytes: inode.blocks.saturating_mul(block_bytes.into()),
+            user: inode.uid(),
+            group: inode.gid(),
+            project: inode.project_id(),
+            links: inode.link_count(),
+            size_bytes: inode.size_bytes(),
+            allocated_bytes: inode.blocks().saturating_mul(block_bytes.into()),
             device: inode.device_number().into(),
-            accessed: inode.access_time.into(),
-            modified: inode.modification_time.into(),
-            changed: inode.change_time.into(),
-            created: inode.creation_time.into(),
-        }
+            accessed: inode.access_time().into(),
+            modified: inode.modification_time().into(),
+            changed: inode.change_time().into(),
+            created: inode.creation_time().into(),
+        })
     }
 
     pub(crate) fn of_status(status: &Status, block_bytes: u32) -> Self {

@@ -197,6 +197,6 @@ impl Worker for Operations<'_> {
         visit: &mut dyn FnMut(&LeafFigures),
     ) -> Result<Option<LeafUse>> {
         let inode = file.inode.read();
-        Ok(Some(self.file_system.attributes(&*inode)?.visit_leaves(visit)?))
+        Ok(Some(self.file_system.attributes(&inode)?.visit_leaves(visit)?))
     }
 }

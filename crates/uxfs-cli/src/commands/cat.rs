@@ -48,7 +48,7 @@ pub fn copy_all(filesystem: &Volume, targets: &[OsString], context: &Context) ->
 }
 
 fn copy(filesystem: &Volume, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
-    if inode.file_type == FileType::Directory {
+    if inode.file_type() == Some(FileType::Directory) {
         return Err(Error::from(OperationError::IsADirectory).into());
     }
     let zeros = [0; 64 << 10];

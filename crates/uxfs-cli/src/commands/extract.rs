@@ -134,7 +134,7 @@ fn find_start(filesystem: &Volume, path: &OsString, context: &Context) -> Result
     let target = context.target(path);
     let inode = target.find(filesystem, false).about(&target)?;
     let mut names = path.as_bytes().rsplit(|byte| *byte == b'/').filter(|name| !name.is_empty());
-    let is_directory = inode.file_type == FileType::Directory;
+    let is_directory = inode.file_type() == Some(FileType::Directory);
     let name = match target {
         Target::Inode(_) if is_directory => None,
         _ => names.next().filter(|name| !matches!(*name, b"." | b"..")).map(<[u8]>::to_vec),

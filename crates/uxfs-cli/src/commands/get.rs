@@ -59,7 +59,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     for source in sources {
         let named = context.target(source);
         let inode = named.find(filesystem, true).about(&named)?;
-        if inode.file_type == FileType::Directory && !arguments.recursive {
+        if inode.file_type() == Some(FileType::Directory) && !arguments.recursive {
             let failure = Failure::from(Error::from(OperationError::IsADirectory));
             return Err(failure.with_remedy("-r gets directories").about(&named));
         }

@@ -142,13 +142,17 @@ impl Scan<'_> {
             output.json(&JsonInode::new(inode))?;
             return Ok(());
         }
-        let mode = text::mode_string(inode.mode);
+        let mode = text::mode_string(inode.mode());
         write!(output, "{:>12} ", inode.number)?;
         output.write_all(&mode)?;
         writeln!(
             output,
             " {:>5} {:>6} {:>6} {:>14} {:>10}",
-            inode.link_count, inode.uid, inode.gid, inode.size_bytes, inode.generation
+            inode.link_count(),
+            inode.uid(),
+            inode.gid(),
+            inode.size_bytes(),
+            inode.generation()
         )?;
         Ok(())
     }

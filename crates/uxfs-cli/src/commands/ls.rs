@@ -119,8 +119,8 @@ struct Level<'a> {
 
 impl<'a> Lister<'a> {
     fn list_target(&mut self, path: &[u8], inode: &Arc<Inode>) -> Result<(), Failure> {
-        if inode.file_type != FileType::Directory || self.arguments.directory {
-            let listed = Listed { inode: inode.number, file_type: Some(inode.file_type) };
+        if inode.file_type() != Some(FileType::Directory) || self.arguments.directory {
+            let listed = Listed { inode: inode.number, file_type: inode.file_type() };
             return self.print_entry(path, path, listed, Some(inode));
         }
         let mut path = path.to_vec();
@@ -158,7 +158,7 @@ impl<'a> Lister<'a> {
             return None;
         }
         match self.filesystem.inode(listed.inode) {
-            Ok(inode) if inode.file_type == FileType::Directory => Some(inode),
+            Ok(inode) if inode.file_type() == Some(FileType::Directory) => Some(inode),
             Ok(_) => None,
             Err(error) => {
                 self.complaints.add(text::escaped(path), &error);
@@ -246,8 +246,8 @@ impl<'a> Lister<'a> {
                 }
             },
         };
-        let target = match inode.file_type {
-            FileType::SymbolicLink => match self.filesystem.read_symlink(inode) {
+        let target = match inode.file_type() {
+            Some(FileType::SymbolicLink) => match self.filesystem.read_symlink(inode) {
                 Ok(target) => Some(target),
                 Err(error) => {
                     self.complaints.add(text::escaped(path), &error);
@@ -293,17 +293,17 @@ impl<'a> Lister<'a> {
         if self.arguments.inode {
             write!(self.output, "{:>10} ", inode.number)?;
         }
-        self.output.write_all(&text::mode_string(inode.mode))?;
-        write!(self.output, " {:>3} {:>6} {:>6} ", inode.link_count, inode.uid, inode.gid)?;
-        if matches!(inode.file_type, FileType::CharacterDevice | FileType::BlockDevice) {
+        self.output.write_all(&text::mode_string(inode.mode()))?;
+        write!(self.output, " {:>3} {:>6} {:>6} ", inode.link_count(), inode.uid(), inode.gid())?;
+        if matches!(inode.file_type(), Some(FileType::CharacterDevice | FileType::BlockDevice)) {
             let device = inode.device_number();
             write!(self.output, "{:>5}, {:>5} ", device.major, device.minor)?;
         } else if self.arguments.human_readable {
-            write!(self.output, "{:>12} ", text::human_size(inode.size_bytes))?;
+            write!(self.output, "{:>12} ", text::human_size(inode.size_bytes()))?;
         } else {
-            write!(self.output, "{:>12} ", inode.size_bytes)?;
+            write!(self.output, "{:>12} ", inode.size_bytes())?;
         }
-        let time = inode.modification_time;
+        let time = inode.modification_time();
         if self.arguments.full_time {
             write!(self.output, "{} ", text::full_time(time.seconds, time.nanoseconds))?;
         } else {

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::Write};
 
 use serde_json::json;
-use uxfs_volume::inode::{Fork, ForkView};
+use uxfs_volume::inode::{Fork, InodeFork};
 use uxfs_volume::volume::Volume;
 
 use crate::{
@@ -30,14 +30,13 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     let target = context.target(&arguments.target);
     let inode = target.find(filesystem, true).about(&target)?;
     let fork = if arguments.attributes { Fork::Attribute } else { Fork::Data };
-    let view = inode.fork(fork);
     let mut output = Output::new();
-    if !matches!(view, ForkView::Extents | ForkView::Btree) {
-        let form = match view {
-            ForkView::Missing => "missing",
-            ForkView::Local(_) => "in the inode",
-            ForkView::Device(_) => "a device number",
-            _ => "empty",
+    if !inode.has_extents(fork) {
+        let form = match inode.fork(fork) {
+            None => "missing",
+            Some(InodeFork::Local(_)) => "in the inode",
+            Some(InodeFork::Device(_)) => "a device number",
+            Some(InodeFork::Extents(_)) => "empty",
         };
         if !context.json {
             writeln!(output, "{target}: no extents ({form})")?;

@@ -35,8 +35,8 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         match target.find(filesystem, arguments.dereference) {
             Ok(inode) if context.json => output.json(&JsonInode::new(&inode))?,
             Ok(inode) => {
-                let link = match inode.file_type {
-                    FileType::SymbolicLink => Some(filesystem.read_symlink(&inode).about(&target)?),
+                let link = match inode.file_type() {
+                    Some(FileType::SymbolicLink) => Some(filesystem.read_symlink(&inode).about(&target)?),
                     _ => None,
                 };
                 print(&target, &inode, link.as_deref(), &mut output)?;
@@ -49,7 +49,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
 }
 
 fn print(target: &Target, inode: &Inode, link: Option<&[u8]>, output: &mut Output) -> Result<(), Failure> {
-    let mode = text::mode_string(inode.mode);
+    let mode = text::mode_string(inode.mode());
     write!(output, "  File: {target}")?;
     if let Some(link) = link {
         write!(output, " -> {}", text::escaped(link))?;
@@ -57,12 +57,18 @@ fn print(target: &Target, inode: &Inode, link: Option<&[u8]>, output: &mut Outpu
     writeln!(
         output,
         "\n  Size: {:<15} Blocks: {:<10} {}",
-        inode.size_bytes,
-        inode.blocks,
-        type_name(inode.file_type).replace('_', " ")
+        inode.size_bytes(),
+        inode.blocks(),
+        inode.file_type().map_or("free", type_name).replace('_', " ")
     )?;
-    write!(output, " Inode: {:<15} Links: {:<11} Gen: {}", inode.number, inode.link_count, inode.generation)?;
-    if matches!(inode.file_type, FileType::CharacterDevice | FileType::BlockDevice) {
+    write!(
+        output,
+        " Inode: {:<15} Links: {:<11} Gen: {}",
+        inode.number,
+        inode.link_count(),
+        inode.generation()
+    )?;
+    if matches!(inode.file_type(), Some(FileType::CharacterDevice | FileType::BlockDevice)) {
         let device = inode.device_number();
         write!(output, "   Device: {},{}", device.major, device.minor)?;
     }
@@ -71,15 +77,15 @@ fn print(target: &Target, inode: &Inode, link: Option<&[u8]>, output: &mut Outpu
         "\n  Mode: ({:04o}/{})   Uid: {}   Gid: {}   Project: {}",
         inode.permissions(),
         String::from_utf8_lossy(&mode),
-        inode.uid,
-        inode.gid,
-        inode.project_id
+        inode.uid(),
+        inode.gid(),
+        inode.project_id()
     )?;
     for (name, time) in [
-        ("Access", inode.access_time),
-        ("Modify", inode.modification_time),
-        ("Change", inode.change_time),
-        (" Birth", inode.creation_time),
+        ("Access", inode.access_time()),
+        ("Modify", inode.modification_time()),
+        ("Change", inode.change_time()),
+        (" Birth", inode.creation_time()),
     ] {
         let Timestamp { seconds, nanoseconds } = time;
         writeln!(output, "{name}: {}", text::full_time(seconds, nanoseconds))?;

@@ -78,13 +78,13 @@ struct Level<'a> {
 impl<'a> Drawing<'a> {
     fn draw(&mut self, name: &[u8], root: &Arc<Inode>) -> Result<(), Failure> {
         if self.json {
-            self.print_json(0, name, Listed { inode: root.number, file_type: Some(root.file_type) })?;
+            self.print_json(0, name, Listed { inode: root.number, file_type: root.file_type() })?;
         } else {
             self.output.name(name)?;
             self.output.write_all(b"\n")?;
         }
         let mut levels = Vec::new();
-        if root.file_type == FileType::Directory {
+        if root.file_type() == Some(FileType::Directory) {
             levels.extend(self.open(name, root));
         }
         while let Some(level) = levels.last_mut() {
@@ -156,7 +156,7 @@ impl<'a> Drawing<'a> {
             return None;
         }
         match self.filesystem.inode(listed.inode) {
-            Ok(inode) => (inode.file_type == FileType::Directory).then_some(inode),
+            Ok(inode) => (inode.file_type() == Some(FileType::Directory)).then_some(inode),
             Err(error) => {
                 self.complaints.add(text::escaped(name), &error);
                 None

@@ -109,7 +109,7 @@ fn plain_number(text: &[u8]) -> Option<u32> {
 
 fn read(filesystem: &Volume, path: &[u8]) -> Option<Vec<u8>> {
     let inode = filesystem.resolve(path, true).ok()?;
-    if inode.size_bytes > LIST_BYTES_MAX {
+    if inode.size_bytes() > LIST_BYTES_MAX {
         return None;
     }
     let mut reader = filesystem.file_reader(&inode).ok()?;

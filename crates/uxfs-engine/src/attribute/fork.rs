@@ -1,10 +1,14 @@
 //! Making an attribute fork where there is none, and taking it away with the last attribute.
 
-use uxfs_format::{attribute::shortform_edit::HEADER_BYTES, inode::FileType, units::FileBlock};
+use uxfs_format::{
+    attribute::shortform_edit::HEADER_BYTES,
+    inode::{FileType, Fork},
+    units::FileBlock,
+};
 
 use super::store::AttributeFork;
 use crate::attribute::editor::AttributeEditor;
-use crate::inode::edit::{EditExtents, EditFork, EditInode, room::default_attribute_offset_bytes};
+use crate::inode::edit::{EditInode, InodeFork, room::default_attribute_offset_bytes};
 use uxfs_volume::error::Result;
 
 impl AttributeEditor<'_, '_> {
@@ -14,12 +18,12 @@ impl AttributeEditor<'_, '_> {
     pub(super) fn make_attribute_fork(&mut self, inode: &mut EditInode, list_bytes: u32) -> Result<()> {
         let geometry = self.transaction.engine().geometry();
         let offset_bytes = match inode.data {
-            EditFork::Device(_) => default_attribute_offset_bytes(Some(FileType::Fifo)),
+            InodeFork::Device(_) => default_attribute_offset_bytes(Some(FileType::Fifo)),
             _ => inode
                 .attribute_offset_for(list_bytes, geometry)
                 .unwrap_or_else(|| default_attribute_offset_bytes(inode.file_type())),
         };
-        if let EditFork::Local(contents) = &inode.data
+        if let InodeFork::Local(contents) = &inode.data
             && contents.len() as u64 > u64::from(offset_bytes)
         {
             match inode.file_type() {
@@ -38,19 +42,19 @@ impl AttributeEditor<'_, '_> {
     pub fn remove_all_attributes(&mut self, inode: &mut EditInode) -> Result<()> {
         match &inode.attribute {
             None => return Ok(()),
-            Some(EditFork::Extents(extents)) if !extents.extents.is_empty() => {
+            Some(InodeFork::Extents(extents)) if !extents.extents.is_empty() => {
                 AttributeFork::new(self.transaction, inode).free_all()?;
             }
             Some(_) => {}
         }
-        inode.attribute = Some(EditFork::empty());
+        inode.attribute = Some(InodeFork::empty());
         self.transaction.extent_maps().remove_attribute_fork(inode)
     }
 
     /// Whether all blocks of an attribute fork that lead to attributes are there and sound.
     pub fn has_whole_attributes(&mut self, inode: &mut EditInode) -> Result<bool> {
         match &inode.attribute {
-            Some(EditFork::Extents(extents)) if !extents.extents.is_empty() => {
+            Some(InodeFork::Extents(extents)) if !extents.extents.is_empty() => {
                 AttributeFork::new(self.transaction, inode).is_whole()
             }
             _ => Ok(true),
@@ -74,15 +78,15 @@ impl AttributeEditor<'_, '_> {
     #[doc(alias = "xfs_attr_fork_remove")]
     pub(super) fn drop_empty_attribute_fork(&mut self, inode: &mut EditInode) -> Result<()> {
         let is_empty = inode.attribute.as_ref().is_some_and(|fork| match fork {
-            EditFork::Local(_) => fork.used_bytes() <= HEADER_BYTES,
-            EditFork::Extents(extents) => extents.extents.is_empty(),
-            EditFork::Device(_) => false,
+            InodeFork::Local(_) => fork.used_bytes() <= HEADER_BYTES,
+            InodeFork::Extents(extents) => extents.extents.is_empty(),
+            InodeFork::Device(_) => false,
         });
-        let has_btree = matches!(inode.data, EditFork::Extents(EditExtents { root: Some(_), .. }));
+        let has_btree = inode.has_extent_tree(Fork::Data);
         let geometry = self.transaction.engine().geometry();
         // A short target outside of its inode is what old kernels call damage.
         let is_short_target = inode.file_type() == Some(FileType::SymbolicLink)
-            && matches!(inode.data, EditFork::Extents(_))
+            && matches!(inode.data, InodeFork::Extents(_))
             && inode.size_bytes() <= geometry.literal_size_bytes().into();
         if !is_empty || has_btree || is_short_target || geometry.features.has_parent_pointers() {
             return Ok(());

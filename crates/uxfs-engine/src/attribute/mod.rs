@@ -54,7 +54,7 @@ use self::{
     tree::{AttributeTree, ROOT},
 };
 use crate::attribute::editor::AttributeEditor;
-use crate::inode::edit::{EditFork, EditInode};
+use crate::inode::edit::{EditInode, InodeFork};
 use crate::name_tree::ForkStore;
 use uxfs_volume::error::{OperationError, Result};
 
@@ -171,10 +171,10 @@ impl AttributeEditor<'_, '_> {
     /// Damage; the device.
     pub fn value_of_target(&mut self, inode: &mut EditInode, target: &Target<'_>) -> Result<Option<Vec<u8>>> {
         match &inode.attribute {
-            None | Some(EditFork::Device(_)) => Ok(None),
-            Some(EditFork::Local(bytes)) => Ok(shortform::get(bytes, target).map(<[u8]>::to_vec)),
-            Some(EditFork::Extents(extents)) if extents.extents.is_empty() => Ok(None),
-            Some(EditFork::Extents(_)) => {
+            None | Some(InodeFork::Device(_)) => Ok(None),
+            Some(InodeFork::Local(bytes)) => Ok(shortform::get(bytes, target).map(<[u8]>::to_vec)),
+            Some(InodeFork::Extents(extents)) if extents.extents.is_empty() => Ok(None),
+            Some(InodeFork::Extents(_)) => {
                 AttributeTree::new(&mut AttributeFork::new(self.transaction, inode)).get(target)
             }
         }
@@ -302,8 +302,8 @@ impl AttributeEditor<'_, '_> {
     /// Moves the attributes from the inode into a leaf.
     fn list_to_leaf(&mut self, inode: &mut EditInode) -> Result<()> {
         let rule = NameRule::of(self.transaction.engine().geometry());
-        let list = match inode.attribute.replace(EditFork::empty()) {
-            Some(EditFork::Local(list)) => list,
+        let list = match inode.attribute.replace(InodeFork::empty()) {
+            Some(InodeFork::Local(list)) => list,
             _ => Vec::new(),
         };
         let mut store = AttributeFork::new(self.transaction, inode);
@@ -324,7 +324,7 @@ impl AttributeEditor<'_, '_> {
     /// Moves the attributes back into the inode if they are in one leaf and fit.
     fn leaf_to_list(&mut self, inode: &mut EditInode) -> Result<()> {
         // A tree, or values of their own.
-        let EditFork::Extents(extents) = inode.attribute.as_ref().unwrap_or(&EditFork::Device(0)) else {
+        let InodeFork::Extents(extents) = inode.attribute.as_ref().unwrap_or(&InodeFork::Device(0)) else {
             return Ok(());
         };
         let Some(extent) = extents.extents.first().filter(|_| extents.extents.len() == 1) else {
@@ -346,7 +346,7 @@ impl AttributeEditor<'_, '_> {
             return Ok(());
         };
         AttributeFork::new(self.transaction, inode).free(ROOT)?;
-        inode.attribute = Some(EditFork::Local(list));
+        inode.attribute = Some(InodeFork::Local(list));
         inode.attribute_offset_bytes = offset_bytes;
         shortform::normalise(inode);
         Ok(())
@@ -356,8 +356,8 @@ impl AttributeEditor<'_, '_> {
 /// Whether the attributes lie in the inode. An empty fork counts as an empty list.
 fn is_list(inode: &EditInode) -> bool {
     match &inode.attribute {
-        Some(EditFork::Local(_)) => true,
-        Some(EditFork::Extents(extents)) => extents.extents.is_empty(),
-        Some(EditFork::Device(_)) | None => false,
+        Some(InodeFork::Local(_)) => true,
+        Some(InodeFork::Extents(extents)) => extents.extents.is_empty(),
+        Some(InodeFork::Device(_)) | None => false,
     }
 }

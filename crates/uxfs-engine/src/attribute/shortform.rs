@@ -11,7 +11,7 @@ use uxfs_format::{
 };
 
 use super::{SetMode, Target};
-use crate::inode::edit::{EditFork, EditInode};
+use crate::inode::edit::{EditInode, InodeFork};
 use uxfs_volume::error::{OperationError, Result};
 
 /// Most attributes in a list: the count is one byte.
@@ -29,23 +29,23 @@ pub(super) enum Outcome {
 /// The list of an inode whose attributes lie in it, `None` for other forms. An empty fork is an empty list.
 pub(super) fn list_of(inode: &mut EditInode) -> Option<&mut Vec<u8>> {
     let fork = inode.attribute.as_mut()?;
-    if let EditFork::Extents(extents) = fork
+    if let InodeFork::Extents(extents) = fork
         && extents.extents.is_empty()
     {
-        *fork = EditFork::Local(Vec::new());
+        *fork = InodeFork::Local(Vec::new());
     }
     match fork {
-        EditFork::Local(bytes) => Some(bytes),
-        EditFork::Device(_) | EditFork::Extents(_) => None,
+        InodeFork::Local(bytes) => Some(bytes),
+        InodeFork::Device(_) | InodeFork::Extents(_) => None,
     }
 }
 
 /// Gives a list without attributes up again: the fork is there and empty.
 pub(super) fn normalise(inode: &mut EditInode) {
-    if let Some(fork @ EditFork::Local(_)) = &mut inode.attribute
+    if let Some(fork @ InodeFork::Local(_)) = &mut inode.attribute
         && fork.used_bytes() <= HEADER_BYTES
     {
-        *fork = EditFork::empty();
+        *fork = InodeFork::empty();
     }
 }
 

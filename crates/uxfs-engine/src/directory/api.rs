@@ -11,7 +11,7 @@ use super::{
     store::DirectoryFork,
 };
 use crate::directory::editor::DirectoryEditor;
-use crate::inode::edit::{EditFork, EditInode};
+use crate::inode::edit::{EditInode, InodeFork};
 use uxfs_volume::{
     error::{OperationError, Result},
     inode::FileType,
@@ -35,7 +35,7 @@ impl<'fs> DirectoryEditor<'_, 'fs> {
         require_directory(directory)?;
         let bytes = shortform_edit::empty(parent);
         directory.set_size_bytes(bytes.len() as u64);
-        directory.data = EditFork::Local(bytes);
+        directory.data = InodeFork::Local(bytes);
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl<'fs> DirectoryEditor<'_, 'fs> {
     pub fn is_directory_empty(&mut self, directory: &EditInode) -> Result<bool> {
         require_directory(directory)?;
         match &directory.data {
-            EditFork::Local(bytes) => Ok(bytes.first() == Some(&0)),
+            InodeFork::Local(bytes) => Ok(bytes.first() == Some(&0)),
             // Linux and uxfs bring an empty directory back into its inode: this is for what others made.
             _ => self.change_directory(&mut directory.clone(), |names| names.is_empty()),
         }

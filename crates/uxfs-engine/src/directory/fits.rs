@@ -11,7 +11,7 @@ use uxfs_format::{
 
 use super::{Directory, DirectoryStore, Form, insert::Choice, names::NewName};
 use crate::directory::editor::DirectoryEditor;
-use crate::inode::edit::{EditFork, EditInode};
+use crate::inode::edit::{EditInode, InodeFork};
 use uxfs_volume::{
     error::{OperationError, Result},
     inode::FileType,
@@ -31,7 +31,7 @@ impl DirectoryEditor<'_, '_> {
         file_type: FileType,
     ) -> Result<bool> {
         let entry = NewName { name, inode, file_type }.entry();
-        if matches!(directory.data, EditFork::Local(_)) {
+        if matches!(directory.data, InodeFork::Local(_)) {
             return self.change_directory(&mut directory.sketch(), |names| names.insert_shortform(&entry));
         }
         self.change_directory(directory, |names| names.fits(&entry))
@@ -49,7 +49,7 @@ impl DirectoryEditor<'_, '_> {
         inode: InodeNumber,
         file_type: FileType,
     ) -> Result<bool> {
-        if !matches!(sketch.data, EditFork::Local(_)) {
+        if !matches!(sketch.data, InodeFork::Local(_)) {
             return Ok(true);
         }
         self.change_directory(sketch, |names| {

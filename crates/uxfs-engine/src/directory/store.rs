@@ -17,7 +17,7 @@ use crate::extent_map::sectors::fork_sectors;
 use crate::name_tree::ForkStore;
 use crate::{
     extent_map::{map::Mapping, sectors::ForkPieces},
-    inode::edit::{EditFork, EditInode},
+    inode::edit::{EditInode, InodeFork},
     transaction::Transaction,
 };
 use uxfs_volume::error::{Error, Result};
@@ -158,13 +158,13 @@ impl<'fs> DirectoryStore<'fs> for DirectoryFork<'_, 'fs> {
 
     fn local(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.inode.data {
-            EditFork::Local(bytes) => Some(bytes),
+            InodeFork::Local(bytes) => Some(bytes),
             _ => None,
         }
     }
 
     fn set_local(&mut self, bytes: Option<Vec<u8>>) {
-        self.inode.data = bytes.map_or_else(EditFork::empty, EditFork::Local);
+        self.inode.data = bytes.map_or_else(InodeFork::empty, InodeFork::Local);
     }
 
     fn room_bytes(&self) -> u32 {

@@ -30,7 +30,8 @@ impl ExtentMapEditor<'_, '_> {
         }
         let end = file_block.get().saturating_add(length_blocks).min(MAX_FILE_BLOCKS);
         let (mut next, end) = (file_block, FileBlock::new(end));
-        while let Some((part, splice)) = list::conversion(inode.data.extents(), next, end, is_unwritten) {
+        while let Some((part, splice)) = list::conversion(inode.extents(Fork::Data), next, end, is_unwritten)
+        {
             self.splice_extents(inode, Fork::Data, &splice)?;
             self.transaction.defer_convert(inode, Fork::Data, &Extent { is_unwritten, ..part })?;
             next = part.end();

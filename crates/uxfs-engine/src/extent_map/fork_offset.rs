@@ -3,7 +3,7 @@
 use uxfs_format::inode::Fork;
 
 use crate::extent_map::editor::ExtentMapEditor;
-use crate::inode::edit::{EditExtents, EditFork, EditInode, room::root_capacity};
+use crate::inode::edit::{EditInode, ForkExtents, InodeFork, room::root_capacity};
 use uxfs_volume::error::{OperationError, Result};
 
 impl ExtentMapEditor<'_, '_> {
@@ -23,13 +23,13 @@ impl ExtentMapEditor<'_, '_> {
             return Err(OperationError::ForkTooLarge.into());
         }
         for (fork, room_bytes) in [(Fork::Data, offset_bytes), (Fork::Attribute, literal - offset_bytes)] {
-            if let Some(EditFork::Extents(EditExtents { root: Some(root), .. })) = inode.fork(fork)
+            if let Some(InodeFork::Extents(ForkExtents { root: Some(root), .. })) = inode.fork(fork)
                 && root.keys.len() > root_capacity(room_bytes)
             {
                 self.lower_extent_root(inode, fork)?;
             }
         }
-        inode.attribute.get_or_insert_with(EditFork::empty);
+        inode.attribute.get_or_insert_with(InodeFork::empty);
         inode.attribute_offset_bytes = offset_bytes;
         self.settle_forks(inode)
     }
@@ -41,20 +41,21 @@ impl ExtentMapEditor<'_, '_> {
     #[doc(alias = "xfs_attr_fork_remove")]
     pub fn remove_attribute_fork(&mut self, inode: &mut EditInode) -> Result<()> {
         let is_empty = match &inode.attribute {
-            Some(EditFork::Extents(extents)) => extents.extents.is_empty() && extents.root.is_none(),
+            Some(InodeFork::Extents(extents)) => extents.extents.is_empty() && extents.root.is_none(),
             Some(_) => false,
             None => true,
         };
         if !is_empty {
             return Err(OperationError::NotEmpty.into());
         }
-        (inode.attribute, inode.attribute_offset_bytes) = (None, 0);
+        inode.attribute = None;
+        inode.attribute_offset_bytes = 0;
         self.settle_forks(inode)
     }
 
     fn settle_forks(&mut self, inode: &mut EditInode) -> Result<()> {
         for fork in [Fork::Data, Fork::Attribute] {
-            if matches!(inode.fork(fork), Some(EditFork::Extents(_))) {
+            if matches!(inode.fork(fork), Some(InodeFork::Extents(_))) {
                 self.settle_extents(inode, fork)?;
             }
         }
@@ -63,13 +64,13 @@ impl ExtentMapEditor<'_, '_> {
 }
 
 /// Whether a fork can lie in so many bytes, possibly with its extents in a btree.
-fn can_have(fork: &EditFork, room_bytes: u32) -> bool {
+fn can_have(fork: &InodeFork, room_bytes: u32) -> bool {
     match fork {
-        EditFork::Extents(EditExtents { root: Some(_), .. }) => root_capacity(room_bytes) >= 1,
-        EditFork::Extents(EditExtents { extents, root: None }) => {
+        InodeFork::Extents(ForkExtents { root: Some(_), .. }) => root_capacity(room_bytes) >= 1,
+        InodeFork::Extents(ForkExtents { extents, root: None, .. }) => {
             fork.used_bytes() <= room_bytes || (root_capacity(room_bytes) >= 1 && !extents.is_empty())
         }
-        EditFork::Device(_) => room_bytes == 8,
-        EditFork::Local(_) => fork.used_bytes() <= room_bytes,
+        InodeFork::Device(_) => room_bytes == 8,
+        InodeFork::Local(_) => fork.used_bytes() <= room_bytes,
     }
 }

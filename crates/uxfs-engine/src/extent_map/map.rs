@@ -14,7 +14,7 @@ use super::list;
 use crate::extent_map::editor::ExtentMapEditor;
 use crate::{
     allocation_group::free_space::Purpose,
-    inode::edit::{EditExtents, EditFork, EditInode},
+    inode::edit::{EditInode, ForkExtents, InodeFork},
     transaction::allocate::{Allocated, AllocationRequest, Goal},
 };
 use uxfs_volume::error::{OperationError, Result};
@@ -127,7 +127,7 @@ impl ExtentMapEditor<'_, '_> {
         growth: u32,
     ) -> Result<Allocated> {
         let geometry = self.transaction.engine().geometry();
-        let extents = inode.data.extents();
+        let extents = inode.extents(Fork::Data);
         let index = list::index_at_or_after(extents, file_block);
         let goal = goal_beside(extents, index, file_block, *blocks.end(), geometry);
         let most = u64::from(geometry.ag_blocks).min(MAX_EXTENT_BLOCKS);
@@ -178,7 +178,7 @@ impl ExtentMapEditor<'_, '_> {
 /// split down to its leaf, again where these fill more than what a split leaves, and to grow.
 pub(super) fn tree_growth_blocks(inode: &EditInode, fork: Fork, growth: u32) -> u32 {
     let tree_levels = match inode.fork(fork) {
-        Some(EditFork::Extents(EditExtents { root: Some(root), .. })) => u32::from(root.level),
+        Some(InodeFork::Extents(ForkExtents { root: Some(root), .. })) => u32::from(root.level),
         _ => 0,
     };
     // Half of the smallest leaf holds more.

@@ -12,7 +12,7 @@ use super::{
 use crate::extent_map::editor::ExtentMapEditor;
 use crate::{
     allocation_group::free_space::choose::GroupRequest,
-    inode::edit::{EditExtents, EditFork, EditInode, room::inline_extents_max},
+    inode::edit::{EditInode, ForkExtents, InodeFork, room::inline_extents_max},
 };
 use uxfs_volume::error::{OperationError, Result};
 
@@ -31,7 +31,7 @@ impl ExtentMapEditor<'_, '_> {
         let blocks = tree_growth_blocks(inode, fork, growth);
         let geometry = self.transaction.engine().geometry();
         let near = match inode.fork(fork) {
-            Some(EditFork::Extents(EditExtents { root: Some(root), .. })) => root.pointers.last().copied(),
+            Some(InodeFork::Extents(ForkExtents { root: Some(root), .. })) => root.pointers.last().copied(),
             _ => None,
         };
         self.find_group_with(near.unwrap_or_else(|| block_of_inode(inode, geometry)), blocks)

@@ -44,7 +44,7 @@ impl ExtentMapEditor<'_, '_> {
     /// Not a part of one extent ([`NotFound`](OperationError::NotFound)); no space for the tree; more extents than the
     /// inode can count; damage; the device.
     pub fn replace_mapping(&mut self, inode: &mut EditInode, new: &Extent) -> Result<()> {
-        let splice = list::replacement(inode.data.extents(), new).ok_or(OperationError::NotFound)?;
+        let splice = list::replacement(inode.extents(Fork::Data), new).ok_or(OperationError::NotFound)?;
         self.splice_extents(inode, Fork::Data, &splice)
     }
 

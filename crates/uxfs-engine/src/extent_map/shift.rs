@@ -20,7 +20,7 @@ impl ExtentMapEditor<'_, '_> {
         index: usize,
         file_block: FileBlock,
     ) -> Result<usize> {
-        let extents = inode.data.extents();
+        let extents = inode.extents(Fork::Data);
         let extent = extents.get(index).ok_or(OperationError::NotFound)?;
         let splice = list::shift(extents, index, file_block).ok_or(OperationError::NotFound)?;
         self.splice_extents(inode, Fork::Data, &splice)?;
@@ -36,7 +36,7 @@ impl ExtentMapEditor<'_, '_> {
     /// No space for the tree; more extents than the inode can count; damage; the device.
     #[doc(alias = "xfs_bmap_split_extent")]
     pub fn divide_extent(&mut self, inode: &mut EditInode, file_block: FileBlock) -> Result<()> {
-        match list::division(inode.data.extents(), file_block) {
+        match list::division(inode.extents(Fork::Data), file_block) {
             Some(splice) => self.splice_extents(inode, Fork::Data, &splice),
             None => Ok(()),
         }

@@ -11,7 +11,7 @@ use super::list::Splice;
 use crate::extent_map::editor::ExtentMapEditor;
 use crate::inode::{
     create::feature_flags2,
-    edit::{EditExtents, EditFork, EditInode, room::inline_extents_max},
+    edit::{EditInode, ForkExtents, InodeFork, room::inline_extents_max},
 };
 use uxfs_volume::error::{OperationError, Result};
 
@@ -81,9 +81,9 @@ pub fn refuse_realtime(inode: &EditInode, fork: Fork) -> Result<()> {
 }
 
 /// The extents of a fork that has such.
-pub(super) fn extents_mut(inode: &mut EditInode, fork: Fork) -> Result<&mut EditExtents> {
+pub(super) fn extents_mut(inode: &mut EditInode, fork: Fork) -> Result<&mut ForkExtents> {
     match inode.fork_mut(fork) {
-        Some(EditFork::Extents(extents)) => Ok(extents),
+        Some(InodeFork::Extents(extents)) => Ok(extents),
         _ => Err(OperationError::WrongFileType.into()),
     }
 }

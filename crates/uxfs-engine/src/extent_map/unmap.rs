@@ -54,7 +54,7 @@ impl ExtentMapEditor<'_, '_> {
         range: Range<FileBlock>,
         most_extents: usize,
     ) -> Result<bool> {
-        let extents = inode.data.extents();
+        let extents = inode.extents(Fork::Data);
         let found = list::overlapping(extents, range.start, range.end);
         if found.is_empty() {
             return Ok(true);

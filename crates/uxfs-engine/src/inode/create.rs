@@ -15,9 +15,8 @@ use zerocopy::{
     big_endian::{U16, U32, U64},
 };
 
-use super::edit::{EditFork, EditInode, InodeLogReservation, room::default_attribute_offset_bytes};
+use super::edit::{CommitSequences, EditInode, Inode, InodeFork, room::default_attribute_offset_bytes};
 use crate::inode::allocator::InodeAllocator;
-use crate::{attribute::hint::AttributeHint, directory::hint::DirectoryHint, extent_map::hint::ExtentHint};
 use uxfs_volume::error::{OperationError, Result};
 
 /// What a new inode is to be.
@@ -170,26 +169,16 @@ impl EditInode {
         core.flags2 = U64::new(flags2.bits());
         core.change_count = U64::new(1);
         let data = if kind.is_special() {
-            EditFork::Device(new.device.encode().ok_or(OperationError::DeviceNumberTooLarge)?)
+            InodeFork::Device(new.device.encode().ok_or(OperationError::DeviceNumberTooLarge)?)
         } else {
-            EditFork::empty()
+            InodeFork::empty()
         };
         let has_attributes = new.with_attributes || geometry.features.has_parent_pointers();
-        let attribute = has_attributes.then(EditFork::empty);
+        let attribute = has_attributes.then(InodeFork::empty);
         let attribute_offset_bytes =
             if has_attributes { default_attribute_offset_bytes(Some(kind)) } else { 0 };
-        Ok(Self {
-            number,
-            core,
-            data,
-            attribute,
-            attribute_offset_bytes,
-            directory_hint: DirectoryHint::default(),
-            attribute_hint: AttributeHint::default(),
-            extent_hint: ExtentHint::default(),
-            log_reservation: InodeLogReservation::default(),
-            commits: super::edit::CommitSequences::default(),
-        })
+        let inode = Inode::new(core, data, attribute, attribute_offset_bytes);
+        Ok(Self::of(inode, false, CommitSequences::default()))
     }
 }
 

@@ -6,7 +6,7 @@ use uxfs_format::{
     units::FileBlock,
 };
 
-use super::edit::{EditFork, EditInode};
+use super::edit::EditInode;
 use crate::inode::allocator::InodeAllocator;
 use uxfs_volume::error::Result;
 
@@ -48,6 +48,7 @@ pub fn is_freed_at_once(inode: &EditInode) -> bool {
 /// Whether a fork has more than one transaction can free.
 pub fn has_many_extents(inode: &EditInode, fork: Fork) -> bool {
     let extents = inode.extents(fork);
-    let is_tree = matches!(inode.fork(fork), Some(EditFork::Extents(extents)) if extents.root.is_some());
-    is_tree || extents.len() > STEP_EXTENTS || (fork == Fork::Attribute && extents.blocks() > STEP_BLOCKS)
+    inode.has_extent_tree(fork)
+        || extents.len() > STEP_EXTENTS
+        || (fork == Fork::Attribute && extents.blocks() > STEP_BLOCKS)
 }

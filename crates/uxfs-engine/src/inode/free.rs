@@ -9,7 +9,7 @@ use zerocopy::big_endian::{U16, U32, U64};
 
 use super::{
     create::feature_flags2,
-    edit::{EditFork, EditInode},
+    edit::{EditInode, InodeFork},
 };
 use crate::inode::allocator::InodeAllocator;
 use crate::transaction::deferred::FreedOwner;
@@ -86,7 +86,8 @@ impl EditInode {
         // Hints mean nothing without their flags, and a hint may be one that only those allowed.
         self.core.extent_size_blocks = U32::new(0);
         self.core.cow_extent_size_blocks = U32::new(0);
-        (self.data, self.attribute, self.attribute_offset_bytes) = (EditFork::empty(), None, 0);
+        self.data = InodeFork::empty();
+        (self.attribute, self.attribute_offset_bytes) = (None, 0);
         self.extent_hint.forget();
     }
 }

@@ -142,7 +142,6 @@ impl Transaction<'_> {
     /// checkpoint takes it along.
     #[cold]
     fn give_up(&mut self) {
-        cause::count_failure();
         let cause = cause::last();
         if self.is_half_done()
             && let EngineRef::Logged(engine) = self.mode

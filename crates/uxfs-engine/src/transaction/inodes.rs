@@ -8,7 +8,7 @@ use crate::inode::edit::{EditInode, commit_sequences::CoreChange};
 use uxfs_volume::error::Result;
 
 impl Transaction<'_> {
-    /// Takes an inode in use apart, to be changed. Only for callers that know that it is not open: others open it
+    /// Reads an inode in use, to be changed. Only for callers that know that it is not open: others open it
     /// through the inode table.
     ///
     /// # Errors
@@ -29,6 +29,7 @@ impl Transaction<'_> {
             self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let mut edit = buffer.edit();
         let changes = inode.encode(edit.unmarked(cluster.offset_bytes, geometry.inode_size()), geometry)?;
+        inode.note_stored();
         let marks = [
             (true, InodeChange::Core),
             (changes.has_data, InodeChange::Data),
@@ -46,9 +47,7 @@ impl Transaction<'_> {
                 || changes.core == CoreChange::Other
                 || inode.has_data_elsewhere();
             inode.commits.note(ticket.sequence(), is_data, has_written_contents);
-            let data = changes.has_data.then_some(&inode.data);
-            let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
-            ticket.reserve(inode.log_reservation.raise(ticket.sequence(), data, attribute));
+            ticket.reserve(inode.raise_log_reservation(ticket.sequence(), changes));
         }
         Ok(())
     }

@@ -32,8 +32,8 @@
 //! 4. A transaction that is dropped without a commit leaves nothing behind. Where it has changed a buffer, a group in
 //!    memory, a counter or has put off work, or where an earlier step of it is committed, the drop shuts the journal down with
 //!    the first cause; no checkpoint is written from then on, and what was committed before is as safe as before. Where it has
-//!    changed nothing of these, the file system goes on; inodes that its thread holds locked are read anew when it unlocks
-//!    them (invariant 7 of the inode table). In bulk mode an image is abandoned after an error, and
+//!    changed nothing of these, the file system goes on; inodes that were changed and not stored are read anew when their
+//!    locks go (invariant 7 of the inode table). In bulk mode an image is abandoned after an error, and
 //!    says itself that it is unfinished.
 
 pub mod allocate;

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, ops::Range, sync::Arc};
 use uxfs_format::units::{FileBlock, InodeNumber};
 use uxfs_volume::volume::Volume;
 use uxfs_volume::{
-    directory::read::DirectoryReader,
+    directory::read::DirectoryWalk,
     error::{Error, Result},
     inode::Inode,
 };
@@ -20,8 +20,8 @@ const DOT_DOT_COOKIE: u64 = 10;
 pub struct Listing<'a> {
     filesystem: &'a Volume,
     inode: Arc<Inode>,
-    /// `None` at the end.
-    reader: Option<DirectoryReader<'a>>,
+    /// How far it has been read; `None` at the end.
+    walk: Option<DirectoryWalk>,
     /// Damage met behind the entries at hand.
     error: Option<Error>,
     /// Where reading went on after damage; never back.
@@ -33,13 +33,12 @@ pub struct Listing<'a> {
 impl<'a> Listing<'a> {
     /// A listing that has not begun.
     pub fn new(filesystem: &'a Volume, inode: Arc<Inode>) -> Self {
-        let opened = filesystem.open_directory(&inode, 0);
-        let (reader, error) = match opened {
-            Ok(reader) => (Some(reader), None),
+        let (walk, error) = match DirectoryWalk::begin(filesystem, &inode, 0) {
+            Ok(walk) => (Some(walk), None),
             Err(error) => (None, Some(error)),
         };
         let (names, entries) = (Vec::new(), VecDeque::new());
-        Self { filesystem, inode, reader, error, resumed_at: None, names, entries }
+        Self { filesystem, inode, walk, error, resumed_at: None, names, entries }
     }
 
     /// Puts the next name into `name` and gives its inode; `None` at the end. After an error come the entries of the
@@ -55,7 +54,7 @@ impl<'a> Listing<'a> {
                 self.resume_behind(&error);
                 return Some(Err(error));
             }
-            self.reader.as_ref()?;
+            self.walk.as_ref()?;
             self.fill();
         }
     }
@@ -63,9 +62,9 @@ impl<'a> Listing<'a> {
     fn fill(&mut self) {
         self.names.clear();
         while self.entries.len() < WINDOW_ENTRIES
-            && let Some(reader) = &mut self.reader
+            && let Some(walk) = &mut self.walk
         {
-            match reader.next_entry() {
+            match walk.next_entry(self.filesystem, &self.inode) {
                 // Such names further on are damage, which the walk tells.
                 Ok(Some(entry)) if entry.cookie <= DOT_DOT_COOKIE && matches!(entry.name, b"." | b"..") => {}
                 Ok(Some(entry)) => {
@@ -73,9 +72,9 @@ impl<'a> Listing<'a> {
                     self.names.extend_from_slice(entry.name);
                     self.entries.push_back((entry.inode, start..self.names.len()));
                 }
-                Ok(None) => self.reader = None,
+                Ok(None) => self.walk = None,
                 Err(error) => {
-                    self.reader = None;
+                    self.walk = None;
                     self.error = Some(error);
                 }
             }
@@ -95,6 +94,6 @@ impl<'a> Listing<'a> {
         }
         self.resumed_at = Some(next);
         let cookie = (next.get() << geometry.block_log) >> 3;
-        self.reader = self.filesystem.open_directory(&self.inode, cookie).ok();
+        self.walk = DirectoryWalk::begin(self.filesystem, &self.inode, cookie).ok();
     }
 }

@@ -119,13 +119,13 @@ fn metadata_of(inode: &Inode) -> Metadata {
     };
     Metadata {
         inode: inode.number.get(),
-        link_count: inode.link_count,
+        link_count: inode.link_count(),
         permissions: inode.permissions(),
-        user: inode.uid,
-        group: inode.gid,
-        accessed: time(inode.access_time),
-        modified: time(inode.modification_time),
-        changed: time(inode.change_time),
+        user: inode.uid(),
+        group: inode.gid(),
+        accessed: time(inode.access_time()),
+        modified: time(inode.modification_time()),
+        changed: time(inode.change_time()),
         has_inode_flags: worker::has_flags(inode),
     }
 }

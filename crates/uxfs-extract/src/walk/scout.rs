@@ -138,7 +138,7 @@ impl<'a, R> Scout<'a, R> {
                 return Ok(false);
             }
         };
-        if inode.file_type == FileType::Directory {
+        if inode.file_type() == Some(FileType::Directory) {
             if !self.directories.insert(number) {
                 return self.leave_out(Severity::Damaged, "this directory has another name already");
             }
@@ -175,13 +175,14 @@ impl<'a, R> Scout<'a, R> {
             let error = Unsupported::RealtimeData.into();
             return self.tell(problem(&self.path, Aspect::Contents, &error));
         }
-        if inode.link_count > 1 && self.is_further_name(&inode)? {
+        if inode.link_count() > 1 && self.is_further_name(&inode)? {
             return self.add_hard_link(inode);
         }
-        if inode.file_type == FileType::Regular && inode.size_bytes > WHOLE_FILE_BYTES {
+        if inode.file_type() == Some(FileType::Regular) && inode.size_bytes() > WHOLE_FILE_BYTES {
             return self.add_large_file(inode);
         }
-        let data_bytes = if inode.file_type == FileType::Regular { inode.size_bytes as usize } else { 0 };
+        let data_bytes =
+            if inode.file_type() == Some(FileType::Regular) { inode.size_bytes() as usize } else { 0 };
         self.add(Work::Entry(inode), data_bytes)
     }
 
@@ -190,7 +191,7 @@ impl<'a, R> Scout<'a, R> {
     fn is_further_name(&mut self, inode: &Inode) -> std::result::Result<bool, Stopped> {
         let number = inode.number.get();
         let seen = match self.first_names.seen(number, &mut self.target) {
-            Ok(false) => self.first_names.remember(number, inode.link_count, &self.path).map(|()| false),
+            Ok(false) => self.first_names.remember(number, inode.link_count(), &self.path).map(|()| false),
             seen => seen,
         };
         match seen {

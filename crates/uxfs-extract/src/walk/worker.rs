@@ -76,7 +76,8 @@ impl<'a, E: Encoder> Worker<'a, E> {
         match work {
             Work::Entry(inode) => self.encode_entry(index, path, inode, chunk),
             Work::HardLink(inode, target) => {
-                let is_device = matches!(inode.file_type, FileType::CharacterDevice | FileType::BlockDevice);
+                let is_device =
+                    matches!(inode.file_type(), Some(FileType::CharacterDevice | FileType::BlockDevice));
                 let body = Body::HardLink { target: batch.path(target), is_device };
                 let metadata = metadata_of(inode);
                 self.encoder.entry(&Entry { path, metadata: &metadata, attributes: &[], body }, chunk);
@@ -99,21 +100,23 @@ impl<'a, E: Encoder> Worker<'a, E> {
             let number = inode.device_number();
             Device { major: number.major, minor: number.minor }
         };
-        match inode.file_type {
-            FileType::Regular => self.put_file(index, path, inode, chunk),
-            FileType::Directory => self.put(path, inode, Body::Directory, chunk),
-            FileType::SymbolicLink => match self.filesystem.read_symlink(inode) {
+        match inode.file_type() {
+            Some(FileType::Regular) => self.put_file(index, path, inode, chunk),
+            Some(FileType::Directory) => self.put(path, inode, Body::Directory, chunk),
+            Some(FileType::SymbolicLink) => match self.filesystem.read_symlink(inode) {
                 Ok(target) => self.put(path, inode, Body::Symlink(&target), chunk),
                 Err(error) => chunk.problems.push(problem(path, Aspect::Contents, &error)),
             },
-            FileType::CharacterDevice => {
+            Some(FileType::CharacterDevice) => {
                 self.put(path, inode, Body::Special(Special::CharacterDevice(device)), chunk);
             }
-            FileType::BlockDevice => {
+            Some(FileType::BlockDevice) => {
                 self.put(path, inode, Body::Special(Special::BlockDevice(device)), chunk)
             }
-            FileType::Fifo => self.put(path, inode, Body::Special(Special::Fifo), chunk),
-            FileType::Socket => self.put(path, inode, Body::Special(Special::Socket), chunk),
+            Some(FileType::Fifo) => self.put(path, inode, Body::Special(Special::Fifo), chunk),
+            Some(FileType::Socket) => self.put(path, inode, Body::Special(Special::Socket), chunk),
+            // Directories lead to inodes in use only: reading another is refused.
+            None => {}
         }
     }
 
@@ -172,7 +175,7 @@ impl<'a, E: Encoder> Worker<'a, E> {
 /// # Errors
 /// The extents are damaged: then the file is one hole.
 pub fn fill_layout(layout: &mut FileLayout, filesystem: &Volume, inode: &Inode) -> Result<()> {
-    layout.reset(inode.size_bytes);
+    layout.reset(inode.size_bytes());
     let ranges = filesystem.data_ranges(inode)?;
     let mut smallest_hole_bytes = 0;
     if inode.extent_count(Fork::Data) >= MAX_RANGES as u64 {
@@ -197,5 +200,5 @@ pub fn has_flags(inode: &Inode) -> bool {
         | InodeFlags::SYNCHRONOUS
         | InodeFlags::NO_ACCESS_TIME
         | InodeFlags::NO_DUMP;
-    inode.flags.intersects(carried)
+    inode.flags().intersects(carried)
 }

@@ -183,7 +183,7 @@ impl<'a> BlockAllocator<'_, 'a> {
         if (first, last) == (start, end) {
             return wanted.range.clone();
         }
-        let extents = self.inode.data.extents();
+        let extents = self.inode.extents(Fork::Data);
         let index = list::index_at_or_after(extents, wanted.range.start);
         let before = index.checked_sub(1).and_then(|index| extents.get(index));
         let hole_start = before.map_or(0, |extent| extent.end().get());

@@ -20,7 +20,7 @@ use super::{
     pieces::{Piece, PieceState, Pieces, first_piece},
     space::SizeChange,
 };
-use crate::file::read::sharing_of;
+use crate::file::mappings::sharing_of;
 use uxfs_volume::error::{OperationError, Result};
 
 /// Bytes that are copied in one transaction.
@@ -60,7 +60,7 @@ impl FileEdit<'_> {
     fn contents(&self, range: Range<u64>) -> Result<Vec<u8>> {
         let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
         if !bytes.is_empty() {
-            self.file_system.read_contents(self.inode, range.start, &mut bytes)?;
+            self.file_system.read_file(self.inode, range.start, &mut bytes)?;
         }
         Ok(bytes)
     }
@@ -80,7 +80,7 @@ impl FileEdit<'_> {
     ) -> Result<()> {
         let end_bytes = self.range_end(offset_bytes, length_bytes)?.min(self.inode.size_bytes());
         let (mut next, end) = (self.block_of(offset_bytes), self.block_behind(end_bytes));
-        while let Some(piece) = first_piece(self.inode.data.extents(), next, end) {
+        while let Some(piece) = first_piece(self.inode.extents(Fork::Data), next, end) {
             next = if matches!(piece.state, PieceState::Written(_)) {
                 self.unshare_piece(&piece)?
             } else {
@@ -116,7 +116,7 @@ impl FileEdit<'_> {
         if !self.inode.may_share_extents() || self.inode.extents(Fork::Data).len() > ASKED_EXTENTS {
             return Ok(());
         }
-        let extents = self.inode.data.extents();
+        let extents = self.inode.extents(Fork::Data);
         let end = extents.end();
         for piece in Pieces::new(extents, FileBlock::new(0), end) {
             let (alone, _) = sharing_of(self.file_system, self.inode, &piece)?;

@@ -122,7 +122,7 @@ impl Files<'_> {
     fn mappings(&self, plan: &Plan, done: u64) -> [usize; 2] {
         SIDES.map(|side| {
             let (start, end) = (plan.at(side, done), plan.at(side, plan.length_blocks));
-            list::overlapping(self.get(side).data.extents(), start, end).len()
+            list::overlapping(self.get(side).extents(Fork::Data), start, end).len()
         })
     }
 }

@@ -3,7 +3,7 @@
 //! Permissions are the caller's business. Changes that the inode flags forbid (immutable, append-only) are refused here.
 
 use super::{
-    FileEdit, Touch, exchange::ExchangeRange, read::FileMapping, share::CloneRange, space::SizeChange,
+    FileEdit, Touch, exchange::ExchangeRange, mappings::FileMapping, share::CloneRange, space::SizeChange,
 };
 use crate::file::truncate::has_blocks_behind_end;
 use crate::{
@@ -35,15 +35,16 @@ fn check_flags(inode: &EditInode, forbidding: InodeFlags) -> Result<()> {
 const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 
 impl FileSystem {
-    /// Reads from a file: see [`read_contents`](Self::read_contents).
+    /// Reads from a file: see [`Volume::read_file`](uxfs_volume::volume::Volume::read_file).
     ///
     /// # Errors
     /// As there.
     pub fn read(&self, file: &InodeHandle, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.read_contents(&file.read(), offset_bytes, buffer)
+        self.read_file(&file.read(), offset_bytes, buffer)
     }
 
-    /// Where there is data, or none: see [`seek_data`](Self::seek_data) and [`seek_hole`](Self::seek_hole).
+    /// Where there is data, or none: see [`seek_data`](uxfs_volume::volume::Volume::seek_data) and
+    /// [`seek_hole`](uxfs_volume::volume::Volume::seek_hole).
     ///
     /// # Errors
     /// As there.

@@ -7,7 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`pieces`](self) | a range of a file as holes, written and unwritten runs |
-//! | [`read`] | reading; where there is data and where a hole |
+//! | [`mappings`] | where a file lies, and what others share |
 //! | [`mod@write`] | writing; what comes into a file when it grows |
 //! | `new_contents` | bytes that are to be written |
 //! | `allocate` | new blocks for holes and copies, and speculative preallocation |
@@ -45,10 +45,10 @@ mod device;
 pub mod exchange;
 pub(crate) mod exchange_step;
 pub mod handles;
+pub mod mappings;
 mod new_contents;
 mod own_blocks;
 mod pieces;
-pub mod read;
 pub mod share;
 pub mod shift;
 pub mod space;
@@ -213,7 +213,7 @@ impl<'a> FileEdit<'a> {
 
     /// How many extents have blocks in a range.
     fn extents_in(&self, range: &Range<FileBlock>) -> usize {
-        list::overlapping(self.inode.data.extents(), range.start, range.end).len()
+        list::overlapping(self.inode.extents(Fork::Data), range.start, range.end).len()
     }
 
     /// Begins a step that changes mappings, by which the file may get `growth` more extents.
@@ -259,7 +259,7 @@ impl<'a> FileEdit<'a> {
     /// Takes all blocks of a range away, in steps.
     fn unmap(&mut self, range: &Range<FileBlock>, touch: Touch) -> Result<()> {
         loop {
-            let found = list::overlapping(self.inode.data.extents(), range.start, range.end);
+            let found = list::overlapping(self.inode.extents(Fork::Data), range.start, range.end);
             if found.is_empty() {
                 return Ok(());
             }

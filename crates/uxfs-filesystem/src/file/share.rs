@@ -128,8 +128,8 @@ impl Cloning<'_, '_, '_> {
                 break;
             };
             let file_system = self.target.file_system;
-            file_system.read_contents(self.target.inode, range.target_bytes + done, ours)?;
-            file_system.read_contents(self.source(), range.source_bytes + done, theirs)?;
+            file_system.read_file(self.target.inode, range.target_bytes + done, ours)?;
+            file_system.read_file(self.source(), range.source_bytes + done, theirs)?;
             if ours != theirs {
                 return Ok(false);
             }
@@ -172,8 +172,8 @@ impl Cloning<'_, '_, '_> {
         let (target, source) = (&mut *self.target, self.source.as_deref_mut());
         let has_hint =
             |inode: &EditInode| inode.core.flags2().contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
-        let is_said =
-            target.inode.may_share_extents() && source.as_deref().is_none_or(EditInode::may_share_extents);
+        let is_said = target.inode.may_share_extents()
+            && source.as_deref().is_none_or(|source| source.may_share_extents());
         let takes_hint = source
             .as_deref()
             .filter(|source| is_whole && has_hint(source) && !has_hint(target.inode))
@@ -199,7 +199,7 @@ impl Cloning<'_, '_, '_> {
     fn clone_blocks(&mut self, blocks: &Blocks, end_bytes: u64, touch: Touch) -> Result<u64> {
         let total = blocks.source.end.checked_distance_from(blocks.source.start).unwrap_or(0);
         let behind = |done: u64| FileBlock::new(blocks.target.get().saturating_add(done));
-        let from = self.source().data.extents();
+        let from = self.source().extents(Fork::Data);
         let most = list::overlapping(from, blocks.source.start, blocks.source.end).len()
             + self.target.extents_in(&(blocks.target..behind(total)));
         let is_atomic = most <= ATOMIC_EXTENTS;
@@ -210,7 +210,7 @@ impl Cloning<'_, '_, '_> {
                 self.target.end_step(&mut tx, touch)?;
                 (tx, changed) = (self.target.begin_remap(0)?, 0);
             }
-            let from = self.source().data.extents();
+            let from = self.source().extents(Fork::Data);
             let at = FileBlock::new(blocks.source.start.get().saturating_add(done));
             let piece = first_piece(from, at, blocks.source.end).ok_or(OperationError::InvalidRange)?;
             let piece = piece.first(self.step_blocks(behind(done), piece.length_blocks));
@@ -233,7 +233,7 @@ impl Cloning<'_, '_, '_> {
 
     /// How many blocks from one on hold no more extents than a step may change.
     fn step_blocks(&self, start: FileBlock, most_blocks: u64) -> u64 {
-        let extents = self.target.inode.data.extents();
+        let extents = self.target.inode.extents(Fork::Data);
         let index = list::index_at_or_after(extents, start).saturating_add(STEP_EXTENTS);
         let behind = extents.get(index).and_then(|extent| extent.file_block.checked_distance_from(start));
         behind.unwrap_or(u64::MAX).min(most_blocks).max(1)
@@ -242,7 +242,7 @@ impl Cloning<'_, '_, '_> {
     /// Lets a run of this file be what a piece of the source is. Gives how many extents that changed.
     fn clone_piece(&mut self, tx: &mut Transaction<'_>, piece: &Piece, target: FileBlock) -> Result<usize> {
         let new = Piece { file_block: target, ..*piece };
-        let old = first_piece(self.target.inode.data.extents(), target, new.end());
+        let old = first_piece(self.target.inode.extents(Fork::Data), target, new.end());
         if old == Some(new) && !matches!(new.state, PieceState::Unwritten(_)) {
             return Ok(0);
         }

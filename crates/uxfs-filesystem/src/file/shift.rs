@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use uxfs_format::{btree::extent_map::MAX_FILE_BLOCKS, units::FileBlock};
+use uxfs_format::{btree::extent_map::MAX_FILE_BLOCKS, inode::Fork, units::FileBlock};
 
 use super::{FileEdit, Touch};
 use uxfs_engine::extent_map::list;
@@ -32,9 +32,9 @@ impl FileEdit<'_> {
         if is_atomic {
             tx.extent_maps().unmap_last(self.inode, gone.clone(), ATOMIC_EXTENTS)?;
         }
-        let mut index = list::index_at_or_after(self.inode.data.extents(), gone.end);
+        let mut index = list::index_at_or_after(self.inode.extents(Fork::Data), gone.end);
         let mut changed = 0;
-        while let Some(extent) = self.inode.data.extents().get(index) {
+        while let Some(extent) = self.inode.extents(Fork::Data).get(index) {
             let place = FileBlock::new(extent.file_block.get().saturating_sub(blocks_of(&gone)));
             if !is_atomic && changed == STEP_EXTENTS {
                 self.end_step(&mut tx, Touch::NOTHING)?;
@@ -67,25 +67,25 @@ impl FileEdit<'_> {
         let size_bytes = size_bytes.filter(is_possible).ok_or(OperationError::FileTooLarge)?;
         self.release_ahead()?;
         let new = self.block_of(offset_bytes)..self.block_of(end_bytes);
-        let last = self.inode.data.extents().end();
+        let last = self.inode.extents(Fork::Data).end();
         if last.get().saturating_add(blocks_of(&new)) > MAX_FILE_BLOCKS {
             return Err(OperationError::FileTooLarge.into());
         }
         let is_atomic = self.is_one_step(new.start);
-        let growth = list::division_growth(self.inode.data.extents(), &(new.start..last));
+        let growth = list::division_growth(self.inode.extents(Fork::Data), &(new.start..last));
         let mut tx = self.begin_remap(growth)?;
         tx.extent_maps().divide_extent(self.inode, new.start)?;
         // The size comes first: what has moved already must not lie behind the end.
         self.inode.set_size_bytes(size_bytes);
-        let first = list::index_at_or_after(self.inode.data.extents(), new.start);
+        let first = list::index_at_or_after(self.inode.extents(Fork::Data), new.start);
         let mut changed = 0;
-        for index in (first..self.inode.data.extents().len()).rev() {
+        for index in (first..self.inode.extents(Fork::Data).len()).rev() {
             if !is_atomic && changed == STEP_EXTENTS {
                 self.end_step(&mut tx, Touch::NOTHING)?;
                 tx = self.begin_remap(0)?;
                 changed = 0;
             }
-            let extent = self.inode.data.extents().get(index).ok_or(OperationError::NotFound)?;
+            let extent = self.inode.extents(Fork::Data).get(index).ok_or(OperationError::NotFound)?;
             let place = FileBlock::new(extent.file_block.get().saturating_add(blocks_of(&new)));
             tx.extent_maps().shift_extent(self.inode, index, place)?;
             changed += 1;
@@ -101,7 +101,7 @@ impl FileEdit<'_> {
     /// How many extents more there are when a range has become a hole.
     pub(super) fn growth_of_hole(&self, range: &Range<FileBlock>) -> u32 {
         let is_one = self.extents_in(range) == 1;
-        let divided = list::division_growth(self.inode.data.extents(), range);
+        let divided = list::division_growth(self.inode.extents(Fork::Data), range);
         if is_one { divided / 2 } else { 0 }
     }
 }

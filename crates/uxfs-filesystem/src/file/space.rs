@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use uxfs_format::{inode::InodeFlags, units::FileBlock};
+use uxfs_format::{
+    inode::{Fork, InodeFlags},
+    units::FileBlock,
+};
 use zerocopy::big_endian::U16;
 
 use super::{
@@ -10,7 +13,7 @@ use super::{
     allocate::Wanted,
     pieces::{Piece, PieceState, first_piece},
 };
-use crate::file::read::sharing_of;
+use crate::file::mappings::sharing_of;
 use uxfs_engine::extent_map::STEP_EXTENTS;
 use uxfs_engine::extent_map::list;
 use uxfs_volume::error::Result;
@@ -64,7 +67,7 @@ impl FileEdit<'_> {
 
     fn fill_holes(&mut self, range: Range<FileBlock>) -> Result<()> {
         let mut next = range.start;
-        while let Some(piece) = first_piece(self.inode.data.extents(), next, range.end) {
+        while let Some(piece) = first_piece(self.inode.extents(Fork::Data), next, range.end) {
             if piece.state != PieceState::Hole {
                 next = piece.end();
                 continue;
@@ -135,7 +138,7 @@ impl FileEdit<'_> {
     /// Makes blocks of this file alone unwritten, and holes of those that others have too.
     fn forget_contents(&mut self, range: Range<FileBlock>) -> Result<()> {
         let mut next = range.start;
-        while let Some(piece) = first_piece(self.inode.data.extents(), next, range.end) {
+        while let Some(piece) = first_piece(self.inode.extents(Fork::Data), next, range.end) {
             if !matches!(piece.state, PieceState::Written(_)) {
                 next = piece.end();
                 continue;
@@ -145,7 +148,7 @@ impl FileEdit<'_> {
                 continue;
             }
             // Many at once.
-            let extents = self.inode.data.extents();
+            let extents = self.inode.extents(Fork::Data);
             let found = list::overlapping(extents, next, range.end);
             let behind =
                 extents.get(found.start + STEP_EXTENTS).map_or(range.end, |extent| extent.file_block);
@@ -169,7 +172,7 @@ impl FileEdit<'_> {
     }
 
     fn make_unwritten(&mut self, range: Range<FileBlock>) -> Result<()> {
-        let growth = list::division_growth(self.inode.data.extents(), &range);
+        let growth = list::division_growth(self.inode.extents(Fork::Data), &range);
         let mut tx = self.begin_remap(growth)?;
         let blocks = range.end.checked_distance_from(range.start).unwrap_or(0);
         tx.extent_maps().convert_blocks(self.inode, range.start, blocks, true)?;

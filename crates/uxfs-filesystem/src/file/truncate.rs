@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use uxfs_format::{btree::extent_map::MAX_FILE_BLOCKS, inode::InodeFlags, units::FileBlock};
+use uxfs_format::{
+    btree::extent_map::MAX_FILE_BLOCKS,
+    inode::{Fork, InodeFlags},
+    units::FileBlock,
+};
 
 use super::{FileEdit, Touch};
 use crate::filesystem::FileSystem;
@@ -87,6 +91,6 @@ impl FileEdit<'_> {
 
 /// Whether a file has blocks behind its end.
 pub(super) fn has_blocks_behind_end(file_system: &FileSystem, inode: &EditInode) -> bool {
-    let end = inode.data.extents().end().get();
+    let end = inode.extents(Fork::Data).end().get();
     end > inode.size_bytes().div_ceil(file_system.geometry().block_size_bytes.into())
 }

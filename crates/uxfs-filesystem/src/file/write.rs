@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use uxfs_format::units::FileBlock;
+use uxfs_format::{inode::Fork, units::FileBlock};
 
 use super::{
     FileEdit, Touch,
@@ -12,7 +12,7 @@ use super::{
     new_contents::NewContents,
     pieces::{Piece, PieceState, Pieces, first_piece},
 };
-use crate::file::read::sharing_of;
+use crate::file::mappings::sharing_of;
 use uxfs_engine::extent_map::list;
 use uxfs_volume::error::{OperationError, Result};
 
@@ -64,7 +64,7 @@ impl FileEdit<'_> {
 
     fn write_step(&mut self, new: NewContents<'_>) -> Result<WriteProgress> {
         let end = self.block_behind(new.end_bytes());
-        let piece = first_piece(self.inode.data.extents(), self.block_of(new.offset_bytes), end);
+        let piece = first_piece(self.inode.extents(Fork::Data), self.block_of(new.offset_bytes), end);
         let piece = piece.ok_or(OperationError::FileTooLarge)?;
         match piece.state {
             PieceState::Hole => self.write_to_hole(&piece, new),
@@ -95,7 +95,7 @@ impl FileEdit<'_> {
         self.file_system.wait_for_moved_contents(start, piece.length_blocks)?;
         self.device_writer().write_blocks(start, new.with_zeros_around(self.geometry()))?;
         let behind = self.block_behind(new.end_bytes());
-        let growth = list::division_growth(self.inode.data.extents(), &(piece.file_block..behind));
+        let growth = list::division_growth(self.inode.extents(Fork::Data), &(piece.file_block..behind));
         let mut tx = self.begin_remap(growth)?;
         let blocks = behind.checked_distance_from(piece.file_block).unwrap_or(0);
         tx.extent_maps().convert_blocks(self.inode, piece.file_block, blocks, false)?;
@@ -144,7 +144,7 @@ impl FileEdit<'_> {
         }
         let (mut next, end) = (behind, self.block_behind(end_bytes));
         while next < end
-            && self.inode.data.extents().last().is_some_and(|last| last.end() > next)
+            && self.inode.extents(Fork::Data).last().is_some_and(|last| last.end() > next)
             && let Some(found) = self.next_written(next..end)
         {
             self.unmap(&found, Touch::NOTHING)?;
@@ -155,7 +155,7 @@ impl FileEdit<'_> {
 
     /// The next run of blocks with contents.
     fn next_written(&self, range: Range<FileBlock>) -> Option<Range<FileBlock>> {
-        let mut pieces = Pieces::new(self.inode.data.extents(), range.start, range.end);
+        let mut pieces = Pieces::new(self.inode.extents(Fork::Data), range.start, range.end);
         let is_written = |piece: &Piece| matches!(piece.state, PieceState::Written(_));
         let first = pieces.find(is_written)?;
         let last = pieces.take_while(is_written).last().unwrap_or(first);
@@ -167,7 +167,7 @@ impl FileEdit<'_> {
         let mut at = range.start;
         while at < range.end {
             let end = self.block_behind(range.end);
-            let piece = first_piece(self.inode.data.extents(), self.block_of(at), end);
+            let piece = first_piece(self.inode.extents(Fork::Data), self.block_of(at), end);
             let piece = piece.ok_or(OperationError::FileTooLarge)?;
             let piece_end = self.byte_of(piece.end()).min(range.end);
             if !matches!(piece.state, PieceState::Written(_)) {

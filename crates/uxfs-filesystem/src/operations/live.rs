@@ -8,12 +8,11 @@ use super::check::is_dot;
 use crate::operations::check::open_entry;
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::directory::{expect_name, lookup_open};
-use uxfs_engine::inode::edit::{EditFork, EditInode};
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::{
     directory::DirectoryEntry,
     error::{OperationError, Result},
-    inode::{FileType, InodeFlags, InodeFlags2},
+    inode::{FileType, Inode, InodeFlags, InodeFlags2},
 };
 
 /// What `stat` tells of a file.
@@ -66,33 +65,28 @@ impl Status {
     ///
     /// # Errors
     /// [`OperationError::NoSuchInode`] for one that has been freed.
-    pub fn of(inode: &EditInode) -> Result<Self> {
-        let core = &inode.core;
-        let device = match inode.data {
-            EditFork::Device(number) => DeviceNumber::decode(number),
-            _ => DeviceNumber::default(),
-        };
+    pub fn of(inode: &Inode) -> Result<Self> {
         Ok(Self {
             number: inode.number,
-            generation: core.generation.get(),
+            generation: inode.generation(),
             file_type: inode.file_type().ok_or(OperationError::NoSuchInode)?,
-            mode: core.mode.get(),
-            uid: core.uid.get(),
-            gid: core.gid.get(),
-            project_id: core.project_id(),
+            mode: inode.mode(),
+            uid: inode.uid(),
+            gid: inode.gid(),
+            project_id: inode.project_id(),
             link_count: inode.link_count(),
             size_bytes: inode.size_bytes(),
             blocks: inode.blocks(),
-            device,
-            access_time: core.time(core.access_time),
-            modification_time: core.time(core.modification_time),
-            change_time: core.time(core.change_time),
-            creation_time: core.time(core.creation_time),
-            change_count: core.change_count.get(),
-            flags: core.flags(),
-            flags2: core.flags2(),
-            extent_size_blocks: core.extent_size_blocks.get(),
-            cow_extent_size_blocks: core.cow_extent_size_blocks.get(),
+            device: inode.device_number(),
+            access_time: inode.access_time(),
+            modification_time: inode.modification_time(),
+            change_time: inode.change_time(),
+            creation_time: inode.creation_time(),
+            change_count: inode.change_count(),
+            flags: inode.flags(),
+            flags2: inode.flags2(),
+            extent_size_blocks: inode.extent_size_blocks(),
+            cow_extent_size_blocks: inode.cow_extent_size_blocks(),
         })
     }
 }
@@ -137,7 +131,7 @@ impl FileSystem {
         mut visit: impl FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let directory = directory.read();
-        let mut reader = self.open_directory(&*directory, cookie)?;
+        let mut reader = self.open_directory(&directory, cookie)?;
         while let Some(entry) = reader.next_entry()? {
             if visit(entry).is_break() {
                 break;
@@ -158,6 +152,6 @@ impl FileSystem {
     /// Not a symbolic link; damage; the device.
     #[doc(alias = "xfs_readlink")]
     pub fn read_link(&self, link: &InodeHandle) -> Result<Vec<u8>> {
-        self.read_symlink(&*link.read())
+        self.read_symlink(&link.read())
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::{
     attribute::{AttributeName, SetMode},
-    inode::edit::{EditFork, EditInode, TimeKind, room::inline_extents_max},
+    inode::edit::{EditInode, TimeKind, room::inline_extents_max},
     transaction::{Transaction, reservation::Operation},
 };
 use uxfs_volume::{
@@ -61,7 +61,7 @@ impl FileSystem {
             return Err(OperationError::NoSuchAttribute.into());
         }
         meaning_of(&inode, name)?;
-        self.attributes(&*inode)?.xattr(name)
+        self.attributes(&inode)?.xattr(name)
     }
 
     /// The names of the attributes that a view has, of at most so many bytes, a zero byte each included: Linux lists
@@ -77,7 +77,7 @@ impl FileSystem {
         most_bytes: usize,
     ) -> Result<Vec<Vec<u8>>> {
         let inode = file.read();
-        self.attributes(&*inode)?.xattr_names_within(view, most_bytes)
+        self.attributes(&inode)?.xattr_names_within(view, most_bytes)
     }
 
     /// Gives an attribute a value, as `setxattr` does for root. Setting an access control list takes no notice of `mode`,
@@ -138,7 +138,7 @@ impl FileSystem {
     #[doc(alias = "xfs_get_acl")]
     pub fn get_acl(&self, file: &InodeHandle, kind: AclKind) -> Result<Option<PosixAcl>> {
         let inode = file.read();
-        self.attributes(&*inode)?.acl(kind.stored_name())
+        self.attributes(&inode)?.acl(kind.stored_name())
     }
 
     /// Sets an access control list, or removes it. An access list sets the permissions in the mode, and is not stored
@@ -262,7 +262,7 @@ fn set_acl_locked(
 /// Removing needs blocks only where one is freed in the middle of an extent and the list of extents then does not fit
 /// the inode: attributes can go from a full file system.
 fn removal_of(file_system: &FileSystem, inode: &EditInode) -> Operation {
-    let has_tree = matches!(&inode.attribute, Some(EditFork::Extents(extents)) if extents.root.is_some());
+    let has_tree = inode.has_extent_tree(Fork::Attribute);
     let room = inline_extents_max(inode.fork_room_bytes(Fork::Attribute, file_system.geometry()));
     let may_come = inode.extents(Fork::Attribute).len().saturating_add(EXTENTS_OF_REMOVAL);
     if has_tree || may_come > room { Operation::Remove } else { Operation::Release }

@@ -38,7 +38,7 @@ const CHECKSUM: u32 = 12;
 fn blocks_of(file_system: &uxfs_volume::volume::Volume, inode: &Inode) -> Vec<usize> {
     let mut blocks = Vec::new();
     for fork in [Fork::Attribute, Fork::Data] {
-        let is_link = inode.size_bytes < 1024;
+        let is_link = inode.size_bytes() < 1024;
         if fork == Fork::Data && !is_link {
             continue;
         }

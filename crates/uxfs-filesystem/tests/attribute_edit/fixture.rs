@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::fs::{CWD, FileType, Mode, lgetxattr, llistxattr, makedev, mknodat};
-use uxfs_engine::inode::edit::{EditFork, EditInode};
+use uxfs_engine::inode::edit::{EditInode, InodeFork};
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_format::{
     attribute::leaf,
@@ -187,7 +187,7 @@ pub fn read_back(file_system: &FileSystem, number: InodeNumber, model: &BTreeMap
 pub fn form_of(file_system: &FileSystem, inode: &EditInode) -> Form {
     match &inode.attribute {
         None => Form::NoFork,
-        Some(EditFork::Local(_)) => Form::List,
+        Some(InodeFork::Local(_)) => Form::List,
         Some(_) => match inode.extents(Fork::Attribute).first() {
             None => Form::Empty,
             Some(extent) => {

@@ -4,7 +4,7 @@ use std::{fs, time::Instant};
 
 use uxfs_engine::{
     attribute::{AttributeName, SetMode},
-    inode::edit::{EditExtents, EditFork, EditInode},
+    inode::edit::{EditInode, ForkExtents, InodeFork},
     transaction::Transaction,
 };
 use uxfs_format::inode::Fork;
@@ -126,7 +126,7 @@ fn all_attributes_of_an_inode_go_at_once() {
 
 /// Whether the extents of the attribute fork lie in a btree.
 fn has_btree(inode: &EditInode) -> bool {
-    matches!(&inode.attribute, Some(EditFork::Extents(EditExtents { root: Some(_), .. })))
+    matches!(&inode.attribute, Some(InodeFork::Extents(ForkExtents { root: Some(_), .. })))
 }
 
 #[test]

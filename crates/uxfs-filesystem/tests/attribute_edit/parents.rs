@@ -14,7 +14,7 @@ use uxfs_volume::{
 use crate::fixture::{Form, Image, form_of};
 
 fn generation_of(file_system: &FileSystem, number: InodeNumber) -> u32 {
-    file_system.inode(number).unwrap().generation
+    file_system.inode(number).unwrap().generation()
 }
 
 fn take_away_and_give_back(options: &[&str], links: u32) {

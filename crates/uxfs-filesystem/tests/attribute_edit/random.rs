@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustix::fs::{XattrFlags, lremovexattr, lsetxattr};
 use uxfs_engine::{
     attribute::{AttributeName, SetMode},
-    inode::edit::{EditExtents, EditFork},
+    inode::edit::{ForkExtents, InodeFork},
     transaction::Transaction,
 };
 use uxfs_filesystem::filesystem::FileSystem;
@@ -188,8 +188,8 @@ fn assert_wide_roots(image: &Image) {
     let file_system = image.change();
     let mut transaction = Transaction::begin(&file_system).unwrap();
     let inodes = image.files.values().map(|number| transaction.load_inode(*number).unwrap());
-    let roots = inodes.filter(|inode| inode.attribute.is_none()).map(|inode| match inode.data {
-        EditFork::Extents(EditExtents { root: Some(root), .. }) => root.keys.len(),
+    let roots = inodes.filter(|inode| inode.attribute.is_none()).map(|inode| match &inode.data {
+        InodeFork::Extents(ForkExtents { root: Some(root), .. }) => root.keys.len(),
         _ => 0,
     });
     let widest = roots.max().unwrap_or(0);

@@ -9,7 +9,7 @@ use uxfs_engine::{
     extent_map::map::Mapping,
     inode::{
         create::NewInode,
-        edit::{EditFork, EditInode},
+        edit::{EditInode, InodeFork},
     },
     transaction::Transaction,
 };
@@ -372,7 +372,7 @@ fn blocks_in_one_place_are_damage() {
         twin.check();
         let leaf_start = file_system.geometry().directory_leaf_start();
         let sound = twin.inode.clone();
-        let whole = sound.data.extents().to_vec();
+        let whole = sound.extents(Fork::Data).to_vec();
         let lying = |victim: usize, other: usize| {
             let mut extents = whole.clone();
             extents[victim].start = whole[other].start;
@@ -380,7 +380,7 @@ fn blocks_in_one_place_are_damage() {
         };
         let first = whole.iter().position(|extent| extent.file_block >= leaf_start).unwrap();
         for victim in 0..whole.len() {
-            let EditFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
+            let InodeFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
             fork.extents = lying(victim, if victim == first { 0 } else { first });
             for number in 0..200 {
                 let _ = twin.tx.directories().lookup_name(&mut twin.inode, &name(number));
@@ -395,7 +395,7 @@ fn blocks_in_one_place_are_damage() {
             );
             twin.inode = sound.clone();
         }
-        let EditFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
+        let InodeFork::Extents(fork) = &mut twin.inode.data else { panic!("a directory with blocks") };
         fork.extents = lying(0, first);
         if count == 300 {
             let found = twin.tx.directories().lookup_name(&mut twin.inode, &name(1)).unwrap_err();
@@ -442,7 +442,7 @@ fn directory_blocks_in_pieces() {
         twin.add(number, NameCheck::KnownToBeNew);
     }
     twin.check();
-    let extents = twin.inode.data.extents();
+    let extents = twin.inode.extents(Fork::Data);
     let blocks: u64 = extents.iter().map(|extent| extent.length_blocks).sum();
     assert!(extents.len() as u64 * 2 > blocks, "{} extents for {blocks} blocks", extents.len());
     for number in shuffled(60_000).take(40_000) {

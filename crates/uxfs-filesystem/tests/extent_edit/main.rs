@@ -10,7 +10,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use uxfs_engine::{
     extent_map::map::Mapping,
-    inode::edit::{EditFork, EditInode},
+    inode::edit::{EditInode, InodeFork},
     transaction::Transaction,
 };
 use uxfs_filesystem::{file::Touch, filesystem::FileSystem};
@@ -52,7 +52,7 @@ fn map(tx: &mut Transaction<'_>, inode: &mut EditInode, start: u64, length: u64)
 
 /// Stores an inode of regular data that ends where its extents do.
 fn finish(mut tx: Transaction<'_>, inode: &mut EditInode) {
-    let end = inode.data.extents().last().map_or(0, |extent| extent.end().get());
+    let end = inode.extents(Fork::Data).last().map_or(0, |extent| extent.end().get());
     inode.set_size_bytes(end << tx.engine().geometry().block_log);
     tx.store_inode(inode).unwrap();
     tx.commit().unwrap();
@@ -63,7 +63,7 @@ fn read_back(image: &TestImage, number: InodeNumber) -> (Vec<Extent>, ForkFormat
     let file_system = image.mount();
     let inode = file_system.inode(number).unwrap();
     let map = file_system.extent_map(&inode, Fork::Data).unwrap();
-    (map.iter().collect(), inode.fork_format(Fork::Data).unwrap(), inode.blocks)
+    (map.iter().collect(), inode.fork_format(Fork::Data).unwrap(), inode.blocks())
 }
 
 fn set_size(file_system: &FileSystem, inode: &mut EditInode, size_bytes: u64) {
@@ -89,8 +89,8 @@ fn from_one_extent_to_many_and_back() {
             let (mut tx, mut inode) = begin(&file_system, index);
             let count = if *name == "block-64k" { count.min(1000) } else { count };
             (0..count).for_each(|number| drop(map(&mut tx, &mut inode, number * 2, 1)));
-            assert_eq!(inode.data.extents().len() as u64, count);
-            expected.push((inode.number, inode.data.extents().to_vec(), inode.data.format()));
+            assert_eq!(inode.extents(Fork::Data).len() as u64, count);
+            expected.push((inode.number, inode.extents(Fork::Data).to_vec(), inode.data.format()));
             finish(tx, &mut inode);
         }
         file_system.close().unwrap();
@@ -106,7 +106,7 @@ fn from_one_extent_to_many_and_back() {
             for extent in extents {
                 map(&mut tx, &mut inode, extent.file_block.get() + 1, 1);
             }
-            let blocks: u64 = inode.data.extents().iter().map(|extent| extent.length_blocks).sum();
+            let blocks: u64 = inode.extents(Fork::Data).iter().map(|extent| extent.length_blocks).sum();
             assert_eq!(blocks, 2 * extents.len() as u64);
             finish(tx, &mut inode);
         }
@@ -117,8 +117,8 @@ fn from_one_extent_to_many_and_back() {
             let (_, mut inode) = begin(&file_system, index);
             set_size(&file_system, &mut inode, 5 << file_system.geometry().block_log);
             assert_eq!(
-                inode.data.extents().last().unwrap().end().get().min(5),
-                inode.data.extents().last().unwrap().end().get()
+                inode.extents(Fork::Data).last().unwrap().end().get().min(5),
+                inode.extents(Fork::Data).last().unwrap().end().get()
             );
             if index == 1 {
                 set_size(&file_system, &mut inode, 0);
@@ -143,7 +143,7 @@ fn unwritten_blocks_become_written_and_unwritten_again() {
             tx.extent_maps().convert_blocks(&mut inode, block(number), 2, false).unwrap();
         }
         assert_eq!(inode.data.format(), ForkFormat::Btree);
-        let extents = inode.data.extents().to_vec();
+        let extents = inode.extents(Fork::Data).to_vec();
         let number = inode.number;
         finish(tx, &mut inode);
         file_system.close().unwrap();
@@ -153,7 +153,7 @@ fn unwritten_blocks_become_written_and_unwritten_again() {
         let file_system = image.mount_bulk();
         let (mut tx, mut inode) = begin(&file_system, 0);
         tx.extent_maps().convert_blocks(&mut inode, block(0), 5000, true).unwrap();
-        assert!(inode.data.extents().iter().all(|extent| extent.is_unwritten));
+        assert!(inode.extents(Fork::Data).iter().all(|extent| extent.is_unwritten));
         assert_eq!(inode.data.format(), ForkFormat::Extents);
         tx.extent_maps().convert_blocks(&mut inode, block(0), 100, false).unwrap();
         finish(tx, &mut inode);
@@ -178,7 +178,7 @@ fn twenty_thousand_extents() {
     file_system.close().unwrap();
     image.must_be_sound();
     let (extents, ..) = read_back(&image, inode.number);
-    assert_eq!(extents, inode.data.extents().to_vec());
+    assert_eq!(extents, inode.extents(Fork::Data).to_vec());
 
     let file_system = image.mount_bulk();
     let (mut tx, mut inode) = begin(&file_system, 0);
@@ -389,7 +389,7 @@ fn a_tree_of_four_levels() {
             tx.finish_deferred().unwrap();
         }
     }
-    let EditFork::Extents(extents) = &inode.data else { panic!("{:?}", inode.data.format()) };
+    let InodeFork::Extents(extents) = &inode.data else { panic!("{:?}", inode.data.format()) };
     assert_eq!(extents.root.as_ref().map(|root| root.level), Some(3));
     finish(tx, &mut inode);
     file_system.close().unwrap();

@@ -71,12 +71,12 @@ fn random_changes_beside_a_model() {
                                 .for_each(|(_, state)| *state = is_unwritten);
                         }
                     }
-                    assert_eq!(&flattened(&inode.data.extents().to_vec()), model, "{name}, step {step}");
+                    assert_eq!(&flattened(&inode.extents(Fork::Data).to_vec()), model, "{name}, step {step}");
                     if step % 16 == 0 {
                         tx.finish_deferred().unwrap();
                     }
                 }
-                numbers.push((inode.number, inode.data.extents().to_vec(), inode.blocks()));
+                numbers.push((inode.number, inode.extents(Fork::Data).to_vec(), inode.blocks()));
                 finish(tx, &mut inode);
             }
             file_system.close().unwrap();

@@ -66,7 +66,7 @@ pub fn recovered(image: Image, files: usize, is_checked: bool, what: &str) -> Ve
     }
     let read = |index| {
         let inode = file_system.inode(file(&file_system, index)).unwrap();
-        let mut bytes = vec![0; inode.size_bytes as usize];
+        let mut bytes = vec![0; inode.size_bytes() as usize];
         file_system.read_file(&inode, 0, &mut bytes).unwrap();
         bytes
     };

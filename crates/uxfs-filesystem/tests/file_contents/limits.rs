@@ -58,7 +58,7 @@ fn the_largest_file_and_what_is_refused() {
     assert_eq!(file_system.seek_data(&inode, 0).unwrap(), 8192);
     let mut bytes = [9; 3];
     let offset = inode.size_bytes() - 3;
-    file_system.read_contents(&inode, offset, &mut bytes).unwrap();
+    file_system.read_file(&inode, offset, &mut bytes).unwrap();
     assert_eq!(&bytes, b"at ");
     let mut root = load(&file_system, 0);
     root.core.mode = (0o040_755).into();

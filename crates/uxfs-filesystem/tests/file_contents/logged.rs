@@ -144,7 +144,7 @@ fn what_is_allocated_ahead_goes_with_the_last_handle() {
     drop(again);
     drop(file_system);
     let later = image.mount();
-    let blocks = |index| later.inode(file(&later, index)).unwrap().blocks;
+    let blocks = |index| later.inode(file(&later, index)).unwrap().blocks();
     assert_eq!((blocks(0), blocks(1)), (98, 25));
     image.must_be_sound();
 }

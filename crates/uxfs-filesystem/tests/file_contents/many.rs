@@ -36,7 +36,7 @@ impl Files<'_> {
         for (inode, model) in self.inodes.iter().zip(&self.models) {
             assert_eq!(inode.size_bytes(), model.size() as u64, "{what}");
             let mut bytes = vec![0; model.size()];
-            self.file_system.read_contents(inode, 0, &mut bytes).unwrap();
+            self.file_system.read_file(inode, 0, &mut bytes).unwrap();
             let wrong = bytes.iter().zip(&model.bytes).position(|(found, expected)| found != expected);
             assert_eq!(wrong, None, "{what}");
             let mut loaded = Transaction::begin(self.file_system).unwrap();

@@ -103,7 +103,7 @@ fn contents(file_system: &FileSystem) -> Vec<u8> {
     let handle = file_system.open(file(file_system, 0)).unwrap();
     let inode = handle.read();
     let mut bytes = vec![0; inode.size_bytes() as usize];
-    file_system.read_contents(&inode, 0, &mut bytes).unwrap();
+    file_system.read_file(&inode, 0, &mut bytes).unwrap();
     bytes
 }
 

@@ -225,7 +225,7 @@ impl<'fs> World<'fs> {
         let size = inode.size_bytes() as usize;
         assert!(size >= old.size().min(new.size()) && size <= old.size().max(new.size()));
         let mut bytes = vec![0xee; size];
-        assert_eq!(self.file_system.read_contents(inode, 0, &mut bytes).unwrap(), size);
+        assert_eq!(self.file_system.read_file(inode, 0, &mut bytes).unwrap(), size);
         let mut found = Model { bytes, is_data: Vec::new() };
         found.resize(size, self.block);
         for (at, byte) in found.bytes.iter().enumerate() {
@@ -429,7 +429,7 @@ impl<'fs> World<'fs> {
 
     fn check(&self, index: usize, offset: usize, length: usize) {
         let (model, mut bytes) = (&self.models[index], vec![0xee; length]);
-        let count = self.file_system.read_contents(&self.inodes[index], offset as u64, &mut bytes).unwrap();
+        let count = self.file_system.read_file(&self.inodes[index], offset as u64, &mut bytes).unwrap();
         let expected = model.bytes.get(offset..).unwrap_or_default();
         let expected = &expected[..expected.len().min(length)];
         assert_eq!(count, expected.len());

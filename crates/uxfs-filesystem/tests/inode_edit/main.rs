@@ -135,7 +135,7 @@ fn inodes_come_and_go() {
         assert_eq!(inodes - free_inodes, before.0 - before.1 + numbers.len() as u64, "{name}");
         for number in &numbers {
             assert!(reader.groups().is_inode_allocated(*number).unwrap());
-            assert_eq!(reader.inode(*number).unwrap().generation, 0x5345_4544);
+            assert_eq!(reader.inode(*number).unwrap().generation(), 0x5345_4544);
         }
 
         // Half of them, then some new ones in their places, then all.
@@ -183,7 +183,7 @@ fn make_and_free(file_system: &FileSystem, seed: u64) -> Vec<InodeNumber> {
                 .map_blocks(&mut inode, Fork::Data, FileBlock::new(extent * 3), 2, Mapping::default())
                 .unwrap();
         }
-        let end = inode.data.extents().last().map_or(0, |extent| extent.end().get());
+        let end = inode.extents(Fork::Data).last().map_or(0, |extent| extent.end().get());
         inode.set_size_bytes(end << file_system.geometry().block_log);
         tx.store_inode(&mut inode).unwrap();
         tx.commit().unwrap();
@@ -243,7 +243,7 @@ fn lists_of_inodes_without_names() {
                 assert_eq!(inode.get() as usize % 64, bucket);
                 listed += 1;
                 let number = file_system.geometry().inode_number(group, inode);
-                next = file_system.inode(number).unwrap().next_unlinked;
+                next = file_system.inode(number).unwrap().next_unlinked();
             }
         }
     }
@@ -323,10 +323,10 @@ fn fragment(file_system: &FileSystem) -> EditInode {
     let mut inode = tx.load_inode(file(file_system, 0)).unwrap();
     fill(&mut tx, &mut inode);
     // Room for the extent map, which grows with the holes.
-    let end = inode.data.extents().last().unwrap().end().get();
+    let end = inode.extents(Fork::Data).last().unwrap().end().get();
     tx.extent_maps().unmap_blocks(&mut inode, Fork::Data, FileBlock::new(end - 100), 100).unwrap();
     tx.finish_deferred().unwrap();
-    for extent in inode.data.extents().to_vec() {
+    for extent in inode.extents(Fork::Data).to_vec() {
         let first = geometry.split_fs_block(extent.start).unwrap().1.get();
         for offset in 0..extent.length_blocks {
             let block = u64::from(first) + offset;
@@ -337,7 +337,7 @@ fn fragment(file_system: &FileSystem) -> EditInode {
             }
         }
     }
-    inode.set_size_bytes(inode.data.extents().last().unwrap().end().get() << geometry.block_log);
+    inode.set_size_bytes(inode.extents(Fork::Data).last().unwrap().end().get() << geometry.block_log);
     tx.store_inode(&mut inode).unwrap();
     tx.commit().unwrap();
     inode
@@ -405,7 +405,7 @@ fn sparse_chunks(image: &TestImage) -> Vec<(AgNumber, AgInode)> {
 
 /// Takes away what a file has of a run of blocks on disk.
 fn unmap_places(tx: &mut Transaction<'_>, inode: &mut EditInode, start: u64, length: u64) {
-    for extent in inode.data.extents().to_vec() {
+    for extent in inode.extents(Fork::Data).to_vec() {
         let (first, end) = (extent.start.get(), extent.start.get() + extent.length_blocks);
         let (from, to) = (first.max(start), end.min(start + length));
         if from < to {
@@ -420,7 +420,7 @@ fn unmap_places(tx: &mut Transaction<'_>, inode: &mut EditInode, start: u64, len
 fn fill(tx: &mut Transaction<'_>, inode: &mut EditInode) {
     let mut length = 8192;
     while length > 0 {
-        let end = inode.data.extents().last().map_or(FileBlock::new(0), |extent| extent.end());
+        let end = inode.extents(Fork::Data).last().map_or(FileBlock::new(0), |extent| extent.end());
         match tx.extent_maps().map_blocks(inode, Fork::Data, end, length, Mapping::default()) {
             Ok(_) => tx.finish_deferred().unwrap(),
             Err(Error::Operation(OperationError::NoSpace)) => length /= 2,

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Barrier};
 
-use uxfs_engine::{options::LogOptions, transaction::Transaction};
-use uxfs_filesystem::filesystem::FileSystem;
+use uxfs_engine::{attribute::SetMode, options::LogOptions, transaction::Transaction};
+use uxfs_filesystem::{filesystem::FileSystem, operations::set_attributes::AttributeChanges};
 use uxfs_format::units::{AgNumber, InodeNumber};
 use uxfs_testkit::{
     image::{TestImage, file},
@@ -46,6 +46,76 @@ fn an_inode_is_read_anew_after_an_error() {
     assert_eq!(file_system.stat(&handle).unwrap().size_bytes, 8);
     file_system.close().unwrap();
     repair_is_silent(&image.path).unwrap();
+}
+
+/// Without an error: code that returns early with a change in its hands leaves nothing of it behind.
+#[test]
+fn an_inode_that_was_changed_and_not_stored_is_read_anew() {
+    require!(Judge::Mkfs, Judge::XfsRepair);
+    let (image, file_system) = mounted();
+    let [first, second] = [0, 1].map(|index| file_system.open(file(&file_system, index)).unwrap());
+    first.write().set_size_bytes(12345);
+    assert_eq!(file_system.stat(&first).unwrap().size_bytes, 0);
+    // Stored, and then changed again.
+    {
+        let mut inode = first.write();
+        let mut transaction = Transaction::begin(&file_system).unwrap();
+        inode.core.uid = 7.into();
+        transaction.store_inode(&mut inode).unwrap();
+        inode.core.uid = 8.into();
+        transaction.commit().unwrap();
+    }
+    assert_eq!(file_system.stat(&first).unwrap().uid, 7);
+    // The inodes of two slots exchanged: each slot has its own again.
+    {
+        let (mut one, other) = file_system.write_two(&first, &second);
+        std::mem::swap(&mut *one, &mut *other.unwrap());
+    }
+    let owners = [&first, &second].map(|handle| file_system.stat(handle).unwrap().uid);
+    assert_eq!(owners, [7, 0]);
+    drop([first, second]);
+    file_system.close().unwrap();
+    repair_is_silent(&image.path).unwrap();
+}
+
+/// Makes all blocks of the by-block and by-size trees of the first group zeros.
+fn lose_free_space(path: &std::path::Path) {
+    use std::os::unix::fs::FileExt;
+    let image = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut roots = [0; 8];
+    image.read_exact_at(&mut roots, 512 + 16).unwrap();
+    for root in roots.chunks(4) {
+        let root = u32::from_be_bytes(root.try_into().unwrap());
+        image.write_all_at(&[0; 4096], u64::from(root) * 4096).unwrap();
+    }
+}
+
+/// The attribute fork is made in memory, and then no block can be had for what is to lie in it. Nothing of the file system has
+/// changed but the inode in memory: it must be as it was, since the next change of the file stores it.
+#[test]
+fn a_refused_attribute_leaves_no_attribute_fork() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    let image = TestImage::new("free space lost", 64, &["-d", "agcount=1", "-n", "parent=0"], 1);
+    lose_free_space(&image.path);
+    let file_system = image.mount_logged(LogOptions { has_background: false, ..LogOptions::default() });
+    let number = file(&file_system, 0);
+    let handle = file_system.open(number).unwrap();
+    assert!(handle.read().attribute.is_none());
+    file_system.set_xattr(&handle, b"user.large", &[7; 60_000], SetMode::Upsert).unwrap_err();
+    assert!(handle.read().attribute.is_none(), "half a change stayed in memory");
+    // The next change goes on from what is stored.
+    assert!(!is_shut_down(&file_system));
+    let changes = AttributeChanges { uid: Some(7), ..AttributeChanges::default() };
+    file_system.set_attributes(&handle, &changes).unwrap();
+    drop(handle);
+    file_system.force().unwrap();
+    drop(file_system);
+    let mut judge = Judge::XfsDb.command();
+    let inode = format!("inode {}", number.get());
+    judge.args(["-r", "-c", &inode, "-c", "print core.forkoff core.uid"]).arg(&image.path);
+    drop(image.mount_logged(LogOptions::default()));
+    let words = String::from_utf8(judge.output().unwrap().stdout).unwrap();
+    assert_eq!(words, "core.forkoff = 0\ncore.uid = 7\n");
 }
 
 #[test]

@@ -63,13 +63,14 @@ impl Cloner<'_, '_> {
                 ..extent
             })
         };
-        inode.data.extents().iter().filter_map(within).collect()
+        inode.extents(Fork::Data).iter().filter_map(within).collect()
     }
 
     /// From now on the data of a file may be shared.
     fn mark_shared(&mut self, file: usize) {
         let mut inode = self.transaction.load_inode(self.inodes[file]).unwrap();
-        inode.core.flags2.set(inode.core.flags2.get() | InodeFlags2::REFLINK.bits());
+        let flags2 = inode.core.flags2() | InodeFlags2::REFLINK;
+        inode.core.flags2.set(flags2.bits());
         self.transaction.store_inode(&mut inode).unwrap();
     }
 

@@ -19,7 +19,8 @@ impl<'t, 'fs> Filler<'t, 'fs> {
         let root = transaction.engine().geometry().root_inode;
         let mut inode = transaction.load_inode(root).unwrap();
         if transaction.engine().geometry().features.has_reflink() {
-            inode.core.flags2.set(inode.core.flags2.get() | InodeFlags2::REFLINK.bits());
+            let flags2 = inode.core.flags2() | InodeFlags2::REFLINK;
+            inode.core.flags2.set(flags2.bits());
         }
         Self { transaction, inode, first: root.get() + 3, random: Random::new(5), held: Vec::new() }
     }

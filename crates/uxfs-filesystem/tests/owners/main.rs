@@ -104,7 +104,8 @@ impl<'i> World<'i> {
         let mut inode = transaction.load_inode(root).unwrap();
         inode.number = self.number(number);
         if number >= EXCLUSIVE_FILES && self.has_sharing() {
-            inode.core.flags2.set(inode.core.flags2.get() | InodeFlags2::REFLINK.bits());
+            let flags2 = inode.core.flags2() | InodeFlags2::REFLINK;
+            inode.core.flags2.set(flags2.bits());
         }
         inode
     }

@@ -236,7 +236,7 @@ fn parent_pointers_are_finished_also_if_they_were_changed_already() {
         let Some(image) = image("parent pointers") else { return };
         let file_system = image.mount_bulk();
         let root = file_system.geometry().root_inode;
-        let generation = file_system.inode(root).unwrap().generation;
+        let generation = file_system.inode(root).unwrap().generation();
         let mut value = root.get().to_be_bytes().to_vec();
         value.extend(generation.to_be_bytes());
         let mut items = Vec::new();

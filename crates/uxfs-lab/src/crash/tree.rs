@@ -97,17 +97,17 @@ pub fn facts_of(file_system: &Volume, inode: &Inode) -> Result<Facts> {
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    let is_device = matches!(inode.file_type, FileType::BlockDevice | FileType::CharacterDevice);
+    let is_device = matches!(inode.file_type(), Some(FileType::BlockDevice | FileType::CharacterDevice));
     let number = inode.device_number();
     Ok(Facts {
         inode: inode.number.get(),
-        kind: inode.file_type,
+        kind: inode.file_type().context("an inode not in use")?,
         mode: inode.permissions(),
-        owner: (inode.uid, inode.gid),
-        project: inode.project_id,
-        links: inode.link_count,
-        target: match inode.file_type {
-            FileType::SymbolicLink => Bytes(file_system.read_symlink(inode)?),
+        owner: (inode.uid(), inode.gid()),
+        project: inode.project_id(),
+        links: inode.link_count(),
+        target: match inode.file_type() {
+            Some(FileType::SymbolicLink) => Bytes(file_system.read_symlink(inode)?),
             _ => Bytes::default(),
         },
         device: if is_device { (number.major, number.minor) } else { (0, 0) },
@@ -120,8 +120,8 @@ fn read_file(file_system: &Volume, number: InodeNumber, waiting: &mut Vec<InodeN
     let inode = file_system.inode(number)?;
     let mut facts = facts_of(file_system, &inode)?;
     let mut contents = Vec::new();
-    match inode.file_type {
-        FileType::Directory => {
+    match inode.file_type() {
+        Some(FileType::Directory) => {
             let mut reader = file_system.open_directory(&inode, 0)?;
             while let Some(entry) = reader.next_entry()? {
                 if entry.name == b"." {
@@ -135,9 +135,9 @@ fn read_file(file_system: &Volume, number: InodeNumber, waiting: &mut Vec<InodeN
                 ensure!(before.is_none(), "{} is there twice", entry.name.escape_ascii());
             }
         }
-        FileType::Regular => {
-            ensure!(inode.size_bytes <= MAX_FILE_BYTES, "{} bytes", inode.size_bytes);
-            contents.reserve_exact(inode.size_bytes as usize);
+        Some(FileType::Regular) => {
+            ensure!(inode.size_bytes() <= MAX_FILE_BYTES, "{} bytes", inode.size_bytes());
+            contents.reserve_exact(inode.size_bytes() as usize);
             let mut reader = file_system.file_reader(&inode)?;
             while let Some(piece) = reader.next_piece()? {
                 match piece {
@@ -147,7 +147,7 @@ fn read_file(file_system: &Volume, number: InodeNumber, waiting: &mut Vec<InodeN
                     }
                 }
             }
-            contents.truncate(inode.size_bytes as usize);
+            contents.truncate(inode.size_bytes() as usize);
         }
         _ => {}
     }

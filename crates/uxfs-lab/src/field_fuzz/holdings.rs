@@ -119,7 +119,7 @@ impl Reader<'_> {
                 let Ok(inode) = self.filesystem.inode_of_entry(&directory, number) else { continue };
                 let holding = self.holding(&inode);
                 self.holdings.paths.insert(path.clone(), holding);
-                if inode.file_type == FileType::Directory && entered.insert(inode.number) {
+                if inode.file_type() == Some(FileType::Directory) && entered.insert(inode.number) {
                     waiting.push((path, inode));
                 }
             }
@@ -139,9 +139,9 @@ impl Reader<'_> {
     }
 
     fn holding(&mut self, inode: &Arc<Inode>) -> Holding {
-        let contents = match inode.file_type {
-            FileType::Regular => self.file(inode),
-            FileType::SymbolicLink => {
+        let contents = match inode.file_type() {
+            Some(FileType::Regular) => self.file(inode),
+            Some(FileType::SymbolicLink) => {
                 let target = self.filesystem.read_symlink(inode).ok();
                 target.map(|target| (target.len() as u64, hash_of(&target)))
             }
@@ -149,10 +149,10 @@ impl Reader<'_> {
         };
         Holding {
             inode: inode.number.get(),
-            core: (inode.mode, inode.uid, inode.gid, inode.generation),
+            core: (inode.mode(), inode.uid(), inode.gid(), inode.generation()),
             contents,
             attributes: self.attributes(inode),
-            is_directory: inode.file_type == FileType::Directory,
+            is_directory: inode.file_type() == Some(FileType::Directory),
         }
     }
 
@@ -175,7 +175,7 @@ impl Reader<'_> {
     }
 
     fn file(&mut self, inode: &Inode) -> Option<(u64, u64)> {
-        let size_bytes = inode.size_bytes;
+        let size_bytes = inode.size_bytes();
         let mut reader = self.filesystem.file_reader(inode).ok()?;
         let (mut hash, mut read) = (0_u64, 0);
         while read < FILE_BYTES && self.left_bytes > 0 {

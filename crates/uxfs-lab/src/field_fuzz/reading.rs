@@ -221,7 +221,7 @@ impl Reader<'_> {
                 }
                 let entry = self.filesystem.inode_of_entry(&directory, number);
                 match self.note(entry) {
-                    Some(inode) if inode.file_type == FileType::Directory => directories.push(inode),
+                    Some(inode) if inode.file_type() == Some(FileType::Directory) => directories.push(inode),
                     Some(inode) => drop(self.inode(&inode)),
                     None => {}
                 }
@@ -250,10 +250,10 @@ impl Reader<'_> {
         if filesystem.geometry().features.has_parent_pointers() {
             self.note(filesystem.paths_of(inode, &PathLimits::default()));
         }
-        match inode.file_type {
-            FileType::Directory => return self.directory(inode),
-            FileType::SymbolicLink => drop(self.note(filesystem.read_symlink(inode))),
-            FileType::Regular => self.file(inode),
+        match inode.file_type() {
+            Some(FileType::Directory) => return self.directory(inode),
+            Some(FileType::SymbolicLink) => drop(self.note(filesystem.read_symlink(inode))),
+            Some(FileType::Regular) => self.file(inode),
             _ => {}
         }
         Vec::new()

@@ -16,7 +16,7 @@ use uxfs_format::{
 };
 use uxfs_volume::{
     attribute::{AttributeValue, Namespace, reader::AttributeReader},
-    inode::{ForkView, Inode, InodeView},
+    inode::{Inode, InodeFork},
     name_tree::ForkBlocks,
     volume::MetadataBuffer,
 };
@@ -32,8 +32,8 @@ use crate::{
 pub(crate) fn check(context: &Context<'_>, inode: &Inode, sums: &mut ParentSums) {
     let attributes = Attributes { context, inode, sums };
     match inode.fork(Fork::Attribute) {
-        ForkView::Local(_) => attributes.local(),
-        ForkView::Extents | ForkView::Btree => attributes.blocks(),
+        Some(InodeFork::Local(_)) => attributes.local(),
+        Some(InodeFork::Extents(_)) if inode.has_extents(Fork::Attribute) => attributes.blocks(),
         _ => {}
     }
 }
@@ -59,8 +59,7 @@ impl Attributes<'_, '_> {
 
     fn blocks(mut self) {
         let (context, volume) = (self.context, self.context.volume);
-        let view = InodeView::from(self.inode);
-        let blocks = context.read(ForkBlocks::new(volume, &view, TreeKind::Attribute));
+        let blocks = context.read(ForkBlocks::new(volume, self.inode, TreeKind::Attribute));
         let reader = context.read(volume.attributes(self.inode));
         let (Some(blocks), Some(reader)) = (blocks, reader) else { return };
         // Many attributes that claim one value's blocks must not multiply it.

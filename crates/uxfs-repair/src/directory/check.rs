@@ -7,7 +7,7 @@ use uxfs_format::{
 };
 use uxfs_volume::{
     directory::DirectoryEntry,
-    inode::{ForkView, Inode},
+    inode::{Inode, InodeFork},
 };
 
 use super::{free_index, index};
@@ -53,7 +53,7 @@ pub(crate) fn check(
     entries.finish(is_complete);
     let found = EntriesFound { sum: entries.sum, is_complete };
     match directory.fork(Fork::Data) {
-        ForkView::Local(_) => index::check_local(context, directory),
+        Some(InodeFork::Local(_)) => index::check_local(context, directory),
         _ => {
             index::check(context, directory, &found);
             free_index::check(context, directory);
@@ -80,7 +80,7 @@ impl Entries<'_, '_> {
     fn read(&mut self) -> Option<bool> {
         let context = self.context;
         let mut reader = context.read(context.volume.open_directory(self.directory, 0))?;
-        let is_local = matches!(self.directory.fork(Fork::Data), ForkView::Local(_));
+        let is_local = matches!(self.directory.fork(Fork::Data), Some(InodeFork::Local(_)));
         let mut faults = 0;
         loop {
             match reader.next_entry() {
@@ -151,7 +151,7 @@ impl Entries<'_, '_> {
         let (context, geometry) = (self.context, self.context.volume.geometry());
         let (directory, inode) = (self.directory.number, entry.inode);
         if geometry.features.has_parent_pointers() {
-            let generation = self.directory.generation;
+            let generation = self.directory.generation();
             self.sums.add_entry(&context.keys, &Link { directory, generation, inode, name });
         }
         let Some(ordinal) = self.table.find(geometry, inode) else {
@@ -193,7 +193,7 @@ impl Entries<'_, '_> {
         if !self.has_dot_dot {
             sink.add(Finding::DotDot { directory, found: None, expected: None });
         }
-        let (found, expected) = (self.directory.link_count, self.subdirectories.saturating_add(2));
+        let (found, expected) = (self.directory.link_count(), self.subdirectories.saturating_add(2));
         if found != expected {
             sink.add(Finding::LinkCount { inode: directory, found, expected });
         }

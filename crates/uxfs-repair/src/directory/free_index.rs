@@ -12,18 +12,14 @@ use uxfs_format::{
     name_tree::{TreeKind, header::magic_of},
     units::FileBlock,
 };
-use uxfs_volume::{
-    inode::{Inode, InodeView},
-    name_tree::ForkBlocks,
-};
+use uxfs_volume::{inode::Inode, name_tree::ForkBlocks};
 use zerocopy::big_endian::U16;
 
 use crate::{check::Context, finding::Finding};
 
 /// Compares the free index of a directory that does not lie in its inode.
 pub(super) fn check(context: &Context<'_>, directory: &Inode) {
-    let view = InodeView::from(directory);
-    let Ok(blocks) = ForkBlocks::new(context.volume, &view, TreeKind::Directory) else { return };
+    let Ok(blocks) = ForkBlocks::new(context.volume, directory, TreeKind::Directory) else { return };
     let leaf_start = blocks.geometry().directory_leaf_start();
     if blocks.map.next_at_or_after(leaf_start).is_none() {
         return;

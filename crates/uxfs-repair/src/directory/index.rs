@@ -16,11 +16,7 @@ use uxfs_format::{
     name_tree::{TreeKind, header::magic_of},
     units::FileBlock,
 };
-use uxfs_volume::{
-    inode::{Inode, InodeView},
-    name_tree::ForkBlocks,
-    volume::MetadataBuffer,
-};
+use uxfs_volume::{inode::Inode, name_tree::ForkBlocks, volume::MetadataBuffer};
 
 use super::check::EntriesFound;
 use crate::{check::Context, finding::Finding, name_tree, sum::Sum};
@@ -30,8 +26,7 @@ const MOST_OF_ONE_HASH: usize = 1 << 16;
 
 /// Compares the index of a directory that does not lie in its inode.
 pub(super) fn check(context: &Context<'_>, directory: &Inode, entries: &EntriesFound) {
-    let view = InodeView::from(directory);
-    let Some(blocks) = context.read(ForkBlocks::new(context.volume, &view, TreeKind::Directory)) else {
+    let Some(blocks) = context.read(ForkBlocks::new(context.volume, directory, TreeKind::Directory)) else {
         return;
     };
     let index = Index { context, directory, blocks: &blocks };

@@ -12,7 +12,7 @@ use uxfs_format::{
 };
 use uxfs_volume::{
     btree::Tree,
-    inode::{ForkView, Inode},
+    inode::{ForkFormat, Inode},
 };
 
 use crate::{
@@ -27,15 +27,15 @@ use crate::{
 pub(crate) fn check(context: &Context<'_>, inode: &Inode, fork: Fork, sums: &mut SumsByGroup) -> Option<u64> {
     let mut extents =
         Extents { context, inode, fork, sums, end: FileBlock::new(0), count: 0, blocks: 0, is_sound: true };
-    match inode.fork(fork) {
-        ForkView::Extents => {
+    match inode.fork_format(fork) {
+        Some(ForkFormat::Extents) => {
             let map = context.read(context.volume.extent_map(inode, fork))?;
             map.iter().for_each(|extent| extents.add(&extent));
         }
-        ForkView::Btree => extents.walk_btree()?,
-        ForkView::Missing | ForkView::Empty | ForkView::Local(_) | ForkView::Device(_) => {}
+        Some(ForkFormat::Btree) => extents.walk_btree()?,
+        Some(ForkFormat::Local | ForkFormat::Device) | None => {}
         // A btree of realtime metadata: its blocks are not known.
-        ForkView::MetadataBtree => return None,
+        Some(ForkFormat::MetadataBtree) => return None,
     }
     extents.is_sound.then_some(extents.blocks)
 }
@@ -60,7 +60,7 @@ impl Extents<'_, '_> {
             Fork::Data => ForkRoom::Data,
             Fork::Attribute => ForkRoom::Attribute,
         };
-        let root = ExtentMapRoot::parse(inode.fork_bytes(self.fork))
+        let root = ExtentMapRoot::parse(inode.extent_root_bytes(self.fork))
             .and_then(|root| root.verify(context.volume.geometry(), room).map(|()| root));
         let root = match root {
             Ok(root) => root,

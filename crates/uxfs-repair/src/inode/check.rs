@@ -106,27 +106,29 @@ fn of_event(context: &Context<'_>, event: ScanEvent<'_>, is_incomplete: &mut boo
 
 fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathered: &mut Gathered) {
     gathered.inodes += 1;
-    if let Some(ordinal) = table.find(context.volume.geometry(), inode.number) {
-        table.set(ordinal, inode.file_type, inode.link_count);
+    if let Some(ordinal) = table.find(context.volume.geometry(), inode.number)
+        && let Some(file_type) = inode.file_type()
+    {
+        table.set(ordinal, file_type, inode.link_count());
     }
     let forks = [Fork::Data, Fork::Attribute];
     let blocks = forks.map(|fork| extent_map::check::check(context, inode, fork, &mut gathered.sums));
     match blocks {
         [Some(data), Some(attribute)] => {
-            let (found, expected) = (inode.blocks, data.saturating_add(attribute));
+            let (found, expected) = (inode.blocks(), data.saturating_add(attribute));
             if found != expected {
                 context.sink.add(Finding::InodeBlocks { inode: inode.number, found, expected });
             }
         }
         _ => gathered.is_incomplete = true,
     }
-    match inode.file_type {
-        FileType::SymbolicLink => {
+    match inode.file_type() {
+        Some(FileType::SymbolicLink) => {
             context.read(context.volume.read_symlink(inode));
         }
-        FileType::Regular | FileType::Directory => {}
-        _ if inode.size_bytes != 0 => {
-            let (inode, size_bytes) = (inode.number, inode.size_bytes);
+        Some(FileType::Regular | FileType::Directory) => {}
+        _ if inode.size_bytes() != 0 => {
+            let (inode, size_bytes) = (inode.number, inode.size_bytes());
             context.sink.add(Finding::SizeOfSpecialFile { inode, size_bytes });
         }
         _ => {}

@@ -77,7 +77,7 @@ fn check_file(context: &Context<'_>, table: &InodeTable, ordinal: Ordinal, is_co
     }
     let number = table.number(context.volume.geometry(), ordinal);
     let Some(inode) = context.read(context.volume.inode(number)) else { return };
-    let (found, expected) = (inode.link_count, inode.link_count.wrapping_sub(missing));
+    let (found, expected) = (inode.link_count(), inode.link_count().wrapping_sub(missing));
     if expected == 0 && is_complete {
         context.sink.add(Finding::NoName { inode: number });
     } else if is_complete || expected > found {

@@ -20,7 +20,7 @@ pub(crate) fn compare(context: &Context<'_>, table: &InodeTable, sums: &ParentSu
         context,
         || (),
         |(), inode| {
-            if inode.file_type == FileType::Directory && sums.differs(inode.number) {
+            if inode.file_type() == Some(FileType::Directory) && sums.differs(inode.number) {
                 comparison.entries(&inode);
             }
             comparison.parent_pointers(&inode);
@@ -40,7 +40,7 @@ impl Comparison<'_, '_> {
         let volume = self.context.volume;
         let value = ParentRecord {
             inode: U64::new(directory.number.get()),
-            generation: U32::new(directory.generation),
+            generation: U32::new(directory.generation()),
         };
         let _ = volume.read_directory(directory, 0, |entry| {
             if entry.name == b"." || entry.name == b".." || !self.is_readable(entry.inode) {
@@ -81,7 +81,7 @@ impl Comparison<'_, '_> {
         let directory = volume.inode(pointer.parent).ok()?;
         let found = volume.lookup(&directory, pointer.name).ok()?;
         let is_it = found.is_some_and(|found| found.inode == inode && found.stored_name.is_none());
-        Some(is_it && directory.generation == pointer.generation)
+        Some(is_it && directory.generation() == pointer.generation)
     }
 
     fn is_readable(&self, inode: InodeNumber) -> bool {

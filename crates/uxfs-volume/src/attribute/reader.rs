@@ -9,7 +9,7 @@ use uxfs_format::{
 
 use crate::{
     error::{Error, Result},
-    inode::InodeView,
+    inode::Inode,
     name_tree::ForkBlocks,
     volume::Volume,
 };
@@ -17,7 +17,7 @@ use crate::{
 /// Reads the attributes of an inode: a view that borrows the volume and the inode.
 #[derive(Debug)]
 pub struct AttributeReader<'a> {
-    pub(super) inode: InodeView<'a>,
+    pub(super) inode: &'a Inode,
     /// Leaves and nodes, where the attributes do not lie in the inode.
     blocks: Option<ForkBlocks<'a>>,
 }
@@ -38,10 +38,9 @@ impl Volume {
     ///
     /// # Errors
     /// Damage of the attribute fork's extents; the device.
-    pub fn attributes<'a>(&'a self, inode: impl Into<InodeView<'a>>) -> Result<AttributeReader<'a>> {
-        let inode = inode.into();
+    pub fn attributes<'a>(&'a self, inode: &'a Inode) -> Result<AttributeReader<'a>> {
         let has_blocks = inode.has_extents(Fork::Attribute);
-        let blocks = has_blocks.then(|| ForkBlocks::new(self, &inode, TreeKind::Attribute)).transpose()?;
+        let blocks = has_blocks.then(|| ForkBlocks::new(self, inode, TreeKind::Attribute)).transpose()?;
         Ok(AttributeReader { inode, blocks })
     }
 }

@@ -19,8 +19,8 @@ pub mod path;
 pub mod records;
 pub mod tree;
 
-pub use blocks::BlockEvent;
 pub(crate) use block::Block;
+pub use blocks::BlockEvent;
 pub use cursor::Cursor;
 pub use records::Records;
 pub use tree::Tree;

@@ -22,7 +22,7 @@ use uxfs_format::{
 use super::{Form, FoundEntry, form_of, local_of, lookup::Wanted};
 use crate::{
     error::Result,
-    inode::InodeView,
+    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -35,20 +35,20 @@ impl Volume {
     /// leaf `near`. Gives the entry, and the leaf. `None` says only that it is not there: what is wrong with the directory
     /// a [`lookup`](Self::lookup) says.
     #[inline]
-    pub fn lookup_expected<'a>(
-        &'a self,
-        directory: impl Into<InodeView<'a>>,
+    pub fn lookup_expected(
+        &self,
+        directory: &Inode,
         name: &[u8],
         pointer: DataPointer,
         near: FileBlock,
     ) -> Option<(FoundEntry, FileBlock)> {
         let mut wanted = self.wanted(name).ok()?;
-        self.lookup_at(&directory.into(), &mut wanted, pointer, near).ok().flatten()
+        self.lookup_at(directory, &mut wanted, pointer, near).ok().flatten()
     }
 
-    fn lookup_at<'a>(
-        &'a self,
-        directory: &InodeView<'a>,
+    fn lookup_at(
+        &self,
+        directory: &Inode,
         wanted: &mut Wanted<'_>,
         pointer: DataPointer,
         near: FileBlock,

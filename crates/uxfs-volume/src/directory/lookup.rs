@@ -19,7 +19,7 @@ use uxfs_format::{
 use super::{Form, FoundEntry, cookie_of, form_of, local_of, shortform_corruption};
 use crate::{
     error::{OperationError, Result},
-    inode::InodeView,
+    inode::Inode,
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -33,11 +33,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`OperationError::NotADirectory`], [`OperationError::NameTooLong`]; damage; the device.
-    pub fn lookup<'a>(
-        &'a self,
-        directory: impl Into<InodeView<'a>>,
-        name: &[u8],
-    ) -> Result<Option<FoundEntry>> {
+    pub fn lookup(&self, directory: &Inode, name: &[u8]) -> Result<Option<FoundEntry>> {
         self.lookup_with_hint(directory, name).map(|(found, _)| found)
     }
 
@@ -45,13 +41,13 @@ impl Volume {
     ///
     /// # Errors
     /// As there.
-    pub fn lookup_with_hint<'a>(
-        &'a self,
-        directory: impl Into<InodeView<'a>>,
+    pub fn lookup_with_hint(
+        &self,
+        directory: &Inode,
         name: &[u8],
     ) -> Result<(Option<FoundEntry>, Option<FileBlock>)> {
         let mut wanted = self.wanted(name)?;
-        let found = self.lookup_in(&directory.into(), &mut wanted)?;
+        let found = self.lookup_in(directory, &mut wanted)?;
         Ok((found, wanted.leaf))
     }
 
@@ -62,11 +58,7 @@ impl Volume {
         Ok(Wanted { name, rule: NameRule::of(self.geometry()), folded: None, leaf: None })
     }
 
-    fn lookup_in<'a>(
-        &'a self,
-        directory: &InodeView<'a>,
-        wanted: &mut Wanted<'_>,
-    ) -> Result<Option<FoundEntry>> {
+    fn lookup_in(&self, directory: &Inode, wanted: &mut Wanted<'_>) -> Result<Option<FoundEntry>> {
         let found = match local_of(directory)? {
             Some(bytes) => self.lookup_shortform(directory, bytes, wanted)?,
             None => {
@@ -82,7 +74,7 @@ impl Volume {
 
     fn lookup_shortform(
         &self,
-        directory: &InodeView<'_>,
+        directory: &Inode,
         bytes: &[u8],
         wanted: &mut Wanted<'_>,
     ) -> Result<Option<FoundEntry>> {

@@ -20,7 +20,7 @@ use uxfs_format::{
 
 use crate::{
     error::{Error, OperationError, Result},
-    inode::{FileType, Fork, InodeView},
+    inode::{FileType, Fork, Inode},
     name_tree::ForkBlocks,
 };
 
@@ -62,20 +62,20 @@ enum Form {
 }
 
 /// The directory in `inode`, while it lies in the inode.
-fn local_of<'i>(inode: &'i InodeView<'_>) -> Result<Option<&'i [u8]>> {
-    if inode.file_type != Some(FileType::Directory) {
+fn local_of(inode: &Inode) -> Result<Option<&[u8]>> {
+    if inode.file_type() != Some(FileType::Directory) {
         return Err(OperationError::NotADirectory.into());
     }
     Ok(inode.local_fork(Fork::Data))
 }
 
 /// The directory's form. The caller knows that it is not in the inode.
-fn form_of(inode: &InodeView<'_>, blocks: &ForkBlocks<'_>) -> Result<Form> {
+fn form_of(inode: &Inode, blocks: &ForkBlocks<'_>) -> Result<Form> {
     let geometry = blocks.geometry();
     if blocks.map.next_at_or_after(geometry.directory_leaf_start()).is_some() {
         return Ok(Form::Indexed);
     }
-    let size_bytes = inode.size_bytes;
+    let size_bytes = inode.size_bytes();
     if size_bytes == u64::from(geometry.directory_block_size_bytes) {
         return Ok(Form::Block);
     }
@@ -84,7 +84,7 @@ fn form_of(inode: &InodeView<'_>, blocks: &ForkBlocks<'_>) -> Result<Form> {
 }
 
 /// Damage in a directory that lies in its inode.
-fn shortform_corruption(inode: &InodeView<'_>, fault: impl Into<uxfs_format::fault::Fault>) -> Error {
+fn shortform_corruption(inode: &Inode, fault: impl Into<uxfs_format::fault::Fault>) -> Error {
     Corruption::new(Structure::DirectoryShortform, Location::of_inode(inode.number), fault).into()
 }
 

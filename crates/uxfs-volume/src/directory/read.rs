@@ -21,7 +21,7 @@ use uxfs_format::{
 use super::{DirectoryEntry, Form, cookie_of, form_of, local_of, shortform_corruption};
 use crate::{
     error::Result,
-    inode::{Fork, InodeView},
+    inode::{Fork, Inode},
     name_tree::ForkBlocks,
     volume::{MetadataBuffer, Volume},
 };
@@ -38,34 +38,18 @@ impl Volume {
     ///
     /// # Errors
     /// [`NotADirectory`](crate::error::OperationError::NotADirectory); damage; the device.
-    pub fn open_directory<'a>(
-        &'a self,
-        directory: impl Into<InodeView<'a>>,
-        cookie: u64,
-    ) -> Result<DirectoryReader<'a>> {
-        let source = directory.into();
-        let state = match local_of(&source)? {
-            Some(bytes) => {
-                let corrupt = |fault| shortform_corruption(&source, fault);
-                Shortform::verify(bytes, self.geometry()).map_err(corrupt)?;
-                let shortform = Shortform::parse(bytes, self.geometry()).map_err(corrupt)?;
-                State::Shortform(ShortformStep::Dot, shortform.entries().position())
-            }
-            None => {
-                let blocks = ForkBlocks::new(self, &source, TreeKind::Directory)?;
-                State::Blocks(BlockWalk::new(&source, blocks, cookie)?)
-            }
-        };
-        Ok(DirectoryReader { volume: self, source, start: cookie, state })
+    pub fn open_directory<'a>(&'a self, directory: &'a Inode, cookie: u64) -> Result<DirectoryReader<'a>> {
+        let walk = DirectoryWalk::begin(self, directory, cookie)?;
+        Ok(DirectoryReader { volume: self, directory, walk })
     }
 
     /// Calls `visit` for the entries of a directory from `cookie` on, "." and ".." included, until it breaks.
     ///
     /// # Errors
     /// As [`open_directory`](Self::open_directory).
-    pub fn read_directory<'a>(
-        &'a self,
-        directory: impl Into<InodeView<'a>>,
+    pub fn read_directory(
+        &self,
+        directory: &Inode,
         cookie: u64,
         mut visit: impl FnMut(DirectoryEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
@@ -81,18 +65,24 @@ impl Volume {
 
 /// Reads the entries of a directory one by one. Holds one directory block at a time.
 #[derive(Debug)]
-pub struct DirectoryReader<'fs> {
-    volume: &'fs Volume,
-    source: InodeView<'fs>,
+pub struct DirectoryReader<'a> {
+    volume: &'a Volume,
+    directory: &'a Inode,
+    walk: DirectoryWalk,
+}
+
+/// How far the entries of a directory have been read: for a caller that keeps the directory itself.
+#[derive(Debug)]
+pub struct DirectoryWalk {
     /// Smallest cookie to give.
     start: u64,
-    state: State<'fs>,
+    state: State,
 }
 
 #[derive(Debug)]
-enum State<'fs> {
+enum State {
     Shortform(ShortformStep, ShortformPosition),
-    Blocks(BlockWalk<'fs>),
+    Blocks(BlockWalk),
 }
 
 /// What a shortform directory gives next: it does not store the first two.
@@ -124,16 +114,48 @@ impl DirectoryReader<'_> {
     /// # Errors
     /// Damage; the device.
     pub fn next_entry(&mut self) -> Result<Option<DirectoryEntry<'_>>> {
+        self.walk.next_entry(self.volume, self.directory)
+    }
+}
+
+impl DirectoryWalk {
+    /// Begins at `cookie`: 0 for all entries, or a cookie of an entry.
+    ///
+    /// # Errors
+    /// As [`Volume::open_directory`].
+    pub fn begin(volume: &Volume, directory: &Inode, cookie: u64) -> Result<Self> {
+        let state = match local_of(directory)? {
+            Some(bytes) => {
+                let corrupt = |fault| shortform_corruption(directory, fault);
+                if !directory.is_local_fork_verified() {
+                    Shortform::verify(bytes, volume.geometry()).map_err(corrupt)?;
+                }
+                let shortform = Shortform::parse(bytes, volume.geometry()).map_err(corrupt)?;
+                State::Shortform(ShortformStep::Dot, shortform.entries().position())
+            }
+            None => State::Blocks(BlockWalk::new(volume, directory, cookie)?),
+        };
+        Ok(Self { start: cookie, state })
+    }
+
+    /// The next entry of the directory that the walk was begun with, or `None` behind the last. After an error reading can go
+    /// on: behind the damaged block.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn next_entry<'w>(
+        &'w mut self,
+        volume: &Volume,
+        directory: &'w Inode,
+    ) -> Result<Option<DirectoryEntry<'w>>> {
         let found = loop {
             let found = match &mut self.state {
-                State::Shortform(step, position) => {
-                    next_shortform(self.volume, &self.source, step, position)?
-                }
-                State::Blocks(walk) => match walk.next() {
+                State::Shortform(step, position) => next_shortform(volume, directory, step, position)?,
+                State::Blocks(walk) => match walk.next(volume, directory) {
                     Ok(found) => found,
                     // The walk stands behind the damaged block already.
                     Err(error) => {
-                        self.volume.leave_out(error)?;
+                        volume.leave_out(error)?;
                         continue;
                     }
                 },
@@ -146,15 +168,15 @@ impl DirectoryReader<'_> {
         };
         let name = match found.name {
             Name::Fixed(name) => name,
-            Name::Stored(range) => self.bytes().get(range).unwrap_or_default(),
+            Name::Stored(range) => self.bytes(directory).get(range).unwrap_or_default(),
         };
         let RawEntry { inode, file_type, cookie, next_cookie, .. } = found;
         Ok(Some(DirectoryEntry { name, inode, file_type, cookie, next_cookie }))
     }
 
-    fn bytes(&self) -> &[u8] {
+    fn bytes<'w>(&'w self, directory: &'w Inode) -> &'w [u8] {
         match &self.state {
-            State::Shortform(..) => self.source.local_fork(Fork::Data).unwrap_or_default(),
+            State::Shortform(..) => directory.local_fork(Fork::Data).unwrap_or_default(),
             State::Blocks(walk) => walk.current.as_ref().map(|current| &*current.buffer).unwrap_or_default(),
         }
     }
@@ -162,7 +184,7 @@ impl DirectoryReader<'_> {
 
 fn next_shortform(
     volume: &Volume,
-    inode: &InodeView<'_>,
+    inode: &Inode,
     step: &mut ShortformStep,
     position: &mut ShortformPosition,
 ) -> Result<Option<RawEntry>> {
@@ -204,8 +226,7 @@ fn next_shortform(
 
 /// Walks the data blocks of a directory.
 #[derive(Debug)]
-struct BlockWalk<'fs> {
-    blocks: ForkBlocks<'fs>,
+struct BlockWalk {
     /// [`Structure::DirectoryBlock`] or [`Structure::DirectoryData`].
     structure: Structure,
     format: EntryFormat,
@@ -226,10 +247,11 @@ struct Current {
     end_bytes: u32,
 }
 
-impl<'fs> BlockWalk<'fs> {
-    fn new(inode: &InodeView<'_>, blocks: ForkBlocks<'fs>, cookie: u64) -> Result<Self> {
+impl BlockWalk {
+    fn new(volume: &Volume, directory: &Inode, cookie: u64) -> Result<Self> {
+        let blocks = ForkBlocks::new(volume, directory, TreeKind::Directory)?;
         let geometry = blocks.geometry();
-        let structure = match form_of(inode, &blocks)? {
+        let structure = match form_of(directory, &blocks)? {
             Form::Block => Structure::DirectoryBlock,
             Form::Indexed => Structure::DirectoryData,
         };
@@ -243,13 +265,14 @@ impl<'fs> BlockWalk<'fs> {
             next,
             prefetched: FileBlock::new(0),
             remaining_blocks: blocks.most_blocks(),
-            blocks,
         })
     }
 
-    fn next(&mut self) -> Result<Option<RawEntry>> {
+    fn next(&mut self, volume: &Volume, directory: &Inode) -> Result<Option<RawEntry>> {
         loop {
-            if self.current.is_none() && !self.load_next_block()? {
+            if self.current.is_none()
+                && !self.load_next_block(&ForkBlocks::new(volume, directory, TreeKind::Directory)?)?
+            {
                 return Ok(None);
             }
             let Some(current) = &mut self.current else { return Ok(None) };
@@ -263,7 +286,8 @@ impl<'fs> BlockWalk<'fs> {
                 Err(fault) => {
                     let (block, sector) = (current.block, current.buffer.sector());
                     self.current = None;
-                    return Err(self.blocks.corruption(self.structure, block, Some(sector), fault));
+                    let blocks = ForkBlocks::new(volume, directory, TreeKind::Directory)?;
+                    return Err(blocks.corruption(self.structure, block, Some(sector), fault));
                 }
             };
             current.next_offset_bytes = next_offset;
@@ -281,10 +305,10 @@ impl<'fs> BlockWalk<'fs> {
     }
 
     /// Reads the next data block that exists. `false` behind the last.
-    fn load_next_block(&mut self) -> Result<bool> {
-        let geometry = self.blocks.geometry();
+    fn load_next_block(&mut self, blocks: &ForkBlocks<'_>) -> Result<bool> {
+        let geometry = blocks.geometry();
         let leaf_start = geometry.directory_leaf_start();
-        let Some(extent) = self.blocks.map.next_at_or_after(self.next) else { return Ok(false) };
+        let Some(extent) = blocks.map.next_at_or_after(self.next) else { return Ok(false) };
         let per_block = u64::from(geometry.blocks_per_directory_block());
         let first = extent.file_block.max(self.next).get();
         // A directory block that begins in a hole is damaged; reading it says so.
@@ -296,15 +320,15 @@ impl<'fs> BlockWalk<'fs> {
         self.next = FileBlock::new(block.get() + per_block);
         let Some(remaining_blocks) = self.remaining_blocks.checked_sub(per_block) else {
             self.next = leaf_start;
-            let fault = NameTreeFault::TooManyBlocks { most: self.blocks.most_blocks() };
-            return Err(self.blocks.corruption(self.structure, block, None, fault));
+            let fault = NameTreeFault::TooManyBlocks { most: blocks.most_blocks() };
+            return Err(blocks.corruption(self.structure, block, None, fault));
         };
         self.remaining_blocks = remaining_blocks;
-        self.prefetch(block);
-        let buffer = self.blocks.read_directory_block(self.structure, block)?;
+        self.prefetch(blocks, block);
+        let buffer = blocks.read_directory_block(self.structure, block)?;
         let end_bytes = match self.structure {
             Structure::DirectoryBlock => SingleBlock::parse(&buffer, geometry)
-                .map_err(|fault| self.blocks.corruption(self.structure, block, Some(buffer.sector()), fault))?
+                .map_err(|fault| blocks.corruption(self.structure, block, Some(buffer.sector()), fault))?
                 .data_end_bytes(),
             _ => geometry.directory_block_size_bytes,
         };
@@ -315,11 +339,11 @@ impl<'fs> BlockWalk<'fs> {
     }
 
     /// Asks for the blocks from `block` on that lie in one piece, a window at a time.
-    fn prefetch(&mut self, block: FileBlock) {
+    fn prefetch(&mut self, blocks: &ForkBlocks<'_>, block: FileBlock) {
         if self.structure == Structure::DirectoryBlock || block < self.prefetched {
             return;
         }
-        let geometry = self.blocks.geometry();
+        let geometry = blocks.geometry();
         let (size_bytes, leaf_start) =
             (geometry.directory_block_size_bytes, geometry.directory_leaf_start().get());
         let per_block = u64::from(geometry.blocks_per_directory_block());
@@ -327,7 +351,7 @@ impl<'fs> BlockWalk<'fs> {
         let end = (block.get() + count * per_block).min(leaf_start);
         self.prefetched = FileBlock::new(end);
         let mut requests = Vec::new();
-        for extent in self.blocks.map.from(block).take_while(|extent| extent.file_block.get() < end) {
+        for extent in blocks.map.from(block).take_while(|extent| extent.file_block.get() < end) {
             let first = extent.file_block.get().max(block.get()).next_multiple_of(per_block);
             let last = extent.end().get().min(end);
             let mut next = first;
@@ -340,7 +364,7 @@ impl<'fs> BlockWalk<'fs> {
             }
         }
         if requests.len() > 1 {
-            self.blocks.volume.metadata().prefetch(&requests);
+            blocks.volume.metadata().prefetch(&requests);
         }
     }
 }

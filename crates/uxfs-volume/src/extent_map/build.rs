@@ -9,7 +9,6 @@ use uxfs_format::{
 };
 
 use super::ExtentMap;
-use crate::volume::Volume;
 
 /// Collects the extents of a fork and checks each.
 pub(super) struct Builder<'a> {
@@ -21,13 +20,19 @@ pub(super) struct Builder<'a> {
     expected: u64,
     end: FileBlock,
     map: ExtentMap,
-    account: &'a MemoryAccount,
+    /// What many extents take is charged to it.
+    account: Option<&'a MemoryAccount>,
 }
 
 impl<'a> Builder<'a> {
-    pub fn new(volume: &'a Volume, fork: Fork, is_realtime: bool, expected: u64) -> Self {
+    pub fn new(
+        geometry: &'a Geometry,
+        fork: Fork,
+        is_realtime: bool,
+        expected: u64,
+        account: Option<&'a MemoryAccount>,
+    ) -> Self {
         let (end, map) = (FileBlock::new(0), ExtentMap::default());
-        let (geometry, account) = (volume.geometry(), volume.cache().memory_account());
         Self { geometry, fork, is_realtime, expected, end, map, account }
     }
 
@@ -45,7 +50,7 @@ impl<'a> Builder<'a> {
         let end = self.end;
         let checked = records.iter().try_for_each(|record| self.check(&record.get()));
         checked.inspect_err(|_| self.end = end)?;
-        self.map.splice(self.map.len()..self.map.len(), records, Some(self.account));
+        self.map.splice(self.map.len()..self.map.len(), records, self.account);
         Ok(())
     }
 

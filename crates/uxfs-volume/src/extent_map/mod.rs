@@ -1,8 +1,8 @@
 //! Where the contents of a fork lie.
 //!
 //! An [`ExtentMap`] holds the extents of a fork, of 16 bytes each as on disk, for those who read and for those who change.
-//! [`Volume::extent_map`](crate::volume::Volume::extent_map) decodes one once and keeps it with the inode;
-//! it is never larger than the blocks it was read from.
+//! Extents that lie in the inode are decoded with it; those of a btree [`Volume::extent_map`](crate::volume::Volume::extent_map)
+//! reads once and keeps with the inode. A map is never larger than the blocks it was read from.
 //!
 //! | module | holds |
 //! |---|---|
@@ -12,7 +12,6 @@
 //! | `tree` | very many extents |
 //! | `build` | from records to a map, each checked |
 //! | `read` | from the bytes of a fork to a map |
-//! | `fork_extents` | the map of a fork, however its inode is held |
 //!
 //! Invariants of a map: extents ascend and do not overlap; each has a length and lies within one allocation group,
 //! behind its headers (not in realtime files); there are as many as the inode counts; none in an attribute fork is
@@ -20,19 +19,17 @@
 
 mod build;
 mod change;
-mod fork_extents;
 mod iterate;
 mod read;
 mod tree;
 
 use std::{fmt, ops::Range};
 
-pub use fork_extents::ForkExtents;
-
 pub use uxfs_format::btree::extent_map::Extent;
 use uxfs_format::{btree::extent_map::ExtentRecord, units::FileBlock};
 
 pub use self::iterate::Extents;
+pub(crate) use self::read::inline_extents;
 use self::tree::Tree;
 
 /// More extents than that lie in a tree: for fewer, moving them costs less.

@@ -1,7 +1,8 @@
 //! From the bytes of a fork to its extent map.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
+use uxfs_block::cache::MemoryAccount;
 use uxfs_format::{
     btree::{
         block::BtreeBlock,
@@ -10,6 +11,7 @@ use uxfs_format::{
         levels::ForkRoom,
     },
     fault::{Corruption, Fault, HeaderFault, Location, Structure},
+    geometry::Geometry,
     inode::Fork,
     units::{FsBlock, Sector},
 };
@@ -18,7 +20,7 @@ use zerocopy::{FromBytes, big_endian::U64};
 use super::{ExtentMap, build::Builder};
 use crate::{
     error::{Error, Result},
-    inode::{ForkView, Inode},
+    inode::{ForkFormat, Inode, InodeFork, fork::UnreadExtents},
     tolerant::lost::lost_extents,
     volume::Volume,
 };
@@ -26,32 +28,48 @@ use crate::{
 /// Blocks of one node that are read ahead together.
 const READAHEAD_BLOCKS: usize = 64;
 
+static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
+
 impl Volume {
-    /// The extent map of a fork. Forks without extents (missing, local, device) have an empty one. It is decoded at
-    /// the first call for an inode and shared by later ones.
+    /// The extent map of a fork. Forks without extents (missing, local, device) have an empty one. What is not at hand is read at
+    /// the first call for an inode and kept with it.
     ///
     /// The map of a realtime file's data holds block numbers of the realtime section.
     ///
     /// # Errors
     /// Damage in the fork or in its btree; the device.
-    pub fn extent_map(&self, inode: &Inode, fork: Fork) -> Result<Arc<ExtentMap>> {
-        let Some(state) = inode.fork_state(fork) else { return Ok(Arc::default()) };
-        if let Some(map) = state.extent_map.get() {
-            return Ok(Arc::clone(map));
+    #[inline]
+    pub fn extent_map<'i>(&self, inode: &'i Inode, fork: Fork) -> Result<&'i ExtentMap> {
+        let Some(InodeFork::Extents(extents)) = inode.fork(fork) else { return Ok(&NO_EXTENTS) };
+        match extents.unread() {
+            None => Ok(&extents.extents),
+            Some(unread) => self.extents_of_unread(inode, fork, unread),
         }
-        let map = Arc::new(self.read_extent_map(inode, fork)?);
-        // Another thread may have been faster; both maps are equal.
-        Ok(Arc::clone(state.extent_map.get_or_init(|| map)))
     }
 
-    fn read_extent_map(&self, inode: &Inode, fork: Fork) -> Result<ExtentMap> {
+    #[cold]
+    fn extents_of_unread<'i>(
+        &self,
+        inode: &Inode,
+        fork: Fork,
+        unread: &'i UnreadExtents,
+    ) -> Result<&'i ExtentMap> {
+        if let Some(map) = unread.read.get() {
+            return Ok(map);
+        }
+        let map = self.read_extent_map(inode, fork, unread)?;
+        // Another thread may have been faster; both maps are equal.
+        Ok(unread.read.get_or_init(|| map))
+    }
+
+    fn read_extent_map(&self, inode: &Inode, fork: Fork, unread: &UnreadExtents) -> Result<ExtentMap> {
         let is_realtime = fork == Fork::Data && inode.is_realtime();
-        let expected = inode.extent_count(fork);
-        let builder = Builder::new(self, fork, is_realtime, expected);
+        let (geometry, account) = (self.geometry(), Some(self.cache().memory_account()));
+        let builder = Builder::new(geometry, fork, is_realtime, unread.count, account);
         let mut reader = Reader { volume: self, inode, fork, builder, lost: Vec::new() };
-        match inode.fork(fork) {
-            ForkView::Extents => reader.inline_extents()?,
-            ForkView::Btree => reader.btree()?,
+        match unread.format {
+            ForkFormat::Extents => reader.inline_extents(unread)?,
+            ForkFormat::Btree => reader.btree(unread)?,
             _ => return Ok(ExtentMap::default()),
         }
         let Reader { builder, lost, .. } = reader;
@@ -66,6 +84,27 @@ impl Volume {
         }
         Ok(map)
     }
+}
+
+/// The extents that lie in a fork itself, each checked; `Err` where they are damaged.
+pub(crate) fn inline_extents(
+    bytes: &[u8],
+    fork: Fork,
+    is_realtime: bool,
+    count: u64,
+    geometry: &Geometry,
+    account: Option<&MemoryAccount>,
+) -> std::result::Result<ExtentMap, ()> {
+    let mut builder = Builder::new(geometry, fork, is_realtime, count, account);
+    let records = inline_records(bytes, count).ok_or(())?;
+    builder.extend(records).map_err(drop)?;
+    builder.finish(true).map_err(drop)
+}
+
+/// As many records as the inode counts, where its fork holds so many.
+fn inline_records(bytes: &[u8], count: u64) -> Option<&[ExtentRecord]> {
+    let count = usize::try_from(count).ok()?;
+    Some(<[ExtentRecord]>::ref_from_prefix_with_elems(bytes, count).ok()?.0)
 }
 
 fn corruption(inode: &Inode, sector: Option<Sector>, fault: impl Into<Fault>) -> Error {
@@ -107,23 +146,21 @@ fn children_of<'a>(
 }
 
 impl Reader<'_> {
-    fn inline_extents(&mut self) -> Result<()> {
-        let bytes = self.inode.fork_bytes(self.fork);
-        let count = self.inode.extent_count(self.fork) as usize;
+    fn inline_extents(&mut self, unread: &UnreadExtents) -> Result<()> {
         // The inode's verifier has compared the count with the fork's size.
-        let records = <[ExtentRecord]>::ref_from_prefix_with_elems(bytes, count);
-        let fault = ExtentMapFault::Count { found: 0, expected: count as u64 };
-        let (records, _) = records.map_err(|_| corruption(self.inode, None, fault))?;
+        let fault = ExtentMapFault::Count { found: 0, expected: unread.count };
+        let records = inline_records(&unread.bytes, unread.count);
+        let records = records.ok_or_else(|| corruption(self.inode, None, fault))?;
         self.builder.extend(records).map_err(|fault| corruption(self.inode, None, fault))
     }
 
-    fn btree(&mut self) -> Result<()> {
+    fn btree(&mut self, unread: &UnreadExtents) -> Result<()> {
         let room = match self.fork {
             Fork::Data => ForkRoom::Data,
             Fork::Attribute => ForkRoom::Attribute,
         };
         let inode = self.inode;
-        let root = ExtentMapRoot::parse(inode.fork_bytes(self.fork))
+        let root = ExtentMapRoot::parse(&unread.bytes)
             .and_then(|root| root.verify(self.volume.geometry(), room).map(|()| root))
             .map_err(|fault| corruption(inode, None, fault))?;
         let keys = root.keys().iter().map(|key| key.file_block.get());

@@ -13,8 +13,6 @@ pub mod ranges;
 pub mod read;
 pub mod reader;
 
-use std::sync::Arc;
-
 use uxfs_format::{features::Unsupported, inode::Fork};
 
 use crate::{
@@ -26,11 +24,12 @@ use crate::{
 
 impl Volume {
     /// The extents of a regular file's data, if it is one that can be read.
-    fn readable_extents(&self, inode: &Inode) -> Result<Arc<ExtentMap>> {
-        match inode.file_type {
-            FileType::Regular => {}
-            FileType::Directory => return Err(OperationError::IsADirectory.into()),
-            _ => return Err(OperationError::WrongFileType.into()),
+    fn readable_extents<'i>(&self, inode: &'i Inode) -> Result<&'i ExtentMap> {
+        match inode.file_type() {
+            Some(FileType::Regular) => {}
+            Some(FileType::Directory) => return Err(OperationError::IsADirectory.into()),
+            Some(_) => return Err(OperationError::WrongFileType.into()),
+            None => return Err(OperationError::NoSuchInode.into()),
         }
         if inode.is_realtime() && inode.extent_count(Fork::Data) != 0 {
             return Err(Unsupported::RealtimeData.into());

@@ -1,10 +1,13 @@
 //! Where a file has data and where it has holes, as `SEEK_DATA` and `SEEK_HOLE` tell it.
 
-use std::sync::Arc;
-
 use uxfs_format::{btree::extent_map::Extent, geometry::Geometry, units::FileBlock};
 
-use crate::{error::Result, extent_map::ExtentMap, inode::Inode, volume::Volume};
+use crate::{
+    error::{OperationError, Result},
+    extent_map::ExtentMap,
+    inode::Inode,
+    volume::Volume,
+};
 
 /// A run of bytes of a file that lie one after another on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +51,7 @@ impl DataRange {
 #[derive(Debug, Clone)]
 pub struct DataRanges<'a> {
     geometry: &'a Geometry,
-    map: Arc<ExtentMap>,
+    map: &'a ExtentMap,
     /// The next extent to look at.
     index: usize,
     start_bytes: u64,
@@ -61,36 +64,66 @@ impl Volume {
     ///
     /// # Errors
     /// No regular file, or a realtime one; damage in its extent map; the device.
-    pub fn data_ranges(&self, inode: &Inode) -> Result<DataRanges<'_>> {
-        self.data_ranges_between(inode, 0, inode.size_bytes)
+    pub fn data_ranges<'a>(&'a self, inode: &'a Inode) -> Result<DataRanges<'a>> {
+        self.data_ranges_between(inode, 0, inode.size_bytes())
     }
 
     /// As [`data_ranges`](Self::data_ranges), for a part of the file.
     ///
     /// # Errors
     /// As there.
-    pub fn data_ranges_between(
-        &self,
-        inode: &Inode,
+    pub fn data_ranges_between<'a>(
+        &'a self,
+        inode: &'a Inode,
         start_bytes: u64,
         end_bytes: u64,
-    ) -> Result<DataRanges<'_>> {
+    ) -> Result<DataRanges<'a>> {
         let ranges = self.known_ranges(inode, start_bytes, end_bytes)?;
-        self.require_extents(inode, start_bytes..end_bytes.min(inode.size_bytes))?;
+        self.require_extents(inode, start_bytes..end_bytes.min(inode.size_bytes()))?;
         Ok(ranges)
     }
 
     /// As [`data_ranges_between`](Self::data_ranges_between), also where a tolerant volume has left extents out.
-    pub(super) fn known_ranges(
-        &self,
-        inode: &Inode,
+    pub(super) fn known_ranges<'a>(
+        &'a self,
+        inode: &'a Inode,
         start_bytes: u64,
         end_bytes: u64,
-    ) -> Result<DataRanges<'_>> {
+    ) -> Result<DataRanges<'a>> {
         let map = self.readable_extents(inode)?;
         let geometry = self.geometry();
         let index = map.index_at_or_after(FileBlock::new(start_bytes >> geometry.block_log));
-        Ok(DataRanges { geometry, map, index, start_bytes, end_bytes: end_bytes.min(inode.size_bytes) })
+        Ok(DataRanges { geometry, map, index, start_bytes, end_bytes: end_bytes.min(inode.size_bytes()) })
+    }
+
+    /// The first byte at or behind `offset_bytes` that is data: `SEEK_DATA`. Unwritten blocks count as holes.
+    ///
+    /// # Errors
+    /// There is none ([`NoSuchOffset`](OperationError::NoSuchOffset)); as [`data_ranges`](Self::data_ranges).
+    pub fn seek_data(&self, inode: &Inode, offset_bytes: u64) -> Result<u64> {
+        let mut ranges = self.data_ranges_between(inode, offset_bytes, u64::MAX)?;
+        let next = ranges.next().map(|range| range.offset_bytes);
+        next.ok_or_else(|| OperationError::NoSuchOffset.into())
+    }
+
+    /// The first byte at or behind `offset_bytes` that is in a hole: `SEEK_HOLE`. At the end of the file there is one.
+    ///
+    /// # Errors
+    /// The offset lies behind the end ([`NoSuchOffset`](OperationError::NoSuchOffset)); as
+    /// [`data_ranges`](Self::data_ranges).
+    pub fn seek_hole(&self, inode: &Inode, offset_bytes: u64) -> Result<u64> {
+        let ranges = self.data_ranges_between(inode, offset_bytes, u64::MAX)?;
+        if offset_bytes >= inode.size_bytes() {
+            return Err(OperationError::NoSuchOffset.into());
+        }
+        let mut hole = offset_bytes;
+        for range in ranges {
+            if range.offset_bytes > hole {
+                break;
+            }
+            hole = range.end_bytes();
+        }
+        Ok(hole)
     }
 }
 

@@ -9,13 +9,13 @@ const BATCH_SEGMENTS: usize = 256;
 
 impl Volume {
     /// Reads from `offset_bytes` of a regular file into `buffer` and gives the number of bytes read, fewer than the
-    /// buffer holds only at the end of the file.
+    /// buffer holds only at the end of the file. Holes and unwritten blocks are zeros.
     ///
     /// # Errors
     /// No regular file, or a realtime one; damage in its extent map; the device.
     pub fn read_file(&self, inode: &Inode, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
         assert_outside_transaction("reads file contents");
-        let left_bytes = inode.size_bytes.saturating_sub(offset_bytes);
+        let left_bytes = inode.size_bytes().saturating_sub(offset_bytes);
         let length = usize::try_from(left_bytes).map_or(buffer.len(), |left| left.min(buffer.len()));
         let buffer = buffer.get_mut(..length).unwrap_or_default();
         let mut ranges = self.data_ranges_between(inode, offset_bytes, offset_bytes + length as u64)?;

@@ -48,8 +48,8 @@ impl Volume {
     ///
     /// # Errors
     /// No regular file, or a realtime one; damage in its extent map; the device.
-    pub fn file_reader(&self, inode: &Inode) -> Result<FileReader<'_>> {
-        let mut ranges = self.known_ranges(inode, 0, inode.size_bytes)?;
+    pub fn file_reader<'a>(&'a self, inode: &'a Inode) -> Result<FileReader<'a>> {
+        let mut ranges = self.known_ranges(inode, 0, inode.size_bytes())?;
         let range = ranges.next();
         let lost = self.lost_extents(inode, Fork::Data).map(|lost| LostBytes::new(inode.number, lost));
         Ok(FileReader {
@@ -58,7 +58,7 @@ impl Volume {
             range,
             lost,
             position_bytes: 0,
-            size_bytes: inode.size_bytes,
+            size_bytes: inode.size_bytes(),
             buffer: Vec::new(),
         })
     }

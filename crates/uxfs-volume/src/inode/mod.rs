@@ -1,221 +1,263 @@
 //! Inodes in memory.
 //!
-//! [`Volume::inode`](crate::volume::Volume::inode) gives a decoded [`Inode`] that has passed every check
-//! of the format. It keeps the bytes of its forks, and the extent map of a fork once someone has asked for it.
+//! [`Inode`] is the one type for an inode in memory: its core, and what each fork holds. All readers of the volume (names,
+//! attributes, targets of links, contents) take it by reference.
+//! [`Volume::inode`](crate::volume::Volume::inode) gives one that has passed every check of the format. The layer above changes
+//! inodes through its `EditInode`, which has an `Inode` inside and lends it to the same readers.
 //!
 //! | module | holds |
 //! |---|---|
-//! | here | the decoded inode |
+//! | here | the inode and its fields |
+//! | `fork` | what a fork holds |
+//! | `decode` | from bytes to an inode |
 //! | `read` | from a number to an inode |
 //! | [`scan`] | every inode in use, from many threads |
 //! | [`set`] | sets of inode numbers |
-//! | `view` | what readers need of an inode, however it is held |
+//!
+//! Invariants:
+//! 1. The forks say what they hold. Formats, extent counts and the offset of the attribute fork in the core may be out of date
+//!    while an inode is changed: [`fork_format`](Inode::fork_format) and [`extent_count`](Inode::extent_count) ask the forks.
+//! 2. The extents of a fork are at hand, or they are read at most once, by
+//!    [`Volume::extent_map`](crate::volume::Volume::extent_map). Those of an inode that is open to be changed are at hand:
+//!    [`Volume::read_forks`](crate::volume::Volume::read_forks) reads them first.
+//! 3. What lies in an inode that is open to be changed has been verified. In all others each reader verifies it.
 
+mod decode;
+pub mod fork;
 pub mod read;
 pub mod scan;
 pub mod set;
-mod view;
 
-pub use view::{InodeView, OpenFork};
-
-use std::sync::{Arc, OnceLock};
-
+pub use self::fork::{ExtentRoot, ForkExtents, InodeFork};
 pub use uxfs_format::inode::{DeviceNumber, FileType, Fork, ForkFormat, InodeFlags, InodeFlags2, Timestamp};
 use uxfs_format::{
-    convert::long_to_usize,
-    geometry::{Geometry, INODE_CORE_SIZE_BYTES},
+    geometry::Geometry,
     inode::InodeCore,
     units::{AgInode, InodeNumber},
 };
 
-use crate::extent_map::ExtentMap;
-
-/// A decoded, verified inode in use.
-#[derive(Debug)]
-#[non_exhaustive]
+/// An inode in memory.
+#[derive(Debug, Clone)]
 pub struct Inode {
     /// Its number.
     pub number: InodeNumber,
-    /// Tells apart the successive files that had this number.
-    pub generation: u32,
-    /// File type and permissions as one word, as `stat` gives it.
-    pub mode: u16,
-    /// File type.
-    pub file_type: FileType,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Project id.
-    pub project_id: u32,
-    /// Names that the inode has; for directories 2 more than its directories.
-    pub link_count: u32,
-    /// Length of the file.
-    pub size_bytes: u64,
-    /// Blocks of both forks, btree blocks included.
-    pub blocks: u64,
-    /// Last access.
-    pub access_time: Timestamp,
-    /// Last change of contents.
-    pub modification_time: Timestamp,
-    /// Last change of anything.
-    pub change_time: Timestamp,
-    /// When it was made.
-    pub creation_time: Timestamp,
-    /// First word of flags.
-    pub flags: InodeFlags,
-    /// Second word of flags.
-    pub flags2: InodeFlags2,
-    /// Extent size hint.
-    pub extent_size_blocks: u32,
-    /// Extent size hint for copies on write.
-    pub cow_extent_size_blocks: u32,
-    /// Counts changes.
-    pub change_count: u64,
-    /// Next inode in the list of those without a name.
-    pub next_unlinked: Option<AgInode>,
-    /// What a file of the metadata directory tree holds.
-    pub metadata_type: u16,
-    /// Everything behind the core.
-    literal: Box<[u8]>,
-    data_size_bytes: usize,
-    data: ForkState,
-    attribute: Option<ForkState>,
-}
-
-/// One fork of an inode in memory.
-#[derive(Debug)]
-pub(crate) struct ForkState {
-    format: ForkFormat,
-    extent_count: u64,
-    pub(crate) extent_map: OnceLock<Arc<ExtentMap>>,
-}
-
-/// What a fork holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForkView<'a> {
-    /// There is no such fork: only attribute forks can be missing.
-    Missing,
-    /// Nothing: no extents.
-    Empty,
-    /// The contents themselves. In the data fork exactly the file's size; in the attribute fork all bytes of the fork.
-    Local(&'a [u8]),
-    /// Extents in the inode: read them by [`extent_map`](crate::volume::Volume::extent_map).
-    Extents,
-    /// Extents in a btree: read them by [`extent_map`](crate::volume::Volume::extent_map).
-    Btree,
-    /// A btree of realtime metadata.
-    MetadataBtree,
-    /// A device number; fifos and sockets have 0.
-    Device(DeviceNumber),
+    /// The fixed part. What follows from the forks is brought up to date when the inode is stored (invariant 1).
+    pub core: InodeCore,
+    /// Contents.
+    pub data: InodeFork,
+    /// Extended attributes; `None` without such a fork.
+    pub attribute: Option<InodeFork>,
+    /// Where the attribute fork begins behind the core, a multiple of 8; 0 without one.
+    pub attribute_offset_bytes: u32,
+    /// What lies in the inode itself has been verified (invariant 3).
+    is_verified: bool,
 }
 
 impl Inode {
-    /// Decodes one inode that [`verify_inode`](uxfs_format::inode::verify_inode) accepted. `None` for a free one.
-    pub fn decode(bytes: &[u8], core: &InodeCore, geometry: &Geometry) -> Option<Self> {
-        let file_type = core.file_type()?;
-        let literal = bytes.get(INODE_CORE_SIZE_BYTES as usize..geometry.inode_size())?;
-        let fork = |fork| {
-            Some(ForkState {
-                format: core.fork_format(fork)?,
-                extent_count: core.extent_count(fork),
-                extent_map: OnceLock::new(),
-            })
-        };
-        let next_unlinked = AgInode::new(core.next_unlinked.get());
-        Some(Self {
-            number: core.inode_number(),
-            generation: core.generation.get(),
-            mode: core.mode.get(),
-            file_type,
-            uid: core.uid.get(),
-            gid: core.gid.get(),
-            project_id: core.project_id(),
-            link_count: core.link_count.get(),
-            size_bytes: core.size_bytes.get(),
-            blocks: core.blocks.get(),
-            access_time: core.time(core.access_time),
-            modification_time: core.time(core.modification_time),
-            change_time: core.time(core.change_time),
-            creation_time: core.time(core.creation_time),
-            flags: core.flags(),
-            flags2: core.flags2(),
-            extent_size_blocks: core.extent_size_blocks.get(),
-            cow_extent_size_blocks: core.cow_extent_size_blocks.get(),
-            change_count: core.change_count.get(),
-            next_unlinked: (!next_unlinked.is_null()).then_some(next_unlinked),
-            metadata_type: core.metadata_type.get(),
-            literal: literal.into(),
-            data_size_bytes: core.fork_size_bytes(Fork::Data, geometry.inode_size_bytes) as usize,
-            data: fork(Fork::Data)?,
-            attribute: fork(Fork::Attribute),
-        })
+    /// An inode that does not lie on the device yet.
+    pub fn new(
+        core: InodeCore,
+        data: InodeFork,
+        attribute: Option<InodeFork>,
+        attribute_offset_bytes: u32,
+    ) -> Self {
+        let number = core.inode_number();
+        Self { number, core, data, attribute, attribute_offset_bytes, is_verified: true }
     }
 
-    /// Permissions with set-id bits and the sticky bit.
-    pub fn permissions(&self) -> u16 {
-        self.mode & uxfs_format::inode::file_type::MODE_PERMISSION_MASK
-    }
-
-    /// Whether its data lies in the realtime section.
-    pub fn is_realtime(&self) -> bool {
-        self.flags.contains(InodeFlags::REALTIME)
-    }
-
-    /// What a fork holds.
-    pub fn fork(&self, fork: Fork) -> ForkView<'_> {
-        let Some(state) = self.fork_state(fork) else { return ForkView::Missing };
-        match state.format {
-            ForkFormat::Device => ForkView::Device(self.device_number()),
-            ForkFormat::Local => ForkView::Local(self.local_bytes(fork)),
-            ForkFormat::Extents if state.extent_count == 0 => ForkView::Empty,
-            ForkFormat::Extents => ForkView::Extents,
-            ForkFormat::Btree => ForkView::Btree,
-            ForkFormat::MetadataBtree => ForkView::MetadataBtree,
-        }
-    }
-
-    /// All bytes that a fork has in the inode; none for a fork that is missing.
-    pub fn fork_bytes(&self, fork: Fork) -> &[u8] {
-        let split = match fork {
-            Fork::Data => self.literal.get(..self.data_size_bytes),
-            Fork::Attribute if self.attribute.is_some() => self.literal.get(self.data_size_bytes..),
-            Fork::Attribute => None,
-        };
-        split.unwrap_or_default()
-    }
-
-    /// The format of a fork, or `None` where it is missing.
-    pub fn fork_format(&self, fork: Fork) -> Option<ForkFormat> {
-        self.fork_state(fork).map(|state| state.format)
-    }
-
-    /// Extents of a fork, as the inode counts them.
-    pub fn extent_count(&self, fork: Fork) -> u64 {
-        self.fork_state(fork).map_or(0, |state| state.extent_count)
-    }
-
-    /// The device number of a device file; 0:0 for all others.
-    pub fn device_number(&self) -> DeviceNumber {
-        let word = self.literal.get(..4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
-        match word {
-            Some(word) if self.data.format == ForkFormat::Device => DeviceNumber::decode(word),
-            _ => DeviceNumber::default(),
-        }
-    }
-
-    pub(crate) fn fork_state(&self, fork: Fork) -> Option<&ForkState> {
+    /// A fork; `None` for an attribute fork that does not exist.
+    #[inline]
+    pub fn fork(&self, fork: Fork) -> Option<&InodeFork> {
         match fork {
             Fork::Data => Some(&self.data),
             Fork::Attribute => self.attribute.as_ref(),
         }
     }
 
-    fn local_bytes(&self, fork: Fork) -> &[u8] {
-        let bytes = self.fork_bytes(fork);
-        match fork {
-            Fork::Data => bytes.get(..long_to_usize(self.size_bytes)).unwrap_or(bytes),
-            Fork::Attribute => bytes,
+    /// The format of a fork, or `None` where it is missing.
+    pub fn fork_format(&self, fork: Fork) -> Option<ForkFormat> {
+        self.fork(fork).map(InodeFork::format)
+    }
+
+    /// Extents of a fork.
+    pub fn extent_count(&self, fork: Fork) -> u64 {
+        self.fork(fork).map_or(0, InodeFork::extent_count)
+    }
+
+    /// Whether a fork has extents, in the inode or in a btree.
+    pub fn has_extents(&self, fork: Fork) -> bool {
+        match self.fork_format(fork) {
+            Some(ForkFormat::Extents) => self.extent_count(fork) != 0,
+            format => format == Some(ForkFormat::Btree),
         }
+    }
+
+    /// Whether a fork has extents in a btree.
+    pub fn has_extent_tree(&self, fork: Fork) -> bool {
+        self.fork_format(fork) == Some(ForkFormat::Btree)
+    }
+
+    /// The bytes of the fork whose extents lie in a btree, from its root on; none where the extents have been taken in to be
+    /// changed, or lie elsewhere.
+    pub fn extent_root_bytes(&self, fork: Fork) -> &[u8] {
+        match self.fork(fork) {
+            Some(InodeFork::Extents(extents)) => extents.unread().map_or(&[], |unread| &unread.bytes),
+            _ => &[],
+        }
+    }
+
+    /// The contents of a fork that lie in the inode itself; `None` where they lie elsewhere or there is no such fork.
+    #[inline]
+    pub fn local_fork(&self, fork: Fork) -> Option<&[u8]> {
+        match self.fork(fork) {
+            Some(InodeFork::Local(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Whether the contents that lie in the inode have been verified already.
+    #[inline]
+    pub fn is_local_fork_verified(&self) -> bool {
+        self.is_verified
+    }
+
+    /// Bytes that a fork may take in the inode; 0 for an attribute fork that does not exist.
+    pub fn fork_room_bytes(&self, fork: Fork, geometry: &Geometry) -> u32 {
+        let literal = geometry.literal_size_bytes();
+        match (fork, self.attribute_offset_bytes) {
+            (Fork::Data, 0) => literal,
+            (Fork::Data, offset) => offset.min(literal),
+            (Fork::Attribute, 0) => 0,
+            (Fork::Attribute, offset) => literal.saturating_sub(offset),
+        }
+    }
+
+    /// The device number of a device file; 0:0 for all others.
+    pub fn device_number(&self) -> DeviceNumber {
+        match self.data {
+            InodeFork::Device(word) => DeviceNumber::decode(word),
+            InodeFork::Local(_) | InodeFork::Extents(_) => DeviceNumber::default(),
+        }
+    }
+}
+
+/// The fields of the core.
+impl Inode {
+    /// Tells apart the successive files that had this number.
+    pub fn generation(&self) -> u32 {
+        self.core.generation.get()
+    }
+
+    /// File type and permissions as one word, as `stat` gives it.
+    pub fn mode(&self) -> u16 {
+        self.core.mode.get()
+    }
+
+    /// File type; `None` for an inode that is not in use.
+    #[inline]
+    pub fn file_type(&self) -> Option<FileType> {
+        self.core.file_type()
+    }
+
+    /// Permissions with set-id bits and the sticky bit.
+    pub fn permissions(&self) -> u16 {
+        self.core.permissions()
+    }
+
+    /// Owner.
+    pub fn uid(&self) -> u32 {
+        self.core.uid.get()
+    }
+
+    /// Group.
+    pub fn gid(&self) -> u32 {
+        self.core.gid.get()
+    }
+
+    /// Project id.
+    pub fn project_id(&self) -> u32 {
+        self.core.project_id()
+    }
+
+    /// Names that the inode has; for directories 2 more than its directories.
+    #[inline]
+    pub fn link_count(&self) -> u32 {
+        self.core.link_count.get()
+    }
+
+    /// Length of the file.
+    #[inline]
+    pub fn size_bytes(&self) -> u64 {
+        self.core.size_bytes.get()
+    }
+
+    /// Blocks of both forks, btree blocks included.
+    pub fn blocks(&self) -> u64 {
+        self.core.blocks.get()
+    }
+
+    /// Last access.
+    pub fn access_time(&self) -> Timestamp {
+        self.core.time(self.core.access_time)
+    }
+
+    /// Last change of contents.
+    pub fn modification_time(&self) -> Timestamp {
+        self.core.time(self.core.modification_time)
+    }
+
+    /// Last change of anything.
+    pub fn change_time(&self) -> Timestamp {
+        self.core.time(self.core.change_time)
+    }
+
+    /// When it was made.
+    pub fn creation_time(&self) -> Timestamp {
+        self.core.time(self.core.creation_time)
+    }
+
+    /// First word of flags.
+    pub fn flags(&self) -> InodeFlags {
+        self.core.flags()
+    }
+
+    /// Second word of flags.
+    pub fn flags2(&self) -> InodeFlags2 {
+        self.core.flags2()
+    }
+
+    /// Extent size hint.
+    pub fn extent_size_blocks(&self) -> u32 {
+        self.core.extent_size_blocks.get()
+    }
+
+    /// Extent size hint for copies on write.
+    pub fn cow_extent_size_blocks(&self) -> u32 {
+        self.core.cow_extent_size_blocks.get()
+    }
+
+    /// Counts changes.
+    pub fn change_count(&self) -> u64 {
+        self.core.change_count.get()
+    }
+
+    /// What a file of the metadata directory tree holds.
+    pub fn metadata_type(&self) -> u16 {
+        self.core.metadata_type.get()
+    }
+
+    /// Next inode in the list of those without a name, as it was when the inode was read.
+    pub fn next_unlinked(&self) -> Option<AgInode> {
+        Some(AgInode::new(self.core.next_unlinked.get())).filter(|next| !next.is_null())
+    }
+
+    /// Whether its data lies in the realtime section.
+    pub fn is_realtime(&self) -> bool {
+        self.flags().contains(InodeFlags::REALTIME)
+    }
+
+    /// Whether extents of its data may be shared.
+    pub fn may_share_extents(&self) -> bool {
+        self.flags2().contains(InodeFlags2::REFLINK)
     }
 }

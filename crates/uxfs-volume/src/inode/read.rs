@@ -34,9 +34,20 @@ impl Volume {
     /// # Errors
     /// [`OperationError::NoSuchInode`] for a number that names a free inode or none that can be; damage; the device.
     pub fn inode(&self, number: InodeNumber) -> Result<Arc<Inode>> {
+        Ok(Arc::new(self.inode_and_cluster(number)?.0))
+    }
+
+    /// As [`inode`](Self::inode), an inode of the caller's own, and the cluster that holds it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn inode_and_cluster(&self, number: InodeNumber) -> Result<(Inode, Cluster)> {
         let (place, cluster) = self.inode_cluster(number)?;
         let buffer = self.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
-        self.decode_inode(number, place, &buffer, cluster.offset_bytes)
+        let (core, bytes) = self.verified_inode(number, place, &buffer, cluster.offset_bytes)?;
+        let account = Some(self.cache().memory_account());
+        let inode = Inode::decode_counted(bytes, core, self.geometry(), account);
+        Ok((inode.ok_or(OperationError::NoSuchInode)?, cluster))
     }
 
     /// As [`inode`](Self::inode) for a number from outside (a command line, a file handle): asks the inode index first,
@@ -95,18 +106,6 @@ impl Volume {
             offset_bytes: (blocks_before << geometry.block_log) + place.offset_bytes as usize,
         };
         Ok((place, cluster))
-    }
-
-    fn decode_inode(
-        &self,
-        number: InodeNumber,
-        place: InodeLocation,
-        buffer: &MetadataBuffer,
-        offset_bytes: usize,
-    ) -> Result<Arc<Inode>> {
-        let (core, bytes) = self.verified_inode(number, place, buffer, offset_bytes)?;
-        let inode = Inode::decode(bytes, core, self.geometry()).ok_or(OperationError::NoSuchInode)?;
-        Ok(Arc::new(inode))
     }
 
     /// An inode in use within the buffer of its cluster, verified.

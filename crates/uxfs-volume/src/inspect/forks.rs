@@ -7,10 +7,7 @@ use uxfs_format::{
 };
 
 use super::{Inspector, StructureOnDisk};
-use crate::{
-    error::{OperationError, Result},
-    inode::ForkView,
-};
+use crate::error::{OperationError, Result};
 
 impl Inspector<'_> {
     /// Gives the blocks of a directory (data fork) or of attributes to `show`, in the order of the fork: all, or the
@@ -27,10 +24,10 @@ impl Inspector<'_> {
     ) -> std::result::Result<(), E> {
         let inode = self.volume.inode(number)?;
         let is_directory = fork == Fork::Data;
-        if is_directory && inode.file_type != FileType::Directory {
+        if is_directory && inode.file_type() != Some(FileType::Directory) {
             return Err(crate::error::Error::from(OperationError::NotADirectory).into());
         }
-        if !matches!(inode.fork(fork), ForkView::Extents | ForkView::Btree) {
+        if !inode.has_extents(fork) {
             if !wanted.is_empty() {
                 return Err(crate::error::Error::from(OperationError::NotFound).into());
             }
@@ -39,7 +36,7 @@ impl Inspector<'_> {
         let step = if is_directory { self.volume.geometry().blocks_per_directory_block() } else { 1 };
         let map = self.volume.extent_map(&inode, fork)?;
         for block in wanted {
-            show(self.fork_block(number, fork, &map, *block, step)?)?;
+            show(self.fork_block(number, fork, map, *block, step)?)?;
         }
         if !wanted.is_empty() {
             return Ok(());
@@ -47,7 +44,7 @@ impl Inspector<'_> {
         let mut next = FileBlock::new(0);
         while let Some(extent) = map.next_at_or_after(next) {
             let first = extent.file_block.max(next);
-            show(self.fork_block(number, fork, &map, first, step)?)?;
+            show(self.fork_block(number, fork, map, first, step)?)?;
             match first.checked_add(step.into()) {
                 Some(after) => next = after,
                 None => break,

@@ -19,8 +19,8 @@ use uxfs_format::{
 
 use crate::{
     error::{Error, Result},
-    extent_map::ForkExtents,
-    inode::InodeView,
+    extent_map::ExtentMap,
+    inode::Inode,
     volume::{MetadataBuffer, Volume},
 };
 
@@ -30,7 +30,7 @@ pub struct ForkBlocks<'fs> {
     /// The volume they are read from.
     pub volume: &'fs Volume,
     /// Where they lie.
-    pub map: ForkExtents<'fs>,
+    pub map: &'fs ExtentMap,
     /// Whether a directory's or of attributes.
     pub kind: TreeKind,
     inode: InodeNumber,
@@ -41,12 +41,12 @@ impl<'fs> ForkBlocks<'fs> {
     ///
     /// # Errors
     /// Damage of the fork or its extent btree; the device.
-    pub fn new(volume: &'fs Volume, inode: &InodeView<'fs>, kind: TreeKind) -> Result<Self> {
+    pub fn new(volume: &'fs Volume, inode: &'fs Inode, kind: TreeKind) -> Result<Self> {
         let fork = match kind {
             TreeKind::Directory => Fork::Data,
             TreeKind::Attribute => Fork::Attribute,
         };
-        let map = inode.extents(volume, fork)?;
+        let map = volume.extent_map(inode, fork)?;
         Ok(Self { volume, map, kind, inode: inode.number })
     }
 

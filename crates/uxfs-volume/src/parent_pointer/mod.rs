@@ -18,7 +18,7 @@ use uxfs_format::{
 use crate::{
     attribute::{Attribute, AttributeValue, Namespace},
     error::{Error, OperationError, Result},
-    inode::InodeView,
+    inode::Inode,
     volume::Volume,
 };
 
@@ -39,15 +39,14 @@ impl Volume {
     ///
     /// # Errors
     /// [`OperationError::NoParentPointers`] where the file system keeps none; damage; the device.
-    pub fn visit_parent_pointers<'a>(
-        &'a self,
-        inode: impl Into<InodeView<'a>>,
+    pub fn visit_parent_pointers(
+        &self,
+        inode: &Inode,
         mut visit: impl FnMut(ParentPointer<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         if !self.geometry().features.has_parent_pointers() {
             return Err(OperationError::NoParentPointers.into());
         }
-        let inode = inode.into();
         let number = inode.number;
         self.attributes(inode)?.visit(|attribute| {
             if attribute.namespace != Namespace::Parent {
@@ -61,11 +60,7 @@ impl Volume {
     ///
     /// # Errors
     /// As [`visit_parent_pointers`](Self::visit_parent_pointers).
-    pub fn parent_pointers<'a>(
-        &'a self,
-        inode: impl Into<InodeView<'a>>,
-        most: usize,
-    ) -> Result<(Vec<OwnedParentPointer>, bool)> {
+    pub fn parent_pointers(&self, inode: &Inode, most: usize) -> Result<(Vec<OwnedParentPointer>, bool)> {
         let (mut pointers, mut complete) = (Vec::new(), true);
         self.visit_parent_pointers(inode, |pointer| {
             if pointers.len() == most {

@@ -198,7 +198,7 @@ impl Search<'_> {
             return Ok(known.clone());
         }
         let inode = match self.volume.inode(number) {
-            Ok(inode) => Some(inode).filter(|inode| inode.file_type == FileType::Directory),
+            Ok(inode) => Some(inode).filter(|inode| inode.file_type() == Some(FileType::Directory)),
             Err(Error::Operation(_) | Error::Corrupt(_)) => None,
             Err(error) => return Err(error),
         };
@@ -208,7 +208,7 @@ impl Search<'_> {
     }
 
     fn read_directory_names(&mut self, inode: &Inode) -> Result<Directory> {
-        let generation = inode.generation;
+        let generation = inode.generation();
         match self.volume.parent_pointers(inode, MAX_DIRECTORY_NAMES) {
             Ok((names, is_complete)) => Ok(Directory { generation, names: names.into(), is_complete }),
             // Damage of a directory on the way ends this way only.

@@ -3,13 +3,13 @@
 use uxfs_format::{
     field_table::OnDisk,
     geometry::INODE_CORE_SIZE_BYTES,
-    inode::{FileType, InodeCore},
+    inode::{FileType, Fork, InodeCore},
 };
 use uxfs_journal::journal::items::inode::InodeChange;
 use uxfs_volume::metadata::piece;
 use zerocopy::IntoBytes;
 
-use super::{EditFork, EditInode};
+use super::EditInode;
 use crate::engine::Engine;
 use uxfs_format::{edit::DIRTY_RUN_BYTES, units::Sector};
 
@@ -78,8 +78,7 @@ impl CommitSequences {
 impl EditInode {
     /// Whether changes of the data fork may lie in blocks, where the inode does not show them.
     pub(crate) fn has_data_elsewhere(&self) -> bool {
-        let has_tree = matches!(&self.data, EditFork::Extents(extents) if extents.root.is_some());
-        has_tree || self.file_type() == Some(FileType::Directory)
+        self.has_extent_tree(Fork::Data) || self.file_type() == Some(FileType::Directory)
     }
 }
 

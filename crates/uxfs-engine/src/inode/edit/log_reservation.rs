@@ -5,7 +5,7 @@
 
 use uxfs_journal::journal::items::inode::{CORE_LOG_BYTES, fork_log_bytes};
 
-use super::EditFork;
+use super::{EditInode, InodeFork, store::ForkChanges};
 
 /// What has been reserved for an inode in the checkpoint that changed it last. Who loads an inode anew knows nothing of
 /// that, and reserves all again: too much is safe, and given back when the checkpoint is cut.
@@ -18,14 +18,14 @@ pub struct InodeLogReservation {
 
 impl InodeLogReservation {
     /// The additional log space to reserve in checkpoint `sequence`, where the forks that are given have changed.
-    pub fn raise(&mut self, sequence: u64, data: Option<&EditFork>, attribute: Option<&EditFork>) -> u64 {
+    pub fn raise(&mut self, sequence: u64, data: Option<&InodeFork>, attribute: Option<&InodeFork>) -> u64 {
         let mut more = 0;
         if self.sequence != sequence {
             *self = Self { sequence, ..Self::default() };
             more = CORE_LOG_BYTES;
         }
         for (claimed, fork) in [(&mut self.data_bytes, data), (&mut self.attribute_bytes, attribute)] {
-            let bytes = fork.map_or(0, EditFork::log_bytes);
+            let bytes = fork.map_or(0, fork_bytes);
             more += bytes.saturating_sub(*claimed);
             *claimed = bytes.max(*claimed);
         }
@@ -33,19 +33,27 @@ impl InodeLogReservation {
     }
 }
 
-impl EditFork {
-    /// What the fork takes in the log with the header of its region.
-    fn log_bytes(&self) -> u32 {
-        let bytes = match self {
-            Self::Device(_) => 0,
-            Self::Local(bytes) => bytes.len(),
-            Self::Extents(extents) => match &extents.root {
-                Some(root) => return fork_log_bytes(root.keys.len() * 16, true),
-                None => extents.extents.len() * 16,
-            },
-        };
-        fork_log_bytes(bytes, false)
+impl EditInode {
+    /// The additional log space to reserve in checkpoint `sequence` for what has changed.
+    pub(crate) fn raise_log_reservation(&mut self, sequence: u64, changes: ForkChanges) -> u64 {
+        let Self { inode, log_reservation, .. } = self;
+        let data = changes.has_data.then_some(&inode.data);
+        let attribute = inode.attribute.as_ref().filter(|_| changes.has_attribute);
+        log_reservation.raise(sequence, data, attribute)
     }
+}
+
+/// What a fork takes in the log with the header of its region.
+fn fork_bytes(fork: &InodeFork) -> u32 {
+    let bytes = match fork {
+        InodeFork::Device(_) => 0,
+        InodeFork::Local(bytes) => bytes.len(),
+        InodeFork::Extents(extents) => match &extents.root {
+            Some(root) => return fork_log_bytes(root.keys.len() * 16, true),
+            None => extents.extents.len() * 16,
+        },
+    };
+    fork_log_bytes(bytes, false)
 }
 
 #[cfg(test)]
@@ -54,7 +62,7 @@ mod tests {
 
     #[test]
     fn only_what_grows_in_a_checkpoint_is_claimed() {
-        let (short, long) = (EditFork::Local(vec![1; 10]), EditFork::Local(vec![1; 30]));
+        let (short, long) = (InodeFork::Local(vec![1; 10]), InodeFork::Local(vec![1; 30]));
         let mut reserve = InodeLogReservation::default();
         assert_eq!(reserve.raise(7, None, None), u64::from(CORE_LOG_BYTES));
         assert_eq!(reserve.raise(7, None, None), 0);

@@ -6,7 +6,7 @@ use uxfs_format::{
     inode::{FileType, Fork},
 };
 
-use super::{EditExtents, EditFork, EditInode, ExtentRoot};
+use super::{EditInode, ForkExtents, InodeFork};
 
 /// Header of a btree root in an inode.
 const ROOT_HEADER_BYTES: u32 = 4;
@@ -42,27 +42,6 @@ pub fn root_capacity(room_bytes: u32) -> usize {
     ExtentMapRoot::capacity(room_bytes as usize) as usize
 }
 
-impl ExtentRoot {
-    /// Bytes that the root needs at least.
-    pub fn size_bytes(&self) -> u32 {
-        u32::try_from(self.keys.len()).unwrap_or(u32::MAX).saturating_mul(ROOT_ENTRY_BYTES)
-            + ROOT_HEADER_BYTES
-    }
-}
-
-impl EditFork {
-    /// Bytes that the contents take in the inode as they are.
-    pub fn used_bytes(&self) -> u32 {
-        let narrow = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-        match self {
-            Self::Device(_) => 4,
-            Self::Local(bytes) => narrow(bytes.len()),
-            Self::Extents(EditExtents { root: Some(root), .. }) => root.size_bytes(),
-            Self::Extents(extents) => narrow(extents.extents.len().saturating_mul(size_of::<ExtentRecord>())),
-        }
-    }
-}
-
 impl EditInode {
     /// Where the attribute fork would have to begin for `attribute_bytes` of attributes to fit, or `None` where they
     /// cannot lie in the inode. As Linux decides: an attribute fork that is large enough stays where it is; contents
@@ -72,7 +51,7 @@ impl EditInode {
         let literal = geometry.literal_size_bytes();
         let current = self.attribute_offset_bytes;
         let wanted = literal.checked_sub(attribute_bytes)? & !7;
-        if matches!(self.data, EditFork::Device(_)) {
+        if matches!(self.data, InodeFork::Device(_)) {
             let fixed = default_attribute_offset_bytes(Some(FileType::Fifo));
             return (wanted >= fixed).then_some(fixed);
         }
@@ -80,8 +59,8 @@ impl EditInode {
             return Some(current);
         }
         let used = match &self.data {
-            EditFork::Extents(EditExtents { root: Some(_), .. }) if current != 0 => return None,
-            data @ EditFork::Extents(EditExtents { root: None, .. })
+            InodeFork::Extents(ForkExtents { root: Some(_), .. }) if current != 0 => return None,
+            data @ InodeFork::Extents(ForkExtents { root: None, .. })
                 if current == 0 && data.used_bytes() > default_attribute_offset_bytes(None) =>
             {
                 MIN_DATA_ROOT_BYTES

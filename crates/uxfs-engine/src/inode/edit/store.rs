@@ -1,4 +1,4 @@
-//! From an inode taken apart to the disk.
+//! From an inode in memory to the disk.
 
 use std::mem::offset_of;
 
@@ -11,8 +11,11 @@ use uxfs_format::{
 };
 use zerocopy::IntoBytes;
 
-use super::{EditExtents, EditFork, EditInode, ExtentRoot, commit_sequences::CoreChange};
-use uxfs_volume::error::{OperationError, Result};
+use super::{EditInode, ExtentRoot, ForkExtents, InodeFork, commit_sequences::CoreChange};
+use uxfs_volume::{
+    error::{OperationError, Result},
+    extent_map::ExtentMap,
+};
 
 /// Where an inode says which is the next one without a name.
 const NEXT_UNLINKED_OFFSET_BYTES: usize = offset_of!(InodeCore, next_unlinked);
@@ -53,9 +56,9 @@ impl EditInode {
             has_data: !are_alike,
             has_attribute: !are_alike && self.attribute.is_some(),
         };
-        changes.has_data |= self.data.store(data)?;
+        changes.has_data |= store(&self.data, data)?;
         match &self.attribute {
-            Some(fork) => changes.has_attribute |= fork.store(attribute)?,
+            Some(fork) => changes.has_attribute |= store(fork, attribute)?,
             None => attribute.fill(0),
         }
         // Whoever reads the inode from memory before it is written compares the checksum too.
@@ -114,76 +117,72 @@ pub fn next_unlinked_of(inode: &mut [u8]) -> Option<&mut [u8; 4]> {
     inode.get_mut(NEXT_UNLINKED_OFFSET_BYTES..)?.first_chunk_mut()
 }
 
-impl EditFork {
-    /// Puts the fork into its room in the inode, and gives whether anything is different now.
-    fn store(&self, room: &mut [u8]) -> Result<bool> {
-        match self {
-            // What most inodes have, without a detour: every change of a file stores both forks.
-            Self::Local(bytes) => {
-                let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
-                let differs = target != bytes.as_slice();
-                if differs {
-                    target.copy_from_slice(bytes);
-                }
-                Ok(clear(rest) | differs)
-            }
-            Self::Extents(extents) if extents.root.is_none() && extents.extents.is_empty() => Ok(clear(room)),
-            _ => replace(room, |room| self.encode(room)),
-        }
-    }
-
-    /// Writes the fork into its room in the inode; what it does not take is zero.
-    fn encode(&self, room: &mut [u8]) -> Result<()> {
-        match self {
-            Self::Device(number) => {
-                let (word, rest) = room.split_first_chunk_mut().ok_or(TOO_LONG)?;
-                *word = number.to_be_bytes();
-                rest.fill(0);
-            }
-            Self::Local(bytes) => {
-                let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
+/// Puts a fork into its room in the inode, and gives whether anything is different now.
+fn store(fork: &InodeFork, room: &mut [u8]) -> Result<bool> {
+    match fork {
+        // What most inodes have, without a detour: every change of a file stores both forks.
+        InodeFork::Local(bytes) => {
+            let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
+            let differs = target != bytes.as_slice();
+            if differs {
                 target.copy_from_slice(bytes);
-                rest.fill(0);
             }
-            Self::Extents(EditExtents { root: Some(root), .. }) => root.encode(room)?,
-            Self::Extents(extents) => extents.encode(room)?,
+            Ok(clear(rest) | differs)
         }
-        Ok(())
+        InodeFork::Extents(extents) if extents.root.is_none() && extents.extents.is_empty() => {
+            Ok(clear(room))
+        }
+        _ => replace(room, |room| encode(fork, room)),
     }
 }
 
-impl EditExtents {
-    /// Packed records.
-    fn encode(&self, room: &mut [u8]) -> Result<()> {
-        room.fill(0);
-        let mut slots = room.chunks_exact_mut(size_of::<ExtentRecord>());
-        for extent in &self.extents {
-            let record = ExtentRecord::new(&extent).ok_or(TOO_LONG)?;
-            slots.next().ok_or(TOO_LONG)?.copy_from_slice(record.as_bytes());
+/// Writes a fork into its room in the inode; what it does not take is zero.
+fn encode(fork: &InodeFork, room: &mut [u8]) -> Result<()> {
+    match fork {
+        InodeFork::Device(number) => {
+            let (word, rest) = room.split_first_chunk_mut().ok_or(TOO_LONG)?;
+            *word = number.to_be_bytes();
+            rest.fill(0);
         }
-        Ok(())
+        InodeFork::Local(bytes) => {
+            let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
+            target.copy_from_slice(bytes);
+            rest.fill(0);
+        }
+        InodeFork::Extents(ForkExtents { root: Some(root), .. }) => encode_root(root, room)?,
+        InodeFork::Extents(extents) => encode_extents(&extents.extents, room)?,
     }
+    Ok(())
 }
 
-impl ExtentRoot {
-    /// As it lies in the inode: the pointers behind room for all keys that the fork could hold.
-    fn encode(&self, room: &mut [u8]) -> Result<()> {
-        room.fill(0);
-        let capacity = ExtentMapRoot::capacity(room.len()) as usize;
-        if self.keys.len() > capacity || self.keys.len() != self.pointers.len() {
-            return Err(TOO_LONG.into());
-        }
-        let (level, rest) = room.split_first_chunk_mut().ok_or(TOO_LONG)?;
-        *level = self.level.to_be_bytes();
-        let (count, rest) = rest.split_first_chunk_mut().ok_or(TOO_LONG)?;
-        *count = u16::try_from(self.keys.len()).map_err(|_| TOO_LONG)?.to_be_bytes();
-        let (keys, pointers) = rest.split_at_mut_checked(capacity * 8).ok_or(TOO_LONG)?;
-        for (slot, key) in keys.chunks_exact_mut(8).zip(&self.keys) {
-            slot.copy_from_slice(&key.to_be_bytes());
-        }
-        for (slot, pointer) in pointers.chunks_exact_mut(8).zip(&self.pointers) {
-            slot.copy_from_slice(&pointer.get().to_be_bytes());
-        }
-        Ok(())
+/// Packed records.
+fn encode_extents(extents: &ExtentMap, room: &mut [u8]) -> Result<()> {
+    room.fill(0);
+    let mut slots = room.chunks_exact_mut(size_of::<ExtentRecord>());
+    for extent in extents {
+        let record = ExtentRecord::new(&extent).ok_or(TOO_LONG)?;
+        slots.next().ok_or(TOO_LONG)?.copy_from_slice(record.as_bytes());
     }
+    Ok(())
+}
+
+/// As it lies in the inode: the pointers behind room for all keys that the fork could hold.
+fn encode_root(root: &ExtentRoot, room: &mut [u8]) -> Result<()> {
+    room.fill(0);
+    let capacity = ExtentMapRoot::capacity(room.len()) as usize;
+    if root.keys.len() > capacity || root.keys.len() != root.pointers.len() {
+        return Err(TOO_LONG.into());
+    }
+    let (level, rest) = room.split_first_chunk_mut().ok_or(TOO_LONG)?;
+    *level = root.level.to_be_bytes();
+    let (count, rest) = rest.split_first_chunk_mut().ok_or(TOO_LONG)?;
+    *count = u16::try_from(root.keys.len()).map_err(|_| TOO_LONG)?.to_be_bytes();
+    let (keys, pointers) = rest.split_at_mut_checked(capacity * 8).ok_or(TOO_LONG)?;
+    for (slot, key) in keys.chunks_exact_mut(8).zip(&root.keys) {
+        slot.copy_from_slice(&key.to_be_bytes());
+    }
+    for (slot, pointer) in pointers.chunks_exact_mut(8).zip(&root.pointers) {
+        slot.copy_from_slice(&pointer.get().to_be_bytes());
+    }
+    Ok(())
 }

@@ -13,18 +13,16 @@ use super::Slot;
 use uxfs_engine::inode::edit::EditInode;
 use uxfs_volume::cause;
 
-/// The inode, for its only holder.
+/// The inode, for its only holder. A change stays in memory only if it has been stored when the guard goes.
 pub struct InodeWriteGuard<'a> {
     inode: Ordered<RwLockWriteGuard<'a, EditInode>>,
     slot: &'a Slot,
-    /// Failures of this thread before it had the lock.
-    failures: u64,
 }
 
 impl<'a> InodeWriteGuard<'a> {
     #[inline]
     pub(super) fn new(inode: Ordered<RwLockWriteGuard<'a, EditInode>>, slot: &'a Slot) -> Self {
-        Self { inode, slot, failures: cause::failures() }
+        Self { inode, slot }
     }
 }
 
@@ -47,8 +45,9 @@ impl DerefMut for InodeWriteGuard<'_> {
 impl Drop for InodeWriteGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if cause::failures() != self.failures {
-            reload(&mut self.inode, self.slot);
+        // Another inode can only have been put in its place.
+        if self.inode.is_changed() || self.inode.number != self.slot.number {
+            restore(&mut self.inode, self.slot);
         }
     }
 }
@@ -61,7 +60,7 @@ impl fmt::Debug for InodeWriteGuard<'_> {
 
 /// Brings an inode back to what is stored of it.
 #[cold]
-fn reload(inode: &mut EditInode, slot: &Slot) {
+fn restore(inode: &mut EditInode, slot: &Slot) {
     // Without a journal an image is abandoned after an error.
     let Some(engine) = slot.queues.0.engine.get().and_then(Weak::upgrade) else { return };
     match cause::aside(|| engine.load_edit_inode(slot.number)) {

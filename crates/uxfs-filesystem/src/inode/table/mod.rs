@@ -1,4 +1,4 @@
-//! Inodes that are kept in memory, taken apart, for operations on a live file system.
+//! Inodes that are kept in memory for operations on a live file system.
 //!
 //! ```text
 //! FileSystem::open(number) ──▶ InodeHandle ──▶ slot: RwLock<EditInode>
@@ -19,9 +19,13 @@
 //!    handle exists, its number names no inode until a new inode gets the number.
 //! 6. **Bounded.** Slots without handles are given up, the least recently used first (roughly: a clock), when there
 //!    are more than the table is for; those with very many extents also where these take a quarter of the cache's budget.
-//! 7. **No half change stays.** An error that comes into being in a thread while it has a slot locked for changes may have
-//!    left the inode half changed. So after an error the unlocking thread reads it anew from its cluster, which holds what
-//!    was stored; where that cannot be read, the slot holds an inode that is not in use from then on.
+//! 7. **No half change stays.** An inode in a slot can be changed only through an [`InodeWriteGuard`], and every way to change it
+//!    marks it as changed ([`EditInode`]'s `DerefMut`). Only
+//!    [`Transaction::store_inode`](uxfs_engine::transaction::Transaction::store_inode) takes the mark away. A guard that goes
+//!    while the inode is marked reads it anew from its cluster, which holds what was stored last; where that cannot be read, the
+//!    slot holds an inode that is not in use from then on. A transaction that stored an inode and is dropped without a commit
+//!    shuts the journal down (invariant 4 of transactions): so what the slot says is in a commit, or nothing follows it to
+//!    the device.
 //!
 //! Lock order: a slot's lock before any lock of the table; slots in ascending order of their numbers.
 
@@ -86,7 +90,7 @@ struct Queues {
     unlinked: Queue,
     /// They have blocks ahead of who appended: to be given back.
     ahead: Queue,
-    /// Whose inodes they are, where that is mounted for changes with a journal: half a change is undone by reading anew.
+    /// Whose inodes they are, where that is mounted for changes with a journal: what is not stored is undone by reading anew.
     engine: OnceLock<Weak<LoggedEngine>>,
 }
 
