@@ -13,7 +13,7 @@ const LIMITS: [(&str, usize); 9] = [
     ("crates/uxfs-format", 24),
     ("crates/uxfs-journal", 12),
     ("crates/uxfs-lab", 27),
-    ("crates/uxfs-source", 15),
+    ("crates/uxfs-source", 11),
     ("crates/uxfs-volume", 15),
 ];
 

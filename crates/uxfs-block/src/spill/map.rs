@@ -35,7 +35,7 @@ struct Table {
     file: TemporaryFile,
     slots: u64,
     used: u64,
-    /// Keyed: whoever made an archive or image cannot choose keys that collide.
+    /// Keyed: the author of an archive or image cannot choose keys that collide.
     keys: RandomState,
 }
 
