@@ -1,6 +1,6 @@
 //! What every block device offers, whatever lies behind it.
 
-use std::{fmt, io, ops::Range, os::fd::BorrowedFd, sync::Arc};
+use std::{fmt, io, ops::Range, os::fd::BorrowedFd};
 
 use thiserror::Error;
 
@@ -233,60 +233,4 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
 
     /// Says that a range is no longer needed; later reads of it may give anything.
     fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError>;
-}
-
-impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
-    fn size_bytes(&self) -> u64 {
-        (**self).size_bytes()
-    }
-
-    fn alignment(&self) -> Alignment {
-        (**self).alignment()
-    }
-
-    fn is_read_only(&self) -> bool {
-        (**self).is_read_only()
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        (**self).identity()
-    }
-
-    fn engine(&self) -> &'static str {
-        (**self).engine()
-    }
-
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        (**self).read(offset_bytes, buffer)
-    }
-
-    fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
-        (**self).read_batch(segments)
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        (**self).write(offset_bytes, bytes)
-    }
-
-    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
-        (**self).write_batch(segments)
-    }
-
-    fn share_from_file(
-        &self,
-        file: BorrowedFd<'_>,
-        file_offset_bytes: u64,
-        offset_bytes: u64,
-        length_bytes: u64,
-    ) -> Option<u64> {
-        (**self).share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
-        (**self).flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        (**self).discard(offset_bytes, length_bytes)
-    }
 }

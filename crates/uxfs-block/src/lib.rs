@@ -8,6 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`device`] | the [`BlockDevice`](device::BlockDevice) trait and its errors |
+//! | [`device_wrapper`] | devices around another device: what they do before a request |
 //! | [`engine`] | implementations: files and block devices, memory |
 //! | [`busy`], `loop_devices`, `loop_status` | whether a file or device is in use, also through loop devices |
 //! | [`claim`] | opening it so that other users are kept away |
@@ -28,6 +29,7 @@ pub mod claim;
 pub mod clock;
 pub mod contents_io;
 pub mod device;
+pub mod device_wrapper;
 pub mod engine;
 pub mod lock_order;
 mod loop_devices;

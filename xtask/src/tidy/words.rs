@@ -5,16 +5,15 @@
 //! limit with the commit that rewrites the sentences; never raise one.
 
 /// What an area may still hold. The longest prefix of a file's name counts; files without an entry may hold none.
-const LIMITS: [(&str, usize); 9] = [
-    ("crates/uxfs-block/src/cache/logged", 1),
+const LIMITS: [(&str, usize); 8] = [
     ("crates/uxfs-engine", 68),
     ("crates/uxfs-extract", 2),
-    ("crates/uxfs-filesystem", 61),
+    ("crates/uxfs-filesystem", 58),
     ("crates/uxfs-format", 24),
     ("crates/uxfs-journal", 12),
-    ("crates/uxfs-lab", 27),
+    ("crates/uxfs-lab", 25),
     ("crates/uxfs-source", 11),
-    ("crates/uxfs-volume", 15),
+    ("crates/uxfs-volume", 13),
 ];
 
 /// Words that are riddles wherever they stand, in two pieces, so that this file may be checked too.

@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::*;
 use crate::{
     device::{DeviceOperation, ReadSegment},
+    device_wrapper::DeviceWrapper,
     engine::memory::MemoryDevice,
 };
 
@@ -47,38 +48,24 @@ impl Gated {
     }
 }
 
-impl BlockDevice for Gated {
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
+impl DeviceWrapper for Gated {
+    type Inner = MemoryDevice;
+
+    fn inner(&self) -> &MemoryDevice {
+        &self.inner
     }
 
-    fn engine(&self) -> &'static str {
-        "gated"
-    }
-
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        self.reads.fetch_add(1, SeqCst);
+    fn before_read(&self, segments: &[ReadSegment<'_>]) -> Result<(), DeviceError> {
+        self.reads.fetch_add(segments.len(), SeqCst);
         let mut is_open = self.is_open.lock();
         while !*is_open {
             self.opened.wait(&mut is_open);
         }
         drop(is_open);
         if self.is_failing.load(SeqCst) {
-            return Err(DeviceError::outside(DeviceOperation::Read, offset_bytes, 0));
+            return Err(DeviceError::outside(DeviceOperation::Read, segments[0].offset_bytes, 0));
         }
-        self.inner.read(offset_bytes, buffer)
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.inner.write(offset_bytes, bytes)
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        self.inner.discard(offset_bytes, length_bytes)
+        Ok(())
     }
 }
 
@@ -335,36 +322,19 @@ fn a_smaller_budget_takes_effect_at_once() {
 fn one_bad_buffer_does_not_spoil_a_batch() {
     #[derive(Debug)]
     struct BadSpot(MemoryDevice);
-    impl BlockDevice for BadSpot {
-        fn size_bytes(&self) -> u64 {
-            self.0.size_bytes()
+    impl DeviceWrapper for BadSpot {
+        type Inner = MemoryDevice;
+
+        fn inner(&self) -> &MemoryDevice {
+            &self.0
         }
 
-        fn engine(&self) -> &'static str {
-            "bad spot"
-        }
-
-        fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-            if offset_bytes == 4 * u64::from(BLOCK) {
-                return Err(DeviceError::outside(DeviceOperation::Read, offset_bytes, 0));
+        fn before_read(&self, segments: &[ReadSegment<'_>]) -> Result<(), DeviceError> {
+            let bad_bytes = 4 * u64::from(BLOCK);
+            if segments.iter().any(|segment| segment.offset_bytes == bad_bytes) {
+                return Err(DeviceError::outside(DeviceOperation::Read, bad_bytes, 0));
             }
-            self.0.read(offset_bytes, buffer)
-        }
-
-        fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
-            segments.iter_mut().try_for_each(|segment| self.read(segment.offset_bytes, segment.buffer))
-        }
-
-        fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-            self.0.write(offset_bytes, bytes)
-        }
-
-        fn flush(&self) -> Result<(), DeviceError> {
-            self.0.flush()
-        }
-
-        fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-            self.0.discard(offset_bytes, length_bytes)
+            Ok(())
         }
     }
     let device = BadSpot(MemoryDevice::new(vec![1; 8 * BLOCK as usize]));

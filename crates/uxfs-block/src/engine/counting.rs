@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::device::{
-    Alignment, BlockDevice, DeviceError, Identity, ReadSegment, WriteSegment, batch_bytes, contiguous_runs,
+use crate::{
+    device::{BlockDevice, DeviceError, ReadSegment, Segment, WriteSegment, batch_bytes, contiguous_runs},
+    device_wrapper::DeviceWrapper,
 };
 
 /// What has reached a device. A request is a run of neighbours: what an engine asks of the system at once.
@@ -45,10 +46,10 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn count(&self, requests: u64, bytes: u64) {
+    fn count<S: Segment>(&self, segments: &[S]) {
         self.batches.fetch_add(1, Relaxed);
-        self.requests.fetch_add(requests, Relaxed);
-        self.bytes.fetch_add(bytes, Relaxed);
+        self.requests.fetch_add(contiguous_runs(segments).count() as u64, Relaxed);
+        self.bytes.fetch_add(batch_bytes(segments), Relaxed);
     }
 }
 
@@ -74,54 +75,30 @@ impl<D: BlockDevice> CountingDevice<D> {
     }
 }
 
-impl<D: BlockDevice> BlockDevice for CountingDevice<D> {
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
+impl<D: BlockDevice> DeviceWrapper for CountingDevice<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
     }
 
-    fn alignment(&self) -> Alignment {
-        self.inner.alignment()
+    fn before_read(&self, segments: &[ReadSegment<'_>]) -> Result<(), DeviceError> {
+        self.reads.count(segments);
+        Ok(())
     }
 
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
+    fn before_write(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+        self.writes.count(segments);
+        Ok(())
     }
 
-    fn identity(&self) -> Option<Identity> {
-        self.inner.identity()
-    }
-
-    fn engine(&self) -> &'static str {
-        self.inner.engine()
-    }
-
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        self.reads.count(1, buffer.len() as u64);
-        self.inner.read(offset_bytes, buffer)
-    }
-
-    fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
-        self.reads.count(contiguous_runs(segments).count() as u64, batch_bytes(segments));
-        self.inner.read_batch(segments)
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.writes.count(1, bytes.len() as u64);
-        self.inner.write(offset_bytes, bytes)
-    }
-
-    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
-        self.writes.count(contiguous_runs(segments).count() as u64, batch_bytes(segments));
-        self.inner.write_batch(segments)
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
+    fn before_flush(&self) -> Result<(), DeviceError> {
         self.flushes.fetch_add(1, Relaxed);
-        self.inner.flush()
+        Ok(())
     }
 
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
+    fn before_discard(&self, _: u64, _: u64) -> Result<(), DeviceError> {
         self.discards.fetch_add(1, Relaxed);
-        self.inner.discard(offset_bytes, length_bytes)
+        Ok(())
     }
 }

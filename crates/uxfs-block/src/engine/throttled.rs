@@ -6,10 +6,8 @@ use parking_lot::Mutex;
 
 use crate::{
     clock::Clock,
-    device::{
-        Alignment, BlockDevice, DeviceError, Identity, ReadSegment, WriteSegment, batch_bytes,
-        contiguous_runs,
-    },
+    device::{BlockDevice, DeviceError, ReadSegment, WriteSegment, batch_bytes, contiguous_runs},
+    device_wrapper::DeviceWrapper,
 };
 
 /// What the modelled device can do.
@@ -68,54 +66,34 @@ impl<D: BlockDevice> ThrottledDevice<D> {
     }
 }
 
-impl<D: BlockDevice> BlockDevice for ThrottledDevice<D> {
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
+impl<D: BlockDevice> DeviceWrapper for ThrottledDevice<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
     }
 
-    fn alignment(&self) -> Alignment {
-        self.inner.alignment()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.inner.identity()
-    }
-
-    fn engine(&self) -> &'static str {
+    fn engine_name(&self) -> &'static str {
         "throttled"
     }
 
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        self.serve(1, buffer.len() as u64);
-        self.inner.read(offset_bytes, buffer)
-    }
-
-    fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
+    fn before_read(&self, segments: &[ReadSegment<'_>]) -> Result<(), DeviceError> {
         self.serve(contiguous_runs(segments).count() as u64, batch_bytes(segments));
-        self.inner.read_batch(segments)
+        Ok(())
     }
 
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.serve(1, bytes.len() as u64);
-        self.inner.write(offset_bytes, bytes)
-    }
-
-    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+    fn before_write(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
         self.serve(contiguous_runs(segments).count() as u64, batch_bytes(segments));
-        self.inner.write_batch(segments)
+        Ok(())
     }
 
-    fn flush(&self) -> Result<(), DeviceError> {
+    fn before_flush(&self) -> Result<(), DeviceError> {
         self.serve(1, 0);
-        self.inner.flush()
+        Ok(())
     }
 
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
+    fn before_discard(&self, _: u64, _: u64) -> Result<(), DeviceError> {
         self.serve(1, 0);
-        self.inner.discard(offset_bytes, length_bytes)
+        Ok(())
     }
 }

@@ -1,18 +1,16 @@
 //! A device under a file system that is changed in bulk mode: before the first write its superblock says that it is not
 //! finished, so that a change that is cut off in the middle leaves nothing that looks whole.
 
-use std::{
-    os::fd::BorrowedFd,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use parking_lot::Mutex;
 use uxfs_block::{
     aligned_buffer::AlignedBuffer,
-    device::{Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment},
+    device::{BlockDevice, DeviceError, DeviceOperation, WriteSegment},
+    device_wrapper::DeviceWrapper,
 };
 use uxfs_format::{field_table::OnDisk, geometry::Geometry, seal::seal, superblock::Superblock};
 
@@ -63,62 +61,22 @@ impl Unfinished {
     }
 }
 
-impl BlockDevice for Unfinished {
-    fn size_bytes(&self) -> u64 {
-        self.device.size_bytes()
+impl DeviceWrapper for Unfinished {
+    type Inner = Arc<dyn BlockDevice>;
+
+    fn inner(&self) -> &Arc<dyn BlockDevice> {
+        &self.device
     }
 
-    fn alignment(&self) -> Alignment {
-        self.device.alignment()
+    fn before_write(&self, _: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+        self.mark()
     }
 
-    fn is_read_only(&self) -> bool {
-        self.device.is_read_only()
+    fn before_discard(&self, _: u64, _: u64) -> Result<(), DeviceError> {
+        self.mark()
     }
 
-    fn identity(&self) -> Option<Identity> {
-        self.device.identity()
-    }
-
-    fn engine(&self) -> &'static str {
-        self.device.engine()
-    }
-
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read(offset_bytes, buffer)
-    }
-
-    fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
-        self.device.read_batch(segments)
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.mark()?;
-        self.device.write(offset_bytes, bytes)
-    }
-
-    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
-        self.mark()?;
-        self.device.write_batch(segments)
-    }
-
-    fn share_from_file(
-        &self,
-        file: BorrowedFd<'_>,
-        file_offset_bytes: u64,
-        offset_bytes: u64,
-        length_bytes: u64,
-    ) -> Option<u64> {
-        self.mark().ok()?;
-        self.device.share_from_file(file, file_offset_bytes, offset_bytes, length_bytes)
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.device.flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        self.mark()?;
-        self.device.discard(offset_bytes, length_bytes)
+    fn before_share(&self) -> bool {
+        self.mark().is_ok()
     }
 }

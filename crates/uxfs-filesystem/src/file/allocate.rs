@@ -1,4 +1,4 @@
-//! New blocks for holes.
+//! New blocks for holes and for copies of shared blocks.
 
 use std::ops::Range;
 
@@ -8,9 +8,11 @@ use uxfs_format::{
     units::FileBlock,
 };
 
-use super::{FileEdit, Touch, is_no_space};
+use super::{FileEdit, Touch, is_no_space, new_contents::NewContents, with_freed_blocks};
+use crate::filesystem::FileSystem;
 use uxfs_engine::{
     extent_map::list,
+    inode::edit::EditInode,
     transaction::{Transaction, allocate::Allocated, reservation::Operation},
 };
 use uxfs_volume::error::Result;
@@ -27,31 +29,37 @@ pub(super) struct Wanted {
     pub ahead_blocks: u64,
 }
 
+/// Takes blocks for a file and begins the transaction that is to map them.
+#[derive(Debug)]
+pub(super) struct BlockAllocator<'e, 'a> {
+    file_system: &'a FileSystem,
+    inode: &'e mut EditInode,
+}
+
 impl<'a> FileEdit<'a> {
+    /// To take blocks.
+    pub(super) fn allocator(&mut self) -> BlockAllocator<'_, 'a> {
+        BlockAllocator { file_system: self.file_system, inode: self.inode }
+    }
+
     /// Allocates blocks for bytes that are to be written to a hole, writes the bytes, and maps the blocks. Gives how many
     /// bytes found room in the first piece of free space.
-    pub(super) fn allocate_written(
-        &mut self,
-        wanted: &Wanted,
-        offset_bytes: u64,
-        bytes: &[u8],
-        touch: Touch,
-    ) -> Result<usize> {
-        let (mut tx, new) = self.allocate(wanted)?;
-        let Some(written) = list::part_of(&new, wanted.range.start, wanted.range.end) else {
+    pub(super) fn allocate_written(&mut self, wanted: &Wanted, new: NewContents<'_>) -> Result<usize> {
+        let (mut tx, extent) = self.allocator().for_hole(wanted)?;
+        let Some(written) = list::part_of(&extent, wanted.range.start, wanted.range.end) else {
             // All of it went to what an extent size hint puts before the bytes.
-            self.map_around(&mut tx, &new, None)?;
+            self.map_around(&mut tx, &extent, None)?;
             self.end_step(&mut tx, Touch::NOTHING)?;
             return Ok(0);
         };
-        let bytes = self.bytes_within(written.end(), offset_bytes, bytes);
-        let contents = self.with_zeros_around(offset_bytes, bytes);
-        self.fill_staged(&mut tx, &new, |file| file.write_blocks(written.start, contents))?;
-        self.map_around(&mut tx, &new, Some(&written))?;
+        let new = new.before(self.byte_of(written.end()));
+        let parts = new.with_zeros_around(self.geometry());
+        self.fill_staged(&mut tx, &extent, |file| file.device_writer().write_blocks(written.start, parts))?;
+        self.map_around(&mut tx, &extent, Some(&written))?;
         tx.depends_on_data();
-        self.grow_to(offset_bytes + bytes.len() as u64);
-        self.end_step(&mut tx, touch)?;
-        Ok(bytes.len())
+        self.grow_to(new.end_bytes());
+        self.end_step(&mut tx, new.touch)?;
+        Ok(new.bytes.len())
     }
 
     /// Has `fill` write to new blocks while the transaction holds nothing, and sees to it that the file can map the blocks
@@ -77,23 +85,37 @@ impl<'a> FileEdit<'a> {
 
     /// Allocates blocks that read as zeros, as many as can be had in one piece.
     pub(super) fn allocate_unwritten(&mut self, wanted: &Wanted, touch: Touch) -> Result<()> {
-        let (mut tx, new) = self.allocate(wanted)?;
+        let (mut tx, new) = self.allocator().for_hole(wanted)?;
         self.map_around(&mut tx, &new, None)?;
         self.end_step(&mut tx, touch)
     }
 
-    /// Begins a transaction and takes blocks for a hole; where there are none, but some wait for a checkpoint to be free,
-    /// they are waited for.
-    fn allocate(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
-        match self.allocate_now(wanted) {
-            Err(error) if is_no_space(&error) && self.file_system.wait_for_freed_blocks()? => {
-                self.allocate_now(wanted)
-            }
-            done => done,
+    /// Maps new blocks: a part of them as written, the rest as unwritten.
+    fn map_around(&mut self, tx: &mut Transaction<'_>, new: &Extent, written: Option<&Extent>) -> Result<()> {
+        let Some(written) = written else {
+            return tx.extent_maps().map_existing(self.inode, Fork::Data, *new);
+        };
+        let head = list::part_of(new, FileBlock::new(0), written.file_block);
+        let tail = list::part_of(new, written.end(), FileBlock::NULL);
+        for part in [head, Some(Extent { is_unwritten: false, ..*written }), tail].into_iter().flatten() {
+            tx.extent_maps().map_existing(self.inode, Fork::Data, part)?;
         }
+        Ok(())
+    }
+}
+
+impl<'a> BlockAllocator<'_, 'a> {
+    /// Begins a transaction and takes blocks for a hole.
+    pub fn for_hole(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
+        with_freed_blocks(self.file_system, || self.for_hole_now(wanted))
     }
 
-    fn allocate_now(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
+    /// Begins a transaction and takes blocks for a copy of shared ones, beside what comes before them in the file.
+    pub fn for_copy(&mut self, file_block: FileBlock, most_blocks: u64) -> Result<(Transaction<'a>, Extent)> {
+        with_freed_blocks(self.file_system, || self.largest_from(file_block, most_blocks))
+    }
+
+    fn for_hole_now(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
         let range = self.range_to_allocate(wanted);
         let length = |range: &Range<FileBlock>| range.end.checked_distance_from(range.start).unwrap_or(0);
         // What a hint puts around the bytes is of no use in pieces.
@@ -109,10 +131,15 @@ impl<'a> FileEdit<'a> {
                 done => return done,
             }
         }
-        let mut blocks = length(&wanted.range);
+        self.largest_from(wanted.range.start, length(&wanted.range))
+    }
+
+    /// As many of the blocks that are wanted from a file block on as can be had in one piece: at least one.
+    fn largest_from(&mut self, file_block: FileBlock, most_blocks: u64) -> Result<(Transaction<'a>, Extent)> {
+        let mut blocks = most_blocks;
         loop {
-            match self.try_allocate(wanted.range.start, 1, blocks) {
-                // The counter of free blocks says no to all of it: to a part it may say yes.
+            match self.try_allocate(file_block, 1, blocks) {
+                // The counter of free blocks may allow a part where it does not allow all of it.
                 Err(error) if is_no_space(&error) && blocks > 1 => blocks /= 2,
                 done => return done,
             }
@@ -160,7 +187,10 @@ impl<'a> FileEdit<'a> {
         let before = index.checked_sub(1).and_then(|index| extents.get(index));
         let hole_start = before.map_or(0, |extent| extent.end().get());
         let hole_end = extents.get(index).map_or(MAX_FILE_BLOCKS, |extent| extent.file_block.get());
-        let largest = self.block_behind(self.file_system.largest_file_bytes()).get();
+        let largest = self
+            .file_system
+            .largest_file_bytes()
+            .div_ceil(self.file_system.geometry().block_size_bytes.into());
         let last = last.min(hole_end).min(largest).max(end);
         FileBlock::new(first.max(hole_start))..FileBlock::new(last)
     }
@@ -169,46 +199,5 @@ impl<'a> FileEdit<'a> {
         let core = &self.inode.core;
         let is_set = core.flags().contains(InodeFlags::EXTENT_SIZE);
         if is_set { core.extent_size_blocks.get().into() } else { 0 }
-    }
-
-    /// Maps new blocks: a part of them as written, the rest as unwritten.
-    fn map_around(&mut self, tx: &mut Transaction<'_>, new: &Extent, written: Option<&Extent>) -> Result<()> {
-        let Some(written) = written else {
-            return tx.extent_maps().map_existing(self.inode, Fork::Data, *new);
-        };
-        let head = list::part_of(new, FileBlock::new(0), written.file_block);
-        let tail = list::part_of(new, written.end(), FileBlock::NULL);
-        for part in [head, Some(Extent { is_unwritten: false, ..*written }), tail].into_iter().flatten() {
-            tx.extent_maps().map_existing(self.inode, Fork::Data, part)?;
-        }
-        Ok(())
-    }
-
-    /// Blocks for a copy of shared ones, beside what comes before them in the file.
-    pub(super) fn allocate_copy(
-        &mut self,
-        file_block: FileBlock,
-        most_blocks: u64,
-    ) -> Result<(Transaction<'a>, Extent)> {
-        match self.allocate_copy_now(file_block, most_blocks) {
-            Err(error) if is_no_space(&error) && self.file_system.wait_for_freed_blocks()? => {
-                self.allocate_copy_now(file_block, most_blocks)
-            }
-            done => done,
-        }
-    }
-
-    fn allocate_copy_now(
-        &mut self,
-        file_block: FileBlock,
-        most_blocks: u64,
-    ) -> Result<(Transaction<'a>, Extent)> {
-        let mut blocks = most_blocks;
-        loop {
-            match self.try_allocate(file_block, 1, blocks) {
-                Err(error) if is_no_space(&error) && blocks > 1 => blocks /= 2,
-                done => return done,
-            }
-        }
     }
 }

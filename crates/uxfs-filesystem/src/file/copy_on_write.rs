@@ -16,6 +16,7 @@ use zerocopy::big_endian::U64;
 
 use super::{
     FileEdit, Touch,
+    new_contents::NewContents,
     pieces::{Piece, PieceState, Pieces, first_piece},
     space::SizeChange,
 };
@@ -30,36 +31,29 @@ const ASKED_EXTENTS: usize = 1024;
 impl FileEdit<'_> {
     /// Writes bytes to a run of shared blocks: to copies of them. Gives how many were written.
     #[doc(alias = "xfs_reflink_end_cow")]
-    pub(super) fn write_copy(
-        &mut self,
-        shared: &Piece,
-        offset_bytes: u64,
-        bytes: &[u8],
-        touch: Touch,
-    ) -> Result<usize> {
+    pub(super) fn write_copy(&mut self, shared: &Piece, new: NewContents<'_>) -> Result<usize> {
         let old_start = shared.extent().ok_or(OperationError::NoSuchGroup)?.start;
-        let bytes = self.bytes_within(shared.end(), offset_bytes, bytes);
-        let end = self.block_behind(offset_bytes + bytes.len() as u64);
+        let new = new.before(self.byte_of(shared.end()));
+        let end = self.block_behind(new.end_bytes());
         let blocks = end.checked_distance_from(shared.file_block).unwrap_or(0);
         let most_blocks = (COPY_BYTES >> self.geometry().block_log).max(1);
-        let head = self.contents(self.byte_of(shared.file_block)..offset_bytes)?;
-        let (mut tx, new) = self.allocate_copy(shared.file_block, blocks.min(most_blocks))?;
-        let bytes = self.bytes_within(new.end(), offset_bytes, bytes);
-        let end_bytes = offset_bytes + bytes.len() as u64;
-        self.fill_staged(&mut tx, &new, |file| {
-            let tail = file.contents(end_bytes..file.byte_of(new.end()))?;
-            file.write_blocks(new.start, [&head, bytes, &tail])
+        let head = self.contents(self.byte_of(shared.file_block)..new.offset_bytes)?;
+        let (mut tx, copy) = self.allocator().for_copy(shared.file_block, blocks.min(most_blocks))?;
+        let new = new.before(self.byte_of(copy.end()));
+        self.fill_staged(&mut tx, &copy, |file| {
+            let tail = file.contents(new.end_bytes()..file.byte_of(copy.end()))?;
+            file.device_writer().write_blocks(copy.start, [&head, new.bytes, &tail])
         })?;
-        let new = Extent { is_unwritten: false, ..new };
-        let old = Extent { start: old_start, ..new };
-        tx.extent_maps().replace_mapping(self.inode, &new)?;
+        let copy = Extent { is_unwritten: false, ..copy };
+        let old = Extent { start: old_start, ..copy };
+        tx.extent_maps().replace_mapping(self.inode, &copy)?;
         tx.defer_unmap(self.inode, Fork::Data, &old)?;
         tx.defer_decrease(old.start, old.length_blocks)?;
-        tx.defer_map(self.inode, Fork::Data, &new)?;
+        tx.defer_map(self.inode, Fork::Data, &copy)?;
         tx.depends_on_data();
-        self.grow_to(end_bytes);
-        self.end_step(&mut tx, touch)?;
-        Ok(bytes.len())
+        self.grow_to(new.end_bytes());
+        self.end_step(&mut tx, new.touch)?;
+        Ok(new.bytes.len())
     }
 
     /// What lies in a range of the file, with zeros behind its end.
@@ -111,14 +105,15 @@ impl FileEdit<'_> {
         let size_bytes = self.inode.size_bytes();
         let inside = usize::try_from(size_bytes.saturating_sub(start)).unwrap_or(usize::MAX);
         let inside = contents.get(..inside.min(contents.len())).unwrap_or_default();
-        let written = self.write_copy(&shared, start, inside, Touch::NOTHING)?;
+        let new = NewContents { offset_bytes: start, bytes: inside, touch: Touch::NOTHING };
+        let written = self.write_copy(&shared, new)?;
         Ok(self.block_behind(start + written as u64))
     }
 
     /// A file that shares nothing any more, and has few enough extents to look, is no longer asked at every write.
     #[doc(alias = "xfs_reflink_try_clear_inode_flag")]
     fn stop_sharing_if_unshared(&mut self) -> Result<()> {
-        if !self.inode.may_share_extents() || self.extent_count() > ASKED_EXTENTS {
+        if !self.inode.may_share_extents() || self.inode.extents(Fork::Data).len() > ASKED_EXTENTS {
             return Ok(());
         }
         let extents = self.inode.data.extents();

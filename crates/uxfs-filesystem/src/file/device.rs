@@ -7,8 +7,10 @@ use uxfs_block::{
 };
 use uxfs_format::{geometry::Geometry, units::FsBlock};
 
-use super::FileEdit;
-use uxfs_volume::error::{OperationError, Result};
+use uxfs_volume::{
+    error::{OperationError, Result},
+    volume::Volume,
+};
 
 /// As many as one block can have.
 pub(super) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -16,22 +18,32 @@ pub(super) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// Bytes that are put together at once for a device that takes only aligned memory.
 const PIECE_BYTES: u64 = 1 << 20;
 
-impl FileEdit<'_> {
+/// Writes contents of files to the device of a volume.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ContentsWriter<'v> {
+    volume: &'v Volume,
+}
+
+impl<'v> ContentsWriter<'v> {
+    pub fn new(volume: &'v Volume) -> Self {
+        Self { volume }
+    }
+
     /// Writes contents from `skipped_bytes` behind the beginning of a block on.
-    pub(super) fn write_in_place(&self, start: FsBlock, skipped_bytes: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write_in_place(self, start: FsBlock, skipped_bytes: u64, bytes: &[u8]) -> Result<()> {
         self.write_parts(start, skipped_bytes, [&[], bytes, &[]])
     }
 
     /// Writes whole blocks: what comes before the contents, the contents, what comes behind them.
-    pub(super) fn write_blocks(&self, start: FsBlock, parts: [&[u8]; 3]) -> Result<()> {
+    pub fn write_blocks(self, start: FsBlock, parts: [&[u8]; 3]) -> Result<()> {
         self.write_parts(start, 0, parts)
     }
 
-    fn write_parts(&self, start: FsBlock, skipped_bytes: u64, parts: [&[u8]; 3]) -> Result<()> {
+    fn write_parts(self, start: FsBlock, skipped_bytes: u64, parts: [&[u8]; 3]) -> Result<()> {
         assert_outside_transaction("writes file contents");
-        let sector = self.geometry().sector_of_block(start).ok_or(OperationError::NoSuchGroup)?;
+        let sector = self.volume.geometry().sector_of_block(start).ok_or(OperationError::NoSuchGroup)?;
         let mut offset_bytes = Geometry::byte_of_sector(sector).saturating_add(skipped_bytes);
-        let device = self.file_system.device();
+        let device = self.volume.device();
         let alignment = device.alignment();
         if alignment != Alignment::NONE && !are_aligned(offset_bytes, parts, alignment) {
             return self.write_through_buffer(offset_bytes, parts, alignment);
@@ -53,8 +65,8 @@ impl FileEdit<'_> {
 
     /// Puts the bytes together in aligned memory, with what the device has around them.
     #[cold]
-    fn write_through_buffer(&self, offset_bytes: u64, parts: [&[u8]; 3], alignment: Alignment) -> Result<()> {
-        let device = self.file_system.device();
+    fn write_through_buffer(self, offset_bytes: u64, parts: [&[u8]; 3], alignment: Alignment) -> Result<()> {
+        let device = self.volume.device();
         let unit = u64::from(alignment.offset_bytes.max(1));
         let length_bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let end_bytes = offset_bytes + length_bytes;

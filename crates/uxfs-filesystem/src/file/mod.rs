@@ -9,7 +9,8 @@
 //! | [`pieces`](self) | a range of a file as holes, written and unwritten runs |
 //! | [`read`] | reading; where there is data and where a hole |
 //! | [`mod@write`] | writing; what comes into a file when it grows |
-//! | `allocate` | new blocks for holes, and speculative preallocation |
+//! | `new_contents` | bytes that are to be written |
+//! | `allocate` | new blocks for holes and copies, and speculative preallocation |
 //! | `copy_on_write` | writing to shared blocks; unsharing |
 //! | [`truncate`] | the size of a file |
 //! | [`space`] | allocating, punching and zeroing ranges |
@@ -43,6 +44,7 @@ mod device;
 pub mod exchange;
 pub(crate) mod exchange_step;
 pub mod handles;
+mod new_contents;
 mod pieces;
 pub mod read;
 pub mod share;
@@ -62,6 +64,7 @@ use uxfs_format::{
 };
 use zerocopy::big_endian::U16;
 
+use self::device::ContentsWriter;
 use crate::{filesystem::FileSystem, operations::set_attributes::mode_without_set_id};
 use uxfs_engine::extent_map::{ATOMIC_EXTENTS, STEP_EXTENTS};
 use uxfs_engine::{
@@ -115,7 +118,7 @@ pub struct FileEdit<'a> {
 }
 
 impl FileSystem {
-    /// A regular file, to be changed by who has locked it.
+    /// A regular file that the caller has locked, to be changed.
     ///
     /// # Errors
     /// No regular file; one of the realtime section.
@@ -149,7 +152,21 @@ fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Operation(OperationError::NoSpace | OperationError::FileTooLarge))
 }
 
+/// Tries something that takes blocks. Where it finds none, but some wait for a checkpoint to be free, it is tried again after
+/// that checkpoint.
+fn with_freed_blocks<T>(file_system: &FileSystem, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    match attempt() {
+        Err(error) if is_no_space(&error) && file_system.wait_for_freed_blocks()? => attempt(),
+        done => done,
+    }
+}
+
 impl<'a> FileEdit<'a> {
+    /// To write to the device.
+    fn device_writer(&self) -> ContentsWriter<'a> {
+        ContentsWriter::new(self.file_system)
+    }
+
     fn geometry(&self) -> &'a Geometry {
         self.file_system.geometry()
     }
@@ -203,12 +220,7 @@ impl<'a> FileEdit<'a> {
     /// [`NoSpace`](OperationError::NoSpace), [`FileTooLarge`](OperationError::FileTooLarge), with nothing changed; damage;
     /// the device.
     fn begin_remap(&mut self, growth: u32) -> Result<Transaction<'a>> {
-        match self.begin_remap_now(growth) {
-            Err(error) if is_no_space(&error) && self.file_system.wait_for_freed_blocks()? => {
-                self.begin_remap_now(growth)
-            }
-            done => done,
-        }
+        with_freed_blocks(self.file_system, || self.begin_remap_now(growth))
     }
 
     fn begin_remap_now(&mut self, growth: u32) -> Result<Transaction<'a>> {

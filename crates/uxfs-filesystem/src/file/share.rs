@@ -47,23 +47,11 @@ impl FileEdit<'_> {
     #[doc(alias = "FICLONERANGE")]
     pub fn clone_from(
         &mut self,
-        mut source: Option<&mut EditInode>,
+        source: Option<&mut EditInode>,
         range: &CloneRange,
         touch: Touch,
     ) -> Result<u64> {
-        let from = source.as_deref().unwrap_or(self.inode);
-        let Some(length_bytes) = self.clone_length(from, source.is_none(), range)? else { return Ok(0) };
-        let end_bytes = range.target_bytes + length_bytes;
-        let is_whole =
-            range.source_bytes == 0 && range.target_bytes == 0 && length_bytes >= self.inode.size_bytes();
-        self.prepare_growth(range.target_bytes, end_bytes)?;
-        let blocks = Blocks {
-            source: self.block_of(range.source_bytes)..self.block_behind(range.source_bytes + length_bytes),
-            target: self.block_of(range.target_bytes),
-        };
-        self.begin_sharing(source.as_deref_mut(), is_whole)?;
-        let done_blocks = self.clone_blocks(source.as_deref(), &blocks, end_bytes, touch)?;
-        Ok((done_blocks << self.geometry().block_log).min(length_bytes))
+        Cloning { target: self, source }.run(range, touch)
     }
 
     /// Lets a range of this file have the blocks of a range of another, if both hold the same bytes: gives whether they do.
@@ -73,27 +61,63 @@ impl FileEdit<'_> {
     /// As [`clone_from`](Self::clone_from).
     #[doc(alias = "FIDEDUPERANGE")]
     pub fn share_if_equal(&mut self, source: Option<&mut EditInode>, range: &CloneRange) -> Result<bool> {
-        let from = source.as_deref().unwrap_or(self.inode);
+        Cloning { target: self, source }.run_if_equal(range)
+    }
+}
+
+/// A file that gets the blocks of another, or of another range of itself.
+#[derive(Debug)]
+struct Cloning<'e, 'a, 's> {
+    target: &'e mut FileEdit<'a>,
+    /// The file that has the blocks; `None` where it is the target itself.
+    source: Option<&'s mut EditInode>,
+}
+
+impl Cloning<'_, '_, '_> {
+    /// The inode of the file that has the blocks.
+    fn source(&self) -> &EditInode {
+        self.source.as_deref().unwrap_or(self.target.inode)
+    }
+
+    fn run(&mut self, range: &CloneRange, touch: Touch) -> Result<u64> {
+        let Some(length_bytes) = self.length_bytes(range)? else { return Ok(0) };
+        let target = &mut *self.target;
+        let end_bytes = range.target_bytes + length_bytes;
+        let is_whole =
+            range.source_bytes == 0 && range.target_bytes == 0 && length_bytes >= target.inode.size_bytes();
+        target.prepare_growth(range.target_bytes, end_bytes)?;
+        let source_end = target.block_behind(range.source_bytes + length_bytes);
+        let blocks = Blocks {
+            source: target.block_of(range.source_bytes)..source_end,
+            target: target.block_of(range.target_bytes),
+        };
+        let block_log = target.geometry().block_log;
+        self.begin_sharing(is_whole)?;
+        let done_blocks = self.clone_blocks(&blocks, end_bytes, touch)?;
+        Ok((done_blocks << block_log).min(length_bytes))
+    }
+
+    fn run_if_equal(&mut self, range: &CloneRange) -> Result<bool> {
         let within =
             |offset: u64, size: u64| offset.checked_add(range.length_bytes).is_some_and(|end| end <= size);
         if range.length_bytes == 0 {
             return Ok(true);
         }
-        if !within(range.source_bytes, from.size_bytes())
-            || !within(range.target_bytes, self.inode.size_bytes())
+        if !within(range.source_bytes, self.source().size_bytes())
+            || !within(range.target_bytes, self.target.inode.size_bytes())
         {
             return Err(OperationError::InvalidRange.into());
         }
-        self.clone_length(from, source.is_none(), range)?;
-        if !self.is_equal(from, range)? {
+        self.length_bytes(range)?;
+        if !self.is_equal(range)? {
             return Ok(false);
         }
         // The blocks are others, the contents are not.
-        self.clone_from(source, range, Touch::NOTHING)?;
+        self.run(range, Touch::NOTHING)?;
         Ok(true)
     }
 
-    fn is_equal(&self, source: &EditInode, range: &CloneRange) -> Result<bool> {
+    fn is_equal(&self, range: &CloneRange) -> Result<bool> {
         const PIECE_BYTES: u64 = 256 << 10;
         let piece_bytes = range.length_bytes.min(PIECE_BYTES) as usize;
         let (mut ours, mut theirs) = (vec![0; piece_bytes], vec![0; piece_bytes]);
@@ -103,8 +127,9 @@ impl FileEdit<'_> {
             let (Some(ours), Some(theirs)) = (ours.get_mut(..length), theirs.get_mut(..length)) else {
                 break;
             };
-            self.file_system.read_contents(self.inode, range.target_bytes + done, ours)?;
-            self.file_system.read_contents(source, range.source_bytes + done, theirs)?;
+            let file_system = self.target.file_system;
+            file_system.read_contents(self.target.inode, range.target_bytes + done, ours)?;
+            file_system.read_contents(self.source(), range.source_bytes + done, theirs)?;
             if ours != theirs {
                 return Ok(false);
             }
@@ -115,9 +140,10 @@ impl FileEdit<'_> {
 
     /// How many bytes are to be cloned: nothing where none are wanted.
     #[doc(alias = "generic_remap_file_range_prep")]
-    fn clone_length(&self, source: &EditInode, is_same: bool, range: &CloneRange) -> Result<Option<u64>> {
+    fn length_bytes(&self, range: &CloneRange) -> Result<Option<u64>> {
         let invalid = || OperationError::InvalidRange;
-        if !self.geometry().features.has_reflink() {
+        let (target, source) = (&*self.target, self.source());
+        if !target.geometry().features.has_reflink() {
             return Err(OperationError::CannotShare.into());
         }
         require_regular(source)?;
@@ -126,15 +152,15 @@ impl FileEdit<'_> {
         if length_bytes == 0 {
             return Ok(None);
         }
-        let end_bytes = self.range_end(range.target_bytes, length_bytes)?;
-        let is_whole_blocks = self.is_aligned(length_bytes)
-            || (length_bytes == left_bytes && end_bytes >= self.inode.size_bytes());
-        let is_aligned = self.is_aligned(range.source_bytes) && self.is_aligned(range.target_bytes);
+        let end_bytes = target.range_end(range.target_bytes, length_bytes)?;
+        let is_whole_blocks = target.is_aligned(length_bytes)
+            || (length_bytes == left_bytes && end_bytes >= target.inode.size_bytes());
+        let is_aligned = target.is_aligned(range.source_bytes) && target.is_aligned(range.target_bytes);
         if length_bytes > left_bytes || !is_aligned || !is_whole_blocks {
             return Err(invalid().into());
         }
         let distance_bytes = range.source_bytes.abs_diff(range.target_bytes);
-        if is_same && distance_bytes < self.byte_of(self.block_behind(length_bytes)) {
+        if self.source.is_none() && distance_bytes < target.byte_of(target.block_behind(length_bytes)) {
             return Err(invalid().into());
         }
         Ok(Some(length_bytes))
@@ -142,25 +168,26 @@ impl FileEdit<'_> {
 
     /// Both files say from now on that they may share blocks.
     #[doc(alias = "xfs_reflink_set_inode_flag")]
-    fn begin_sharing(&mut self, source: Option<&mut EditInode>, is_whole: bool) -> Result<()> {
+    fn begin_sharing(&mut self, is_whole: bool) -> Result<()> {
+        let (target, source) = (&mut *self.target, self.source.as_deref_mut());
         let has_hint =
             |inode: &EditInode| inode.core.flags2().contains(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
         let is_said =
-            self.inode.may_share_extents() && source.as_deref().is_none_or(EditInode::may_share_extents);
+            target.inode.may_share_extents() && source.as_deref().is_none_or(EditInode::may_share_extents);
         let takes_hint = source
             .as_deref()
-            .filter(|source| is_whole && has_hint(source) && !has_hint(self.inode))
+            .filter(|source| is_whole && has_hint(source) && !has_hint(target.inode))
             .map(|source| source.core.cow_extent_size_blocks);
         if is_said && takes_hint.is_none() {
             return Ok(());
         }
-        let mut tx = self.begin_remap(0)?;
+        let mut tx = target.begin_remap(0)?;
         if let Some(hint) = takes_hint {
-            let flags = self.inode.core.flags2() | InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE;
-            self.inode.core.flags2 = U64::new(flags.bits());
-            self.inode.core.cow_extent_size_blocks = hint;
+            let flags = target.inode.core.flags2() | InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE;
+            target.inode.core.flags2 = U64::new(flags.bits());
+            target.inode.core.cow_extent_size_blocks = hint;
         }
-        for inode in source.into_iter().chain([&mut *self.inode]) {
+        for inode in source.into_iter().chain([&mut *target.inode]) {
             say_sharing(inode);
             tx.store_inode(inode)?;
         }
@@ -169,27 +196,21 @@ impl FileEdit<'_> {
 
     /// Gives how many blocks have been cloned.
     #[doc(alias = "xfs_reflink_remap_blocks")]
-    fn clone_blocks(
-        &mut self,
-        source: Option<&EditInode>,
-        blocks: &Blocks,
-        end_bytes: u64,
-        touch: Touch,
-    ) -> Result<u64> {
+    fn clone_blocks(&mut self, blocks: &Blocks, end_bytes: u64, touch: Touch) -> Result<u64> {
         let total = blocks.source.end.checked_distance_from(blocks.source.start).unwrap_or(0);
         let behind = |done: u64| FileBlock::new(blocks.target.get().saturating_add(done));
-        let from = source.unwrap_or(self.inode).data.extents();
+        let from = self.source().data.extents();
         let most = list::overlapping(from, blocks.source.start, blocks.source.end).len()
-            + self.extents_in(&(blocks.target..behind(total)));
+            + self.target.extents_in(&(blocks.target..behind(total)));
         let is_atomic = most <= ATOMIC_EXTENTS;
         let (mut done, mut changed) = (0, 0);
-        let mut tx = self.begin_remap(2)?;
+        let mut tx = self.target.begin_remap(2)?;
         while done < total {
             if !is_atomic && changed >= STEP_EXTENTS {
-                self.end_step(&mut tx, touch)?;
-                (tx, changed) = (self.begin_remap(0)?, 0);
+                self.target.end_step(&mut tx, touch)?;
+                (tx, changed) = (self.target.begin_remap(0)?, 0);
             }
-            let from = source.unwrap_or(self.inode).data.extents();
+            let from = self.source().data.extents();
             let at = FileBlock::new(blocks.source.start.get().saturating_add(done));
             let piece = first_piece(from, at, blocks.source.end).ok_or(OperationError::InvalidRange)?;
             let piece = piece.first(self.step_blocks(behind(done), piece.length_blocks));
@@ -197,22 +218,22 @@ impl FileEdit<'_> {
                 Ok(count) => changed += count,
                 Err(error) if is_refusal(&error) => {
                     // What has been cloned stays so.
-                    self.end_step(&mut tx, touch)?;
+                    self.target.end_step(&mut tx, touch)?;
                     return if done > 0 { Ok(done) } else { Err(error) };
                 }
                 Err(error) => return Err(error),
             }
             done += piece.length_blocks;
-            self.grow_to(self.byte_of(behind(done)).min(end_bytes));
+            self.target.grow_to(self.target.byte_of(behind(done)).min(end_bytes));
         }
         tx.depends_on_data();
-        self.end_step(&mut tx, touch)?;
+        self.target.end_step(&mut tx, touch)?;
         Ok(done)
     }
 
     /// How many blocks from one on hold no more extents than a step may change.
     fn step_blocks(&self, start: FileBlock, most_blocks: u64) -> u64 {
-        let extents = self.inode.data.extents();
+        let extents = self.target.inode.data.extents();
         let index = list::index_at_or_after(extents, start).saturating_add(STEP_EXTENTS);
         let behind = extents.get(index).and_then(|extent| extent.file_block.checked_distance_from(start));
         behind.unwrap_or(u64::MAX).min(most_blocks).max(1)
@@ -221,12 +242,12 @@ impl FileEdit<'_> {
     /// Lets a run of this file be what a piece of the source is. Gives how many extents that changed.
     fn clone_piece(&mut self, tx: &mut Transaction<'_>, piece: &Piece, target: FileBlock) -> Result<usize> {
         let new = Piece { file_block: target, ..*piece };
-        let old = first_piece(self.inode.data.extents(), target, new.end());
+        let old = first_piece(self.target.inode.data.extents(), target, new.end());
         if old == Some(new) && !matches!(new.state, PieceState::Unwritten(_)) {
             return Ok(0);
         }
-        let changed = 1 + self.extents_in(&(target..new.end()));
-        tx.extent_maps().ready_extents(self.inode, Fork::Data, 2)?;
+        let changed = 1 + self.target.extents_in(&(target..new.end()));
+        tx.extent_maps().ready_extents(self.target.inode, Fork::Data, 2)?;
         // What is allocated and not written is not shared: it comes as a hole.
         let shared = match new.state {
             PieceState::Written(_) => new.extent(),
@@ -235,11 +256,11 @@ impl FileEdit<'_> {
         if let Some(extent) = &shared {
             ready_owners(tx, extent)?;
         }
-        tx.extent_maps().unmap_blocks(self.inode, Fork::Data, target, piece.length_blocks)?;
+        tx.extent_maps().unmap_blocks(self.target.inode, Fork::Data, target, piece.length_blocks)?;
         if let Some(extent) = shared {
             let increase = ReferenceCountOperation::Increase;
             tx.defer_reference_count(increase, extent.start, extent.length_blocks)?;
-            tx.extent_maps().map_existing(self.inode, Fork::Data, extent)?;
+            tx.extent_maps().map_existing(self.target.inode, Fork::Data, extent)?;
         }
         Ok(changed)
     }

@@ -79,7 +79,7 @@ impl FileEdit<'_> {
         self.inode.set_size_bytes(size_bytes);
         let first = list::index_at_or_after(self.inode.data.extents(), new.start);
         let mut changed = 0;
-        for index in (first..self.extent_count()).rev() {
+        for index in (first..self.inode.data.extents().len()).rev() {
             if !is_atomic && changed == STEP_EXTENTS {
                 self.end_step(&mut tx, Touch::NOTHING)?;
                 tx = self.begin_remap(0)?;

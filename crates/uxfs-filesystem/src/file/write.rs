@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use uxfs_format::{inode::Fork, units::FileBlock};
+use uxfs_format::units::FileBlock;
 
 use super::{
     FileEdit, Touch,
     allocate::Wanted,
     device::ZEROS,
     is_refusal,
+    new_contents::NewContents,
     pieces::{Piece, PieceState, Pieces, first_piece},
 };
 use crate::file::read::sharing_of;
@@ -45,7 +46,8 @@ impl FileEdit<'_> {
         self.prepare_growth(offset_bytes, offset_bytes + length as u64)?;
         let (mut done, mut is_stored) = (0, false);
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-            match self.write_step(offset_bytes + done as u64, rest, touch) {
+            let new = NewContents { offset_bytes: offset_bytes + done as u64, bytes: rest, touch };
+            match self.write_step(new) {
                 Ok(step) => {
                     done += step.bytes;
                     is_stored = step.is_stored;
@@ -60,30 +62,24 @@ impl FileEdit<'_> {
         Ok(done)
     }
 
-    fn write_step(&mut self, offset_bytes: u64, bytes: &[u8], touch: Touch) -> Result<WriteProgress> {
-        let end = self.block_behind(offset_bytes + bytes.len() as u64);
-        let piece = first_piece(self.inode.data.extents(), self.block_of(offset_bytes), end);
+    fn write_step(&mut self, new: NewContents<'_>) -> Result<WriteProgress> {
+        let end = self.block_behind(new.end_bytes());
+        let piece = first_piece(self.inode.data.extents(), self.block_of(new.offset_bytes), end);
         let piece = piece.ok_or(OperationError::FileTooLarge)?;
         match piece.state {
-            PieceState::Hole => self.write_to_hole(&piece, offset_bytes, bytes, touch),
-            PieceState::Unwritten(_) => self.write_to_unwritten(&piece, offset_bytes, bytes, touch),
-            PieceState::Written(_) => self.overwrite(&piece, offset_bytes, bytes, touch),
+            PieceState::Hole => self.write_to_hole(&piece, new),
+            PieceState::Unwritten(_) => self.write_to_unwritten(&piece, new),
+            PieceState::Written(_) => self.overwrite(&piece, new),
         }
     }
 
-    fn write_to_hole(
-        &mut self,
-        piece: &Piece,
-        offset_bytes: u64,
-        bytes: &[u8],
-        touch: Touch,
-    ) -> Result<WriteProgress> {
+    fn write_to_hole(&mut self, piece: &Piece, new: NewContents<'_>) -> Result<WriteProgress> {
         let wanted = Wanted {
             range: piece.file_block..piece.end(),
-            ahead_blocks: self.blocks_ahead(offset_bytes, self.byte_of(piece.end())),
+            ahead_blocks: self.blocks_ahead(new.offset_bytes, self.byte_of(piece.end())),
         };
         if piece.length_blocks << self.geometry().block_log <= WRITTEN_AT_ONCE_BYTES {
-            let bytes = self.allocate_written(&wanted, offset_bytes, bytes, touch)?;
+            let bytes = self.allocate_written(&wanted, new)?;
             return Ok(WriteProgress { bytes, is_stored: true });
         }
         self.allocate_unwritten(&wanted, Touch::NOTHING)?;
@@ -91,66 +87,38 @@ impl FileEdit<'_> {
     }
 
     /// First the contents, to blocks that read as zeros; then a transaction says that they are written.
-    fn write_to_unwritten(
-        &mut self,
-        piece: &Piece,
-        offset_bytes: u64,
-        bytes: &[u8],
-        touch: Touch,
-    ) -> Result<WriteProgress> {
-        let bytes = self.bytes_within(piece.end(), offset_bytes, bytes);
-        let end_bytes = offset_bytes + bytes.len() as u64;
+    fn write_to_unwritten(&mut self, piece: &Piece, new: NewContents<'_>) -> Result<WriteProgress> {
+        let new = new.before(self.byte_of(piece.end()));
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
-        // They had contents before they were zeroed; and another file, too, that may be back after a crash.
+        // The blocks had contents before they were zeroed, which another file may have again after a crash.
         self.file_system.wait_for_moved_contents(start, piece.length_blocks)?;
-        self.write_blocks(start, self.with_zeros_around(offset_bytes, bytes))?;
-        let behind = self.block_behind(end_bytes);
+        self.device_writer().write_blocks(start, new.with_zeros_around(self.geometry()))?;
+        let behind = self.block_behind(new.end_bytes());
         let growth = list::division_growth(self.inode.data.extents(), &(piece.file_block..behind));
         let mut tx = self.begin_remap(growth)?;
         let blocks = behind.checked_distance_from(piece.file_block).unwrap_or(0);
         tx.extent_maps().convert_blocks(self.inode, piece.file_block, blocks, false)?;
         tx.depends_on_data();
-        self.grow_to(end_bytes);
-        self.end_step(&mut tx, touch)?;
-        Ok(WriteProgress { bytes: bytes.len(), is_stored: true })
+        self.grow_to(new.end_bytes());
+        self.end_step(&mut tx, new.touch)?;
+        Ok(WriteProgress { bytes: new.bytes.len(), is_stored: true })
     }
 
-    /// Writes to blocks that have contents: in place, unless others have them too.
-    fn overwrite(
-        &mut self,
-        piece: &Piece,
-        offset_bytes: u64,
-        bytes: &[u8],
-        touch: Touch,
-    ) -> Result<WriteProgress> {
+    /// Writes to blocks that have contents: in place, unless other files share them.
+    fn overwrite(&mut self, piece: &Piece, new: NewContents<'_>) -> Result<WriteProgress> {
         let (alone, shared) = sharing_of(self.file_system, self.inode, piece)?;
         if alone == 0 {
-            let bytes = self.write_copy(&piece.first(shared.max(1)), offset_bytes, bytes, touch)?;
+            let bytes = self.write_copy(&piece.first(shared.max(1)), new)?;
             return Ok(WriteProgress { bytes, is_stored: true });
         }
         let piece = piece.first(alone);
-        let bytes = self.bytes_within(piece.end(), offset_bytes, bytes);
+        let new = new.before(self.byte_of(piece.end()));
         let start = piece.extent().ok_or(OperationError::NoSuchGroup)?.start;
-        let skipped = offset_bytes.saturating_sub(self.byte_of(piece.file_block));
+        let skipped = new.offset_bytes.saturating_sub(self.byte_of(piece.file_block));
         self.file_system.wait_for_moved_contents(start, piece.length_blocks)?;
-        self.write_in_place(start, skipped, bytes)?;
-        self.grow_to(offset_bytes + bytes.len() as u64);
-        Ok(WriteProgress { bytes: bytes.len(), is_stored: false })
-    }
-
-    /// The part of `bytes`, which are for `offset_bytes`, that comes before a block.
-    pub(super) fn bytes_within<'b>(&self, end: FileBlock, offset_bytes: u64, bytes: &'b [u8]) -> &'b [u8] {
-        let room = self.byte_of(end).saturating_sub(offset_bytes);
-        let length = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
-        bytes.get(..length).unwrap_or_default()
-    }
-
-    /// What makes whole blocks of bytes at an offset, where nothing else is.
-    pub(super) fn with_zeros_around<'b>(&self, offset_bytes: u64, bytes: &'b [u8]) -> [&'b [u8]; 3] {
-        let head = self.offset_in_block(offset_bytes);
-        let used = self.offset_in_block(offset_bytes + bytes.len() as u64);
-        let tail = if used == 0 { 0 } else { self.geometry().block_size() - used };
-        [ZEROS.get(..head).unwrap_or_default(), bytes, ZEROS.get(..tail).unwrap_or_default()]
+        self.device_writer().write_in_place(start, skipped, new.bytes)?;
+        self.grow_to(new.end_bytes());
+        Ok(WriteProgress { bytes: new.bytes.len(), is_stored: false })
     }
 
     /// The file is at least so large.
@@ -207,31 +175,27 @@ impl FileEdit<'_> {
             let length = ((piece_end - at) as usize).min(ZEROS.len());
             // Zeros behind the end are no contents, not even for as long as it takes to write what comes behind them.
             self.keeps_size = true;
-            let step = self.overwrite(&piece, at, ZEROS.get(..length).unwrap_or_default(), touch);
+            let bytes = ZEROS.get(..length).unwrap_or_default();
+            let step = self.overwrite(&piece, NewContents { offset_bytes: at, bytes, touch });
             self.keeps_size = false;
             at += step?.bytes as u64;
         }
         Ok(())
     }
 
-    /// Blocks to allocate ahead of who appends, as unwritten: what is written in small pieces would otherwise be
-    /// allocated in small pieces, between those of others. They go when the file is closed.
+    /// Blocks to allocate, as unwritten, ahead of a program that appends: contents written in small pieces would otherwise be
+    /// allocated in small pieces between those of other files. The blocks are freed when the file is closed.
     #[doc(alias = "xfs_iomap_prealloc_size")]
     fn blocks_ahead(&self, offset_bytes: u64, end_bytes: u64) -> u64 {
         const LEAST_BYTES: u64 = 64 << 10;
         const MOST_BYTES: u64 = 16 << 20;
         let size_bytes = self.inode.size_bytes();
-        // The first write may be the only one, and who leaves holes does not append.
+        // The first write may be the only one, and a program that leaves holes does not append.
         let appends = self.block_of(offset_bytes) <= self.block_behind(size_bytes);
         if size_bytes == 0 || end_bytes <= size_bytes || offset_bytes < size_bytes || !appends {
             return 0;
         }
         let blocks = end_bytes.clamp(LEAST_BYTES, MOST_BYTES) >> self.geometry().block_log;
         blocks.min(self.file_system.free_blocks() / 256)
-    }
-
-    /// How many extents the file's data are in.
-    pub(super) fn extent_count(&self) -> usize {
-        self.inode.extents(Fork::Data).len()
     }
 }

@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use uxfs_block::device::{Alignment, BlockDevice, DeviceError, DeviceOperation};
+use uxfs_block::{
+    device::{Alignment, DeviceError, DeviceOperation, WriteSegment},
+    device_wrapper::DeviceWrapper,
+};
 use uxfs_engine::{inode::edit::EditInode, transaction::Transaction};
 use uxfs_filesystem::{
     file::{FileEdit, Touch, share::CloneRange, space::SizeChange},
@@ -104,38 +107,26 @@ impl Strict {
     }
 }
 
-impl BlockDevice for Strict {
-    fn size_bytes(&self) -> u64 {
-        self.device.size_bytes()
+impl DeviceWrapper for Strict {
+    type Inner = ImageDevice;
+
+    fn inner(&self) -> &ImageDevice {
+        &self.device
     }
 
-    fn alignment(&self) -> Alignment {
+    fn required_alignment(&self) -> Alignment {
         Alignment { offset_bytes: 512, memory_bytes: 512 }
     }
 
-    fn engine(&self) -> &'static str {
-        "strict"
-    }
-
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read(offset_bytes, buffer)
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        if self.fails.load(Ordering::Relaxed) {
-            return Err(DeviceError::outside(DeviceOperation::Write, offset_bytes, bytes.len() as u64));
+    fn before_write(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+        for WriteSegment { offset_bytes, bytes } in segments {
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(DeviceError::outside(DeviceOperation::Write, *offset_bytes, bytes.len() as u64));
+            }
+            assert!(offset_bytes.is_multiple_of(512) && bytes.len().is_multiple_of(512));
+            assert!(bytes.as_ptr().addr().is_multiple_of(512));
         }
-        assert!(offset_bytes.is_multiple_of(512) && bytes.len().is_multiple_of(512));
-        assert!(bytes.as_ptr().addr().is_multiple_of(512));
-        self.device.write(offset_bytes, bytes)
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.device.flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        self.device.discard(offset_bytes, length_bytes)
+        Ok(())
     }
 }
 

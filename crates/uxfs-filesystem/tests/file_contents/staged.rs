@@ -7,7 +7,10 @@ use std::sync::{
 };
 use std::time::Duration;
 
-use uxfs_block::device::{BlockDevice, DeviceError, DeviceOperation, WriteSegment};
+use uxfs_block::{
+    device::{BlockDevice, DeviceError, DeviceOperation, WriteSegment},
+    device_wrapper::DeviceWrapper,
+};
 use uxfs_engine::options::LogOptions;
 use uxfs_filesystem::{
     file::{Touch, share::CloneRange},
@@ -61,34 +64,15 @@ impl CatchingDevice {
     }
 }
 
-impl BlockDevice for CatchingDevice {
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
+impl DeviceWrapper for CatchingDevice {
+    type Inner = ImageDevice;
+
+    fn inner(&self) -> &ImageDevice {
+        &self.inner
     }
 
-    fn engine(&self) -> &'static str {
-        "catching"
-    }
-
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        self.inner.read(offset_bytes, buffer)
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.catch(bytes, offset_bytes)?;
-        self.inner.write(offset_bytes, bytes)
-    }
-
-    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
-        segments.iter().try_for_each(|segment| self.write(segment.offset_bytes, segment.bytes))
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        self.inner.discard(offset_bytes, length_bytes)
+    fn before_write(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+        segments.iter().try_for_each(|segment| self.catch(segment.bytes, segment.offset_bytes))
     }
 }
 

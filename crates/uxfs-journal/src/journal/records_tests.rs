@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use uxfs_block::{
-    device::{Alignment, BlockDevice, DeviceError},
+    device::{Alignment, BlockDevice, DeviceError, WriteSegment},
+    device_wrapper::DeviceWrapper,
     engine::{counting::CountingDevice, memory::MemoryDevice},
 };
 use uxfs_format::log::transaction::TransactionHeader as Header;
@@ -193,34 +194,23 @@ fn a_closed_log_is_clean() {
 #[derive(Debug)]
 struct Strict(MemoryDevice);
 
-impl BlockDevice for Strict {
-    fn engine(&self) -> &'static str {
-        "strict"
+impl DeviceWrapper for Strict {
+    type Inner = MemoryDevice;
+
+    fn inner(&self) -> &MemoryDevice {
+        &self.0
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.0.size_bytes()
-    }
-
-    fn alignment(&self) -> Alignment {
+    fn required_alignment(&self) -> Alignment {
         Alignment { offset_bytes: 512, memory_bytes: 512 }
     }
 
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> std::result::Result<(), DeviceError> {
-        self.0.read(offset_bytes, buffer)
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
-        assert!(offset_bytes.is_multiple_of(512) && bytes.as_ptr().addr().is_multiple_of(512));
-        self.0.write(offset_bytes, bytes)
-    }
-
-    fn flush(&self) -> std::result::Result<(), DeviceError> {
-        self.0.flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> std::result::Result<(), DeviceError> {
-        self.0.discard(offset_bytes, length_bytes)
+    fn before_write(&self, segments: &[WriteSegment<'_>]) -> std::result::Result<(), DeviceError> {
+        for segment in segments {
+            assert!(segment.offset_bytes.is_multiple_of(512));
+            assert!(segment.bytes.as_ptr().addr().is_multiple_of(512));
+        }
+        Ok(())
     }
 }
 
@@ -247,37 +237,29 @@ struct Ordered {
     rounds: AtomicU32,
 }
 
-impl BlockDevice for Ordered {
-    fn engine(&self) -> &'static str {
-        "ordered"
+impl DeviceWrapper for Ordered {
+    type Inner = MemoryDevice;
+
+    fn inner(&self) -> &MemoryDevice {
+        &self.inner
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
-    }
-
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> std::result::Result<(), DeviceError> {
-        self.inner.read(offset_bytes, buffer)
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
-        if offset_bytes == 8 * 512 {
-            assert!(!self.is_end_unflushed.load(SeqCst), "the end may be lost, and the beginning not");
-            self.rounds.fetch_add(1, SeqCst);
+    fn before_write(&self, segments: &[WriteSegment<'_>]) -> std::result::Result<(), DeviceError> {
+        for segment in segments {
+            if segment.offset_bytes == 8 * 512 {
+                assert!(!self.is_end_unflushed.load(SeqCst), "the end may be lost, and the beginning not");
+                self.rounds.fetch_add(1, SeqCst);
+            }
+            if segment.offset_bytes + segment.bytes.len() as u64 == self.size_bytes() {
+                self.is_end_unflushed.store(true, SeqCst);
+            }
         }
-        if offset_bytes + bytes.len() as u64 == self.size_bytes() {
-            self.is_end_unflushed.store(true, SeqCst);
-        }
-        self.inner.write(offset_bytes, bytes)
+        Ok(())
     }
 
-    fn flush(&self) -> std::result::Result<(), DeviceError> {
+    fn before_flush(&self) -> std::result::Result<(), DeviceError> {
         self.is_end_unflushed.store(false, SeqCst);
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> std::result::Result<(), DeviceError> {
-        self.inner.discard(offset_bytes, length_bytes)
+        Ok(())
     }
 }
 

@@ -5,9 +5,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-use uxfs_block::device::{
-    Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment,
-    contiguous_runs,
+use uxfs_block::{
+    device::{BlockDevice, DeviceError, DeviceOperation, ReadSegment, Segment, WriteSegment, batch_bytes},
+    device_wrapper::DeviceWrapper,
 };
 
 /// When a device fails.
@@ -83,7 +83,7 @@ impl<D: BlockDevice> FlakyDevice<D> {
         &self,
         operation: DeviceOperation,
         offset_bytes: u64,
-        length: usize,
+        length_bytes: u64,
     ) -> Result<(), DeviceError> {
         let number = self.counter(operation).map_or(0, |counter| counter.fetch_add(1, SeqCst));
         let fails = self.failure.is_some_and(|failure| {
@@ -95,68 +95,35 @@ impl<D: BlockDevice> FlakyDevice<D> {
         }
         self.failed.fetch_add(1, SeqCst);
         let source = io::Error::other(MADE_ON_PURPOSE);
-        Err(DeviceError { operation, offset_bytes, length_bytes: length as u64, source })
+        Err(DeviceError { operation, offset_bytes, length_bytes, source })
+    }
+
+    fn request_of<S: Segment>(&self, operation: DeviceOperation, run: &[S]) -> Result<(), DeviceError> {
+        let Some(first) = run.first() else { return Ok(()) };
+        self.request(operation, first.offset_bytes(), batch_bytes(run))
     }
 }
 
-impl<D: BlockDevice> BlockDevice for FlakyDevice<D> {
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
+impl<D: BlockDevice> DeviceWrapper for FlakyDevice<D> {
+    type Inner = D;
+
+    fn inner(&self) -> &D {
+        &self.inner
     }
 
-    fn alignment(&self) -> Alignment {
-        self.inner.alignment()
+    fn divides_batches(&self) -> bool {
+        true
     }
 
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
+    fn before_read(&self, segments: &[ReadSegment<'_>]) -> Result<(), DeviceError> {
+        self.request_of(DeviceOperation::Read, segments)
     }
 
-    fn identity(&self) -> Option<Identity> {
-        self.inner.identity()
+    fn before_write(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
+        self.request_of(DeviceOperation::Write, segments)
     }
 
-    fn engine(&self) -> &'static str {
-        self.inner.engine()
-    }
-
-    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        self.request(DeviceOperation::Read, offset_bytes, buffer.len())?;
-        self.inner.read(offset_bytes, buffer)
-    }
-
-    fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
-        let runs: Vec<_> = contiguous_runs(segments).collect();
-        for run in runs {
-            let run = &mut segments[run];
-            let Some(first) = run.first() else { continue };
-            self.request(DeviceOperation::Read, first.offset_bytes, first.buffer.len())?;
-            self.inner.read_batch(run)?;
-        }
-        Ok(())
-    }
-
-    fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.request(DeviceOperation::Write, offset_bytes, bytes.len())?;
-        self.inner.write(offset_bytes, bytes)
-    }
-
-    fn write_batch(&self, segments: &[WriteSegment<'_>]) -> Result<(), DeviceError> {
-        for run in contiguous_runs(segments) {
-            let run = &segments[run];
-            let Some(first) = run.first() else { continue };
-            self.request(DeviceOperation::Write, first.offset_bytes, first.bytes.len())?;
-            self.inner.write_batch(run)?;
-        }
-        Ok(())
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.request(DeviceOperation::Flush, 0, 0)?;
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), DeviceError> {
-        self.inner.discard(offset_bytes, length_bytes)
+    fn before_flush(&self) -> Result<(), DeviceError> {
+        self.request(DeviceOperation::Flush, 0, 0)
     }
 }

@@ -1,0 +1,3 @@
+//! The headers of an allocation group, and all structures that they lead to.
+
+pub(crate) mod check;

@@ -1,0 +1,3 @@
+//! Extended attributes, and parent pointers, which lie among them.
+
+pub(crate) mod check;

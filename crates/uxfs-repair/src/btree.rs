@@ -1,0 +1,77 @@
+//! Any btree, block by block: what the reader's verifiers do not compare are the keys of nodes with the contents of their children.
+
+use std::ops::ControlFlow;
+
+use uxfs_format::{
+    btree::{
+        BlockPointer, BtreeKind,
+        block::{Address, BtreeBlock, Pointer},
+    },
+    units::{AgNumber, InodeNumber},
+};
+use uxfs_volume::btree::{BlockEvent, Tree};
+
+use crate::{check::Context, finding::Finding};
+
+/// Whose a btree is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TreeOwner {
+    Group(AgNumber),
+    Inode(InodeNumber),
+}
+
+/// What a walk over a btree came to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TreeWalk {
+    pub blocks: u64,
+    /// No block was left out.
+    pub is_complete: bool,
+}
+
+/// Visits all blocks of a tree, and the records of its leaves in their order.
+pub(crate) fn walk<K: BtreeKind>(
+    context: &Context<'_>,
+    tree: &Tree<'_, K>,
+    owner: TreeOwner,
+    on_block: &mut dyn FnMut(Address<K>),
+    on_records: &mut dyn FnMut(&[K::Record]),
+) -> TreeWalk {
+    let mut found = TreeWalk { blocks: 0, is_complete: true };
+    let flow = tree.visit_blocks(&mut |event| {
+        match event {
+            BlockEvent::Block { address, view, key } => {
+                found.blocks += 1;
+                if key.is_some_and(|key| key_of(&view) != Some(*key)) {
+                    context.sink.add(wrong_key::<K>(owner, address));
+                }
+                on_block(address);
+                on_records(view.records());
+            }
+            BlockEvent::Damage(error) => {
+                found.is_complete = false;
+                context.sink.add_error(error);
+            }
+        }
+        context.sink.flow()
+    });
+    found.is_complete &= flow == ControlFlow::Continue(());
+    found
+}
+
+fn wrong_key<K: BtreeKind>(owner: TreeOwner, address: Address<K>) -> Finding {
+    let (group, inode) = match owner {
+        TreeOwner::Group(group) => (Some(group), None),
+        TreeOwner::Inode(inode) => (None, Some(inode)),
+    };
+    let block = Pointer::<K>::from_address(address).raw();
+    Finding::BtreeKey { structure: K::STRUCTURE, group, inode, block }
+}
+
+/// The key that leads to a block with these contents.
+fn key_of<K: BtreeKind>(block: &BtreeBlock<'_, K>) -> Option<K::Key> {
+    let records = block.records().iter().map(K::key_of_record);
+    records.chain(block.keys().iter().copied()).reduce(|mut key, other| {
+        K::widen_key(&mut key, &other);
+        key
+    })
+}

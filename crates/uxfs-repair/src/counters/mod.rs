@@ -1,0 +1,3 @@
+//! The counters of the superblock.
+
+pub(crate) mod check;

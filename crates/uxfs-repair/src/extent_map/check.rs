@@ -1,0 +1,143 @@
+//! The extents of one fork: read leaf by leaf, so that a file of any size takes no memory.
+
+use uxfs_format::{
+    btree::{
+        extent_map::{Extent, ExtentMapFault, ExtentMapRoot},
+        levels::ForkRoom,
+        reverse_map::{Mapping, Owner},
+    },
+    fault::{Corruption, Fault, Location, Structure},
+    inode::Fork,
+    units::{AgBlock, FileBlock, FsBlock},
+};
+use uxfs_volume::{
+    btree::Tree,
+    inode::{ForkView, Inode},
+};
+
+use crate::{
+    btree::{TreeOwner, walk},
+    check::Context,
+    finding::Finding,
+    observed::groups::SumsByGroup,
+};
+
+/// Adds the blocks of a fork to the sums of their groups. Gives their number, those of the btree included; `None` where some could
+/// not be read.
+pub(crate) fn check(context: &Context<'_>, inode: &Inode, fork: Fork, sums: &mut SumsByGroup) -> Option<u64> {
+    let mut extents =
+        Extents { context, inode, fork, sums, end: FileBlock::new(0), count: 0, blocks: 0, is_sound: true };
+    match inode.fork(fork) {
+        ForkView::Extents => {
+            let map = context.read(context.volume.extent_map(inode, fork))?;
+            map.iter().for_each(|extent| extents.add(&extent));
+        }
+        ForkView::Btree => extents.walk_btree()?,
+        ForkView::Missing | ForkView::Empty | ForkView::Local(_) | ForkView::Device(_) => {}
+        // A btree of realtime metadata: its blocks are not known.
+        ForkView::MetadataBtree => return None,
+    }
+    extents.is_sound.then_some(extents.blocks)
+}
+
+/// Takes in the extents of a fork in their order.
+struct Extents<'w, 'c> {
+    context: &'w Context<'c>,
+    inode: &'w Inode,
+    fork: Fork,
+    sums: &'w mut SumsByGroup,
+    /// Where the extent before ends.
+    end: FileBlock,
+    count: u64,
+    blocks: u64,
+    is_sound: bool,
+}
+
+impl Extents<'_, '_> {
+    fn walk_btree(&mut self) -> Option<()> {
+        let (context, inode) = (self.context, self.inode);
+        let room = match self.fork {
+            Fork::Data => ForkRoom::Data,
+            Fork::Attribute => ForkRoom::Attribute,
+        };
+        let root = ExtentMapRoot::parse(inode.fork_bytes(self.fork))
+            .and_then(|root| root.verify(context.volume.geometry(), room).map(|()| root));
+        let root = match root {
+            Ok(root) => root,
+            Err(fault) => return self.damaged(fault),
+        };
+        let tree = Tree::of_inode(context.volume, inode.number, &root);
+        let mut blocks: Vec<FsBlock> = Vec::new();
+        let found = walk(
+            context,
+            &tree,
+            TreeOwner::Inode(inode.number),
+            &mut |block| blocks.push(block),
+            &mut |records| records.iter().for_each(|record| self.add(&record.get())),
+        );
+        blocks.iter().for_each(|block| self.add_btree_block(*block));
+        self.is_sound &= found.is_complete;
+        let expected = inode.extent_count(self.fork);
+        if self.is_sound && self.count != expected {
+            return self.damaged(ExtentMapFault::Count { found: self.count, expected });
+        }
+        Some(())
+    }
+
+    fn damaged(&self, fault: impl Into<Fault>) -> Option<()> {
+        let corruption = Corruption::new(Structure::ExtentMap, Location::of_inode(self.inode.number), fault);
+        self.context.sink.add(Finding::Damaged { corruption: Box::new(corruption) });
+        None
+    }
+
+    fn add_btree_block(&mut self, block: FsBlock) {
+        let mapping = |start| Mapping::of_extent_map(start, self.inode.number, self.fork == Fork::Attribute);
+        self.blocks = self.blocks.saturating_add(1);
+        if let Some((group, start)) = self.context.volume.geometry().split_fs_block(block) {
+            let mapping = mapping(start);
+            self.sums.of(group).add_use(self.context, group, &mapping);
+        }
+    }
+
+    fn add(&mut self, extent: &Extent) {
+        self.count = self.count.saturating_add(1);
+        self.blocks = self.blocks.saturating_add(extent.length_blocks);
+        if extent.file_block < self.end {
+            let (inode, file_block, start) = (self.inode.number, extent.file_block, extent.start);
+            self.context.sink.add(Finding::ExtentOverlap { inode, fork: self.fork, file_block, start });
+            self.is_sound = false;
+        }
+        self.end = extent.end();
+        if extent.is_unwritten && self.fork == Fork::Attribute {
+            let fault = ExtentMapFault::UnwrittenAttribute { file_block: extent.file_block };
+            self.is_sound &= self.damaged(fault).is_some();
+        }
+        // Those of realtime files have numbers of another section.
+        if self.fork == Fork::Data && self.inode.is_realtime() {
+            return;
+        }
+        let geometry = self.context.volume.geometry();
+        let place = geometry.split_fs_block(extent.start);
+        let length_blocks = u32::try_from(extent.length_blocks).ok();
+        let (Some((group, start)), Some(length_blocks), Ok(())) =
+            (place, length_blocks, extent.verify_place(geometry))
+        else {
+            self.is_sound = false;
+            return;
+        };
+        let mapping = self.mapping(extent, start, length_blocks);
+        self.sums.of(group).add_use(self.context, group, &mapping);
+    }
+
+    fn mapping(&self, extent: &Extent, start: AgBlock, length_blocks: u32) -> Mapping {
+        Mapping {
+            start,
+            length_blocks,
+            owner: Owner::Inode(self.inode.number),
+            file_block: extent.file_block,
+            is_attribute_fork: self.fork == Fork::Attribute,
+            is_extent_map_block: false,
+            is_unwritten: extent.is_unwritten,
+        }
+    }
+}

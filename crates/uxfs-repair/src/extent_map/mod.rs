@@ -1,0 +1,3 @@
+//! The extents of a fork.
+
+pub(crate) mod check;

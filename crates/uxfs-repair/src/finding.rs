@@ -1,0 +1,478 @@
+//! What a check finds: one variant for each contradiction, with the object, what was found and what was expected.
+//!
+//! Callers make text from it: [`Display`](std::fmt::Display) gives one sentence in plain English.
+
+use uxfs_block::device::DeviceError;
+use uxfs_format::{
+    btree::{
+        free_space::FreeExtent,
+        inode_index::InodeChunk,
+        reverse_map::{Mapping, Owner},
+    },
+    fault::{Corruption, Structure},
+    inode::{FileType, Fork},
+    units::{AgBlock, AgInode, AgNumber, FileBlock, FsBlock, InodeNumber},
+};
+use uxfs_volume::{error::Error, tolerant};
+
+mod text;
+
+/// A name of a directory entry, an attribute or a parent pointer, at most 255 bytes in whatever encoding.
+pub type Name = Box<[u8]>;
+
+/// A number that a header holds although it follows from something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GroupCounter {
+    /// AGF: free blocks.
+    FreeBlocks,
+    /// AGF: length of the longest free extent.
+    LongestFreeExtent,
+    /// AGF: blocks on the free list.
+    FreeListBlocks,
+    /// AGF: blocks of the free space and reverse mapping btrees without their roots.
+    FreeSpaceBtreeBlocks,
+    /// AGF: blocks of the reverse mapping btree.
+    ReverseMapBlocks,
+    /// AGF: blocks of the reference count btree.
+    ReferenceCountBlocks,
+    /// AGI: inodes.
+    Inodes,
+    /// AGI: free inodes.
+    FreeInodes,
+    /// AGI: blocks of the inode btree.
+    InodeIndexBlocks,
+    /// AGI: blocks of the free inode btree.
+    FreeInodeIndexBlocks,
+}
+
+/// A counter of the superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SuperblockCounter {
+    /// `icount`.
+    Inodes,
+    /// `ifree`.
+    FreeInodes,
+    /// `fdblocks`.
+    FreeBlocks,
+}
+
+/// One thing that is wrong with a file system.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Finding {
+    /// A structure fails its verifier, or is not what the pointer to it says.
+    Damaged {
+        /// Which structure, where, and what is wrong with it.
+        corruption: Box<Corruption>,
+    },
+    /// The device failed.
+    Unreadable {
+        /// The request.
+        error: DeviceError,
+    },
+    /// An object could not be looked at for a reason that is not damage: it is not supported, or it does not exist.
+    NotChecked {
+        /// Why.
+        error: Error,
+    },
+    /// Opening the volume tolerantly passed over something.
+    Opening {
+        /// What.
+        finding: tolerant::Finding,
+    },
+    /// A tolerant volume passed over more than it keeps.
+    NotKept {
+        /// How many more times.
+        count: u64,
+    },
+    /// Some inodes could not be read.
+    UnreadInodes {
+        /// Their allocation group.
+        group: AgNumber,
+        /// The first of them in the group.
+        first: AgInode,
+        /// How many are in use.
+        count: u64,
+    },
+    /// So many allocation groups are damaged that the rest was not looked at.
+    UncheckedGroups {
+        /// How many.
+        count: u32,
+    },
+    /// A copy of the superblock describes another geometry than the superblock in use.
+    SuperblockCopy {
+        /// The allocation group that it belongs to.
+        group: AgNumber,
+    },
+    /// A header of an allocation group miscounts.
+    GroupCount {
+        /// The allocation group.
+        group: AgNumber,
+        /// What is counted.
+        counter: GroupCounter,
+        /// In the header.
+        found: u64,
+        /// What there is.
+        expected: u64,
+    },
+    /// A key of a btree node is not that of the child it leads to.
+    BtreeKey {
+        /// Which btree.
+        structure: Structure,
+        /// The allocation group, or that of the block.
+        group: Option<AgNumber>,
+        /// The inode that the btree belongs to.
+        inode: Option<InodeNumber>,
+        /// The child.
+        block: u64,
+    },
+    /// One free space btree has an extent that the other has not.
+    FreeExtent {
+        /// The allocation group.
+        group: AgNumber,
+        /// The extent.
+        extent: FreeExtent,
+        /// The btree that has it.
+        only_in: Structure,
+    },
+    /// The inode btree and the free inode btree contradict each other.
+    InodeChunk {
+        /// The allocation group.
+        group: AgNumber,
+        /// The chunk, as the btree that has it says.
+        chunk: InodeChunk,
+        /// The btree that has it in this form.
+        only_in: Structure,
+    },
+    /// The inode btree says that an inode is free, and the inode itself that it is in use.
+    FreeInodeInUse {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// A list of unlinked inodes has an entry: the inode waits for its blocks to be freed.
+    Unlinked {
+        /// The allocation group.
+        group: AgNumber,
+        /// Which of the 64 lists.
+        bucket: u32,
+        /// Its first inode.
+        inode: InodeNumber,
+    },
+    /// Blocks are free, and something uses them.
+    FreeBlocksInUse {
+        /// The allocation group.
+        group: AgNumber,
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+        /// What uses them.
+        owner: Owner,
+    },
+    /// Two objects use the same blocks, and one of them is not a file or the file system cannot share blocks.
+    BlocksUsedTwice {
+        /// The allocation group.
+        group: AgNumber,
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+        /// One.
+        first: Owner,
+        /// The other.
+        second: Owner,
+    },
+    /// Blocks are neither free nor used.
+    BlocksUnused {
+        /// The allocation group.
+        group: AgNumber,
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+    },
+    /// The reference count of blocks is not the number of files that have them.
+    ReferenceCount {
+        /// The allocation group.
+        group: AgNumber,
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+        /// In the btree; 1 for blocks that it does not hold.
+        found: u32,
+        /// Files that have them.
+        expected: u32,
+    },
+    /// Blocks are set aside for a copy on write that will not be finished.
+    CowStaging {
+        /// The allocation group.
+        group: AgNumber,
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+    },
+    /// The space of an allocation group does not add up, and it has too many extents to say where.
+    SpaceSum {
+        /// The allocation group.
+        group: AgNumber,
+    },
+    /// The reverse mapping btree names an owner that does not have the blocks in this way.
+    MappingWithoutOwner {
+        /// The allocation group.
+        group: AgNumber,
+        /// The record.
+        mapping: Mapping,
+    },
+    /// The reverse mapping btree lacks blocks of an owner.
+    MappingMissing {
+        /// The allocation group.
+        group: AgNumber,
+        /// The record that there should be, or a part of it.
+        mapping: Mapping,
+    },
+    /// An inode miscounts its blocks.
+    InodeBlocks {
+        /// The inode.
+        inode: InodeNumber,
+        /// In the inode.
+        found: u64,
+        /// In its extents and their btrees.
+        expected: u64,
+    },
+    /// A file that has no contents has a size.
+    SizeOfSpecialFile {
+        /// The inode.
+        inode: InodeNumber,
+        /// In the inode.
+        size_bytes: u64,
+    },
+    /// An extent of a fork overlaps the one before it.
+    ExtentOverlap {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which fork.
+        fork: Fork,
+        /// First block of the extent in the fork.
+        file_block: FileBlock,
+        /// Where it lies.
+        start: FsBlock,
+    },
+    /// An inode that must exist does not.
+    InternalInodeMissing {
+        /// Its number in the superblock.
+        inode: InodeNumber,
+    },
+    /// A directory entry names an inode that is not in use.
+    EntryOfFreeInode {
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// A directory entry says another file type than the inode.
+    EntryFileType {
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+        /// The inode.
+        inode: InodeNumber,
+        /// In the entry.
+        found: Option<FileType>,
+        /// In the inode.
+        expected: FileType,
+    },
+    /// `.` is not the directory itself, or is missing.
+    Dot {
+        /// The directory.
+        directory: InodeNumber,
+        /// What `.` names.
+        found: Option<InodeNumber>,
+    },
+    /// `..` is missing, or is not the directory that has the entry.
+    DotDot {
+        /// The directory.
+        directory: InodeNumber,
+        /// What `..` names.
+        found: Option<InodeNumber>,
+        /// The directory with the entry, where it is known.
+        expected: Option<InodeNumber>,
+    },
+    /// A name is in a directory twice.
+    NameTwice {
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+    },
+    /// An entry that a lookup does not find: the index of the directory lacks it.
+    EntryNotIndexed {
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+    },
+    /// The index of a directory has an entry whose name has another hash or is not there.
+    IndexEntry {
+        /// The directory.
+        directory: InodeNumber,
+        /// The hash in the index.
+        hash: u32,
+        /// Where the name should lie, in units of 8 bytes.
+        address: u32,
+    },
+    /// The free index of a directory is wrong about a data block.
+    FreeIndex {
+        /// The directory.
+        directory: InodeNumber,
+        /// The data block.
+        data_block: u32,
+        /// Longest free region in the index; `None` where it has no such block.
+        found: Option<u16>,
+        /// Longest free region in the block; `None` where there is no such block.
+        expected: Option<u16>,
+    },
+    /// A node of a directory's or attribute btree does not say the last hash of its child.
+    NodeHash {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which btree.
+        structure: Structure,
+        /// The child.
+        block: FileBlock,
+        /// In the node.
+        found: u32,
+        /// In the child.
+        expected: u32,
+    },
+    /// An attribute that was being set or removed.
+    AttributeIncomplete {
+        /// The inode.
+        inode: InodeNumber,
+        /// Its name.
+        name: Name,
+    },
+    /// A directory entry has no parent pointer.
+    ParentPointerMissing {
+        /// The inode that should have it.
+        inode: InodeNumber,
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+    },
+    /// A parent pointer that has no directory entry.
+    ParentPointerWithoutEntry {
+        /// The inode that has it.
+        inode: InodeNumber,
+        /// The directory that it names.
+        directory: InodeNumber,
+        /// The generation of that directory in the parent pointer.
+        generation: u32,
+        /// The name.
+        name: Name,
+    },
+    /// An inode has another number of names than its link count says.
+    LinkCount {
+        /// The inode.
+        inode: InodeNumber,
+        /// In the inode.
+        found: u32,
+        /// Names; for a directory 2 and its subdirectories.
+        expected: u32,
+    },
+    /// A directory has two entries.
+    DirectoryNamedTwice {
+        /// The directory.
+        inode: InodeNumber,
+        /// The directory that has the second entry.
+        directory: InodeNumber,
+        /// The second name.
+        name: Name,
+    },
+    /// No directory entry leads to an inode in use.
+    NoName {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// A directory has a name but lies below itself, so that the root does not lead to it.
+    Cycle {
+        /// The directory.
+        inode: InodeNumber,
+    },
+    /// A counter of the superblock is wrong.
+    SuperblockCount {
+        /// Which one.
+        counter: SuperblockCounter,
+        /// In the superblock.
+        found: u64,
+        /// In all allocation groups.
+        expected: u64,
+    },
+}
+
+impl Finding {
+    /// What a reader's error says about the file system.
+    pub fn of_error(error: Error) -> Self {
+        match error {
+            Error::Corrupt(corruption) => Self::Damaged { corruption },
+            Error::Io(error) => Self::Unreadable { error },
+            error => Self::NotChecked { error },
+        }
+    }
+
+    /// A number that stays with the kind of finding for good.
+    pub fn number(&self) -> u16 {
+        match self {
+            Self::Damaged { .. } => 1,
+            Self::Unreadable { .. } => 2,
+            Self::NotChecked { .. } => 3,
+            Self::UnreadInodes { .. } => 4,
+            Self::UncheckedGroups { .. } => 5,
+            Self::Opening { .. } => 6,
+            Self::NotKept { .. } => 7,
+            Self::SuperblockCopy { .. } => 10,
+            Self::SuperblockCount { .. } => 11,
+            Self::InternalInodeMissing { .. } => 12,
+            Self::GroupCount { .. } => 20,
+            Self::BtreeKey { .. } => 21,
+            Self::FreeExtent { .. } => 22,
+            Self::InodeChunk { .. } => 23,
+            Self::FreeInodeInUse { .. } => 24,
+            Self::Unlinked { .. } => 25,
+            Self::FreeBlocksInUse { .. } => 30,
+            Self::BlocksUsedTwice { .. } => 31,
+            Self::BlocksUnused { .. } => 32,
+            Self::ReferenceCount { .. } => 33,
+            Self::CowStaging { .. } => 34,
+            Self::SpaceSum { .. } => 35,
+            Self::MappingWithoutOwner { .. } => 36,
+            Self::MappingMissing { .. } => 37,
+            Self::InodeBlocks { .. } => 40,
+            Self::SizeOfSpecialFile { .. } => 41,
+            Self::ExtentOverlap { .. } => 42,
+            Self::EntryOfFreeInode { .. } => 50,
+            Self::EntryFileType { .. } => 51,
+            Self::Dot { .. } => 52,
+            Self::DotDot { .. } => 53,
+            Self::NameTwice { .. } => 54,
+            Self::EntryNotIndexed { .. } => 55,
+            Self::IndexEntry { .. } => 56,
+            Self::FreeIndex { .. } => 57,
+            Self::NodeHash { .. } => 58,
+            Self::AttributeIncomplete { .. } => 60,
+            Self::ParentPointerMissing { .. } => 61,
+            Self::ParentPointerWithoutEntry { .. } => 62,
+            Self::LinkCount { .. } => 70,
+            Self::DirectoryNamedTwice { .. } => 71,
+            Self::NoName { .. } => 72,
+            Self::Cycle { .. } => 73,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Findings as sentences.
+
+use std::fmt;
+
+use uxfs_format::{inode::FileType, units::AgBlock, units::AgNumber};
+
+use super::{Finding, GroupCounter, SuperblockCounter};
+
+impl GroupCounter {
+    /// What is counted.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FreeBlocks => "free blocks",
+            Self::LongestFreeExtent => "blocks in the longest free extent",
+            Self::FreeListBlocks => "blocks on the free list (AGFL)",
+            Self::FreeSpaceBtreeBlocks => "blocks of the free space and reverse mapping btrees",
+            Self::ReverseMapBlocks => "blocks of the reverse mapping btree",
+            Self::ReferenceCountBlocks => "blocks of the reference count btree",
+            Self::Inodes => "inodes",
+            Self::FreeInodes => "free inodes",
+            Self::InodeIndexBlocks => "blocks of the inode btree",
+            Self::FreeInodeIndexBlocks => "blocks of the free inode btree",
+        }
+    }
+}
+
+impl SuperblockCounter {
+    /// What is counted.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inodes => "inodes",
+            Self::FreeInodes => "free inodes",
+            Self::FreeBlocks => "free blocks",
+        }
+    }
+}
+
+fn quoted(name: &[u8]) -> impl fmt::Display + '_ {
+    fmt::from_fn(move |f| write!(f, "\"{}\"", name.escape_ascii()))
+}
+
+fn blocks(group: AgNumber, start: AgBlock, length_blocks: u32) -> impl fmt::Display {
+    fmt::from_fn(move |f| match length_blocks {
+        1 => write!(f, "block {start} of allocation group {group}"),
+        _ => write!(f, "blocks {start} to {} of allocation group {group}", last(start, length_blocks)),
+    })
+}
+
+fn last(start: AgBlock, length_blocks: u32) -> u32 {
+    start.get().saturating_add(length_blocks.saturating_sub(1))
+}
+
+fn type_name(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::Regular => "a regular file",
+        FileType::Directory => "a directory",
+        FileType::CharacterDevice => "a character device",
+        FileType::BlockDevice => "a block device",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::SymbolicLink => "a symbolic link",
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged { corruption } => write!(f, "{corruption}"),
+            Self::Unreadable { error } => write!(f, "{error}"),
+            Self::NotChecked { error } => write!(f, "not checked: {error}"),
+            _ if self.number() < 40 => self.write_space(f),
+            _ => self.write_files(f),
+        }
+    }
+}
+
+impl Finding {
+    /// Superblocks, allocation groups, blocks.
+    fn write_space(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnreadInodes { group, first, count } => {
+                write!(
+                    f,
+                    "{count} inodes from inode {first} of allocation group {group} on could not be read"
+                )
+            }
+            Self::Opening { finding } => write!(f, "{finding}"),
+            Self::NotKept { count } => write!(f, "{count} more faults were passed over"),
+            Self::UncheckedGroups { count } => {
+                write!(f, "{count} allocation groups were not checked, since too many others are damaged")
+            }
+            Self::SuperblockCopy { group } => {
+                write!(f, "the superblock of allocation group {group} describes another geometry")
+            }
+            Self::SuperblockCount { counter, found, expected } => {
+                write!(f, "the superblock counts {found} {}, and there are {expected}", counter.name())
+            }
+            Self::InternalInodeMissing { inode } => {
+                write!(f, "the superblock names inode {inode}, which is not in use")
+            }
+            Self::GroupCount { group, counter, found, expected } => {
+                let name = counter.name();
+                write!(
+                    f,
+                    "a header of allocation group {group} counts {found} {name}, and there are {expected}"
+                )
+            }
+            Self::BtreeKey { structure, group, inode, block } => {
+                write!(f, "{}", structure.name())?;
+                if let Some(group) = group {
+                    write!(f, " of allocation group {group}")?;
+                }
+                if let Some(inode) = inode {
+                    write!(f, " of inode {inode}")?;
+                }
+                write!(f, ": the key that leads to block {block} is not that of its contents")
+            }
+            Self::FreeExtent { group, extent, only_in } => {
+                let place = blocks(*group, extent.start, extent.length_blocks);
+                write!(f, "{place} are a free extent in the {} only", only_in.name())
+            }
+            Self::InodeChunk { group, chunk, only_in } => write!(
+                f,
+                "the inode chunk at inode {} of allocation group {group} has {} free inodes (mask {:#x}) in the {} only",
+                chunk.start,
+                chunk.free_count,
+                chunk.free,
+                only_in.name()
+            ),
+            Self::FreeInodeInUse { inode } => {
+                write!(f, "inode {inode} is in use, and the inode btree says that it is free")
+            }
+            Self::Unlinked { group, bucket, inode } => {
+                write!(f, "unlinked list {bucket} of allocation group {group} holds inode {inode}")
+            }
+            _ => self.write_block_use(f),
+        }
+    }
+
+    fn write_block_use(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FreeBlocksInUse { group, start, length_blocks, owner } => {
+                write!(f, "free and in use by {owner}: {}", blocks(*group, *start, *length_blocks))
+            }
+            Self::BlocksUsedTwice { group, start, length_blocks, first, second } => {
+                let place = blocks(*group, *start, *length_blocks);
+                write!(f, "used by {first} and by {second}: {place}")
+            }
+            Self::BlocksUnused { group, start, length_blocks } => {
+                write!(f, "neither free nor in use: {}", blocks(*group, *start, *length_blocks))
+            }
+            Self::ReferenceCount { group, start, length_blocks, found, expected } => {
+                let place = blocks(*group, *start, *length_blocks);
+                write!(f, "reference count {found} where {expected} files share the blocks: {place}")
+            }
+            Self::CowStaging { group, start, length_blocks } => {
+                let place = blocks(*group, *start, *length_blocks);
+                write!(f, "set aside for a copy on write that will not be finished: {place}")
+            }
+            Self::SpaceSum { group } => write!(
+                f,
+                "the free and used blocks of allocation group {group} do not add up; it has too many extents to compare each"
+            ),
+            Self::MappingWithoutOwner { group, mapping } => {
+                let place = blocks(*group, mapping.start, mapping.length_blocks);
+                write!(
+                    f,
+                    "the reverse mapping btree names {} as owner, which does not have them: {place}",
+                    mapping.owner
+                )
+            }
+            Self::MappingMissing { group, mapping } => {
+                let place = blocks(*group, mapping.start, mapping.length_blocks);
+                write!(f, "the reverse mapping btree does not name {} as owner: {place}", mapping.owner)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Inodes and names.
+    fn write_files(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InodeBlocks { inode, found, expected } => {
+                write!(f, "inode {inode} counts {found} blocks, and has {expected}")
+            }
+            Self::SizeOfSpecialFile { inode, size_bytes } => {
+                write!(f, "inode {inode} is a special file and has a size of {size_bytes} bytes")
+            }
+            Self::ExtentOverlap { inode, file_block, start, .. } => {
+                write!(
+                    f,
+                    "inode {inode}: the extent at file block {file_block} (block {start}) overlaps the one before"
+                )
+            }
+            Self::AttributeIncomplete { inode, name } => {
+                write!(f, "inode {inode}: attribute {} is only half set", quoted(name))
+            }
+            Self::ParentPointerMissing { inode, directory, name } => {
+                write!(f, "inode {inode} has no parent pointer for {} in directory {directory}", quoted(name))
+            }
+            Self::ParentPointerWithoutEntry { inode, directory, generation, name } => write!(
+                f,
+                "inode {inode} has a parent pointer for {} in directory {directory} (generation {generation}), which has no such entry",
+                quoted(name)
+            ),
+            Self::LinkCount { inode, found, expected } => {
+                write!(f, "inode {inode} has a link count of {found}, and {expected} links")
+            }
+            Self::DirectoryNamedTwice { inode, directory, name } => {
+                write!(f, "directory {inode} has a second name, {} in directory {directory}", quoted(name))
+            }
+            Self::NoName { inode } => write!(f, "inode {inode} is in use and has no name"),
+            Self::Cycle { inode } => write!(f, "directory {inode} lies below itself"),
+            _ => self.write_directory(f),
+        }
+    }
+
+    fn write_directory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EntryOfFreeInode { directory, name, inode } => {
+                write!(f, "directory {directory}: {} names inode {inode}, which is not in use", quoted(name))
+            }
+            Self::EntryFileType { directory, name, inode, found, expected } => {
+                let found = found.map_or("of no type", type_name);
+                let (name, expected) = (quoted(name), type_name(*expected));
+                write!(
+                    f,
+                    "directory {directory}: {name} says that inode {inode} is {found}, and it is {expected}"
+                )
+            }
+            Self::Dot { directory, found: Some(found) } => {
+                write!(f, "directory {directory}: \".\" names inode {found}")
+            }
+            Self::Dot { directory, found: None } => write!(f, "directory {directory} has no \".\""),
+            Self::DotDot { directory, found: None, .. } => write!(f, "directory {directory} has no \"..\""),
+            Self::DotDot { directory, found: Some(found), expected: Some(expected) } => {
+                write!(
+                    f,
+                    "directory {directory}: \"..\" names inode {found}, and its name is in directory {expected}"
+                )
+            }
+            Self::DotDot { directory, found: Some(found), expected: None } => {
+                write!(f, "directory {directory}: \"..\" names inode {found}, which is no directory in use")
+            }
+            Self::NameTwice { directory, name } => {
+                write!(f, "directory {directory} has the name {} twice", quoted(name))
+            }
+            Self::EntryNotIndexed { directory, name } => {
+                write!(f, "directory {directory}: the index does not lead to {}", quoted(name))
+            }
+            Self::IndexEntry { directory, hash, address } => write!(
+                f,
+                "directory {directory}: the index entry for hash {hash:#x} at {address:#x} leads to no name with this hash"
+            ),
+            Self::FreeIndex { directory, data_block, found, expected } => {
+                write!(f, "directory {directory}: the free index says that data block {data_block} ")?;
+                write_room(f, *found)?;
+                f.write_str(", and it ")?;
+                write_room(f, *expected)
+            }
+            Self::NodeHash { inode, structure, block, found, expected } => write!(
+                f,
+                "{} of inode {inode}: the node above file block {block} has hash {found:#x}, the block ends with {expected:#x}",
+                structure.name()
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn write_room(f: &mut fmt::Formatter<'_>, room: Option<u16>) -> fmt::Result {
+    match room {
+        Some(bytes) => write!(f, "has {bytes} bytes free in one piece"),
+        None => f.write_str("does not exist"),
+    }
+}

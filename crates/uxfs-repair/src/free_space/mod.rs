@@ -1,0 +1,3 @@
+//! Free space of an allocation group: two btrees that hold the same extents.
+
+pub(crate) mod check;

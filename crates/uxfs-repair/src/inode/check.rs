@@ -1,0 +1,134 @@
+//! Every inode in use: its core, its extents, the target of a symbolic link. Fills the table of inodes.
+
+use uxfs_format::{
+    fault::{Corruption, Location, Structure},
+    inode::{FileType, Fork},
+};
+use uxfs_volume::inode::{
+    Inode,
+    scan::{ScanEvent, ScannedInode},
+};
+
+use crate::{
+    check::Context,
+    extent_map,
+    finding::Finding,
+    observed::{
+        groups::{Groups, SumsByGroup},
+        inodes::InodeTable,
+    },
+};
+
+/// What one thread has seen.
+#[derive(Debug, Default)]
+struct Gathered {
+    sums: SumsByGroup,
+    inodes: u64,
+    /// Extents of some inode could not be read.
+    is_incomplete: bool,
+}
+
+/// What all inodes came to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InodesFound {
+    pub inodes: u64,
+    /// The extents of all of them could be read.
+    pub are_complete: bool,
+}
+
+/// Looks at all inodes; adds their blocks to the sums of their groups.
+pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Groups) -> InodesFound {
+    let (summary, all) = context.volume.scan_inodes(&context.scan, Gathered::default, |gathered, event| {
+        if let Some(inode) = of_event(context, event, &mut gathered.is_incomplete) {
+            check_inode(context, table, &inode, gathered);
+        }
+        context.sink.flow()
+    });
+    let mut found = InodesFound { inodes: 0, are_complete: summary.is_clean() && table.is_complete() };
+    for gathered in all {
+        groups.merge(&gathered.sums);
+        found.inodes = found.inodes.saturating_add(gathered.inodes);
+        found.are_complete &= !gathered.is_incomplete;
+    }
+    found
+}
+
+/// Visits all inodes again for their extents only, which the context records.
+pub(crate) fn gather_extents(context: &Context<'_>) {
+    context.volume.scan_inodes(&context.scan, SumsByGroup::default, |sums, event| {
+        if let Some(inode) = of_event(context, event, &mut false) {
+            for fork in [Fork::Data, Fork::Attribute] {
+                extent_map::check::check(context, &inode, fork, sums);
+            }
+        }
+        context.sink.flow()
+    });
+}
+
+/// Visits all inodes that can be read, once more. Faults were reported the first time.
+pub(crate) fn visit<S: Send>(
+    context: &Context<'_>,
+    make_state: impl Fn() -> S + Sync,
+    visit: impl Fn(&mut S, Inode) + Sync,
+) -> Vec<S> {
+    let geometry = context.volume.geometry();
+    let (_, states) = context.volume.scan_inodes(&context.scan, make_state, |state, event| {
+        if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
+            && let Some(inode) = Inode::decode(bytes, core, geometry)
+        {
+            visit(state, inode);
+        }
+        context.sink.flow()
+    });
+    states
+}
+
+/// The inode of an event, or the finding that it is.
+fn of_event(context: &Context<'_>, event: ScanEvent<'_>, is_incomplete: &mut bool) -> Option<Inode> {
+    match event {
+        ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) => {
+            return Inode::decode(bytes, core, context.volume.geometry());
+        }
+        ScanEvent::Inode(ScannedInode { number, core: Err(fault), .. }) => {
+            let corruption = Corruption::new(Structure::Inode, Location::of_inode(number), fault);
+            context.sink.add(Finding::Damaged { corruption: Box::new(corruption) });
+        }
+        ScanEvent::UnreadableChunks { group, first, inode_count, error } => {
+            context.sink.add(Finding::UnreadInodes { group, first, count: inode_count });
+            context.sink.add_error(error);
+        }
+        // The pass over the inode index has reported it.
+        ScanEvent::UnreadableIndex { .. } => {}
+    }
+    *is_incomplete = true;
+    None
+}
+
+fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathered: &mut Gathered) {
+    gathered.inodes += 1;
+    if let Some(ordinal) = table.find(context.volume.geometry(), inode.number) {
+        table.set(ordinal, inode.file_type, inode.link_count);
+    }
+    let forks = [Fork::Data, Fork::Attribute];
+    let blocks = forks.map(|fork| extent_map::check::check(context, inode, fork, &mut gathered.sums));
+    match blocks {
+        [Some(data), Some(attribute)] => {
+            let (found, expected) = (inode.blocks, data.saturating_add(attribute));
+            if found != expected {
+                context.sink.add(Finding::InodeBlocks { inode: inode.number, found, expected });
+            }
+        }
+        _ => gathered.is_incomplete = true,
+    }
+    match inode.file_type {
+        FileType::SymbolicLink => {
+            context.read(context.volume.read_symlink(inode));
+        }
+        FileType::Regular | FileType::Directory => {}
+        _ if inode.size_bytes != 0 => {
+            let (inode, size_bytes) = (inode.number, inode.size_bytes);
+            context.sink.add(Finding::SizeOfSpecialFile { inode, size_bytes });
+        }
+        _ => {}
+    }
+}

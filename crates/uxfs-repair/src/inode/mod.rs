@@ -1,0 +1,3 @@
+//! Inodes in use.
+
+pub(crate) mod check;

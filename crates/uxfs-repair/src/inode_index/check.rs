@@ -1,0 +1,198 @@
+//! Both inode btrees of a group against each other, and against the inodes that they call free.
+
+use uxfs_format::{
+    btree::{
+        BtreeKind,
+        inode_index::{InodeChunk, InodeIndexRecord},
+        reverse_map::Owner,
+    },
+    fault::Structure,
+    field_table::OnDisk,
+    inode::{InodeCore, core},
+    units::{AgBlock, AgNumber},
+};
+use uxfs_volume::btree::Tree;
+
+use crate::{
+    btree::{TreeOwner, walk},
+    check::Context,
+    finding::Finding,
+    observed::{
+        groups::{GroupState, GroupSums},
+        inodes::InodeTable,
+    },
+    sum::{Keys, Sum},
+};
+
+/// Blocks of the two btrees; `None` for one that could not be read to its end, or does not exist.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InodeIndexBlocks {
+    pub index: Option<u64>,
+    pub free_index: Option<u64>,
+}
+
+/// Adds the chunks of a group to `inodes`, and their blocks and those of the btrees to the group's sums.
+pub(crate) fn check(
+    context: &Context<'_>,
+    group: AgNumber,
+    inodes: &mut InodeTable,
+    state: &mut GroupState,
+) -> InodeIndexBlocks {
+    let mut blocks = InodeIndexBlocks::default();
+    let Some(index) = context.read(context.volume.group(group).inode_index()) else {
+        state.is_complete = false;
+        return blocks;
+    };
+    let mut chunks =
+        Chunks { context, group, state, inodes, next_block: AgBlock::new(0), free: Sum::default() };
+    let found = walk_tree(context, group, &index, &mut |chunk| chunks.add(chunk));
+    let mut free = chunks.free;
+    blocks.index = found.take(state);
+    if !context.volume.geometry().features.has_free_inode_btree() {
+        return blocks;
+    }
+    let Some(free_index) = context.read(context.volume.group(group).free_inode_index()).flatten() else {
+        state.is_complete = false;
+        return blocks;
+    };
+    let found =
+        walk_tree(context, group, &free_index, &mut |chunk| free.subtract(of_chunk(&context.keys, chunk)));
+    blocks.free_index = found.take(state);
+    if blocks.index.is_some() && blocks.free_index.is_some() && !free.is_zero() {
+        compare(context, group, &index, &free_index, Structure::InodeIndex);
+        compare(context, group, &free_index, &index, Structure::FreeInodeIndex);
+    }
+    blocks
+}
+
+struct TreeFound {
+    sums: GroupSums,
+    blocks: Option<u64>,
+}
+
+impl TreeFound {
+    fn take(self, state: &mut GroupState) -> Option<u64> {
+        state.sums.merge(&self.sums);
+        state.is_complete &= self.blocks.is_some();
+        self.blocks
+    }
+}
+
+fn walk_tree<K>(
+    context: &Context<'_>,
+    group: AgNumber,
+    tree: &Tree<'_, K>,
+    on_chunk: &mut dyn FnMut(&InodeChunk),
+) -> TreeFound
+where
+    K: BtreeKind<
+            Record = InodeIndexRecord,
+            Header = <uxfs_format::btree::inode_index::InodeIndex as BtreeKind>::Header,
+        >,
+{
+    let geometry = context.volume.geometry();
+    let mut sums = GroupSums::default();
+    let found = walk(
+        context,
+        tree,
+        TreeOwner::Group(group),
+        &mut |block| sums.add_own(context, group, (block, 1), Owner::InodeBtrees),
+        &mut |records| records.iter().for_each(|record| on_chunk(&record.get(geometry))),
+    );
+    TreeFound { sums, blocks: found.is_complete.then_some(found.blocks) }
+}
+
+fn of_chunk(keys: &Keys, chunk: &InodeChunk) -> Sum {
+    keys.of((chunk.start, chunk.hole_mask, chunk.count, chunk.free_count, chunk.free))
+}
+
+/// Takes in the chunks of a group in their order.
+struct Chunks<'w, 'c> {
+    context: &'w Context<'c>,
+    group: AgNumber,
+    state: &'w mut GroupState,
+    inodes: &'w mut InodeTable,
+    /// Behind the chunks so far: two chunks may share a block.
+    next_block: AgBlock,
+    /// Chunks with free inodes.
+    free: Sum,
+}
+
+impl Chunks<'_, '_> {
+    fn add(&mut self, chunk: &InodeChunk) {
+        let context = self.context;
+        self.inodes.add(chunk);
+        self.state.inodes += u64::from(chunk.count);
+        self.state.free_inodes += u64::from(chunk.free_count);
+        self.add_blocks(chunk);
+        if chunk.free_count > 0 {
+            self.free.add(of_chunk(&context.keys, chunk));
+            self.check_free_inodes(chunk);
+        }
+    }
+
+    /// The blocks of a chunk that hold existing inodes.
+    fn add_blocks(&mut self, chunk: &InodeChunk) {
+        let inodes_per_block_log = self.context.volume.geometry().inodes_per_block_log;
+        for index in (0..64).filter(|index| chunk.exists(*index)) {
+            let block = chunk.inode(index).get() >> inodes_per_block_log;
+            if block >= self.next_block.get() {
+                let blocks = (AgBlock::new(block), 1);
+                self.state.sums.add_own(self.context, self.group, blocks, Owner::InodeChunks);
+                self.next_block = AgBlock::new(block.saturating_add(1));
+            }
+        }
+    }
+
+    /// An inode that the index calls free must not be in use. A cluster that fails its verifier is reported where it is needed: for
+    /// an inode in use.
+    fn check_free_inodes(&self, chunk: &InodeChunk) {
+        let (volume, geometry) = (self.context.volume, self.context.volume.geometry());
+        let mut last = None;
+        for index in (0..64).filter(|index| chunk.exists(*index) && !chunk.is_allocated(*index)) {
+            let inode = geometry.inode_number(self.group, chunk.inode(index));
+            let Ok((_, cluster)) = volume.inode_cluster(inode) else { continue };
+            if last.as_ref().is_none_or(|(sector, _)| *sector != cluster.sector) {
+                let read =
+                    volume.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes);
+                let Ok(buffer) = read else { continue };
+                last = Some((cluster.sector, buffer));
+            }
+            let bytes = last.as_ref().and_then(|(_, buffer)| buffer.get(cluster.offset_bytes..));
+            let core = bytes.and_then(InodeCore::prefix_of);
+            if core.is_some_and(|core| core.magic.get() == core::MAGIC && !core.is_free()) {
+                self.context.sink.add(Finding::FreeInodeInUse { inode });
+            }
+        }
+    }
+}
+
+/// Finds the chunks with free inodes that the other tree has otherwise or not at all, by a lookup of each.
+fn compare<K, O>(
+    context: &Context<'_>,
+    group: AgNumber,
+    tree: &Tree<'_, K>,
+    other: &Tree<'_, O>,
+    only_in: Structure,
+) where
+    K: BtreeKind<Record = InodeIndexRecord>,
+    O: BtreeKind<Record = InodeIndexRecord>,
+{
+    let geometry = context.volume.geometry();
+    let mut cursor = other.cursor();
+    for record in tree.records() {
+        // Both trees could be read to their ends before: an error would come from the device, and was reported.
+        let Ok(record) = record else { return };
+        let chunk = record.get(geometry);
+        if chunk.free_count == 0 && only_in == Structure::InodeIndex {
+            continue;
+        }
+        let found = cursor.at_or_before(O::position_of_record(&record));
+        if found.is_ok_and(|found| found.map(|record| record.get(geometry)) != Some(chunk)) {
+            context.sink.add(Finding::InodeChunk { group, chunk, only_in });
+        }
+        if context.sink.is_stopped() {
+            return;
+        }
+    }
+}

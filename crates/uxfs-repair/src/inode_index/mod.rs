@@ -1,0 +1,3 @@
+//! The inode btree of a group, and the btree of its chunks with free inodes.
+
+pub(crate) mod check;

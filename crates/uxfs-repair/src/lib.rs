@@ -1,0 +1,76 @@
+//! **Internal: it changes without notice. Programs use the crate `uxfs`.**
+//!
+//! The check of a whole file system: every structure is compared with every other that says the same thing. It runs on a
+//! [`Volume`](uxfs_volume::volume::Volume), opened strictly or tolerantly; each contradiction is a [`Finding`]. Repair will be built
+//! on it: the check of an object and its rebuilding share a folder.
+//!
+//! ```text
+//! superblock copies ─▶ groups (headers, free space, inode index, reverse map, reference counts) ─▶ inodes and extent maps
+//!     ─▶ block use and reverse map, exactly where sums differ ─▶ directories and attributes ─▶ links ─▶ parent pointers,
+//!     exactly where sums differ ─▶ counters
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`check`](mod@check) | [`check()`]: the passes in their order, options, summary |
+//! | [`finding`] | [`Finding`]: what is wrong, typed |
+//! | [`sink`] | where findings go |
+//! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
+//! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
+//! | `btree` | any btree, block by block |
+//! | `superblock` | the copies of the superblock |
+//! | `allocation_group` | the headers of a group and what they count |
+//! | `free_space` | both free space btrees |
+//! | `inode_index` | inode chunks, and free inodes |
+//! | `reverse_map` | the owner of each block |
+//! | `reference_count` | shared blocks |
+//! | `block_use` | each block is free or used, and used as often as its reference count says |
+//! | `inode` | each inode in use |
+//! | `extent_map` | the extents of each fork |
+//! | `name_tree` | the btrees of name hashes that directories and attributes have |
+//! | `directory` | entries, their index, their free index |
+//! | `attribute` | extended attributes |
+//! | `parent_pointer` | parent pointers beside directory entries |
+//! | `links` | link counts, and directories that the root does not lead to |
+//! | `counters` | the counters of the superblock |
+//!
+//! Invariants:
+//! 1. A check writes nothing.
+//! 2. No fault ends a pass where the next structure can still be reached; a fault is reported once, by the pass that reads the
+//!    structure, and passes after it report no consequences of what could not be read.
+//! 3. Memory is bounded by what the image holds, and small: 5.3 bytes for each inode that the index names (10 million inodes: 53 MB),
+//!    80 bytes for each allocation group, 64 KiB for each thread. Extents, names and entries are not kept: two lists that must agree
+//!    are compared by sums, and only where the sums differ the lists themselves are, one allocation group or directory at a time.
+//!    That comparison keeps [`MOST_EXTENTS`] extents of a group at most.
+//! 4. On a volume that is read from one thread, findings come in the same order every time.
+//!
+//! Not compared yet: quota counts, minimum fill of btree blocks, realtime structures.
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod allocation_group;
+mod attribute;
+mod block_use;
+mod btree;
+pub mod check;
+mod counters;
+mod directory;
+mod extent_map;
+pub mod finding;
+mod free_space;
+mod inode;
+mod inode_index;
+mod links;
+mod name_tree;
+mod observed;
+mod parent_pointer;
+mod reference_count;
+mod reverse_map;
+pub mod sink;
+mod sum;
+mod superblock;
+
+pub use block_use::compare::MOST_EXTENTS;
+pub use check::{CheckOptions, CheckSummary, check};
+pub use finding::Finding;

@@ -1,0 +1,91 @@
+//! What exactly is wrong with the parent pointers and entries of directories whose sums differ: each is looked up on the other side.
+//! It takes no memory, and one more walk over all inodes.
+
+use std::ops::ControlFlow;
+
+use uxfs_format::{attribute::parent_pointer::ParentRecord, inode::FileType, units::InodeNumber};
+use uxfs_volume::{attribute::parent::WantedParent, inode::Inode, parent_pointer::ParentPointer};
+use zerocopy::{
+    IntoBytes,
+    big_endian::{U32, U64},
+};
+
+use super::ParentSums;
+use crate::{check::Context, finding::Finding, inode, observed::inodes::InodeTable};
+
+/// Compares the entries and parent pointers of all directories whose sums differ.
+pub(crate) fn compare(context: &Context<'_>, table: &InodeTable, sums: &ParentSums) {
+    let comparison = Comparison { context, table, sums };
+    inode::check::visit(
+        context,
+        || (),
+        |(), inode| {
+            if inode.file_type == FileType::Directory && sums.differs(inode.number) {
+                comparison.entries(&inode);
+            }
+            comparison.parent_pointers(&inode);
+        },
+    );
+}
+
+struct Comparison<'w, 'c> {
+    context: &'w Context<'c>,
+    table: &'w InodeTable,
+    sums: &'w ParentSums,
+}
+
+impl Comparison<'_, '_> {
+    /// Each entry of a directory must have a parent pointer. Errors were reported by the pass over directories and attributes.
+    fn entries(&self, directory: &Inode) {
+        let volume = self.context.volume;
+        let value = ParentRecord {
+            inode: U64::new(directory.number.get()),
+            generation: U32::new(directory.generation),
+        };
+        let _ = volume.read_directory(directory, 0, |entry| {
+            if entry.name == b"." || entry.name == b".." || !self.is_readable(entry.inode) {
+                return self.context.sink.flow();
+            }
+            let wanted = WantedParent { name: entry.name, value: value.as_bytes() };
+            let inode = volume.inode(entry.inode);
+            let found = inode.and_then(|inode| volume.attributes(&inode)?.has_parent(wanted));
+            if let Ok(false) = found {
+                let (directory, name) = (directory.number, entry.name.into());
+                self.context.sink.add(Finding::ParentPointerMissing { inode: entry.inode, directory, name });
+            }
+            self.context.sink.flow()
+        });
+    }
+
+    /// Each parent pointer of an inode must have an entry.
+    fn parent_pointers(&self, inode: &Inode) {
+        let _ = self.context.volume.visit_parent_pointers(inode, |pointer| {
+            if self.sums.differs(pointer.parent) && self.has_entry(inode.number, &pointer) == Some(false) {
+                let ParentPointer { parent, generation, name } = pointer;
+                let (directory, name) = (parent, name.into());
+                let inode = inode.number;
+                let finding = Finding::ParentPointerWithoutEntry { inode, directory, generation, name };
+                self.context.sink.add(finding);
+            }
+            Ok::<ControlFlow<()>, _>(self.context.sink.flow())
+        });
+    }
+
+    /// `None` where the directory could not be read.
+    fn has_entry(&self, inode: InodeNumber, pointer: &ParentPointer<'_>) -> Option<bool> {
+        let volume = self.context.volume;
+        let Some(ordinal) = self.table.find(volume.geometry(), pointer.parent) else { return Some(false) };
+        if self.table.file_type(ordinal)? != FileType::Directory {
+            return Some(false);
+        }
+        let directory = volume.inode(pointer.parent).ok()?;
+        let found = volume.lookup(&directory, pointer.name).ok()?;
+        let is_it = found.is_some_and(|found| found.inode == inode && found.stored_name.is_none());
+        Some(is_it && directory.generation == pointer.generation)
+    }
+
+    fn is_readable(&self, inode: InodeNumber) -> bool {
+        let ordinal = self.table.find(self.context.volume.geometry(), inode);
+        ordinal.is_some_and(|ordinal| self.table.file_type(ordinal).is_some())
+    }
+}

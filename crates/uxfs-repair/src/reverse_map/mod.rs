@@ -1,0 +1,3 @@
+//! The reverse mapping btree: the owner of each used extent of a group.
+
+pub(crate) mod check;

@@ -1,0 +1,38 @@
+//! The copies of the superblock beside the one in use.
+//!
+//! Counters, mount options and the root inode are not compared: the kernel updates them in the first superblock only, and copies that
+//! mkfs.xfs made early name no root. The same is true of the bits for attributes and quota, which the kernel sets at their first use.
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    features::{Features2, Incompatible, LogIncompatible, VersionBits},
+    geometry::Geometry,
+    units::{AgNumber, InodeNumber},
+};
+use uxfs_volume::tolerant::search::read_group_superblock;
+
+use crate::{check::Context, finding::Finding};
+
+/// Compares the copy of a group.
+pub(crate) fn check(context: &Context<'_>, group: AgNumber) {
+    let volume = context.volume;
+    let Some(sector) = volume.geometry().sector_of_group_header(group, 0) else { return };
+    let device: &dyn BlockDevice = volume.device().as_ref();
+    let copy = read_group_superblock(device, Geometry::byte_of_sector(sector));
+    let Some(copy) = context.read(copy) else { return };
+    if of_all_copies(&Geometry::new(&copy)) != of_all_copies(volume.geometry()) {
+        context.sink.add(Finding::SuperblockCopy { group });
+    }
+}
+
+/// What is the same in all copies.
+fn of_all_copies(geometry: &Geometry) -> Geometry {
+    let mut geometry = geometry.clone();
+    geometry.root_inode = InodeNumber::NULL;
+    let features = &mut geometry.features;
+    features.version_bits.remove(VersionBits::ATTRIBUTES | VersionBits::QUOTA);
+    features.features2.remove(Features2::ATTRIBUTES_V2);
+    features.log_incompatible = LogIncompatible::empty();
+    features.incompatible.remove(Incompatible::NEEDS_REPAIR);
+    geometry
+}

@@ -1,0 +1,3 @@
+//! The superblock and its copies.
+
+pub(crate) mod check;
