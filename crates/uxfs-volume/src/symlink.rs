@@ -32,15 +32,25 @@ impl Volume {
         let length_bytes = symlink::verify_target_length(inode.size_bytes()).map_err(damaged)?;
         let target = match inode.local_fork(Fork::Data) {
             Some(target) => target.to_vec(),
-            None => self.read_remote_target(inode, length_bytes)?,
+            None => RemoteTarget { volume: self, inode, length_bytes }.read()?,
         };
         symlink::verify_target(&target).map_err(damaged)?;
         Ok(target)
     }
+}
 
-    fn read_remote_target(&self, inode: &Inode, length_bytes: u32) -> Result<Vec<u8>> {
-        let extents = self.extent_map(inode, Fork::Data)?;
-        let blocks = u64::from(symlink::target_blocks(length_bytes, self.geometry()));
+/// A target that lies in blocks of its own.
+struct RemoteTarget<'a> {
+    volume: &'a Volume,
+    inode: &'a Inode,
+    length_bytes: u32,
+}
+
+impl RemoteTarget<'_> {
+    fn read(&self) -> Result<Vec<u8>> {
+        let length_bytes = self.length_bytes;
+        let extents = self.volume.extent_map(self.inode, Fork::Data)?;
+        let blocks = u64::from(symlink::target_blocks(length_bytes, self.volume.geometry()));
         let mut target = Vec::with_capacity(length_bytes as usize);
         let mut next = FileBlock::new(0);
         for extent in extents.from(next) {
@@ -48,33 +58,27 @@ impl Volume {
                 break;
             }
             let piece_blocks = extent.length_blocks.min(blocks - next.get());
-            self.read_piece(inode, &extent, piece_blocks, length_bytes, &mut target)?;
+            self.read_piece(&extent, piece_blocks, &mut target)?;
             next = FileBlock::new(next.get() + piece_blocks);
         }
         let held_bytes = target.len() as u32;
         if held_bytes < length_bytes {
             let fault = SymlinkFault::MissingExtent { held_bytes, length_bytes };
-            return Err(corruption(inode, None, fault));
+            return Err(corruption(self.inode, None, fault));
         }
         Ok(target)
     }
 
     /// Appends the piece of the target in the first blocks of an extent.
-    fn read_piece(
-        &self,
-        inode: &Inode,
-        extent: &Extent,
-        piece_blocks: u64,
-        length_bytes: u32,
-        target: &mut Vec<u8>,
-    ) -> Result<()> {
-        let geometry = self.geometry();
+    fn read_piece(&self, extent: &Extent, piece_blocks: u64, target: &mut Vec<u8>) -> Result<()> {
+        let Self { volume, inode, length_bytes } = *self;
+        let geometry = volume.geometry();
         let missing = SymlinkFault::MissingExtent { held_bytes: target.len() as u32, length_bytes };
         let sector =
             geometry.sector_of_block(extent.start).ok_or_else(|| corruption(inode, Some(extent), missing))?;
         // At most the blocks of a target: two.
         let size_bytes = (piece_blocks << geometry.block_log) as u32;
-        let buffer = self.metadata().read(Structure::Symlink, sector, size_bytes)?;
+        let buffer = volume.metadata().read(Structure::Symlink, sector, size_bytes)?;
         let offset_bytes = target.len() as u32;
         let piece = symlink::piece_of(&buffer, inode.number, offset_bytes, length_bytes - offset_bytes)
             .map_err(|fault| corruption(inode, Some(extent), fault))?;

@@ -25,7 +25,19 @@ use uxfs_format::{
 use crate::allocation_group::{group_edit::GroupEdit, record_tree::RecordTree};
 use uxfs_volume::error::{Error, Result};
 
-impl GroupEdit<'_, '_> {
+/// Answers whose blocks are, from what a group knows.
+pub struct BlockOwners<'g, 'b, 'v> {
+    group: &'g mut GroupEdit<'b, 'v>,
+}
+
+impl<'b, 'v> GroupEdit<'b, 'v> {
+    /// To ask whose blocks are.
+    pub fn owners(&mut self) -> BlockOwners<'_, 'b, 'v> {
+        BlockOwners { group: self }
+    }
+}
+
+impl BlockOwners<'_, '_, '_> {
     /// Checks that blocks which the extent map of a file's data leads to can be this file's alone. `mapping` is what its
     /// reverse-map record says, `may_share` whether the inode says that it may share extents.
     ///
@@ -33,12 +45,12 @@ impl GroupEdit<'_, '_> {
     /// They are another owner's, or free; damage; the device.
     pub fn require_own(&mut self, mapping: &Mapping, may_share: bool) -> Result<()> {
         let (start, length_blocks) = (mapping.start, mapping.length_blocks);
-        if !may_share && self.find_shared(start, length_blocks)?.is_some() {
+        if !may_share && self.group.find_shared(start, length_blocks)?.is_some() {
             return Err(
                 self.damaged_mapping(mapping, |start| ExtentMapFault::Shared { start, length_blocks })
             );
         }
-        if self.volume.geometry().features.has_reverse_map() {
+        if self.group.volume.geometry().features.has_reverse_map() {
             self.require_covered(mapping)?;
             return self.require_no_other_owner(mapping);
         }
@@ -60,8 +72,8 @@ impl GroupEdit<'_, '_> {
     ///
     /// # Errors
     /// Damage; the device.
-    pub(super) fn owner_of_any(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
-        match self.volume.geometry().features.has_reverse_map() {
+    pub fn owner_of_any(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
+        match self.group.volume.geometry().features.has_reverse_map() {
             true => self.owner_in_reverse_map(extent),
             false => self.owner_known_otherwise(extent),
         }
@@ -74,11 +86,12 @@ impl GroupEdit<'_, '_> {
         };
         let mut next = wanted.start;
         while next < wanted.end() {
-            if let Some(waiting) = self.state.pending_reverse_map().first(|record| covers(record, next)) {
+            if let Some(waiting) = self.group.state.pending_reverse_map().first(|record| covers(record, next))
+            {
                 next = waiting.end();
                 continue;
             }
-            let mut cursor = self.tree::<ReverseMap>();
+            let mut cursor = self.group.tree::<ReverseMap>();
             let found =
                 cursor.seek_covering(next, &|record| covers(record, next))?.map(|record| record.get());
             drop(cursor);
@@ -96,8 +109,8 @@ impl GroupEdit<'_, '_> {
         let is_other = |record: &Mapping| {
             record.start < wanted.end() && wanted.start < record.end() && !is_of_same_place(record, wanted)
         };
-        let mut found = self.state.pending_reverse_map().find(is_other);
-        let mut cursor = self.tree::<ReverseMap>();
+        let mut found = self.group.state.pending_reverse_map().find(is_other);
+        let mut cursor = self.group.tree::<ReverseMap>();
         if found.is_none() {
             let other = cursor.seek_covering(wanted.start, &is_other)?;
             found = other.map(|record| record.get().owner);
@@ -119,10 +132,10 @@ impl GroupEdit<'_, '_> {
 
     fn owner_in_reverse_map(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
         let overlaps = |mapping: &Mapping| mapping.start < extent.end() && extent.start < mapping.end();
-        if let Some(owner) = self.state.pending_reverse_map().find(overlaps) {
+        if let Some(owner) = self.group.state.pending_reverse_map().find(overlaps) {
             return Ok(Some(owner));
         }
-        let mut cursor = self.tree::<ReverseMap>();
+        let mut cursor = self.group.tree::<ReverseMap>();
         let first = ReverseMapPosition { start: extent.start, owner: 0, offset: 0 };
         let behind = cursor.at_or_after(first)?.map(|record| record.get());
         if let Some(mapping) = behind.filter(overlaps) {
@@ -134,16 +147,16 @@ impl GroupEdit<'_, '_> {
 
     /// Without a reverse map.
     fn owner_known_otherwise(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
-        let geometry = self.volume.geometry();
+        let geometry = self.group.volume.geometry();
         let range = extent.start.get()..extent.end().get();
         let overlaps = |other: Range<u32>| other.start < range.end && range.start < other.end;
         if let Some((group, start)) = geometry.log_start.and_then(|start| geometry.split_fs_block(start))
-            && group == self.state.group()
+            && group == self.group.state.group()
             && overlaps(start.get()..start.get().saturating_add(geometry.log_blocks))
         {
             return Ok(Some(Owner::Log));
         }
-        let headers = self.state.headers()?;
+        let headers = self.group.state.headers()?;
         if headers.own_blocks().any(|block| range.contains(&block)) {
             return Ok(Some(Owner::GroupBtrees));
         }
@@ -151,7 +164,7 @@ impl GroupEdit<'_, '_> {
         let first = AgInode::new(range.start.checked_shl(shift).unwrap_or(u32::MAX));
         let last =
             AgInode::new((u64::from(range.end) << shift).saturating_sub(1).try_into().unwrap_or(u32::MAX));
-        let mut cursor = self.tree::<InodeIndex>();
+        let mut cursor = self.group.tree::<InodeIndex>();
         let mut chunk = cursor.at_or_before(last)?.map(|record| record.get(geometry));
         // Of a sparse chunk the blocks that it does not have may be free.
         while let Some(found) = chunk.filter(|chunk| chunk.inode(INODES_PER_CHUNK - 1) >= first) {
@@ -168,7 +181,7 @@ impl GroupEdit<'_, '_> {
 
     /// Whether the free space btree has any block of an extent.
     fn is_any_free(&mut self, extent: FreeExtent) -> Result<bool> {
-        let mut cursor = self.tree::<ByBlock>();
+        let mut cursor = self.group.tree::<ByBlock>();
         let before = AgBlock::new(extent.end().get().saturating_sub(1));
         let last = cursor.seek_at_or_before(before)?.map(|record| record.get());
         Ok(last.is_some_and(|last| last.end() > extent.start))
@@ -176,8 +189,8 @@ impl GroupEdit<'_, '_> {
 
     #[cold]
     fn damaged_mapping(&self, mapping: &Mapping, fault: impl FnOnce(FsBlock) -> ExtentMapFault) -> Error {
-        let group = self.state.group();
-        let start = self.volume.geometry().fs_block(group, mapping.start).unwrap_or_default();
+        let group = self.group.state.group();
+        let start = self.group.volume.geometry().fs_block(group, mapping.start).unwrap_or_default();
         let inode = match mapping.owner {
             Owner::Inode(inode) => Some(inode),
             _ => None,
@@ -188,8 +201,11 @@ impl GroupEdit<'_, '_> {
 
     #[cold]
     fn damaged_owner(&self, start: AgBlock, fault: ReverseMapFault) -> Error {
-        let location =
-            Location { group: Some(self.state.group()), group_block: Some(start), ..Location::default() };
+        let location = Location {
+            group: Some(self.group.state.group()),
+            group_block: Some(start),
+            ..Location::default()
+        };
         Corruption::new(Structure::ReverseMap, location, Fault::from(fault)).into()
     }
 }

@@ -47,6 +47,6 @@ impl ExtentMapEditor<'_, '_> {
     /// They are another owner's, or free; damage; the device.
     pub fn require_own_blocks(&mut self, inode: &EditInode, extent: &Extent) -> Result<()> {
         let (group, mapping) = mapping_of(self.transaction.engine().geometry(), inode, Fork::Data, extent)?;
-        self.transaction.group(group)?.require_own(&mapping, inode.may_share_extents())
+        self.transaction.group(group)?.owners().require_own(&mapping, inode.may_share_extents())
     }
 }

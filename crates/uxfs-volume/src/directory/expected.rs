@@ -42,7 +42,7 @@ impl Volume {
         pointer: DataPointer,
         near: FileBlock,
     ) -> Option<(FoundEntry, FileBlock)> {
-        let mut wanted = self.wanted(name).ok()?;
+        let mut wanted = Wanted::new(name, self.geometry()).ok()?;
         self.lookup_at(directory, &mut wanted, pointer, near).ok().flatten()
     }
 

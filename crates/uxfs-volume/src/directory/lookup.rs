@@ -11,6 +11,7 @@ use uxfs_format::{
         shortform::Shortform,
     },
     fault::Structure,
+    geometry::Geometry,
     inode::FileType,
     name_tree::{TreeKind, header::magic_of},
     units::{FileBlock, InodeNumber},
@@ -46,16 +47,9 @@ impl Volume {
         directory: &Inode,
         name: &[u8],
     ) -> Result<(Option<FoundEntry>, Option<FileBlock>)> {
-        let mut wanted = self.wanted(name)?;
+        let mut wanted = Wanted::new(name, self.geometry())?;
         let found = self.lookup_in(directory, &mut wanted)?;
         Ok((found, wanted.leaf))
-    }
-
-    pub(super) fn wanted<'n>(&self, name: &'n [u8]) -> Result<Wanted<'n>> {
-        if name.len() > MAX_NAME_BYTES {
-            return Err(OperationError::NameTooLong.into());
-        }
-        Ok(Wanted { name, rule: NameRule::of(self.geometry()), folded: None, leaf: None })
     }
 
     fn lookup_in(&self, directory: &Inode, wanted: &mut Wanted<'_>) -> Result<Option<FoundEntry>> {
@@ -111,7 +105,16 @@ pub(super) struct Wanted<'a> {
     pub(super) leaf: Option<FileBlock>,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    /// # Errors
+    /// [`OperationError::NameTooLong`].
+    pub(super) fn new(name: &'a [u8], geometry: &Geometry) -> Result<Self> {
+        if name.len() > MAX_NAME_BYTES {
+            return Err(OperationError::NameTooLong.into());
+        }
+        Ok(Self { name, rule: NameRule::of(geometry), folded: None, leaf: None })
+    }
+
     pub(super) fn hash(&self) -> u32 {
         self.rule.hash(self.name)
     }

@@ -62,7 +62,7 @@ impl GroupEdit<'_, '_> {
     /// # Errors
     /// One has; damage; the device.
     pub(super) fn require_no_owner(&mut self, extent: FreeExtent) -> Result<()> {
-        if let Some(owner) = self.owner_of_any(extent)? {
+        if let Some(owner) = self.owners().owner_of_any(extent)? {
             return Err(self.damaged_extent::<ByBlock>(extent, BtreeFault::OwnedFreeSpace { owner }));
         }
         // The reverse map knows these, too.
