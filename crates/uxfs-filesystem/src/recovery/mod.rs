@@ -144,31 +144,50 @@ pub fn recover(
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
     superblock.feature_words().judge()?.write?;
     let mut recovered = recover_log(device, (&log, &geometry), options, GivenUp::default(), observer);
-    // Each turn gives up one more piece of work.
-    for _ in 0..MOST_GIVEN_UP {
+    let mut tries = 1_u64;
+    let log_bytes = u64::from(geometry.log_blocks) << geometry.block_log;
+    // Each try gives up one more piece of work.
+    loop {
         recovered = match recovered {
-            Err(Unfinished { given_up: Some(given_up), error: Error::Corrupt(_) | Error::Operation(_) }) => {
+            Err(Unfinished {
+                given_up: Some(given_up),
+                error: Error::Corrupt(_) | Error::Operation(_),
+                intents,
+            }) if tries < most_tries(log_bytes, intents) => {
                 recover_log(device, (&log, &geometry), options, given_up, &mut ())
             }
             done => return done.map(Some).map_err(|unfinished| unfinished.error),
         };
+        tries += 1;
     }
-    recovered.map(Some).map_err(|unfinished| unfinished.error)
 }
 
-/// Pieces of work that recovery gives up.
-const MOST_GIVEN_UP: usize = 64;
+/// How often recovery begins anew, at most, and so how many pieces of work it gives up.
+const MOST_TRIES: u64 = 65;
+/// A log that holds much is replayed at least so often.
+const LEAST_TRIES: u64 = 5;
+/// Bytes of the log that all tries replay, and intents that they finish. A hostile log must not multiply its own size.
+const MOST_REPLAYED_BYTES: u64 = 2 << 30;
+const MOST_FINISHED_INTENTS: u64 = 1_000_000;
+
+fn most_tries(log_bytes: u64, intents: usize) -> u64 {
+    let of_bytes = MOST_REPLAYED_BYTES / log_bytes.max(1);
+    let of_intents = MOST_FINISHED_INTENTS / (intents as u64).max(1);
+    of_bytes.min(of_intents).clamp(LEAST_TRIES, MOST_TRIES)
+}
 
 /// A recovery that failed.
 struct Unfinished {
     error: Error,
     /// The work that the next try gives up; `None` where the error has nothing to do with such work.
     given_up: Option<GivenUp>,
+    /// How many intents the log holds.
+    intents: usize,
 }
 
 impl<E: Into<Error>> From<E> for Unfinished {
     fn from(error: E) -> Self {
-        Self { error: error.into(), given_up: None }
+        Self { error: error.into(), given_up: None, intents: 0 }
     }
 }
 
@@ -205,7 +224,7 @@ fn recover_log(
     if let Err(error) = finish(&overlay, &options, &replayed.intents, &mut report) {
         let Some(work) = report.current else { return Err(error.into()) };
         report.given_up.add(work);
-        return Err(Unfinished { error, given_up: Some(report.given_up) });
+        return Err(Unfinished { error, given_up: Some(report.given_up), intents: replayed.intents.len() });
     }
     Ok(Recovered { overlay, geometry, options, intents: replayed.intents, report })
 }
@@ -285,4 +304,17 @@ fn finish(
     }
     leftovers::free(&file_system, report)?;
     file_system.close()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_there_is_to_repeat_the_fewer_tries_there_are() {
+        assert_eq!(most_tries(32 << 20, 100), 64);
+        assert_eq!(most_tries(10 << 20, 100), MOST_TRIES);
+        assert_eq!(most_tries(10 << 20, 225_000), LEAST_TRIES);
+        assert_eq!(most_tries(2 << 30, 0), LEAST_TRIES);
+    }
 }
