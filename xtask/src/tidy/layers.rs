@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(allowed("uxfs-source"), ["uxfs-block"]);
         let extract = ["uxfs-block", "uxfs-engine", "uxfs-filesystem", "uxfs-format", "uxfs-volume"];
         assert_eq!(allowed("uxfs-extract"), extract);
-        assert_eq!(allowed("uxfs-cli").len(), 12);
+        assert_eq!(allowed("uxfs-cli").len(), 13);
     }
 
     #[test]

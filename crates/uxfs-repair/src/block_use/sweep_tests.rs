@@ -88,7 +88,7 @@ fn each_fault_is_found_with_all_of_its_blocks() {
     assert_eq!(
         space(&KNOWN, &uses),
         [
-            "used by group headers and by inode 128: block 3 of allocation group 3",
+            "used by inode 128 and by group headers: block 3 of allocation group 3",
             "free and in use by inode 128: block 5 of allocation group 3",
             "neither free nor in use: blocks 10 to 11 of allocation group 3",
             "reference count 3 where 2 files share the blocks: blocks 12 to 15 of allocation group 3",
