@@ -75,3 +75,28 @@ fn key_of<K: BtreeKind>(block: &BtreeBlock<'_, K>) -> Option<K::Key> {
         key
     })
 }
+
+/// Finds the records of a tree that another tree has otherwise or not at all, by a lookup of each. Both trees could be read to
+/// their ends before: an error would come from the device, and was reported.
+pub(crate) fn records_without_equal<K, O, R>(
+    context: &Context<'_>,
+    tree: &Tree<'_, K>,
+    other: &Tree<'_, O>,
+    is_equal: impl Fn(&R, &R) -> bool,
+    mut on_record: impl FnMut(&R),
+) where
+    K: BtreeKind<Record = R>,
+    O: BtreeKind<Record = R>,
+{
+    let mut cursor = other.cursor();
+    for record in tree.records() {
+        let Ok(record) = record else { return };
+        let found = cursor.at_or_before(O::position_of_record(&record));
+        if found.is_ok_and(|found| !found.is_some_and(|found| is_equal(&found, &record))) {
+            on_record(&record);
+        }
+        if context.sink.is_stopped() {
+            return;
+        }
+    }
+}

@@ -12,7 +12,7 @@ use uxfs_format::{
 use uxfs_volume::btree::Tree;
 
 use crate::{
-    btree::{TreeOwner, walk},
+    btree::{TreeOwner, records_without_equal, walk},
     check::Context,
     finding::Finding,
     observed::groups::GroupState,
@@ -57,8 +57,16 @@ pub(crate) fn check(
         return None;
     };
     if !differ.is_zero() {
-        compare(context, group, &by_block, &by_length, Structure::FreeSpaceByBlock);
-        compare(context, group, &by_length, &by_block, Structure::FreeSpaceByLength);
+        let report = |record: &FreeSpaceRecord, only_in| {
+            context.sink.add(Finding::FreeExtent { group, extent: record.get(), only_in });
+        };
+        let is_equal = |first: &FreeSpaceRecord, second: &FreeSpaceRecord| first == second;
+        records_without_equal(context, &by_block, &by_length, is_equal, |record| {
+            report(record, Structure::FreeSpaceByBlock);
+        });
+        records_without_equal(context, &by_length, &by_block, is_equal, |record| {
+            report(record, Structure::FreeSpaceByLength);
+        });
     }
     found.btree_blocks = first.saturating_sub(1) + second.saturating_sub(1);
     Some(found)
@@ -82,29 +90,4 @@ fn walk_tree<K: BtreeKind<Record = FreeSpaceRecord, Header = <ByBlock as BtreeKi
     );
     state.sums.merge(&own.sums);
     found.is_complete.then_some(found.blocks)
-}
-
-/// Finds the extents of one tree that the other lacks, by a lookup of each.
-fn compare<K, O>(
-    context: &Context<'_>,
-    group: AgNumber,
-    tree: &Tree<'_, K>,
-    other: &Tree<'_, O>,
-    only_in: Structure,
-) where
-    K: BtreeKind<Record = FreeSpaceRecord>,
-    O: BtreeKind<Record = FreeSpaceRecord>,
-{
-    let mut cursor = other.cursor();
-    for record in tree.records() {
-        // Both trees could be read to their ends before: an error would come from the device, and was reported.
-        let Ok(record) = record else { return };
-        let found = cursor.at_or_before(O::position_of_record(&record));
-        if found.is_ok_and(|found| found != Some(record)) {
-            context.sink.add(Finding::FreeExtent { group, extent: record.get(), only_in });
-        }
-        if context.sink.is_stopped() {
-            return;
-        }
-    }
 }

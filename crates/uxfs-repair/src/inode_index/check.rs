@@ -14,7 +14,7 @@ use uxfs_format::{
 use uxfs_volume::btree::Tree;
 
 use crate::{
-    btree::{TreeOwner, walk},
+    btree::{TreeOwner, records_without_equal, walk},
     check::Context,
     finding::Finding,
     observed::{
@@ -59,8 +59,20 @@ pub(crate) fn check(
         walk_tree(context, group, &free_index, &mut |chunk| free.subtract(of_chunk(&context.keys, chunk)));
     blocks.free_index = found.take(state);
     if blocks.index.is_some() && blocks.free_index.is_some() && !free.is_zero() {
-        compare(context, group, &index, &free_index, Structure::InodeIndex);
-        compare(context, group, &free_index, &index, Structure::FreeInodeIndex);
+        let geometry = context.volume.geometry();
+        let is_equal =
+            |first: &InodeIndexRecord, second: &InodeIndexRecord| first.get(geometry) == second.get(geometry);
+        let report = |chunk, only_in| context.sink.add(Finding::InodeChunk { group, chunk, only_in });
+        records_without_equal(context, &index, &free_index, is_equal, |record| {
+            // The free inode index leaves out full chunks.
+            let chunk = record.get(geometry);
+            if chunk.free_count > 0 {
+                report(chunk, Structure::InodeIndex);
+            }
+        });
+        records_without_equal(context, &free_index, &index, is_equal, |record| {
+            report(record.get(geometry), Structure::FreeInodeIndex);
+        });
     }
     blocks
 }
@@ -163,36 +175,6 @@ impl Chunks<'_, '_> {
             if core.is_some_and(|core| core.magic.get() == core::MAGIC && !core.is_free()) {
                 self.context.sink.add(Finding::FreeInodeInUse { inode });
             }
-        }
-    }
-}
-
-/// Finds the chunks with free inodes that the other tree has otherwise or not at all, by a lookup of each.
-fn compare<K, O>(
-    context: &Context<'_>,
-    group: AgNumber,
-    tree: &Tree<'_, K>,
-    other: &Tree<'_, O>,
-    only_in: Structure,
-) where
-    K: BtreeKind<Record = InodeIndexRecord>,
-    O: BtreeKind<Record = InodeIndexRecord>,
-{
-    let geometry = context.volume.geometry();
-    let mut cursor = other.cursor();
-    for record in tree.records() {
-        // Both trees could be read to their ends before: an error would come from the device, and was reported.
-        let Ok(record) = record else { return };
-        let chunk = record.get(geometry);
-        if chunk.free_count == 0 && only_in == Structure::InodeIndex {
-            continue;
-        }
-        let found = cursor.at_or_before(O::position_of_record(&record));
-        if found.is_ok_and(|found| found.map(|record| record.get(geometry)) != Some(chunk)) {
-            context.sink.add(Finding::InodeChunk { group, chunk, only_in });
-        }
-        if context.sink.is_stopped() {
-            return;
         }
     }
 }
