@@ -238,7 +238,7 @@ fn a_given_superblock_needs_no_copy_on_the_device() {
     }
     let device = Arc::new(SyncDevice::open(&image.path, &Default::default()).unwrap());
     Volume::open_tolerantly(device, &TolerantOptions::default()).unwrap_err();
-    // As whoever infers a geometry makes it: without a checksum.
+    // A superblock made from an inferred geometry has no checksum.
     let mut given = superblock;
     given.checksum = Default::default();
     let volume = tolerant(&image, SuperblockChoice::Given(Box::new(given)));

@@ -110,7 +110,7 @@ pub enum Finding {
     GroupCount {
         /// The allocation group.
         group: AgNumber,
-        /// What is counted.
+        /// The counter.
         counter: GroupCounter,
         /// In the header.
         found: u64,

@@ -13,7 +13,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`check`](mod@check) | [`check()`]: the passes in their order, options, summary |
-//! | [`finding`] | [`Finding`]: what is wrong, typed |
+//! | [`finding`] | [`Finding`]: a typed fault |
 //! | [`sink`] | where findings go |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |

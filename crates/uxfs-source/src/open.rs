@@ -38,8 +38,8 @@ pub struct SourceOptions {
     pub contents: Option<PathBuf>,
     /// The time of what a manifest gives none to.
     pub time: Timestamp,
-    /// Memory, about, for what is remembered of the files of archives, manifests and layers; as much as an image's cache takes
-    /// by default. The rest goes to temporary files.
+    /// Memory, about, for the records of files of archives, manifests and layers; by default as much as an image's cache
+    /// takes. The rest goes to temporary files.
     pub memory_bytes: Option<u64>,
 }
 

@@ -275,7 +275,7 @@ fn many_files_are_told_in_the_same_batches_with_little_memory() {
         };
         items.push(entry(&format!("{directory}/{mark}"), mark, kind));
     }
-    // Without links to what is not there.
+    // Without links to missing files.
     let known: std::collections::BTreeSet<Box<[u8]>> = items
         .iter()
         .filter_map(|item| match item {

@@ -12,7 +12,7 @@
 //!
 //! Invariants, beside those of [`edit`](super::edit), cited by the tests:
 //! 13. **Log before write-back.** A buffer is written back only when all checkpoints that changed it are stable.
-//! 14. **One version a checkpoint.** What is taken for a checkpoint is the buffer as that checkpoint left it: before
+//! 14. **One version a checkpoint.** A checkpoint takes the buffer as that checkpoint left it: before
 //!     a later checkpoint changes a buffer, the version that has not been taken is kept as a snapshot.
 //! 15. **Accounted.** From the moment that a checkpoint's changes are taken until the buffer is written back, the oldest such
 //!     checkpoint is told to the journal exactly once as entered and once as released, so that its tail stays behind it.

@@ -120,7 +120,7 @@ impl Cache {
     }
 }
 
-/// What is to be written of buffers: one segment for each piece.
+/// The segments to write of buffers: one for each piece.
 pub(super) fn segments_of<'b>(
     buffers: impl ExactSizeIterator<Item = (&'b Dirty, &'b Buffer)>,
 ) -> Vec<WriteSegment<'b>> {

@@ -9,9 +9,9 @@ use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use super::{SpillError, TemporaryFile};
 
-/// What a merge reads of a run at once.
+/// The size of a read of one run in a merge.
 const BUFFER_BYTES: usize = 64 << 10;
-/// What is written at once.
+/// The size of a write.
 const WRITE_BYTES: usize = 256 << 10;
 /// The lengths of key and payload before each record.
 const HEAD_BYTES: usize = 8;

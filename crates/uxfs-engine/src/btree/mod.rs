@@ -5,7 +5,7 @@
 //! | [`cursor`] | [`EditCursor`]: a place in a tree; lookups, steps, and the three changes |
 //! | [`storage`] | [`BtreeStorage`]: where a tree's root lies and where its blocks come from |
 //! | `blocks` | reading and changing the nodes on the cursor's way, wherever they lie |
-//! | `path` | the way from the root to a leaf, and what is remembered of it between cursors |
+//! | `path` | the way from the root to a leaf, and the hint that keeps it between cursors |
 //! | `insert` | making room: shifting, splitting, growing the root |
 //! | `remove` | filling up: borrowing, joining, shrinking the root |
 //! | `keys` | keeping the keys in the nodes true |

@@ -1,5 +1,5 @@
-//! What is remembered of an inode's extents: where the last change of its extent btrees was made, and which extents are known
-//! to be its own.
+//! Hints about an inode's extents: the place of the last change of its extent btrees, and the extents that were found to be
+//! its own.
 
 use uxfs_format::{btree::extent_map::ExtentMap, inode::Fork};
 

@@ -29,7 +29,7 @@ const ENTRY_BYTES: usize = 2048;
 /// Longest path. A tree can be deeper than any path that the kernel takes; an image can ask for more than memory holds.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
-/// Memory for files that have several names; what is remembered of more of them goes to temporary files.
+/// Memory for files that have several names; records of more of them go to temporary files.
 const LINKS_BYTES: usize = 8 << 20;
 
 /// A directory on the way from the start to where the walk is.

@@ -1,8 +1,8 @@
 //! Exchanging the contents of two files, or of two ranges of one.
 //!
 //! Mappings change places; no contents are copied and no count of owners changes. Up to a number of extents an exchange is
-//! one transaction. A larger one goes in steps, and an intent (XMI) in the log says what is left, which recovery
-//! does. So a crash finds every exchange done or not begun.
+//! one transaction. A larger one goes in steps, and an intent (XMI) in the log names the remaining part, which
+//! recovery completes. So a crash finds every exchange done or not begun.
 
 use uxfs_format::{
     features::Incompatible,

@@ -8,7 +8,7 @@ use uxfs_volume::error::Result;
 
 impl FileEdit<'_> {
     /// Checks that the blocks of a piece, which no other file shares, are the file's own: on a damaged image an extent may lie
-    /// over another file or over metadata. What is known of each extent is asked once.
+    /// over another file or over metadata. Each extent is compared once.
     ///
     /// # Errors
     /// They are another owner's, or free; damage; the device.

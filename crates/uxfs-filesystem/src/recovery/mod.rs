@@ -76,7 +76,7 @@ pub struct RecoveryReport {
 }
 
 /// Work of a recovery that damage prevents, and that nothing else depends on: a damaged structure must not keep the image
-/// from being opened. `xfs_repair` finds what is left.
+/// from being opened. `xfs_repair` finds the inodes and blocks that stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GivenUp {
     /// Unlinked inodes that cannot be freed. They stay as they are.

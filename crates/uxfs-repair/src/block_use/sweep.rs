@@ -10,7 +10,7 @@ use uxfs_format::{
 use super::list::{BlockUse, UseKind, UseOwner};
 use crate::{finding::Finding, sink::Sink};
 
-/// What is known to be missing from the list, so that its absence proves nothing.
+/// Which sources of the list were read to their end: blocks of the others are missing from it, and that proves nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub group: AgNumber,
@@ -23,7 +23,7 @@ pub(crate) struct Known {
     pub has_reference_counts: bool,
 }
 
-/// What is wrong with a run of blocks.
+/// A fault of a run of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SpaceFault {
     FreeInUse(u64),

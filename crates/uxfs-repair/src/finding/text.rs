@@ -7,7 +7,7 @@ use uxfs_format::{inode::FileType, units::AgBlock, units::AgNumber};
 use super::{Finding, GroupCounter, SuperblockCounter};
 
 impl GroupCounter {
-    /// What is counted.
+    /// The name of the counted objects.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FreeBlocks => "free blocks",
@@ -25,7 +25,7 @@ impl GroupCounter {
 }
 
 impl SuperblockCounter {
-    /// What is counted.
+    /// The name of the counted objects.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Inodes => "inodes",

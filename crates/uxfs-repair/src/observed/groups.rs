@@ -30,7 +30,7 @@ pub(crate) struct GroupSums {
     pub owners: Sum,
 }
 
-/// What is known of a group.
+/// The observations about a group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct GroupState {
     pub sums: GroupSums,

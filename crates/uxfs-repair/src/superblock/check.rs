@@ -25,7 +25,7 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber) {
     }
 }
 
-/// What is the same in all copies.
+/// The part of the geometry that is equal in all copies of the superblock.
 fn of_all_copies(geometry: &Geometry) -> Geometry {
     let mut geometry = geometry.clone();
     geometry.root_inode = InodeNumber::NULL;

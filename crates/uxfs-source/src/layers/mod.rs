@@ -10,14 +10,14 @@
 //! Contents of archives that are not packed are read where they lie. A packed archive cannot be sought in: its contents
 //! come after all files, in the archive's order, by a second pass ([`Content::Later`]).
 //!
-//! 1. What is told, and in which batches, does not depend on how much memory there is.
+//! 1. The files, their order and their batches do not depend on how much memory there is.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`paths`] | every path, known by its parent and its name |
 //! | [`plan`] | which of them remain, and in which order |
 //! | [`spilled`] | the same for more paths than memory may hold |
-//! | [`records`] | what is kept of a file |
+//! | [`records`] | the record of a file |
 //! | [`teller`] | the thread that tells the tree |
 //! | here | the two passes |
 

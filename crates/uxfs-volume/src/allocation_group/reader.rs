@@ -18,7 +18,7 @@ pub struct GroupsReader<'v> {
 }
 
 impl Volume {
-    /// To read one allocation group. A number that is too large is an error of what is read.
+    /// To read one allocation group. If the number is too large, each read returns an error.
     #[inline]
     pub fn group(&self, group: AgNumber) -> GroupReader<'_> {
         GroupReader { volume: self, group }

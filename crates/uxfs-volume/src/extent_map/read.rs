@@ -31,8 +31,8 @@ const READAHEAD_BLOCKS: usize = 64;
 static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
 
 impl Volume {
-    /// The extent map of a fork. Forks without extents (missing, local, device) have an empty one. What is not at hand is read at
-    /// the first call for an inode and kept with it.
+    /// The extent map of a fork. Forks without extents (missing, local, device) have an empty one. Extents in a btree are
+    /// read at the first call for an inode and kept with it.
     ///
     /// The map of a realtime file's data holds block numbers of the realtime section.
     ///

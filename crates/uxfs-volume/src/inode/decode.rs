@@ -70,7 +70,7 @@ fn decode_fork(
         ForkFormat::Extents => {
             let is_realtime = fork == Fork::Data && core.flags().contains(super::InodeFlags::REALTIME);
             let extents = inline_extents(bytes, fork, is_realtime, count, geometry, account);
-            // What is wrong with damaged ones is said when they are wanted.
+            // A read of damaged extents returns their fault.
             Some(extents.map(|extents| ForkExtents::new(extents, None)))
         }
         ForkFormat::Btree | ForkFormat::MetadataBtree => Some(Err(())),
@@ -100,8 +100,8 @@ fn used_bytes<'a>(fork: Fork, core: &InodeCore, contents: &'a [u8]) -> &'a [u8] 
 }
 
 impl Volume {
-    /// Brings all that the forks of an inode hold into memory, and verifies what lies in the inode itself: what is moved from there
-    /// into blocks must pass the verifiers of those, or else the log could not be replayed. With `trees` the btrees of its extents
+    /// Brings all that the forks of an inode hold into memory, and verifies the local ones: contents that move from
+    /// the inode into blocks must pass the verifiers of those, or else the log could not be replayed. With `trees` the btrees of its extents
     /// are verified whole.
     ///
     /// # Errors

@@ -133,8 +133,8 @@ impl Findings {
 }
 
 impl Volume {
-    /// Opens a damaged file system to read what is left of it. It knows nothing of the log. Faults are in
-    /// [`findings`](Self::findings), also what later walks leave out.
+    /// Opens a damaged file system to read its sound parts. The log is not replayed. [`findings`](Self::findings) holds the
+    /// faults, also those that later walks pass over.
     ///
     /// # Errors
     /// No superblock describes a file system; one with features that uxfs does not know.

@@ -65,7 +65,7 @@ pub struct SourceArguments {
     /// Memory for cached metadata [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub cache_size: Option<u64>,
-    /// Memory for what is remembered of the source's files; more goes to temporary files in TMPDIR. It does not change the
+    /// Memory for the records of the source's files; more goes to temporary files in TMPDIR. It does not change the
     /// image [default: as --cache-size]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     source_memory: Option<u64>,

@@ -2,8 +2,8 @@
 //!
 //! [`EditInode`] is an [`Inode`] with all that its forks hold in memory, and what its editors keep about it. It lends the inode
 //! to all readers. Which format a fork has on disk follows from its contents and is decided when the inode is stored, so that a
-//! fork in memory cannot contradict its format. Who changes a fork keeps it within its room, as the functions of
-//! [`extent_map`](crate::extent_map) do; contents that do not fit are refused when the inode is stored.
+//! fork in memory cannot contradict its format. The functions of [`extent_map`](crate::extent_map) keep a
+//! fork within its room; contents that do not fit are refused when the inode is stored.
 //!
 //! | module | holds |
 //! |---|---|

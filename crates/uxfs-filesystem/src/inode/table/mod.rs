@@ -88,9 +88,10 @@ type QueuesOfShard = Arc<OwnLine<Arc<Queues>>>;
 struct Queues {
     /// They have no name: to be freed.
     unlinked: Queue,
-    /// They have blocks ahead of who appended: to be given back.
+    /// They have blocks allocated past EOF for appends, to be given back.
     ahead: Queue,
-    /// Whose inodes they are, where that is mounted for changes with a journal: what is not stored is undone by reading anew.
+    /// The engine of the file system, where it is mounted for changes with a journal: an inode whose change was not stored is read
+    /// anew through it.
     engine: OnceLock<Weak<LoggedEngine>>,
 }
 
