@@ -86,7 +86,7 @@ on_disk! {
         pub flags: U16 => "core.flags" Hexadecimal,
         /// Changes whenever the inode is used anew.
         pub generation: U32 => "core.gen" Decimal,
-        /// Next inode in the list of those without a name.
+        /// Next inode in the unlinked list.
         pub next_unlinked: U32 => "next_unlinked" DecimalOrNull,
         /// CRC32C of the inode.
         pub checksum: Checksum => "v3.crc" Checksum,

@@ -322,7 +322,7 @@ pub enum LogItemFault {
         /// Of the inode.
         offset_bytes: u64,
     },
-    /// Zero names no inode in a list of those without a name.
+    /// Zero names no inode in an unlinked list.
     #[error(
         "BUF item sets the next unlinked inode to 0 at byte {offset_bytes} of the buffer at sector {sector}"
     )]

@@ -36,7 +36,7 @@ pub fn clear_stale_blocks(area: &LogArea<'_>, log: &DirtyLog, device: &dyn Block
     clear(area, log.head, log.tail, device)
 }
 
-/// As [`clear_stale_blocks`] for a log that was closed in good order, where that is needed: blocks of another cycle than the
+/// As [`clear_stale_blocks`] for a log that was closed cleanly, where that is needed: blocks of another cycle than the
 /// one before the head's. Behind records that end there neither Linux nor we would find the head again.
 ///
 /// # Errors

@@ -39,7 +39,7 @@ pub enum Operation {
     Link,
     /// As [`Link`](Self::Link), where all goes into blocks that are there.
     LinkInPlace,
-    /// One name less: the parent, the inode, its parent pointer, the list of inodes without names.
+    /// One name less: the parent, the inode, its parent pointer, the unlinked list.
     Remove,
     /// Another name: two directories, up to five inodes, three parent pointers.
     Rename,

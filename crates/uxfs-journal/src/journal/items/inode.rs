@@ -24,7 +24,7 @@ use super::{RegionSink, buffer};
 /// [`DirtyMap`]. Inodes have at least four runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InodeChange {
-    /// The next inode without a name.
+    /// The next unlinked inode.
     NextUnlinked = 0,
     /// The core.
     Core = 1,
@@ -55,7 +55,7 @@ const LONG_ROOT_HEADER_BYTES: u32 = 72;
 /// What the core of a changed inode takes in the log, with the region that says what follows.
 pub const CORE_LOG_BYTES: u32 =
     2 * REGION_HEADER_BYTES + (size_of::<InodeFormat>() + size_of::<LoggedInodeCore>()) as u32;
-/// What the name of the next inode without a name takes: a run of the cluster.
+/// Log space of the number of the next unlinked inode: a run of the cluster.
 pub const NEXT_UNLINKED_LOG_BYTES: u64 = RUN_LOG_BYTES as u64;
 
 /// What a changed fork of `length_bytes` takes in the log.

@@ -31,7 +31,7 @@ use crate::{error::JournalError, recovery::cancel_table::CancelTable};
 
 /// Most sectors of a buffer: 64 KiB.
 const MAX_BUFFER_SECTORS: u64 = 128;
-/// Where an inode names the next one without a name.
+/// Offset of the number of the next unlinked inode.
 const NEXT_UNLINKED: std::ops::Range<usize> = 96..100;
 
 /// Why an item cannot be replayed.
@@ -164,7 +164,7 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// A BUF of inodes: only which inode follows in the lists of those without a name.
+    /// A BUF of inodes: only the next inode of the unlinked list.
     #[doc(alias = "xlog_recover_do_inode_buffer")]
     fn unlinked_inodes(&mut self, item: &BufferItem<'_>, sector: u64, sectors: u32) -> Result<ItemOutcome> {
         let inode_size = self.geometry.inode_size();

@@ -2,7 +2,7 @@
 //!
 //! The log is read twice. The first time only the cancelled buffers are noted; the second time each committed transaction
 //! is replayed when its commit is reached, its items in this order: buffers and new inode chunks, inodes and everything
-//! else, lists of inodes without a name, cancellations. A transaction without a commit is dropped.
+//! else, AGI unlinked lists, cancellations. A transaction without a commit is dropped.
 //!
 //! Bytes of the log are hostile: every item is checked against the file system's sizes before it is looked at twice, every
 //! buffer is verified before it is written, and what is written goes to an overlay: an image whose log cannot be replayed
