@@ -37,7 +37,7 @@ on_disk! {
         pub version: u8 => "core.version" Decimal,
         /// Format of the data fork.
         pub format: u8 => "core.format" InodeFormat,
-        /// What a file of the metadata directory tree holds; 0 in all others (it was the link count of version 1).
+        /// The type of a file of the metadata directory tree; 0 in all others (it was the link count of version 1).
         #[doc(alias = "di_onlink")]
         pub metadata_type: U16 => "core.onlink" Decimal,
         /// Owner.

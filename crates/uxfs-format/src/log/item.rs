@@ -156,7 +156,7 @@ impl ItemType {
 }
 
 on_disk! {
-    /// What every item's first region begins with.
+    /// The beginning of every item's first region.
     #[doc(alias = "xfs_log_item_header")]
     pub struct ItemHeader {
         /// [`ItemType`].
@@ -166,7 +166,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a log item. One variant per check.
+/// Faults of a log item. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LogItemFault {
@@ -359,7 +359,7 @@ pub enum LogItemFault {
 /// One region, or one element of an array in it, with the table of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemPart<'a> {
-    /// What it is.
+    /// Its kind.
     pub name: &'static str,
     /// Its fields, or nothing where it is raw contents.
     pub fields: &'static [Field],

@@ -1,4 +1,4 @@
-//! What a transaction holds of the journal.
+//! A transaction's hold on the journal.
 
 use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
@@ -112,12 +112,12 @@ impl<'j> Ticket<'j> {
         self.has_replaced || self.edits.has_changed() || !self.items.is_empty()
     }
 
-    /// What is left of what it asked for.
+    /// The rest of its reservation.
     pub fn left_bytes(&self) -> u64 {
         (self.reserved_bytes + self.prepaid_bytes).saturating_sub(self.logged_bytes())
     }
 
-    /// What this takes of its own reservation.
+    /// The used part of its own reservation.
     fn used_bytes(&self) -> u64 {
         self.logged_bytes().saturating_sub(self.prepaid_bytes)
     }

@@ -1,4 +1,4 @@
-//! What lies ahead of the head after a crash.
+//! Stale blocks ahead of the head after a crash.
 //!
 //! Records that were under way when the machine stopped may have been written in part, behind one that was not: they count
 //! for nothing, but their blocks carry the newest cycle. Were new records written up to where they lie, and the machine

@@ -32,7 +32,7 @@ use crate::error::Result;
 /// Bytes that are held before they go to the device although their number is not done.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// What is done to a buffer before it is written.
+/// The treatment of a buffer before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
     /// Nothing: its structure is unknown, or it is a part of a buffer.

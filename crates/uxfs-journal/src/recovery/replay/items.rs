@@ -1,4 +1,4 @@
-//! What replay makes of one item.
+//! Replay of one item.
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -51,7 +51,7 @@ impl<T: Into<JournalError>> From<T> for ItemError {
 
 type Result<T> = std::result::Result<T, ItemError>;
 
-/// What items are replayed with.
+/// The context of the replay of an item.
 pub(super) struct Replayer<'a> {
     pub geometry: Geometry,
     pub buffers: Buffers<'a>,
@@ -336,7 +336,7 @@ impl Replayer<'_> {
     }
 }
 
-/// What is to be done to a buffer, by what the item says that it holds and by what it holds.
+/// The treatment of a buffer, by the structure in the item and by its contents.
 #[doc(alias = "xlog_recover_validate_buf_type")]
 fn treatment_of(
     said: Option<BufferContents>,
