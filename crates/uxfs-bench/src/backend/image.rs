@@ -132,7 +132,7 @@ impl Worker for Operations<'_> {
 
     fn close(&mut self, file: OpenFile) -> Result<()> {
         if file.is_written.get() {
-            self.file_system.release_ahead(&file.inode)?;
+            self.file_system.free_preallocation(&file.inode)?;
         }
         Ok(())
     }

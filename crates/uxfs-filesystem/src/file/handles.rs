@@ -101,12 +101,12 @@ impl FileSystem {
         change_file(self, file, FIXED, |file| file.set_size(size_bytes, touch))
     }
 
-    /// Frees the speculative preallocation past EOF: see [`FileEdit::release_ahead`].
+    /// Frees the speculative preallocation past EOF: see [`FileEdit::free_preallocation`].
     ///
     /// # Errors
     /// As there.
-    pub fn release_ahead(&self, file: &InodeHandle) -> Result<()> {
-        change_file(self, file, InodeFlags::empty(), |file| file.release_ahead())
+    pub fn free_preallocation(&self, file: &InodeHandle) -> Result<()> {
+        change_file(self, file, InodeFlags::empty(), |file| file.free_preallocation())
     }
 
     /// Allocates: see [`FileEdit::allocate_range`].
@@ -275,16 +275,16 @@ fn write_locked(
 ) -> Result<usize> {
     let written = file_system.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
     if has_blocks_behind_end(file_system, &inode) {
-        file.set_has_ahead();
+        file.set_has_preallocation();
     }
     drop(inode);
-    release_closed(file_system)?;
+    free_preallocation_of_closed(file_system)?;
     Ok(written)
 }
 
 /// Frees the speculative preallocation of files that have been closed.
-pub(crate) fn release_closed(file_system: &FileSystem) -> Result<()> {
-    while let Some(number) = file_system.inode_table().next_with_ahead() {
+pub(crate) fn free_preallocation_of_closed(file_system: &FileSystem) -> Result<()> {
+    while let Some(number) = file_system.inode_table().next_with_preallocation() {
         let file = match file_system.open_if_in_use(number) {
             // It has been freed meanwhile.
             Err(Error::Operation(OperationError::NoSuchInode)) => continue,
@@ -292,7 +292,7 @@ pub(crate) fn release_closed(file_system: &FileSystem) -> Result<()> {
         };
         let mut inode = file.write();
         if inode.file_type() == Some(FileType::Regular) {
-            file_system.edit_file(&mut inode)?.release_ahead()?;
+            file_system.edit_file(&mut inode)?.free_preallocation()?;
         }
     }
     Ok(())

@@ -22,7 +22,7 @@ use crate::operations::{
     check::open_entry,
     check_entry::{check_entry, check_entry_to_remove, check_loses_subdirectory, check_new_entry},
     in_place::begin_or_in_place,
-    unlink::{is_open_directory_empty, open_name, settle_fate},
+    unlink::{is_open_directory_empty, open_name, record_fate},
 };
 use crate::{
     filesystem::FileSystem,
@@ -320,7 +320,7 @@ fn rename_locked(
     parents.store(&mut transaction, now)?;
     transaction.commit()?;
     if let Some((handle, _)) = &other {
-        settle_fate(file_system, handle, fate);
+        record_fate(file_system, handle, fate);
     }
     Ok(())
 }

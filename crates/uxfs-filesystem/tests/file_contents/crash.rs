@@ -1,5 +1,5 @@
-//! What a crash leaves of files: nothing that lay in their blocks before, no byte that nobody wrote there, everything that
-//! was made durable, and structures that agree.
+//! Files after a crash: no stale contents, no byte that was not written there, all durable contents, and structures that
+//! agree.
 
 use std::{ops::ControlFlow, sync::Arc};
 

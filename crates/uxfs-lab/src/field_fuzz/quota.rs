@@ -57,7 +57,7 @@ pub fn make(path: &Path) -> Result<()> {
             let offset = u64::from(block * geometry.block_size_bytes);
             filesystem.write(&file, offset, &bytes, Touch::NOTHING)?;
         }
-        filesystem.release_ahead(&file)?;
+        filesystem.free_preallocation(&file)?;
         inodes.push(file.number().get());
     }
     for name in 0..40 {

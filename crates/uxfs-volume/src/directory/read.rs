@@ -93,7 +93,7 @@ enum ShortformStep {
     Entries,
 }
 
-/// An entry, as long as nobody can see it: its name is a range of the current bytes.
+/// An entry whose name is a range of the current bytes.
 struct RawEntry {
     name: Name,
     inode: InodeNumber,

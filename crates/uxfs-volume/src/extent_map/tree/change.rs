@@ -125,8 +125,7 @@ impl Node {
         old_blocks
     }
 
-    /// Adds records at `index`; gives the second node where one becomes two. Who adds at the end of all leaves full nodes
-    /// behind.
+    /// Adds records at `index`; returns the second node after a split. Appending leaves full nodes behind.
     fn insert(
         &mut self,
         index: usize,
