@@ -7,9 +7,9 @@
 //! |---|---|
 //! | [`mount`] | from a device to a volume whose log is clean |
 //! | `mounting` | mounting for changes, in bulk mode or through the log |
-//! | `opening` | what is looked at before the first change |
+//! | `opening` | checks before the first change |
 //! | [`filesystem`] | [`FileSystem`](filesystem::FileSystem): an engine with open inodes |
-//! | [`inode`] | inodes that are open |
+//! | [`inode`] | open inodes |
 //! | [`operations`] | one file for each operation on names, attributes and access control lists |
 //! | [`mod@file`] | the contents of regular files, changed |
 //! | [`recovery`] | what a dirty log asks for |

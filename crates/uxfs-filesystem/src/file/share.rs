@@ -217,7 +217,7 @@ impl Cloning<'_, '_, '_> {
             match self.clone_piece(&mut tx, &piece, behind(done)) {
                 Ok(count) => changed += count,
                 Err(error) if is_refusal(&error) => {
-                    // What has been cloned stays so.
+                    // The part that has been cloned stays.
                     self.target.end_step(&mut tx, touch)?;
                     return if done > 0 { Ok(done) } else { Err(error) };
                 }
@@ -248,7 +248,7 @@ impl Cloning<'_, '_, '_> {
         }
         let changed = 1 + self.target.extents_in(&(target..new.end()));
         tx.extent_maps().ready_extents(self.target.inode, Fork::Data, 2)?;
-        // What is allocated and not written is not shared: it comes as a hole.
+        // Unwritten extents are not shared: the target gets a hole.
         let shared = match new.state {
             PieceState::Written(_) => new.extent(),
             PieceState::Hole | PieceState::Unwritten(_) => None,

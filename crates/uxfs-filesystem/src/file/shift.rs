@@ -75,7 +75,7 @@ impl FileEdit<'_> {
         let growth = list::division_growth(self.inode.extents(Fork::Data), &(new.start..last));
         let mut tx = self.begin_remap(growth)?;
         tx.extent_maps().divide_extent(self.inode, new.start)?;
-        // The size comes first: what has moved already must not lie behind the end.
+        // The size first: extents that have moved must not lie past EOF.
         self.inode.set_size_bytes(size_bytes);
         let first = list::index_at_or_after(self.inode.extents(Fork::Data), new.start);
         let mut changed = 0;

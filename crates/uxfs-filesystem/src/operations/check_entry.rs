@@ -25,7 +25,7 @@ pub(super) struct EntryToChange<'a> {
     pub parent: &'a EditInode,
     /// Its name there.
     pub name: &'a [u8],
-    /// What the directory says of it.
+    /// The directory entry.
     pub found: &'a FoundEntry,
     /// The inode that it names.
     pub inode: &'a EditInode,

@@ -104,7 +104,7 @@ impl Parents<'_> {
     }
 }
 
-/// What an overlay finds in the place of a name that has been removed.
+/// The whiteout that overlayfs expects in place of a removed name.
 fn whiteout_of((uid, gid): (u32, u32)) -> NewFile<'static> {
     let kind = NewKind::Special(FileType::CharacterDevice, DeviceNumber::default());
     NewFile { uid, gid, ..NewFile::new(kind, 0) }
@@ -358,7 +358,7 @@ fn leave_behind(
     transaction.store_inode(inode)
 }
 
-/// What forbids to rename.
+/// Checks of a rename before its first change.
 fn check_rename(
     file_system: &FileSystem,
     parents: &Parents<'_>,

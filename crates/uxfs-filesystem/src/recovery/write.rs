@@ -33,7 +33,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 const REPLAY_LAYER: usize = 0;
 
 impl Recovered {
-    /// Carries the recovery to the device, which is then as if its file system had been closed in good order. Gives what was
+    /// Writes the recovery to the device, whose file system is clean then. Returns what was
     /// done.
     ///
     /// # Errors

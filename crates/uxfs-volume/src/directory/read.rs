@@ -85,7 +85,7 @@ enum State {
     Blocks(BlockWalk),
 }
 
-/// What a shortform directory gives next: it does not store the first two.
+/// The next entry of a shortform directory, which does not store "." and "..".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShortformStep {
     Dot,

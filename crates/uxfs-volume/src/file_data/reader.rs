@@ -34,9 +34,9 @@ pub enum FilePiece<'a> {
 pub struct FileReader<'a> {
     volume: &'a Volume,
     ranges: DataRanges<'a>,
-    /// What is left of the range at hand.
+    /// The rest of the current range.
     range: Option<DataRange>,
-    /// What a tolerant volume has left out.
+    /// Bytes that a tolerant volume could not read.
     lost: Option<LostBytes>,
     position_bytes: u64,
     size_bytes: u64,

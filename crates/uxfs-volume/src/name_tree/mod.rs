@@ -103,7 +103,7 @@ impl<'fs> ForkBlocks<'fs> {
         }
     }
 
-    /// What an interior block or leaf of this tree is called.
+    /// The structure of an interior block or leaf of this tree.
     pub fn index_structure(&self) -> Structure {
         match self.kind {
             TreeKind::Directory => Structure::DirectoryAnyIndex,

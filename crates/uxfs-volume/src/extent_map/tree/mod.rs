@@ -23,7 +23,7 @@ use uxfs_format::{btree::extent_map::ExtentRecord, units::FileBlock};
 pub(super) const LEAF_RECORDS: usize = 256;
 /// Children of a full branch.
 const BRANCH_CHILDREN: usize = 64;
-/// What a leaf takes beside its records: its counts, its charge, its place in the branch above.
+/// Memory of a leaf beside its records: its counts, its charge, its entry in the branch above.
 const LEAF_OVERHEAD_BYTES: u64 = 128;
 
 /// A tree, of at least one extent.

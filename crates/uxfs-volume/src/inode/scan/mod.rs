@@ -57,11 +57,11 @@ pub struct ScannedInode<'a> {
     pub number: InodeNumber,
     /// Core and forks.
     pub bytes: &'a [u8],
-    /// The core, if all of the inode passed the verifier, or else what is wrong.
+    /// The core of an inode that passed the verifier, or the fault.
     pub core: Result<&'a InodeCore, Fault>,
 }
 
-/// What a scan finds.
+/// An event of a scan.
 #[derive(Debug)]
 pub enum ScanEvent<'a> {
     /// An inode, sound or damaged.
