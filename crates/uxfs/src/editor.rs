@@ -15,7 +15,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
+    operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_format::inode::DeviceNumber;
 use uxfs_volume::{

@@ -5,10 +5,7 @@
 //! limit with the commit that rewrites the sentences; never raise one.
 
 /// What an area may still hold. The longest prefix of a file's name counts; files without an entry may hold none.
-const LIMITS: [(&str, usize); 2] = [
-    ("crates/uxfs-engine", 66),
-    ("crates/uxfs-format", 23),
-];
+const LIMITS: [(&str, usize); 2] = [("crates/uxfs-engine", 66), ("crates/uxfs-format", 23)];
 
 /// Words that are riddles wherever they stand, in two pieces, so that this file may be checked too.
 const RIDDLES: [(&str, &str); 5] =

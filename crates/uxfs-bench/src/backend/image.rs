@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::Arc};
 
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
 use uxfs_filesystem::{
-    file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile,
+    file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::create::NewFile,
 };
 use uxfs_volume::{
     attribute::leaf_use::{LeafFigures, LeafUse},

@@ -13,7 +13,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, handles::Seek, share::CloneRange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::new_file::NewFile,
+    operations::create::NewFile,
 };
 use uxfs_source::content::{Content, OpenFile};
 use uxfs_volume::error::{Error, OperationError};

@@ -14,7 +14,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`live`] | names, `stat`, entries and targets through handles |
-//! | [`new_file`] | new files, temporary files, further names |
+//! | [`create`] | new files, temporary files, links |
 //! | [`unlink`] | removing files and directories |
 //! | [`rename`] | renaming, exchange, whiteouts |
 //! | [`set_attributes`] | owner, permissions, times, flags |
@@ -28,10 +28,10 @@
 mod check;
 mod check_entry;
 mod close;
+pub mod create;
 mod in_place;
 pub mod inactivate;
 pub mod live;
-pub mod new_file;
 pub mod rename;
 pub mod set_attributes;
 pub mod unlink;

@@ -13,8 +13,8 @@ use super::{
         touch_directory,
     },
     check_entry::EntryToChange,
+    create::{NewFile, take_new_inode},
     in_place::{exchange_fits, rename_fits},
-    new_file::{NewFile, take_new_inode},
     unlink::Fate,
     unlink::drop_name,
 };

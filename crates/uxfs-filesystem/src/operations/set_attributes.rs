@@ -3,7 +3,7 @@
 use uxfs_format::inode::{InodeFlags2, Timestamp, verify::EXTENT_LENGTH_MAX_BLOCKS};
 use zerocopy::big_endian::{U16, U32, U64};
 
-use super::{check::check_may_change, new_file::SET_GROUP};
+use super::{check::check_may_change, create::SET_GROUP};
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::{
     inode::edit::{EditInode, TimeKind},

@@ -8,7 +8,7 @@ use zerocopy::big_endian::U16;
 
 use super::{
     check::{check_may_change, touch},
-    new_file::SET_GROUP,
+    create::SET_GROUP,
 };
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::{

@@ -2,7 +2,7 @@
 
 use uxfs_engine::{bulk::create::NewKind, options::LogOptions};
 use uxfs_filesystem::{
-    file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile,
+    file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::create::NewFile,
 };
 use uxfs_format::{directory::entry_fault::EntryFault, fault::Fault, units::InodeNumber};
 use uxfs_testkit::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::{bulk::create::NewKind, options::MountOptions};
-use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile};
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::create::NewFile};
 use uxfs_format::{geometry::Geometry, units::InodeNumber};
 use uxfs_lab::crash::{geometry::Shape, image::ImageDevice};
 

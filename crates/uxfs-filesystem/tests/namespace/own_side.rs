@@ -7,8 +7,8 @@ use uxfs_filesystem::{
     filesystem::FileSystem,
     inode::table::InodeHandle,
     operations::{
+        create::NewFile,
         live::Status,
-        new_file::NewFile,
         rename::RenameOptions,
         set_attributes::{AttributeChanges, FlagChanges, mode_without_set_id},
     },

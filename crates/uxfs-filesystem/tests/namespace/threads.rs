@@ -15,7 +15,7 @@ use uxfs_engine::bulk::create::NewKind;
 use uxfs_filesystem::{
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
+    operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_lab::crash::geometry::Shape;
 use uxfs_testkit::{

@@ -21,7 +21,7 @@ use uxfs_filesystem::{
     file::Touch,
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, set_attributes::AttributeChanges},
+    operations::{create::NewFile, set_attributes::AttributeChanges},
 };
 use uxfs_format::inode::Timestamp;
 use uxfs_testkit::{

@@ -8,7 +8,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use uxfs_engine::bulk::create::NewKind;
 use uxfs_filesystem::filesystem::FileSystem;
-use uxfs_filesystem::operations::new_file::NewFile;
+use uxfs_filesystem::operations::create::NewFile;
 use uxfs_volume::inode::FileType;
 
 use super::{

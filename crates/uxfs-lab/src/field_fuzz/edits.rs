@@ -5,7 +5,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
+    operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_volume::{
     error::{Error, OperationError, Result},

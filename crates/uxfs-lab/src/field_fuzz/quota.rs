@@ -11,7 +11,7 @@ use uxfs_engine::{
     bulk::create::NewKind,
     options::{Clock, Generations, MountOptions},
 };
-use uxfs_filesystem::{file::Touch, filesystem::FileSystem, operations::new_file::NewFile};
+use uxfs_filesystem::{file::Touch, filesystem::FileSystem, operations::create::NewFile};
 use uxfs_format::{
     checksum,
     field_table::OnDisk,

@@ -1,4 +1,4 @@
-//! New files in a live file system, with a name or without.
+//! `create`, temporary files and `link` in a live file system.
 
 use uxfs_format::inode::symlink::{SymlinkFault, verify_target};
 use zerocopy::big_endian::U32;
