@@ -207,7 +207,7 @@ impl Cloning<'_, '_, '_> {
         let mut tx = self.target.begin_remap(2)?;
         while done < total {
             if !is_atomic && changed >= STEP_EXTENTS {
-                self.target.end_step(&mut tx, touch)?;
+                self.end_step(&mut tx, touch)?;
                 (tx, changed) = (self.target.begin_remap(0)?, 0);
             }
             let from = self.source().extents(Fork::Data);
@@ -218,7 +218,7 @@ impl Cloning<'_, '_, '_> {
                 Ok(count) => changed += count,
                 Err(error) if is_refusal(&error) => {
                     // The part that has been cloned stays.
-                    self.target.end_step(&mut tx, touch)?;
+                    self.end_step(&mut tx, touch)?;
                     return if done > 0 { Ok(done) } else { Err(error) };
                 }
                 Err(error) => return Err(error),
@@ -226,9 +226,14 @@ impl Cloning<'_, '_, '_> {
             done += piece.length_blocks;
             self.target.grow_to(self.target.byte_of(behind(done)).min(end_bytes));
         }
-        tx.depends_on_data();
-        self.target.end_step(&mut tx, touch)?;
+        self.end_step(&mut tx, touch)?;
         Ok(done)
+    }
+
+    /// Ends a step. It may make the file larger, after [`prepare_growth`](FileEdit::prepare_growth) wrote zeros in place.
+    fn end_step(&mut self, tx: &mut Transaction<'_>, touch: Touch) -> Result<()> {
+        tx.depends_on_data();
+        self.target.end_step(tx, touch)
     }
 
     /// How many blocks from one on hold no more extents than a step may change.
