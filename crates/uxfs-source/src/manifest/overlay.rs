@@ -108,14 +108,13 @@ impl Overlay {
     /// # Errors
     /// Temporary files.
     pub fn unmatched(&mut self, most: usize) -> Result<Unmatched, SourceError> {
-        let (mut first, mut count) = (BTreeSet::new(), 0);
+        let (mut first, mut count): (BTreeSet<Box<[u8]>>, u64) = (BTreeSet::new(), 0);
         self.described.visit(|path, found| {
             if found.has(USED) || found.has(OPTIONAL) {
                 return;
             }
             count += 1;
-            let is_among_first =
-                first.len() < most || first.last().is_some_and(|last: &Box<[u8]>| path < &**last);
+            let is_among_first = first.len() < most || first.last().is_some_and(|last| path < &**last);
             if is_among_first {
                 first.insert(path.into());
                 if first.len() > most {
