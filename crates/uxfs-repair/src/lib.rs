@@ -70,6 +70,7 @@ mod reverse_map;
 pub mod sink;
 mod sum;
 mod superblock;
+mod unlinked;
 
 pub use block_use::compare::MOST_EXTENTS;
 pub use check::{CheckOptions, CheckSummary, check};
