@@ -211,7 +211,7 @@ fn walks_over_free_space_and_reference_counts_go_on_behind_a_lost_block() {
         let tree = volume.group(AgNumber::new(2)).reference_counts().unwrap();
         texts(tree.unwrap().records())
     };
-    let cases: [(&str, &str, &dyn Fn(&Volume) -> (Vec<String>, usize)); 3] = [
+    let cases: [(&str, &str, &ReadRecords); 3] = [
         ("agf 1", "addr bnoroot", &by_block),
         ("agf 1", "addr cntroot", &by_length),
         ("agf 2", "addr refcntroot", &counts),
@@ -235,6 +235,9 @@ fn walks_over_free_space_and_reference_counts_go_on_behind_a_lost_block() {
         assert_eq!(findings(&volume).len(), 1, "{root}");
     }
 }
+
+/// Gives what [`texts`] gives of one btree.
+type ReadRecords = dyn Fn(&Volume) -> (Vec<String>, usize);
 
 /// The records that can be read, and the number of errors.
 fn texts<R: std::fmt::Debug>(records: impl Iterator<Item = Result<R, Error>>) -> (Vec<String>, usize) {
