@@ -1,8 +1,8 @@
 //! Changing bytes while remembering which.
 //!
 //! Every change of a metadata buffer goes through an [`Edit`]: the bytes, and a bit for each run of 128 bytes that was
-//! touched. That is the grain in which XFS logs buffers, so the journal writes exactly the marked runs. Who needs no
-//! record (an image that nothing can see before it is finished) throws the bits away.
+//! touched. That is the grain in which XFS logs buffers, so the journal writes exactly the marked runs. Bulk mode
+//! throws the bits away: no reader sees the image before it is finished.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -15,7 +15,7 @@ pub const DIRTY_RUN_BYTES: u32 = 128;
 const RUN_SHIFT: u32 = 7;
 const WORDS: usize = 8;
 
-/// Which runs of a buffer of up to 64 KiB have changed.
+/// The changed runs of a buffer of up to 64 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DirtyMap {
     words: [u64; WORDS],
@@ -54,7 +54,7 @@ impl DirtyMap {
         }
     }
 
-    /// How many runs are marked.
+    /// The number of marked runs.
     #[inline]
     pub fn count(&self) -> u32 {
         self.words.iter().fold(0, |sum, word| sum.wrapping_add(word.count_ones()))
@@ -82,10 +82,10 @@ impl DirtyMap {
     }
 }
 
-/// Bytes that may be changed, and the record of which were.
+/// Bytes that may be changed, and the map of those that were.
 ///
-/// Accesses outside the bytes do nothing and give nothing: whoever computes offsets from what is on disk has
-/// compared them with the length before, and a mistake must not become a panic.
+/// Accesses outside the bytes do nothing and give nothing: callers compare offsets that come from the disk with the
+/// length before, and a mistake must not become a panic.
 #[derive(Debug)]
 pub struct Edit<'a> {
     bytes: &'a mut [u8],
@@ -111,7 +111,7 @@ impl<'a> Edit<'a> {
         self.bytes
     }
 
-    /// How many there are.
+    /// Their number.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len()

@@ -1,4 +1,4 @@
-//! What can be wrong with a structure read from disk, and where it lies.
+//! Faults of a structure read from disk, and where it lies.
 //!
 //! Each structure has its own fault type with one variant per check, beside the structure, and its functions return
 //! that type. [`Fault`] gathers them and lies above all structures: no structure imports this file. [`Corruption`]
@@ -205,7 +205,7 @@ pub struct Corruption {
     pub structure: Structure,
     /// Where it lies.
     pub location: Location,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 

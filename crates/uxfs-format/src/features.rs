@@ -2,7 +2,7 @@
 //!
 //! Rules (facts of the format): an unknown *incompat* bit means that the file system cannot be read at all; an unknown
 //! *ro-compat* bit that it may be read but not written, nor its log replayed; an unknown *log-incompat* bit that a
-//! dirty log cannot be replayed; an unknown *compat* bit nothing for a reader. Whoever writes makes the log dirty, so what
+//! dirty log cannot be replayed; an unknown *compat* bit nothing for a reader. Writing makes the log dirty, so a bit that
 //! forbids replay forbids writing (Linux writes there, and cannot recover what it wrote).
 
 use thiserror::Error;
@@ -188,7 +188,7 @@ pub struct FeatureWords {
     pub log_incompatible: LogIncompatible,
 }
 
-/// What the feature bits allow, once reading is allowed at all.
+/// The judgement of the feature bits, once reading is allowed at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Judgement {
     /// Why the file system must not be changed, nor a dirty log replayed, if so.

@@ -1,7 +1,7 @@
 //! Disk quota: how much each user, group and project uses and may use.
 //!
-//! A quota inode is a file of records indexed by id. Each block holds as many whole records as fit; what is left over
-//! is zero. Every record has its own checksum.
+//! A quota inode is a file of records indexed by id. Each block holds as many whole records as fit; the rest is
+//! zero. Every record has its own checksum.
 
 use thiserror::Error;
 use zerocopy::big_endian::{U16, U32, U64};
@@ -89,7 +89,7 @@ on_disk! {
 }
 
 bitflags::bitflags! {
-    /// Whose record it is, and how its timers count.
+    /// The kind of owner of a record, and how its timers count.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct RecordType: u8 {
         /// Of a user.
@@ -145,15 +145,15 @@ impl QuotaFlags {
     /// All that say that counts are complete.
     pub const ALL_CHECKED: Self = Self::USER_CHECKED.union(Self::GROUP_CHECKED).union(Self::PROJECT_CHECKED);
 
-    /// What is left of the flags once something has changed that nobody counted. As Linux without quotas, this forgets that there
-    /// were any; where they are in the metadata directory Linux goes on with them at the next mount, and counts anew.
+    /// The flags after a change that was not counted. As Linux without quotas, this forgets that there were quotas; where
+    /// they are in the metadata directory Linux goes on with them at the next mount, and counts anew.
     #[doc(alias = "xfs_mount_reset_sbqflags")]
     pub fn uncounted(self, has_metadata_directory: bool) -> Self {
         if has_metadata_directory { self.difference(Self::ALL_CHECKED) } else { Self::empty() }
     }
 }
 
-/// What can be wrong with a quota record. One variant per check.
+/// Faults of a quota record. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum QuotaFault {
@@ -227,7 +227,7 @@ pub enum QuotaFault {
 }
 
 impl QuotaRecord {
-    /// Whose record it is.
+    /// The kind of its owner.
     pub fn record_type(&self) -> RecordType {
         RecordType::from_bits_retain(self.record_type)
     }
@@ -312,7 +312,7 @@ pub fn verify_record(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Qu
 }
 
 /// Verifies `bytes` as a block of records, whose ids count up. The first id follows from the block's place in the
-/// quota file and is compared by whoever knows that.
+/// quota file; the reader of the file compares it.
 ///
 /// # Errors
 /// The first check that fails.

@@ -33,7 +33,7 @@ const fn stamps(checksum_offset_bytes: u32, lsn_offset_bytes: u32, uuid_offset_b
 /// First byte of the number of the first child in an interior block of a tree of names.
 const FIRST_CHILD_OFFSET_BYTES: usize = 68;
 
-/// What the bytes are, by their magic number; inode clusters are recognised by their first inode. Interior blocks of
+/// The structure of the bytes, by their magic number; inode clusters are recognised by their first inode. Interior blocks of
 /// directories and of attributes look alike: the numbers of their children tell them apart.
 pub fn structure_of(bytes: &[u8], geometry: &Geometry) -> Option<Structure> {
     let four = u32::from_be_bytes(*bytes.first_chunk()?);
@@ -150,7 +150,7 @@ pub fn seal(bytes: &mut [u8], lsn: Option<Lsn>, geometry: &Geometry) -> Option<S
         _ => (bytes.len(), structure),
     };
     let stamps = stamps_of(part)?;
-    // Remote values are not logged and always carry the same number, which whoever made them has put there.
+    // Remote values are not logged and always carry the same number, which they got when they were made.
     let lsn = lsn.filter(|_| structure != Structure::AttributeRemoteValue);
     for part in bytes.chunks_exact_mut(part_bytes.max(1)) {
         if let Some(lsn) = lsn {

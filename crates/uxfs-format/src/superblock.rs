@@ -163,7 +163,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a superblock. One variant per check.
+/// Faults of a superblock. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SuperblockFault {

@@ -1,7 +1,7 @@
 //! From a kind of structure to its verifier: the one table that the buffer cache, the checker and the fuzzers share.
 //!
-//! The same verifier runs after a read and before a write. It looks at one block alone; who owns the block is
-//! compared by whoever followed a pointer to it, because a cached block may be reached a second way.
+//! The same verifier runs after a read and before a write. It looks at one block alone. The code that
+//! followed a pointer to the block compares its owner, because a cached block may be reached a second way.
 
 use crate::{
     allocation_group,

@@ -1,4 +1,4 @@
-//! What reading a log can fail with.
+//! Errors of reading and writing a log.
 
 use std::sync::Arc;
 

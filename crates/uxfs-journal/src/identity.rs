@@ -1,4 +1,4 @@
-//! Whose log it is. Every record carries the uuid that users know; mounting compares that of the newest.
+//! The identity of the log. Every record carries the uuid that users know; mounting compares that of the newest.
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -13,10 +13,10 @@ use crate::{
     error::Result,
 };
 
-/// Writes another uuid into the record at `newest`, the one that closed a log in good order, and flushes. Only the record's
+/// Writes another uuid into the record at `newest`, the one that closed a log cleanly, and flushes. Only the record's
 /// first block changes, so that a crash finds one uuid or the other.
 ///
-/// With [`Uuid::NIL`] the log is anybody's: Linux, too, takes it for that of the file system that it lies in. That is the state
+/// With [`Uuid::NIL`] the log belongs to the file system that it lies in, for Linux too. That is the state
 /// in which the superblock's uuid can change.
 ///
 /// # Errors

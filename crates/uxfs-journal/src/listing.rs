@@ -1,4 +1,4 @@
-//! What the log holds, record by record, as data: names and field tables, no formatting.
+//! The contents of the log, record by record, as data: names and field tables, no formatting.
 //!
 //! Memory is bounded by one record and the items that are incomplete. Damage is told and passed over: the listing
 //! goes on with the next record, and transactions that lost a part are dropped.
@@ -62,7 +62,7 @@ pub enum ListingRange {
 pub struct LoggedOperation {
     /// First byte of its header in the payload.
     pub offset_bytes: u32,
-    /// What it means.
+    /// Its meaning.
     pub kind: OperationKind,
     /// Its header; the table names its fields.
     pub header: OperationHeader,
@@ -71,7 +71,7 @@ pub struct LoggedOperation {
 /// One structure, array element or stretch of raw bytes in an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedPart {
-    /// What it is.
+    /// Its kind.
     pub name: &'static str,
     /// Its fields; none where it is raw bytes.
     pub fields: &'static [Field],
@@ -101,7 +101,7 @@ impl LoggedItem {
     }
 }
 
-/// What happened to a transaction in a record.
+/// An event of a transaction in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionEvent {
     /// Its header was read.
@@ -129,7 +129,7 @@ pub struct LoggedRecord {
     pub length_bytes: u32,
     /// Its header; the table names its fields.
     pub header: RecordHeader,
-    /// What its checksum says. Where it is wrong, nothing below is decoded.
+    /// The result of its checksum. Where it is wrong, nothing below is decoded.
     pub checksum: ChecksumState,
     /// Its operations, up to the first fault.
     pub operations: Vec<LoggedOperation>,
@@ -137,7 +137,7 @@ pub struct LoggedRecord {
     pub items: Vec<LoggedItem>,
     /// Transactions that begin and end in it.
     pub events: Vec<TransactionEvent>,
-    /// What is wrong with it.
+    /// Its fault.
     pub faults: Vec<Fault>,
 }
 

@@ -8,7 +8,7 @@ use uxfs_format::log::{
 use super::*;
 use crate::testing::{Dump, expectations, items_of_logprint};
 
-/// What a listing gives in sum.
+/// The sums of a listing.
 #[derive(Debug, Default)]
 struct Sums {
     kinds: BTreeMap<String, u64>,

@@ -15,7 +15,7 @@ use uxfs_format::{
 
 use crate::area::{BLOCK, LogArea};
 
-/// What xfs_logprint and the kernel made of one dump.
+/// The results of xfs_logprint and the kernel for one dump.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
     pub(crate) name: String,

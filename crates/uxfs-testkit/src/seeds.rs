@@ -30,7 +30,8 @@ impl Drop for Seed {
     }
 }
 
-/// A small, fast, reproducible generator (xorshift64*): for tests only.
+/// A small, fast, reproducible generator (SplitMix64): for tests only. Neighbouring seeds give unrelated sequences, in every
+/// bit.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -39,15 +40,16 @@ pub struct Random {
 impl Random {
     /// Starts from any number.
     pub fn new(seed: u64) -> Self {
-        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+        Self { state: seed }
     }
 
     /// Any number.
     pub fn next_u64(&mut self) -> u64 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 
     /// A number below `limit`; 0 where `limit` is 0.

@@ -28,7 +28,7 @@ pub struct CounterChanges {
 pub struct GroupEdit<'t, 'fs> {
     /// The file system, as it can be read.
     pub volume: &'fs Volume,
-    /// What operations may take.
+    /// Reservations of operations.
     pub needs: &'fs Needs,
     /// Headers of the group in memory.
     pub state: &'t mut GroupState,
@@ -65,7 +65,7 @@ impl<'fs> GroupEdit<'_, 'fs> {
     /// They are free already, or another's; damage; the device.
     #[doc(alias = "xfs_free_extent")]
     pub fn free_of(&mut self, start: AgBlock, length_blocks: u32, owner: FreedOwner) -> Result<()> {
-        if owner != FreedOwner::Nobody {
+        if owner != FreedOwner::NoOwner {
             self.ready_free_list()?;
             self.remove_freed_owner(start, length_blocks, owner)?;
         }

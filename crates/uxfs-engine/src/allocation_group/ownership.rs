@@ -1,7 +1,7 @@
-//! Whose blocks are, asked before a file's contents are written in place, before blocks become free, and before free blocks are
-//! given away.
+//! The owners of blocks, compared before a file's contents are written in place, before blocks become free, and before free
+//! blocks are allocated.
 //!
-//! On a damaged image an extent of a file may lie over another file or over metadata. What the group itself knows is asked:
+//! On a damaged image an extent of a file may lie over another file or over metadata. The group itself knows:
 //!
 //! - With a reverse map: every owner.
 //! - Without one: inode chunks, the log, the free list, the roots of the group's btrees, and what is free. Extents of other
@@ -25,21 +25,21 @@ use uxfs_format::{
 use crate::allocation_group::{group_edit::GroupEdit, record_tree::RecordTree};
 use uxfs_volume::error::{Error, Result};
 
-/// Answers whose blocks are, from what a group knows.
+/// The owners of blocks, as far as a group knows them.
 pub struct BlockOwners<'g, 'b, 'v> {
     group: &'g mut GroupEdit<'b, 'v>,
 }
 
 impl<'b, 'v> GroupEdit<'b, 'v> {
-    /// To ask whose blocks are.
+    /// The owners of its blocks.
     pub fn owners(&mut self) -> BlockOwners<'_, 'b, 'v> {
         BlockOwners { group: self }
     }
 }
 
 impl BlockOwners<'_, '_, '_> {
-    /// Checks that blocks which the extent map of a file's data leads to can be this file's alone. `mapping` is what its
-    /// reverse-map record says, `may_share` whether the inode says that it may share extents.
+    /// Checks that blocks which the extent map of a file's data leads to can be this file's alone. `mapping` is their expected
+    /// reverse-map record; `may_share` says that the inode has the "reflink" flag.
     ///
     /// # Errors
     /// They are another owner's, or free; damage; the device.
@@ -79,7 +79,7 @@ impl BlockOwners<'_, '_, '_> {
         }
     }
 
-    /// Records of the reverse map, and those that wait to become such, say of all blocks that they are the file's.
+    /// Checks that the file owns all blocks by the reverse map, pending records included.
     fn require_covered(&mut self, wanted: &Mapping) -> Result<()> {
         let covers = |record: &Mapping, block: AgBlock| {
             record.start <= block && block < record.end() && is_of_same_place(record, wanted)
@@ -116,7 +116,7 @@ impl BlockOwners<'_, '_, '_> {
             found = other.map(|record| record.get().owner);
         }
         if found.is_none() {
-            // Those that begin within: of a sound file there is one, or few.
+            // Records that begin within: a sound file has one, or few.
             let first = ReverseMapPosition { start: wanted.start, owner: 0, offset: 0 };
             let mut record = cursor.at_or_after(first)?.map(|record| record.get());
             while let Some(within) = record.filter(|record| record.start < wanted.end() && found.is_none()) {
@@ -210,9 +210,9 @@ impl BlockOwners<'_, '_, '_> {
     }
 }
 
-/// Whether both say the same of a block that they have in common: the same file block of one fork.
+/// Whether both map a block that they share to the same file block of the same fork.
 fn is_of_same_place(record: &Mapping, wanted: &Mapping) -> bool {
-    // Where block 0 of the group would lie in the fork.
+    // The file block of block 0 of the group.
     let origin = |mapping: &Mapping| mapping.file_block.get().wrapping_sub(mapping.start.get().into());
     record.owner == wanted.owner
         && record.is_attribute_fork == wanted.is_attribute_fork

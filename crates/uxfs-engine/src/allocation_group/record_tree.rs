@@ -1,4 +1,4 @@
-//! What the algorithms of this folder need of a tree that they change.
+//! The tree as the algorithms of this folder change it.
 //!
 //! Reverse mappings and reference counts are kept merged by rules that have nothing to do with blocks and levels. Those
 //! rules are written against this trait, so that tests can run them on a sorted list beside a naive model.

@@ -32,8 +32,8 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-/// Looks at a group that another has before sleeping: most come back within a microsecond, a few after some ten; who sleeps is
-/// woken after fifty.
+/// How often a thread looks at a held group before it sleeps. Most groups are released within a microsecond, a few after
+/// some ten; a sleeping thread wakes after fifty.
 const MOST_LOOKS: u32 = 100;
 
 /// A group that is locked.
@@ -49,23 +49,23 @@ pub struct GroupState {
     current_chunks: CurrentChunks,
     /// The chunk whose inodes were compared with its record last: only this group's changes can have made them differ.
     pub compared_chunk: Option<AgInode>,
-    /// Where inodes without names are in their lists: a hint, which who follows it compares with the list.
+    /// The positions of unlinked inodes in their lists: a hint, compared with the list before it is followed.
     pub before_unlinked: BeforeUnlinked,
-    /// What the tree of owners is still to be told.
+    /// Pending reverse-map records.
     pending_reverse_map: PendingReverseMap,
-    /// What those who added them have reserved of the log.
+    /// Log space reserved for these.
     pub reserved_reverse_map_bytes: u64,
     /// Free extents that are known to have no owner.
     pub known_free: KnownFree,
-    /// Whether the next cut knows that it has changed.
+    /// Whether the next checkpoint switch knows that it has changed.
     pub is_listed: bool,
     /// Whether the transaction that holds it has changed anything of it.
     pub has_changed: bool,
-    /// Blocks that it kept for its trees when somebody asked last.
+    /// Blocks of the per-AG reservation when they were last counted.
     ag_reservation_blocks: u32,
 }
 
-/// What is read from the group's header sectors.
+/// The group's header sectors in memory.
 #[derive(Debug)]
 pub struct Headers {
     /// AGF.
@@ -80,7 +80,7 @@ pub struct Headers {
     pub is_inodes_dirty: bool,
     /// Blocks kept for the growth of trees.
     pub reservation: Reservation,
-    /// How long the free list must be.
+    /// The length that the free list must have.
     pub needs: FreeListNeeds,
     hints: CursorHints,
 }
@@ -127,7 +127,7 @@ impl GroupState {
     fn lock_held(group: &Arc<Mutex<Self>>) -> ArcMutexGuard<RawMutex, Self> {
         for _ in 0..MOST_LOOKS {
             (0..4).for_each(|_| std::hint::spin_loop());
-            // Looking leaves the line to who has the lock.
+            // A look leaves the cache line to the thread that holds the lock.
             if !group.is_locked()
                 && let Some(state) = group.try_lock_arc()
             {
@@ -137,7 +137,7 @@ impl GroupState {
         group.lock_arc()
     }
 
-    /// Which group it is.
+    /// The group's number.
     pub fn group(&self) -> AgNumber {
         self.group
     }
@@ -172,7 +172,7 @@ impl GroupState {
         self.ag_reservation_blocks
     }
 
-    /// Whether the AGI leads to inodes without names.
+    /// Whether the AGI leads to unlinked inodes.
     pub(crate) fn has_unlinked(&self) -> bool {
         self.headers.as_deref().is_some_and(|headers| headers.inodes.has_unlinked())
     }
@@ -216,7 +216,7 @@ impl GroupState {
         self.headers.as_deref().ok_or_else(|| OperationError::NoSuchGroup.into())
     }
 
-    /// The headers, to be changed by who marks what differs from its sector.
+    /// The headers, to be changed by a caller that marks those that differ from their sectors.
     pub(super) fn headers_mut(&mut self) -> Result<&mut Headers> {
         self.has_changed = true;
         self.headers.as_deref_mut().ok_or_else(|| OperationError::NoSuchGroup.into())
@@ -235,7 +235,7 @@ impl GroupState {
         &mut self.current_chunks
     }
 
-    /// What the tree of owners is still to be told.
+    /// Pending reverse-map records.
     #[inline]
     pub(crate) fn pending_reverse_map(&self) -> &PendingReverseMap {
         &self.pending_reverse_map
@@ -248,7 +248,7 @@ impl GroupState {
         &mut self.pending_reverse_map
     }
 
-    /// What cursors remember of their way.
+    /// Hints of the cursors.
     pub(super) fn hints_mut(&mut self) -> Option<&mut CursorHints> {
         self.headers.as_deref_mut().map(|headers| &mut headers.hints)
     }

@@ -29,7 +29,7 @@ use crate::btree::{BtreeStorage, CursorHint, NoInlineRoot, TreeOwner, TreeRoot};
 use crate::{btree::EditCursor, transaction::deferred::queue::FreedOwner};
 use uxfs_volume::error::{OperationError, Result};
 
-/// What cursors remember of their way in each tree of a group.
+/// Hints of the cursors in each tree of a group.
 #[derive(Debug, Default)]
 pub struct CursorHints {
     by_block: CursorHint<ByBlock>,
@@ -66,7 +66,7 @@ pub trait GroupTree: BtreeKind<Header = ShortBlockHeader> {
     /// Counts blocks that the tree has got or lost.
     fn add_blocks(headers: &mut Headers, change: i32);
 
-    /// What the last cursor remembered.
+    /// The hint of the last cursor.
     fn hint(hints: &mut CursorHints) -> &mut CursorHint<Self>;
 }
 

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::inode::edit::EditInode;
 use uxfs_volume::{attribute::Namespace, error::Result};
 
-/// What a new file has of permissions and lists, by the directory that it comes into.
+/// Permissions and access control lists of a new file, from its directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewFileAcls {
     /// The wanted mode, less what the directory's list or else the umask takes.
@@ -31,13 +31,13 @@ impl NewFileAcls {
         Self { mode: mode & !(umask & PERMISSION_BITS), access: None, default: None }
     }
 
-    /// By the default list of the directory, which leaves no word to the umask.
+    /// By the default list of the directory, which overrides the umask.
     pub fn by_list(list: PosixAcl, file_type: FileType, mode: u16) -> Self {
         let (mode, access) = list.for_new_file(mode);
         Self { mode, access, default: Some(list).filter(|_| file_type == FileType::Directory) }
     }
 
-    /// Bytes of the values that [`AttributeEditor::set_new_file_acls`] will store: how much room it needs.
+    /// Bytes of the values that [`AttributeEditor::set_new_file_acls`] will store.
     pub fn value_bytes(&self) -> u32 {
         let lists = [&self.access, &self.default];
         let bytes = lists.iter().filter_map(|list| list.as_ref()).map(|list| list.encode().len());
@@ -52,8 +52,8 @@ impl Engine {
         Ok(value.map(|value| u32::try_from(value.len()).unwrap_or(u32::MAX)))
     }
 
-    /// What a new file of this kind gets in `directory`, which the caller has locked, when somebody with this umask wants
-    /// `mode` for it. Symbolic links have no lists and take no notice of a umask.
+    /// Permissions and lists of a new file of this kind in `directory`, which the caller has locked, if it is created with
+    /// `mode` under `umask`. Symbolic links have no lists and ignore the umask.
     ///
     /// # Errors
     /// Damage; the device.

@@ -1,10 +1,10 @@
 //! The way to the leaf that was looked at last.
 //!
-//! Names that are made one after the other often have hashes near each other. Whoever wants a hash between those of the
-//! leaf that was used last needs no node above it.
+//! Names that are made one after the other often have hashes near each other. A hash between those of the leaf that was
+//! used last is found without the nodes above it.
 //!
-//! Invariant: as long as a way is remembered, no block of the tree has come, gone or moved since it was found. Whoever gives
-//! the tree a block or takes one forgets it. Hashes may have changed: the leaf is asked before it is believed.
+//! Invariant: as long as a way is remembered, no block of the tree has come, gone or moved since it was found: adding or
+//! freeing a block of the tree forgets it. Hashes may have changed, so the leaf is compared before the way is used.
 
 use uxfs_format::{
     attribute::leaf::{self, LeafBlock},

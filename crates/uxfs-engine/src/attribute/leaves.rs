@@ -1,4 +1,4 @@
-//! What the tree of names has to know about the leaves of attribute forks.
+//! The leaves of attribute forks, as the dabtree needs them.
 
 use std::cell::Cell;
 

@@ -67,7 +67,7 @@ pub struct AttributeName<'a> {
     pub name: &'a [u8],
 }
 
-/// What setting an attribute demands.
+/// The condition of setting an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetMode {
     /// That it has the value afterwards.
@@ -131,7 +131,7 @@ impl AttributeEditor<'_, '_> {
     /// Gives an attribute a value. The inode is not stored.
     ///
     /// # Errors
-    /// What `mode` forbids ([`Exists`](OperationError::Exists), [`NoSuchAttribute`](OperationError::NoSuchAttribute));
+    /// `mode` forbids it ([`Exists`](OperationError::Exists), [`NoSuchAttribute`](OperationError::NoSuchAttribute));
     /// a name or value that cannot be; no space; damage; the device.
     #[doc(alias = "xfs_attr_set")]
     pub fn set_attribute(
@@ -183,7 +183,7 @@ impl AttributeEditor<'_, '_> {
     /// Sets one attribute, as `mode` allows. The inode is not stored.
     ///
     /// # Errors
-    /// What `mode` forbids; no space; damage; the device.
+    /// `mode` forbids it; no space; damage; the device.
     pub fn set_target(
         &mut self,
         inode: &mut EditInode,

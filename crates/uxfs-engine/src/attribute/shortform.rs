@@ -17,7 +17,7 @@ use uxfs_volume::error::{OperationError, Result};
 /// Most attributes in a list: the count is one byte.
 const MAX_COUNT: u8 = u8::MAX;
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It is in the list.

@@ -225,7 +225,7 @@ impl<'fs> ForkStore<'fs> for AttributeFork<'_, 'fs> {
     }
 
     fn first_hole(&self, _: FileBlock) -> FileBlock {
-        // What cannot be is refused by whoever creates the block.
+        // Creating the block refuses a place that cannot be.
         self.hole(1).unwrap_or(FileBlock::NULL)
     }
 }

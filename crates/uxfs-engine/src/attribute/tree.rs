@@ -56,7 +56,7 @@ struct Hit {
     remote: Option<(FileBlock, u32)>,
 }
 
-/// What came of looking for an attribute.
+/// The result of a search for an attribute.
 struct LookUp<B> {
     /// To its leaf, or to the first one where it could be.
     path: TreePath,
@@ -65,9 +65,9 @@ struct LookUp<B> {
     hit: Option<Hit>,
 }
 
-/// Which attributes of one hash are looked at.
+/// The attributes of one hash that a search looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Equals {
+enum EqualHashes {
     All,
     /// Those in the leaf where a new one belongs.
     FirstLeaf,
@@ -113,8 +113,8 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         self.go_beside(path, Direction::Next, left)
     }
 
-    /// Moves to the leaf beside; `false` where there is none. Damaged nodes can lead to one leaf many times: no walk goes on
-    /// `left` more times, at first as often as the fork has blocks.
+    /// Moves to the leaf beside; `false` where there is none. Damaged nodes can lead to one leaf many times, so a walk takes at
+    /// most as many steps as the fork has blocks. `left` counts them down; `None` before the first.
     fn go_beside(
         &mut self,
         path: &mut TreePath,
@@ -148,11 +148,11 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Finds an attribute, or where it belongs.
     fn look_up(&mut self, target: &Target<'_>) -> Result<LookUp<S::Buffer>> {
-        self.look_up_in(target, Equals::All)
+        self.look_up_in(target, EqualHashes::All)
     }
 
-    /// Finds an attribute among those of its hash that are looked at, or where it belongs: before all of them.
-    fn look_up_in(&mut self, target: &Target<'_>, equals: Equals) -> Result<LookUp<S::Buffer>> {
+    /// Finds an attribute among those of its hash that `equals` names, or where it belongs: before all of them.
+    fn look_up_in(&mut self, target: &Target<'_>, equals: EqualHashes) -> Result<LookUp<S::Buffer>> {
         let (first, mut buffer) = self.find_leaf(target.hash)?;
         let (mut path, mut left) = (first, None);
         loop {
@@ -163,7 +163,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
             if let Some((index, remote)) = found {
                 return Ok(LookUp { path, leaf: Some(buffer), hit: Some(Hit { index, remote }) });
             }
-            if last_hash != Some(target.hash) || equals == Equals::FirstLeaf {
+            if last_hash != Some(target.hash) || equals == EqualHashes::FirstLeaf {
                 let leaf = (path == first).then_some(buffer);
                 return Ok(LookUp { path: first, leaf, hit: None });
             }
@@ -178,9 +178,9 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         }
     }
 
-    /// Finds a parent pointer behind the first leaf of its hash, where it is not. Many can have one hash, of which the newest lie
-    /// first if uxfs has added them. Links are mostly removed in the order in which they were made, or in the opposite order:
-    /// looked for from both ends, the next one is near.
+    /// Finds a parent pointer behind the first leaf of its hash. Many can have one hash; those that uxfs adds lie before the
+    /// older ones. Links are mostly removed in the order in which they were made, or in the opposite one: a search from both
+    /// ends finds the next one soon.
     fn look_up_from_both_ends(&mut self, target: &Target<'_>, first: TreePath) -> Result<LookUp<S::Buffer>> {
         let (mut front, mut left) = (first, None);
         let mut back = self.tree().find(target.hash.saturating_add(1))?;
@@ -225,10 +225,10 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Sets an attribute. Gives whether there was one before.
     pub(super) fn set(&mut self, target: &Target<'_>, value: &[u8], mode: SetMode) -> Result<bool> {
-        // The directory knows that a name is new, and so its parent pointer is. To look through all of one hash would take time
-        // with the square of their number.
+        // The directory has refused a name that it has, so its parent pointer is new. A comparison with all of one hash would
+        // take time with the square of their number.
         let is_known_to_be_new = target.namespace == Namespace::Parent && matches!(mode, SetMode::Create);
-        let equals = if is_known_to_be_new { Equals::FirstLeaf } else { Equals::All };
+        let equals = if is_known_to_be_new { EqualHashes::FirstLeaf } else { EqualHashes::All };
         let LookUp { path, mut leaf, hit } = self.look_up_in(target, equals)?;
         mode.check(hit.is_some())?;
         let block_size_bytes = self.store.geometry().block_size_bytes;
@@ -238,7 +238,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         let value = if is_local(block_size_bytes, name_length, length_bytes) {
             LeafValue::Local(value)
         } else {
-            // Who gives blocks may not wait for somebody who holds one.
+            // The allocation of blocks may need this buffer: it is not held meanwhile.
             leaf = None;
             LeafValue::Remote { first_block: self.store.write_value(value)?, length_bytes }
         };
@@ -255,7 +255,7 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
 
     /// Whether [`set`](Self::set) would split no leaf for an attribute that is not there and whose value lies in one.
     pub(super) fn has_room(&mut self, target: &Target<'_>, value: &[u8]) -> Result<bool> {
-        let LookUp { path, leaf, .. } = self.look_up_in(target, Equals::FirstLeaf)?;
+        let LookUp { path, leaf, .. } = self.look_up_in(target, EqualHashes::FirstLeaf)?;
         let buffer = self.leaf_at(&path, leaf)?;
         let Target { namespace, name, hash, .. } = *target;
         let new = NewAttribute { hash, flags: namespace.flags(), name, value: LeafValue::Local(value) };

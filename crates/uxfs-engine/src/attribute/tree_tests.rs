@@ -74,7 +74,7 @@ impl<'fs> ValueStore<'fs> for MemoryFork<'fs> {
 
 type Model = BTreeMap<(Namespace, Vec<u8>), Vec<u8>>;
 
-/// What was seen on the way.
+/// The results of a search.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     leaves: usize,

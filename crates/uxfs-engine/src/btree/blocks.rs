@@ -48,7 +48,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> TreeBlocks<'fs, K, H> {
         Corruption::new(K::STRUCTURE, location, fault).into()
     }
 
-    /// What comes of a level or an index that the way does not have.
+    /// The error for a level or an index that the way does not have.
     #[cold]
     pub(super) fn lost(&self) -> Error {
         self.damaged(None, BtreeFault::MissingRecord)

@@ -23,7 +23,7 @@ pub struct EditCursor<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> {
     pub(super) is_at_record: bool,
 }
 
-/// Which way to go.
+/// The direction of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Left,
@@ -298,7 +298,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
                 (levels, Pointer::<K>::NULL)
             }
         };
-        // Whoever read the home has compared its levels with the most of this kind, and trees grow no higher.
+        // The number of levels was compared with the most of this kind when it was read, and trees grow no higher.
         if !self.blocks.path.restart(levels, root) {
             let max_levels = K::max_levels(self.blocks.geometry);
             let fault = BtreeFault::Level { level: level_number(levels.saturating_sub(1)), max_levels };

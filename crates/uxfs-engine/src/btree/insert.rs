@@ -11,7 +11,7 @@ use super::{
 };
 use uxfs_volume::error::Result;
 
-/// What is added to a node.
+/// An addition to a node.
 #[derive(Clone, Copy)]
 enum Item<K: BtreeKind> {
     Record(K::Record),
@@ -82,13 +82,13 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         let mut here = self.take(level)?;
         self.blocks.check_neighbours((left_pointer, &left), (pointer, &here))?;
         let view = view_of::<K>(&here)?;
-        // Who adds at the end of the level leaves full blocks behind; everybody else shares evenly.
+        // An append at the end of the level leaves full blocks behind; any other insertion shares evenly.
         let is_append = index == view.len() && view.right_sibling().is_none();
         let moved = match is_append {
             true => room.min(view.len().saturating_sub(self.blocks.fewest(level))),
             false => room.div_ceil(2),
         };
-        // What is added may have to go to the other block, which then needs room for it.
+        // The item may have to go to the other block, which then needs room for it.
         let moved = if index < moved && moved == room { room - 1 } else { moved };
         let goes_left = index < moved || (index == moved && moved < room);
         edit_of::<K>(&mut left).append(&view, 0, moved);
@@ -181,7 +181,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
             let entries = [(left_key, left_pointer), (right_key, right_pointer)];
             return self.grow_root(entries, usize::from(goes_right));
         }
-        // What lies below the parent is the same as before, but for the item: only that can change its key.
+        // Below the parent only the item is new: nothing else can change its key.
         let (parent, position) = (level + 1, self.blocks.path.index(level + 1));
         self.blocks.set_key(parent, position, &left_key)?;
         if !goes_right {
@@ -267,7 +267,7 @@ impl<'fs, K: BtreeKind, H: BtreeStorage<'fs, K>> EditCursor<'fs, K, H> {
         Ok((pointer, self.blocks.read(pointer, level)?))
     }
 
-    /// Takes the buffer of a level out of the path; whoever does puts one back.
+    /// Takes the buffer of a level out of the path; the caller puts one back.
     pub(super) fn take(&mut self, level: usize) -> Result<EditBuffer> {
         self.blocks.load(level)?;
         let buffer = self.blocks.path.step_mut(level).and_then(|step| step.buffer.take());

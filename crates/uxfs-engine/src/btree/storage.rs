@@ -12,7 +12,7 @@ use uxfs_journal::transaction::TransactionBuffers;
 use super::path::CursorHint;
 use uxfs_volume::error::Result;
 
-/// Whom the blocks of a tree belong to.
+/// The owner of the blocks of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeOwner {
     /// A group.
@@ -35,7 +35,7 @@ pub enum TreeRoot<A> {
     Inline,
 }
 
-/// What a cursor must know about the tree that it is in.
+/// The tree that a cursor is in.
 ///
 /// Giving and taking blocks may change other trees, never the one that the cursor is in (invariant 6 of the
 /// [module](super)).
@@ -46,7 +46,7 @@ pub trait BtreeStorage<'fs, K: BtreeKind> {
     /// The transaction's buffers.
     fn buffers(&mut self) -> &mut TransactionBuffers<'fs>;
 
-    /// Whom the blocks belong to.
+    /// The owner of the blocks.
     fn owner(&self) -> TreeOwner;
 
     /// Where the tree begins.
@@ -81,7 +81,7 @@ pub trait BtreeStorage<'fs, K: BtreeKind> {
     /// Damage; the device.
     fn free_block(&mut self, address: Address<K>) -> Result<()>;
 
-    /// What the last cursor of the tree remembered, where the home keeps it.
+    /// The hint of the last cursor of the tree, where the home keeps it.
     fn hint(&mut self) -> Option<&mut CursorHint<K>> {
         None
     }

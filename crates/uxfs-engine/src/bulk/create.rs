@@ -18,7 +18,7 @@ use uxfs_volume::{
 #[doc(alias = "XFS_MAXLINK")]
 pub const MAX_LINKS: u32 = (1 << 31) - 1;
 
-/// What a new file is.
+/// Kinds of new files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewKind<'a> {
     /// A regular file without contents.
@@ -127,8 +127,8 @@ impl BulkFiles<'_, '_> {
         Ok(inode)
     }
 
-    /// As [`create`](Self::create) for a name that the directory does not have, without adding it: for who adds many
-    /// names at once by [`fill_directory`](crate::directory::editor::DirectoryEditor::fill_directory).
+    /// As [`create`](Self::create) for a name that the directory does not have, without adding it: the caller adds
+    /// many names at once by [`fill_directory`](crate::directory::editor::DirectoryEditor::fill_directory).
     ///
     /// # Errors
     /// As there.
@@ -185,7 +185,7 @@ impl BulkFiles<'_, '_> {
     }
 }
 
-/// What an inode says of its name in `parent`.
+/// The parent pointer of an inode for a name in `parent`.
 pub fn pointer_to<'a>(parent: &EditInode, name: &'a [u8]) -> ParentPointer<'a> {
     ParentPointer { parent: parent.number, generation: parent.core.generation.get(), name }
 }

@@ -1,4 +1,4 @@
-//! What an image is filled by: one thread, one transaction, inodes held by the caller.
+//! Filling an image: one thread, one transaction, inodes held by the caller.
 //!
 //! | module | holds |
 //! |---|---|

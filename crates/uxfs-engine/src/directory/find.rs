@@ -24,7 +24,7 @@ pub struct StoredName {
 }
 
 impl StoredName {
-    /// What the name leads to.
+    /// The inode of the name.
     pub(super) fn target(&self) -> NameTarget {
         NameTarget { inode: self.inode, file_type: FileType::from_directory_code(self.file_type_code) }
     }

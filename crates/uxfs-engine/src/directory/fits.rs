@@ -1,6 +1,6 @@
 //! Whether a name fits into what a directory has: asked before anything changes, where there may be no block to be had.
 //!
-//! What lies in an inode is tried on a [sketch](EditInode::sketch) of it; of blocks a copy of one is tried.
+//! A short form is tried on a [sketch](EditInode::sketch) of the inode, a block on a copy of it.
 
 use uxfs_format::{
     directory::{block_edit::BlockEdit, data_edit::NewEntry, leaf_edit::LeafEdit},

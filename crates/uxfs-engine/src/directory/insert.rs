@@ -18,7 +18,7 @@ use super::{Directory, DirectoryStore, Form, has_room};
 use crate::name_tree::BlockBuffer;
 use uxfs_volume::error::{OperationError, Result};
 
-/// What the bests of the one leaf say about room for an entry.
+/// Room for an entry by the bests of the one leaf.
 pub(super) enum Choice {
     /// This data block has room, says this best.
     Existing(u32, u16),

@@ -72,7 +72,7 @@ pub use self::hint::DirectoryHint;
 pub use self::names::{NameCheck, NameTarget, NewName};
 pub use self::names::{expect_name, lookup_open, lookup_to_change};
 
-/// What a directory needs of its inode, beside blocks.
+/// The inode of a directory beside its blocks.
 pub trait DirectoryStore<'fs>: ForkStore<'fs> {
     /// Gives `count` blocks from `block` on room on the device, in as few pieces as possible.
     fn reserve(&mut self, block: FileBlock, count: u64) -> Result<()>;
@@ -239,7 +239,7 @@ fn has_room(best_bytes: u16, size_bytes: u32) -> bool {
 /// The names that every directory has.
 const DOTS: [&[u8]; 2] = [b".", b".."];
 
-/// What "." and ".." are.
+/// The type of "." and "..".
 const DIRECTORY_CODE: u8 = uxfs_format::inode::FileType::Directory.directory_code();
 
 /// An entry that leads to a directory.

@@ -1,4 +1,4 @@
-//! What callers say about names.
+//! Names as callers give and get them.
 
 use uxfs_format::{
     directory::{DataPointer, data_edit::NewEntry, name_hash::NameRule},
@@ -17,7 +17,7 @@ pub struct NewName<'a> {
     pub name: &'a [u8],
     /// The inode.
     pub inode: InodeNumber,
-    /// What the inode is.
+    /// The type of the inode.
     pub file_type: FileType,
 }
 
@@ -30,12 +30,12 @@ pub enum NameCheck {
     KnownToBeNew,
 }
 
-/// What a name led to.
+/// An entry that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NameTarget {
     /// The inode.
     pub inode: InodeNumber,
-    /// What the inode is, if the entry says so.
+    /// The type of the inode, if the entry has it.
     pub file_type: Option<FileType>,
 }
 

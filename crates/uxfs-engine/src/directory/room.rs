@@ -19,7 +19,7 @@ use uxfs_volume::error::{OperationError, Result};
 pub(super) struct Stored {
     pub(super) data_block: u32,
     pub(super) pointer: DataPointer,
-    /// What the data block's longest free region is now.
+    /// The length of the data block's longest free region.
     pub(super) best_bytes: u16,
 }
 
@@ -132,7 +132,7 @@ impl<'fs, S: DirectoryStore<'fs>> Directory<'_, S> {
         Ok(use_bests(view.bests))
     }
 
-    /// What the free index says about a data block.
+    /// The entry of the free index for a data block.
     fn best_of(&mut self, data_block: u32) -> Result<u16> {
         let (place, index) = self.free_index_of(data_block);
         if !self.store.is_mapped(place) {

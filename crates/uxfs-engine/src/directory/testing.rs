@@ -73,7 +73,7 @@ pub(super) fn geometry(directory_block_log: u32) -> &'static Geometry {
     Box::leak(Box::new(geometry))
 }
 
-/// What a name leads to, and its cookie once it has one.
+/// The inode of a name, and its cookie once it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) inode: u64,

@@ -220,7 +220,7 @@ fn plausible(bytes: &[u8], kind: u32, geometry: &Geometry) -> (usize, Vec<u8>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Whatever blocks that pass their verifiers say of each other: an error, and neither a panic nor an endless walk
-    /// nor a block that is waited for by who holds it.
+    /// nor a wait for a block that the waiting thread holds.
     #[test]
     fn damage_is_an_error(
         count in prop::sample::select(vec![60_u32, 250, 3000]),
@@ -231,7 +231,7 @@ proptest! {
         (0..count).for_each(|number| twin.add_new(&name(number), 70));
         twin.fork.is_damaged = true;
         for (index, kind) in damages {
-            // What the verifier would refuse is not worth trying.
+            // Damage that the verifier refuses is not worth trying.
             let mut places = twin.fork.places();
             // The index is where blocks speak of each other.
             let leaf_start = twin.fork.geometry().directory_leaf_start();

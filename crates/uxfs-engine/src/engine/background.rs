@@ -79,7 +79,7 @@ impl Drop for Background {
 
 /// The checkpoint timer: when uncommitted changes are written without a request.
 ///
-/// What changes right after one expiry is written at the next: so nothing waits for longer than the interval, and no
+/// A change right after one expiry is written at the next. So no change waits for longer than the interval, and no
 /// transaction has to note the time.
 #[derive(Debug)]
 struct Timer {
@@ -104,7 +104,7 @@ impl Timer {
         self.expiry.is_some_and(|expiry| Instant::now() >= expiry)
     }
 
-    /// Waits for somebody to wake the thread, or for the timer to expire.
+    /// Waits until the thread is woken or the timer expires.
     fn wait(&self, shared: &Shared) {
         let mut lock = shared.lock.lock();
         while !shared.is_wanted.load(Acquire) && !shared.is_ended.load(Acquire) && !self.has_expired() {

@@ -2,7 +2,7 @@
 //!
 //! Nearly every operation reserves blocks, of which it mostly takes few, and takes or frees an inode. These counts are in
 //! lanes, so that threads do not take them from each other: what an operation did not take is its lane's [`CachedReservation`], still
-//! reserved, from which the next reserves. Where blocks get scarce, all credits are taken back.
+//! reserved, from which the next reserves. Where blocks get scarce, all cached reservations are taken back.
 
 use std::sync::atomic::{
     AtomicI64,
@@ -15,16 +15,16 @@ use zerocopy::big_endian::U64;
 
 use crate::allocation_group::group_edit::CounterChanges;
 
-/// The most that a lane keeps: what the largest of usual operations reserves.
-const MOST_CREDIT_BLOCKS: u64 = 1 << 10;
+/// The most that a lane keeps: the reservation of the largest usual operation.
+const MOST_CACHED_BLOCKS: u64 = 1 << 10;
 
-/// What changes with operations, of a file system that is mounted for changes.
+/// Superblock counters of a file system that is mounted for changes.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     lanes: ThreadShards<Lane>,
     inodes: AtomicI64,
     free_blocks: AtomicI64,
-    /// Blocks that transactions under way may still take, and all credits.
+    /// Blocks that transactions under way may still take, and all cached reservations.
     pub reserved_blocks: AtomicI64,
     /// Blocks that groups keep for their own trees.
     pub ag_reservation_blocks: AtomicI64,
@@ -32,10 +32,10 @@ pub(super) struct Counters {
     pub freed_blocks: AtomicI64,
 }
 
-/// What the operations of a few threads write.
+/// Counters that the operations of a few threads write.
 #[derive(Debug, Default)]
 struct Lane {
-    /// A part of the sum, which may be less than nothing.
+    /// A part of the sum; may be negative.
     free_inodes: AtomicI64,
     cached_blocks: CachedReservation,
 }
@@ -94,18 +94,18 @@ impl Counters {
     /// Gives back reserved blocks that were not taken.
     #[inline]
     pub fn cache_unused(&self, blocks: u64) {
-        let too_many = self.lanes.mine().cached_blocks.add_up_to(MOST_CREDIT_BLOCKS, blocks);
+        let too_many = self.lanes.mine().cached_blocks.add_up_to(MOST_CACHED_BLOCKS, blocks);
         if too_many > 0 {
             self.reserved_blocks.fetch_sub(too_many.cast_signed(), AcqRel);
         }
     }
 
-    /// Takes all credits back. Gives whether there were any.
+    /// Takes all cached reservations back. Gives whether there were any.
     #[cold]
     pub fn reclaim_cached(&self) -> bool {
-        let credits = take_all(self.lanes.iter().map(|lane| &lane.cached_blocks));
-        self.reserved_blocks.fetch_sub(credits.cast_signed(), AcqRel);
-        credits > 0
+        let cached_blocks = take_all(self.lanes.iter().map(|lane| &lane.cached_blocks));
+        self.reserved_blocks.fetch_sub(cached_blocks.cast_signed(), AcqRel);
+        cached_blocks > 0
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
     fn what_is_given_back_is_reserved_for_the_next() {
         let counters = Counters::default();
         counters.reserved_blocks.fetch_add(60, AcqRel);
-        assert!(!counters.take_cached(1), "nobody has given anything back");
+        assert!(!counters.take_cached(1), "no transaction has given anything back");
         counters.cache_unused(50);
         assert!(!counters.take_cached(51));
         assert!(counters.take_cached(30));
@@ -135,7 +135,7 @@ mod tests {
     fn much_is_not_kept() {
         let counters = Counters::default();
         counters.reserved_blocks.fetch_add(3000, AcqRel);
-        counters.cache_unused(MOST_CREDIT_BLOCKS);
+        counters.cache_unused(MOST_CACHED_BLOCKS);
         assert_eq!(counters.reserved_blocks.load(Acquire), 3000);
         counters.cache_unused(7);
         assert_eq!(counters.reserved_blocks.load(Acquire), 2993);

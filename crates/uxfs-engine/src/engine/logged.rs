@@ -1,6 +1,6 @@
 //! Changing through the log.
 //!
-//! What waits for something else to happen, and who does it:
+//! Changes, freed blocks and buffers wait for a later event:
 //!
 //! | waits | for | done by |
 //! |---|---|---|
@@ -220,7 +220,7 @@ impl LoggedEngine {
         Ok(())
     }
 
-    /// What is to be done from time to time, after a transaction: by the background thread if there is one, else now.
+    /// Periodic work after a transaction: done by the background thread if there is one, else now.
     pub fn after_commit(&self, sequence: u64) -> Result<()> {
         if self.is_immediate {
             self.force_sequence(sequence)?;

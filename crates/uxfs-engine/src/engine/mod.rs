@@ -61,7 +61,7 @@ use uxfs_volume::error::{OperationError, Result};
 pub struct Engine {
     volume: Volume,
     options: MountOptions,
-    /// What operations may take.
+    /// Reservations of operations.
     needs: Needs,
     groups: GroupTable,
     /// Counts allocations that may go anywhere.
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// What is read and changed.
+    /// The file system that is read and changed.
     pub fn volume(&self) -> &Volume {
         &self.volume
     }
@@ -106,7 +106,7 @@ impl Engine {
         self.options
     }
 
-    /// What operations may take.
+    /// Reservations of operations.
     pub fn needs(&self) -> &Needs {
         &self.needs
     }
@@ -126,7 +126,7 @@ impl Engine {
         self.counters.free_inodes()
     }
 
-    /// Whose turn it is when an allocation may go anywhere.
+    /// The next group for allocations that may go anywhere.
     pub fn group_rotor(&self) -> &AtomicU32 {
         &self.group_rotor
     }

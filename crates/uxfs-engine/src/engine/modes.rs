@@ -42,7 +42,7 @@ impl Deref for AnyEngine {
 }
 
 impl<'fs> EngineRef<'fs> {
-    /// What both modes have.
+    /// The part that both modes have.
     #[inline]
     pub fn engine(self) -> &'fs Engine {
         match self {

@@ -97,7 +97,7 @@ impl LoggedEngine {
                 let (group, start) =
                     self.geometry().split_fs_block(start).ok_or(OperationError::NoSuchGroup)?;
                 let length_blocks = extent.length_blocks.get();
-                transaction.group(group)?.free_of(start, length_blocks, FreedOwner::Nobody)?;
+                transaction.group(group)?.free_of(start, length_blocks, FreedOwner::NoOwner)?;
                 blocks += i64::from(length_blocks);
             }
             transaction.intent_done(ItemType::FreeExtentDone, freed.intent, &freed.extents);

@@ -1,4 +1,4 @@
-//! What changes take from outside the image: time and chance, both replaceable so that images can be reproduced.
+//! Time and chance, which changes take from outside the image; both replaceable so that images can be reproduced.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -33,7 +33,7 @@ impl RandomNumbers {
 }
 
 impl Engine {
-    /// What time it is for changes that do not bring their own.
+    /// The clock for changes without a time of their own.
     pub fn now(&self) -> Timestamp {
         match self.options.clock {
             Clock::Fixed(time) => time,

@@ -10,7 +10,7 @@ const KEPT_SHARE: u64 = 20;
 /// … but no more than so many.
 const MOST_KEPT_BLOCKS: u64 = 8192;
 
-/// What `statfs` tells.
+/// The results of `statfs`.
 #[doc(alias = "statvfs")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statistics {

@@ -30,7 +30,7 @@ pub struct Splice {
 const NOTHING: Extent =
     Extent { file_block: FileBlock::new(0), start: FsBlock::new(0), length_blocks: 0, is_unwritten: false };
 
-/// What a splice adds, packed.
+/// The extents that a splice adds, packed.
 #[derive(Debug, Clone, Copy)]
 pub struct AddedRecords {
     records: [ExtentRecord; 3],
@@ -65,7 +65,7 @@ impl Splice {
         }
     }
 
-    /// What comes in their place.
+    /// The extents in their place.
     pub fn added(&self) -> &[Extent] {
         self.added.get(..self.added_count).unwrap_or_default()
     }
@@ -80,7 +80,7 @@ impl Splice {
         extents.range(self.index..self.index.saturating_add(self.removed))
     }
 
-    /// What comes, as records; `None` where none can hold one of the extents.
+    /// The new extents as records; `None` where none can hold one of the extents.
     pub fn records(&self) -> Option<AddedRecords> {
         let mut records =
             AddedRecords { records: [ExtentRecord::new(&NOTHING)?; 3], count: self.added_count };

@@ -19,7 +19,7 @@ use crate::{
 };
 use uxfs_volume::error::{OperationError, Result};
 
-/// How blocks are to be mapped.
+/// A request to map blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mapping {
     /// Where on disk they should lie if possible; by default behind the neighbours in the file, or near the inode.
@@ -118,7 +118,7 @@ impl ExtentMapEditor<'_, '_> {
     /// piece, without mapping them. Room is left in their group for the tree to take `growth` more extents.
     ///
     /// # Errors
-    /// [`NoSpace`](OperationError::NoSpace), with nothing changed that anybody sees; damage; the device.
+    /// [`NoSpace`](OperationError::NoSpace), with no visible change; damage; the device.
     pub fn allocate_for_hole(
         &mut self,
         inode: &EditInode,

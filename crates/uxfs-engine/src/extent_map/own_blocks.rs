@@ -1,8 +1,8 @@
 //! Whether the blocks that a file's extents lead to are its own, asked before contents are written in place.
 //!
-//! On a damaged image an extent may lie over another file or over metadata. Each extent that was read from the device is
-//! compared once, as far as its group knows owners ([`ownership`](crate::allocation_group::ownership)). The inode remembers the
-//! last few, so that later writes to the same extents ask nothing.
+//! On a damaged image an extent may lie over another file or over metadata. So an extent that was read from the device is
+//! compared with the owners that its group knows ([`ownership`](crate::allocation_group::ownership)). The inode remembers the
+//! last few extents, and further writes to them compare nothing.
 
 use uxfs_format::{btree::extent_map::Extent, inode::Fork};
 
@@ -12,7 +12,7 @@ use uxfs_volume::error::Result;
 /// Extents that an inode remembers.
 const MOST_KNOWN: usize = 4;
 
-/// Extents of a file's data that are its own: they were compared, or allocated for it.
+/// The last extents of a file's data that were found to be its own, or allocated for it: ranges of blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OwnExtents {
     extents: [(u64, u64); MOST_KNOWN],

@@ -14,7 +14,7 @@ use crate::inode::edit::EditInode;
 use uxfs_volume::error::{OperationError, Result};
 
 impl ExtentMapEditor<'_, '_> {
-    /// Takes a mapping away. Its blocks stay what they are: the caller knows who has them now.
+    /// Removes a mapping. Its blocks stay in use: the caller knows their new owner.
     ///
     /// # Errors
     /// The fork does not map these file blocks to these blocks; more extents than the inode can count, where one is split;
@@ -37,8 +37,8 @@ impl ExtentMapEditor<'_, '_> {
         self.transaction.defer_unmap(inode, fork, extent)
     }
 
-    /// Puts a mapping in the place of another of the same blocks of a file's data. Who owns the blocks is for the caller
-    /// to defer, in the order that it takes.
+    /// Replaces a mapping of the same blocks of a file's data. The caller defers the changes of the blocks' owners, in the
+    /// order that they need.
     ///
     /// # Errors
     /// Not a part of one extent ([`NotFound`](OperationError::NotFound)); no space for the tree; more extents than the
@@ -48,8 +48,8 @@ impl ExtentMapEditor<'_, '_> {
         self.splice_extents(inode, Fork::Data, &splice)
     }
 
-    /// Changes what a run of blocks of a fork is: `old` is a part of one extent, or a hole, and so is `new`. Who owns the
-    /// blocks is for the caller to defer.
+    /// Replaces a run of blocks of a fork: `old` is a part of one extent, or a hole, and so is `new`. The caller defers the
+    /// changes of the blocks' owners.
     ///
     /// # Errors
     /// As [`replace_mapping`](Self::replace_mapping).

@@ -13,8 +13,8 @@ use crate::inode::edit::EditInode;
 use uxfs_volume::error::{OperationError, Result};
 
 /// The pieces that a run of blocks of a fork is made of on the device: first sector and length in bytes. Mostly it is
-/// one. Neighbours are not joined, so that a run has the same pieces, and with them the same name in the cache,
-/// whoever looks it up.
+/// one. Neighbours are not joined, so that every lookup of a run gives the same pieces, and with them the same name
+/// in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForkPieces(Pieces);
 

@@ -13,8 +13,8 @@ use uxfs_volume::error::Result;
 const STEP_EXTENTS: usize = 1024;
 
 impl ExtentMapEditor<'_, '_> {
-    /// Takes the blocks of a range away; what was mapped becomes free, unless others share it. Gives how many blocks
-    /// there were. The inode's count of blocks follows; its size does not.
+    /// Unmaps the blocks of a range; they become free, unless other files share them. Gives how many blocks there
+    /// were. The inode's count of blocks follows; its size does not.
     ///
     /// # Errors
     /// More extents than the inode can count, where one is split; damage; the device.
@@ -86,8 +86,8 @@ impl ExtentMapEditor<'_, '_> {
         Ok(unmapped)
     }
 
-    /// Blocks lose an owner, and become free unless others share them. The order matters to a log: whoever replays the
-    /// freeing must not find an owner any more.
+    /// Blocks lose an owner, and become free unless others share them. The order matters: a replay of the freeing
+    /// must not find an owner any more.
     fn defer_release(&mut self, inode: &EditInode, fork: Fork, extent: &Extent) -> Result<()> {
         self.transaction.defer_unmap(inode, fork, extent)?;
         if fork == Fork::Data && inode.may_share_extents() {

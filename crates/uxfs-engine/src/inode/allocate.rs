@@ -27,7 +27,7 @@ struct ChunkShape {
     inodes: u32,
     /// Blocks that they take.
     blocks: u32,
-    /// What their first block must be a multiple of.
+    /// The alignment of their first block.
     alignment_blocks: u32,
     /// The smallest part of a chunk that may be made alone, and what its first block must be a multiple of; as
     /// `blocks` where chunks are whole.
@@ -64,7 +64,7 @@ impl ChunkShape {
     }
 }
 
-/// What came of looking for an inode in a group.
+/// The result of a search for an inode in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     Taken(AgInode),
@@ -73,7 +73,7 @@ enum Attempt {
     Busy,
 }
 
-/// What was made in free blocks.
+/// Inodes that were made in free blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NewInodes {
     start: AgBlock,

@@ -19,7 +19,7 @@ use super::edit::{CommitSequences, EditInode, Inode, InodeFork, room::default_at
 use crate::inode::allocator::InodeAllocator;
 use uxfs_volume::error::{OperationError, Result};
 
-/// What a new inode is to be.
+/// The properties of a new inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewInode {
     /// File type and permissions.
@@ -52,7 +52,7 @@ pub struct NewInode {
     pub with_attributes: bool,
 }
 
-/// What new inodes take over from their directory: Linux has switches for the others, which are off.
+/// Flags that new inodes inherit from their directory: Linux has switches for the others, which are off.
 const INHERITED: InodeFlags = InodeFlags::NO_ACCESS_TIME
     .union(InodeFlags::NO_DUMP)
     .union(InodeFlags::SYNCHRONOUS)

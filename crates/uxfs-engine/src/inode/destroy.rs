@@ -17,7 +17,7 @@ pub const STEP_EXTENTS: usize = 16;
 pub const STEP_BLOCKS: u64 = 64;
 
 impl InodeAllocator<'_, '_> {
-    /// Frees an inode without names, with all that it holds: little, or else the caller has taken most of it away.
+    /// Frees an unlinked inode with all that it holds. Where that is much, the caller has freed most of it before.
     pub fn destroy(&mut self, inode: &mut EditInode) -> Result<()> {
         self.transaction.attributes().remove_all_attributes(inode)?;
         match inode.file_type() {

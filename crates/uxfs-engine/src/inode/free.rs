@@ -17,7 +17,7 @@ use uxfs_volume::error::{OperationError, Result};
 
 impl InodeAllocator<'_, '_> {
     /// Makes an inode free. The data of a regular file goes with it; directories, links and attributes must have been
-    /// emptied by those who know their blocks. Inodes in a list of those without a name must have been taken out of it.
+    /// emptied before, and the inode must have left the unlinked list.
     ///
     /// # Errors
     /// The inode has contents left ([`NotEmpty`](OperationError::NotEmpty)); damage; the device.
@@ -41,7 +41,7 @@ impl InodeAllocator<'_, '_> {
         inode.make_free(feature_flags2(geometry).bits());
         self.transaction.store_inode(inode)?;
         let unused_chunk = self.transaction.group(group)?.inode_index().give_back_inode(in_group)?;
-        // Others go on in the group meanwhile: nobody finds such a chunk any more, and its blocks are not free yet.
+        // Other transactions may use the group meanwhile: they do not find such a chunk, and its blocks are not free yet.
         self.transaction.give_back_groups();
         unused_chunk.map_or(Ok(()), |chunk| self.free_chunk(group, &chunk))
     }
@@ -74,8 +74,8 @@ impl InodeAllocator<'_, '_> {
 }
 
 impl EditInode {
-    /// What Linux leaves of an inode that is freed: who it belonged to and when it was changed; contents, flags and the
-    /// fork of attributes are gone, and the next file with this number is another generation.
+    /// Leaves of a freed inode what Linux leaves: owner and times. Contents, flags and the attribute fork are gone, and the
+    /// next file with this number has another generation.
     fn make_free(&mut self, flags2: u64) {
         self.core.mode = U16::new(0);
         self.core.link_count = U32::new(0);

@@ -8,7 +8,7 @@
 //! | `allocate` | finding free inodes, making chunks of new ones |
 //! | `destroy` | freeing an inode with all that it holds |
 //! | `free` | giving inodes back |
-//! | [`unlinked`] | the lists of inodes without a name |
+//! | [`unlinked`] | the AGI unlinked lists |
 
 mod allocate;
 pub mod allocator;

@@ -1,10 +1,10 @@
-//! The lists of inodes that have no name any more and are not free yet.
+//! The AGI unlinked lists: inodes that have no name any more and are not free yet.
 //!
-//! Each group has 64 lists that begin in its header; an inode is in the one of its number. What is in a list after a
-//! crash is freed by recovery, and an image that is closed in good order has none.
+//! Each group has 64 lists that begin in its header; an inode is in the one of its number. Recovery frees the inodes that
+//! are in a list after a crash; an image that is closed cleanly has none.
 //!
-//! On the disk each inode knows the next one of its list. Who takes one out of the middle must know the one before: a group
-//! remembers that in memory, behind its lock, for the inodes that are in its lists and have one.
+//! On the disk each inode names the next one of its list. To remove one from the middle takes the one before it: the group
+//! remembers these in memory, behind its lock.
 
 use uxfs_format::{
     allocation_group::inode_header::InodeHeaderFault,
@@ -134,7 +134,7 @@ impl UnlinkedLists<'_, '_> {
         self.unlinked_head(List { group, bucket })
     }
 
-    /// Makes a list empty that leads to something else. Who was in it is lost until a checker finds it.
+    /// Empties a list that leads to something else than unlinked inodes. Its inodes are lost until a checker finds them.
     #[doc(alias = "xlog_recover_clear_agi_bucket")]
     pub fn truncate_unlinked_list(&mut self, group: AgNumber, bucket: usize) -> Result<()> {
         self.transaction.group(group)?.state.before_unlinked.forget_list(bucket);

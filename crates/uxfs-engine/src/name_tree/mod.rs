@@ -66,7 +66,7 @@ impl BlockBuffer for EditBuffer {
 
 /// The blocks of a directory's data fork or of an attribute fork, to be changed.
 pub trait ForkStore<'fs> {
-    /// A block that is being changed. Whoever holds one must not ask for the same block again.
+    /// A block that is being changed. A caller that holds one must not ask for the same block again.
     type Buffer: BlockBuffer;
 
     /// The geometry of the file system.
@@ -87,8 +87,8 @@ pub trait ForkStore<'fs> {
     /// Where an existing block begins on the device.
     fn sector_of(&self, block: FileBlock) -> Option<Sector>;
 
-    /// A further block, for somebody who holds those at `held`. A damaged image can say of two blocks that they lie in
-    /// the same place: who holds the one would wait for ever for the other.
+    /// A further block, for a caller that holds those at `held`. In a damaged image two blocks can lie in the same place:
+    /// the caller would wait for itself for ever.
     fn edit_beside(
         &mut self,
         held: &[Sector],
@@ -111,13 +111,13 @@ pub trait ForkStore<'fs> {
         self.extents().lookup(block).is_some()
     }
 
-    /// Gives a block back. Nobody holds it.
+    /// Frees a block that no buffer holds.
     fn free(&mut self, block: FileBlock) -> Result<()>;
 
     /// Says that a block has become something else.
     fn convert(&mut self, buffer: &mut Self::Buffer, structure: Structure);
 
-    /// What an interior block or leaf of the tree is called.
+    /// The structure of an interior block or leaf of the tree.
     fn index_structure(&self) -> Structure {
         match self.kind() {
             TreeKind::Directory => Structure::DirectoryAnyIndex,
@@ -125,7 +125,7 @@ pub trait ForkStore<'fs> {
         }
     }
 
-    /// What a block at `sector` says about itself.
+    /// The header fields of a block at `sector`.
     fn identity(&self, sector: Sector) -> BlockIdentity {
         BlockIdentity::new(self.geometry(), sector, self.owner())
     }
@@ -156,7 +156,7 @@ pub trait ForkStore<'fs> {
     }
 }
 
-/// What leaves hold.
+/// The leaves of a tree.
 pub trait TreeLeaf {
     /// The magic number of a leaf below nodes.
     const MAGIC: u16;
@@ -164,7 +164,7 @@ pub trait TreeLeaf {
     /// The largest hash, removed entries included; `None` in an empty leaf.
     fn last_hash(&self, leaf: &[u8]) -> Option<u32>;
 
-    /// How much of a leaf is in use, and how much there is, in any unit; 0 in use means that the leaf can go.
+    /// Used and total room of a leaf, in any unit; 0 in use means that the leaf can go.
     fn fill(&self, leaf: &[u8]) -> (usize, usize);
 
     /// Makes `right` (zeros) a leaf and moves a later part of `left` into it, so that there is more room for an entry
@@ -188,7 +188,7 @@ pub enum Side {
 pub struct NameTree<'a, S, L> {
     /// Where the blocks are.
     pub store: &'a mut S,
-    /// What leaves hold.
+    /// Its leaves.
     pub leaf: &'a L,
 }
 
@@ -237,7 +237,7 @@ impl<'a, 'fs, S: ForkStore<'fs>, L: TreeLeaf> NameTree<'a, S, L> {
         self.store.edit(structure, block)
     }
 
-    /// A block, for somebody who holds those at `held`.
+    /// A block, for a caller that holds those at `held`.
     pub(super) fn edit_beside(&mut self, held: &[Sector], block: FileBlock) -> Result<S::Buffer> {
         let structure = self.store.index_structure();
         self.store.edit_beside(held, structure, block)

@@ -1,4 +1,4 @@
-//! A fork in memory: every block that changes is verified, nobody holds a block twice, and what was freed is gone.
+//! A fork in memory: every block that changes is verified, no block is held twice, and a freed block is gone.
 
 use std::{cell::RefCell, collections::BTreeMap, collections::BTreeSet, ops::Deref, rc::Rc};
 use uxfs_volume::extent_map::ExtentMap;
@@ -23,7 +23,7 @@ pub const OWNER: InodeNumber = InodeNumber::new(131);
 
 #[derive(Debug, Default)]
 struct Blocks {
-    /// `None` while somebody holds the block.
+    /// `None` while a buffer of the block is held.
     bytes: BTreeMap<u64, Option<Vec<u8>>>,
     changed: BTreeSet<u64>,
 }
@@ -43,7 +43,7 @@ pub struct MemoryFork<'fs> {
     pub size_bytes: u64,
     /// Blocks are verified each time that they are asked for, as if each had just been read.
     pub is_damaged: bool,
-    /// How many blocks have been asked for.
+    /// Blocks that have been asked for.
     pub asked: usize,
     /// Of attributes.
     pub hint: AttributeHint,
@@ -132,17 +132,17 @@ impl<'fs> MemoryFork<'fs> {
         })
     }
 
-    /// Changes a block behind everybody's back.
+    /// Changes a block on the device.
     pub fn damage(&mut self, block: FileBlock, offset_bytes: usize, value: &[u8]) {
         let mut blocks = self.blocks.borrow_mut();
         let bytes =
-            blocks.bytes.get_mut(&block.get()).and_then(Option::as_mut).expect("nobody holds the block");
+            blocks.bytes.get_mut(&block.get()).and_then(Option::as_mut).expect("the block is not held");
         bytes[offset_bytes..offset_bytes + value.len()].copy_from_slice(value);
     }
 
     /// A copy of a block.
     pub fn bytes(&self, block: FileBlock) -> Vec<u8> {
-        self.blocks.borrow().bytes[&block.get()].clone().expect("nobody holds the block")
+        self.blocks.borrow().bytes[&block.get()].clone().expect("the block is not held")
     }
 
     /// Verifies the blocks that have changed since the last time.
@@ -150,7 +150,7 @@ impl<'fs> MemoryFork<'fs> {
         let mut blocks = self.blocks.borrow_mut();
         for place in std::mem::take(&mut blocks.changed) {
             let Some(bytes) = blocks.bytes.get_mut(&place) else { continue };
-            let bytes = bytes.as_mut().expect("nobody holds the block");
+            let bytes = bytes.as_mut().expect("the block is not held");
             let structure = seal(bytes, None, self.geometry).expect("a magic number");
             let context = VerifyContext { geometry: self.geometry, sector: self.sector_of_place(place) };
             verify(structure, bytes, &context).unwrap_or_else(|fault| panic!("block {place}: {fault}"));
@@ -210,7 +210,7 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
         let Some(slot) = blocks.bytes.get_mut(&block.get()) else {
             return Err(self.corruption(structure, block, NameTreeFault::MissingBlock { block }));
         };
-        let bytes = slot.take().unwrap_or_else(|| panic!("somebody holds block {block}"));
+        let bytes = slot.take().unwrap_or_else(|| panic!("block {block} is held already"));
         drop(blocks);
         self.asked += 1;
         if self.is_damaged {
@@ -232,7 +232,7 @@ impl<'fs> ForkStore<'fs> for MemoryFork<'fs> {
     fn free(&mut self, block: FileBlock) -> Result<()> {
         self.hint.forget();
         let bytes = self.blocks.borrow_mut().bytes.remove(&block.get());
-        assert!(bytes.expect("the block exists").is_some(), "somebody holds block {block}");
+        assert!(bytes.expect("the block exists").is_some(), "block {block} is held");
         self.rebuild_extents();
         Ok(())
     }

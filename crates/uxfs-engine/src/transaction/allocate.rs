@@ -36,7 +36,7 @@ pub enum Goal {
     Anywhere,
 }
 
-/// What is wanted.
+/// A request for blocks.
 #[doc(alias = "xfs_alloc_arg")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationRequest {
@@ -48,10 +48,10 @@ pub struct AllocationRequest {
     pub max_blocks: u32,
     /// The first block in its group is to be a multiple of this; 0 and 1 do not matter.
     pub alignment_blocks: u32,
-    /// Blocks that must be left in the group for what comes of this (splits of the tree that will hold the extent).
+    /// Blocks that must stay free in the group for splits of the tree that will hold the extent.
     #[doc(alias = "minleft")]
     pub spare_blocks: u32,
-    /// What for.
+    /// Their use.
     pub purpose: Purpose,
 }
 
@@ -74,12 +74,12 @@ impl AllocationRequest {
     }
 }
 
-/// Blocks that were allocated. Who owns them is for the caller to note.
+/// Blocks that were allocated. The caller adds their reverse-map record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Allocated {
     /// The first.
     pub start: FsBlock,
-    /// How many.
+    /// Their number.
     pub length_blocks: u32,
 }
 

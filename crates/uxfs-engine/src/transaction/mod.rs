@@ -238,7 +238,7 @@ impl<'fs> Transaction<'fs> {
         debug_assert!(
             matches!(self.mode, EngineRef::Bulk(_))
                 || self.groups.iter().skip(held).all(|group| is_untouched(group)),
-            "the next cut must know of groups that have changed"
+            "the next checkpoint switch must know of groups that have changed"
         );
         self.groups.truncate(held);
     }

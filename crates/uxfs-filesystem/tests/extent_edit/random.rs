@@ -4,24 +4,13 @@ use std::collections::BTreeMap;
 
 use uxfs_engine::extent_map::map::Mapping;
 use uxfs_format::inode::Fork;
-use uxfs_testkit::{image::TestImage, judges::Judge, require};
+use uxfs_testkit::{image::TestImage, judges::Judge, require, seeds::Random};
 use uxfs_volume::extent_map::Extent;
 
 use super::{KINDS, begin, block, finish, read_back};
 
 /// File block to whether it is unwritten.
 type Model = BTreeMap<u64, bool>;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
 
 fn flattened(extents: &[Extent]) -> Model {
     let blocks = |extent: &Extent| {
@@ -37,7 +26,7 @@ fn random_changes_beside_a_model() {
     for (name, size, options) in KINDS {
         let image = TestImage::new(&format!("random changes, {name}"), *size, options, 4);
         let mut models: Vec<Model> = vec![Model::new(); 4];
-        let mut random = Random(0x5eed_0000 + name.len() as u64);
+        let mut random = Random::new(0x5eed_0000 + name.len() as u64);
         for _ in 0..3 {
             let file_system = image.mount_bulk();
             let mut numbers = Vec::new();

@@ -17,28 +17,10 @@ use uxfs_testkit::{
     image::TestImage,
     judges::{Judge, judged},
     mount::{Access, LoopMount},
+    seeds::Random,
 };
 
 use self::model::Model;
-
-/// Numbers that one seed decides.
-pub struct Random(u64);
-
-impl Random {
-    /// From a seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed | 1)
-    }
-
-    /// One below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % end
-    }
-}
 
 /// The kernel reads in the files what the models hold.
 pub fn linux_reads(image: &TestImage, models: &[Model]) {

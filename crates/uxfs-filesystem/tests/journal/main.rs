@@ -23,6 +23,7 @@ use uxfs_testkit::{
     judges::{self, Judge},
     manifest::Header,
     mount::{Access, LoopMount},
+    seeds::Random,
     verdict::{kernel_removes_everything, repair_is_silent, same},
     walk,
 };
@@ -32,20 +33,6 @@ use uxfs_volume::{
 };
 
 const JUDGES: [Judge; 4] = [Judge::Mkfs, Judge::XfsRepair, Judge::XfsIo, Judge::Kernel];
-
-/// A generator whose seed replays a run.
-pub struct Random(u64);
-
-impl Random {
-    /// Any number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound.max(1) as u64) as usize
-    }
-}
 
 /// How often each operation comes: some are switched off by the seed.
 #[derive(Debug)]
@@ -57,7 +44,7 @@ impl Weights {
     fn new(random: &mut Random) -> Self {
         let mut weights = [30, 12, 6, 3, 8, 20, 12, 6, 14];
         for weight in &mut weights[2..] {
-            if random.below(4) == 0 {
+            if random.index(4) == 0 {
                 *weight = 0;
             }
         }
@@ -65,7 +52,7 @@ impl Weights {
     }
 
     fn choose(&self, random: &mut Random) -> usize {
-        let mut left = random.below(self.0.iter().sum());
+        let mut left = random.index(self.0.iter().sum());
         self.0
             .iter()
             .position(|weight| {
@@ -92,11 +79,11 @@ impl Run<'_> {
             0 => self.create(&mut transaction, &NewKind::Regular),
             1 => self.create(&mut transaction, &NewKind::Directory),
             2 => {
-                let target = vec![b't'; 1 + self.random.below(1000)];
+                let target = vec![b't'; 1 + self.random.index(1000)];
                 self.create(&mut transaction, &NewKind::Symlink(&target));
             }
             3 => {
-                let number = DeviceNumber { major: 7, minor: self.random.below(1000) as u32 };
+                let number = DeviceNumber { major: 7, minor: self.random.index(1000) as u32 };
                 self.create(&mut transaction, &NewKind::Special(FileType::BlockDevice, number));
             }
             4 => self.link(&mut transaction),
@@ -109,8 +96,8 @@ impl Run<'_> {
     }
 
     fn name(&mut self) -> Vec<u8> {
-        let length = if self.random.below(10) == 0 { 200 } else { 4 + self.random.below(30) };
-        let mut name = format!("{:x}", self.random.below(1 << 40)).into_bytes();
+        let length = if self.random.index(10) == 0 { 200 } else { 4 + self.random.index(30) };
+        let mut name = format!("{:x}", self.random.index(1 << 40)).into_bytes();
         name.resize(length.max(name.len()), b'n');
         name
     }
@@ -156,14 +143,14 @@ impl Run<'_> {
 
     fn set_attribute(&mut self, transaction: &mut Transaction<'_>) {
         let node = self.model.any_node(&mut self.random);
-        let space = if self.random.below(2) == 0 { "trusted" } else { "security" };
-        let name = format!("{space}.a{}", self.random.below(60)).into_bytes();
-        let length = match self.random.below(8) {
-            0 => self.random.below(9000),
+        let space = if self.random.index(2) == 0 { "trusted" } else { "security" };
+        let name = format!("{space}.a{}", self.random.index(60)).into_bytes();
+        let length = match self.random.index(8) {
+            0 => self.random.index(9000),
             1 => 0,
-            _ => self.random.below(120),
+            _ => self.random.index(120),
         };
-        let value = vec![self.random.below(256) as u8; length];
+        let value = vec![self.random.index(256) as u8; length];
         let mut inode = transaction.load_inode(self.model.number(node)).unwrap();
         transaction.attributes().set_xattr(&mut inode, &name, &value, SetMode::Upsert).unwrap();
         transaction.store_inode(&mut inode).unwrap();
@@ -183,14 +170,14 @@ impl Run<'_> {
     fn change_extents(&mut self, transaction: &mut Transaction<'_>) {
         let Some(file) = self.model.any_regular(&mut self.random) else { return };
         let mut inode = transaction.load_inode(self.model.number(file)).unwrap();
-        let block = FileBlock::new(self.random.below(300) as u64);
-        let length = 1 + self.random.below(20) as u64;
-        match self.random.below(4) {
+        let block = FileBlock::new(self.random.index(300) as u64);
+        let length = 1 + self.random.index(20) as u64;
+        match self.random.index(4) {
             0 => {
                 transaction.extent_maps().unmap_blocks(&mut inode, Fork::Data, block, length).unwrap();
             }
             1 => {
-                let size = self.random.below(1 << 20) as u64;
+                let size = self.random.index(1 << 20) as u64;
                 let block_bytes = u64::from(self.file_system.geometry().block_size_bytes);
                 let behind = FileBlock::new(size.div_ceil(block_bytes));
                 transaction
@@ -234,7 +221,7 @@ fn run(
     let (How::Logged(log) | How::Crashed(log)) = how;
     options.log = log;
     let file_system = FileSystem::mount_logged(device, &options).unwrap();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let weights = Weights::new(&mut random);
     let model = Model::new(file_system.geometry().root_inode);
     let mut run = Run { file_system: &file_system, model, random, weights };

@@ -49,7 +49,7 @@ impl Model {
     fn any(&self, random: &mut Random, is_wanted: impl Fn(&Node) -> bool) -> Option<NodeId> {
         let is_wanted = |node: &NodeId| self.nodes[*node].as_ref().is_some_and(&is_wanted);
         let wanted: Vec<NodeId> = (0..self.nodes.len()).filter(is_wanted).collect();
-        wanted.get(random.below(wanted.len())).copied()
+        wanted.get(random.index(wanted.len())).copied()
     }
 
     pub fn number(&self, node: NodeId) -> InodeNumber {
@@ -58,7 +58,7 @@ impl Model {
 
     /// Half of the time one of the first few, so that some directories become large.
     pub fn any_directory(&self, random: &mut Random) -> NodeId {
-        if random.below(2) == 0 {
+        if random.index(2) == 0 {
             return ROOT;
         }
         self.any(random, |node| node.kind == FileKind::Directory).unwrap()
@@ -79,12 +79,12 @@ impl Model {
     pub fn any_name(&self, random: &mut Random) -> Option<(NodeId, Vec<u8>)> {
         let parent = self.any(random, |node| !node.names.is_empty())?;
         let names = &self.node(parent).names;
-        names.keys().nth(random.below(names.len())).map(|name| (parent, name.clone()))
+        names.keys().nth(random.index(names.len())).map(|name| (parent, name.clone()))
     }
 
     pub fn any_attribute(&self, node: NodeId, random: &mut Random) -> Option<Vec<u8>> {
         let attributes = &self.node(node).attributes;
-        attributes.keys().nth(random.below(attributes.len())).cloned()
+        attributes.keys().nth(random.index(attributes.len())).cloned()
     }
 
     pub fn has(&self, parent: NodeId, name: &[u8]) -> bool {

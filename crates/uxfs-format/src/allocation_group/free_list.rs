@@ -29,7 +29,7 @@ pub const CHECKSUM_OFFSET_BYTES: u32 = 32;
 pub const HEADER_SIZE_BYTES: u32 = 36;
 
 on_disk! {
-    /// What lies before the slots. The checksum covers the sector.
+    /// The header before the slots. The checksum covers the sector.
     #[doc(alias = "xfs_agfl")]
     pub struct FreeListHeader {
         /// [`MAGIC`].
@@ -51,7 +51,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a free list. One variant per check.
+/// Faults of a free list. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FreeListFault {
@@ -105,7 +105,7 @@ impl<'a> FreeList<'a> {
         Ok(Self { header, slots: slots.map_or(&[], |(slots, _)| slots) })
     }
 
-    /// What lies before the slots.
+    /// The header before the slots.
     pub fn header(&self) -> &'a FreeListHeader {
         self.header
     }

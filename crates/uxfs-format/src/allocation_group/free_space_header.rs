@@ -86,7 +86,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a free space header. One variant per check.
+/// Faults of a free space header. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FreeSpaceHeaderFault {

@@ -75,7 +75,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with an inode header. One variant per check.
+/// Faults of an inode header. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InodeHeaderFault {

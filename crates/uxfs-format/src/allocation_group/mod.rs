@@ -28,7 +28,7 @@ pub mod free_list;
 pub mod free_space_header;
 pub mod inode_header;
 
-/// What can be wrong with a header's note of where a btree of the group begins.
+/// Faults of a header's note of where a btree of the group begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TreeRootFault {
     /// The root lies outside the group, or in its headers.
@@ -58,7 +58,7 @@ struct GroupExtent {
     length_blocks: u32,
 }
 
-/// What the three headers have in common, as found in one of them.
+/// The fields that the three headers have in common, as found in one of them.
 struct Common {
     magic: u32,
     expected_magic: u32,

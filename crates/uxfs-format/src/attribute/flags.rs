@@ -64,7 +64,7 @@ impl Namespace {
         }
     }
 
-    /// What Linux puts before the name; parent pointers are not named there.
+    /// The prefix that Linux puts before the name; parent pointers are not named there.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::User => "user.",

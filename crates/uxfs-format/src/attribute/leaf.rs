@@ -157,7 +157,7 @@ impl LeafEntry {
     }
 }
 
-/// What can be wrong with an attribute leaf. One variant per check.
+/// Faults of an attribute leaf. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AttributeLeafFault {

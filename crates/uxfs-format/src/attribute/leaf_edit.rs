@@ -91,7 +91,7 @@ pub enum SplitBias {
     First,
 }
 
-/// What the header says, in numbers.
+/// The fields of the header, in numbers.
 #[derive(Debug, Clone, Copy)]
 struct Summary {
     count: u32,

@@ -27,7 +27,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with the value of a parent pointer. One variant per check.
+/// Faults of the value of a parent pointer. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParentPointerFault {

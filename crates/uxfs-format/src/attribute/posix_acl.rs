@@ -63,7 +63,7 @@ struct XattrEntry {
     id: little_endian::U32,
 }
 
-/// What can be wrong with a stored ACL. One variant per check.
+/// Faults of a stored ACL. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum AclFault {
     /// Count and length disagree.
@@ -121,7 +121,7 @@ pub enum AclFault {
     },
 }
 
-/// Whom an entry is about.
+/// The user or group of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AclTag {
     /// The file's owner.
@@ -167,7 +167,7 @@ impl AclTag {
 /// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AclEntry {
-    /// Whom it is about.
+    /// Its user or group.
     pub tag: AclTag,
     /// Read 4, write 2, execute 1.
     pub permissions: u16,

@@ -1,4 +1,4 @@
-//! How an access control list and the permission bits of a mode follow each other.
+//! Keeping an access control list and the permission bits of a mode in step.
 
 use super::posix_acl::{AclTag, PosixAcl};
 
@@ -6,9 +6,8 @@ use super::posix_acl::{AclTag, PosixAcl};
 pub const PERMISSION_BITS: u16 = 0o777;
 
 impl PosixAcl {
-    /// What a new file gets from this list, the default list of its directory, when somebody wants `mode` for it: its
-    /// permissions, and its access list unless the permissions say all that it does. A list leaves no word to a umask.
-    /// Bits of the mode that are no permissions stay.
+    /// Permissions of a new file that is created with `mode` under this default list of its directory, and its access list
+    /// unless the permissions say all that it does. A list overrides the umask. Other bits of the mode stay.
     #[doc(alias = "posix_acl_create")]
     pub fn for_new_file(&self, mode: u16) -> (u16, Option<Self>) {
         let mut list = self.clone();

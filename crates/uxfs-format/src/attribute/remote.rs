@@ -56,7 +56,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a block of a remote value. One variant per check.
+/// Faults of a block of a remote value. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RemoteValueFault {

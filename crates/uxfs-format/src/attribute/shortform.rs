@@ -65,7 +65,7 @@ impl OnDisk for ShortformEntryHead {
     ];
 }
 
-/// What can be wrong with attributes inside their inode. One variant per check.
+/// Faults of attributes inside their inode. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AttributeShortformFault {

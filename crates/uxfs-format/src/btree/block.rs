@@ -9,7 +9,7 @@ use crate::{
     header_fault::HeaderFault,
 };
 
-/// What pointers of a kind of tree address.
+/// The address space of a kind of tree's pointers.
 pub type Address<K> = <Pointer<K> as BlockPointer>::Address;
 /// Pointers of a kind of tree as they lie on disk.
 pub type Pointer<K> = <<K as BtreeKind>::Header as BlockHeader>::Pointer;

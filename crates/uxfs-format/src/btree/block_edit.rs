@@ -1,7 +1,7 @@
 //! Views of btree blocks that are being changed.
 //!
 //! Each method leaves the header's count in step with the contents and marks exactly the bytes that it changes.
-//! Positions outside the contents, or more entries than fit, change nothing: whoever calls has looked before, and a
+//! Positions outside the contents, or more entries than fit, change nothing: callers have compared them before, and a
 //! mistake must not become a panic.
 
 use std::marker::PhantomData;

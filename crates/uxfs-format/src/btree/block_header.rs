@@ -67,7 +67,7 @@ on_disk! {
     }
 }
 
-/// What both headers hold.
+/// The fields of both headers.
 pub trait BlockHeader: OnDisk + Copy + std::fmt::Debug {
     /// Siblings here and children in nodes.
     type Pointer: BlockPointer;

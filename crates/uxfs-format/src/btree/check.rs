@@ -1,7 +1,7 @@
 //! Verifies one btree block alone, whatever its kind.
 //!
-//! Not checked here because it takes more than this block: the owner (whoever followed a pointer compares it), the
-//! fewest records (a root may have fewer), and keys against the children.
+//! Not checked here because it takes more than this block: the owner (the code that followed a pointer compares
+//! it), the fewest records (a root may have fewer), and keys against the children.
 
 use thiserror::Error;
 
@@ -23,7 +23,7 @@ use crate::{
     verify_context::VerifyContext,
 };
 
-/// What can be wrong with a btree block, alone or beside the blocks that led to it. One variant per check.
+/// Faults of a btree block, alone or beside the blocks that led to it. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BtreeFault {
@@ -131,12 +131,12 @@ pub enum BtreeFault {
     Record {
         /// Counted from 1.
         index: u32,
-        /// What is wrong with it.
+        /// Its fault.
         fault: RecordFault,
     },
 }
 
-/// What can be wrong with one record, by kind of tree.
+/// Faults of one record, by kind of tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RecordFault {

@@ -149,7 +149,7 @@ impl Extent {
     }
 }
 
-/// What can be wrong with an extent, or with a root in an inode.
+/// Faults of an extent, or with a root in an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExtentMapFault {

@@ -40,7 +40,7 @@ pub struct FreeExtent {
     pub length_blocks: u32,
 }
 
-/// What can be wrong with a free extent.
+/// Faults of a free extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FreeSpaceFault {

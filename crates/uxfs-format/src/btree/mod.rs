@@ -57,9 +57,9 @@ pub const REALTIME_REFERENCE_COUNT_MAGIC: u32 = 0x5243_4e54;
 pub trait BtreeKind: 'static + Copy + fmt::Debug {
     /// Header of its blocks, which also decides how wide pointers are.
     type Header: BlockHeader;
-    /// What leaves hold.
+    /// Records of the leaves.
     type Record: OnDisk + Copy + fmt::Debug + PartialEq;
-    /// What nodes hold for each child. In trees of overlapping extents (reverse map) it is a pair of keys.
+    /// Keys of the nodes, one for each child. In trees of overlapping extents (reverse map) it is a pair of keys.
     type Key: OnDisk + Copy + fmt::Debug + PartialEq;
     /// A key in the form in which it is compared.
     type Position: Ord + Copy + fmt::Debug;
@@ -190,7 +190,7 @@ pub trait BlockPointer:
     + PartialEq
     + fmt::Debug
 {
-    /// What it addresses: blocks of one group or of the file system.
+    /// Its address space: blocks of one group or of the file system.
     type Address: Copy + Eq + fmt::Debug + fmt::Display;
 
     /// In host order. All ones means "none".

@@ -17,10 +17,10 @@ use crate::{
 /// "R3FC".
 #[doc(alias = "XFS_REFC_CRC_MAGIC")]
 pub const MAGIC: u32 = 0x5233_4643;
-/// Set in the start block of extents that are set aside for a copy-on-write.
+/// Set in the start block of CoW staging extents.
 #[doc(alias = "XFS_REFC_COWFLAG")]
 const COW_FLAG: u32 = 1 << 31;
-/// A count that has come here stays: nobody knows any more how many owners there are.
+/// A count that has come here stays: the number of owners is not known any more.
 #[doc(alias = "XFS_REFC_REFCOUNT_MAX")]
 pub const MAX_REFERENCE_COUNT: u32 = u32::MAX;
 
@@ -96,7 +96,7 @@ pub struct SharedExtent {
     pub is_cow_staging: bool,
 }
 
-/// What can be wrong with a shared extent.
+/// Faults of a shared extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReferenceCountFault {

@@ -1,4 +1,4 @@
-//! rmapbt: who owns each used extent of a group. Shared extents have one record for each owner, so records overlap;
+//! rmapbt: the owner of each used extent of a group. Shared extents have one record for each owner, so records overlap;
 //! nodes therefore hold two keys for each child, the first record's and the highest that any record below reaches.
 
 use std::fmt;
@@ -107,7 +107,7 @@ impl OnDisk for ReverseMapKey {
     ];
 }
 
-/// Who owns an extent.
+/// Owners of extents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// Headers of the group.
@@ -196,7 +196,7 @@ pub struct Mapping {
     pub start: AgBlock,
     /// Blocks.
     pub length_blocks: u32,
-    /// Who owns them.
+    /// Their owner.
     pub owner: Owner,
     /// First block in the owner's fork; 0 for owners that are not inodes and for blocks of an extent map.
     pub file_block: FileBlock,
@@ -208,7 +208,7 @@ pub struct Mapping {
     pub is_unwritten: bool,
 }
 
-/// What can be wrong with a mapping.
+/// Faults of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReverseMapFault {
@@ -219,7 +219,7 @@ pub enum ReverseMapFault {
         start: AgBlock,
         /// Blocks.
         length_blocks: u32,
-        /// Who owns them.
+        /// Their owner.
         owner: Owner,
     },
     /// An owner that does not exist.
@@ -227,7 +227,7 @@ pub enum ReverseMapFault {
     Owner {
         /// First block.
         start: AgBlock,
-        /// Who owns them.
+        /// The owner.
         owner: Owner,
     },
     /// Flags or a file block that this kind of owner does not have, or reserved bits.
@@ -235,31 +235,31 @@ pub enum ReverseMapFault {
     Offset {
         /// First block.
         start: AgBlock,
-        /// Who owns them.
+        /// The owner.
         owner: Owner,
         /// File block and flags as on disk.
         offset: u64,
     },
-    /// Blocks that are to be given up, or written to, by somebody who does not own them.
+    /// Blocks that are to be freed or written to for an inode or structure that does not own them.
     #[error("no mapping says that {owner} owns {length_blocks} blocks from block {start} in this way")]
     NotOwned {
         /// First block.
         start: AgBlock,
         /// Blocks.
         length_blocks: u32,
-        /// Who should own them.
+        /// The expected owner.
         owner: Owner,
     },
-    /// Blocks that are to be given to somebody while another has them.
+    /// Blocks that are to get an owner while they have another.
     #[error("{length_blocks} blocks from block {start} for {owner} are owned already, by {found} too")]
     AlreadyOwned {
         /// First block.
         start: AgBlock,
         /// Blocks.
         length_blocks: u32,
-        /// Who is to own them.
+        /// The new owner.
         owner: Owner,
-        /// Who owns some of them.
+        /// The owner of some of them.
         found: Owner,
     },
 }

@@ -53,7 +53,7 @@ fn in_order(fields: &[Field], order: &[&str]) -> Vec<Field> {
     columns
 }
 
-/// What a leaf entry points to. Empty where it points outside.
+/// The contents that a leaf entry points to. Empty where it points outside.
 fn name_and_value(bytes: &[u8], entry: &LeafEntry) -> Vec<Node> {
     let offset = u32::from(entry.name_offset.get());
     let Some(rest) = bytes.get(to_usize(offset)..) else { return Vec::new() };

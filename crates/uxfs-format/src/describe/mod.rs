@@ -53,7 +53,7 @@ pub struct Description {
 pub struct Node {
     /// As `xfs_db` prints it; may hold dots.
     pub name: Cow<'static, str>,
-    /// What it is.
+    /// Its kind.
     pub content: Content,
 }
 
@@ -95,7 +95,7 @@ impl From<FieldFormat> for Format {
     }
 }
 
-/// What a [`Node`] is.
+/// Kinds of [`Node`]s.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// One value.

@@ -17,7 +17,7 @@ const NANOSECONDS: u64 = 1_000_000_000;
 /// Names of inode formats, by their code.
 const INODE_FORMATS: [&str; 6] = ["dev", "local", "extents", "btree", "uuid", "meta_btree"];
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A number, and whether it is the "none" of a field that has one.

@@ -35,7 +35,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with the index of a single-block directory. One variant per check.
+/// Faults of the index of a single-block directory. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryBlockFault {

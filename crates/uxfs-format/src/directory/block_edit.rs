@@ -19,7 +19,7 @@ use crate::{
     units::InodeNumber,
 };
 
-/// What an index entry takes; the tail takes as much.
+/// Bytes of an index entry; the tail has as many.
 pub const INDEX_ENTRY_BYTES: u32 = 8;
 
 /// A single-block directory that is being changed.

@@ -100,7 +100,7 @@ impl OnDisk for DataHeader {
     ];
 }
 
-/// What can be wrong with the records of a data block. One variant per check.
+/// Faults of the records of a data block. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryDataFault {
@@ -112,7 +112,7 @@ pub enum DirectoryDataFault {
     RecordPastEnd {
         /// Where it lies.
         offset_bytes: u32,
-        /// What it takes.
+        /// Its length.
         length_bytes: u32,
         /// End of the data.
         end_bytes: u32,
@@ -207,7 +207,7 @@ pub struct DataEntry<'a> {
 }
 
 impl DataEntry<'_> {
-    /// What the inode is, if the entry says so.
+    /// The type of the inode, if the entry has it.
     pub fn file_type(&self) -> Option<FileType> {
         FileType::from_directory_code(self.file_type_code)
     }

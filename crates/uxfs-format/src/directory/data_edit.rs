@@ -44,7 +44,7 @@ impl FreeRegion {
     }
 }
 
-/// What an entry is to say.
+/// The fields of an entry to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewEntry<'a> {
     /// Its name.
@@ -294,7 +294,7 @@ impl<'a> DataEdit<'a> {
         self.make_free_at_end(from, end_bytes.saturating_sub(from));
     }
 
-    /// What lay behind the end were no records: only what is before counts.
+    /// The bytes behind the end were no records: only those before it count.
     fn make_free_at_end(&mut self, offset_bytes: u32, length_bytes: u32) {
         if length_bytes == 0 {
             return;
@@ -396,7 +396,7 @@ pub fn longest_free_bytes(bytes: &[u8]) -> u16 {
     })
 }
 
-/// What [`longest_free_bytes`] says for a data block without entries.
+/// The value of [`longest_free_bytes`] for a data block without entries.
 #[inline]
 pub fn empty_block_bytes(directory_block_size_bytes: u32) -> u16 {
     low_u16(directory_block_size_bytes.saturating_sub(DATA_HEADER_BYTES).into())

@@ -40,7 +40,7 @@ impl TestBlock {
         Edit::new(&mut self.bytes, &mut self.dirty)
     }
 
-    /// What the verifier says once the block is sealed.
+    /// The verifier's result once the block is sealed.
     pub(super) fn verify(&self) -> Result<Structure, Fault> {
         let mut bytes = self.bytes.clone();
         let structure = seal(&mut bytes, None, &self.geometry).expect("a magic number");

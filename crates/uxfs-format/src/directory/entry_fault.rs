@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::{inode::FileType, units::InodeNumber};
 
-/// What can be wrong between a directory entry and its inode. One variant per check.
+/// Contradictions between a directory entry and its inode. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EntryFault {
@@ -49,7 +49,7 @@ pub enum EntryFault {
     DotDot {
         /// The directory.
         inode: InodeNumber,
-        /// What `..` names.
+        /// The inode that `..` names.
         found: InodeNumber,
         /// Where the entry is.
         expected: InodeNumber,

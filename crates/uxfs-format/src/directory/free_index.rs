@@ -61,7 +61,7 @@ impl OnDisk for FreeIndexHeader {
     ];
 }
 
-/// What can be wrong with a free index block. One variant per check.
+/// Faults of a free index block. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FreeIndexFault {

@@ -18,7 +18,7 @@ on_disk! {
     /// Header of a data or free index block. The checksum covers the whole directory block.
     #[doc(alias = "xfs_dir3_blk_hdr")]
     pub struct DirectoryBlockHeader {
-        /// What kind of block this is.
+        /// The kind of block.
         pub magic: U32 => "hdr.magic" Hexadecimal,
         /// CRC32C of the directory block.
         pub checksum: Checksum => "hdr.crc" Checksum,

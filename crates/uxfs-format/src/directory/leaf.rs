@@ -96,7 +96,7 @@ impl LeafEntry {
     }
 }
 
-/// What can be wrong with a leaf. One variant per check.
+/// Faults of a leaf. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryLeafFault {

@@ -33,7 +33,7 @@ pub struct LeafEdit<'a> {
     edit: Edit<'a>,
 }
 
-/// What became of an insertion.
+/// The result of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
     /// The entry is there.

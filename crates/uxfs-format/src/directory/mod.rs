@@ -65,7 +65,7 @@ pub const NO_DATA_BLOCK: u16 = 0xffff;
 pub struct DataPointer(u32);
 
 impl DataPointer {
-    /// What a removed entry of the index has.
+    /// The address of a removed entry of the index.
     #[doc(alias = "XFS_DIR2_NULL_DATAPTR")]
     pub const NULL: Self = Self(0);
 

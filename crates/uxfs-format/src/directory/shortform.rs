@@ -26,7 +26,7 @@ use crate::{
 /// The largest inode number that fits 4 bytes.
 #[doc(alias = "XFS_DIR2_MAX_SHORT_INUM")]
 pub const MAX_SHORT_INODE: u64 = 0xffff_ffff;
-/// What index entry and tail of the directory take once it is a block.
+/// Bytes of an index entry, and of the tail, of the directory once it is a block.
 const INDEX_ENTRY_BYTES: u32 = 8;
 
 on_disk! {
@@ -59,7 +59,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a directory inside its inode. One variant per check.
+/// Faults of a directory inside its inode. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DirectoryShortformFault {
@@ -141,7 +141,7 @@ pub enum DirectoryShortformFault {
     /// As a block, the entries would not fit.
     #[error("as a block the entries would end at {needed_bytes:#x}, beyond a directory block")]
     BlockOverflow {
-        /// What they need.
+        /// Bytes that they need.
         needed_bytes: u32,
     },
     /// Large inode numbers miscounted.
@@ -170,7 +170,7 @@ pub struct ShortformEntry<'a> {
 }
 
 impl ShortformEntry<'_> {
-    /// What the inode is, if the entry says so.
+    /// The type of the inode, if the entry has it.
     pub fn file_type(&self) -> Option<FileType> {
         FileType::from_directory_code(self.file_type_code)
     }

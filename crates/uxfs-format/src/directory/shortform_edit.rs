@@ -173,7 +173,7 @@ impl<'a> ShortformEdit<'a> {
         self.format.entry_size_bytes(name_length(entry.name))
     }
 
-    /// What the directory takes with one more name, or as it is, if another large inode number comes.
+    /// Bytes of the directory with one more name, or as it is, if another large inode number comes.
     fn size_with(&self, needs_large: bool, name: Option<&[u8]>) -> Result<u32, DirectoryShortformFault> {
         let view = self.view()?;
         let (count, has_large) = (u32::from(view.count), view.large_count != 0);

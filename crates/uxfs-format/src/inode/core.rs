@@ -37,7 +37,7 @@ on_disk! {
         pub version: u8 => "core.version" Decimal,
         /// Format of the data fork.
         pub format: u8 => "core.format" InodeFormat,
-        /// What a file of the metadata directory tree holds; 0 in all others (it was the link count of version 1).
+        /// The type of a file of the metadata directory tree; 0 in all others (it was the link count of version 1).
         #[doc(alias = "di_onlink")]
         pub metadata_type: U16 => "core.onlink" Decimal,
         /// Owner.
@@ -86,7 +86,7 @@ on_disk! {
         pub flags: U16 => "core.flags" Hexadecimal,
         /// Changes whenever the inode is used anew.
         pub generation: U32 => "core.gen" Decimal,
-        /// Next inode in the list of those without a name.
+        /// Next inode in the unlinked list.
         pub next_unlinked: U32 => "next_unlinked" DecimalOrNull,
         /// CRC32C of the inode.
         pub checksum: Checksum => "v3.crc" Checksum,

@@ -1,4 +1,4 @@
-//! What can be wrong with an inode. One variant per check.
+//! Faults of an inode. One variant per check.
 
 use thiserror::Error;
 

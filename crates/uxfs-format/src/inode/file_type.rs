@@ -7,7 +7,7 @@ pub const MODE_TYPE_MASK: u16 = 0o170_000;
 /// The bits of a mode that hold permissions, set-id bits and the sticky bit.
 pub const MODE_PERMISSION_MASK: u16 = 0o7_777;
 
-/// What kind of file an inode is.
+/// The kind of file of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileType {
     /// Regular file.

@@ -57,14 +57,14 @@ bitflags::bitflags! {
 }
 
 impl InodeFlags {
-    /// What every file of the metadata directory tree carries.
+    /// The flags of every file of the metadata directory tree.
     #[doc(alias = "XFS_METAFILE_DIFLAGS")]
     pub const METADATA_FILE: Self = Self::IMMUTABLE
         .union(Self::SYNCHRONOUS)
         .union(Self::NO_ACCESS_TIME)
         .union(Self::NO_DUMP)
         .union(Self::NO_DEFRAGMENT);
-    /// What every directory of that tree carries.
+    /// The flags of every directory of that tree.
     #[doc(alias = "XFS_METADIR_DIFLAGS")]
     pub const METADATA_DIRECTORY: Self = Self::METADATA_FILE.union(Self::NO_SYMLINKS);
 }

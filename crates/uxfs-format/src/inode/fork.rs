@@ -34,7 +34,7 @@ impl std::fmt::Display for Fork {
     }
 }
 
-/// What the bytes of a fork are.
+/// The format of a fork.
 #[doc(alias = "xfs_dinode_fmt")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ForkFormat {

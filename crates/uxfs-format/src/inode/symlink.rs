@@ -52,7 +52,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with an extent of a remote symbolic link, or with the target as a whole.
+/// Faults of an extent of a remote symbolic link, or with the target as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SymlinkFault {
@@ -72,7 +72,7 @@ pub enum SymlinkFault {
     PieceTooLong {
         /// How long it is.
         length_bytes: u32,
-        /// What the extent can hold.
+        /// The room of the extent.
         room_bytes: u64,
     },
     /// Owner 0.
@@ -109,7 +109,7 @@ pub enum SymlinkFault {
     /// The extents end before the target does.
     #[error("extents hold only {held_bytes} bytes of a target of {length_bytes}")]
     MissingExtent {
-        /// What they hold.
+        /// Their room.
         held_bytes: u32,
         /// The inode's size.
         length_bytes: u32,

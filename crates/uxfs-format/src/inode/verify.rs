@@ -410,7 +410,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What a hint must be a multiple of, and its limit: half a group, so that alignment never drives an extent out
+    /// The unit of a hint, and its limit: half a group, so that alignment never drives an extent out
     /// of it.
     fn hint_limits(&self) -> (u32, u32) {
         if self.has_flag(InodeFlags::REALTIME) {

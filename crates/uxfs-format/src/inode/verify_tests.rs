@@ -11,12 +11,12 @@ use crate::{
     units::Sector,
 };
 
-/// What is damaged, in which inode, how, and what the verifier must say.
+/// A damage: its name, the inode, the bytes, and the fault that the verifier must find.
 type Case<'a> = (&'a str, &'a Golden, &'a [(usize, &'a [u8])], InodeFault);
 
 const CLUSTER: &[u8; 16384] = include_bytes!("../../testdata/inode/cluster.bin");
 
-/// What a patched inode of a file system without some feature gives.
+/// The result for a patched inode of a file system without some feature.
 fn without(golden: &Golden, remove: impl Fn(&mut FeatureWords), patches: &[(usize, &[u8])]) -> Fault {
     let mut geometry = golden.geometry();
     remove(&mut geometry.features);

@@ -47,7 +47,7 @@ on_disk! {
     }
 }
 
-/// What is to be done to an attribute.
+/// Changes of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttributeOperation {
     /// 1.
@@ -75,7 +75,7 @@ pub enum AttributeOperation {
 pub struct AttributeIntent<'a> {
     /// First region.
     pub format: &'a AttributeFormat,
-    /// What is to be done.
+    /// The change.
     pub operation: AttributeOperation,
     /// Which attribute.
     pub name: &'a [u8],
@@ -109,7 +109,7 @@ impl AttributeOperation {
 }
 
 impl AttributeFormat {
-    /// What is to be done, or `None` where that is unknown.
+    /// The change, or `None` where that is unknown.
     pub fn attribute_operation(&self) -> Option<AttributeOperation> {
         Some(match self.operation.get() {
             1 => AttributeOperation::Set,

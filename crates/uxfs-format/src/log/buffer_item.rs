@@ -50,7 +50,7 @@ const CONTENTS_SHIFT: u32 = 11;
 
 macro_rules! buffer_contents {
     ($($(#[$meta:meta])* $variant:ident = $raw:literal $name:literal,)*) => {
-        /// What the buffer holds, in the high five bits of `flags`: which verifier and checksum belong to it.
+        /// The type of the buffer, in the high five bits of `flags`: it tells verifier and checksum.
         #[doc(alias = "xfs_blft")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum BufferContents {
@@ -58,7 +58,7 @@ macro_rules! buffer_contents {
         }
 
         impl BufferContents {
-            /// What `raw` stands for.
+            /// The type that `raw` stands for.
             pub const fn from_raw(raw: u16) -> Option<Self> {
                 match raw {
                     $( $raw => Some(Self::$variant), )*
@@ -134,7 +134,7 @@ buffer_contents! {
 }
 
 impl BufferContents {
-    /// What the log calls a structure; `None` for what has no buffers of its own.
+    /// The log's type of a structure; `None` for one without buffers of its own.
     pub const fn of(structure: Structure) -> Option<Self> {
         Some(match structure {
             Structure::Superblock => Self::Superblock,
@@ -188,7 +188,7 @@ impl BufferFormat {
         BufferFlags::from_bits_truncate(self.flags.get())
     }
 
-    /// What the buffer holds, or `None` where that is unknown.
+    /// The type of the buffer, or `None` where that is unknown.
     pub fn contents(&self) -> Option<BufferContents> {
         BufferContents::from_raw(self.flags.get().wrapping_shr(CONTENTS_SHIFT))
     }

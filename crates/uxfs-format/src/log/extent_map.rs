@@ -28,7 +28,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What is to be done to an extent map.
+/// Changes of an extent map.
 #[doc(alias = "XFS_BMAP_MAP")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtentMapOperation {
@@ -43,7 +43,7 @@ pub enum ExtentMapOperation {
 pub struct ExtentMapIntent<'a> {
     /// Type, count and id.
     pub header: &'a IntentHeader,
-    /// What is to be changed.
+    /// The extent to change.
     pub extent: &'a MapExtent,
 }
 
@@ -54,7 +54,7 @@ pub struct ExtentMapDone<'a> {
     pub done: &'a DoneHeader,
 }
 
-/// What the flags of a BUI's extent tell to do, or `None` where that is unknown.
+/// The change in the flags of a BUI's extent, or `None` where that is unknown.
 pub fn operation(flags: u32) -> Option<ExtentMapOperation> {
     Some(match flags & OPERATION_MASK {
         1 => ExtentMapOperation::Map,

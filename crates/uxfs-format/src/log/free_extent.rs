@@ -55,7 +55,7 @@ pub struct FreeExtentItem<'a> {
     pub item_type: ItemType,
     /// Type, count and id (of the intent, in both).
     pub header: &'a IntentHeader,
-    /// What is to be or was freed.
+    /// The extents that are to be freed, or were.
     pub extents: FreedExtents<'a>,
 }
 

@@ -37,8 +37,8 @@ const LEVEL_AND_COUNT: std::ops::Range<usize> = 4..8;
 const KEY_BYTES: usize = 8;
 
 impl LoggedInodeCore {
-    /// Puts the logged core into the one on disk. What the log does not speak for stays as it is: the list of inodes
-    /// without a name, checksum and log sequence number.
+    /// Puts the logged core into the one on disk. Fields that are not logged stay as they are: the next unlinked inode,
+    /// checksum and log sequence number.
     #[doc(alias = "xfs_log_dinode_to_disk")]
     pub fn apply_to(&self, core: &mut InodeCore) {
         let is_big = InodeFlags2::from_bits_retain(self.flags2.get()).contains(InodeFlags2::BIG_TIME);

@@ -1,4 +1,4 @@
-//! What intents and their ends have in common. An intent says what is still to be done; its end, in a later
+//! The common part of intents and their done items. An intent says what is still to be done; its end, in a later
 //! transaction, names the intent by its id. Ids are unique only while the intent lives.
 
 use zerocopy::{
@@ -60,7 +60,7 @@ on_disk! {
         pub start_offset_blocks: U64 => "startoff" Decimal little,
         /// Blocks.
         pub length_blocks: U32 => "len" Decimal little,
-        /// What to do, and properties of the mapping; their bits differ between RUI and BUI.
+        /// The change, and properties of the mapping; their bits differ between RUI and BUI.
         pub flags: U32 => "flags" Hexadecimal little,
     }
 
@@ -71,7 +71,7 @@ on_disk! {
         pub start_block: U64 => "startblock" Decimal little,
         /// Blocks.
         pub length_blocks: U32 => "len" Decimal little,
-        /// What to do.
+        /// The change.
         pub flags: U32 => "flags" Hexadecimal little,
     }
 }

@@ -156,7 +156,7 @@ impl ItemType {
 }
 
 on_disk! {
-    /// What every item's first region begins with.
+    /// The beginning of every item's first region.
     #[doc(alias = "xfs_log_item_header")]
     pub struct ItemHeader {
         /// [`ItemType`].
@@ -166,7 +166,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a log item. One variant per check.
+/// Faults of a log item. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LogItemFault {
@@ -322,7 +322,7 @@ pub enum LogItemFault {
         /// Of the inode.
         offset_bytes: u64,
     },
-    /// Zero names no inode in a list of those without a name.
+    /// Zero names no inode in an unlinked list.
     #[error(
         "BUF item sets the next unlinked inode to 0 at byte {offset_bytes} of the buffer at sector {sector}"
     )]
@@ -359,7 +359,7 @@ pub enum LogItemFault {
 /// One region, or one element of an array in it, with the table of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemPart<'a> {
-    /// What it is.
+    /// Its kind.
     pub name: &'static str,
     /// Its fields, or nothing where it is raw contents.
     pub fields: &'static [Field],

@@ -49,7 +49,7 @@ pub const LOG_BLOCK_SIZE_BYTES: u32 = 512;
 #[doc(alias = "XLOG_MAX_ICLOGS")]
 pub const MAX_RECORDS_IN_FLIGHT: u32 = 8;
 
-/// What can be wrong with a log as a whole: no record need be bad for it.
+/// Faults of a log as a whole: no record need be bad for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LogFault {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 bitflags::bitflags! {
-    /// What an operation does.
+    /// Flags of an operation.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct OperationFlags: u8 {
         /// Begins a transaction; no data.
@@ -30,7 +30,7 @@ bitflags::bitflags! {
         /// The last piece of a continued region.
         #[doc(alias = "XLOG_END_TRANS")]
         const END = 0x10;
-        /// The log was closed in good order.
+        /// The log was closed cleanly.
         #[doc(alias = "XLOG_UNMOUNT_TRANS")]
         const UNMOUNT = 0x20;
         const _ = !0;
@@ -51,7 +51,7 @@ on_disk! {
     /// Header of an operation.
     #[doc(alias = "xlog_op_header")]
     pub struct OperationHeader {
-        /// Which transaction.
+        /// The transaction.
         pub transaction: BigU32 => "tid" Hexadecimal,
         /// Bytes of data behind this header.
         pub length_bytes: BigU32 => "len" Decimal,
@@ -75,7 +75,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with an operation. One variant per check.
+/// Faults of an operation. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LogOperationFault {
@@ -99,7 +99,7 @@ pub enum LogOperationFault {
         /// Left of the payload.
         rest_bytes: u32,
     },
-    /// Nobody whom we know.
+    /// A client that the format does not have.
     #[error("operation {index} is of unknown client {client:#04x}")]
     Client {
         /// Number of the operation in the record.
@@ -117,14 +117,14 @@ pub enum LogOperationFault {
     },
 }
 
-/// What an operation means.
+/// Kinds of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
     /// A transaction begins.
     Start,
     /// A transaction is complete.
     Commit,
-    /// The log was closed in good order.
+    /// The log was closed cleanly.
     Unmount,
     /// A region, whole or its first piece.
     Region,
@@ -141,14 +141,14 @@ pub struct Operation<'a> {
     pub offset_bytes: u32,
     /// Its header.
     pub header: &'a OperationHeader,
-    /// What it means.
+    /// Its kind.
     pub kind: OperationKind,
     /// Its data.
     pub data: &'a [u8],
 }
 
 impl OperationHeader {
-    /// What the flags mean, or `None` where they make no sense.
+    /// The kind that the flags say, or `None` where they make no sense.
     pub fn kind(&self) -> Option<OperationKind> {
         let mut flags = OperationFlags::from_bits_retain(self.flags);
         flags.remove(OperationFlags::END);

@@ -99,7 +99,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a record. One variant per check.
+/// Faults of a record. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LogRecordFault {
@@ -343,7 +343,7 @@ pub fn verify(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), LogRecord
     }
 }
 
-/// What a record's checksum says.
+/// Results of a record's checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChecksumState {
     /// The bytes are those that were written.

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// What is to be done to a reference count.
+/// Changes of a reference count.
 #[doc(alias = "XFS_REFCOUNT_INCREASE")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReferenceCountOperation {
@@ -32,7 +32,7 @@ pub struct ReferenceCountIntent<'a> {
     pub item_type: ItemType,
     /// Type, count and id.
     pub header: &'a IntentHeader,
-    /// What is to be changed.
+    /// The extent to change.
     pub extents: &'a [PhysicalExtent],
 }
 
@@ -45,7 +45,7 @@ pub struct ReferenceCountDone<'a> {
     pub done: &'a DoneHeader,
 }
 
-/// What the flags of a CUI's extent tell to do, or `None` where that is unknown.
+/// The change in the flags of a CUI's extent, or `None` where that is unknown.
 pub fn operation(flags: u32) -> Option<ReferenceCountOperation> {
     Some(match flags & OPERATION_MASK {
         1 => ReferenceCountOperation::Increase,

@@ -27,7 +27,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What is to be done to a reverse mapping.
+/// Changes of a reverse mapping.
 #[doc(alias = "XFS_RMAP_EXTENT_MAP")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReverseMapOperation {
@@ -56,7 +56,7 @@ pub struct ReverseMapIntent<'a> {
     pub item_type: ItemType,
     /// Type, count and id.
     pub header: &'a IntentHeader,
-    /// What is to be changed.
+    /// The extent to change.
     pub extents: &'a [MapExtent],
 }
 
@@ -69,7 +69,7 @@ pub struct ReverseMapDone<'a> {
     pub done: &'a DoneHeader,
 }
 
-/// What the flags of an RUI's extent tell to do, or `None` where that is unknown.
+/// The change in the flags of an RUI's extent, or `None` where that is unknown.
 pub fn operation(flags: u32) -> Option<ReverseMapOperation> {
     Some(match flags & OPERATION_MASK {
         1 => ReverseMapOperation::Map,

@@ -27,7 +27,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a transaction's assembly. One variant per check.
+/// Faults of a transaction's assembly. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TransactionFault {

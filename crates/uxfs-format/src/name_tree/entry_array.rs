@@ -12,7 +12,7 @@ use crate::{
 const COUNT_OFFSET_BYTES: usize = 56;
 /// Where the first entry lies.
 pub(crate) const ENTRIES_OFFSET_BYTES: usize = 64;
-/// What an entry takes.
+/// Bytes of an entry.
 pub(crate) const ENTRY_BYTES: usize = 8;
 
 /// How many entries the block says to have, not more than fit.

@@ -1,11 +1,10 @@
-//! What can be wrong between the blocks of a directory or of an attribute fork. No block alone shows it: whoever
-//! follows the pointers does.
+//! Contradictions between the blocks of a directory or of an attribute fork. No block alone shows them.
 
 use thiserror::Error;
 
 use crate::units::{FileBlock, InodeNumber};
 
-/// What can be wrong between the blocks of a directory or of an attribute fork.
+/// Contradictions between the blocks of a directory or of an attribute fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NameTreeFault {
@@ -77,12 +76,12 @@ pub enum NameTreeFault {
         /// That there are.
         most: u64,
     },
-    /// What leaf or free index say about a data block of a directory is not so.
+    /// Leaf or free index contradict a data block of a directory.
     #[error(
         "data block {data_block} is said to have {best_bytes} bytes free in one piece (65535: not to exist)"
     )]
     Best {
-        /// Which data block.
+        /// The data block.
         data_block: u32,
         /// In the index.
         best_bytes: u16,

@@ -90,7 +90,7 @@ impl Golden {
         self
     }
 
-    /// What the verifier says once the checksum is right again.
+    /// The verifier's result once the checksum is right again.
     pub(crate) fn verify(mut self) -> Result<(), Fault> {
         if let Some(offset) = self.checksum_offset {
             let size =
@@ -100,7 +100,7 @@ impl Golden {
         self.verify_unsealed()
     }
 
-    /// What the verifier says to the bytes as they are.
+    /// The verifier's result for the bytes as they are.
     pub(crate) fn verify_unsealed(&self) -> Result<(), Fault> {
         let geometry = geometry();
         let context = VerifyContext { geometry: &geometry, sector: self.sector };

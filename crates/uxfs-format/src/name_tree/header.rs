@@ -23,7 +23,7 @@ on_disk! {
         pub forward: U32 => "hdr.forw" Decimal,
         /// Block before this one, 0 for none.
         pub backward: U32 => "hdr.back" Decimal,
-        /// What kind of block this is.
+        /// The kind of block.
         pub magic: U16 => "hdr.magic" Hexadecimal,
         /// Zero.
         pub padding: U16 => "hdr.pad" Padding,

@@ -1,4 +1,4 @@
-//! Making blocks of a name tree, and changing what all of them have: who they belong to, and their neighbours.
+//! Making blocks of a directory or attribute btree, and changing the fields that all have: owner and siblings.
 
 use zerocopy::big_endian::{U16, U32, U64};
 
@@ -19,7 +19,7 @@ const BACKWARD_OFFSET_BYTES: usize = 4;
 /// Where [`BlockHeader::sector`] lies.
 const SECTOR_OFFSET_BYTES: usize = 16;
 
-/// What a block of a directory or of an attribute fork says about itself.
+/// Place and owner in the header of a block of a directory or of an attribute fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockIdentity {
     /// Where it begins on the device.

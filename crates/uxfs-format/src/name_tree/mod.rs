@@ -26,7 +26,7 @@ use crate::{geometry::Geometry, units::FileBlock};
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 pub const MAX_LEVEL: u16 = 5;
 
-/// Whose tree a block belongs to. Interior blocks look alike; their size and the room for children differ.
+/// The kind of tree of a block. Interior blocks look alike; their size and the room for children differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TreeKind {
     /// Names of a directory: directory blocks in the leaf space.

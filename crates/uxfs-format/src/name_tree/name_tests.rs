@@ -1,4 +1,4 @@
-//! What holds for every structure of directories and attributes.
+//! Tests that hold for every structure of directories and attributes.
 
 use proptest::prelude::*;
 

@@ -73,7 +73,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with an interior block. One variant per check.
+/// Faults of an interior block. One variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NodeFault {

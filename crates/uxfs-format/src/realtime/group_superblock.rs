@@ -38,7 +38,7 @@ on_disk! {
     }
 }
 
-/// What can be wrong with a realtime superblock beside what any header can have.
+/// Faults of a realtime superblock beside what any header can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RealtimeSuperblockFault {

@@ -1,4 +1,4 @@
-//! What holds the log's tail: how many things each checkpoint has changed that are not at home yet.
+//! The active items, which hold the log's tail: the number of changes of each checkpoint that are not written back.
 //!
 //! Invariants:
 //! 1. Entries are in the order of their checkpoints, without gaps, and so in the order of their log sequence numbers.

@@ -36,11 +36,11 @@ use crate::{
 pub struct FreedExtents {
     /// The intent that promises it.
     pub intent: IntentId,
-    /// What became free.
+    /// Blocks that became free.
     pub extents: Vec<FreedExtent>,
 }
 
-/// What came of cutting a checkpoint.
+/// The result of writing a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClosedCheckpoint {
     /// Blocks to be put back.
@@ -51,7 +51,7 @@ pub struct ClosedCheckpoint {
 #[derive(Debug)]
 pub(super) struct Closed {
     sequence: u64,
-    /// What its transactions had reserved of the log.
+    /// Log space that its transactions had reserved.
     pub reserved_bytes: u64,
     pending: Pending,
 }

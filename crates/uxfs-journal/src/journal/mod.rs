@@ -98,10 +98,10 @@ const MAX_CHECKPOINT_BYTES: u64 = 32 << 20;
 /// No checkpoint takes more than this part of the log, so that several can be on their way home.
 const CHECKPOINTS_IN_LOG: u64 = 5;
 
-/// Kept beside the quarter for what a cut itself changes, and for headers; the padding of the last record comes on top.
+/// Kept beside the quarter for the changes of the checkpoint switch itself, and for headers; the padding of the last record comes on top.
 const SPARE_BYTES: u64 = 64 << 10;
 
-/// How a journal writes.
+/// Options of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalOptions {
     /// Size of the buffers that records are built in: 32, 64, 128 or 256 KiB.
@@ -119,7 +119,7 @@ impl Default for JournalOptions {
     }
 }
 
-/// What the journal has done so far.
+/// Counters of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JournalCounters {
     /// Transactions that committed.
@@ -132,13 +132,13 @@ pub struct JournalCounters {
     pub changed_bytes: u64,
     /// Buffers in checkpoints.
     pub buffers: u64,
-    /// Of these, buffers of which an older checkpoint had changes that were not at home.
+    /// Of these, buffers with changes of an older checkpoint that were not written back.
     pub relogged: u64,
-    /// Buffers written home.
+    /// Buffers written back.
     pub buffers_written_back: u64,
-    /// Nanoseconds in which somebody waited for a checkpoint to be stable.
+    /// Nanoseconds that threads waited for a checkpoint to be stable.
     pub force_nanoseconds: u64,
-    /// Times that somebody waited so.
+    /// Number of these waits.
     pub forces: u64,
     /// Transactions that took more of the log than they had asked for.
     pub overruns: u64,
@@ -297,7 +297,7 @@ impl Journal {
         self.lock_active().release(RECOVERED_SEQUENCE);
     }
 
-    /// What it has done so far.
+    /// Its counters.
     pub fn counters(&self) -> JournalCounters {
         let Counters {
             checkpoints,
@@ -334,7 +334,7 @@ impl Journal {
         self.stable.load(Acquire)
     }
 
-    /// What went wrong first, if anything.
+    /// The first failure, if there was one.
     ///
     /// # Errors
     /// That.
@@ -413,7 +413,7 @@ impl Journal {
         let room = self.room_blocks(writer.head.lsn) * BLOCK as u64;
         let in_flight = self.place.blocks_for(in_flight_bytes) * BLOCK as u64;
         let all = u64::from(self.place.blocks) * BLOCK as u64;
-        // A quarter is kept for headers and padding, and for what a cut itself changes.
+        // A quarter is kept for headers and padding, and for the changes of the checkpoint switch itself.
         let free = room.saturating_sub(in_flight + self.spare_bytes()) / 4 * 3;
         // In the smallest logs the largest operations are more than that.
         let most = (all / CHECKPOINTS_IN_LOG)

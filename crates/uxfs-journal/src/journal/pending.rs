@@ -10,7 +10,7 @@ use super::items::{RegionSink, intent};
 /// Names an intent as long as it has no end.
 pub type IntentId = u64;
 
-/// What transactions of one checkpoint have left so far.
+/// The changes of all transactions of one checkpoint so far.
 #[doc(alias = "xfs_cil_ctx")]
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -101,7 +101,7 @@ impl Pending {
     }
 }
 
-/// What one transaction leaves beside changed buffers.
+/// The changes of one transaction beside changed buffers.
 #[derive(Debug, Default)]
 pub(super) struct TransactionItems {
     items: Vec<Change>,

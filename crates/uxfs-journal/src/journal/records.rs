@@ -221,7 +221,7 @@ impl<'w> RecordWriter<'w> {
         self.finish(needs_flush)
     }
 
-    /// Says that the log is closed in good order, in a record of its own.
+    /// Says that the log was closed cleanly, in a record of its own.
     ///
     /// # Errors
     /// The device failed; the log is full.

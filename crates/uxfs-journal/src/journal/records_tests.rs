@@ -1,4 +1,4 @@
-//! What is written is what the reading half finds.
+//! The reading half finds what was written.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 

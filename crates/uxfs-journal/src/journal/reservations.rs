@@ -1,16 +1,16 @@
 //! The commit lock of the checkpoint that is being filled, and how much of the log is reserved for it.
 //!
-//! Every transaction goes through the commit lock, and reserves the most that it may take; at its end it gives back what it has
-//! not taken. One commit lock and one count would travel between the processors with each of that. So each lane of threads has a
-//! commit lock, which a cut closes with all others, and a [`CachedReservation`]: what transactions have given back, still reserved, from which the
-//! next takes without touching anything that is shared.
+//! Every transaction takes the commit lock, and reserves its worst case of log space; at its end it gives the rest back. One
+//! commit lock and one counter would travel between the processors each time. So each lane of threads has a commit lock, all
+//! of which a checkpoint switch holds exclusively, and a [`CachedReservation`]: log space that transactions have given back and
+//! that stays reserved for the next one, which then touches nothing shared.
 //!
 //! Invariants:
-//! 1. **Reserved.** The shared count is what has committed, what transactions under way have reserved, and all credits. It
-//!    is never less than what the checkpoint may take.
+//! 1. **Reserved.** The shared counter is the sum of the committed bytes, the reservations of transactions under way, and all cached
+//!    reservations. It is never less than the size of the checkpoint.
 //! 2. **Cached reservations starve no transaction.** Before failing, a reservation reclaims all cached ones.
-//! 3. **Cached reservations are small.** Each is at most an eighth of what may be reserved; in a log that is too small for that there are
-//!    none. They count for nothing where it is asked whether a checkpoint is due.
+//! 3. **Cached reservations are small.** Each is at most an eighth of what may be reserved; in a log that is too small for that
+//!    there are none. They do not count towards a checkpoint being due.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -24,7 +24,7 @@ use uxfs_block::{
     thread_shards::{CachedReservation, ThreadShards, take_all},
 };
 
-/// A credit is at most this part of what may be reserved: what the largest of usual operations reserve, in a log of usual size.
+/// A cached reservation is at most this part of the limit: what the largest usual operations reserve in a log of usual size.
 const CACHED_RESERVATIONS_IN_LIMIT: u64 = 8;
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) struct Reservations {
 #[derive(Debug, Default)]
 struct Lane {
     commit_lock: RwLock<()>,
-    /// Claimed, and not needed by anybody now.
+    /// Reserved, and not in use by a transaction.
     cached_bytes: CachedReservation,
     /// Bytes committed to the checkpoint that is being filled.
     logged_bytes: AtomicU64,
@@ -47,7 +47,7 @@ struct Lane {
     transactions: AtomicU64,
 }
 
-/// A place behind the commit lock: there is no cut before it is dropped.
+/// The commit lock, held shared: no checkpoint switch happens before it is dropped.
 #[derive(Debug)]
 pub(super) struct CommitGuard<'c> {
     reservations: &'c Reservations,
@@ -61,8 +61,8 @@ pub(super) struct Closed<'c> {
     _held: HeldLock,
 }
 
-/// What a lane keeps after a transaction that reserved so much: enough for the next like it, and for what a hundred of them
-/// take. Nothing where that were too large a part of what may be reserved.
+/// The reservation that a lane keeps after a transaction that reserved so much: enough for the next like it, with a quarter
+/// to spare. None where that is too large a part of the limit.
 #[inline]
 fn max_cached_bytes(reservation_bytes: u64, limit_bytes: u64) -> u64 {
     let enough = reservation_bytes + reservation_bytes / 4;
@@ -138,12 +138,12 @@ impl Reservations {
         }
     }
 
-    /// Takes all credits back. Gives whether there were any.
+    /// Takes all cached reservations back. Gives whether there were any.
     #[cold]
     fn reclaim_cached(&self) -> bool {
-        let credits = take_all(self.lanes.iter().map(|lane| &lane.cached_bytes));
-        self.reserved_bytes.fetch_sub(credits, AcqRel);
-        credits > 0
+        let cached_bytes = take_all(self.lanes.iter().map(|lane| &lane.cached_bytes));
+        self.reserved_bytes.fetch_sub(cached_bytes, AcqRel);
+        cached_bytes > 0
     }
 
     /// The log space that the closed checkpoint has reserved; the next begins with none.
@@ -218,7 +218,7 @@ mod tests {
                 reservations.settle(LIMIT_BYTES / 16, 100, true);
             });
         });
-        assert!(reservations.reserved_bytes.load(Relaxed) > 100, "there is a credit");
+        assert!(reservations.reserved_bytes.load(Relaxed) > 100, "there is a cached reservation");
         reservations.set_limit_bytes(200);
         assert!(!reservations.is_half_reserved(), "no ticket needs it");
         reservations.set_limit_bytes(198);

@@ -1,4 +1,4 @@
-//! What a transaction holds of the journal.
+//! A transaction's hold on the journal.
 
 use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
@@ -20,11 +20,11 @@ use super::{
 use crate::error::Result;
 
 /// A place in the checkpoint that is being filled, and in the log for what it will hold. Dropped without a commit after
-/// something was changed, it shuts the journal down: the change has no way back.
+/// something was changed, it shuts the journal down.
 #[derive(Debug)]
 pub struct Ticket<'j> {
     journal: &'j Journal,
-    /// None during a cut.
+    /// None during a checkpoint switch.
     place: Option<CommitGuard<'j>>,
     /// No contents move meanwhile. There as long as the place.
     mark: Option<TransactionMark>,
@@ -45,7 +45,7 @@ pub enum LogReservation {
     /// A transaction that ends intents, which hold the tail. A part of the room is left for these.
     Urgent,
     /// Recovery, where no other thread can free log space: it gets a place in any case, and if the checkpoint does not fit
-    /// after all, an error when that is cut.
+    /// after all, an error at the checkpoint switch.
     Alone,
 }
 
@@ -70,7 +70,7 @@ impl Journal {
         Ok(is_claimed.then(|| self.ticket(Some(place), reserved_bytes)))
     }
 
-    /// A place for what a cut itself has to change.
+    /// A place for the changes of a checkpoint switch itself.
     pub(super) fn ticket<'j>(&'j self, place: Option<CommitGuard<'j>>, reserved_bytes: u64) -> Ticket<'j> {
         Ticket {
             journal: self,
@@ -112,12 +112,12 @@ impl<'j> Ticket<'j> {
         self.has_replaced || self.edits.has_changed() || !self.items.is_empty()
     }
 
-    /// What is left of what it asked for.
+    /// The rest of its reservation.
     pub fn left_bytes(&self) -> u64 {
         (self.reserved_bytes + self.prepaid_bytes).saturating_sub(self.logged_bytes())
     }
 
-    /// What this takes of its own reservation.
+    /// The used part of its own reservation.
     fn used_bytes(&self) -> u64 {
         self.logged_bytes().saturating_sub(self.prepaid_bytes)
     }
@@ -127,7 +127,7 @@ impl<'j> Ticket<'j> {
         self.prepaid_bytes += bytes;
     }
 
-    /// A cut will log so much more on account of what this transaction did.
+    /// The next checkpoint switch will log so much more because of this transaction.
     pub fn reserve(&mut self, bytes: u64) {
         self.items.reserve(bytes);
     }

@@ -1,4 +1,4 @@
-//! What a log must be before anything is written behind its head: whatever recovery relies on after a crash.
+//! Checks of a log before anything is written behind its head: what recovery relies on after a crash.
 //!
 //! Reading needs less. A closed log is passed over whatever its last record says, and an image can be read on with a log that
 //! must not be written. Checked here, with a bounded number of small reads:
@@ -51,9 +51,9 @@ pub fn check_before_changes(area: &LogArea<'_>, state: &LogState) -> Result<()> 
 fn check_newest(area: &LogArea<'_>, block: u32, head: u32) -> Result<()> {
     let mut bytes = [0; BLOCK];
     area.read(block, &mut bytes)?;
-    // Without a uuid it is anybody's: so it is while the uuid of the file system changes.
-    let is_anybodys = RecordHeader::prefix_of(&bytes).is_some_and(|header| header.uuid == Uuid::NIL);
-    let named = if is_anybodys { area.with_uuid(Uuid::NIL) } else { *area };
+    // The log has no uuid while the uuid of the file system changes.
+    let is_unnamed = RecordHeader::prefix_of(&bytes).is_some_and(|header| header.uuid == Uuid::NIL);
+    let named = if is_unnamed { area.with_uuid(Uuid::NIL) } else { *area };
     let mut reader = RecordReader::new(named, block, head);
     let fault = match reader.read() {
         Some(Ok(record)) => record.checksum_fault(false),
@@ -65,7 +65,7 @@ fn check_newest(area: &LogArea<'_>, block: u32, head: u32) -> Result<()> {
 
 /// The cycles at both ends of the ring.
 fn check_cycles(area: &LogArea<'_>, head: Lsn, tail: u32) -> Result<()> {
-    // What lies ahead of the head is overwritten, and what lies behind it has been read as records.
+    // Blocks ahead of the head are overwritten, and those behind it have been read as records.
     let is_cleared = |block| {
         let ahead = area.distance(head.block(), block);
         ahead < STALE_BLOCKS.min(area.distance(head.block(), tail))

@@ -7,7 +7,7 @@
 //! 2. Up to eight records of at most 256 KiB may have been under way when the machine stopped, finished in any order.
 //!    Where one of them is missing, all behind it count for nothing.
 //! 3. A record is complete when it ends where the next begins, and right when its checksum is.
-//! 4. The newest record says where the tail is. A log was closed in good order exactly if its newest record holds
+//! 4. The newest record says where the tail is. A log was closed cleanly exactly if its newest record holds
 //!    nothing but the unmount operation and ends at the head.
 //!
 //! A closed log costs some thirty small reads and 2 MiB of scanning, whatever its size. A dirty one is read from tail
@@ -39,18 +39,18 @@ const RECORD_BLOCKS: u32 = MAX_RECORD_SIZE_BYTES / 512;
 /// Blocks of all records that may have been under way.
 const IN_FLIGHT_BLOCKS: u32 = RECORD_BLOCKS * MAX_RECORDS_IN_FLIGHT;
 
-/// What the log says about the file system.
+/// States of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogState {
     /// Never written: all is in place.
     Empty,
-    /// Closed in good order: all is in place.
+    /// Closed cleanly: all is in place.
     Clean(CleanLog),
     /// Changes may not be in place yet.
     Dirty(DirtyLog),
 }
 
-/// A log that was closed in good order.
+/// A log that was closed cleanly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CleanLog {
     /// Where the next record will be written.
@@ -191,7 +191,7 @@ fn no_record(area: &LogArea<'_>, block: u32, searched_blocks: u32) -> crate::err
 
 fn verify_owner(area: &LogArea<'_>, found: &FoundHeader) -> Result<()> {
     use uxfs_format::fault::HeaderFault;
-    // Without one it is anybody's, as in Linux: so it is while the uuid of the file system changes.
+    // The log has no uuid while the uuid of the file system changes; Linux takes it, too.
     if found.header.uuid == area.uuid() || found.header.uuid == Uuid::NIL {
         return Ok(());
     }

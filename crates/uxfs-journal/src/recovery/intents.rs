@@ -50,7 +50,7 @@ pub(super) struct PendingIntents {
     pub finished: u64,
 }
 
-/// What an item says about intents.
+/// The meaning of an item for intents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IntentRole {
     Intent(u64),
@@ -121,7 +121,7 @@ impl PendingIntents {
         }
     }
 
-    /// What is left, in log order.
+    /// Intents without a done item, in log order.
     pub fn into_vec(self) -> Vec<RecoveredIntent> {
         let mut left = Vec::with_capacity(self.pending.len());
         left.extend(self.pending.into_iter().filter_map(|((id, kind, number), (lsn, item))| {

@@ -50,7 +50,7 @@ pub struct Record<'r> {
     pub block: u32,
     /// Its header, verified.
     pub header: RecordHeader,
-    /// What its checksum says about it.
+    /// The result of its checksum.
     pub checksum: ChecksumState,
     /// Its payload.
     pub payload: &'r [u8],

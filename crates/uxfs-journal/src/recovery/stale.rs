@@ -1,4 +1,4 @@
-//! What lies ahead of the head after a crash.
+//! Stale blocks ahead of the head after a crash.
 //!
 //! Records that were under way when the machine stopped may have been written in part, behind one that was not: they count
 //! for nothing, but their blocks carry the newest cycle. Were new records written up to where they lie, and the machine
@@ -36,7 +36,7 @@ pub fn clear_stale_blocks(area: &LogArea<'_>, log: &DirtyLog, device: &dyn Block
     clear(area, log.head, log.tail, device)
 }
 
-/// As [`clear_stale_blocks`] for a log that was closed in good order, where that is needed: blocks of another cycle than the
+/// As [`clear_stale_blocks`] for a log that was closed cleanly, where that is needed: blocks of another cycle than the
 /// one before the head's. Behind records that end there neither Linux nor we would find the head again.
 ///
 /// # Errors

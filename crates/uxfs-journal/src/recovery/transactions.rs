@@ -27,7 +27,7 @@ pub struct TransactionInfo {
     pub items: u32,
 }
 
-/// What is told about transactions, in log order.
+/// Events of transactions, in log order.
 pub trait TransactionSink {
     /// A transaction's header was read.
     fn begin(&mut self, transaction: &TransactionInfo, header: &TransactionHeader) {

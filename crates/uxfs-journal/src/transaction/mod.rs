@@ -13,7 +13,7 @@ use crate::{
     metadata::{StructureVerifier, piece},
 };
 
-/// What becomes of the ranges that change.
+/// The recording of the ranges that change.
 #[derive(Debug)]
 enum Recording<'fs> {
     /// Bulk mode: nothing is logged. Buffers are written back whenever memory is wanted, and until the last write the image

@@ -117,14 +117,14 @@ impl Extents<'_, '_> {
             return;
         }
         let geometry = self.context.volume.geometry();
+        if let Err(fault) = extent.verify_place(geometry) {
+            self.is_sound &= self.damaged(fault).is_some();
+            return;
+        }
         let place = geometry.split_fs_block(extent.start);
         let length_blocks = u32::try_from(extent.length_blocks).ok();
-        let (Some((group, start)), Some(length_blocks), Ok(())) =
-            (place, length_blocks, extent.verify_place(geometry))
-        else {
-            self.is_sound = false;
-            return;
-        };
+        // An extent within a group has both.
+        let (Some((group, start)), Some(length_blocks)) = (place, length_blocks) else { return };
         let mapping = self.mapping(extent, start, length_blocks);
         self.sums.of(group).add_use(self.context, group, &mapping);
     }

@@ -9,7 +9,7 @@ use uxfs_volume::error::Result;
 impl GroupEdit<'_, '_> {
     /// Takes blocks. `None` where the group has none that will do, or must keep them for its own trees.
     ///
-    /// The caller notes who owns them.
+    /// The caller adds the reverse-map records.
     ///
     /// # Errors
     /// Damage; the device.
@@ -54,14 +54,13 @@ impl GroupEdit<'_, '_> {
         Ok(is_enough.then_some(most))
     }
 
-    /// Gives blocks back at once. Who owned them has been taken out of the reverse map, and their buffers have been
-    /// forgotten.
+    /// Gives blocks back at once. Their reverse-map records have been removed before, and their buffers forgotten.
     ///
     /// # Errors
     /// Blocks that are free already, or no blocks of the group; damage; the device.
     #[doc(alias = "xfs_free_ag_extent")]
     pub fn free(&mut self, start: AgBlock, length_blocks: u32) -> Result<()> {
-        // A full group has nothing to fill the list with; what is freed now will do for the next time.
+        // A full group has nothing to fill the list with; the blocks that are freed now serve the next time.
         self.fix_free_list()?;
         self.give(start, length_blocks)?;
         self.counters.free_blocks += i64::from(length_blocks);

@@ -16,7 +16,7 @@ use uxfs_volume::error::Result;
 /// Extents that are looked at to either side of the wanted block.
 const NEIGHBOURS: u32 = 8;
 
-/// What is wanted of a group.
+/// A request for blocks of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupRequest {
     /// Where it is best, if anywhere.
@@ -31,7 +31,7 @@ pub struct GroupRequest {
     pub alignment_blocks: u32,
     /// Blocks that must be left for others that come of this.
     pub spare_blocks: u32,
-    /// What for.
+    /// Their use.
     pub purpose: Purpose,
 }
 
@@ -57,7 +57,7 @@ impl GroupRequest {
         }
     }
 
-    /// What the request can get of an extent, from a block on.
+    /// The part of an extent, from a block on, that serves the request.
     fn fit(&self, from: FreeExtent, wanted: AgBlock) -> Option<Choice> {
         let start = from.start.get().max(wanted.get());
         let start = start.checked_next_multiple_of(self.alignment_blocks.max(1))?;

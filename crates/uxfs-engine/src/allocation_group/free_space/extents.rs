@@ -223,7 +223,7 @@ fn take_by_block(cursor: &mut GroupCursor<'_, '_, ByBlock>, choice: &Choice) -> 
 }
 
 impl Choice {
-    /// What is left of the extent, before and behind.
+    /// The rest of the extent, before and behind.
     fn rest(&self) -> [Option<FreeExtent>; 2] {
         let end = AgBlock::new(self.start.get().saturating_add(self.length_blocks));
         let before = self.start.get().saturating_sub(self.from.start.get());

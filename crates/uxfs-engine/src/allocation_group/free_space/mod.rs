@@ -26,7 +26,7 @@ pub mod free_list;
 pub mod owned;
 pub mod reservation;
 
-/// What blocks are wanted for: trees that have a reservation may use it.
+/// The use of blocks: trees that have a reservation may use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Contents of files.

@@ -1,10 +1,10 @@
-//! Whether free extents have an owner, asked before blocks of them are given away.
+//! Checks that free extents have no owner, before blocks of them are allocated.
 //!
 //! Contents of files and values of attributes are written before the mapping that leads to them commits. So on a damaged
-//! image, whose free space btrees offer blocks in use, ownership must be known when the blocks are chosen:
-//! [`ownership`](crate::allocation_group::ownership) asks for it.
+//! image, whose free space btrees offer blocks in use, their owners are compared when the blocks are chosen
+//! ([`ownership`](crate::allocation_group::ownership)).
 //!
-//! A whole free extent is compared, once: what is taken from it piece by piece is looked up no further.
+//! A whole free extent is compared: allocations from it piece by piece need no further lookup.
 
 use uxfs_format::btree::{
     check::BtreeFault,
@@ -65,7 +65,7 @@ impl GroupEdit<'_, '_> {
         if let Some(owner) = self.owners().owner_of_any(extent)? {
             return Err(self.damaged_extent::<ByBlock>(extent, BtreeFault::OwnedFreeSpace { owner }));
         }
-        // The reverse map knows these, too.
+        // The reverse map knows shared blocks, too.
         let has_owners = self.volume.geometry().features.has_reverse_map();
         if !has_owners && self.find_shared(extent.start, extent.length_blocks)?.is_some() {
             return Err(self.damaged_extent::<ByBlock>(extent, BtreeFault::SharedFreeSpace));

@@ -39,7 +39,7 @@ fn blocks_of<K: BtreeKind>(geometry: &Geometry, records: u64) -> u32 {
 }
 
 impl Reservation {
-    /// What the trees of a group may need.
+    /// The blocks that the trees of a group may need.
     pub fn new(geometry: &Geometry, group: AgNumber) -> Self {
         let length_blocks = geometry.group_length_blocks(group).unwrap_or(0);
         let log_group = geometry.log_start.and_then(|start| geometry.split_fs_block(start));

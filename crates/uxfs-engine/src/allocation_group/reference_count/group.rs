@@ -11,8 +11,8 @@ use crate::{
 };
 use uxfs_volume::error::Result;
 
-/// Most records that one step changes. A logged transaction has room for so many changes; what is left becomes another
-/// step, before everything that waits.
+/// Most records that one step changes. A logged transaction has room for so many changes; the rest becomes another
+/// step, before all other deferred work.
 const MOST_CHANGES: u32 = 256;
 
 impl<'fs> GroupEdit<'_, 'fs> {
@@ -59,7 +59,7 @@ impl<'fs> GroupEdit<'_, 'fs> {
             None => length_blocks,
         };
         for (start, length_blocks) in unowned.drain(..) {
-            self.defer_free(start, length_blocks, FreedOwner::Nobody);
+            self.defer_free(start, length_blocks, FreedOwner::NoOwner);
         }
         self.deferred.unowned = unowned;
         let rest = length_blocks.saturating_sub(done);

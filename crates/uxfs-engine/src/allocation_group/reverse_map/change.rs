@@ -90,7 +90,7 @@ fn file_end(mapping: &Mapping) -> u64 {
     mapping.file_block.get().saturating_add(mapping.length_blocks.into())
 }
 
-/// What a mapping says of the blocks from `start` to before `end`, both within it; `None` for no blocks.
+/// The part of a mapping from `start` to before `end`, both within it; `None` for no blocks.
 pub(super) fn part(mapping: &Mapping, start: AgBlock, end: AgBlock) -> Option<Mapping> {
     let skip = start.checked_distance_from(mapping.start)?;
     let length_blocks = end.checked_distance_from(start).filter(|length| *length > 0)?;

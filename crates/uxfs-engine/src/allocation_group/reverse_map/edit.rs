@@ -20,7 +20,7 @@ use uxfs_volume::error::{Error, Result};
 /// Whether other owners may have the same blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// Nobody else.
+    /// No.
     Exclusive,
     /// Data of an inode that carries the "reflink" flag.
     Possible,
@@ -38,8 +38,7 @@ pub fn map<T: OwnerTree>(tree: &mut T, new: Mapping, sharing: Sharing) -> Result
     replace(tree, old, new, sharing)
 }
 
-/// Gives the blocks of many mappings that nobody shares to their owners, in ascending order. Between two that follow each
-/// other in the tree nothing needs to be looked up.
+/// Adds many unshared mappings in ascending order. Between two that follow each other in the tree nothing is looked up.
 #[derive(Debug, Default)]
 pub struct Ascending {
     /// The last record, and the one behind it, where that is known.
@@ -107,8 +106,8 @@ pub fn convert<T: OwnerTree>(tree: &mut T, new: Mapping, sharing: Sharing) -> Re
     replace(tree, old, new, sharing)
 }
 
-/// Takes blocks from whoever owns them, as a log's intent to free says it: without an owner. The intent may have been
-/// carried out before, up to its end being logged: then nobody owns any of the blocks. Nothing else is possible.
+/// Removes the mapping of blocks whose owner is unknown: an intent to free in a log does not name it. If the intent was
+/// carried out before, but its end was not logged, the blocks have no owner any more. Anything else is damage.
 #[doc(alias = "XFS_RMAP_OWN_UNKNOWN")]
 pub fn unmap_unknown<T: OwnerTree>(tree: &mut T, start: AgBlock, length_blocks: u32) -> Result<()> {
     let last = ReverseMapPosition { start, owner: u64::MAX, offset: u64::MAX };
@@ -132,7 +131,7 @@ pub fn unmap_unknown<T: OwnerTree>(tree: &mut T, start: AgBlock, length_blocks: 
     replace(tree, old, new, Sharing::Exclusive)
 }
 
-/// The records before and behind a mapping that nobody shares, which must leave room for it.
+/// The records before and behind an unshared mapping, which must leave room for it.
 fn neighbours<T: OwnerTree>(tree: &mut T, new: &Mapping) -> Result<(Option<Mapping>, Option<Mapping>)> {
     let position = position_of(new);
     let left = tree.at_or_before(position)?;
@@ -143,7 +142,7 @@ fn neighbours<T: OwnerTree>(tree: &mut T, new: &Mapping) -> Result<(Option<Mappi
     checked(tree, new, left.map(|record| record.get()), right.map(|record| record.get()))
 }
 
-/// The neighbours of a mapping that nobody shares, if they leave room for it.
+/// The neighbours of an unshared mapping, if they leave room for it.
 fn checked<T: OwnerTree>(
     tree: &T,
     new: &Mapping,
@@ -159,7 +158,7 @@ fn checked<T: OwnerTree>(
     Ok((left, right))
 }
 
-/// The record that holds all of `wanted`. Where nobody shares it the place is there.
+/// The record that holds all of `wanted`. An unshared one lies at or before the position of `wanted`.
 fn record_of<T: OwnerTree>(tree: &mut T, wanted: &Mapping, sharing: Sharing) -> Result<Mapping> {
     let holds = |record: &Mapping| change::contains(record, wanted);
     let found = tree.at_or_before(position_of(wanted))?.map(|record| record.get()).filter(holds);

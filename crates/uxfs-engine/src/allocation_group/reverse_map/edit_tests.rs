@@ -280,7 +280,7 @@ proptest! {
             ascending.map(&mut tree, *mapping).unwrap();
         }
         prop_assert_eq!(read(&tree), model.mappings());
-        // What is somebody's is noticed.
+        // Blocks that have an owner are noticed.
         for mapping in &mappings {
             let fault = fault_of(ascending.map(&mut tree, *mapping));
             let is_noticed = matches!(fault, ReverseMapFault::AlreadyOwned { .. });

@@ -28,11 +28,10 @@ impl<'fs> GroupEdit<'_, 'fs> {
         self.fix_free_list().map(drop)
     }
 
-    /// Gives blocks to an owner that is no file. Does nothing in a file system without trees of owners, as everything
-    /// here.
+    /// Gives blocks to an owner that is no file. Without a reverse map this does nothing, as all functions here.
     ///
     /// # Errors
-    /// Somebody has some of them; damage; the device.
+    /// Some of them have an owner; damage; the device.
     #[doc(alias = "xfs_rmap_alloc")]
     pub fn add_owner(&mut self, start: AgBlock, length_blocks: u32, owner: Owner) -> Result<()> {
         self.map_owner(Mapping::of_group(start, length_blocks, owner), Sharing::Exclusive)
@@ -56,7 +55,7 @@ impl<'fs> GroupEdit<'_, 'fs> {
         self.map_owner(mapping, Sharing::Exclusive)
     }
 
-    /// Takes blocks from whoever owns them, if anybody does, before they become free.
+    /// Removes the reverse-map record of blocks, if they have one, before they become free.
     pub fn remove_freed_owner(
         &mut self,
         start: AgBlock,
@@ -64,7 +63,7 @@ impl<'fs> GroupEdit<'_, 'fs> {
         owner: FreedOwner,
     ) -> Result<()> {
         match owner {
-            FreedOwner::Nobody => Ok(()),
+            FreedOwner::NoOwner => Ok(()),
             FreedOwner::Group(owner) => self.remove_owner(start, length_blocks, owner),
             FreedOwner::ExtentMap { inode, fork } => {
                 let first = Mapping::of_extent_map(start, inode, fork == Fork::Attribute);

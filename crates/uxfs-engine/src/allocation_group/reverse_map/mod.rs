@@ -1,4 +1,4 @@
-//! Who owns the blocks of a group.
+//! The reverse map of a group: the owners of its blocks.
 //!
 //! | module | holds |
 //! |---|---|

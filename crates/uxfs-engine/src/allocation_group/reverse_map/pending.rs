@@ -1,10 +1,11 @@
-//! Owners that are to be noted together.
+//! Pending reverse-map records, which are inserted together.
 //!
-//! Nobody sees the trees before the image is closed or a checkpoint is cut, so new owners of blocks that nobody shares may
-//! wait in memory, under the group's lock, until there are some of them: then one cursor notes them all, in the order of
-//! the tree, and mostly within one leaf. Whoever looks in the tree for what files own has them noted first
-//! ([`GroupEdit::flush_reverse_map`]), and so does who closes the file system or cuts a checkpoint. Owners that are no files, and extent maps, never
-//! wait and never become one record with a file's contents: they need not care.
+//! The tree is not read from the device before the image is closed or a checkpoint is switched. So new records of unshared
+//! blocks wait in memory, under the group's lock, until there are some of them: then one cursor inserts them all, in the order
+//! of the tree, and mostly within one leaf. [`GroupEdit::flush_reverse_map`] inserts them before the tree is searched for
+//! records of files, before a checkpoint switch, and before the file system is closed;
+//! [`ownership`](crate::allocation_group::ownership) compares them as well as the tree. Records of metadata, extent map blocks
+//! included, are never pending and never join with those of a file's contents.
 
 use uxfs_format::btree::reverse_map::{Mapping, Owner, ReverseMap};
 
@@ -12,17 +13,17 @@ use super::{change::continues, edit::Ascending};
 use crate::allocation_group::group_edit::GroupEdit;
 use uxfs_volume::error::Result;
 
-/// How many may wait. A leaf of 4 KiB has room for 168.
+/// Most pending records. A leaf of 4 KiB has room for 168.
 const MOST_WAITING: usize = 128;
 
-/// What is still to be noted of a group.
+/// Pending records of a group.
 #[derive(Debug, Default)]
 pub struct PendingReverseMap {
     mappings: Vec<Mapping>,
 }
 
 impl PendingReverseMap {
-    /// Whether there is nothing.
+    /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.mappings.is_empty()
@@ -40,7 +41,7 @@ impl PendingReverseMap {
 }
 
 impl GroupEdit<'_, '_> {
-    /// Notes a new owner of blocks that nobody shares, now or soon.
+    /// Adds a record of unshared blocks, now or soon.
     pub(super) fn map_owner_later(&mut self, mapping: Mapping) -> Result<()> {
         if !self.volume.geometry().features.has_reverse_map() {
             return Ok(());
@@ -60,13 +61,13 @@ impl GroupEdit<'_, '_> {
         }
     }
 
-    /// Whoever notes an owner that waits, in this transaction or another, logs a leaf for it; more than the whole tree they
-    /// all do not log.
+    /// The transaction that inserts a pending record, this one or another, logs a leaf for it; all of them log no more than
+    /// the whole tree.
     fn reserve_reverse_record(&mut self) {
         let Some(ticket) = self.buffers.ticket() else { return };
         let leaf = self.needs.log.pending_reverse_record();
         let blocks = self.state.headers().map_or(0, |headers| headers.free_space.reverse_map_blocks.get());
-        // Those that wait may split leaves, and put a root above.
+        // Pending records may split leaves, and put a root above.
         let most = leaf * (u64::from(blocks) + 6);
         if self.state.reserved_reverse_map_bytes + leaf <= most {
             self.state.reserved_reverse_map_bytes += leaf;
@@ -78,7 +79,7 @@ impl GroupEdit<'_, '_> {
         self.buffers.ticket().map_or(0, |ticket| ticket.logged_bytes())
     }
 
-    /// Has the trees told all that waits in memory: the chunks of inodes that are worked on, owners.
+    /// Flushes inode-index and reverse-map records that are only in memory.
     ///
     /// # Errors
     /// As [`flush_reverse_map`](Self::flush_reverse_map).
@@ -87,10 +88,10 @@ impl GroupEdit<'_, '_> {
         self.flush_reverse_map()
     }
 
-    /// Notes all owners that wait.
+    /// Inserts all pending records.
     ///
     /// # Errors
-    /// Blocks that are somebody's already; no space for the tree; damage; the device.
+    /// Blocks that have an owner already; no space for the tree; damage; the device.
     pub fn flush_reverse_map(&mut self) -> Result<()> {
         if self.state.pending_reverse_map().is_empty() {
             return Ok(());

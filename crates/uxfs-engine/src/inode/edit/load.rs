@@ -9,12 +9,12 @@ use crate::engine::Engine;
 impl Engine {
     /// As [`load_edit_inode`](Self::load_edit_inode), and verifies the trees of its extents whole: keys against children,
     /// siblings, order. Changing them relies on that, and an inode whose trees cannot be changed must be refused before its
-    /// last link goes: nobody could free it then, recovery neither.
+    /// last link goes: afterwards not even recovery could free it.
     pub fn load_inode_to_change(&self, number: InodeNumber) -> Result<EditInode> {
         self.load(number, true)
     }
 
-    /// Reads an inode in use, and all that its forks hold.
+    /// Reads an inode in use, and the extents of its forks.
     pub fn load_edit_inode(&self, number: InodeNumber) -> Result<EditInode> {
         self.load(number, false)
     }

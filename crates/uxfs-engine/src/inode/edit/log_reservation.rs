@@ -1,14 +1,14 @@
-//! What an inode takes of the log.
+//! Log space of an inode.
 //!
-//! A checkpoint logs an inode once, as its last change left it: the core, and each fork that has changed. Whoever changes
-//! it reserves what comes on top of what has been reserved for this checkpoint before.
+//! A checkpoint logs an inode once, as its last change left it: the core, and each fork that has changed. So a change
+//! reserves only the space beyond earlier reservations for the inode in the same checkpoint.
 
 use uxfs_journal::journal::items::inode::{CORE_LOG_BYTES, fork_log_bytes};
 
 use super::{EditInode, InodeFork, store::ForkChanges};
 
-/// What has been reserved for an inode in the checkpoint that changed it last. Who loads an inode anew knows nothing of
-/// that, and reserves all again: too much is safe, and given back when the checkpoint is cut.
+/// Log space reserved for an inode in the checkpoint that changed it last. An inode that is loaded anew has none and
+/// reserves all again: too much is safe, and is given back at the checkpoint switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InodeLogReservation {
     sequence: u64,
@@ -43,7 +43,7 @@ impl EditInode {
     }
 }
 
-/// What a fork takes in the log with the header of its region.
+/// Log space of a fork, with the header of its region.
 fn fork_bytes(fork: &InodeFork) -> u32 {
     let bytes = match fork {
         InodeFork::Device(_) => 0,

@@ -51,7 +51,7 @@ pub struct EditInode {
     pub extent_hint: ExtentHint,
     /// The log space that has been reserved for it.
     pub log_reservation: InodeLogReservation,
-    /// Which checkpoints hold its changes.
+    /// The checkpoints that hold its changes.
     pub commits: CommitSequences,
 }
 
@@ -100,7 +100,7 @@ impl EditInode {
         }
     }
 
-    /// What lies in the inode itself, with no more extents than those: for who tries whether something would fit.
+    /// A copy of what lies in the inode itself, to try on it whether a change would fit.
     pub fn sketch(&self) -> Self {
         let sketch = |fork: &InodeFork| match fork {
             // One says that there are some.
@@ -128,12 +128,12 @@ impl EditInode {
         self.is_changed
     }
 
-    /// The buffer of its cluster says what it says.
+    /// Notes that the buffer of the inode's cluster holds it as it is.
     pub(crate) fn note_stored(&mut self) {
         self.is_changed = false;
     }
 
-    /// Makes it an inode that is not in use: it cannot be said any more what it is.
+    /// Makes it an inode that is not in use, after its contents became unknown.
     pub fn forget(&mut self) {
         self.core.mode = U16::new(0);
         self.data = InodeFork::empty();

@@ -18,7 +18,7 @@ pub const MIN_DATA_ROOT_BYTES: u32 = ROOT_HEADER_BYTES + 3 * ROOT_ENTRY_BYTES;
 /// Room that must be left for a root of the attribute fork: two entries.
 #[doc(alias = "MINABTPTRS")]
 pub const MIN_ATTRIBUTE_ROOT_BYTES: u32 = ROOT_HEADER_BYTES + 2 * ROOT_ENTRY_BYTES;
-/// Room of the data fork where an attribute fork is made before anybody knows what will be in it: twelve entries.
+/// Room of the data fork where an attribute fork is made before its contents are known: twelve entries.
 #[doc(alias = "xfs_default_attroffset")]
 const DEFAULT_DATA_BYTES: u32 = ROOT_HEADER_BYTES + 12 * ROOT_ENTRY_BYTES;
 

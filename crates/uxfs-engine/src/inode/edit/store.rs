@@ -17,7 +17,7 @@ use uxfs_volume::{
     extent_map::ExtentMap,
 };
 
-/// Where an inode says which is the next one without a name.
+/// Offset of the next inode in the unlinked list.
 const NEXT_UNLINKED_OFFSET_BYTES: usize = offset_of!(InodeCore, next_unlinked);
 
 const USUAL_INODE_SIZE_BYTES: usize = 512;
@@ -36,8 +36,8 @@ pub(crate) struct ForkChanges {
 }
 
 impl EditInode {
-    /// Puts the inode into the bytes that it has on disk, sealed. The name of the next inode without a name stays what
-    /// it was: who links such inodes writes it, and nobody else.
+    /// Puts the inode into the bytes that it has on disk, sealed. The number of the next unlinked inode stays as it was:
+    /// only [`UnlinkedLists`](crate::inode::unlinked::UnlinkedLists) writes it.
     pub(crate) fn encode(&self, bytes: &mut [u8], geometry: &Geometry) -> Result<ForkChanges> {
         let (core, literal) = bytes.split_at_mut_checked(INODE_CORE_SIZE_BYTES as usize).ok_or(TOO_LONG)?;
         // Where forks lie and what they are follows from the core: new formats are new forks.
@@ -61,7 +61,7 @@ impl EditInode {
             Some(fork) => changes.has_attribute |= store(fork, attribute)?,
             None => attribute.fill(0),
         }
-        // Whoever reads the inode from memory before it is written compares the checksum too.
+        // A reader of the buffer compares the checksum even before it is written.
         checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
         Ok(changes)
     }
@@ -112,7 +112,7 @@ fn clear(bytes: &mut [u8]) -> bool {
     has_any
 }
 
-/// The field of an inode that names the next one without a name.
+/// The field of an inode that names the next unlinked one.
 pub fn next_unlinked_of(inode: &mut [u8]) -> Option<&mut [u8; 4]> {
     inode.get_mut(NEXT_UNLINKED_OFFSET_BYTES..)?.first_chunk_mut()
 }
@@ -120,7 +120,7 @@ pub fn next_unlinked_of(inode: &mut [u8]) -> Option<&mut [u8; 4]> {
 /// Puts a fork into its room in the inode, and gives whether anything is different now.
 fn store(fork: &InodeFork, room: &mut [u8]) -> Result<bool> {
     match fork {
-        // What most inodes have, without a detour: every change of a file stores both forks.
+        // Most forks are local or empty, and every change of a file stores both: these two take no detour.
         InodeFork::Local(bytes) => {
             let (target, rest) = room.split_at_mut_checked(bytes.len()).ok_or(TOO_LONG)?;
             let differs = target != bytes.as_slice();
@@ -136,7 +136,7 @@ fn store(fork: &InodeFork, room: &mut [u8]) -> Result<bool> {
     }
 }
 
-/// Writes a fork into its room in the inode; what it does not take is zero.
+/// Writes a fork into its room in the inode, and zeros behind it.
 fn encode(fork: &InodeFork, room: &mut [u8]) -> Result<()> {
     match fork {
         InodeFork::Device(number) => {

@@ -19,7 +19,7 @@ use uxfs_volume::parent_pointer::ParentPointer;
 use crate::attribute::{AttributeName, SetMode};
 use uxfs_volume::error::{OperationError, Result};
 
-/// What is to be done to a parent pointer.
+/// A change of a parent pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParentChange<'a> {
     /// The inode has a new name.
@@ -37,7 +37,7 @@ pub enum ParentChange<'a> {
 
 impl Transaction<'_> {
     /// A name of an inode has come, gone or become another: its parent pointer follows. The work loads the inode and stores
-    /// it: who holds it stores it before the work is done, and loads it again afterwards. Does nothing on file systems
+    /// it: a caller that holds the inode stores it before, and loads it again afterwards. Does nothing on file systems
     /// without parent pointers.
     #[doc(alias = "xfs_parent_addname")]
     pub fn defer_parent_pointer(&mut self, child: InodeNumber, generation: u32, change: ParentChange<'_>) {
@@ -65,7 +65,7 @@ impl Transaction<'_> {
     /// Does what an intent or deferred work says.
     pub(super) fn change_attribute(&mut self, stored: &StoredChange) -> Result<()> {
         let mut inode = self.load_inode(stored.inode)?;
-        // What is done may defer more: a copy cannot move meanwhile.
+        // The change may defer more work: a copy of the text cannot move meanwhile.
         let (alone, own) = stored.alone(&self.deferred.text);
         let change = alone.within(&own);
         let is_of_parent = change.namespace == Namespace::Parent;

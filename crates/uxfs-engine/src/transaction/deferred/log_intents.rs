@@ -25,7 +25,7 @@ use super::{
 use crate::{engine::EngineRef, transaction::steps::LoggedSteps};
 use uxfs_volume::error::{OperationError, Result};
 
-/// What the end of an intent takes in the log, but for what it repeats.
+/// Log space of a done item, less the extents that it repeats.
 const DONE_BYTES: u64 = 48;
 
 /// The extents of works that go together.
@@ -58,11 +58,11 @@ impl LoggedSteps<'_, '_> {
         let geometry = self.engine.geometry();
         let (group, start, length_blocks) = place_of(geometry, start, length_blocks)?;
         let Some(ticket) = self.ticket() else { return Ok(None) };
-        let work = Work::Free { group, start, length_blocks, owner: FreedOwner::Nobody };
+        let work = Work::Free { group, start, length_blocks, owner: FreedOwner::NoOwner };
         log_intent(ticket, &[work], &[], geometry).map(Some)
     }
 
-    /// Which intents lie so far behind that others may soon have no room in the log: they hold its tail until their work is
+    /// The intents so far behind that other transactions may soon find no log space: they hold its tail until their work is
     /// done, and each step takes some of the log. Not more of them than fit into what an urgent reservation can be.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ pub struct OldIntents {
     newest: u64,
     /// The first so many.
     count: usize,
-    /// What that takes of the log.
+    /// Log space of that.
     pub bytes: u64,
 }
 
@@ -156,7 +156,7 @@ fn log_intent(
     Ok(LoggedIntent { end, id, extents, sequence: ticket.sequence() })
 }
 
-/// What one intent says.
+/// The contents of one intent.
 enum IntentWork<'a> {
     Attribute(AttributeChange<'a>),
     Extents(Extents),
@@ -185,7 +185,7 @@ impl<'a> IntentWork<'a> {
         }
     }
 
-    /// What the end repeats.
+    /// The extents that the done item repeats.
     fn into_freed(self) -> Vec<FreedExtent> {
         if let Self::Extents(Extents::Free(extents)) = self { extents } else { Vec::new() }
     }

@@ -1,7 +1,7 @@
 //! Work that comes after what an operation did itself, in an order that keeps every step sound.
 //!
-//! An operation changes an inode's extents at once, and defers what follows from that in other places: who owns the
-//! blocks, how many share them, that they are free. The steps follow each other in the transaction, and so are in one
+//! An operation changes an inode's extents at once, and defers the changes elsewhere that follow: the owners of the
+//! blocks, their reference counts, their return to the free space. The steps follow each other in the transaction, and so are in one
 //! checkpoint with what they follow from. Where there is more than one transaction may log, and always in immediate mode,
 //! the transaction ends between two steps under intents for what is left to do, and goes on in the next.
 //!
@@ -22,7 +22,7 @@
 //!    step of its own. Groups that are held from before are given back if the step locks one below them.
 //! 4. Blocks that a step frees may be allocated again in the same transaction in bulk mode, where nothing on the device
 //!    counts before the end. In logged mode they lose their owner, and an intent to free them goes into the checkpoint; they
-//!    come back among the free ones after it is stable. So nobody writes to what a crash would give back to its owner.
+//!    come back among the free ones after it is stable. So no block is written to while a crash would give it back to its owner.
 //! 5. Intents hold the log's tail until their work is done. Between two transactions those that lie far behind the head are
 //!    ended and logged anew, and blocks that earlier transactions freed are put back: however many transactions the work
 //!    takes, the log does not fill up with it.
@@ -86,12 +86,12 @@ impl Transaction<'_> {
         self.defer_owner(operations, inode, fork, extent)
     }
 
-    /// Blocks that nobody owns any more become free.
+    /// Blocks without an owner become free.
     ///
     /// # Errors
     /// They do not lie within one group.
     pub fn defer_free(&mut self, start: FsBlock, length_blocks: u64) -> Result<()> {
-        self.defer_free_of(start, length_blocks, FreedOwner::Nobody)
+        self.defer_free_of(start, length_blocks, FreedOwner::NoOwner)
     }
 
     /// Blocks are taken from their owner and become free.
@@ -104,8 +104,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// A mapping comes into a fork, or goes, while its blocks stay in use. The work loads the inode and stores it: who
-    /// holds it stores it before the work is done, and loads it again afterwards.
+    /// A mapping comes into a fork, or goes, while its blocks stay in use. The work loads the inode and stores it: a
+    /// caller that holds the inode stores it before, and loads it again afterwards.
     ///
     /// # Errors
     /// The extent does not lie within one group.
@@ -122,8 +122,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Blocks have one owner less; those that have none then become free. Where files cannot share blocks nobody counts,
-    /// and they become free.
+    /// Blocks have one owner less; those that have none then become free. Where files cannot share blocks there is
+    /// no count, and they become free.
     ///
     /// # Errors
     /// They do not lie within one group.
@@ -131,7 +131,7 @@ impl Transaction<'_> {
         if !self.engine.geometry().features.has_reflink() {
             return self.defer_free(start, length_blocks);
         }
-        // Whoever owns them alone now may write to them, and this owner may be back after a crash.
+        // Their last owner may write to them in place, and this owner may be back after a crash.
         self.note_moved_contents(start, length_blocks);
         self.defer_reference_count(ReferenceCountOperation::Decrease, start, length_blocks)
     }
@@ -188,7 +188,7 @@ impl Transaction<'_> {
     }
 }
 
-/// What the reverse map says of an extent of a fork, and in which group.
+/// The reverse-map record of an extent of a fork, and its group.
 #[inline]
 pub(crate) fn mapping_of(
     geometry: &Geometry,

@@ -1,4 +1,4 @@
-//! Which deferred work comes next.
+//! The order of deferred work.
 
 use std::collections::VecDeque;
 
@@ -27,8 +27,8 @@ pub const STEP_LIMIT: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreedOwner {
     /// No owner: the reverse-map record was removed before.
-    Nobody,
-    /// A tree or whatever else is no file.
+    NoOwner,
+    /// A btree or another owner that is no file.
     Group(Owner),
     /// The extent map of an inode's fork.
     ExtentMap {
@@ -45,7 +45,7 @@ pub enum FreedOwner {
 /// One piece of deferred work. It says all that an intent in the log says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Change who owns blocks.
+    /// Change the owner of blocks.
     #[doc(alias = "xfs_rmap_intent")]
     Owners {
         /// In which way.
@@ -55,7 +55,7 @@ pub enum Work {
         /// The blocks and their owner.
         mapping: Mapping,
     },
-    /// Change how many own blocks.
+    /// Change the number of owners of blocks.
     #[doc(alias = "xfs_refcount_intent")]
     References {
         /// In which way.
@@ -72,7 +72,7 @@ pub enum Work {
     ExtentMap {
         /// In which way.
         operation: ExtentMapOperation,
-        /// Whose contents.
+        /// The inode.
         inode: InodeNumber,
         /// In which fork.
         fork: Fork,
@@ -90,7 +90,7 @@ pub enum Work {
         start: AgBlock,
         /// Blocks.
         length_blocks: u32,
-        /// Who owns them.
+        /// Their owner.
         owner: FreedOwner,
     },
 }
@@ -157,11 +157,11 @@ impl Work {
 /// An intent in the log that promises works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIntent {
-    /// What ends it.
+    /// The type of its done item.
     pub end: ItemType,
     /// Its name.
     pub id: IntentId,
-    /// What its end repeats.
+    /// The extents that its done item repeats.
     pub extents: Vec<FreedExtent>,
     /// The checkpoint that it is in.
     pub sequence: u64,
@@ -182,7 +182,7 @@ pub struct DeferredWork {
     runs: VecDeque<Run>,
     /// Of the step that is being done.
     intent: Option<LoggedIntent>,
-    /// What came up since the step that is being done began.
+    /// Work that was deferred since the step that is being done began.
     created: Vec<Work>,
     is_running: bool,
     /// The memory of the last step.
@@ -207,7 +207,7 @@ impl DeferredWork {
         let has_intent = self.runs.back().is_some_and(|run| run.intent.is_some());
         let last = match self.is_running {
             true => self.created.last_mut(),
-            // What an intent promises stays what it says.
+            // Work under an intent stays as the intent says.
             false if has_intent => None,
             false => self.waiting.back_mut(),
         };

@@ -17,7 +17,7 @@ fn map(group: u32, start: u32, length_blocks: u32, file_block: u64) -> Work {
 }
 
 fn free(group: u32, start: u32, length_blocks: u32) -> Work {
-    let owner = FreedOwner::Nobody;
+    let owner = FreedOwner::NoOwner;
     Work::Free { group: AgNumber::new(group), start: AgBlock::new(start), length_blocks, owner }
 }
 

@@ -87,7 +87,7 @@ impl Transaction<'_> {
     ) -> Result<()> {
         let geometry = engine.geometry();
         let first = geometry.fs_block(group, start).ok_or(OperationError::NoSuchGroup)?;
-        if owner != FreedOwner::Nobody {
+        if owner != FreedOwner::NoOwner {
             let mut group = self.group(group)?;
             group.ready_free_list()?;
             group.remove_freed_owner(start, length_blocks, owner)?;

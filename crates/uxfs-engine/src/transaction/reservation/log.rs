@@ -1,4 +1,4 @@
-//! What operations may take of the log.
+//! Log reservations of operations.
 //!
 //! The most that each object can take, as the journal's marks count it, follows from the geometry: sizes of blocks,
 //! directory blocks, sectors and inodes, and how high trees can become. Each operation names its objects; their sum is
@@ -10,8 +10,8 @@
 //! least one step.
 //!
 //! Reserved elsewhere, and not part of the sum: headers and the current chunks of each group (by the transaction that changes a
-//! group first in a checkpoint, here counted for as many groups as an operation reaches), owners that wait in memory
-//! (by the transaction that adds them).
+//! group first in a checkpoint, here counted for as many groups as an operation reaches), pending reverse-map records (by the
+//! transaction that adds them).
 
 use uxfs_block::cache::logged::{PIECE_LOG_BYTES, RUN_LOG_BYTES};
 use uxfs_format::{
@@ -41,7 +41,7 @@ use crate::{
 
 /// Groups that one step of a transaction reaches: an inode's, its directory's, one for new blocks.
 const GROUPS: u64 = 3;
-/// What a piece of work takes in an intent, with its share of the header.
+/// Log space of a piece of work in an intent, with its share of the header.
 const INTENT_WORK_BYTES: u64 = 64;
 
 /// The same where the intent is logged anew, with the end of the old one.
@@ -52,7 +52,7 @@ const RENEWED_WORK_BYTES: u64 = 2 * INTENT_WORK_BYTES;
 pub struct LogNeeds {
     /// A block of metadata.
     block: u64,
-    /// An inode: its core, both forks, its place in the list of those without names.
+    /// An inode: its core, both forks, its place in the unlinked list.
     inode: u64,
     /// AGF, AGFL, AGI of a group, the record of each current chunk of inodes in both trees, and a change of one of these.
     group: u64,
@@ -94,7 +94,7 @@ fn buffer(bytes: u32, pieces: u32) -> u64 {
     PIECE_LOG_BYTES * u64::from(pieces) + u64::from(bytes.div_ceil(DIRTY_RUN_BYTES) * RUN_LOG_BYTES)
 }
 
-/// What all current chunks of inodes may take of the log at once: one in so many bytes.
+/// The part of the log, one in so many bytes, that all current inode chunks may take at once.
 const LOG_SHARE_OF_CHUNKS: u64 = 64;
 /// Bytes of an attribute fork, at most: names and values that are kept in its blocks, of as many files as can be.
 const ATTRIBUTE_SPACE_BYTES: u64 = 1 << 35;
@@ -116,7 +116,7 @@ fn way(levels: u32) -> u64 {
 }
 
 impl LogNeeds {
-    /// What the objects of a file system may take of the log.
+    /// The log space of the objects of a file system.
     pub fn new(geometry: &Geometry) -> Self {
         let features = &geometry.features;
         let block = buffer(geometry.block_size_bytes, 1);
@@ -163,7 +163,7 @@ impl LogNeeds {
         }
     }
 
-    /// How many chunks of inodes of a group are kept in memory.
+    /// The number of inode chunks of a group that are kept in memory.
     pub fn current_chunks(&self) -> usize {
         self.current_chunks as usize
     }
@@ -184,7 +184,7 @@ impl LogNeeds {
         let step = match work {
             // The free list gets or gives blocks before a tree changes.
             Work::Owners { .. } | Work::Free { .. } => self.owner + further + self.space,
-            // Blocks that nobody shares any more become free: an owner less each.
+            // Blocks whose last reference goes become free: an owner less each.
             Work::References { .. } => self.reference + further + self.space,
             Work::ExtentMap { .. } => self.inode + self.map + self.space,
             Work::Attribute(_) => self.inode + self.attribute + self.space,
@@ -224,10 +224,10 @@ impl Operation {
     /// With the longest target.
     const LARGEST_CREATE: Self = Self::Create { target_bytes: 1024 };
 
-    /// All that one intent promises.
+    /// All frees of one intent.
     const LARGEST_COMPLETE_FREES: Self = Self::CompleteFrees { extents: MAX_EXTENTS as u32 };
 
-    /// How it reserves that.
+    /// The kind of its reservation.
     pub fn reserve(self) -> LogReservation {
         match self {
             Self::CompleteFrees { .. } => LogReservation::Urgent,
@@ -239,7 +239,7 @@ impl Operation {
     pub fn log_bytes(self, needs: &Needs) -> u64 {
         let log = &needs.log;
         let objects = match self {
-            // The inode, its neighbours in the list of those without names, its chunk; mappings; the superblock.
+            // The inode, its neighbours in the unlinked list, its chunk; mappings; the superblock.
             Self::Release => 3 * log.inode + log.chunk + log.mappings + log.block,
             // So many extents, each perhaps in a group of its own.
             Self::CompleteFrees { extents } => {
@@ -253,9 +253,9 @@ impl Operation {
                 let inodes = 3 * log.inode + log.chunk + 2 * log.space;
                 inodes + log.name + 2 * log.attribute + needs.value(target_bytes.min(1024)) * log.block
             }
-            // The inode (which may leave the list of those without names), its directory; a name; a parent pointer.
+            // The inode (which may leave the unlinked list), its directory; a name; a parent pointer.
             Self::Link | Self::LinkInPlace => 3 * log.inode + log.name + log.attribute + 2 * log.space,
-            // The inode, its neighbours in the list of those without names, its directory; a name less; a parent pointer less.
+            // The inode, its neighbours in the unlinked list, its directory; a name less; a parent pointer less.
             Self::Remove => 4 * log.inode + log.less_name + log.attribute + log.space,
             // Up to five inodes and their neighbours in the list; two names more, one less; three parent pointers; what is
             // left behind is a new inode.

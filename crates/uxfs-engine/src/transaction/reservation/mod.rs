@@ -1,4 +1,4 @@
-//! What each kind of operation may take, asked for before anything changes.
+//! Reservations of each kind of operation, made before anything changes.
 //!
 //! A transaction that began can no longer say "no space": what it has changed has no way back. So it asks first, for
 //! the most that its kind of operation can take of the two things that run out: free blocks, and room in the log. Each
@@ -39,7 +39,7 @@ pub enum Operation {
     Link,
     /// As [`Link`](Self::Link), where all goes into blocks that are there.
     LinkInPlace,
-    /// One name less: the parent, the inode, its parent pointer, the list of inodes without names.
+    /// One name less: the parent, the inode, its parent pointer, the unlinked list.
     Remove,
     /// Another name: two directories, up to five inodes, three parent pointers.
     Rename,
@@ -61,7 +61,7 @@ pub enum Operation {
     Remap,
 }
 
-/// What the parts of operations may take, in blocks. It follows from the geometry alone.
+/// The worst case of the parts of operations, in blocks. It follows from the geometry alone.
 #[doc(alias = "xfs_trans_resv")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
@@ -87,7 +87,7 @@ const NAME_TREE_LEVELS: u64 = 5;
 const DIRECTORY_SPACE_BYTES: u64 = 1 << 35;
 
 impl Needs {
-    /// What operations on a file system may take.
+    /// The reservations of operations on a file system.
     pub fn new(geometry: &Geometry) -> Self {
         let block_bytes = geometry.block_size_bytes;
         let per_leaf = u64::from(ExtentMap::min_entries(block_bytes, 0)).max(1);

@@ -77,7 +77,7 @@ pub struct InodeChunk {
     pub free: u64,
 }
 
-/// What can be wrong with an inode chunk.
+/// Faults of an inode chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InodeIndexFault {

@@ -112,7 +112,7 @@ pub fn log_pieces(
 }
 
 /// Says that what lay here has been freed: older changes of it must not be replayed. Of more than the log can name in one
-/// item there are none: that was (a piece of) a value of an attribute, which is written home and not logged.
+/// item there are none: that was (a piece of) a value of an attribute, which is written back and not logged.
 pub fn log_cancel(piece: Piece, sink: &mut impl RegionSink) {
     if piece.length_bytes > MAX_BYTES {
         return;

@@ -20,11 +20,11 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::{RegionSink, buffer};
 
-/// What has changed in an inode: the number of the run, from its first byte on, that says so in the cluster's
+/// A part of an inode that has changed: the number of the run, from its first byte on, that says so in the cluster's
 /// [`DirtyMap`]. Inodes have at least four runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InodeChange {
-    /// The next inode without a name.
+    /// The next unlinked inode.
     NextUnlinked = 0,
     /// The core.
     Core = 1,
@@ -52,13 +52,13 @@ impl InodeChange {
 const REGION_HEADER_BYTES: u32 = 12;
 /// Header of a block of an extent map, which a logged root begins with.
 const LONG_ROOT_HEADER_BYTES: u32 = 72;
-/// What the core of a changed inode takes in the log, with the region that says what follows.
+/// Log space of the core of a changed inode, with the region of the item's format.
 pub const CORE_LOG_BYTES: u32 =
     2 * REGION_HEADER_BYTES + (size_of::<InodeFormat>() + size_of::<LoggedInodeCore>()) as u32;
-/// What the name of the next inode without a name takes: a run of the cluster.
+/// Log space of the number of the next unlinked inode: a run of the cluster.
 pub const NEXT_UNLINKED_LOG_BYTES: u64 = RUN_LOG_BYTES as u64;
 
-/// What a changed fork of `length_bytes` takes in the log.
+/// Log space of a changed fork of `length_bytes`.
 pub fn fork_log_bytes(length_bytes: usize, is_root: bool) -> u32 {
     match u32::try_from(length_bytes).unwrap_or(u32::MAX - 1024).next_multiple_of(4) {
         0 => 0,

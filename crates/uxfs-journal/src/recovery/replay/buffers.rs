@@ -6,7 +6,7 @@
 //! transactions of that number have been replayed. (Where memory is short, buffers go to the device below earlier, which
 //! is an overlay; `early` remembers them.)
 //!
-//! A buffer that was torn while it was written home is a mixture of old and new. The log holds all that was being written,
+//! A buffer that was torn while it was written back is a mixture of old and new. The log holds all that was being written,
 //! so that it is whole at the end; in between it need not make sense, and is not verified before.
 
 use std::collections::{BTreeMap, HashSet};
@@ -32,7 +32,7 @@ use crate::error::Result;
 /// Bytes that are held before they go to the device although their number is not done.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// What is done to a buffer before it is written.
+/// The treatment of a buffer before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
     /// Nothing: its structure is unknown, or it is a part of a buffer.

@@ -1,4 +1,4 @@
-//! What replay makes of one item.
+//! Replay of one item.
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -31,7 +31,7 @@ use crate::{error::JournalError, recovery::cancel_table::CancelTable};
 
 /// Most sectors of a buffer: 64 KiB.
 const MAX_BUFFER_SECTORS: u64 = 128;
-/// Where an inode names the next one without a name.
+/// Offset of the number of the next unlinked inode.
 const NEXT_UNLINKED: std::ops::Range<usize> = 96..100;
 
 /// Why an item cannot be replayed.
@@ -51,7 +51,7 @@ impl<T: Into<JournalError>> From<T> for ItemError {
 
 type Result<T> = std::result::Result<T, ItemError>;
 
-/// What items are replayed with.
+/// The context of the replay of an item.
 pub(super) struct Replayer<'a> {
     pub geometry: Geometry,
     pub buffers: Buffers<'a>,
@@ -164,7 +164,7 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// A BUF of inodes: only which inode follows in the lists of those without a name.
+    /// A BUF of inodes: only the next inode of the unlinked list.
     #[doc(alias = "xlog_recover_do_inode_buffer")]
     fn unlinked_inodes(&mut self, item: &BufferItem<'_>, sector: u64, sectors: u32) -> Result<ItemOutcome> {
         let inode_size = self.geometry.inode_size();
@@ -336,7 +336,7 @@ impl Replayer<'_> {
     }
 }
 
-/// What is to be done to a buffer, by what the item says that it holds and by what it holds.
+/// The treatment of a buffer, by the structure in the item and by its contents.
 #[doc(alias = "xlog_recover_validate_buf_type")]
 fn treatment_of(
     said: Option<BufferContents>,

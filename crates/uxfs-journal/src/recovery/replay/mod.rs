@@ -2,7 +2,7 @@
 //!
 //! The log is read twice. The first time only the cancelled buffers are noted; the second time each committed transaction
 //! is replayed when its commit is reached, its items in this order: buffers and new inode chunks, inodes and everything
-//! else, lists of inodes without a name, cancellations. A transaction without a commit is dropped.
+//! else, AGI unlinked lists, cancellations. A transaction without a commit is dropped.
 //!
 //! Bytes of the log are hostile: every item is checked against the file system's sizes before it is looked at twice, every
 //! buffer is verified before it is written, and what is written goes to an overlay: an image whose log cannot be replayed
@@ -50,14 +50,14 @@ use crate::{
     error::{JournalError, Result},
 };
 
-/// What became of an item.
+/// The outcome of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemOutcome {
     /// Its changes were made.
     Replayed,
     /// The buffer is freed later on: nothing was done.
     Cancelled,
-    /// What lies on disk is as new or newer: nothing was done.
+    /// The copy on disk is as new or newer: nothing was done.
     NewerOnDisk,
     /// It is a cancellation.
     Cancels,
@@ -122,7 +122,7 @@ pub struct ReplayCounts {
     pub written_buffers: u64,
 }
 
-/// What a replay leaves to be done.
+/// The work that a replay leaves.
 #[derive(Debug)]
 pub struct Replayed {
     /// How much was done.
@@ -174,7 +174,7 @@ pub fn replay(
     Ok(Replayed { counts, intents: intents.into_vec() })
 }
 
-/// What went by in one pass.
+/// Counters of one pass.
 struct Ended {
     records: u64,
     dropped: u64,
