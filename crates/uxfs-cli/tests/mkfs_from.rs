@@ -170,22 +170,37 @@ fn metadata_is_changed_on_the_way_and_runs_agree() {
     let folder = TempDir::new().unwrap();
     let (source, manifest) = (folder.path().join("source"), folder.path().join("manifest"));
     tree(&source);
-    fs::write(&manifest, "#mtree\n./large type=file mode=0600 uid=77 gid=88\n").unwrap();
-    let make = |name: &str, threads: &str| {
+    let mut lines = "#mtree\n./large type=file mode=0600 uid=77 gid=88\n./missing uid=1\n".to_owned();
+    // In two lines each, more than is kept in memory below.
+    for number in 0..5000 {
+        lines += &format!("./folder/file-{number} type=file gid={number} optional\n");
+    }
+    for number in 0..5000 {
+        lines += &format!("./folder/file-{number} mode=0640 optional\n");
+    }
+    fs::write(&manifest, lines).unwrap();
+    let make = |name: &str, threads: &str, memory: &str| {
         let image = folder.path().join(name);
         let arguments = ["--size", "400M", "--owner-map", "*:4000", "--manifest", text(&manifest)];
         let arguments = [&["mkfs", "-q", "--reproducible", "--threads", threads][..], &arguments].concat();
-        succeeds(&[&arguments[..], &["--from", text(&source), text(&image)]].concat());
+        let arguments = [&arguments[..], &["--source-memory", memory, "--from", text(&source)]].concat();
+        let output = uxfs(&[&arguments[..], &[text(&image)]].concat());
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words}");
+        assert!(words.contains("the source has no such file: /missing"), "{words}");
+        assert_eq!(words.lines().count(), 1, "{words}");
         image
     };
-    let image = make("one", "1");
+    let image = make("one", "1", "64M");
     let stat = |path: &str| -> Value {
         serde_json::from_str(&succeeds(&["--json", "stat", text(&image), path])).unwrap()
     };
     assert_eq!((&stat("large")["uid"], &stat("large")["gid"]), (&77.into(), &88.into()));
-    assert_eq!(stat("folder/file-7")["uid"], 4000);
+    let file = stat("folder/file-7");
+    assert_eq!((&file["uid"], &file["gid"], &file["mode"]), (&4000.into(), &7.into(), &"0640".into()));
     let first = fs::read(&image).unwrap();
-    assert!(first == fs::read(make("two", "3")).unwrap(), "two runs differ");
+    assert!(first == fs::read(make("two", "3", "64M")).unwrap(), "two runs differ");
+    assert!(first == fs::read(make("three", "2", "0")).unwrap(), "a manifest in temporary files differs");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl FileSystem {
         Self { engine, inodes, tree_lock: Mutex::default() }
     }
 
-    /// What changes it.
+    /// The engine that changes it.
     pub fn engine(&self) -> &AnyEngine {
         &self.engine
     }

@@ -1,16 +1,16 @@
-//! What a file system is called: its label and its uuid, in the superblocks of all groups.
+//! Label and uuid of a file system, in the superblocks of all groups.
 //!
-//! All of it is done on an image whose log is clean and which nobody has mounted. A uuid that changes stays in all metadata as
-//! it was (`METADATA_UUID` says so), but the log has to follow. The order, with a flush after each, is such that a crash in
-//! between leaves what Linux mounts, and what the same change finishes when it is done again:
+//! They change on an image that is not mounted and whose log is clean. Metadata keeps its old uuid (`METADATA_UUID` says so),
+//! but the log carries the new one. Each of these steps ends with a flush, so that Linux mounts the image after a crash
+//! at any of them, and repeating the change finishes it:
 //!
-//! 1. the log's newest record has no uuid: it is anybody's;
-//! 2. the first superblock, which rules;
-//! 3. the log's newest record has the new uuid;
-//! 4. the superblocks of the other groups.
+//! 1. clear the uuid in the log's newest record, which fits any file system then;
+//! 2. write the primary superblock;
+//! 3. write the new uuid into the log's newest record;
+//! 4. write the secondary superblocks.
 //!
-//! Superblocks that a crash left behind the first are brought up to it before the next change of any kind ([`finish_change`]):
-//! until then `xfs_repair` tells of them, and Linux never looks at them.
+//! After a crash before step 4 the next change of any kind updates the secondary superblocks first ([`finish_change`]).
+//! Until then `xfs_repair` reports them; Linux never reads them.
 
 use uxfs_block::device::{BlockDevice, ReadSegment};
 use uxfs_format::{
@@ -33,16 +33,16 @@ use uxfs_volume::{
 #[doc(alias = "XFSLABEL_MAX")]
 pub const LABEL_BYTES_MAX: usize = 12;
 
-/// Another uuid.
+/// The new uuid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UuidChange {
-    /// This one, which is not nobody's.
+    /// This one; not the nil uuid.
     To(Uuid),
-    /// The one that it was made with, which all metadata carries.
+    /// The uuid of mkfs, which all metadata carries.
     Restore,
 }
 
-/// What is to change.
+/// A change of label, uuid or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IdentityChange<'a> {
     /// Up to [`LABEL_BYTES_MAX`] bytes without a zero among them; none for no label.
@@ -93,10 +93,10 @@ pub fn superblock_of(device: &dyn BlockDevice) -> Result<Superblock> {
     read_superblock(device, false)
 }
 
-/// Gives a file system another label or uuid. Nobody may have it mounted.
+/// Gives a file system, which must not be mounted, another label or uuid.
 ///
 /// # Errors
-/// A label or uuid that cannot be; a log that is not clean or lies elsewhere; damage, with nothing changed; the device.
+/// An invalid label or uuid; an external log or one that is not clean; damage, with nothing changed; the device.
 #[doc(alias = "xfs_admin")]
 pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<()> {
     change.check()?;
@@ -141,11 +141,11 @@ pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<(
     Ok(device.flush()?)
 }
 
-/// Superblocks that are read at once.
+/// Superblocks that one batch reads.
 const BATCH_GROUPS: usize = 256;
 
-/// Finishes a change of label or uuid that was cut off: the first superblock, `primary`, rules. Superblocks that are damaged or
-/// belong to another file system are left alone.
+/// Finishes an interrupted change of label or uuid: secondary superblocks follow `primary`, except for those that are damaged
+/// or belong to another file system.
 ///
 /// # Errors
 /// The device.
@@ -179,7 +179,7 @@ pub(crate) fn finish_change(
     Ok(())
 }
 
-/// Gives a sound superblock of the same file system the identity of `primary`. Says whether it had another.
+/// Gives a sound superblock of the same file system the identity of `primary`; returns whether it had another.
 fn bring_up(bytes: &mut [u8], primary: &Superblock) -> bool {
     const BIT: u32 = Incompatible::METADATA_UUID.bits();
     let identity =
@@ -201,7 +201,7 @@ fn bring_up(bytes: &mut [u8], primary: &Superblock) -> bool {
     true
 }
 
-/// The superblock of a group, verified, and where it lies.
+/// The verified superblock of a group, and its sector.
 fn verified_superblock(
     device: &dyn BlockDevice,
     geometry: &Geometry,

@@ -5,25 +5,25 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`mount`] | from a device to a volume whose log is clean |
-//! | `mounting` | mounting for changes, in bulk mode or through the log |
-//! | `opening` | what is looked at before the first change |
+//! | [`mount`] | opening a volume whose log is clean |
+//! | `mount_for_changes` | mounting for changes, in bulk mode or through the log |
+//! | `before_changes` | checks before the first change |
 //! | [`filesystem`] | [`FileSystem`](filesystem::FileSystem): an engine with open inodes |
-//! | [`inode`] | inodes that are open |
+//! | [`inode`] | open inodes |
 //! | [`operations`] | one file for each operation on names, attributes and access control lists |
-//! | [`mod@file`] | the contents of regular files, changed |
-//! | [`recovery`] | what a dirty log asks for |
+//! | [`mod@file`] | changing the contents of regular files |
+//! | [`recovery`] | recovery of a dirty log |
 //! | [`identity`] | label and uuid |
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod before_changes;
 pub mod file;
 pub mod filesystem;
 pub mod identity;
 pub mod inode;
 pub mod mount;
-mod mounting;
-mod opening;
+mod mount_for_changes;
 pub mod operations;
 pub mod recovery;

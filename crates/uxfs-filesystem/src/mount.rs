@@ -1,4 +1,4 @@
-//! From a device to a volume whose log was closed in good order.
+//! Opening a volume whose log is clean.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use uxfs_volume::volume::{Volume, VolumeOptions};
 
 use uxfs_volume::error::{OperationError, Result};
 
-/// Reads and verifies the superblock of `device`, and examines its log unless that is to be ignored.
+/// Reads and verifies the superblock of `device`, and examines its log unless the options ignore it.
 ///
 /// # Errors
 /// Not an XFS V5 file system, a damaged one, one with unknown features, or a device error; a log that is dirty,
-/// damaged or external, unless it is to be ignored.
+/// damaged or external, unless the options ignore it.
 pub fn open_volume(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Volume> {
     open_examined(device, options).map(|(volume, _)| volume)
 }
 
-/// As [`open_volume`], with what the log says: never that it is dirty. `None` where it is ignored.
+/// As [`open_volume`], with the state of the log, which is never dirty; `None` where the options ignore it.
 ///
 /// # Errors
 /// As there.
@@ -33,8 +33,8 @@ pub fn open_examined(
     Ok((volume, log_state))
 }
 
-/// What the log says, or `None` where nobody wants to know. A dirty log is an error: what lies on the device is then
-/// not what users of the file system last saw.
+/// The state of the log; `None` where the options ignore it. A dirty log is an error, because the device lacks changes that
+/// users of the file system have seen.
 fn examine_log(
     device: &dyn BlockDevice,
     geometry: &Geometry,

@@ -12,8 +12,7 @@ use uxfs_format::{
     inode::{core::CHECKSUM_OFFSET_BYTES, symlink::SymlinkFault},
     units::{FileBlock, FsBlock, InodeNumber},
 };
-use uxfs_volume::volume::Volume;
-use uxfs_volume::{error::Error, inode::Fork};
+use uxfs_volume::{error::Error, file_data::reader::FilePiece, inode::Fork, volume::Volume};
 use zerocopy::IntoBytes;
 
 const MANIFEST: &str = include_str!("../testdata/inode_forms/manifest.txt");
@@ -22,6 +21,8 @@ const BLOCK_CHECKSUM: u32 = 64;
 /// Of a fork's first byte in an inode.
 const FORK: usize = 176;
 const BLOCK_SIZE: usize = 1024;
+/// Of a long btree block.
+const BLOCK_HEADER: usize = 72;
 
 fn number_of(path: &str) -> InodeNumber {
     let line = MANIFEST.lines().find(|line| line.starts_with(&format!("file {path} "))).unwrap();
@@ -46,19 +47,107 @@ fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Volume {
     device.mount()
 }
 
-/// Mounts with the first leaf of the tree of `path` changed.
-fn with_leaf(path: &str, change: impl FnOnce(&mut [u8])) -> Volume {
-    let file_system = original();
+/// The btree block that the root in the inode of `path` leads to first.
+fn first_child(file_system: &Volume, path: &str) -> u64 {
     let inode = file_system.inode(number_of(path)).unwrap();
     let bytes = file_system.inode_bytes(inode.number).unwrap();
     let room = inode.fork_room_bytes(Fork::Data, file_system.geometry()) as usize;
     let root = &bytes[FORK..FORK + room];
     let pointer_at = 4 + 8 * ((root.len() - 4) / 16);
-    let block = u64::from_be_bytes(root[pointer_at..pointer_at + 8].try_into().unwrap());
-    let sector = file_system.geometry().sector_of_block(FsBlock::new(block)).unwrap();
+    u64::from_be_bytes(root[pointer_at..pointer_at + 8].try_into().unwrap())
+}
+
+fn block_offset(geometry: &Geometry, block: u64) -> usize {
+    Geometry::byte_of_sector(geometry.sector_of_block(FsBlock::new(block)).unwrap()) as usize
+}
+
+/// Mounts with the first leaf of the tree of `path` changed.
+fn with_leaf(path: &str, change: impl FnOnce(&mut [u8])) -> Volume {
+    let file_system = original();
+    let offset = block_offset(file_system.geometry(), first_child(&file_system, path));
     let device = PatchedDevice::new(inode_forms());
-    device.patch(Geometry::byte_of_sector(sector) as usize, BLOCK_SIZE, BLOCK_CHECKSUM, change);
+    device.patch(offset, BLOCK_SIZE, BLOCK_CHECKSUM, change);
     device.mount()
+}
+
+/// Makes `entries` of a btree node lead to one block: keys in `keys` of `room` entries, pointers behind them.
+fn lead_to(keys: &mut [u8], room: usize, entries: usize, block: u64) {
+    for index in 0..entries {
+        keys[8 * index..][..8].copy_from_slice(&(index as u64).to_be_bytes());
+        keys[8 * (room + index)..][..8].copy_from_slice(&block.to_be_bytes());
+    }
+}
+
+#[test]
+fn blocks_with_many_parents_are_read_once() {
+    const ENTRIES: usize = (BLOCK_SIZE - BLOCK_HEADER) / 16;
+    let path = "root_level_2";
+    let sound = original();
+    let geometry = sound.geometry();
+    let device = PatchedDevice::new(inode_forms());
+    let mut node = vec![0; BLOCK_SIZE];
+    sound.device().read(block_offset(geometry, first_child(&sound, path)) as u64, &mut node).unwrap();
+    let pointers = &node[BLOCK_HEADER + 8 * ENTRIES..];
+    let [leaf, lower, upper] =
+        [0, 1, 2].map(|index| u64::from_be_bytes(pointers[8 * index..][..8].try_into().unwrap()));
+    for (level, block, child) in [(1_u16, lower, leaf), (2, upper, lower)] {
+        device.patch(block_offset(geometry, block), BLOCK_SIZE, BLOCK_CHECKSUM, |block| {
+            block[4..6].copy_from_slice(&level.to_be_bytes());
+            block[6..8].copy_from_slice(&(ENTRIES as u16).to_be_bytes());
+            lead_to(&mut block[BLOCK_HEADER..], ENTRIES, ENTRIES, child);
+        });
+    }
+    let room = sound.inode(number_of(path)).unwrap().fork_room_bytes(Fork::Data, geometry) as usize;
+    let entries = (room - 4) / 16;
+    device.patch(inode_offset(geometry, number_of(path)), 512, CHECKSUM_OFFSET_BYTES, |inode| {
+        let root = &mut inode[FORK..];
+        root[..2].copy_from_slice(&3_u16.to_be_bytes());
+        root[2..4].copy_from_slice(&(entries as u16).to_be_bytes());
+        lead_to(&mut root[4..], entries, entries, upper);
+    });
+    let volume = device.open_tolerantly();
+    let inode = volume.inode(number_of(path)).unwrap();
+    let left = volume.extent_map(&inode, Fork::Data).unwrap().len();
+    assert!(left > 10, "the leaf is read: {left} extents");
+    let (kept, others) = volume.findings().unwrap().take();
+    // One for each pointer of each block but the way to the leaf.
+    assert_eq!(kept.len() as u64 + others, (entries + 2 * ENTRIES - 3) as u64);
+    assert_eq!(volume.lost_extents(&inode, Fork::Data).unwrap().len(), 1, "adjacent lost parts are one");
+}
+
+/// Contents that cannot be read are an error; they must not come out as a hole when reading goes on.
+#[test]
+fn reading_goes_on_behind_a_failed_read() {
+    let sound = original();
+    let inode = sound.inode(number_of("root_level_2")).unwrap();
+    let ranges: Vec<_> = sound.data_ranges(&inode).unwrap().collect();
+    let device = PatchedDevice::new(inode_forms());
+    device.fail_at(ranges[1].device_offset_bytes as usize);
+    let volume = device.mount();
+    let inode = volume.inode(inode.number).unwrap();
+    let mut reader = volume.file_reader(&inode).unwrap();
+    let (mut errors, mut data_bytes, mut next) = (0, 0, 0);
+    loop {
+        match reader.next_piece() {
+            Ok(None) => break,
+            Ok(Some(FilePiece::Data { offset_bytes, bytes })) => {
+                data_bytes += bytes.len() as u64;
+                next = offset_bytes + bytes.len() as u64;
+            }
+            Ok(Some(FilePiece::Hole { offset_bytes, length_bytes })) => {
+                let hole = offset_bytes..offset_bytes + length_bytes;
+                assert!(!hole.contains(&ranges[1].offset_bytes), "{hole:?} is no hole");
+                next = hole.end;
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Io(_)), "{error}");
+                errors += 1;
+            }
+        }
+    }
+    let all_bytes: u64 = ranges.iter().map(|range| range.length_bytes).sum();
+    assert_eq!((errors, next), (1, inode.size_bytes()));
+    assert_eq!(data_bytes, all_bytes - ranges[1].length_bytes);
 }
 
 fn fault_of(error: Error) -> Fault {

@@ -9,7 +9,7 @@ use uxfs_filesystem::{
     file::{Touch, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::new_file::NewFile,
+    operations::create::NewFile,
 };
 use uxfs_format::{inode::Fork, units::InodeNumber};
 use uxfs_testkit::{image::TestImage, judges::Judge, require};

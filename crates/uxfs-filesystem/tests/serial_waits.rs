@@ -25,7 +25,7 @@ use uxfs_engine::{
     options::{LogOptions, MountOptions},
 };
 use uxfs_filesystem::{
-    filesystem::FileSystem, mount::open_volume, operations::new_file::NewFile, recovery::recover,
+    filesystem::FileSystem, mount::open_volume, operations::create::NewFile, recovery::recover,
 };
 use uxfs_lab::crash::image::{Image, ImageDevice};
 use uxfs_testkit::{

@@ -2,23 +2,16 @@
 //! wherever reading does.
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    ops::ControlFlow,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{fault::Structure, units::InodeNumber};
 use uxfs_lab::field_fuzz::{
-    plan::Plan,
     reading::{self, Extent, Outcome},
-    sparse_device::{DamagedImage, SparseImage},
+    slice::Slice,
 };
 use uxfs_repair::{CheckOptions, check};
 use uxfs_testkit::{
-    golden::GoldenImage,
     seeds::Seed,
     structures::{Instance, Owner},
 };
@@ -63,30 +56,19 @@ fn is_free_inode(volume: &Volume, instance: &Instance) -> bool {
 
 #[test]
 fn every_fault_that_reading_meets_is_a_finding() {
-    let image = GoldenImage::named("block-1k").unwrap().unpacked().unwrap();
-    let base = SparseImage::load(&image).unwrap();
-    let sound = DamagedImage::sound(Arc::clone(&base));
-    let plan = Plan::new(&sound).unwrap();
-    let sound_volume =
-        Volume::open(Arc::new(DamagedImage::sound(Arc::clone(&base))), &VolumeOptions::default()).unwrap();
+    let slice = Slice::new("block-1k").unwrap();
+    let sound = Volume::open(Arc::new(slice.sound()), &VolumeOptions::default()).unwrap();
     let seed = Seed::from_environment("check_damaged", 11);
     let mut random = seed.random();
     let (mut read, mut found) = (0, 0);
-    for (index, case) in plan.cases(CASES, random.next_u64()).iter().enumerate() {
-        let damage = plan.damage(&sound, case).unwrap();
-        let device = || -> Arc<dyn BlockDevice> {
-            Arc::new(DamagedImage::new(Arc::clone(&base), &damage.instance.pieces, &damage.bytes))
-        };
-        let what = format!("{:?}, {} {}", damage.instance, damage.field, case.transform.name());
-        let outcome = reading::read(device(), &damage, Extent::Owner);
-        let started = Instant::now();
-        let findings = catch_unwind(AssertUnwindSafe(|| findings(device(), index % 2 == 1)));
-        assert!(findings.is_ok(), "panics: {what}");
-        assert!(started.elapsed() < CASE_LIMIT, "hangs: {what}");
-        let Some(findings) = findings.unwrap() else { continue };
-        if matches!(outcome, Outcome::Corrupt(_)) && !is_free_inode(&sound_volume, &damage.instance) {
+    for (index, case) in slice.cases(CASES, random.next_u64()).enumerate() {
+        let case = case.unwrap();
+        let outcome = reading::read(Arc::new(case.image()), &case.damage, Extent::Owner);
+        let found_by_check = case.run(CASE_LIMIT, |image| findings(Arc::new(image), index % 2 == 1));
+        let Some(findings) = found_by_check.unwrap() else { continue };
+        if matches!(outcome, Outcome::Corrupt(_)) && !is_free_inode(&sound, &case.damage.instance) {
             read += 1;
-            assert!(findings > 0, "reading says {outcome:?}, and there are no findings: {what}");
+            assert!(findings > 0, "reading says {outcome:?}, and there are no findings: {}", case.what);
         }
         found += usize::from(findings > 0);
     }

@@ -112,7 +112,7 @@ fn threads_recover_to_what_each_of_them_did() {
     judges::judged("model", &format!("crash states of several threads: {tally}"));
 }
 
-/// Who waits for room in the log waits also for a thread that is not running, and has yet to end what holds the tail.
+/// A thread that waits for log space also waits for threads that are not scheduled and hold the tail.
 #[test]
 fn threads_share_a_small_log() {
     let setup = Setup {

@@ -1,11 +1,7 @@
 //! A slice of `cargo xtask field-fuzz --edit`: damaged fields of every kind of structure, and edits of the image. No edit locks
 //! the image, or changes what it did not name.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use uxfs_format::{
     describe::{describe, leaves::leaves},
@@ -13,11 +9,11 @@ use uxfs_format::{
 };
 use uxfs_lab::field_fuzz::{
     editing::{self, Sound, Verdict},
-    plan::{Case, Plan},
-    sparse_device::{DamagedImage, SparseImage},
+    plan::Case,
+    slice::Slice,
     transform::Transform,
 };
-use uxfs_testkit::{golden::GoldenImage, seeds::Seed};
+use uxfs_testkit::seeds::Seed;
 
 const CASES: usize = 30;
 /// Generous, for busy machines.
@@ -25,26 +21,18 @@ const CASE_LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn edits_of_damaged_images_take_nothing_along() {
-    let image = GoldenImage::named("default").unwrap().unpacked().unwrap();
-    let base = SparseImage::load(&image).unwrap();
-    let sound_image = || DamagedImage::sound(Arc::clone(&base));
-    let plan = Plan::new(&sound_image()).unwrap();
-    let sound = Sound::of(sound_image()).unwrap();
+    let slice = Slice::new("default").unwrap();
+    let sound = Sound::of(slice.sound()).unwrap();
     let mut random = Seed::from_environment("field_fuzz_edits", 11).random();
     let mut edited = 0;
-    for case in plan.cases(CASES, random.next_u64()) {
-        let damage = plan.damage(&sound_image(), &case).unwrap();
-        let device = DamagedImage::new(Arc::clone(&base), &damage.instance.pieces, &damage.bytes);
-        let what = format!("{:?}, {} {}", damage.instance, damage.field, case.transform.name());
-        let started = Instant::now();
-        let edit = || editing::edit(device, &damage, &sound, case.seed, &mut |_| ());
-        match catch_unwind(AssertUnwindSafe(edit)) {
-            Ok(Verdict::Broken(why)) => panic!("{what}: {why}"),
-            Ok(Verdict::Edited { made, .. }) => edited += usize::from(made > 0),
-            Ok(Verdict::Refused) => {}
-            Err(_) => panic!("panics: {what}"),
+    for case in slice.cases(CASES, random.next_u64()) {
+        let case = case.unwrap();
+        let edit = |image| editing::edit(image, &case.damage, &sound, case.case.seed, &mut |_| ());
+        match case.run(CASE_LIMIT, edit).unwrap() {
+            Verdict::Broken(why) => panic!("{}: {why}", case.what),
+            Verdict::Edited { made, .. } => edited += usize::from(made > 0),
+            Verdict::Refused => {}
         }
-        assert!(started.elapsed() < CASE_LIMIT, "hangs: {what}");
     }
     assert!(edited > CASES / 2, "only {edited} of {CASES} images could be edited at all");
 }
@@ -52,18 +40,14 @@ fn edits_of_damaged_images_take_nothing_along() {
 /// The edits themselves work on a sound image.
 #[test]
 fn a_sound_image_takes_all_edits() {
-    let image = GoldenImage::named("default").unwrap().unpacked().unwrap();
-    let base = SparseImage::load(&image).unwrap();
-    let sound_image = || DamagedImage::sound(Arc::clone(&base));
-    let plan = Plan::new(&sound_image()).unwrap();
-    let sound = Sound::of(sound_image()).unwrap();
-    for case in plan.cases(3, 1) {
-        let mut damage = plan.damage(&sound_image(), &case).unwrap();
-        damage.bytes = damage.instance.read(&sound_image()).unwrap();
+    let slice = Slice::new("default").unwrap();
+    let sound = Sound::of(slice.sound()).unwrap();
+    for case in slice.cases(3, 1) {
+        let mut case = case.unwrap();
+        case.damage.bytes = case.damage.instance.read(&slice.sound()).unwrap();
         let mut told = Vec::new();
-        let verdict = editing::edit(sound_image(), &damage, &sound, case.seed, &mut |words| {
-            told.push(words.to_owned())
-        });
+        let mut tell = |words: &str| told.push(words.to_owned());
+        let verdict = editing::edit(slice.sound(), &case.damage, &sound, case.case.seed, &mut tell);
         let is_right = matches!(verdict, Verdict::Edited { shut_down: 0, made, .. } if made > 30);
         assert!(is_right, "{verdict:?}: {told:#?}");
     }
@@ -73,11 +57,8 @@ fn a_sound_image_takes_all_edits() {
 /// let an edit change another file.
 #[test]
 fn lies_that_escaped() {
-    let image = GoldenImage::named("default").unwrap().unpacked().unwrap();
-    let base = SparseImage::load(&image).unwrap();
-    let sound_image = || DamagedImage::sound(Arc::clone(&base));
-    let plan = Plan::new(&sound_image()).unwrap();
-    let sound = Sound::of(sound_image()).unwrap();
+    let slice = Slice::new("default").unwrap();
+    let sound = Sound::of(slice.sound()).unwrap();
     for (structure, field, transform) in [
         // Two namespaces, which only the leaf's verifier refused.
         (Structure::Inode, "a.sfattr.list[0].secure", Transform::FlipMiddle),
@@ -92,17 +73,15 @@ fn lies_that_escaped() {
         // An entry at a byte where none can be.
         (Structure::Inode, "u3.sfdir3.list[1].offset", Transform::FlipLow),
     ] {
-        let places = (0_u32..).zip(&plan.instances).filter_map(|(index, instance)| {
-            let bytes = (instance.structure == structure).then(|| instance.read(&sound_image()).unwrap())?;
-            let all = leaves(&describe(structure, &bytes, &plan.geometry));
+        let places = (0_u32..).zip(&slice.plan.instances).filter_map(|(index, instance)| {
+            let bytes = (instance.structure == structure).then(|| instance.read(&slice.sound()).unwrap())?;
+            let all = leaves(&describe(structure, &bytes, &slice.plan.geometry));
             Some((index, all.iter().position(|leaf| leaf.name == field)? as u32))
         });
         let mut count = 0;
         for (instance, leaf) in places.take(4) {
-            let case = Case { instance, leaf, transform, seed: 5 };
-            let damage = plan.damage(&sound_image(), &case).unwrap();
-            let device = DamagedImage::new(Arc::clone(&base), &damage.instance.pieces, &damage.bytes);
-            let verdict = editing::edit(device, &damage, &sound, case.seed, &mut |_| ());
+            let case = slice.case(Case { instance, leaf, transform, seed: 5 }).unwrap();
+            let verdict = editing::edit(case.image(), &case.damage, &sound, case.case.seed, &mut |_| ());
             assert!(!matches!(verdict, Verdict::Broken(_)), "{field}: {verdict:?}");
             count += 1;
         }

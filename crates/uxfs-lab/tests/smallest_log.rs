@@ -9,7 +9,7 @@ use uxfs_filesystem::{
     file::{Touch, share::CloneRange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions},
+    operations::{create::NewFile, rename::RenameOptions},
 };
 use uxfs_testkit::{
     image::{TestImage, memory_folder},

@@ -24,7 +24,7 @@ impl Adjustments {
     /// Changes the metadata of the file `name` in the directory `parents`; both are empty for the root.
     ///
     /// # Errors
-    /// Expressions for labels that take too much memory.
+    /// Expressions for labels that take too much memory; temporary files.
     pub fn apply(
         &mut self,
         parents: &[u8],
@@ -41,7 +41,7 @@ impl Adjustments {
         let separator: &[u8] = if parents.is_empty() || name.is_empty() { b"" } else { b"/" };
         let path = [parents, separator, name].concat();
         if let Some(overlay) = &mut self.overlay {
-            overlay.apply(&path, kind, metadata);
+            overlay.apply(&path, kind, metadata)?;
         }
         match &self.labels {
             Some(labels) => labels.apply(&path, kind, metadata),

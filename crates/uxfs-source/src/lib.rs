@@ -24,6 +24,7 @@
 //! | [`packing`] | packed streams |
 //! | [`host_names`] | users and groups of the host |
 //! | [`lines`] | lines of text |
+//! | [`encoding`] | records of files in few bytes |
 //! | [`path`] | paths that may say anything |
 //! | [`error`] | errors and problems |
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -31,6 +32,7 @@
 
 pub mod content;
 pub mod directory;
+mod encoding;
 pub mod entry;
 pub mod error;
 mod host_names;

@@ -38,8 +38,8 @@ pub struct SourceOptions {
     pub contents: Option<PathBuf>,
     /// The time of what a manifest gives none to.
     pub time: Timestamp,
-    /// Memory, about, for the records of files of archives, manifests and layers; by default as much as an image's cache
-    /// takes. The rest goes to temporary files.
+    /// Memory, about, for the records of files of archives, manifests and layers, and a part of it for the names of each
+    /// directory that is being read; by default as much as an image's cache takes. The rest goes to temporary files.
     pub memory_bytes: Option<u64>,
 }
 
@@ -48,7 +48,15 @@ impl SourceOptions {
     pub fn memory(&self) -> u64 {
         self.memory_bytes.unwrap_or_else(default_budget_bytes)
     }
+
+    fn directory(&self) -> DirectoryOptions {
+        let share = usize::try_from(self.memory() / NAMES_SHARE).unwrap_or(usize::MAX);
+        DirectoryOptions { names_bytes: share.min(self.directory.names_bytes), ..self.directory.clone() }
+    }
 }
+
+/// The names of a directory of the host take one part in this many of the memory at most.
+const NAMES_SHARE: u64 = 8;
 
 /// The hard links of a directory among layers take one part in this many of the memory.
 const LINKS_SHARE: u64 = 8;
@@ -69,7 +77,7 @@ impl Source {
         }
         let found = std::fs::metadata(path).map_err(|error| SourceError::host(path, "open", error))?;
         if found.is_dir() {
-            let source = DirectorySource::open(path, options.directory.clone(), reading)?;
+            let source = DirectorySource::open(path, options.directory(), reading)?;
             return Ok(Self::Tree(Box::new(source)));
         }
         // A pipe would lose what is looked at.
@@ -93,7 +101,7 @@ pub fn open_stream(
     reading: Reading,
 ) -> Result<Box<dyn StreamSource>, SourceError> {
     if path.is_dir() && !is_standard_input(path) {
-        let tree = DirectorySource::open(path, options.directory.clone(), reading)?;
+        let tree = DirectorySource::open(path, options.directory(), reading)?;
         let memory_bytes = usize::try_from(options.memory() / LINKS_SHARE).unwrap_or(usize::MAX);
         return Ok(Box::new(TreeStream::new(tree, options.tar.whiteouts, memory_bytes)));
     }

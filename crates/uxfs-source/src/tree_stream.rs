@@ -1,10 +1,10 @@
 //! A directory of the host, told as a stream: one layer among others.
 
-use uxfs_block::spill::{map::SpillMap, records::Records};
+use uxfs_block::spill::first_paths::FirstPaths;
 
 use crate::{
     directory::DirectorySource,
-    entry::{DirectoryId, Entry, Kind, LinkIdentity},
+    entry::{DirectoryId, Entry, Kind},
     error::{LayerFault, Problem, Shown, SourceError},
     path::{Whiteout, join},
     stream::{StreamEntry, StreamItem, StreamSource},
@@ -22,46 +22,26 @@ pub struct TreeStream {
     /// Of the directory whose entries come.
     path: Box<[u8]>,
     entries: std::vec::IntoIter<Entry>,
-    links: FirstNames,
-}
-
-/// Files whose further names are still to come.
-#[derive(Debug)]
-struct FirstNames {
     memory_bytes: usize,
-    /// By device and inode: where the first path is kept, and how many names are left.
-    known: SpillMap,
-    paths: Records,
-}
-
-impl FirstNames {
-    fn new(memory_bytes: usize) -> Self {
-        let half = memory_bytes / 2;
-        Self { memory_bytes, known: SpillMap::new(half), paths: Records::new(half) }
-    }
-
-    /// The first path of a file that has been met; otherwise this is the first.
-    fn meet(&mut self, link: &LinkIdentity, path: &[u8]) -> Result<Option<Box<[u8]>>, SourceError> {
-        let key = (link.device, link.inode);
-        let Some((place, names_left)) = self.known.get(key)? else {
-            let place = self.paths.append(path)?;
-            self.known.insert(key, (place, u64::from(link.links - 1)))?;
-            return Ok(None);
-        };
-        match names_left {
-            0 | 1 => drop(self.known.remove(key)?),
-            _ => self.known.insert(key, (place, names_left - 1))?,
-        }
-        Ok(Some(self.paths.read(place, &mut Vec::new())?.into()))
-    }
+    first_paths: FirstPaths,
+    /// Of the file at hand, where it has been met.
+    first: Vec<u8>,
 }
 
 impl TreeStream {
     /// Around a directory that nothing has been read from yet. What must be remembered of hard links takes about
     /// `memory_bytes`; the rest goes to temporary files.
     pub fn new(tree: DirectorySource, whiteouts: bool, memory_bytes: usize) -> Self {
-        let (path, entries) = (Box::default(), Vec::new().into_iter());
-        Self { tree, whiteouts, is_begun: false, path, entries, links: FirstNames::new(memory_bytes) }
+        Self {
+            tree,
+            whiteouts,
+            is_begun: false,
+            path: Box::default(),
+            entries: Vec::new().into_iter(),
+            memory_bytes,
+            first_paths: FirstPaths::new(memory_bytes),
+            first: Vec::new(),
+        }
     }
 
     fn item(&mut self, entry: Entry) -> Result<Option<StreamItem>, SourceError> {
@@ -80,9 +60,9 @@ impl TreeStream {
     fn entry(&mut self, path: Box<[u8]>, entry: Entry) -> Result<StreamItem, SourceError> {
         let Entry { mut metadata, mut kind, .. } = entry;
         if let Some(link) = metadata.link.take().filter(|link| link.links > 1)
-            && let Some(target) = self.links.meet(&link, &path)?
+            && self.first_paths.meet((link.device, link.inode), link.links, &path, &mut self.first)?
         {
-            kind = Kind::HardLink { target };
+            kind = Kind::HardLink { target: self.first.as_slice().into() };
         }
         Ok(StreamItem::Entry(StreamEntry { path, metadata, kind }))
     }
@@ -119,7 +99,7 @@ impl StreamSource for TreeStream {
         self.is_begun = false;
         self.path = Box::default();
         self.entries = Vec::new().into_iter();
-        self.links = FirstNames::new(self.links.memory_bytes);
+        self.first_paths = FirstPaths::new(self.memory_bytes);
         Ok(())
     }
 

@@ -195,6 +195,8 @@ fn threads_and_creation_order_change_nothing() {
         // So little memory that nothing but the head can be read.
         let narrow = DirectoryOptions { ahead_bytes: 0, ..options(threads) };
         assert!(tell_alike(second.path(), narrow) == expected, "{threads} threads, no memory");
+        let spilled = DirectoryOptions { names_bytes: 0, ..options(threads) };
+        assert!(tell_alike(second.path(), spilled) == expected, "{threads} threads, names in files");
     }
 }
 

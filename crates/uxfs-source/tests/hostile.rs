@@ -378,12 +378,12 @@ fn read_texts(bytes: &[u8]) {
     // Only that they end, and not in a panic.
     let _ = read_all(&mut ManifestSource::open(&path, folder.path(), Timestamp::default()).unwrap());
     let _ = read_all(&mut ProtofileSource::open(&path, ProtofileOptions::default()).unwrap());
-    if let Ok(mut overlay) = Overlay::open(&path) {
+    if let Ok(mut overlay) = Overlay::open(&path, 0) {
         let mut metadata = Metadata::default();
         for name in ["", "a", "a b", "full/path"] {
-            overlay.apply(name.as_bytes(), &Kind::Fifo, &mut metadata);
+            overlay.apply(name.as_bytes(), &Kind::Fifo, &mut metadata).unwrap();
         }
-        overlay.unmatched();
+        overlay.unmatched(2).unwrap();
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(map) = OwnerMap::parse("text", text) {

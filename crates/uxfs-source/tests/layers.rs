@@ -299,6 +299,34 @@ fn many_files_are_told_in_the_same_batches_with_little_memory() {
     assert!(told(&both, 0) == told(&both, 1 << 30));
 }
 
+/// More changes of one path than are kept in memory, with paths below that ask for them.
+#[test]
+fn a_path_that_is_named_again_and_again() {
+    let mut items = Vec::new();
+    for mark in 1..60_000_u32 {
+        items.push(entry("d/x", mark, Kind::Fifo));
+        if mark % 10 == 0 {
+            items.push(entry("d/x", mark, Kind::Directory(DirectoryId(0))));
+            items.push(entry(&format!("d/x/{}", mark % 700), mark, Kind::Fifo));
+            items.push(entry("d/x/y", mark, Kind::HardLink { target: b"d/w".as_slice().into() }));
+        }
+        if mark % 1000 == 1 {
+            items.push(entry("d/w", mark, Kind::Socket));
+        }
+    }
+    items.push(entry("d/x", 1, Kind::Directory(DirectoryId(0))));
+    items.push(entry("d/x/z", 2, Kind::Fifo));
+    let expected = told(std::slice::from_ref(&items), 1 << 30);
+    assert!(expected.iter().any(|line| line.contains("name: [122]")), "{expected:?}");
+    assert!(told(std::slice::from_ref(&items), 0) == expected);
+    // The last of many files still stands above.
+    items.push(entry("d/x", 3, Kind::Fifo));
+    items.push(entry("d/x/below", 4, Kind::Fifo));
+    let fault = told(std::slice::from_ref(&items), 1 << 30);
+    assert!(fault.len() == 1 && fault[0].contains("d/x/below"), "{fault:?}");
+    assert_eq!(told(std::slice::from_ref(&items), 0), fault);
+}
+
 #[test]
 fn faults_by_name() {
     let file = |path| entry(path, 0, Kind::Fifo);

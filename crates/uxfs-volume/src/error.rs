@@ -6,7 +6,7 @@ use uxfs_format::{attribute::posix_acl::AclFault, fault::Corruption, features::U
 
 use crate::cause;
 
-/// What an operation on a file system can fail with.
+/// The errors of operations on a file system.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -56,7 +56,7 @@ impl From<Corruption> for Error {
     }
 }
 
-/// What the caller asked for does not go.
+/// An operation that is refused, each with its errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OperationError {

@@ -12,7 +12,7 @@
 //! | [`volume`] | [`Volume`](volume::Volume): verified reads of metadata |
 //! | [`tolerant`] | opening a damaged image; what was left out |
 //! | [`metadata_reader`] | verified metadata by its place on the device |
-//! | [`metadata`] | what the buffer cache is told about XFS |
+//! | [`metadata`] | the verifiers that the buffer cache calls |
 //! | [`btree`] | reading any btree |
 //! | [`allocation_group`] | headers and trees of an allocation group |
 //! | [`inode`] | decoded inodes; the bulk scan |

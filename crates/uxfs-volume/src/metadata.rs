@@ -1,4 +1,4 @@
-//! What the buffer cache is told about XFS: how to verify a buffer.
+//! The verifiers that the buffer cache calls.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -58,7 +58,7 @@ impl NewestLsn {
 /// Lets the cache verify metadata, and says where it is damaged.
 #[derive(Debug, Clone, Copy)]
 pub struct StructureVerifier<'a> {
-    /// What the bytes are to be.
+    /// The structure that the buffer must hold.
     pub structure: Structure,
     /// Of which file system.
     pub geometry: &'a Geometry,
@@ -88,7 +88,7 @@ impl BufferVerifier for StructureVerifier<'_> {
 /// Verifies bytes that lie at a place of the device as `structure`.
 ///
 /// # Errors
-/// What the verifier of the structure says against them.
+/// Verifies the bytes of a structure.
 pub fn verify_at(
     structure: Structure,
     bytes: &[u8],

@@ -48,7 +48,7 @@ impl Volume {
     /// As [`resolve`](Self::resolve).
     pub fn resolve_from(&self, start: &Arc<Inode>, path: &[u8], follow_last: bool) -> Result<Arc<Inode>> {
         let mut walk = Walk { volume: self, current: Arc::clone(start), symlinks: 0 };
-        // What is still to be walked. A symbolic link's target is put before the rest.
+        // The rest of the path. A symbolic link's target is put before it.
         let mut rest = path.to_vec();
         walk.go_to_root_if_absolute(&rest)?;
         while let Some((name, after)) = first_name(&rest) {
@@ -132,7 +132,7 @@ impl Walk<'_> {
     }
 }
 
-/// The first name of a path and what is behind it; `None` where there is none.
+/// The first name of a path and the rest; `None` for an empty path.
 fn first_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let begin = path.iter().position(|byte| *byte != b'/')?;
     let path = path.get(begin..)?;

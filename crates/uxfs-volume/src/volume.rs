@@ -55,7 +55,7 @@ pub struct Volume {
     pub(crate) tolerance: Option<Findings>,
 }
 
-/// What the layer above gives up of its memory where extents in memory take much of the cache's budget.
+/// A hook of the layer above that frees memory when extents take much of the cache's budget.
 #[derive(Default)]
 struct Reclaim(OnceLock<Box<ReclaimMemory>>);
 

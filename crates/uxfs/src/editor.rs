@@ -15,7 +15,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
+    operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_format::inode::DeviceNumber;
 use uxfs_volume::{
@@ -196,7 +196,7 @@ impl Editor {
             self.write_all_at(file, offset_bytes, &piece)?;
             offset_bytes = offset_bytes.saturating_add(piece.len() as u64);
         }
-        Ok(self.filesystem.release_ahead(file)?)
+        Ok(self.filesystem.free_preallocation(file)?)
     }
 
     fn write_all_at(&self, file: &InodeHandle, offset_bytes: u64, bytes: &[u8]) -> Result<()> {

@@ -54,8 +54,6 @@ fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
 
 /// Files that import each other in a circle, at most.
 const CIRCLE_LIMIT: usize = 15;
-/// Crates that still have a larger circle, with its size. It may only become smaller: lower the number, or remove the row.
-const LARGER_CIRCLES: [(&str, usize); 0] = [];
 
 /// Dependencies and imports of the workspace.
 #[derive(Default)]
@@ -88,7 +86,7 @@ impl Layers {
             check_dependencies(krate, dependencies, complaints);
         }
         for (krate, modules) in &self.modules {
-            check_circles(krate, &imports::graph(modules), &LARGER_CIRCLES, complaints);
+            check_circles(krate, &imports::graph(modules), complaints);
         }
     }
 }
@@ -126,26 +124,13 @@ fn check_dependencies(krate: &str, dependencies: &[String], complaints: &mut Vec
     }
 }
 
-fn check_circles(
-    krate: &str,
-    graph: &circles::Graph,
-    larger: &[(&str, usize)],
-    complaints: &mut Vec<String>,
-) {
-    let row = larger.iter().find(|(name, _)| *name == krate);
-    let limit = row.map_or(CIRCLE_LIMIT, |(_, limit)| *limit);
+fn check_circles(krate: &str, graph: &circles::Graph, complaints: &mut Vec<String>) {
     let circle = circles::largest(graph);
-    if circle.len() > limit {
+    if circle.len() > CIRCLE_LIMIT {
         let files: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
         let files = files.join(", ");
         complaints.push(format!(
-            "{krate}: {} files import each other in a circle, more than {limit}: {files}",
-            circle.len()
-        ));
-    }
-    if row.is_some() && circle.len() < limit {
-        complaints.push(format!(
-            "{krate}: its largest circle has {} files by now: lower its row in tidy/layers.rs from {limit}",
+            "{krate}: {} files import each other in a circle, more than {CIRCLE_LIMIT}: {files}",
             circle.len()
         ));
     }
@@ -191,23 +176,20 @@ mod tests {
     }
 
     #[test]
-    fn large_circles_are_found_and_may_only_become_smaller() {
+    fn large_circles_are_found() {
         let modules = |count: usize| -> BTreeMap<Vec<String>, String> {
             let name = |index: usize| format!("m{}", index % count);
             let text = |index| format!("use crate::{}::Thing;\n", name(index + 1));
             (0..count).map(|index| (vec![name(index)], text(index))).collect()
         };
-        let complaints = |count, larger: &[(&str, usize)]| {
+        let complaints = |count| {
             let mut all = Vec::new();
-            check_circles("a", &imports::graph(&modules(count)), larger, &mut all);
+            check_circles("a", &imports::graph(&modules(count)), &mut all);
             all
         };
-        assert!(complaints(15, &[]).is_empty());
+        assert!(complaints(15).is_empty());
         assert!(
-            complaints(16, &[])[0]
-                .starts_with("a: 16 files import each other in a circle, more than 15: m0, ")
+            complaints(16)[0].starts_with("a: 16 files import each other in a circle, more than 15: m0, ")
         );
-        assert!(complaints(16, &[("a", 16)]).is_empty());
-        assert!(complaints(16, &[("a", 17)])[0].contains("lower its row"));
     }
 }

@@ -38,14 +38,13 @@ pub fn run() -> Result<()> {
     sizes(&files, &mut complaints);
     let (mut layers, mut methods) = (Layers::default(), Methods::default());
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-    let mut words = words::Words::default();
     for file in &files {
         // Binary files are not checked.
         if let Ok(text) = fs::read_to_string(&file.path) {
             sources::check(&file.name, &text, &mut complaints);
             layers.add(&file.name, &text);
             paths::check(&file.name, &text, &names, &mut complaints);
-            words.count(&file.name, &text);
+            words::check(&file.name, &text, &mut complaints);
             if file.name.ends_with(".rs") {
                 tables::check(&file.name, &text, &mut complaints);
                 methods.add(&file.name, &text);
@@ -54,7 +53,6 @@ pub fn run() -> Result<()> {
     }
     layers.check(&mut complaints);
     methods.check(&mut complaints);
-    words.finish(&mut complaints);
     licences::check(&mut complaints)?;
     complaints.iter().for_each(|complaint| println!("tidy: {complaint}"));
     ensure!(complaints.is_empty(), "{} complaints", complaints.len());

@@ -1,12 +1,6 @@
 //! Riddles in comments, messages and documents: sentences whose subject is a pronoun for something that has a name.
 //!
-//! "Transactions that find no log space wait" can be looked up; the same sentence with a pronoun in front cannot. Each area
-//! of the repository has a limit: zero once it is clean, else the number that it had when it was last counted. Lower a
-//! limit with the commit that rewrites the sentences; never raise one.
-
-/// What an area may still hold. The longest prefix of a file's name counts; files without an entry may hold none.
-const LIMITS: [(&str, usize); 3] =
-    [("crates/uxfs-filesystem", 56), ("crates/uxfs-lab", 25), ("crates/uxfs-volume", 11)];
+//! "Transactions that find no log space wait" can be looked up; the same sentence with a pronoun in front cannot.
 
 /// Words that are riddles wherever they stand, in two pieces, so that this file may be checked too.
 const RIDDLES: [(&str, &str); 5] =
@@ -21,62 +15,14 @@ struct Riddle {
     word: String,
 }
 
-/// Counts riddles, file by file.
-#[derive(Debug, Default)]
-pub struct Words {
-    areas: Vec<Area>,
-}
-
-#[derive(Debug)]
-struct Area {
-    prefix: &'static str,
-    limit: usize,
-    lines: Vec<String>,
-}
-
-impl Words {
-    /// Counts the riddles of one file.
-    pub fn count(&mut self, name: &str, text: &str) {
-        if !name.ends_with(".rs") && !name.ends_with(".md") {
-            return;
-        }
-        let (prefix, limit) = limit_of(name, &LIMITS);
-        let found = riddles(text);
-        if found.is_empty() {
-            return;
-        }
-        let lines = found.iter().map(|riddle| format!("{name}:{}: `{}`", riddle.line, riddle.word));
-        match self.areas.iter_mut().find(|area| area.prefix == prefix) {
-            Some(area) => area.lines.extend(lines),
-            None => self.areas.push(Area { prefix, limit, lines: lines.collect() }),
-        }
+/// Complains of each riddle in a source file or a document.
+pub fn check(name: &str, text: &str, complaints: &mut Vec<String>) {
+    if !name.ends_with(".rs") && !name.ends_with(".md") {
+        return;
     }
-
-    /// Complains of each area that holds more than its limit, and prints where a limit can be lowered.
-    pub fn finish(self, complaints: &mut Vec<String>) {
-        for (prefix, limit) in LIMITS {
-            let count =
-                self.areas.iter().find(|area| area.prefix == prefix).map_or(0, |area| area.lines.len());
-            if count < limit {
-                println!(
-                    "tidy: {prefix} has {count} riddles: its limit in tidy/words.rs, {limit}, can be lowered"
-                );
-            }
-        }
-        for area in self.areas.iter().filter(|area| area.lines.len() > area.limit) {
-            if area.limit > 0 {
-                let count = area.lines.len();
-                complaints.push(format!("{}: {count} riddles, {} are allowed:", area.prefix, area.limit));
-            }
-            let remedy = "say what does it, by its name";
-            complaints.extend(area.lines.iter().map(|line| format!("{line}: {remedy}")));
-        }
-    }
-}
-
-fn limit_of(name: &str, limits: &[(&'static str, usize)]) -> (&'static str, usize) {
-    let matching = limits.iter().filter(|(prefix, _)| name.starts_with(prefix));
-    matching.max_by_key(|(prefix, _)| prefix.len()).copied().unwrap_or_default()
+    let remedy = "say what does it, by its name";
+    let complaint = |riddle: Riddle| format!("{name}:{}: `{}`: {remedy}", riddle.line, riddle.word);
+    complaints.extend(riddles(text).into_iter().map(complaint));
 }
 
 /// The riddles of a text. Questions are none.
@@ -135,13 +81,5 @@ mod tests {
         assert!(words("fn whole() {}\nlet who_waits = 1;\nThe Whole").is_empty());
         assert!(words(&format!("Wh{} owns a block?", "o")).is_empty());
         assert!(words(&format!("no{}:x:65534:65534", "body")).is_empty());
-    }
-
-    #[test]
-    fn the_longest_prefix_sets_the_limit() {
-        let limits = [("crates/a", 3), ("crates/a/src/b", 1)];
-        assert_eq!(limit_of("crates/a/src/c.rs", &limits), ("crates/a", 3));
-        assert_eq!(limit_of("crates/a/src/b/c.rs", &limits), ("crates/a/src/b", 1));
-        assert_eq!(limit_of("README.md", &limits), ("", 0));
     }
 }

@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::Arc};
 
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
 use uxfs_filesystem::{
-    file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile,
+    file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::create::NewFile,
 };
 use uxfs_volume::{
     attribute::leaf_use::{LeafFigures, LeafUse},
@@ -132,7 +132,7 @@ impl Worker for Operations<'_> {
 
     fn close(&mut self, file: OpenFile) -> Result<()> {
         if file.is_written.get() {
-            self.file_system.release_ahead(&file.inode)?;
+            self.file_system.free_preallocation(&file.inode)?;
         }
         Ok(())
     }

@@ -166,6 +166,29 @@ fn a_version_that_its_checkpoint_sealed_is_written_as_it_is_invariant_16() {
 }
 
 #[test]
+fn where_one_kept_version_fails_the_others_stay_as_they_were_invariant_15() {
+    let (device, cache) = cache();
+    const OTHER: [Piece; 1] = [Piece { offset_bytes: 16384, length_bytes: 4096 }];
+    let change_other = |sequence: u64| {
+        let log = Rc::new(EditLog::new(sequence));
+        cache.edit_logged(&OTHER, &Unverified, &log).unwrap().edit().put(0, &[9]);
+        std::mem::take(&mut *log.touched())
+    };
+    take(&change(&cache, 1, 0, 1)[0], 1, 0);
+    take(&change_other(1)[0], 1, 0);
+    let (_, first) = take(&change(&cache, 2, 0, 2)[0], 2, 2);
+    let (_, second) = take(&change_other(2)[0], 2, 2);
+    let seal =
+        |_: &mut [u8], offset: u64, _: u64, _: &DirtyMap| if offset == 8192 { Ok(()) } else { Err(()) };
+    let mut released = Vec::new();
+    let versions = vec![first.version.unwrap(), second.version.unwrap()];
+    assert!(cache.logged_write_back(&seal, &mut released).versions(versions).is_err());
+    assert_eq!((home(&device, 0), released), (0, vec![]));
+    // Both still hold the first checkpoint.
+    assert_eq!(write_back(&cache, 2), (2, vec![1, 1]));
+}
+
+#[test]
 fn a_kept_version_of_a_freed_buffer_stays_away_invariant_9() {
     let (device, cache) = cache();
     let first = change(&cache, 1, 0, 1);

@@ -134,18 +134,28 @@ impl<E> LoggedWriteBack<'_, E> {
     /// # Errors
     /// As [`all`](Self::all).
     pub fn ordered(&mut self, versions: Vec<TakenVersion>) -> Result<(), ReadError<E>> {
+        let mut batch = self.prepare_each(versions, |version| self.prepare_ordered(version).map(Some))?;
+        self.write(&mut batch)?;
+        Ok(())
+    }
+
+    /// Prepares versions to be written. Where one fails, those before it are as they were.
+    fn prepare_each(
+        &self,
+        versions: Vec<TakenVersion>,
+        prepare: impl Fn(TakenVersion) -> Result<Option<Writing>, ReadError<E>>,
+    ) -> Result<Vec<Writing>, ReadError<E>> {
         let mut batch = Vec::with_capacity(versions.len());
         for version in versions {
-            match self.prepare_ordered(version) {
-                Ok(writing) => batch.push(writing),
+            match prepare(version) {
+                Ok(writing) => batch.extend(writing),
                 Err(error) => {
                     batch.drain(..).for_each(put_back);
                     return Err(error);
                 }
             }
         }
-        self.write(&mut batch)?;
-        Ok(())
+        Ok(batch)
     }
 
     fn prepare_ordered(
@@ -175,31 +185,31 @@ impl<E> LoggedWriteBack<'_, E> {
     /// As there.
     pub fn versions(&mut self, mut versions: Vec<TakenVersion>) -> Result<usize, ReadError<E>> {
         versions.sort_unstable_by_key(|version| version.buffer.offset_bytes());
-        let mut batch = Vec::with_capacity(versions.len());
-        for TakenVersion { dirty, buffer: taken, sequence } in versions {
-            let mut buffer = self.cache.copy_of(&taken, &dirty.pieces)?;
-            drop(taken);
-            let mut state = dirty.state.lock();
-            // It has been written back meanwhile, or freed and released.
-            if state.is_gone || state.first_sequence == 0 {
-                continue;
-            }
-            let offset_bytes = buffer.offset_bytes();
-            (self.seal)(buffer.unshared_bytes(), offset_bytes, sequence, &state.unwritten)
-                .map_err(ReadError::Verify)?;
-            let writing = Writing {
-                buffer,
-                version: None,
-                first_sequence: std::mem::take(&mut state.first_sequence),
-                // The runs stay marked: the bytes in memory have not been sealed, and inodes must not be written later with
-                // an older LSN than this version has.
-                unwritten: state.unwritten,
-                dirty: Arc::clone(&dirty),
-            };
-            drop(state);
-            batch.push(writing);
-        }
+        let mut batch = self.prepare_each(versions, |version| self.prepare_kept(version))?;
         Ok(self.write(&mut batch)?)
+    }
+
+    /// `None` for a version that is not needed any more.
+    fn prepare_kept(
+        &self,
+        TakenVersion { dirty, buffer: taken, sequence }: TakenVersion,
+    ) -> Result<Option<Writing>, ReadError<E>> {
+        let mut buffer = self.cache.copy_of(&taken, &dirty.pieces)?;
+        drop(taken);
+        let mut state = dirty.state.lock();
+        // It has been written back meanwhile, or freed and released.
+        if state.is_gone || state.first_sequence == 0 {
+            return Ok(None);
+        }
+        let offset_bytes = buffer.offset_bytes();
+        (self.seal)(buffer.unshared_bytes(), offset_bytes, sequence, &state.unwritten)
+            .map_err(ReadError::Verify)?;
+        let first_sequence = std::mem::take(&mut state.first_sequence);
+        // The runs stay marked: the bytes in memory have not been sealed, and inodes must not be written later with an older
+        // LSN than this version has.
+        let unwritten = state.unwritten;
+        drop(state);
+        Ok(Some(Writing { dirty, buffer, version: None, first_sequence, unwritten }))
     }
 
     fn prepare(&self, dirty: &Arc<Dirty>, which: WriteBackLimits) -> Result<Prepared, ReadError<E>> {

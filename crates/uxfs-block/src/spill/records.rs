@@ -69,6 +69,17 @@ impl Records {
         Ok(())
     }
 
+    /// The place of the first record, where there is one.
+    pub fn first_place(&self) -> Option<u64> {
+        (self.length_bytes > 0).then_some(0)
+    }
+
+    /// The place behind a record, where another one begins.
+    pub fn place_after(&self, place: u64, record: &[u8]) -> Option<u64> {
+        let next = place.saturating_add((LENGTH_BYTES + record.len()) as u64);
+        (next < self.length_bytes).then_some(next)
+    }
+
     /// The record at a place.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, handles::Seek, share::CloneRange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::new_file::NewFile,
+    operations::create::NewFile,
 };
 use uxfs_source::content::{Content, OpenFile};
 use uxfs_volume::error::{Error, OperationError};
@@ -109,7 +109,7 @@ pub fn fill(
     if filesystem.stat(file)?.size_bytes != size_bytes {
         filesystem.set_size(file, size_bytes, now(filesystem)).map_err(explained)?;
     }
-    Ok(filesystem.release_ahead(file)?)
+    Ok(filesystem.free_preallocation(file)?)
 }
 
 /// Replaces the contents of a file; its inode, names, owner and permissions stay.
@@ -238,7 +238,7 @@ impl Writer<'_> {
             self.write(offset, &buffer[..length])?;
             offset += length as u64;
             if length < buffer.len() {
-                return Ok(self.filesystem.release_ahead(self.file)?);
+                return Ok(self.filesystem.free_preallocation(self.file)?);
             }
         }
     }

@@ -5,9 +5,7 @@
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
 use uxfs_filesystem::{
     inode::table::InodeHandle,
-    operations::{
-        new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges, xattr::AclKind,
-    },
+    operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges, xattr::AclKind},
 };
 use uxfs_volume::{
     attribute::xattr::{ACL_ACCESS, ACL_DEFAULT},

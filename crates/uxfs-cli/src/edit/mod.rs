@@ -12,6 +12,7 @@
 //! | [`report`] | reports and complaints about single files |
 //! | [`deposit`] | putting one file into a directory of the image, from any source |
 //! | [`contents`] | contents into a file of the image, with holes; the old contents stay until the new ones are complete |
+//! | [`copies`] | copies of files with several names |
 //! | [`clear`] | removing a tree |
 //! | [`walk`] | each file of a tree, once, without recursion |
 //! | [`mode`] | permissions as chmod takes them |
@@ -20,6 +21,7 @@
 
 pub mod clear;
 pub mod contents;
+pub mod copies;
 pub mod deposit;
 pub mod mode;
 pub mod people;

@@ -52,6 +52,26 @@ fn a_tree_comes_in_and_out_as_it_was() {
     verdict::holds_the_same_but_for_reading(image.as_ref(), &source).unwrap();
 }
 
+/// A later operand takes the place of the first copy: the other name of its original gets a copy of its own.
+#[test]
+fn a_copy_that_was_replaced_gets_no_further_names() {
+    let (folder, image) = new_image();
+    let place = |name: &str| folder.path().join(name);
+    ["a", "b", "c"].iter().for_each(|name| fs::create_dir(place(name)).unwrap());
+    fs::write(place("a/first"), "contents").unwrap();
+    fs::hard_link(place("a/first"), place("b/second")).unwrap();
+    std::os::unix::fs::symlink("nowhere", place("c/first")).unwrap();
+    let operands = ["a/first", "c/first", "b/second"].map(place);
+    let [first, other, second] = operands.each_ref().map(|path| text(path));
+    succeeds(&["put", "-a", &image, first, other, second, "/"]);
+    assert_eq!(succeeds(&["cat", &image, "/second"]), "contents");
+    succeeds(&["mkdir", &image, "/copy", "/originals"]);
+    succeeds(&["put", "-a", &image, text(&place("a")), text(&place("b")), text(&place("c")), "/originals"]);
+    let [first, other, second] = ["a/first", "c/first", "b/second"].map(|name| format!("/originals/{name}"));
+    succeeds(&["cp", "-a", &image, &first, &other, &second, "/copy"]);
+    assert_eq!(succeeds(&["cat", &image, "/copy/second"]), "contents");
+}
+
 #[test]
 fn standard_input_and_options_of_put() {
     let (_folder, image) = new_image();

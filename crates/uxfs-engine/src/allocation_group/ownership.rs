@@ -107,7 +107,7 @@ impl BlockOwners<'_, '_, '_> {
 
     fn require_no_other_owner(&mut self, wanted: &Mapping) -> Result<()> {
         let is_other = |record: &Mapping| {
-            record.start < wanted.end() && wanted.start < record.end() && !is_of_same_place(record, wanted)
+            record.overlaps(wanted.start, wanted.end()) && !is_of_same_place(record, wanted)
         };
         let mut found = self.group.state.pending_reverse_map().find(is_other);
         let mut cursor = self.group.tree::<ReverseMap>();
@@ -131,7 +131,7 @@ impl BlockOwners<'_, '_, '_> {
     }
 
     fn owner_in_reverse_map(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
-        let overlaps = |mapping: &Mapping| mapping.start < extent.end() && extent.start < mapping.end();
+        let overlaps = |mapping: &Mapping| mapping.overlaps(extent.start, extent.end());
         if let Some(owner) = self.group.state.pending_reverse_map().find(overlaps) {
             return Ok(Some(owner));
         }

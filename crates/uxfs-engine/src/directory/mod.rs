@@ -28,7 +28,8 @@
 //! | [`remove`] | removing and replacing names |
 //! | [`known`] | removing a name from where a lookup has seen it |
 //! | [`shrink`] | from a larger form to the one before |
-//! | [`room`] | data blocks with room, by bests and free index |
+//! | [`store_entry`] | adding an entry to a data block |
+//! | [`free_index`] | data blocks with room in a node directory |
 //! | [`fill`] | a new directory from all its names at once |
 //! | [`leaf`] | leaves, as the name tree needs them |
 //! | [`store`] | the inode's blocks in a transaction |
@@ -38,6 +39,7 @@ pub mod editor;
 mod fill;
 mod find;
 mod fits;
+mod free_index;
 mod grow;
 pub mod hint;
 mod insert;
@@ -45,9 +47,9 @@ mod known;
 mod leaf;
 mod names;
 mod remove;
-mod room;
 mod shrink;
 mod store;
+mod store_entry;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

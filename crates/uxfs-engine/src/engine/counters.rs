@@ -1,8 +1,8 @@
-//! The superblock's counters as they are now, and what is held back of the free blocks.
+//! The superblock's counters as they are now, and the reservations of free blocks.
 //!
-//! Nearly every operation reserves blocks, of which it mostly takes few, and takes or frees an inode. These counts are in
-//! lanes, so that threads do not take them from each other: what an operation did not take is its lane's [`CachedReservation`], still
-//! reserved, from which the next reserves. Where blocks get scarce, all cached reservations are taken back.
+//! Nearly every operation reserves blocks, of which it mostly takes few, and takes or frees an inode. Shards of threads have
+//! counters of their own, so that these do not travel between the processors. Blocks that an operation did not take stay in
+//! its shard's [`CachedReservation`] for the next one. Where blocks get scarce, all cached reservations are taken back.
 
 use std::sync::atomic::{
     AtomicI64,
@@ -15,13 +15,13 @@ use zerocopy::big_endian::U64;
 
 use crate::allocation_group::group_edit::CounterChanges;
 
-/// The most that a lane keeps: the reservation of the largest usual operation.
+/// The most that a shard keeps: the reservation of the largest usual operation.
 const MOST_CACHED_BLOCKS: u64 = 1 << 10;
 
 /// Superblock counters of a file system that is mounted for changes.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    lanes: ThreadShards<Lane>,
+    shards: ThreadShards<Shard>,
     inodes: AtomicI64,
     free_blocks: AtomicI64,
     /// Blocks that transactions under way may still take, and all cached reservations.
@@ -34,7 +34,7 @@ pub(super) struct Counters {
 
 /// Counters that the operations of a few threads write.
 #[derive(Debug, Default)]
-struct Lane {
+struct Shard {
     /// A part of the sum; may be negative.
     free_inodes: AtomicI64,
     cached_blocks: CachedReservation,
@@ -48,7 +48,7 @@ impl Counters {
             ..Self::default()
         };
         let free_inodes = superblock.free_inodes.get().cast_signed();
-        counters.lanes.mine().free_inodes.store(free_inodes, Relaxed);
+        counters.shards.mine().free_inodes.store(free_inodes, Relaxed);
         counters
     }
 
@@ -57,7 +57,7 @@ impl Counters {
     }
 
     pub fn free_inodes(&self) -> u64 {
-        let parts = self.lanes.iter().map(|lane| lane.free_inodes.load(Relaxed));
+        let parts = self.shards.iter().map(|shard| shard.free_inodes.load(Relaxed));
         let sum = parts.fold(0_i64, i64::wrapping_add);
         sum.max(0).cast_unsigned()
     }
@@ -76,7 +76,7 @@ impl Counters {
     #[inline]
     pub fn apply(&self, changes: CounterChanges) {
         if changes.free_inodes != 0 {
-            self.lanes.mine().free_inodes.fetch_add(changes.free_inodes, Relaxed);
+            self.shards.mine().free_inodes.fetch_add(changes.free_inodes, Relaxed);
         }
         for (counter, change) in [(&self.inodes, changes.inodes), (&self.free_blocks, changes.free_blocks)] {
             if change != 0 {
@@ -88,13 +88,13 @@ impl Counters {
     /// Takes blocks that are reserved already, if there are so many.
     #[inline]
     pub fn take_cached(&self, blocks: u64) -> bool {
-        self.lanes.mine().cached_blocks.take(blocks)
+        self.shards.mine().cached_blocks.take(blocks)
     }
 
     /// Gives back reserved blocks that were not taken.
     #[inline]
     pub fn cache_unused(&self, blocks: u64) {
-        let too_many = self.lanes.mine().cached_blocks.add_up_to(MOST_CACHED_BLOCKS, blocks);
+        let too_many = self.shards.mine().cached_blocks.add_up_to(MOST_CACHED_BLOCKS, blocks);
         if too_many > 0 {
             self.reserved_blocks.fetch_sub(too_many.cast_signed(), AcqRel);
         }
@@ -103,7 +103,7 @@ impl Counters {
     /// Takes all cached reservations back. Gives whether there were any.
     #[cold]
     pub fn reclaim_cached(&self) -> bool {
-        let cached_blocks = take_all(self.lanes.iter().map(|lane| &lane.cached_blocks));
+        let cached_blocks = take_all(self.shards.iter().map(|shard| &shard.cached_blocks));
         self.reserved_blocks.fetch_sub(cached_blocks.cast_signed(), AcqRel);
         cached_blocks > 0
     }

@@ -22,8 +22,8 @@ use uxfs_journal::journal::{Journal, JournalOptions, LogStart, Ticket};
 use uxfs_volume::{superblock::refuse_unwritable, volume::Volume};
 
 use super::{
-    Engine, background::Background, forget_quota_counts, log_space::RoomQueue, moved_contents::MovedContents,
-    pending_frees::PendingFrees,
+    Engine, background::Background, busy_extents::PendingFrees, forget_quota_counts, log_space::RoomQueue,
+    moved_contents::MovedContents,
 };
 use crate::options::MountOptions;
 use crate::transaction::{Transaction, checkpoint::CheckpointTransaction, reservation::Operation};

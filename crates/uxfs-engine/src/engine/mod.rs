@@ -10,7 +10,7 @@
 //! | [`bulk`] | [`BulkEngine`]: changing without a log; the image is of use only once it has been closed |
 //! | [`logged`] | [`LoggedEngine`]: changing through the log; checkpoints, write-back, closing |
 //! | `block_reservations` | free blocks that are reserved for operations, and those that groups keep |
-//! | `pending_frees` | freed blocks that wait for their checkpoint |
+//! | `busy_extents` | freed blocks that wait for their checkpoint: pending frees |
 //! | `log_space` | waiting for log space |
 //! | `background` | the thread that writes checkpoints |
 //! | `moved_contents` | contents that another mapping leads to than the one on the device |
@@ -22,12 +22,12 @@
 mod background;
 mod block_reservations;
 pub mod bulk;
+mod busy_extents;
 mod counters;
 mod log_space;
 pub mod logged;
 pub mod modes;
 mod moved_contents;
-mod pending_frees;
 mod sources;
 pub mod statistics;
 pub mod unfinished;

@@ -15,12 +15,10 @@
 //! | [`pipeline`] | slots and who may have them |
 //! | [`scout`] | the walk |
 //! | [`listing`] | the entries of a directory |
-//! | [`links`] | first names of files with several, directories already seen |
 //! | [`worker`] | from tasks to a chunk |
 //! | [`reads`] | file data into a chunk, with zeros where it cannot be read |
 
 mod batch;
-mod links;
 mod listing;
 mod pipeline;
 mod reads;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use uxfs_block::spill::first_paths::FirstPaths;
 use uxfs_format::{features::Unsupported, units::InodeNumber};
 use uxfs_volume::inode::{FileType, Inode, set::InodeSet};
 use uxfs_volume::volume::Volume;
@@ -9,7 +10,6 @@ use uxfs_volume::volume::Volume;
 use super::{
     Start,
     batch::{Task, Work},
-    links::FirstNames,
     listing::Listing,
     pipeline::{Pipeline, Slot},
     problem,
@@ -51,7 +51,7 @@ pub struct Scout<'a, R> {
     name: Vec<u8>,
     target: Vec<u8>,
     directories: InodeSet,
-    first_names: FirstNames,
+    first_paths: FirstPaths,
 }
 
 /// The work was stopped.
@@ -72,7 +72,7 @@ impl<'a, R> Scout<'a, R> {
             name: Vec::new(),
             target: Vec::new(),
             directories: InodeSet::default(),
-            first_names: FirstNames::new(LINKS_BYTES),
+            first_paths: FirstPaths::new(LINKS_BYTES),
         }
     }
 
@@ -190,11 +190,7 @@ impl<'a, R> Scout<'a, R> {
     /// file whose first name cannot be kept becomes a file of its own under each name.
     fn is_further_name(&mut self, inode: &Inode) -> std::result::Result<bool, Stopped> {
         let number = inode.number.get();
-        let seen = match self.first_names.seen(number, &mut self.target) {
-            Ok(false) => self.first_names.remember(number, inode.link_count(), &self.path).map(|()| false),
-            seen => seen,
-        };
-        match seen {
+        match self.first_paths.meet((number, 0), inode.link_count(), &self.path, &mut self.target) {
             Ok(seen) => Ok(seen),
             Err(error) => {
                 let reason = format!("is no hard link in the copy: {error}");

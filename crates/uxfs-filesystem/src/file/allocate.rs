@@ -17,7 +17,7 @@ use uxfs_engine::{
 };
 use uxfs_volume::error::Result;
 
-/// Extents that one allocation may add: what is written, and unwritten blocks around it.
+/// Extents that one allocation may add: the written one, and unwritten ones before and behind it.
 const GROWTH: u32 = 3;
 
 /// Which blocks of a hole are wanted.
@@ -119,7 +119,7 @@ impl<'a> BlockAllocator<'_, 'a> {
     fn for_hole_now(&mut self, wanted: &Wanted) -> Result<(Transaction<'a>, Extent)> {
         let range = self.range_to_allocate(wanted);
         let length = |range: &Range<FileBlock>| range.end.checked_distance_from(range.start).unwrap_or(0);
-        // What a hint puts around the bytes is of no use in pieces.
+        // A fragmented allocation ignores the extent size hint.
         if range.start < wanted.range.start {
             let blocks = length(&range);
             match self.try_allocate(range.start, blocks, blocks) {

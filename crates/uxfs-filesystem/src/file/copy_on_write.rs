@@ -56,7 +56,7 @@ impl FileEdit<'_> {
         Ok(new.bytes.len())
     }
 
-    /// What lies in a range of the file, with zeros behind its end.
+    /// The contents of a range of the file, with zeros past EOF.
     fn contents(&self, range: Range<u64>) -> Result<Vec<u8>> {
         let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
         if !bytes.is_empty() {

@@ -34,7 +34,7 @@ use uxfs_volume::error::{OperationError, Result};
 /// Exchanges of no more extents, of both files together, are one step.
 const ATOMIC_MAPPINGS: usize = 512;
 
-/// What is to be exchanged.
+/// The range to exchange.
 #[doc(alias = "xfs_exchange_range")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExchangeRange {
@@ -73,7 +73,7 @@ impl Plan {
         FileBlock::new(start.saturating_add(done))
     }
 
-    /// What is left behind the first `done` blocks.
+    /// The ranges without their first `done` blocks.
     fn ranges(&self, done: u64, only_written: bool) -> ExchangedRanges {
         let length_blocks = self.length_blocks.saturating_sub(done);
         ExchangedRanges { starts: SIDES.map(|side| self.at(side, done)), length_blocks, only_written }
@@ -174,7 +174,7 @@ impl FileSystem {
                 let next = log_exchange_intent(&mut tx, &files, &plan, (done, range.only_written));
                 finish_intent(&mut tx, std::mem::replace(&mut intent, next));
                 end_exchange(&mut tx, &mut files, Touch::NOTHING)?;
-                // What is promised is done: whether there is space was asked before the first step.
+                // The intent is logged, and the space was checked before the first step: the exchange must finish.
                 tx = Transaction::begin_for(self, Operation::Release)?;
             }
             let ranges = plan.ranges(done, range.only_written);
@@ -226,7 +226,7 @@ fn exchange_ends_first(
     Ok(())
 }
 
-/// Says in the log what is left of an exchange behind the first `done` blocks. Nothing where there is no log.
+/// Logs an intent for the rest of an exchange after `done` blocks; `None` in bulk mode.
 fn log_exchange_intent(
     tx: &mut Transaction<'_>,
     files: &Files<'_>,
@@ -260,7 +260,7 @@ fn log_exchange_intent(
     }))
 }
 
-/// What an intent said is done, or another says what is left of it.
+/// Logs that an intent is done, or that another replaces it.
 fn finish_intent(tx: &mut Transaction<'_>, intent: Option<IntentId>) {
     if let Some(id) = intent {
         tx.intent_done(ItemType::ExchangeDone, id, &[]);

@@ -16,7 +16,7 @@ pub(crate) struct ExchangedRanges {
     pub starts: [FileBlock; 2],
     /// How long both are.
     pub length_blocks: u64,
-    /// What the first has not written stays where it is, and so does what lies across.
+    /// Exchange only written extents of the first file; holes and unwritten extents stay, as does the second file there.
     pub only_written: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Contents of files that are open: each operation locks the inodes that it changes, and may be called from any thread.
+//! Contents of open files. Each operation locks its inodes, and may be called from any thread.
 //!
-//! Permissions are the caller's business. Changes that the inode flags forbid (immutable, append-only) are refused here.
+//! Callers check permissions. These operations enforce the inode flags `IMMUTABLE` and `APPEND`.
 
 use super::{
     FileEdit, Touch, exchange::ExchangeRange, mappings::FileMapping, share::CloneRange, space::SizeChange,
@@ -16,7 +16,7 @@ use uxfs_volume::{
     inode::{FileType, InodeFlags},
 };
 
-/// What to look for.
+/// The target of a seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seek {
     /// The next byte of data.
@@ -27,7 +27,7 @@ pub enum Seek {
     Hole,
 }
 
-/// Refuses what the flags of a file forbid: all changes, or those of contents that are there.
+/// Refuses a change of a file with one of the flags `forbidding`.
 fn check_flags(inode: &EditInode, forbidding: InodeFlags) -> Result<()> {
     if inode.core.flags().intersects(forbidding) { Err(OperationError::NotPermitted.into()) } else { Ok(()) }
 }
@@ -43,7 +43,7 @@ impl FileSystem {
         self.read_file(&file.read(), offset_bytes, buffer)
     }
 
-    /// Where there is data, or none: see [`seek_data`](uxfs_volume::volume::Volume::seek_data) and
+    /// Finds data or a hole: see [`seek_data`](uxfs_volume::volume::Volume::seek_data) and
     /// [`seek_hole`](uxfs_volume::volume::Volume::seek_hole).
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl FileSystem {
         }
     }
 
-    /// Where a file lies: see [`file_mappings`](Self::file_mappings).
+    /// The mappings of a file: see [`file_mappings`](Self::file_mappings).
     ///
     /// # Errors
     /// As there.
@@ -80,7 +80,7 @@ impl FileSystem {
         write_locked(self, file, inode, offset_bytes, bytes, touch)
     }
 
-    /// Writes to the end of a file, wherever that is by then, and gives where it was.
+    /// Writes to the end of a file; returns the offset of the write and its length.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -101,12 +101,12 @@ impl FileSystem {
         change_file(self, file, FIXED, |file| file.set_size(size_bytes, touch))
     }
 
-    /// Frees the speculative preallocation past EOF: see [`FileEdit::release_ahead`].
+    /// Frees the speculative preallocation past EOF: see [`FileEdit::free_preallocation`].
     ///
     /// # Errors
     /// As there.
-    pub fn release_ahead(&self, file: &InodeHandle) -> Result<()> {
-        change_file(self, file, InodeFlags::empty(), |file| file.release_ahead())
+    pub fn free_preallocation(&self, file: &InodeHandle) -> Result<()> {
+        change_file(self, file, InodeFlags::empty(), |file| file.free_preallocation())
     }
 
     /// Allocates: see [`FileEdit::allocate_range`].
@@ -183,7 +183,7 @@ impl FileSystem {
         change_file(self, file, FIXED, |file| file.insert(offset_bytes, length_bytes, touch))
     }
 
-    /// Copies what is shared: see [`FileEdit::unshare`].
+    /// Copies shared extents: see [`FileEdit::unshare`].
     ///
     /// # Errors
     /// As there.
@@ -198,7 +198,7 @@ impl FileSystem {
         change_file(self, file, FIXED, |file| file.unshare(offset_bytes, length_bytes, size, touch))
     }
 
-    /// Lets a range of `target` have the blocks of a range of `source`, which may be the same file: see
+    /// Maps the blocks of a range of `source` into `target`, which may be the same file: see
     /// [`FileEdit::clone_from`].
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl FileSystem {
         self.edit_file(target)?.clone_from(source.as_deref_mut(), range, touch)
     }
 
-    /// Shares what is equal: see [`FileEdit::share_if_equal`].
+    /// Shares a range if the contents are equal: see [`FileEdit::share_if_equal`].
     ///
     /// # Errors
     /// As there.
@@ -275,24 +275,24 @@ fn write_locked(
 ) -> Result<usize> {
     let written = file_system.edit_file(&mut inode)?.write(offset_bytes, bytes, touch)?;
     if has_blocks_behind_end(file_system, &inode) {
-        file.set_has_ahead();
+        file.set_has_preallocation();
     }
     drop(inode);
-    release_closed(file_system)?;
+    free_preallocation_of_closed(file_system)?;
     Ok(written)
 }
 
 /// Frees the speculative preallocation of files that have been closed.
-pub(crate) fn release_closed(file_system: &FileSystem) -> Result<()> {
-    while let Some(number) = file_system.inode_table().next_with_ahead() {
+pub(crate) fn free_preallocation_of_closed(file_system: &FileSystem) -> Result<()> {
+    while let Some(number) = file_system.inode_table().next_with_preallocation() {
         let file = match file_system.open_if_in_use(number) {
-            // It has been freed meanwhile.
+            // Freed since it was closed.
             Err(Error::Operation(OperationError::NoSuchInode)) => continue,
             opened => opened?,
         };
         let mut inode = file.write();
         if inode.file_type() == Some(FileType::Regular) {
-            file_system.edit_file(&mut inode)?.release_ahead()?;
+            file_system.edit_file(&mut inode)?.free_preallocation()?;
         }
     }
     Ok(())

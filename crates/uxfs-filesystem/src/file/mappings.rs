@@ -23,7 +23,7 @@ pub struct FileMapping {
 }
 
 impl FileSystem {
-    /// Where a range of a file lies, at most `most` mappings of it, with what is shared told apart.
+    /// The mappings of a range of a file, at most `most` of them; shared extents are mappings of their own.
     ///
     /// # Errors
     /// No regular file; damage; the device.

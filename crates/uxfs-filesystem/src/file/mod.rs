@@ -76,7 +76,7 @@ use uxfs_engine::{
 };
 use uxfs_volume::error::{Error, OperationError, Result};
 
-/// What a change of contents does to the rest of the inode.
+/// Times and mode bits that a change of contents sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Touch {
     /// When the contents changed: time of modification, time of change and the count of changes follow. `None` leaves
@@ -115,7 +115,7 @@ impl Touch {
 pub struct FileEdit<'a> {
     file_system: &'a FileSystem,
     inode: &'a mut EditInode,
-    /// What is written now is no reason for the file to become longer.
+    /// The write does not extend the file.
     keeps_size: bool,
 }
 
@@ -227,7 +227,7 @@ impl<'a> FileEdit<'a> {
 
     fn begin_remap_now(&mut self, growth: u32) -> Result<Transaction<'a>> {
         let mut tx = match Transaction::begin_for(self.file_system, Operation::Remap) {
-            // What gives space back must go on a full file system; whether there is enough is asked next.
+            // Freeing must work on a full file system; the caller checks the space next.
             Err(error) if is_no_space(&error) => {
                 Transaction::begin_for(self.file_system, Operation::Release)?
             }

@@ -10,7 +10,7 @@ pub(super) struct NewContents<'b> {
     /// Where they come in the file.
     pub offset_bytes: u64,
     pub bytes: &'b [u8],
-    /// What else of the inode changes with them.
+    /// Times and mode bits that change with the contents.
     pub touch: Touch,
 }
 

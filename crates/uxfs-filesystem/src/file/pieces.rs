@@ -10,7 +10,7 @@ use uxfs_format::{
 use uxfs_engine::extent_map::list;
 use uxfs_volume::extent_map::{ExtentMap, Extents};
 
-/// What a run of blocks of a file is.
+/// The state of a run of blocks of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PieceState {
     /// Nothing: reads as zeros.
@@ -28,7 +28,7 @@ pub struct Piece {
     pub file_block: FileBlock,
     /// How many, at least one.
     pub length_blocks: u64,
-    /// What they are.
+    /// Hole, unwritten or written.
     pub state: PieceState,
 }
 
@@ -48,7 +48,7 @@ impl Piece {
         Some(Extent { file_block: self.file_block, start, length_blocks: self.length_blocks, is_unwritten })
     }
 
-    /// What is left of it behind its first blocks.
+    /// The piece without its first blocks, unless those are all.
     pub fn behind(&self, blocks: u64) -> Option<Self> {
         let length_blocks = self.length_blocks.checked_sub(blocks).filter(|rest| *rest > 0)?;
         let state = match self.state {

@@ -207,7 +207,7 @@ impl Cloning<'_, '_, '_> {
         let mut tx = self.target.begin_remap(2)?;
         while done < total {
             if !is_atomic && changed >= STEP_EXTENTS {
-                self.target.end_step(&mut tx, touch)?;
+                self.end_step(&mut tx, touch)?;
                 (tx, changed) = (self.target.begin_remap(0)?, 0);
             }
             let from = self.source().extents(Fork::Data);
@@ -217,8 +217,8 @@ impl Cloning<'_, '_, '_> {
             match self.clone_piece(&mut tx, &piece, behind(done)) {
                 Ok(count) => changed += count,
                 Err(error) if is_refusal(&error) => {
-                    // What has been cloned stays so.
-                    self.target.end_step(&mut tx, touch)?;
+                    // The part that has been cloned stays.
+                    self.end_step(&mut tx, touch)?;
                     return if done > 0 { Ok(done) } else { Err(error) };
                 }
                 Err(error) => return Err(error),
@@ -226,9 +226,14 @@ impl Cloning<'_, '_, '_> {
             done += piece.length_blocks;
             self.target.grow_to(self.target.byte_of(behind(done)).min(end_bytes));
         }
-        tx.depends_on_data();
-        self.target.end_step(&mut tx, touch)?;
+        self.end_step(&mut tx, touch)?;
         Ok(done)
+    }
+
+    /// Ends a step. It may make the file larger, after [`prepare_growth`](FileEdit::prepare_growth) wrote zeros in place.
+    fn end_step(&mut self, tx: &mut Transaction<'_>, touch: Touch) -> Result<()> {
+        tx.depends_on_data();
+        self.target.end_step(tx, touch)
     }
 
     /// How many blocks from one on hold no more extents than a step may change.
@@ -248,7 +253,7 @@ impl Cloning<'_, '_, '_> {
         }
         let changed = 1 + self.target.extents_in(&(target..new.end()));
         tx.extent_maps().ready_extents(self.target.inode, Fork::Data, 2)?;
-        // What is allocated and not written is not shared: it comes as a hole.
+        // Unwritten extents are not shared: the target gets a hole.
         let shared = match new.state {
             PieceState::Written(_) => new.extent(),
             PieceState::Hole | PieceState::Unwritten(_) => None,

@@ -22,7 +22,7 @@ impl FileEdit<'_> {
         if !is_aligned || end_bytes >= self.inode.size_bytes() {
             return Err(OperationError::InvalidRange.into());
         }
-        self.release_ahead()?;
+        self.free_preallocation()?;
         let gone = self.block_of(offset_bytes)..self.block_of(end_bytes);
         let is_atomic = self.is_one_step(gone.start);
         if !is_atomic {
@@ -65,7 +65,7 @@ impl FileEdit<'_> {
         let size_bytes = self.inode.size_bytes().checked_add(length_bytes);
         let is_possible = |size: &u64| *size <= self.file_system.largest_file_bytes();
         let size_bytes = size_bytes.filter(is_possible).ok_or(OperationError::FileTooLarge)?;
-        self.release_ahead()?;
+        self.free_preallocation()?;
         let new = self.block_of(offset_bytes)..self.block_of(end_bytes);
         let last = self.inode.extents(Fork::Data).end();
         if last.get().saturating_add(blocks_of(&new)) > MAX_FILE_BLOCKS {
@@ -75,7 +75,7 @@ impl FileEdit<'_> {
         let growth = list::division_growth(self.inode.extents(Fork::Data), &(new.start..last));
         let mut tx = self.begin_remap(growth)?;
         tx.extent_maps().divide_extent(self.inode, new.start)?;
-        // The size comes first: what has moved already must not lie behind the end.
+        // The size first: extents that have moved must not lie past EOF.
         self.inode.set_size_bytes(size_bytes);
         let first = list::index_at_or_after(self.inode.extents(Fork::Data), new.start);
         let mut changed = 0;

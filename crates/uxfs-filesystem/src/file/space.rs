@@ -78,7 +78,7 @@ impl FileEdit<'_> {
         Ok(())
     }
 
-    /// Makes a hole: whole blocks are given back, what is left of the range at its ends is zeroed.
+    /// Punches a hole: whole blocks are freed, partial ones at its ends are zeroed.
     ///
     /// # Errors
     /// [`InvalidRange`](uxfs_volume::error::OperationError::InvalidRange) for no length; [`FileTooLarge`](uxfs_volume::error::OperationError::FileTooLarge);

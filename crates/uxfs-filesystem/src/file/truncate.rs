@@ -1,4 +1,4 @@
-//! The size of a file.
+//! Truncating and extending a file.
 
 use std::ops::Range;
 
@@ -18,8 +18,8 @@ use uxfs_engine::{
 use uxfs_volume::error::{OperationError, Result};
 
 impl FileEdit<'_> {
-    /// Makes the file as large as that. What lies behind a smaller size is taken away, in steps after the size has
-    /// changed where it is much; what comes into a larger one reads as zeros.
+    /// Sets the size. Blocks past a smaller size are freed, many of them in further transactions after the size has changed;
+    /// a larger size adds zeros.
     ///
     /// # Errors
     /// [`FileTooLarge`](OperationError::FileTooLarge); [`NoSpace`](OperationError::NoSpace), where the last block is
@@ -46,13 +46,13 @@ impl FileEdit<'_> {
         self.release(&gone, touch)
     }
 
-    /// Takes away what was allocated ahead of who appended, unless the space was asked for: for the moment when nobody
-    /// has the file open any more.
+    /// Frees speculative preallocation past EOF when the last handle of the file goes. Space that `fallocate` asked for
+    /// stays.
     ///
     /// # Errors
     /// Damage; the device.
     #[doc(alias = "xfs_free_eofblocks")]
-    pub fn release_ahead(&mut self) -> Result<()> {
+    pub fn free_preallocation(&mut self) -> Result<()> {
         let flags = self.inode.core.flags();
         if flags.intersects(InodeFlags::PREALLOCATED | InodeFlags::APPEND) {
             return Ok(());
@@ -72,7 +72,7 @@ impl FileEdit<'_> {
         self.block_behind(self.inode.size_bytes())..FileBlock::new(MAX_FILE_BLOCKS)
     }
 
-    /// Takes all blocks from a block on away, in steps that need no space.
+    /// Frees all blocks of `gone`, in transactions that need no space.
     fn release(&mut self, gone: &Range<FileBlock>, touch: Touch) -> Result<()> {
         let mut touch = touch;
         loop {
@@ -89,7 +89,7 @@ impl FileEdit<'_> {
     }
 }
 
-/// Whether a file has blocks behind its end.
+/// Whether a file has blocks past EOF.
 pub(super) fn has_blocks_behind_end(file_system: &FileSystem, inode: &EditInode) -> bool {
     let end = inode.extents(Fork::Data).end().get();
     end > inode.size_bytes().div_ceil(file_system.geometry().block_size_bytes.into())

@@ -19,7 +19,7 @@ use uxfs_volume::error::{OperationError, Result};
 /// New blocks of up to so many bytes are written between two steps of the transaction that allocates them.
 const WRITTEN_AT_ONCE_BYTES: u64 = 128 << 10;
 
-/// What one step of a write has done.
+/// The progress of one transaction of a write.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WriteProgress {
     pub bytes: usize,

@@ -1,4 +1,4 @@
-//! Inodes that are open: [`table`] keeps them, `open` opens them by number.
+//! Open inodes: [`table`] keeps them, `open` opens them by number.
 
 mod open;
 pub mod table;

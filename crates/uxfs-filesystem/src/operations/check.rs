@@ -1,4 +1,4 @@
-//! What is refused before anything changes.
+//! Checks of an operation before its first change.
 
 use uxfs_format::{
     directory::{MAX_NAME_BYTES, is_valid_name},
@@ -12,10 +12,10 @@ use uxfs_volume::{
     inode::{FileType, InodeFlags, Timestamp},
 };
 
-/// What a directory or file with these flags allows nobody.
+/// Flags that forbid every user to remove or change a file.
 const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 
-/// Whether a name can be one, leaving `.` and `..` to callers, who refuse them in different words.
+/// Checks a name. `.` and `..` pass, because each operation has its own error for them.
 pub(super) fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > MAX_NAME_BYTES {
         return Err(OperationError::NameTooLong.into());
@@ -34,7 +34,7 @@ pub(super) fn is_directory(inode: &EditInode) -> bool {
     inode.file_type() == Some(FileType::Directory)
 }
 
-/// Whether names may come into a directory: not where it has been removed itself.
+/// Checks that entries may be added to a directory: it has links and is not immutable.
 #[doc(alias = "may_create")]
 pub(super) fn check_may_add(directory: &EditInode) -> Result<()> {
     if !is_directory(directory) {
@@ -49,7 +49,7 @@ pub(super) fn check_may_add(directory: &EditInode) -> Result<()> {
     Ok(())
 }
 
-/// Whether a name may go from a directory, or lead elsewhere.
+/// Checks that the entry of `inode` may be removed or replaced.
 #[doc(alias = "may_delete")]
 pub(super) fn check_may_remove(directory: &EditInode, inode: &EditInode) -> Result<()> {
     if directory.core.flags().intersects(FIXED) || inode.core.flags().intersects(FIXED) {
@@ -58,7 +58,7 @@ pub(super) fn check_may_remove(directory: &EditInode, inode: &EditInode) -> Resu
     Ok(())
 }
 
-/// Whether an inode itself may be changed.
+/// Checks that an inode itself may be changed.
 pub(super) fn check_may_change(inode: &EditInode) -> Result<()> {
     if inode.core.flags().intersects(FIXED) {
         return Err(OperationError::NotPermitted.into());
@@ -66,8 +66,8 @@ pub(super) fn check_may_change(inode: &EditInode) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file may get a name in a directory: not where that hands its project down and the file has another. Special
-/// files without a project are let in, because nobody sets their project.
+/// Checks that a directory that hands its project down gets only files of that project. Special files without a project pass,
+/// because their project cannot be set.
 #[doc(alias = "xfs_projid_differ")]
 pub(super) fn check_project(directory: &EditInode, inode: &EditInode) -> Result<()> {
     let (wanted, own) = (directory.core.project_id(), inode.core.project_id());
@@ -81,7 +81,7 @@ pub(super) fn check_project(directory: &EditInode, inode: &EditInode) -> Result<
     Ok(())
 }
 
-/// What changes with every change of an inode: these times, and the count of changes.
+/// Sets the given times, and increases the change count.
 pub(super) fn touch(inode: &mut EditInode, now: Timestamp, kinds: &[TimeKind]) {
     for kind in kinds {
         inode.set_time(*kind, now);
@@ -89,12 +89,12 @@ pub(super) fn touch(inode: &mut EditInode, now: Timestamp, kinds: &[TimeKind]) {
     inode.count_change();
 }
 
-/// Names of a directory have changed.
+/// Sets the times of a directory whose entries have changed.
 pub(super) fn touch_directory(directory: &mut EditInode, now: Timestamp) {
     touch(directory, now, &[TimeKind::Modification, TimeKind::Change]);
 }
 
-/// Opens what a directory that the caller has locked leads to.
+/// Opens the inode of an entry in a directory that the caller has locked.
 pub(super) fn open_entry(
     file_system: &FileSystem,
     directory: InodeNumber,

@@ -7,6 +7,7 @@
 use uxfs_format::{
     directory::entry_fault::EntryFault,
     fault::{Corruption, Location, Structure},
+    units::InodeNumber,
 };
 
 use uxfs_engine::{bulk::create::pointer_to, directory::lookup_open, inode::edit::EditInode};
@@ -25,7 +26,7 @@ pub(super) struct EntryToChange<'a> {
     pub parent: &'a EditInode,
     /// Its name there.
     pub name: &'a [u8],
-    /// What the directory says of it.
+    /// The directory entry.
     pub found: &'a FoundEntry,
     /// The inode that it names.
     pub inode: &'a EditInode,
@@ -33,6 +34,13 @@ pub(super) struct EntryToChange<'a> {
 
 fn damaged(directory: &EditInode, fault: EntryFault) -> Error {
     Corruption::new(Structure::DirectoryAnyData, Location::of_inode(directory.number), fault).into()
+}
+
+/// The error for a directory that `..` leads back to.
+#[cold]
+pub(super) fn above_itself(inode: InodeNumber) -> Error {
+    let fault = EntryFault::AboveItself { inode };
+    Corruption::new(Structure::DirectoryAnyData, Location::of_inode(inode), fault).into()
 }
 
 /// Compares an entry with its inode.

@@ -1,9 +1,8 @@
-//! Names on a full file system.
+//! `link` and `rename` on a full file system.
 //!
-//! Whoever gives a file another name asks for the space that this may take in the worst case. Mostly it takes none: the
-//! directory has room for the name, and the inode for the parent pointer. So where there is no space, that is looked at,
-//! and what fits into blocks that are there is done. Linux does so on file systems without parent pointers; with them it
-//! refuses, because it cannot know what becomes of the attributes.
+//! Both reserve the blocks of the worst case. Mostly they need none: the directory has room for the entry, and the inode for
+//! the parent pointer. Without space they check this, and proceed where no new block is needed. Linux does so only without
+//! parent pointers; with them it returns ENOSPC.
 
 use uxfs_engine::bulk::create::pointer_to;
 

@@ -1,10 +1,10 @@
-//! Inodes that have neither names nor handles are freed with all that they hold.
+//! Freeing unlinked inodes without handles.
 //!
-//! An inode without names is in its group's list of such inodes from the transaction on that took its last name. Its
-//! contents are given back in steps, each of which leaves an inode that anybody can go on with: after a crash recovery
-//! does. Contents that are few go with the last name at once, in one transaction; such an inode is never in the list.
+//! The transaction that drops the last link puts an inode on its AGI's unlinked list. Its contents are freed in several
+//! transactions; after a crash between two of them recovery continues. A small inode is freed in the transaction that drops
+//! its last link, and is never on the list.
 
-use crate::file::handles::release_closed;
+use crate::file::handles::free_preallocation_of_closed;
 use uxfs_format::{
     btree::extent_map::MAX_FILE_BLOCKS,
     units::{AgNumber, FileBlock},
@@ -25,11 +25,11 @@ use uxfs_volume::{
 };
 
 impl FileSystem {
-    /// Frees the inodes that lost their last name and then their last handle. Operations that may leave some call it at
-    /// their end, as [`close`](Self::close) does; whoever drops handles may call it, too.
+    /// Frees the unlinked inodes whose last handle is gone. [`close`](Self::close) and operations that drop links call it;
+    /// a caller that drops the last handle of an unlinked inode may.
     ///
     /// # Errors
-    /// Damage; the device. The inode stays in the list of those without names, where recovery finds it.
+    /// Damage; the device. The inode stays on the unlinked list, where recovery finds it.
     #[doc(alias = "xfs_inodegc_worker")]
     pub fn inactivate_pending(&self) -> Result<()> {
         while self.inode_table().has_unlinked()
@@ -39,12 +39,11 @@ impl FileSystem {
             self.inode_table().end_free(&handle, true);
             result?;
         }
-        release_closed(self)
+        free_preallocation_of_closed(self)
     }
 
-    /// Frees all inodes in the lists of those without names: what a crash left, after its log has been replayed, or
-    /// what is still open when the file system is closed; handles of such inodes lead to nothing then. Gives how many
-    /// there were.
+    /// Frees all inodes on the unlinked lists: after a replay those that the crash left, at closing those that are still open,
+    /// whose handles are invalid afterwards. Returns their number.
     ///
     /// # Errors
     /// Damage; the device.
@@ -55,7 +54,7 @@ impl FileSystem {
     }
 }
 
-/// Where the last extents of a fork begin that one step takes, of at most `most_blocks` but one.
+/// First block of the last extents of a fork that one transaction frees: at most `most_blocks` blocks.
 fn step_start(extents: &ExtentMap, most_blocks: u64) -> FileBlock {
     let mut start = FileBlock::new(0);
     let mut left = most_blocks;
@@ -70,7 +69,7 @@ fn step_start(extents: &ExtentMap, most_blocks: u64) -> FileBlock {
     start
 }
 
-/// Those of one group.
+/// Frees the unlinked inodes of one group.
 pub(crate) fn inactivate_unlinked_of(file_system: &FileSystem, group: AgNumber) -> Result<u64> {
     let (mut count, mut last) = (0, None);
     loop {

@@ -15,14 +15,14 @@ use uxfs_volume::{
     inode::{FileType, Inode, InodeFlags, InodeFlags2},
 };
 
-/// What `stat` tells of a file.
+/// The attributes of a file, as for `stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
     /// Its number.
     pub number: InodeNumber,
     /// Tells apart the successive files that had this number.
     pub generation: u32,
-    /// What it is.
+    /// File type.
     pub file_type: FileType,
     /// File type and permissions as one word.
     pub mode: u16,
@@ -36,7 +36,7 @@ pub struct Status {
     pub link_count: u32,
     /// Length.
     pub size_bytes: u64,
-    /// What it takes on the device, in file system blocks.
+    /// Allocated file system blocks.
     pub blocks: u64,
     /// Of device files.
     pub device: DeviceNumber,
@@ -110,7 +110,7 @@ impl FileSystem {
         open_entry(self, parent.number, found.inode)
     }
 
-    /// What `stat` tells of a file.
+    /// The attributes of a file.
     ///
     /// # Errors
     /// The inode has been freed.
@@ -140,7 +140,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Says that `name`, which was just read from a directory as an entry with this cookie, is looked for next. A lookup that
+    /// A hint: the next lookup is for `name`, which was just read from a directory as the entry with this cookie. A lookup that
     /// does not find it there looks everywhere, as without.
     pub fn expect_name(&self, directory: &InodeHandle, name: &[u8], cookie: u64) {
         expect_name(self, &mut directory.write(), name, cookie);

@@ -1,11 +1,11 @@
 //! Renaming in a live file system.
 //!
-//! Up to five inodes change: two directories, what moves, what it replaces or is exchanged with, and a new one that is
-//! left in its place. They are found without locks, locked in order, and looked for again; where a name leads elsewhere by
-//! then, all begins anew.
+//! Up to five inodes change: two directories, the moved inode, the one that it replaces or is exchanged with, and a whiteout.
+//! They are found without locks, locked in order, and looked up again; if a name leads elsewhere by then, the rename starts
+//! over.
 //!
-//! Directories that move from one to another hold the lock of the tree, so that nothing moves them meanwhile: what is
-//! above a directory stays there while somebody goes up from it.
+//! A rename that gives a directory another parent holds the tree lock, so that the directories above another stay the same
+//! while it walks up from there.
 
 use super::{
     check::{
@@ -13,16 +13,18 @@ use super::{
         touch_directory,
     },
     check_entry::EntryToChange,
+    create::{NewFile, take_new_inode},
     in_place::{exchange_fits, rename_fits},
-    new_file::{NewFile, take_new_inode},
     unlink::Fate,
     unlink::drop_name,
 };
 use crate::operations::{
     check::open_entry,
-    check_entry::{check_entry, check_entry_to_remove, check_loses_subdirectory, check_new_entry},
+    check_entry::{
+        above_itself, check_entry, check_entry_to_remove, check_loses_subdirectory, check_new_entry,
+    },
     in_place::begin_or_in_place,
-    unlink::{is_open_directory_empty, open_name, settle_fate},
+    unlink::{is_open_directory_empty, open_name, record_fate},
 };
 use crate::{
     filesystem::FileSystem,
@@ -39,7 +41,7 @@ use uxfs_engine::{
 use uxfs_volume::directory::FoundEntry;
 use uxfs_volume::{
     error::{OperationError, Result},
-    inode::{DeviceNumber, FileType, Timestamp},
+    inode::{DeviceNumber, FileType, Timestamp, set::InodeSet},
 };
 
 /// How to rename.
@@ -104,7 +106,7 @@ impl Parents<'_> {
     }
 }
 
-/// What an overlay finds in the place of a name that has been removed.
+/// The whiteout that overlayfs expects in place of a removed name.
 fn whiteout_of((uid, gid): (u32, u32)) -> NewFile<'static> {
     let kind = NewKind::Special(FileType::CharacterDevice, DeviceNumber::default());
     NewFile { uid, gid, ..NewFile::new(kind, 0) }
@@ -236,21 +238,27 @@ fn find_if_there(file_system: &FileSystem, place: DirectoryName<'_>) -> Result<O
     }
 }
 
-/// Whether a directory is another or lies below it. Nothing moves meanwhile.
+/// Whether a directory is another or lies below it. The caller holds the tree lock.
+///
+/// # Errors
+/// The directories above it form a circle; other damage; the device.
 #[doc(alias = "d_ancestor")]
 fn is_at_or_below(file_system: &FileSystem, directory: &InodeHandle, ancestor: &InodeHandle) -> Result<bool> {
     let root = file_system.geometry().root_inode;
     let mut at = directory.clone();
-    // No way up is longer than there are inodes; a damaged one may be a circle.
-    for _ in 0..=file_system.inode_count() {
+    let mut seen = InodeSet::default();
+    loop {
         if at.is_same(ancestor) {
             return Ok(true);
         }
         if at.number() == root {
             return Ok(false);
         }
+        if !seen.insert(at.number()) {
+            return Err(above_itself(at.number()));
+        }
         let inode = at.read();
-        // One that has been removed is below nothing.
+        // A removed directory is below nothing.
         if inode.link_count() == 0 {
             return Ok(false);
         }
@@ -258,7 +266,6 @@ fn is_at_or_below(file_system: &FileSystem, directory: &InodeHandle, ancestor: &
         drop(inode);
         at = above;
     }
-    Ok(false)
 }
 
 fn rename_locked(
@@ -320,7 +327,7 @@ fn rename_locked(
     parents.store(&mut transaction, now)?;
     transaction.commit()?;
     if let Some((handle, _)) = &other {
-        settle_fate(file_system, handle, fate);
+        record_fate(file_system, handle, fate);
     }
     Ok(())
 }
@@ -358,7 +365,7 @@ fn leave_behind(
     transaction.store_inode(inode)
 }
 
-/// What forbids to rename.
+/// Checks of a rename before its first change.
 fn check_rename(
     file_system: &FileSystem,
     parents: &Parents<'_>,

@@ -1,9 +1,9 @@
-//! Changing what an inode says of itself.
+//! Changing owner, permissions, times and flags of an inode.
 
 use uxfs_format::inode::{InodeFlags2, Timestamp, verify::EXTENT_LENGTH_MAX_BLOCKS};
 use zerocopy::big_endian::{U16, U32, U64};
 
-use super::{check::check_may_change, new_file::SET_GROUP};
+use super::{check::check_may_change, create::SET_GROUP};
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::{
     inode::edit::{EditInode, TimeKind},
@@ -14,12 +14,14 @@ use uxfs_volume::{
     inode::{FileType, Fork, InodeFlags},
 };
 
-/// Runs with its owner's rights.
+/// The set-user-id bit.
+#[doc(alias = "S_ISUID")]
 const SET_USER: u16 = 0o4000;
-/// May be run by its group.
+/// Execute permission of the group.
+#[doc(alias = "S_IXGRP")]
 const GROUP_RUNS: u16 = 0o010;
 
-/// What is to be changed; what is `None` stays.
+/// The attributes to change; those that are `None` stay.
 #[doc(alias = "iattr")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttributeChanges {
@@ -43,8 +45,7 @@ pub struct AttributeChanges {
     pub flags: Option<FlagChanges>,
 }
 
-/// The flags that users may change, and the hints that go with some of them. Those that mean nothing for the kind of
-/// file are passed over, as Linux does.
+/// The flags that users may change, and their hints. Flags that mean nothing for the file type are ignored, as in Linux.
 #[doc(alias = "fsxattr")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlagChanges {
@@ -76,8 +77,8 @@ const OF_FILES: InodeFlags = InodeFlags::REALTIME.union(InodeFlags::EXTENT_SIZE)
 /// Flags of the second word that users may change.
 const SECOND: InodeFlags2 = InodeFlags2::DAX.union(InodeFlags2::COPY_ON_WRITE_EXTENT_SIZE);
 
-/// What a mode becomes when somebody without special rights writes to the file or gives it to others: nobody is to get
-/// rights by running it. A group bit of a file that the group cannot run means something else, and stays.
+/// The mode after a user without `CAP_FSETID` wrote to the file or changed its owner: without the set-id bits. The
+/// set-group-id bit of a file that its group cannot execute means mandatory locking, and stays.
 #[doc(alias = "setattr_should_drop_suidgid")]
 #[must_use]
 pub fn mode_without_set_id(mode: u16) -> u16 {
@@ -177,7 +178,7 @@ impl FlagChanges {
         {
             return invalid;
         }
-        // Nobody can make a file there.
+        // There is no realtime allocation.
         if flags.contains(InodeFlags::REALTIME) && !inode.core.flags().contains(InodeFlags::REALTIME) {
             return invalid;
         }

@@ -1,4 +1,4 @@
-//! Taking names away in a live file system.
+//! `unlink` and `rmdir` in a live file system.
 
 use super::{
     check::{check_may_remove, check_name, is_directory, is_dot, touch, touch_directory},
@@ -20,21 +20,21 @@ use uxfs_engine::{
 use uxfs_volume::directory::FoundEntry;
 use uxfs_volume::error::{OperationError, Result};
 
-/// What the caller takes the name for.
+/// The kind of file that the caller removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Removal {
     File,
     Directory,
 }
 
-/// What became of an inode that has lost a name.
+/// The state of an inode after it lost a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It has names left.
+    /// It has other links.
     Named,
-    /// It has none, and is in the list of such inodes.
+    /// It has no links and is on the AGI unlinked list.
     Unlinked,
-    /// It is gone.
+    /// It is freed.
     Freed,
 }
 
@@ -66,9 +66,8 @@ impl FileSystem {
     }
 }
 
-/// An inode has lost its name in `parent` (a directory all that it has). What has none left goes at once if nobody
-/// else has it open and it is small, or else into the list of inodes without names. Unless it is gone, the caller
-/// stores it.
+/// Drops the link of an inode in `parent` (all links of a directory). A small inode without further links or handles is freed
+/// at once; a larger or open one goes on the AGI unlinked list. The caller stores the inode unless it is freed.
 #[doc(alias = "xfs_droplink")]
 pub(super) fn drop_name(
     tx: &mut Transaction<'_>,
@@ -88,7 +87,7 @@ pub(super) fn drop_name(
     if links > 0 {
         return Ok(Fate::Named);
     }
-    // The place of the list's next is in the cluster, where storing the inode leaves it.
+    // `next_unlinked` lies in the cluster; storing the inode does not overwrite it.
     tx.unlinked_inodes().add_unlinked(inode.number)?;
     Ok(Fate::Unlinked)
 }
@@ -155,7 +154,7 @@ fn remove_locked(
         transaction.store_inode(inode)?;
     }
     transaction.commit()?;
-    settle_fate(file_system, child, fate);
+    record_fate(file_system, child, fate);
     Ok(())
 }
 
@@ -170,8 +169,8 @@ pub(super) fn is_open_directory_empty(file_system: &FileSystem, directory: &Edit
     Ok(true)
 }
 
-/// Tells the table what became of an inode, once that is so for good.
-pub(super) fn settle_fate(file_system: &FileSystem, handle: &InodeHandle, fate: Fate) {
+/// Tells the table the state of an inode after the commit.
+pub(super) fn record_fate(file_system: &FileSystem, handle: &InodeHandle, fate: Fate) {
     match fate {
         Fate::Named => {}
         Fate::Unlinked => {

@@ -8,7 +8,7 @@ use zerocopy::big_endian::U16;
 
 use super::{
     check::{check_may_change, touch},
-    new_file::SET_GROUP,
+    create::SET_GROUP,
 };
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::{
@@ -30,11 +30,11 @@ use uxfs_volume::{
 pub enum AclKind {
     /// Of the file itself.
     Access,
-    /// What new files in a directory get.
+    /// The default ACL of a directory, for new files in it.
     Default,
 }
 
-/// What a name leads to.
+/// The meaning of an attribute name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning<'a> {
     Attribute(AttributeName<'a>),
@@ -84,7 +84,7 @@ impl FileSystem {
     /// as in Linux.
     ///
     /// # Errors
-    /// What `mode` forbids; a name or value that cannot be; a file that can have no such attribute, is immutable or only to
+    /// `mode` does not allow it; an invalid name or value; a file that can have no such attribute, is immutable or only to
     /// be appended to; no space; damage; the device.
     #[doc(alias = "xfs_xattr_set")]
     pub fn set_xattr(&self, file: &InodeHandle, name: &[u8], value: &[u8], mode: SetMode) -> Result<()> {

@@ -25,7 +25,7 @@ use uxfs_volume::{
     parent_pointer::ParentPointer,
 };
 
-/// Does what is left of a change.
+/// Finishes a change of attributes.
 #[doc(alias = "xfs_attr_recover_work")]
 pub(super) fn finish(transaction: &mut Transaction<'_>, intent: &AttributeIntent<'_>) -> Result<()> {
     use AttributeOperation as Operation;

@@ -5,7 +5,7 @@ use uxfs_format::{field_table::OnDisk, seal::seal, superblock::Superblock};
 use uxfs_engine::engine::forget_quota_counts;
 use uxfs_volume::{error::Result, volume::Volume};
 
-/// What the groups' headers add up to.
+/// The sums of the allocation groups' counters.
 #[doc(alias = "xfs_initialize_perag_data")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -45,7 +45,7 @@ pub(super) fn correct(volume: &Volume) -> Result<()> {
         superblock.inode_count.set(counters.inodes);
         superblock.free_inodes.set(counters.free_inodes);
         superblock.free_data_blocks.set(counters.free_blocks);
-        // What recovery frees is not counted.
+        // Recovery does not charge quotas.
         forget_quota_counts(superblock);
     }
     seal(&mut sector, None, geometry);

@@ -1,4 +1,4 @@
-//! Intents to exchange the contents of two files, or of two ranges of one: what is left of the range is exchanged, mapping by mapping.
+//! Finishing intents to exchange the contents of two files, or of two ranges of one, mapping by mapping.
 
 use uxfs_format::{
     inode::{Fork, InodeFlags2},
@@ -23,11 +23,10 @@ use uxfs_engine::{
 };
 use uxfs_volume::error::Result;
 
-/// Mappings that are exchanged in one transaction: as many as fit into what it claims of the log.
+/// Mappings that one transaction exchanges: as many as its log reservation covers.
 const STEP: usize = STEP_EXTENTS / 2;
 
-/// Exchanges what is left, in as many transactions as it takes: each but the last ends with an intent for the rest, as that
-/// of whoever began it did.
+/// Exchanges the rest of the range. Each transaction but the last relogs the intent for what remains.
 #[doc(alias = "xfs_exchmaps_recover_work")]
 pub(super) fn finish(file_system: &FileSystem, intent: &ExchangeIntent) -> Result<()> {
     let mut left = *intent;
@@ -42,7 +41,7 @@ pub(super) fn finish(file_system: &FileSystem, intent: &ExchangeIntent) -> Resul
         if is_last {
             return files.end(transaction, intent);
         }
-        // Without a log nobody asks for its name.
+        // Bulk mode has no intents.
         id = next.unwrap_or(id);
         files.each().try_for_each(|inode| transaction.store_inode(inode))?;
         transaction.commit()?;
@@ -50,13 +49,13 @@ pub(super) fn finish(file_system: &FileSystem, intent: &ExchangeIntent) -> Resul
     }
 }
 
-/// Says in the log what is left.
+/// Logs an intent for the rest of the range.
 fn log_intent(transaction: &mut Transaction<'_>, left: &ExchangeIntent) -> Option<IntentId> {
     let ticket = transaction.buffers().ticket()?;
     Some(ticket.intent(|id| vec![ExchangeIntent { id: id.into(), ..*left }.as_bytes().to_vec()]))
 }
 
-/// The files that exchange: often two.
+/// The files that exchange contents.
 struct Files {
     first: EditInode,
     /// `None` where it is the same.
@@ -80,7 +79,7 @@ impl Files {
         [Some(&mut self.first), self.second.as_mut()].into_iter().flatten()
     }
 
-    /// Exchanges up to [`STEP`] mappings of what is `left`, which is less afterwards.
+    /// Exchanges up to [`STEP`] mappings of `left`, and shortens it.
     fn exchange_step(&mut self, transaction: &mut Transaction<'_>, left: &mut ExchangeIntent) -> Result<()> {
         let flags = ExchangeFlags::from_bits_retain(left.flags.get());
         let fork = if flags.contains(ExchangeFlags::ATTRIBUTE_FORK) { Fork::Attribute } else { Fork::Data };
@@ -96,7 +95,7 @@ impl Files {
         Ok(())
     }
 
-    /// All is exchanged; sizes and flags follow.
+    /// Sets sizes and flags, and commits.
     fn end(mut self, mut transaction: Transaction<'_>, intent: &ExchangeIntent) -> Result<()> {
         let flags = ExchangeFlags::from_bits_retain(intent.flags.get());
         let clear = [ExchangeFlags::CLEAR_FIRST_REFLINK, ExchangeFlags::CLEAR_SECOND_REFLINK];
@@ -121,7 +120,7 @@ fn advance(left: &mut ExchangeIntent, blocks: u64) {
     }
 }
 
-/// Two ranges of one file are apart.
+/// Refuses overlapping ranges of one file.
 fn check_apart(intent: &ExchangeIntent) -> Result<()> {
     let (first, second) = (intent.first_offset_blocks.get(), intent.second_offset_blocks.get());
     if first.abs_diff(second) >= intent.length_blocks.get() {

@@ -70,7 +70,7 @@ pub(super) fn give_up(file_system: &FileSystem, intent: &RecoveredIntent) -> Res
     transaction.commit()
 }
 
-/// What is told of an intent that has been finished.
+/// The report of a finished intent.
 pub(super) fn finished(intent: &RecoveredIntent) -> FinishedIntent {
     let inodes = intent.with_item(|item| match item {
         LogItem::ExtentMapIntent(item) => (Some(item.extent.owner.get()), None),

@@ -1,4 +1,4 @@
-//! What a crash leaves behind without any intent: inodes that have no name any more, and blocks that were set aside for
+//! Leftovers of a crash that no intent covers: unlinked inodes, and blocks that were staged for
 //! copies on write.
 
 use uxfs_format::{

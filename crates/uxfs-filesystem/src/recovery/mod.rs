@@ -1,4 +1,4 @@
-//! What must be done to a file system whose log is dirty, so that it is as its users left it.
+//! Recovery of a file system whose log is dirty.
 //!
 //! ```text
 //! device ──replay──▶ layer 0: what the log holds
@@ -14,7 +14,7 @@
 //! |---|---|
 //! | here | the order of things |
 //! | [`counters`] | the superblock's counters, from the groups |
-//! | `intents` | finishing what was begun |
+//! | `intents` | finishing intents |
 //! | `attribute` | intents on attributes, which may be half done |
 //! | `exchange` | intents to exchange contents |
 //! | `leftovers` | inodes without names, space set aside for copies on write |
@@ -54,7 +54,7 @@ use uxfs_volume::{
     superblock,
 };
 
-/// What recovery did.
+/// A report of what recovery did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// The log as it was found.
@@ -250,7 +250,7 @@ pub fn mount_recovered(
 }
 
 impl Recovered {
-    /// What was done.
+    /// The report.
     pub fn report(&self) -> &RecoveryReport {
         &self.report
     }
@@ -260,7 +260,7 @@ impl Recovered {
         Arc::<OverlayDevice>::clone(&self.overlay)
     }
 
-    /// Mounts what was recovered, for reading.
+    /// Mounts the recovered file system for reading.
     ///
     /// # Errors
     /// As for mounting.
@@ -269,7 +269,7 @@ impl Recovered {
     }
 }
 
-/// What comes after the replay.
+/// Finishes recovery after the replay.
 #[doc(alias = "xlog_recover_finish")]
 fn finish(
     overlay: &Arc<OverlayDevice>,

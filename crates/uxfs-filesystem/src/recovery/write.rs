@@ -1,11 +1,11 @@
-//! Carrying a recovery to the device.
+//! Writing a recovery to the device.
 //!
-//! 1. What the replay changed is written to where it belongs, and flushed. A crash before or in between leaves a log that
-//!    is replayed again: what is in place already says so by its log sequence number, and torn blocks by their checksum.
-//! 2. What lies ahead of the head is overwritten, and the journal goes on at the head, with its tail where it was.
+//! 1. The replayed blocks are written in place, and flushed. After a crash meanwhile the log is replayed again: it skips
+//!    blocks that are in place by their LSN, and detects torn ones by their checksum.
+//! 2. The blocks ahead of the head are overwritten, and the journal continues at the head, with the old tail.
 //! 3. Intents are finished by transactions that log their ends, as Linux does. The tail stays at the intents until their ends
 //!    are in the log for good: a crash leaves a longer log, which is recovered in the same way.
-//! 4. The log is closed in good order.
+//! 4. The log is closed with an unmount record.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use uxfs_journal::{
 };
 
 use super::{Recovered, RecoveryReport, counters, intents, leftovers};
-use crate::{filesystem::FileSystem, mount, opening::check_groups};
+use crate::{before_changes::check_groups, filesystem::FileSystem, mount};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_volume::{
     error::Result,
@@ -33,8 +33,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 const REPLAY_LAYER: usize = 0;
 
 impl Recovered {
-    /// Carries the recovery to the device, which is then as if its file system had been closed in good order. Gives what was
-    /// done.
+    /// Writes the recovery to the device, whose file system is clean then.
     ///
     /// # Errors
     /// The device failed or is read-only: then, or after a crash, recovery can be done again and comes to the same.
@@ -92,7 +91,7 @@ impl Recovered {
         check_groups(&recovered)
     }
 
-    /// Writes what the replay changed.
+    /// Writes the blocks that the replay changed.
     fn write_replayed(&self, device: &dyn BlockDevice) -> Result<()> {
         let mut bytes = Vec::new();
         for (start, length) in self.overlay.runs(REPLAY_LAYER) {

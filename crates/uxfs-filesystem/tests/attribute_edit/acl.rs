@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind, transaction::Transaction};
 use uxfs_filesystem::{
     filesystem::FileSystem,
-    operations::{new_file::NewFile, set_attributes::AttributeChanges},
+    operations::{create::NewFile, set_attributes::AttributeChanges},
 };
 use uxfs_format::units::InodeNumber;
 use uxfs_testkit::{

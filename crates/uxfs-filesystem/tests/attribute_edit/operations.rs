@@ -310,7 +310,7 @@ fn change_some(
 enum End {
     Bulk,
     Closed,
-    /// All is durable, and nobody closes it: the kernel recovers.
+    /// All is durable, and the file system is not closed: the kernel recovers.
     CutOff,
 }
 

@@ -7,7 +7,7 @@ use uxfs_block::device::{BlockDevice, DeviceError, DeviceOperation};
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::mount;
 use uxfs_format::checksum;
-use uxfs_volume::volume::Volume;
+use uxfs_volume::{tolerant::TolerantOptions, volume::Volume};
 
 /// `testdata/inode_forms/image.zst`, unpacked once.
 pub fn inode_forms() -> Arc<Vec<u8>> {
@@ -64,6 +64,10 @@ impl PatchedDevice {
 
     pub fn mount(self) -> Volume {
         mount(Arc::new(self))
+    }
+
+    pub fn open_tolerantly(self) -> Volume {
+        Volume::open_tolerantly(Arc::new(self), &TolerantOptions::default()).unwrap()
     }
 }
 

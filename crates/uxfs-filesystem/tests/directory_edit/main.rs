@@ -360,7 +360,7 @@ fn two_hundred_thousand_names_and_back() {
     judge(&image, &model, "200,000 names, removed");
 }
 
-/// An image can say of two blocks that they lie in one place: nobody must wait for a buffer that he holds.
+/// An image can map two blocks of a directory to one block: a thread must not wait for a buffer that it holds.
 #[test]
 fn blocks_in_one_place_are_damage() {
     require!(Judge::Mkfs);

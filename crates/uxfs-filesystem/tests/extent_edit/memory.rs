@@ -1,4 +1,4 @@
-//! What extents take of memory: it counts against the budget of the cache, and inodes that nobody has open give theirs back.
+//! The memory of extents counts against the cache's budget, and idle inodes free theirs.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn extents_count_against_the_budget() {
     require!(Judge::Mkfs, Judge::XfsRepair);
     let image = image();
     let file_system = mounted(&image);
-    // Together they take more than the budget, and nobody has two of them open.
+    // Together they take more than the budget; one is open at a time.
     for round in 0..3 {
         for index in 1..FILES {
             let file = opened(&file_system, index);
@@ -79,7 +79,7 @@ fn extents_count_against_the_budget() {
             assert!(resident(&file_system) <= BUDGET, "{:?}", file_system.cache().counters());
         }
     }
-    // A quarter of the budget is for what nobody has open.
+    // Idle inodes may take a quarter of the budget.
     let in_memory = file_system.inodes_in_memory();
     assert!((1..3).contains(&in_memory), "{in_memory}");
 

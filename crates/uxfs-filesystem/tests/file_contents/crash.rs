@@ -1,5 +1,5 @@
-//! What a crash leaves of files: nothing that lay in their blocks before, no byte that nobody wrote there, everything that
-//! was made durable, and structures that agree.
+//! Files after a crash: no stale contents, no byte that was not written there, all durable contents, and structures that
+//! agree.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -9,7 +9,7 @@ use uxfs_engine::{
     transaction::Transaction,
 };
 use uxfs_filesystem::{
-    file::{Touch, exchange::ExchangeRange},
+    file::{Touch, exchange::ExchangeRange, share::CloneRange},
     filesystem::FileSystem,
     recovery::mount_recovered,
 };
@@ -219,4 +219,50 @@ fn a_large_exchange_is_done_or_not_begun() {
     });
     assert!(done > 20 && undone > 0, "otherwise this tests less than it says: {done}, {undone}");
     judged("recovery", &format!("an exchange of 800 extents: {done} states done, {undone} not begun"));
+}
+
+/// A clone behind the end of a file zeroes the rest of its last block, and makes the file larger in several transactions.
+#[test]
+fn a_clone_in_steps_shows_nothing_of_a_truncated_block() {
+    require!(Judge::Mkfs);
+    const EXTENTS: usize = 300;
+    const OLD: u8 = 0xee;
+    let image = TestImage::new("clone, crashed", 64, &[], 2);
+    let device = Arc::new(RecordingDevice::new(Image::load(&image.path).unwrap()));
+    let file_system = mount_device(device.clone(), LogOptions::default());
+    let block = file_system.geometry().block_size();
+    let [source, target] = [0, 1].map(|index| file_system.open(file(&file_system, index)).unwrap());
+    for number in 0..EXTENTS {
+        file_system.write(&source, (2 * number * block) as u64, &vec![7; block], Touch::NOTHING).unwrap();
+    }
+    // Both say that they share blocks, so that the clone begins with no transaction that flushes the zeros.
+    let first = CloneRange { source_bytes: 0, target_bytes: 0, length_bytes: block as u64 };
+    file_system.clone_range(&source, &target, &first, Touch::NOTHING).unwrap();
+    file_system.write(&target, 0, &vec![OLD; block], Touch::NOTHING).unwrap();
+    file_system.set_size(&target, 10, Touch::NOTHING).unwrap();
+    drop((source, target));
+    file_system.close().unwrap();
+    drop(file_system);
+    device.begin_again();
+    let file_system =
+        mount_device(device.clone(), LogOptions { is_immediate: true, ..LogOptions::default() });
+    let [source, target] = [0, 1].map(|index| file_system.open(file(&file_system, index)).unwrap());
+    let range = CloneRange { source_bytes: 0, target_bytes: block as u64, length_bytes: 0 };
+    file_system.clone_range(&source, &target, &range, Touch::NOTHING).unwrap();
+    drop((source, target));
+    drop(file_system);
+    let (mut states, mut grown) = (0, 0);
+    let mut plan = Plan::new(2);
+    (plan.subsets, plan.torn) = (0, 0);
+    let _ = visit(&device.history(), &plan, &mut |state| {
+        let what = format!("state {} ({:?})", state.number, state.kind);
+        let found = recovered(state.image.clone(), 2, false, &what);
+        let of_block = &found[1][..block.min(found[1].len())];
+        assert!(of_block.iter().skip(10).all(|byte| *byte == 0), "{what}: truncated contents are back");
+        states += 1;
+        grown += usize::from(found[1].len() > block);
+        // The first step has the zeros before it; later ones follow its flush.
+        if grown > 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(grown > 20 && grown < states, "otherwise this tests less than it says: {grown} of {states}");
 }

@@ -15,7 +15,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, handles::Seek, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::new_file::NewFile,
+    operations::create::NewFile,
 };
 use uxfs_testkit::{
     image::TestImage,

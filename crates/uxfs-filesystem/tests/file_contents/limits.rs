@@ -78,7 +78,7 @@ fn hints_give_whole_extents() {
     let mut edit = file_system.edit_file(&mut inode).unwrap();
     edit.write(40 << 12, &[1; 5000], touch).unwrap();
     edit.write(20 << 12, &[2; 10], touch).unwrap();
-    edit.release_ahead().unwrap();
+    edit.free_preallocation().unwrap();
     let found: Vec<_> = inode
         .extents(Fork::Data)
         .iter()

@@ -131,7 +131,7 @@ fn what_is_allocated_ahead_goes_with_the_last_handle() {
     file_system.inactivate_pending().unwrap();
     assert!(blocks(&again) > 25);
     drop(again);
-    // Whoever writes next sees to it.
+    // The next write frees the preallocation of closed files.
     file_system.write(&other, 0, &[8], touch(&file_system)).unwrap();
     let one = file_system.open(file(&file_system, 0)).unwrap();
     assert_eq!(blocks(&one), 25);

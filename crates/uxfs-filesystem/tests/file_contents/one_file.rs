@@ -92,7 +92,7 @@ fn fill(file_system: &FileSystem, block: u64) {
         edit.write(number * block, &vec![number as u8 + 1; block as usize], Touch::NOTHING).unwrap();
     }
     edit.write(BLOCKS * block, &[99; 100], Touch::NOTHING).unwrap();
-    edit.release_ahead().unwrap();
+    edit.free_preallocation().unwrap();
     for number in (0..BLOCKS).filter(|number| number % 14 == 5) {
         let keep = uxfs_filesystem::file::space::SizeChange::Keep;
         edit.allocate_range(number * block, 2 * block, keep, Touch::NOTHING).unwrap();

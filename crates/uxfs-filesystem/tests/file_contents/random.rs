@@ -395,7 +395,7 @@ impl<'fs> World<'fs> {
 
     /// A file is closed, and opened again.
     fn settle(&mut self, index: usize) {
-        self.edit(index).release_ahead().unwrap();
+        self.edit(index).free_preallocation().unwrap();
         let number = self.inodes[index].number;
         let mut tx = Transaction::begin(self.file_system).unwrap();
         let loaded = tx.load_inode(number).unwrap();

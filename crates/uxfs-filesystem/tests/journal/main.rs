@@ -166,7 +166,7 @@ impl Run<'_> {
         self.model.remove_attribute(node, &name);
     }
 
-    /// Maps, frees and cuts blocks of a regular file. What they hold nobody has written: they are unwritten, zeros.
+    /// Maps, frees and cuts unwritten blocks of a regular file.
     fn change_extents(&mut self, transaction: &mut Transaction<'_>) {
         let Some(file) = self.model.any_regular(&mut self.random) else { return };
         let mut inode = transaction.load_inode(self.model.number(file)).unwrap();
@@ -196,12 +196,12 @@ impl Run<'_> {
     }
 }
 
-/// How a run goes through the journal, if it does, and ends.
+/// The mode of a run, and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// In good order.
+    /// Closed cleanly.
     Logged(LogOptions),
-    /// All is in the log, and nobody closes it: Linux recovers it.
+    /// All is in the log, and the file system is not closed: Linux recovers it.
     Crashed(LogOptions),
 }
 

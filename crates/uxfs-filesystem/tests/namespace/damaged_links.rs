@@ -2,7 +2,10 @@
 
 use uxfs_engine::{bulk::create::NewKind, options::LogOptions};
 use uxfs_filesystem::{
-    file::Touch, filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile,
+    file::Touch,
+    filesystem::FileSystem,
+    inode::table::InodeHandle,
+    operations::{create::NewFile, rename::RenameOptions},
 };
 use uxfs_format::{directory::entry_fault::EntryFault, fault::Fault, units::InodeNumber};
 use uxfs_testkit::{
@@ -89,6 +92,21 @@ fn the_link_count_of_a_directory_must_be_right_before_it_goes() {
             damaged.refuses(damaged.directory, &damage, |fs, root| fs.remove_directory(root, b"directory"));
         assert_eq!(fault, EntryFault::LinkCount { inode: damaged.directory, links });
     }
+}
+
+/// The superblock of a hostile image can count very many inodes: the number of steps up must not depend on it.
+#[test]
+fn directories_that_lie_above_themselves_get_no_others_below_them() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    let damaged = Damaged::new();
+    let number = damaged.directory;
+    let damage = format!("write u3.sfdir3.hdr.parent.i4 {number}");
+    let fault = damaged.refuses(number, &damage, |fs, root| {
+        let moved = NewFile::new(NewKind::Directory, 0o755);
+        drop(fs.create(root, b"moved", &moved)?);
+        fs.rename(root, b"moved", &fs.open(number)?, b"moved", &RenameOptions::default())
+    });
+    assert_eq!(fault, EntryFault::AboveItself { inode: number });
 }
 
 #[test]

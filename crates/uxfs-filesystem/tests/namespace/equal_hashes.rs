@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use uxfs_engine::bulk::create::NewKind;
-use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile};
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::create::NewFile};
 use uxfs_format::directory::name_hash::NameRule;
 use uxfs_lab::crash::geometry::Shape;
 

@@ -1,7 +1,7 @@
 //! An inode index that says of an inode in use that it is free: nothing is made in its place.
 
 use uxfs_engine::{bulk::create::NewKind, options::LogOptions};
-use uxfs_filesystem::operations::new_file::NewFile;
+use uxfs_filesystem::operations::create::NewFile;
 use uxfs_format::{
     fault::{Fault, Structure},
     inode::InodeFault,

@@ -8,7 +8,7 @@ use uxfs_engine::{bulk::create::NewKind, engine::statistics::Statistics};
 use uxfs_filesystem::{
     file::{Touch, space::SizeChange},
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions},
+    operations::{create::NewFile, rename::RenameOptions},
 };
 use uxfs_lab::crash::geometry::{SHAPES, Shape};
 use uxfs_testkit::{

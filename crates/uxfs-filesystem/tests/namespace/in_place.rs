@@ -6,7 +6,7 @@ use uxfs_filesystem::{
     file::{Touch, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions},
+    operations::{create::NewFile, rename::RenameOptions},
 };
 use uxfs_lab::crash::geometry::Shape;
 use uxfs_testkit::judges;

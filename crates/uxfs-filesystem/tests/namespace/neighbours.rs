@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::{bulk::create::NewKind, options::MountOptions};
-use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile};
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::create::NewFile};
 use uxfs_format::{geometry::Geometry, units::InodeNumber};
 use uxfs_lab::crash::{geometry::Shape, image::ImageDevice};
 
@@ -24,7 +24,7 @@ fn offset_of(fs: &FileSystem, number: InodeNumber) -> u64 {
     Geometry::byte_of_sector(sector) + u64::from(place.offset_bytes)
 }
 
-/// A checksum that is wrong says that an inode cannot be trusted: nobody may make it right without having looked.
+/// An inode with a wrong checksum is not trusted: a change of another inode in its cluster must not seal it.
 #[test]
 fn a_damaged_inode_stays_damaged_when_its_neighbour_changes() {
     for how in [How::Bulk, How::Logged] {

@@ -7,8 +7,8 @@ use uxfs_filesystem::{
     filesystem::FileSystem,
     inode::table::InodeHandle,
     operations::{
+        create::NewFile,
         live::Status,
-        new_file::NewFile,
         rename::RenameOptions,
         set_attributes::{AttributeChanges, FlagChanges, mode_without_set_id},
     },
@@ -46,7 +46,7 @@ impl<'fs> Own<'fs> {
         let device = |major: &u32, minor: &u32| DeviceNumber { major: *major, minor: *minor };
         let (kind, permissions) = match kind {
             Kind::Regular => (NewKind::Regular, permissions),
-            // A directory does not take set-id bits from who makes it.
+            // mkdir ignores set-id bits.
             Kind::Directory => (NewKind::Directory, permissions & 0o1777),
             Kind::Symlink(target) => (NewKind::Symlink(target), 0o777),
             Kind::Fifo => (NewKind::Special(FileType::Fifo, DeviceNumber::default()), permissions),

@@ -89,7 +89,7 @@ pub struct Seen {
 /// Every path.
 pub type Snapshot = BTreeMap<Path, Seen>;
 
-/// Who does it.
+/// An implementation that performs operations: uxfs or Linux.
 pub trait Side {
     /// `Err` has the number of the error.
     fn perform(&mut self, operation: &Operation) -> Result<(), i32>;

@@ -1,5 +1,5 @@
-//! Many threads at once, in the same directories and in different ones. What each was told must fit together: a name that
-//! was made and taken away so many times is there or not; and whoever looks sees no directory half changed.
+//! Many threads at once, in the same directories and in different ones. Their results must agree: the number of creates and
+//! removals of a name says whether it exists; and no reader sees a directory half changed.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use uxfs_engine::bulk::create::NewKind;
 use uxfs_filesystem::{
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
+    operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_lab::crash::geometry::Shape;
 use uxfs_testkit::{
@@ -243,7 +243,7 @@ fn directories_that_are_moved_stay_a_tree() {
                 let mut random = Random::new(thread + 77);
                 for _ in 0..1500 {
                     let which = random.below(8) as usize;
-                    // Where it is nobody knows for sure: it is looked for everywhere.
+                    // Any thread may have moved it: the search covers all directories.
                     let to = match random.below(9) as usize {
                         8 => root,
                         other => &directories[other],

@@ -1,7 +1,7 @@
 //! Files that are open and have no names: their lists, however long they are.
 
 use uxfs_engine::bulk::create::NewKind;
-use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile};
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::create::NewFile};
 use uxfs_lab::crash::geometry::Shape;
 use uxfs_testkit::{judges, seeds::Random};
 

@@ -2,7 +2,7 @@
 //! image can be changed again.
 
 use uxfs_engine::{bulk::create::NewKind, options::LogOptions, transaction::Transaction};
-use uxfs_filesystem::{filesystem::FileSystem, operations::new_file::NewFile};
+use uxfs_filesystem::{filesystem::FileSystem, operations::create::NewFile};
 use uxfs_format::{fault::Structure, units::AgNumber};
 use uxfs_testkit::{image::TestImage, judges::Judge, require, verdict::repair_is_silent};
 

@@ -14,7 +14,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions},
+    operations::{create::NewFile, rename::RenameOptions},
 };
 use uxfs_lab::{
     crash::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind};
-use uxfs_filesystem::{filesystem::FileSystem, operations::new_file::NewFile};
+use uxfs_filesystem::{filesystem::FileSystem, operations::create::NewFile};
 use uxfs_format::directory::name_hash;
 use uxfs_lab::crash::{geometry::Shape, image::ImageDevice, volume::mount_options};
 use uxfs_testkit::{judges::Judge, require, verdict::repair_is_silent};

@@ -21,7 +21,7 @@ use uxfs_filesystem::{
     file::Touch,
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, set_attributes::AttributeChanges},
+    operations::{create::NewFile, set_attributes::AttributeChanges},
 };
 use uxfs_format::inode::Timestamp;
 use uxfs_testkit::{
@@ -94,7 +94,7 @@ fn a_clean_file_costs_nothing_while_others_have_changes() {
         assert_eq!(cost(&device, || file_system.sync_file(file).unwrap()), (0, 0));
         assert_eq!(cost(&device, || file_system.sync_file_data(file).unwrap()), (0, 0));
     }
-    assert_eq!(contents(&after_crash(&device), b"busy"), None, "nobody has asked for it");
+    assert_eq!(contents(&after_crash(&device), b"busy"), None, "no fsync has asked for it");
 
     assert_ne!(cost(&device, || file_system.sync_file(&busy).unwrap()), (0, 0));
     assert_eq!(contents(&after_crash(&device), b"busy").as_deref(), Some(&CONTENTS[..]));

@@ -1,5 +1,5 @@
-//! Owners and reference counts in images of mkfs.xfs: random histories of made-up inodes beside naive models. Nobody but a
-//! model can judge such owners while they exist; when all of them are gone xfs_repair must find nothing to say.
+//! Reverse-map and reference-count records in images of mkfs.xfs: random histories of inodes that do not exist, beside naive
+//! models. Only a model can judge such records; after the last is gone xfs_repair must report nothing.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod clones;
@@ -129,7 +129,7 @@ impl<'i> World<'i> {
         }
     }
 
-    /// What a file has, somewhere, at most `most` blocks of it; `None` where nobody has anything.
+    /// A random piece of a file's wanted mappings, of at most `most` blocks.
     fn some_piece(&mut self, most: u64, wanted: impl Fn(&Mapping) -> bool) -> Option<(usize, Mapping)> {
         let group = self.random.below(self.owners.len() as u64) as usize;
         let list: Vec<Mapping> = self.owners[group].mappings().into_iter().filter(wanted).collect();
@@ -231,7 +231,7 @@ impl<'i> World<'i> {
         let Some((group, piece)) = self.some_piece(8, is_contents) else {
             return;
         };
-        // Nobody shares what nobody has written: Linux sees to that, and xfs_repair relies on it.
+        // Shared extents are written: Linux ensures it, and xfs_repair relies on it.
         if self.references[group].find_shared(piece.start, piece.length_blocks).is_some() {
             return;
         }

@@ -18,7 +18,7 @@ fn options() -> MountOptions {
     MountOptions { cache_budget_bytes: Some(16 << 20), ..MountOptions::default() }
 }
 
-/// Records what `change` writes to the image, which is cut off afterwards. Nobody writes checkpoints but who asks for them.
+/// Records the writes of `change` to the image, which is not closed. Checkpoints are written only on request.
 pub fn record(image: &TestImage, change: impl FnOnce(&FileSystem)) -> Arc<RecordingDevice> {
     let device = Arc::new(RecordingDevice::new(Image::load(&image.path).unwrap()));
     let log = LogOptions { has_background: false, ..LogOptions::default() };

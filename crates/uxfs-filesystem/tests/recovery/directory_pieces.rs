@@ -7,7 +7,7 @@ use uxfs_filesystem::{
     file::{Touch, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions},
+    operations::{create::NewFile, rename::RenameOptions},
 };
 use uxfs_format::inode::Fork;
 use uxfs_lab::crash::{image::Image, states::Plan};

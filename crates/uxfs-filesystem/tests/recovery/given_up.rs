@@ -10,7 +10,7 @@ use uxfs_engine::{
     bulk::create::NewKind,
     options::{LogOptions, MountOptions},
 };
-use uxfs_filesystem::{file::Touch, operations::new_file::NewFile, recovery};
+use uxfs_filesystem::{file::Touch, operations::create::NewFile, recovery};
 use uxfs_format::{
     geometry::Geometry,
     units::{AgBlock, AgNumber},

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind, options::MountOptions};
 use uxfs_filesystem::mount;
-use uxfs_filesystem::{filesystem::FileSystem, operations::new_file::NewFile, recovery::recover};
+use uxfs_filesystem::{filesystem::FileSystem, operations::create::NewFile, recovery::recover};
 use uxfs_lab::crash::{consistency, geometry::Shape, image::ImageDevice, tree::Tree, volume::mount_options};
 use uxfs_testkit::{judges::Judge, require, verdict};
 use uxfs_volume::inode::Fork;
 
-/// Linux frees attributes from their ends and leaves the root for last: cut off in between, the root leads to blocks that are
-/// somebody else's, or nobody's. The inode goes all the same. (Linux leaves it in its list.)
+/// Linux frees an attribute fork from its end, and the root last: after a crash in between, the root leads to blocks that are
+/// free or in use elsewhere. Recovery frees the inode all the same. (Linux leaves it on the unlinked list.)
 #[test]
 fn attributes_that_lead_nowhere_are_freed() {
     require!(Judge::XfsRepair);

@@ -123,7 +123,7 @@ fn a_large_exchange_is_finished_in_steps() {
     as_the_kernel_but_for(&image, |details| details.sectors = None);
 }
 
-/// Whoever recovers what a crashed recovery left, goes on where that was.
+/// Recovery after a crashed recovery continues where that one stopped.
 #[test]
 fn a_large_exchange_goes_on_after_crashes_of_its_recovery() {
     let Some((image, numbers)) = image_with_intent(EXTENTS) else { return };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::{attribute::SetMode, bulk::create::NewKind, options::MountOptions};
 use uxfs_filesystem::mount;
-use uxfs_filesystem::{filesystem::FileSystem, operations::new_file::NewFile, recovery::recover};
+use uxfs_filesystem::{filesystem::FileSystem, operations::create::NewFile, recovery::recover};
 use uxfs_lab::crash::{consistency, geometry::Shape, image::ImageDevice, tree::Tree, volume::mount_options};
 use uxfs_testkit::{
     judges::Judge,

@@ -2,7 +2,7 @@
 
 use uxfs_engine::bulk::create::NewKind;
 use uxfs_filesystem::filesystem::FileSystem;
-use uxfs_filesystem::operations::{new_file::NewFile, rename::RenameOptions};
+use uxfs_filesystem::operations::{create::NewFile, rename::RenameOptions};
 use uxfs_lab::crash::states::Plan;
 use uxfs_testkit::{
     image::TestImage,

@@ -26,7 +26,7 @@ use std::{
 use damaged_image::DamagedImage;
 use uxfs_block::engine::sync::SyncDevice;
 use uxfs_engine::{bulk::create::NewKind, options::LogOptions};
-use uxfs_filesystem::{file::Touch, filesystem::FileSystem, operations::new_file::NewFile};
+use uxfs_filesystem::{file::Touch, filesystem::FileSystem, operations::create::NewFile};
 use uxfs_format::{
     btree::extent_map::Extent,
     inode::{FileType, Fork},

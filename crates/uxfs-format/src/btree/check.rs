@@ -31,13 +31,13 @@ pub enum BtreeFault {
     #[error(transparent)]
     Header(#[from] HeaderFault),
     /// Blocks that are free, or are to become free, have an owner.
-    #[error("the extent is free and owned by {owner}")]
+    #[error("the extent is free or becomes free, but blocks of it belong to {owner}")]
     OwnedFreeSpace {
         /// The owner of blocks of it.
         owner: Owner,
     },
     /// Blocks that are free, or are to become free, have a reference count.
-    #[error("the extent is free, but files share blocks of it")]
+    #[error("the extent is free or becomes free, but files share blocks of it")]
     SharedFreeSpace,
     /// Higher than any tree of this kind can be.
     #[error("level is {level}, but such a tree has at most {max_levels} levels")]

@@ -249,6 +249,9 @@ pub enum ExtentMapFault {
         /// One less than the parent's.
         expected: u16,
     },
+    /// Two pointers lead to one block.
+    #[error("block has been read below another pointer already")]
+    SecondVisit,
     /// Nothing below a pointer.
     #[error("block below the root is empty")]
     EmptyChild,

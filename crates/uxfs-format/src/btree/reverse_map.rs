@@ -298,6 +298,12 @@ impl From<Mapping> for ReverseMapRecord {
 }
 
 impl Mapping {
+    /// Whether it has any of the blocks from `start` to before `end`.
+    #[inline]
+    pub fn overlaps(&self, start: AgBlock, end: AgBlock) -> bool {
+        self.start < end && start < self.end()
+    }
+
     /// Blocks of an owner that is no file.
     #[inline]
     pub const fn of_group(start: AgBlock, length_blocks: u32, owner: Owner) -> Self {

@@ -54,6 +54,12 @@ pub enum EntryFault {
         /// Where the entry is.
         expected: InodeNumber,
     },
+    /// `..` leads from each directory to the root.
+    #[error("directory {inode} lies above itself: `..` of the directories above it leads back to it")]
+    AboveItself {
+        /// The directory.
+        inode: InodeNumber,
+    },
     /// An inode that a directory names has links: directories at least two.
     #[error("inode {inode}, which the directory names, has a link count of {links}")]
     LinkCount {

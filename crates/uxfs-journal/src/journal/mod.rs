@@ -38,7 +38,7 @@
 //! | [`reservations`] | the commit lock, and how much of the log is reserved |
 //! | [`pending`] | the checkpoint that is being filled |
 //! | [`checkpoint`] | cutting and writing it |
-//! | [`write_back`] | write-back, the tail, closing |
+//! | [`push_tail`] | pushing the tail (AIL push), closing the log |
 //! | `locks` | acquiring the locks in their order |
 //! | [`items`] | what items look like in the log |
 //! | [`records`] | records, windows, flushes |
@@ -50,11 +50,11 @@ pub mod checkpoint;
 pub mod items;
 mod locks;
 mod pending;
+mod push_tail;
 pub mod records;
 mod reservations;
 pub mod ticket;
 mod verify;
-mod write_back;
 
 use std::{
     collections::HashMap,

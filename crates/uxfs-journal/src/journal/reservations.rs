@@ -1,7 +1,7 @@
 //! The commit lock of the checkpoint that is being filled, and how much of the log is reserved for it.
 //!
 //! Every transaction takes the commit lock, and reserves its worst case of log space; at its end it gives the rest back. One
-//! commit lock and one counter would travel between the processors each time. So each lane of threads has a commit lock, all
+//! commit lock and one counter would travel between the processors each time. So each shard of threads has a commit lock, all
 //! of which a checkpoint switch holds exclusively, and a [`CachedReservation`]: log space that transactions have given back and
 //! that stays reserved for the next one, which then touches nothing shared.
 //!
@@ -29,7 +29,7 @@ const CACHED_RESERVATIONS_IN_LIMIT: u64 = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
-    lanes: ThreadShards<Lane>,
+    shards: ThreadShards<Shard>,
     /// The log space that may be reserved.
     limit_bytes: AtomicU64,
     reserved_bytes: OwnLine<AtomicU64>,
@@ -37,7 +37,7 @@ pub(super) struct Reservations {
 
 /// The fields that transactions of a few threads write at their beginning and their end.
 #[derive(Debug, Default)]
-struct Lane {
+struct Shard {
     commit_lock: RwLock<()>,
     /// Reserved, and not in use by a transaction.
     cached_bytes: CachedReservation,
@@ -51,7 +51,7 @@ struct Lane {
 #[derive(Debug)]
 pub(super) struct CommitGuard<'c> {
     reservations: &'c Reservations,
-    lane: &'c Lane,
+    shard: &'c Shard,
     _commit_lock: Ordered<RwLockReadGuard<'c, ()>>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Closed<'c> {
     _held: HeldLock,
 }
 
-/// The reservation that a lane keeps after a transaction that reserved so much: enough for the next like it, with a quarter
+/// The reservation that a shard keeps after a transaction that reserved so much: enough for the next like it, with a quarter
 /// to spare. None where that is too large a part of the limit.
 #[inline]
 fn max_cached_bytes(reservation_bytes: u64, limit_bytes: u64) -> u64 {
@@ -73,16 +73,16 @@ impl Reservations {
     /// Takes the commit lock, shared. A thread never takes it twice: a checkpoint switch may be waiting between the two.
     #[inline]
     pub fn enter(&self) -> CommitGuard<'_> {
-        let lane = self.lanes.mine();
-        let commit_lock = Ordered::wait(LockKey::CommitLock, || lane.commit_lock.read());
-        CommitGuard { reservations: self, lane, _commit_lock: commit_lock }
+        let shard = self.shards.mine();
+        let commit_lock = Ordered::wait(LockKey::CommitLock, || shard.commit_lock.read());
+        CommitGuard { reservations: self, shard, _commit_lock: commit_lock }
     }
 
     /// Waits until all have left, and keeps others out.
     pub fn close(&self) -> Closed<'_> {
         let held = LockKey::AllCommitLocks.wait();
         Closed {
-            _commit_locks: self.lanes.iter().map(|lane| lane.commit_lock.write()).collect(),
+            _commit_locks: self.shards.iter().map(|shard| shard.commit_lock.write()).collect(),
             _held: held,
         }
     }
@@ -106,33 +106,33 @@ impl Reservations {
     }
 
     fn cached_bytes(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.cached_bytes.amount()).sum()
+        self.shards.iter().map(|shard| shard.cached_bytes.amount()).sum()
     }
 
     /// Bytes committed to the checkpoint that is being filled.
     pub fn logged_bytes(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.logged_bytes.load(Relaxed)).sum()
+        self.shards.iter().map(|shard| shard.logged_bytes.load(Relaxed)).sum()
     }
 
     /// Transactions that committed, since the beginning.
     pub fn transactions(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.transactions.load(Relaxed)).sum()
+        self.shards.iter().map(|shard| shard.transactions.load(Relaxed)).sum()
     }
 
     /// A transaction ends that had reserved `reserved_bytes` and took `used_bytes`.
     #[inline]
     pub fn settle(&self, reserved_bytes: u64, used_bytes: u64, has_logged: bool) {
-        let lane = self.lanes.mine();
+        let shard = self.shards.mine();
         if has_logged {
-            lane.logged_bytes.fetch_add(used_bytes, Relaxed);
-            lane.transactions.fetch_add(1, Relaxed);
+            shard.logged_bytes.fetch_add(used_bytes, Relaxed);
+            shard.transactions.fetch_add(1, Relaxed);
         }
         let Some(unused) = reserved_bytes.checked_sub(used_bytes) else {
             self.reserved_bytes.fetch_add(used_bytes - reserved_bytes, AcqRel);
             return;
         };
         let most = max_cached_bytes(reserved_bytes, self.limit_bytes());
-        let too_much = lane.cached_bytes.add_up_to(most, unused);
+        let too_much = shard.cached_bytes.add_up_to(most, unused);
         if too_much > 0 {
             self.reserved_bytes.fetch_sub(too_much, AcqRel);
         }
@@ -141,7 +141,7 @@ impl Reservations {
     /// Takes all cached reservations back. Gives whether there were any.
     #[cold]
     fn reclaim_cached(&self) -> bool {
-        let cached_bytes = take_all(self.lanes.iter().map(|lane| &lane.cached_bytes));
+        let cached_bytes = take_all(self.shards.iter().map(|shard| &shard.cached_bytes));
         self.reserved_bytes.fetch_sub(cached_bytes, AcqRel);
         cached_bytes > 0
     }
@@ -149,7 +149,7 @@ impl Reservations {
     /// The log space that the closed checkpoint has reserved; the next begins with none.
     pub fn take_all(&self, _closed: &Closed<'_>) -> u64 {
         self.reclaim_cached();
-        self.lanes.iter().for_each(|lane| lane.logged_bytes.store(0, Relaxed));
+        self.shards.iter().for_each(|shard| shard.logged_bytes.store(0, Relaxed));
         self.reserved_bytes.swap(0, AcqRel)
     }
 }
@@ -159,7 +159,7 @@ impl CommitGuard<'_> {
     #[inline]
     pub fn reserve(&self, bytes: u64, left_bytes: u64) -> bool {
         let most_bytes = self.reservations.limit_bytes().saturating_sub(left_bytes);
-        if self.lane.cached_bytes.take(bytes) {
+        if self.shard.cached_bytes.take(bytes) {
             if self.reservations.reserved_bytes.load(Relaxed) <= most_bytes {
                 return true;
             }
@@ -185,7 +185,7 @@ impl CommitGuard<'_> {
             reserved_bytes.fetch_sub(wanted, AcqRel);
             return false;
         }
-        self.lane.cached_bytes.add(wanted - bytes);
+        self.shard.cached_bytes.add(wanted - bytes);
         true
     }
 }

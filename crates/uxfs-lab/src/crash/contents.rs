@@ -43,7 +43,7 @@ fn word(file: u32, version: u32, index: u64) -> u64 {
     mix(u64::from(file) << 48 | u64::from(version & 0xf_ffff) << 28 | index & 0xfff_ffff)
 }
 
-/// Who wrote eight bytes, if a workload did.
+/// The write of a workload that eight bytes are from, if they are.
 pub fn origin_of(bytes: [u8; 8]) -> Option<Origin> {
     // The inverse of `mix`.
     let mut value = u64::from_le_bytes(bytes);
@@ -118,7 +118,7 @@ impl Contents {
         self.segments.sort_unstable_by_key(|segment| segment.start);
     }
 
-    /// Takes a range out; what is behind it moves down.
+    /// Removes a range; the bytes behind it move down.
     pub fn collapse(&mut self, range: &Range<u64>) {
         let before = self.clone();
         self.zero(range.start..u64::MAX);
@@ -190,7 +190,7 @@ pub fn describe(found: &[u8], at: usize) -> String {
             origin.file - 1,
             origin.version - 1
         ),
-        None if bytes == [super::geometry::CANARY; 8] => "blocks that nobody has ever written".into(),
+        None if bytes == [super::geometry::CANARY; 8] => "blocks that were never written".into(),
         None if bytes == [0; 8] => "zeros".into(),
         None => format!("{bytes:02x?}, which no operation wrote"),
     }

@@ -72,7 +72,7 @@ pub fn try_failure(setup: &Setup, failure: Failure) -> Result<Fate> {
             let device = flaky(&own, Some(failure))?;
             work(&own, &device)
         }));
-        // Nobody may be waiting any more.
+        // The receiver may have given up.
         let _ = sender.send(result.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

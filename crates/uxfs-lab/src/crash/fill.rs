@@ -1,4 +1,4 @@
-//! File systems that are nearly full, and what is there while they refuse.
+//! Workloads on file systems that are nearly full.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use uxfs_filesystem::filesystem::FileSystem;
@@ -17,8 +17,8 @@ const MOST_PIECE_BYTES: u64 = 16 << 20;
 /// That take space.
 const FILES: u64 = 6;
 
-/// Takes space away until so many blocks are left: operations and what became of them, where something refused is no mistake.
-/// What is taken lies behind the ends of files, so that nobody has to read it.
+/// Allocates space until `free_blocks` are left; operations may be refused. The space lies past EOF, so that comparisons need
+/// not read it.
 #[derive(Debug)]
 pub struct Fillers {
     free_blocks: u64,
@@ -49,7 +49,7 @@ impl Fillers {
         let left = available.checked_sub(self.free_blocks).filter(|left| *left > 0)?;
         let block_log = file_system.geometry().block_log;
         let most = (MOST_PIECE_BYTES >> block_log).min(left);
-        // Pieces of all sizes, so that what is removed later gives little or much.
+        // Pieces of all sizes, so that later removals free little or much.
         let blocks = if left > most { most } else { 1 + random.below(most) };
         let length = blocks << block_log;
         let (node, offset) = self.files.get_mut(random.below(FILES) as usize)?;

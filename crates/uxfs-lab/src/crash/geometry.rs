@@ -17,7 +17,7 @@ use super::{
 };
 use uxfs_testkit::{seeds::Random, shapes};
 
-/// What every byte holds that nobody has ever written: it must never be seen in a file.
+/// Each byte of a device that was never written: it must never appear in a file.
 pub const CANARY: u8 = 0xc5;
 
 /// A shape.

@@ -32,7 +32,7 @@ type Leaf = [Option<Arc<Page>>; FANOUT];
 #[derive(Clone)]
 pub struct Image {
     size_bytes: u64,
-    /// What pages hold that nobody has written.
+    /// The contents of pages that were never written.
     fill: Arc<Page>,
     root: Arc<Vec<Option<Arc<Leaf>>>>,
     digest: u64,
@@ -91,7 +91,7 @@ impl Image {
         Ok(())
     }
 
-    /// As [`save`](Self::save), with zeros in place of what nobody has ever written: quickly.
+    /// As [`save`](Self::save), but leaves holes for pages that were never written, which is fast.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,7 +1,7 @@
 //! A process that works on an image file and is killed at a random moment.
 //!
-//! What it wrote stays: the host's page cache outlives it. It tells of each operation through a pipe before and after, so that
-//! whoever killed it knows what must be there.
+//! Its writes stay, because the host's page cache outlives it. It reports each operation through a pipe before and after, so
+//! that its parent knows which of them must be there.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -41,10 +41,10 @@ fn options(has_background: bool) -> MountOptions {
     MountOptions { log, ..mount_options(8) }
 }
 
-/// The victim: works until it is killed, and tells `told`.
+/// The victim: works until it is killed, and reports to `told`.
 ///
 /// # Errors
-/// The file system fails, or nobody listens.
+/// The file system fails, or the pipe is closed.
 pub fn work(
     image: &Path,
     shape: &Shape,

@@ -1,7 +1,7 @@
-//! The kernel's word about a crash state: it recovers the log itself, and finds what we found.
+//! The kernel as a judge of a crash state: it recovers the log, and its result must equal ours.
 //!
-//! Nothing is mounted for writing before `xfs_repair` has called our own recovery of a copy sound: an image that is damaged
-//! can wedge a kernel. Blocks that nobody has ever written are holes there: whether canaries show is asked elsewhere.
+//! An image is mounted for writing only after `xfs_repair` has accepted a copy that we recovered, because a damaged image can
+//! wedge the kernel. Blocks that were never written are holes there; other tests look for canaries.
 
 use std::path::Path;
 

@@ -16,7 +16,7 @@
 //! | [`fill`] | file systems that are nearly full |
 //! | [`workload`] | what a workload can do |
 //! | [`generator`] | which operation comes next |
-//! | [`contents`] | bytes that say who wrote them |
+//! | [`contents`] | bytes that name the write they are from |
 //! | [`model`] | the file system as it should be |
 //! | [`volume`] | the file system under test |
 //! | [`tree`] | what a file system holds, read quickly |
@@ -52,5 +52,5 @@ pub mod tree;
 pub mod volume;
 pub mod workload;
 
-/// What is found where a device was told that nobody needs the contents.
+/// Each byte of a discarded range.
 const DISCARDED: u8 = 0xdc;

@@ -32,7 +32,7 @@ pub enum Event {
         /// What.
         bytes: Arc<[u8]>,
     },
-    /// A range that nobody needs: it may hold anything from now on.
+    /// A discarded range: its contents are undefined from now on.
     Discard {
         /// Where.
         offset_bytes: u64,

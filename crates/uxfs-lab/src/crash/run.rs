@@ -79,8 +79,8 @@ impl Setup {
         }
     }
 
-    /// Whether an operation is possible. One that zeroes and finds no space may have zeroed a part, as in Linux, so that
-    /// nobody knows what is there (the sweep over levels of fullness looks at that).
+    /// Whether an operation is possible. Zeroing that runs out of space may have zeroed a part, as in Linux, which the model
+    /// cannot predict (the sweep over levels of fullness covers it).
     pub(super) fn allows(&self, kind: OperationKind) -> bool {
         let zeroes = matches!(kind, OperationKind::Zero | OperationKind::Punch);
         self.shape.allows(kind) && !(zeroes && self.free_blocks.is_some())
@@ -207,7 +207,7 @@ pub(super) struct Work<'a> {
     pub device: &'a RecordingDevice,
     pub file_system: &'a FileSystem,
     pub refused: u64,
-    /// Nobody else changes the file system: it is what the model says.
+    /// No other thread changes the file system, so that it equals the model.
     pub is_alone: bool,
 }
 
@@ -224,7 +224,7 @@ impl Work<'_> {
         Ok(number)
     }
 
-    /// What a background thread would do at times that nobody can foresee.
+    /// Background work at random moments of the workload.
     fn upkeep(&mut self) -> Result<()> {
         match self.upkeep.below(48) {
             0 | 1 => self.file_system.force()?,
@@ -294,7 +294,7 @@ pub struct Tally {
     pub repeated: u64,
     /// States by kind: prefixes, single losses, torn requests, subsets.
     pub kinds: [u64; 4],
-    /// States in which operations were missing that nobody had synced.
+    /// States that lack operations which were not synced.
     pub behind: u64,
     /// States whose recovery was carried to the device, and repeated.
     pub carried: u64,

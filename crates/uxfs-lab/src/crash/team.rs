@@ -1,15 +1,14 @@
 //! Threads that work beside each other, each in a directory of its own with a model of its own.
 //!
-//! What a crash leaves is then, in each directory, the model of its thread after some number of operations; which numbers go
-//! together is up to the checkpoints. Runs of several threads are not the same each time: whoever finds something wrong
-//! keeps the image.
+//! After a crash each directory equals the model of its thread after some number of operations; the checkpoints decide which
+//! numbers go together. Runs of several threads are not reproducible, so a failing run keeps its image.
 
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use uxfs_engine::bulk::create::NewKind;
 use uxfs_filesystem::filesystem::FileSystem;
-use uxfs_filesystem::operations::new_file::NewFile;
+use uxfs_filesystem::operations::create::NewFile;
 use uxfs_volume::inode::FileType;
 
 use super::{
@@ -44,7 +43,7 @@ pub(super) fn record(
         workers.push((index, Model::within(facts, root.number().get())));
     }
     if let Some(free_blocks) = setup.free_blocks {
-        // In files beside the directories, which nobody changes later.
+        // In files beside the directories, which stay as they are.
         let root = facts_of(file_system, &*file_system.root()?)?;
         let mut filler = worker(setup, device, file_system, (Model::new(root), setup.seed));
         filler.fill(free_blocks).with_context(|| setup.to_string())?;

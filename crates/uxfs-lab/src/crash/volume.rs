@@ -11,7 +11,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file, rename::RenameOptions, set_attributes::AttributeChanges},
+    operations::{create, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::{
@@ -58,16 +58,16 @@ impl<'fs> Volume<'fs> {
         let mut outcome = Outcome::default();
         match operation {
             Operation::Create { parent, name, file, mode, owner } => {
-                let new = new_file::NewFile {
+                let new = create::NewFile {
                     uid: owner.0,
                     gid: owner.1,
-                    ..new_file::NewFile::new(kind_of(file), *mode)
+                    ..create::NewFile::new(kind_of(file), *mode)
                 };
                 let made = self.file_system.create(&self.open(model, *parent)?, name, &new)?;
                 outcome.inode = Some(made.number().get());
             }
             Operation::Temporary { parent } => {
-                let new = new_file::NewFile::new(NewKind::Regular, 0o600);
+                let new = create::NewFile::new(NewKind::Regular, 0o600);
                 let made = self.file_system.create_temporary(&self.open(model, *parent)?, &new, true)?;
                 outcome.inode = Some(made.number().get());
                 self.open.borrow_mut().insert(model.made() as NodeId, made);

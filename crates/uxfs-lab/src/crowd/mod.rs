@@ -26,7 +26,7 @@ use anyhow::{Context, Result, anyhow};
 use member::Member;
 use shared::{Balance, Shared};
 use uxfs_engine::bulk::create::NewKind;
-use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::new_file::NewFile};
+use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle, operations::create::NewFile};
 use uxfs_volume::volume::Volume;
 
 use crate::crash::{states::Promise, tree::Tree, workload::OperationKind};

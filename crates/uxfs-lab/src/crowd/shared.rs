@@ -1,5 +1,5 @@
-//! What threads do in a directory that they share. Nobody knows what comes out, but: names came as often as they were made and
-//! went as often as they were removed; every block of a file is what one write made of it; and all structures agree.
+//! Threads in a directory that they share. Its final contents depend on the schedule, but: each name was created at most once
+//! more often than it was removed; every block of a file is the work of one write; and all structures agree.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -9,7 +9,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
+    operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::volume::Volume;
@@ -244,7 +244,7 @@ impl Shared {
     }
 }
 
-/// Reads a file while others change it: what is read at once is of one write in each block.
+/// Reads a file while others change it: each block of one read is the work of one write.
 fn read_whole(file_system: &FileSystem, file: &InodeHandle, random: &mut Random) -> Result<(), Error> {
     if file.read().file_type() != Some(FileType::Regular) {
         return Ok(());

@@ -5,7 +5,7 @@ use uxfs_filesystem::{
     file::{Touch, exchange::ExchangeRange, share::CloneRange, space::SizeChange},
     filesystem::FileSystem,
     inode::table::InodeHandle,
-    operations::{new_file::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
+    operations::{create::NewFile, rename::RenameOptions, set_attributes::AttributeChanges},
 };
 use uxfs_volume::{
     error::{Error, OperationError, Result},
@@ -107,7 +107,7 @@ fn write_new(filesystem: &FileSystem, target: &Target<'_>) -> Result<()> {
     let file = filesystem.create(&directory(filesystem, target)?, &name(target, "data"), &FILE)?;
     filesystem.write(&file, 0, &[0xa5; 300_000], now(filesystem))?;
     filesystem.write(&file, 2_000_000, &[0x5a; 70_000], now(filesystem))?;
-    filesystem.release_ahead(&file)
+    filesystem.free_preallocation(&file)
 }
 
 fn make_tree(filesystem: &FileSystem, target: &Target<'_>) -> Result<()> {
@@ -153,7 +153,7 @@ fn overwrite(filesystem: &FileSystem, target: &Target<'_>) -> Result<()> {
 fn append(filesystem: &FileSystem, target: &Target<'_>) -> Result<()> {
     let file = regular(filesystem, target)?;
     filesystem.append(&file, &[2; 30_000], now(filesystem))?;
-    filesystem.release_ahead(&file)
+    filesystem.free_preallocation(&file)
 }
 
 fn allocate(filesystem: &FileSystem, target: &Target<'_>) -> Result<()> {
@@ -190,7 +190,7 @@ fn replace(filesystem: &FileSystem, target: &Target<'_>) -> Result<()> {
     let file = regular(filesystem, target)?;
     let fresh = filesystem.create_temporary(&parent(filesystem, target)?, &FILE, false)?;
     filesystem.write(&fresh, 0, &[6; 100_000], now(filesystem))?;
-    filesystem.release_ahead(&fresh)?;
+    filesystem.free_preallocation(&fresh)?;
     let all = ExchangeRange { to_end: true, ..ExchangeRange::default() };
     filesystem.exchange_files(&fresh, &file, &all, now(filesystem))
 }

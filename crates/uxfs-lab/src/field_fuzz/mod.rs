@@ -5,6 +5,7 @@
 //! | [`transform`] | the eight ways |
 //! | [`sparse_device`] | the image in memory, and damaged copies of it that cost next to nothing |
 //! | [`plan`] | which fields are damaged how |
+//! | [`slice`] | cases in the process of a test |
 //! | [`reading`] | everything that the reading commands ask of a damaged image |
 //! | [`editing`] | edits of a damaged image, and what must be as it was afterwards |
 //! | [`unknowable`] | the lies that edits cannot see |
@@ -18,6 +19,7 @@ pub mod holdings;
 pub mod plan;
 pub mod quota;
 pub mod reading;
+pub mod slice;
 pub mod sparse_device;
 pub mod transform;
 pub mod unknowable;

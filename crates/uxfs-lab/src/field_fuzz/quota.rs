@@ -11,7 +11,7 @@ use uxfs_engine::{
     bulk::create::NewKind,
     options::{Clock, Generations, MountOptions},
 };
-use uxfs_filesystem::{file::Touch, filesystem::FileSystem, operations::new_file::NewFile};
+use uxfs_filesystem::{file::Touch, filesystem::FileSystem, operations::create::NewFile};
 use uxfs_format::{
     checksum,
     field_table::OnDisk,
@@ -57,7 +57,7 @@ pub fn make(path: &Path) -> Result<()> {
             let offset = u64::from(block * geometry.block_size_bytes);
             filesystem.write(&file, offset, &bytes, Touch::NOTHING)?;
         }
-        filesystem.release_ahead(&file)?;
+        filesystem.free_preallocation(&file)?;
         inodes.push(file.number().get());
     }
     for name in 0..40 {

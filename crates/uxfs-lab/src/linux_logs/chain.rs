@@ -177,7 +177,7 @@ fn remove_older(file_system: &FileSystem, random: &mut Random) -> Result<()> {
     for (name, kind) in names_in(file_system, &root)? {
         if kind == FileType::Directory && random.below(2) == 0 {
             match remove_tree(file_system, &root, &name) {
-                // Linux was asked to let nobody change it.
+                // The kernel's workload made a file immutable.
                 Ok(()) | Err(Error::Operation(_)) => {}
                 Err(error) => return Err(error).context("removing a tree"),
             }

@@ -1,4 +1,4 @@
-//! What the kernel makes of a log beside what we make of it.
+//! The kernel's recovery of a log beside ours.
 
 use std::{path::Path, time::Instant};
 
@@ -116,7 +116,7 @@ pub(super) fn kernel_manifest(image: &Path, judge: &str) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// Who left a log.
+/// The implementation that wrote a log.
 #[derive(Debug, Clone, Copy)]
 pub enum Author<'a> {
     /// It may leave attributes unfinished, and trees of attributes that `xfs_repair` does not take.

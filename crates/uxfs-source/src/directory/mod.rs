@@ -21,7 +21,7 @@
 //!
 //! # Memory
 //! Pieces read ahead (16 MiB unless told otherwise, and one piece for each thread), the names of the directories being
-//! read, and the names of subdirectories still to come in the directories above.
+//! read (32 MiB each unless told otherwise), and the names of subdirectories still to come in the directories above.
 
 mod attributes;
 mod handle;
@@ -47,6 +47,7 @@ pub(crate) use schedule::CHUNK_NAMES;
 
 use self::{
     handle::{device_of, examine_open},
+    names::NamesError,
     reader::{Piece, Reader},
     schedule::{Head, Job, Schedule, Subdirectories},
 };
@@ -89,6 +90,8 @@ pub struct DirectoryOptions {
     pub exclude: Vec<FileIdentity>,
     /// Memory for what has been read and not taken.
     pub ahead_bytes: usize,
+    /// Memory, about, for the names of a directory that is being read. Those of a larger one go to a temporary file.
+    pub names_bytes: usize,
 }
 
 impl Default for DirectoryOptions {
@@ -101,6 +104,7 @@ impl Default for DirectoryOptions {
             skip_unreadable: false,
             exclude: Vec::new(),
             ahead_bytes: 16 << 20,
+            names_bytes: 32 << 20,
         }
     }
 }
@@ -206,7 +210,7 @@ impl DirectorySource {
                 let _alarm = Alarm(&shared);
                 match Reader::new(&options, reading, device) {
                     Ok(mut reader) => shared.work(&mut reader),
-                    Err(error) => shared.fail(error),
+                    Err(error) => drop(shared.fail(error)),
                 }
             };
             let thread = thread::Builder::new().name("uxfs-source".to_owned()).spawn(work);
@@ -356,12 +360,13 @@ impl Shared {
         }
     }
 
-    fn fail(&self, error: SourceError) {
+    fn fail(&self, error: SourceError) -> parking_lot::MutexGuard<'_, State> {
         let mut state = self.state.lock();
         state.failed.get_or_insert(error);
         state.is_over = true;
         self.work.notify_all();
         self.ready.notify_all();
+        state
     }
 
     /// A thread's life.
@@ -397,14 +402,22 @@ impl Shared {
                         }
                         return state;
                     }
-                    Err(error) => state.schedule.not_listed(id, &node, Failure(error)),
+                    Err(NamesError::Host(error)) => state.schedule.not_listed(id, &node, Failure(error)),
+                    Err(NamesError::Spill(error)) => {
+                        drop(state);
+                        return self.fail(error.into());
+                    }
                 }
                 drop(state);
                 id
             }
             Job::Read(id, listing, range) => {
                 let mut subdirectories = Subdirectories::default();
-                let (piece, next) = reader.read(&listing, range, |found| subdirectories.push(&found));
+                let read = reader.read(&listing, range, |found| subdirectories.push(&found));
+                let (piece, next) = match read {
+                    Ok(read) => read,
+                    Err(error) => return self.fail(error.into()),
+                };
                 let finds = !subdirectories.is_empty();
                 let mut state = self.state.lock();
                 state.schedule.read(id, piece, next, subdirectories);

@@ -15,10 +15,12 @@ use rustix::{
     io::Errno,
 };
 
+use uxfs_block::spill::SpillError;
+
 use super::{
     attributes::{AttributeReader, Subject},
     handle::{FileInTree, Node, device_of, examine, examine_open, open_file},
-    names::{BUFFER_BYTES, Names},
+    names::{BUFFER_BYTES, Names, NamesError},
 };
 use crate::{
     content::{Content, ContentLocation, Descriptor, FileContent, next_data},
@@ -118,7 +120,7 @@ impl Reader {
     }
 
     /// Reads the names of a directory.
-    pub(super) fn list(&mut self, node: &Arc<Node>) -> Result<Listing, Errno> {
+    pub(super) fn list(&mut self, node: &Arc<Node>) -> Result<Listing, NamesError> {
         let directory = node.open()?;
         // Something may have been mounted or removed since it was looked at.
         let is_foreign =
@@ -127,26 +129,30 @@ impl Reader {
         rustix::fs::seek(&*directory, rustix::fs::SeekFrom::Start(0))?;
         let names = match is_foreign {
             true => Names::default(),
-            false => Names::read(directory.as_fd(), &mut self.buffer)?,
+            false => Names::read(directory.as_fd(), &mut self.buffer, self.options.names_bytes)?,
         };
         Ok(Listing { node: Arc::clone(node), names })
     }
 
     /// Makes entries of the names in `range`, as many as fit a piece. Gives the piece and the first name that is left.
+    ///
+    /// # Errors
+    /// The names cannot be read from their temporary file.
     pub(super) fn read(
         &mut self,
         listing: &Listing,
         range: Range<usize>,
         mut on_directory: impl FnMut(Subdirectory<'_>),
-    ) -> (Piece, usize) {
+    ) -> Result<(Piece, usize), SpillError> {
         let node = &listing.node;
+        let names = listing.names.part(&range)?;
         let mut piece = Piece { path: node.path(), is_first: range.start == 0, ..Piece::default() };
         let directory: Arc<OwnedFd> = match node.open() {
             Ok(directory) => directory,
-            Err(_) if range.is_empty() => return (piece, range.end),
+            Err(_) if range.is_empty() => return Ok((piece, range.end)),
             Err(error) => {
                 piece.problems.push(Problem::new(&piece.path, Reason::Unlistable(Failure(error))));
-                return (piece, range.end);
+                return Ok((piece, range.end));
             }
         };
         self.attributes.enter(directory.as_fd());
@@ -154,7 +160,7 @@ impl Reader {
         let mut bytes = 0;
         let mut next = range.start;
         while next < range.end && bytes < PIECE_BYTES {
-            let name = listing.names.get(next);
+            let name = names.get(next);
             next += 1;
             let subjects = Subjects { node, directory: directory.as_fd(), name };
             let before = piece.problems.len();
@@ -174,7 +180,7 @@ impl Reader {
             bytes += (piece.problems.len() - before) * ENTRY_BYTES;
         }
         piece.weight_bytes = bytes + (next - range.start) * ENTRY_BYTES;
-        (piece, next)
+        Ok((piece, next))
     }
 
     /// Makes one entry; tells what its content and attributes weigh.

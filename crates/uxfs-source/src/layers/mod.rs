@@ -14,6 +14,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`effect`] | what an item does to paths |
 //! | [`paths`] | every path, known by its parent and its name |
 //! | [`plan`] | which of them remain, and in which order |
 //! | [`spilled`] | the same for more paths than memory may hold |
@@ -21,6 +22,7 @@
 //! | [`teller`] | the thread that tells the tree |
 //! | here | the two passes |
 
+mod effect;
 mod paths;
 mod plan;
 mod records;

@@ -11,10 +11,11 @@ use std::{
     ops::Range,
 };
 
-use super::paths::{PathId, Paths, ROOT};
+use super::{
+    effect::Effect,
+    paths::{PathId, Paths, ROOT},
+};
 use crate::{
-    content::Content,
-    entry::Kind,
     error::{LayerFault, Shown, SourceError},
     stream::StreamItem,
 };
@@ -145,51 +146,51 @@ impl Plan {
         began: Time,
         record: u64,
     ) -> Result<(), SourceError> {
-        let entry = match item {
-            StreamItem::Whiteout(path) => {
+        match Effect::of(item)? {
+            Effect::Cut(path) => {
                 let id = self.place(path)?;
                 if let Some(known) = self.get_mut(id) {
                     known.cut = known.cut.max(began);
                 }
-                return Ok(());
+                Ok(())
             }
-            StreamItem::Opaque(path) => {
+            Effect::CutBelow(path) => {
                 let id = self.place(path)?;
                 if let Some(known) = self.get_mut(id) {
                     known.cut_below = known.cut_below.max(began);
                 }
-                return Ok(());
+                Ok(())
             }
-            StreamItem::Entry(entry) => entry,
-        };
-        let fault = |fault| Err(SourceError::Layer { path: Shown::from(&*entry.path), fault });
-        let is_directory = matches!(entry.kind, Kind::Directory(_));
-        let id = self.place(&entry.path)?;
-        if id == ROOT && !is_directory {
-            return fault(LayerFault::NoDirectoryAbove);
-        }
-        let later = matches!(&entry.kind, Kind::Regular { content: Content::Stream(_), .. });
-        let mut file = time;
-        let mut record = record | if is_directory { DIRECTORY } else { 0 } | if later { LATER } else { 0 };
-        if let Kind::HardLink { target } = &entry.kind {
-            let found = self.paths.find(target).and_then(|target| self.present(target));
-            match found {
-                None => return fault(LayerFault::NoTarget(Shown::from(&**target))),
-                Some(found) if found.is_directory() => return fault(LayerFault::LinkToDirectory),
-                Some(found) => (file, record) = (found.file, found.record),
+            Effect::Named(path, flags) => self.name(path, time, time, record | flags),
+            Effect::Linked { path, target } => {
+                let fault = |fault| Err(SourceError::Layer { path: Shown::from(path), fault });
+                let found = self.paths.find(target).and_then(|target| self.present(target));
+                match found {
+                    None => fault(LayerFault::NoTarget(Shown::from(target))),
+                    Some(found) if found.is_directory() => fault(LayerFault::LinkToDirectory),
+                    Some(found) => {
+                        self.linked.insert(found.file);
+                        self.name(path, time, found.file, found.record)
+                    }
+                }
             }
-            self.linked.insert(file);
         }
+    }
+
+    /// The item of this time gives a path the file that came with the item `file`, and is kept at `record`.
+    fn name(&mut self, path: &[u8], time: Time, file: Time, record: u64) -> Result<(), SourceError> {
+        let id = self.place(path)?;
         let mut parent = self.paths.parent(id);
         while parent != ROOT {
             if self.present(parent).is_some_and(|parent| !parent.is_directory()) {
-                return fault(LayerFault::NoDirectoryAbove);
+                let fault = LayerFault::NoDirectoryAbove;
+                return Err(SourceError::Layer { path: Shown::from(path), fault });
             }
             parent = self.paths.parent(parent);
         }
         let replaces = self.present(id).is_some_and(|known| !known.is_directory());
         if let Some(known) = self.get_mut(id) {
-            if !is_directory || replaces {
+            if record & DIRECTORY == 0 || replaces {
                 known.cut = time;
             }
             (known.named, known.file, known.record) = (time, file, record);

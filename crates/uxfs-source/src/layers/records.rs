@@ -10,7 +10,8 @@ use std::{
 use crate::{
     content::{ByteRange, Content, ContentLocation, DataRange},
     directory::Host,
-    entry::{Attribute, DeviceNumber, DirectoryId, Kind, Metadata, Times, Timestamp},
+    encoding::{Reader, Writer},
+    entry::{DeviceNumber, DirectoryId, Kind, Metadata, Times},
     stream::StreamEntry,
 };
 
@@ -102,42 +103,7 @@ pub(super) fn encode(entry: &StreamEntry, layer: usize, handles: &mut Handles, r
     }
 }
 
-struct Writer<'a>(&'a mut Vec<u8>);
-
 impl Writer<'_> {
-    fn byte(&mut self, byte: u8) {
-        self.0.push(byte);
-    }
-
-    /// Seven bits a byte, the lowest first.
-    fn number(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.byte(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.byte(number as u8);
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn seconds(&mut self, seconds: i64) {
-        self.number((seconds << 1 ^ seconds >> 63) as u64);
-    }
-
-    fn time(&mut self, time: Timestamp) {
-        self.seconds(time.seconds);
-        self.number(time.nanoseconds.into());
-    }
-
-    fn device(&mut self, tag: u8, device: DeviceNumber) {
-        self.byte(tag);
-        self.number(device.major.into());
-        self.number(device.minor.into());
-    }
-
     fn metadata(&mut self, metadata: &Metadata) {
         let Times { access, modification, change, creation } = metadata.times;
         let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
@@ -154,11 +120,7 @@ impl Writer<'_> {
         let others = [Some(access), Some(change)].map(|time| time.filter(|time| *time != modification));
         others.into_iter().chain([creation]).flatten().for_each(|time| self.time(time));
         if !metadata.attributes.is_empty() {
-            self.number(metadata.attributes.len() as u64);
-            for Attribute { name, value } in &metadata.attributes {
-                self.bytes(name);
-                self.bytes(value);
-            }
+            self.attributes(&metadata.attributes);
         }
     }
 
@@ -254,51 +216,7 @@ pub(super) fn decode(record: &[u8]) -> Option<Stored> {
     reader.0.is_empty().then_some(Stored { layer, home, metadata, what })
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*byte)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn short(&mut self) -> Option<u32> {
-        self.number().and_then(|number| u32::try_from(number).ok())
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn seconds(&mut self) -> Option<i64> {
-        let number = self.number()?;
-        Some((number >> 1) as i64 ^ -((number & 1) as i64))
-    }
-
-    fn time(&mut self) -> Option<Timestamp> {
-        Some(Timestamp { seconds: self.seconds()?, nanoseconds: self.short()? })
-    }
-
-    fn device(&mut self) -> Option<DeviceNumber> {
-        Some(DeviceNumber { major: self.short()?, minor: self.short()? })
-    }
-
+impl Reader<'_> {
     fn metadata(&mut self) -> Option<Metadata> {
         let flags = self.byte()?;
         let mode = u16::try_from(self.number()?).ok()?;
@@ -314,13 +232,7 @@ impl<'a> Reader<'a> {
         if flags & CREATION != 0 {
             times.creation = Some(self.time()?);
         }
-        let mut attributes = Vec::new();
-        if flags & ATTRIBUTES != 0 {
-            for _ in 0..self.number()? {
-                let (name, value) = (self.bytes()?.into(), self.bytes()?.into());
-                attributes.push(Attribute { name, value });
-            }
-        }
+        let attributes = if flags & ATTRIBUTES != 0 { self.attributes()? } else { Vec::new() };
         Some(Metadata { mode, user, group, times, attributes, link: None })
     }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::content::FileContent;
+use crate::entry::{Attribute, Timestamp};
 
 fn time() -> impl Strategy<Value = Timestamp> {
     let seconds = prop_oneof![any::<i64>(), Just(0), Just(1_700_000_000)];

@@ -13,9 +13,11 @@
 //! | [`composefs`], [`mtree`] | from lines to descriptions |
 //! | [`escapes`] | how they write bytes |
 //! | [`overlay`] | descriptions laid over another source |
+//! | [`described`] | descriptions by path, in memory and in temporary files |
 //! | [`source`] | descriptions as a source |
 
 mod composefs;
+mod described;
 mod escapes;
 mod mtree;
 mod overlay;
@@ -23,7 +25,7 @@ mod source;
 
 use std::{io::Read, path::Path};
 
-pub use overlay::{Applied, Overlay};
+pub use overlay::{Applied, Overlay, Unmatched};
 pub use source::ManifestSource;
 
 use crate::{

@@ -1,26 +1,31 @@
 //! Descriptions laid over another source.
 
-use std::{collections::HashMap, io::Read, path::Path};
+use std::{collections::BTreeSet, io::Read, path::Path};
 
-use super::{DescribedKind, Description, Reader};
+use uxfs_block::cache::pressure::default_budget_bytes;
+
+use super::{
+    DescribedKind, Description, Reader,
+    described::{ALL_ATTRIBUTES, Described, OPTIONAL, USED},
+};
 use crate::{
     entry::{Kind, Metadata},
     error::{Shown, SourceError, TextFault},
 };
 
-/// Most that a manifest may describe: it is kept in memory.
-const MAX_DESCRIPTIONS: usize = 32 << 20;
-
 /// Owners, modes, times and attributes by path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Overlay {
-    described: HashMap<Box<[u8]>, Patch>,
+    described: Described,
 }
 
-#[derive(Debug)]
-struct Patch {
-    description: Description,
-    is_used: bool,
+/// Paths that are described, not as optional, and were never met with that kind of file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unmatched {
+    /// The first ones in byte order.
+    pub first: Vec<Box<[u8]>>,
+    /// How many there are.
+    pub count: u64,
 }
 
 /// What an overlay did to a file.
@@ -35,42 +40,42 @@ pub enum Applied {
 }
 
 impl Overlay {
-    /// Reads a manifest.
+    /// Reads a manifest. Of its descriptions about `memory_bytes` are kept in memory, the rest in temporary files.
     ///
     /// # Errors
-    /// It cannot be read, or a line means nothing.
-    pub fn open(path: &Path) -> Result<Self, SourceError> {
-        Self::read(Reader::open(path)?)
+    /// It cannot be read, or a line means nothing; temporary files.
+    pub fn open(path: &Path, memory_bytes: u64) -> Result<Self, SourceError> {
+        Self::read(Reader::open(path)?, memory_bytes)
     }
 
-    /// Reads a manifest from a stream.
+    /// Reads a manifest from a stream, with as much memory as the cache of an image takes by default.
     ///
     /// # Errors
-    /// It cannot be read, or a line means nothing.
+    /// As for [`open`](Self::open).
     pub fn from_stream(name: &str, stream: impl Read + Send + 'static) -> Result<Self, SourceError> {
-        Self::read(Reader::new(Shown::from(name.as_bytes()), Box::new(stream)))
+        let reader = Reader::new(Shown::from(name.as_bytes()), Box::new(stream));
+        Self::read(reader, default_budget_bytes())
     }
 
-    fn read(mut reader: Reader) -> Result<Self, SourceError> {
-        let mut overlay = Self::default();
+    fn read(mut reader: Reader, memory_bytes: u64) -> Result<Self, SourceError> {
+        let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+        let mut described = Described::new(memory_bytes);
         while let Some(description) = reader.next()? {
             // The target's own line describes the file.
             if description.kind == Some(DescribedKind::HardLink) {
                 continue;
             }
-            if overlay.described.len() >= MAX_DESCRIPTIONS {
-                return Err(reader.error(TextFault::TooMuch("descriptions")));
-            }
-            match overlay.described.get_mut(&description.path) {
-                // Several full entries may describe one file, each a part of it.
-                Some(known) => known.description.add(description).map_err(|fault| reader.error(fault))?,
-                None => {
-                    let path = description.path.clone();
-                    overlay.described.insert(path, Patch { description, is_used: false });
+            let known = described.find(&description.path)?;
+            // Several full entries may describe one file, each a part of it.
+            if let Ok(known) = &known {
+                let (kind, other) = (known.kind(), description.kind);
+                if known.has(ALL_ATTRIBUTES) || (kind.is_some() && other.is_some() && kind != other) {
+                    return Err(reader.error(TextFault::Twice(Shown(description.path))));
                 }
             }
+            described.add(known, &description)?;
         }
-        Ok(overlay)
+        Ok(Self { described })
     }
 
     /// Whether it describes nothing.
@@ -79,64 +84,69 @@ impl Overlay {
     }
 
     /// Gives a file what is described. `path` is clean: below the root, without slashes at its ends, empty for the root.
-    pub fn apply(&mut self, path: &[u8], kind: &Kind, metadata: &mut Metadata) -> Applied {
-        let Some(patch) = self.described.get_mut(path) else { return Applied::Nothing };
-        patch.is_used = true;
-        let description = &patch.description;
-        if let Some(described) = description.kind.filter(|described| !described.is_kind(kind)) {
-            return Applied::OtherKind(described);
+    ///
+    /// # Errors
+    /// Temporary files.
+    pub fn apply(
+        &mut self,
+        path: &[u8],
+        kind: &Kind,
+        metadata: &mut Metadata,
+    ) -> Result<Applied, SourceError> {
+        let Ok(found) = self.described.find(path)? else { return Ok(Applied::Nothing) };
+        if let Some(described) = found.kind().filter(|described| !described.is_kind(kind)) {
+            return Ok(Applied::OtherKind(described));
         }
-        metadata.user = description.user.unwrap_or(metadata.user);
-        metadata.group = description.group.unwrap_or(metadata.group);
-        metadata.times.modification = description.modification.unwrap_or(metadata.times.modification);
-        if description.has_all_attributes {
-            metadata.attributes.clone_from(&description.attributes);
-        }
-        if let Some(mode) = description.mode {
-            metadata.change_mode(mode);
-        }
-        if !description.has_all_attributes {
-            for attribute in &description.attributes {
-                metadata.set_attribute(&attribute.name, &attribute.value);
-            }
-        }
-        // Where the manifest has an ACL of its own, it says more than the mode.
-        if description.attributes.iter().any(|attribute| &*attribute.name == crate::entry::ACL_ACCESS) {
-            metadata.follow_acl();
-        }
-        Applied::Changed
+        self.described.mark_used(found)?;
+        self.described.description(found)?.change(metadata);
+        Ok(Applied::Changed)
     }
 
-    /// What is described, not as optional, and was never met: misspelt paths, most likely. In order.
-    pub fn unmatched(&self) -> Vec<&[u8]> {
-        let unmatched =
-            self.described.iter().filter(|(_, patch)| !patch.is_used && !patch.description.is_optional);
-        let mut paths: Vec<&[u8]> = unmatched.map(|(path, _)| &**path).collect();
-        paths.sort_unstable();
-        paths
+    /// The paths that are described, not as optional, and were never met: misspelt ones, most likely. The first `most` of
+    /// them come back, and the number of all.
+    ///
+    /// # Errors
+    /// Temporary files.
+    pub fn unmatched(&mut self, most: usize) -> Result<Unmatched, SourceError> {
+        let (mut first, mut count): (BTreeSet<Box<[u8]>>, u64) = (BTreeSet::new(), 0);
+        self.described.visit(|path, found| {
+            if found.has(USED) || found.has(OPTIONAL) {
+                return;
+            }
+            count += 1;
+            let is_among_first = first.len() < most || first.last().is_some_and(|last| path < &**last);
+            if is_among_first {
+                first.insert(path.into());
+                if first.len() > most {
+                    first.pop_last();
+                }
+            }
+        })?;
+        Ok(Unmatched { first: first.into_iter().collect(), count })
     }
 }
 
 impl Description {
-    /// Adds what another line says of the same path; where both say something, `/set` included, the later one holds.
-    fn add(&mut self, other: Self) -> Result<(), TextFault> {
-        let contradicts = self.has_all_attributes
-            || (self.kind.is_some() && other.kind.is_some() && self.kind != other.kind);
-        if contradicts {
-            return Err(TextFault::Twice(Shown(other.path)));
+    /// Gives a file what is described.
+    fn change(&self, metadata: &mut Metadata) {
+        metadata.user = self.user.unwrap_or(metadata.user);
+        metadata.group = self.group.unwrap_or(metadata.group);
+        metadata.times.modification = self.modification.unwrap_or(metadata.times.modification);
+        if self.has_all_attributes {
+            metadata.attributes.clone_from(&self.attributes);
         }
-        self.kind = other.kind.or(self.kind);
-        self.mode = other.mode.or(self.mode);
-        self.user = other.user.or(self.user);
-        self.group = other.group.or(self.group);
-        self.modification = other.modification.or(self.modification);
-        self.is_optional |= other.is_optional;
-        for attribute in other.attributes {
-            self.attributes.retain(|known| known.name != attribute.name);
-            self.attributes.push(attribute);
+        if let Some(mode) = self.mode {
+            metadata.change_mode(mode);
         }
-        self.attributes.sort();
-        Ok(())
+        if !self.has_all_attributes {
+            for attribute in &self.attributes {
+                metadata.set_attribute(&attribute.name, &attribute.value);
+            }
+        }
+        // Where the manifest has an ACL of its own, it says more than the mode.
+        if self.attributes.iter().any(|attribute| &*attribute.name == crate::entry::ACL_ACCESS) {
+            metadata.follow_acl();
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! | [`free_space`] | free extents |
 //! | [`damage_limit`] | where a walk over damaged groups ends |
 //! | [`inode_index`] | inode chunks; which inodes exist and are in use |
-//! | [`reverse_map`] | who owns what |
+//! | [`reverse_map`] | owners of blocks |
 //! | [`reference_count`] | shared extents |
 
 pub mod damage_limit;

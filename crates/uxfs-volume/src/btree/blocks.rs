@@ -25,7 +25,7 @@ use crate::error::Error;
 /// Children of one node that are asked for together.
 const READAHEAD_BLOCKS: usize = 64;
 
-/// What a walk over the blocks of a tree comes to.
+/// An event of a walk over the blocks of a btree.
 #[derive(Debug)]
 pub enum BlockEvent<'b, K: BtreeKind> {
     /// A block. It passed the verifier, and lies where it belongs between the blocks before it.
@@ -60,7 +60,7 @@ impl<K: BtreeKind> Tree<'_, K> {
     }
 }
 
-/// What a walk has seen of a level, to the left of the block that comes next.
+/// The left sibling of the next block of a level, as far as the walk has seen it.
 #[derive(Debug)]
 enum Before<K: BtreeKind> {
     /// Nothing: the next block is the first.

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `tree` | [`Tree`]: where a tree begins and who owns it |
+//! | `tree` | [`Tree`]: the root of a btree and its owner |
 //! | `block` | one block of a tree, read and verified |
 //! | `path` | the way from the root to a leaf |
 //! | [`cursor`] | [`Cursor`]: a place in a tree; lookups and steps |

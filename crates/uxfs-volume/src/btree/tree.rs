@@ -1,4 +1,4 @@
-//! Where a tree begins and who owns it.
+//! The root of a btree and its owner.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl<'fs, K: BtreeKind> Tree<'fs, K> {
         &self.root
     }
 
-    /// What all blocks of the tree say that they belong to.
+    /// The owner field of all blocks of the btree.
     pub(crate) fn owner_number(&self) -> u64 {
         match self.owner {
             Owner::Group(group) => group.get().into(),

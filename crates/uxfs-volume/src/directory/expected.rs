@@ -1,7 +1,7 @@
 //! Finding a name where it is expected.
 //!
-//! Thousands of names may have one hash, and a lookup has to compare all of them. Whoever has just read an entry knows where it
-//! lies: then its index entry alone is looked for, by that place, first in the leaf of the one before.
+//! Thousands of names may have one hash, and a lookup has to compare all of them. A caller that has just read an entry knows
+//! its offset: then the lookup searches the leaf entry with that offset, first in the leaf of the previous one.
 
 use uxfs_format::{
     directory::{

@@ -33,7 +33,7 @@ pub struct DirectoryEntry<'a> {
     pub name: &'a [u8],
     /// The inode.
     pub inode: InodeNumber,
-    /// What the inode is, if the entry says so (file systems without file types, whiteouts).
+    /// The file type in the entry; `None` without the file-type feature, and for whiteouts.
     pub file_type: Option<FileType>,
     /// Where the entry lies: as Linux's `telldir` before it.
     pub cookie: u64,
@@ -41,12 +41,12 @@ pub struct DirectoryEntry<'a> {
     pub next_cookie: u64,
 }
 
-/// What a lookup finds.
+/// The entry that a lookup found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundEntry {
     /// The inode.
     pub inode: InodeNumber,
-    /// What the inode is, if the entry says so.
+    /// The file type in the entry, if it has one.
     pub file_type: Option<FileType>,
     /// Where the entry lies.
     pub cookie: u64,

@@ -98,7 +98,7 @@ struct ShortformWalk {
     most_entries: Option<u32>,
 }
 
-/// What a shortform directory gives next: it does not store the first two.
+/// The next entry of a shortform directory, which does not store "." and "..".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShortformStep {
     Dot,
@@ -106,7 +106,7 @@ enum ShortformStep {
     Entries,
 }
 
-/// An entry, as long as nobody can see it: its name is a range of the current bytes.
+/// An entry whose name is a range of the current bytes.
 struct RawEntry {
     name: Name,
     inode: InodeNumber,

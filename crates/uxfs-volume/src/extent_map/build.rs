@@ -20,7 +20,7 @@ pub(super) struct Builder<'a> {
     expected: u64,
     end: FileBlock,
     map: ExtentMap,
-    /// What many extents take is charged to it.
+    /// The account that the memory of many extents is charged to.
     account: Option<&'a MemoryAccount>,
 }
 

@@ -1,6 +1,6 @@
 //! Where the contents of a fork lie.
 //!
-//! An [`ExtentMap`] holds the extents of a fork, of 16 bytes each as on disk, for those who read and for those who change.
+//! An [`ExtentMap`] holds the extents of a fork, of 16 bytes each as on disk, for readers and for writers.
 //! Extents that lie in the inode are decoded with it; those of a btree [`Volume::extent_map`](crate::volume::Volume::extent_map)
 //! reads once and keeps with the inode. A map is never larger than the blocks it was read from.
 //!
@@ -44,7 +44,7 @@ pub struct ExtentMap {
 
 #[derive(Clone)]
 enum Form {
-    /// What most files have takes no memory beside the inode.
+    /// One extent, as most files have: it takes no memory beside the inode.
     One(ExtentRecord),
     /// None, or a few.
     Few(Vec<ExtentRecord>),

@@ -1,6 +1,6 @@
 //! From the bytes of a fork to its extent map.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 use uxfs_block::cache::MemoryAccount;
 use uxfs_format::{
@@ -66,7 +66,8 @@ impl Volume {
         let is_realtime = fork == Fork::Data && inode.is_realtime();
         let (geometry, account) = (self.geometry(), Some(self.cache().memory_account()));
         let builder = Builder::new(geometry, fork, is_realtime, unread.count, account);
-        let mut reader = Reader { volume: self, inode, fork, builder, lost: Vec::new() };
+        let visited = self.findings().map(|_| HashSet::new());
+        let mut reader = Reader { volume: self, inode, fork, builder, lost: Vec::new(), visited };
         match unread.format {
             ForkFormat::Extents => reader.inline_extents(unread)?,
             ForkFormat::Btree => reader.btree(unread)?,
@@ -115,7 +116,8 @@ fn corruption(inode: &Inode, sector: Option<Sector>, fault: impl Into<Fault>) ->
 /// One walk over the extents of a fork. In a tolerant volume it goes on behind damaged blocks.
 ///
 /// It ends on any image: each level down is one lower, a block is never empty, and a block reached twice gives
-/// extents that lie before those already seen.
+/// extents that lie before those already seen, which is an error. A tolerant walk goes on after an error, so it reads no
+/// block twice: else nodes whose pointers all lead to one block would multiply the reads at each level.
 struct Reader<'a> {
     volume: &'a Volume,
     inode: &'a Inode,
@@ -123,6 +125,8 @@ struct Reader<'a> {
     builder: Builder<'a>,
     /// Ranges of file blocks whose extents a tolerant volume leaves out.
     lost: Vec<Range<u64>>,
+    /// The btree blocks that have been read; only in a tolerant volume.
+    visited: Option<HashSet<FsBlock>>,
 }
 
 /// A child of a node, and the file blocks whose extents lie below it.
@@ -181,14 +185,23 @@ impl Reader<'_> {
             for child in batch {
                 if let Err(error) = self.block(child, level - 1) {
                     self.volume.leave_out(error)?;
-                    let start = child.file_blocks.start.max(self.builder.end().get());
-                    if start < child.file_blocks.end {
-                        self.lost.push(start..child.file_blocks.end);
-                    }
+                    self.lose(&child.file_blocks);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Notes that the extents of a range are lost, but for those before its end that were read.
+    fn lose(&mut self, file_blocks: &Range<u64>) {
+        let start = file_blocks.start.max(self.builder.end().get());
+        match self.lost.last_mut() {
+            _ if start >= file_blocks.end => {}
+            Some(last) if last.start <= start && start <= last.end => {
+                last.end = last.end.max(file_blocks.end)
+            }
+            _ => self.lost.push(start..file_blocks.end),
+        }
     }
 
     fn sector(&self, block: FsBlock) -> Option<Sector> {
@@ -201,6 +214,9 @@ impl Reader<'_> {
         let fault = ExtentMapFault::Place { start: block, length_blocks: 1 };
         let sector = self.sector(block).ok_or_else(|| corruption(inode, None, fault))?;
         let damaged = |fault: Fault| corruption(inode, Some(sector), fault);
+        if self.visited.as_mut().is_some_and(|visited| !visited.insert(block)) {
+            return Err(damaged(ExtentMapFault::SecondVisit.into()));
+        }
         let buffer = self.volume.metadata().read(Structure::ExtentMap, sector, geometry.block_size_bytes)?;
         let view = BtreeBlock::<Tree>::parse(&buffer).map_err(|fault| damaged(fault.into()))?;
         let (found, expected) = (view.header().owner(), inode.number.get());

@@ -34,7 +34,7 @@ impl DataRange {
         (length_bytes > 0).then_some(Self { offset_bytes, length_bytes, device_offset_bytes })
     }
 
-    /// What is left behind the first bytes, if anything.
+    /// The range without its first bytes, unless those are all.
     pub(super) fn without_first(&self, count_bytes: u64) -> Option<Self> {
         self.between(self.offset_bytes.saturating_add(count_bytes), self.end_bytes())
     }

@@ -34,9 +34,9 @@ pub enum FilePiece<'a> {
 pub struct FileReader<'a> {
     volume: &'a Volume,
     ranges: DataRanges<'a>,
-    /// What is left of the range at hand.
+    /// The rest of the current range.
     range: Option<DataRange>,
-    /// What a tolerant volume has left out.
+    /// Bytes that a tolerant volume could not read.
     lost: Option<LostBytes>,
     position_bytes: u64,
     size_bytes: u64,
@@ -65,8 +65,8 @@ impl Volume {
 }
 
 impl FileReader<'_> {
-    /// The next piece, or `None` at the end of the file. A part whose extents a tolerant volume has left out is an error once;
-    /// the call after that gives what lies behind it.
+    /// The next piece, or `None` at the end of the file. A part that cannot be read is an error once; the next call continues
+    /// behind it.
     ///
     /// # Errors
     /// The device; lost extents.
@@ -119,8 +119,8 @@ impl FileReader<'_> {
             rest = after;
         }
         assert_outside_transaction("reads file contents");
-        self.volume.device().read_batch(&mut segments)?;
+        // Set before the read can fail: the ranges have been taken, and what could not be read is no hole.
         self.position_bytes = position;
-        Ok(())
+        Ok(self.volume.device().read_batch(&mut segments)?)
     }
 }

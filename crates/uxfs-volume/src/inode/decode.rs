@@ -52,7 +52,7 @@ impl Inode {
     }
 }
 
-/// What a fork holds; `None` where there is none.
+/// Decodes a fork; `None` where the inode has none.
 fn decode_fork(
     core: &InodeCore,
     fork: Fork,

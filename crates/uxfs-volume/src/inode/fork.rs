@@ -1,4 +1,4 @@
-//! What one fork of an inode holds.
+//! A fork of an inode in memory.
 
 use std::sync::OnceLock;
 
@@ -123,7 +123,7 @@ impl ForkExtents {
         self.unread.as_ref().map_or(self.extents.len() as u64, |unread| unread.count)
     }
 
-    /// Makes what has been read the extents, to be changed from now on.
+    /// Makes the extents that were read the ones to change.
     pub(crate) fn take_read(&mut self) {
         let Some(unread) = self.unread.take() else { return };
         let UnreadExtents { format, bytes, read, .. } = *unread;

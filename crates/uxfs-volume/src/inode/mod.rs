@@ -49,7 +49,7 @@ pub struct Inode {
     pub attribute: Option<InodeFork>,
     /// Where the attribute fork begins behind the core, a multiple of 8; 0 without one.
     pub attribute_offset_bytes: u32,
-    /// What lies in the inode itself has been verified (invariant 3).
+    /// The contents in the inode itself have been verified (invariant 3).
     is_verified: bool,
 }
 
@@ -241,7 +241,7 @@ impl Inode {
         self.core.change_count.get()
     }
 
-    /// What a file of the metadata directory tree holds.
+    /// The type of a file in the metadata directory tree.
     pub fn metadata_type(&self) -> u16 {
         self.core.metadata_type.get()
     }

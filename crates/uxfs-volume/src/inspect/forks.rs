@@ -86,7 +86,7 @@ impl Inspector<'_> {
         Ok(found)
     }
 
-    /// What a block of a fork is, by its magic number.
+    /// The structure of a block of a fork, by its magic number.
     fn structure_of_fork_block(self, fork: Fork, bytes: &[u8]) -> Option<Structure> {
         let structure = self.structure_by_magic(bytes)?;
         let is_node = matches!(structure, Structure::DirectoryNode | Structure::AttributeNode);

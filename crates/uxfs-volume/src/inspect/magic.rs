@@ -13,7 +13,7 @@ use super::{Inspector, StructureOnDisk};
 use crate::error::{OperationError, Result};
 
 impl Inspector<'_> {
-    /// What lies in a block of the file system: one structure, or several inodes, or the headers of a group.
+    /// The structures in a block of the file system: one, or several inodes, or the headers of an allocation group.
     ///
     /// # Errors
     /// There is no such block; nothing known lies in it; the device failed.
@@ -23,7 +23,7 @@ impl Inspector<'_> {
         self.structures_at(sector, geometry.block_size_bytes)
     }
 
-    /// What begins in a 512-byte sector of the device.
+    /// The structure that begins in a 512-byte sector of the device.
     ///
     /// # Errors
     /// As [`block`](Self::block).
@@ -100,7 +100,7 @@ impl Inspector<'_> {
         }
     }
 
-    /// What begins with these bytes.
+    /// The structure that begins with these bytes.
     pub(super) fn structure_by_magic(self, bytes: &[u8]) -> Option<Structure> {
         match structure_of(bytes, self.volume.geometry()) {
             // Here each inode is looked at by itself.

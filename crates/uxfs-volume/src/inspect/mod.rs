@@ -1,7 +1,7 @@
 //! Structures as they lie on disk, damaged or not: what `uxfs inspect` shows.
 //!
 //! Everything is read past the cache and given with what its verifier says, so that a person can look at damage.
-//! What a structure's fields are, [`describe`](uxfs_format::describe) knows.
+//! [`describe`](uxfs_format::describe) lists the fields of a structure.
 //!
 //! | module | holds |
 //! |---|---|
@@ -31,13 +31,13 @@ pub mod magic;
 /// A structure as it lies on disk.
 #[derive(Debug)]
 pub struct StructureOnDisk {
-    /// What it is, or should be.
+    /// The structure, or the expected one.
     pub structure: Structure,
     /// Where it lies.
     pub location: Location,
     /// All of it.
     pub bytes: Vec<u8>,
-    /// What its verifier says against it.
+    /// The error of its verifier.
     pub problem: Option<Error>,
 }
 

@@ -1,8 +1,7 @@
 //! Blocks of directories and attribute forks, and the tree of name hashes that both have.
 //!
-//! What one block shows its verifier has checked. What lies between blocks is checked here, on the way: who owns a
-//! block, whether levels fall and hashes rise, whether neighbours agree, and that no walk visits more blocks than
-//! there are.
+//! The verifier has checked each block by itself. A walk checks the relations between blocks: the owner of a block, falling
+//! levels, rising hashes, siblings that agree; and it visits no more blocks than there are.
 
 pub mod leaf_walk;
 mod leaves_ahead;
@@ -104,7 +103,7 @@ impl<'fs> ForkBlocks<'fs> {
         }
     }
 
-    /// What an interior block or leaf of this tree is called.
+    /// The structure of an interior block or leaf of this tree.
     pub fn index_structure(&self) -> Structure {
         match self.kind {
             TreeKind::Directory => Structure::DirectoryAnyIndex,

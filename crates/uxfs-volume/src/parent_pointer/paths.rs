@@ -47,7 +47,7 @@ const MAX_DIRECTORY_NAMES: usize = 4;
 /// Most problems that are kept.
 const MAX_PROBLEMS: usize = 64;
 
-/// What was found.
+/// The paths of an inode.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InodePaths {
     /// Paths from the root directory, each with a slash in front; sorted.
@@ -94,7 +94,7 @@ impl Volume {
     }
 }
 
-/// What is known of a directory: its generation and its own names.
+/// A directory's generation and its own names.
 #[derive(Clone)]
 struct Directory {
     generation: u32,
@@ -192,7 +192,7 @@ impl Search<'_> {
         self.frames.push(Frame { inode, names, next: 0, suffix_length: self.suffix.len() });
     }
 
-    /// What is known of a directory; `None` where the number is not that of a directory in use.
+    /// Generation and names of a directory; `None` where the number is not that of a directory in use.
     fn directory(&mut self, number: InodeNumber) -> Result<Option<Directory>> {
         if let Some(known) = self.directories.get(&number) {
             return Ok(known.clone());

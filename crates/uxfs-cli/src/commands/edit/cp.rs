@@ -1,9 +1,8 @@
 //! `uxfs cp`: copies within the image.
 
-use std::{collections::HashMap, os::unix::ffi::OsStrExt};
+use std::os::unix::ffi::OsStrExt;
 
 use uxfs_filesystem::{inode::table::InodeHandle, operations::live::Status};
-use uxfs_format::units::InodeNumber;
 use uxfs_volume::{
     error::OperationError,
     inode::{FileType, InodeFlags, set::InodeSet},
@@ -16,6 +15,7 @@ use crate::{
     },
     edit::{
         contents::{self, Source},
+        copies::Copies,
         deposit::{Deposit, Kept, Kind, Overwriting, kept_of_image},
         people::Owner,
         session::{Place, Session, join},
@@ -74,7 +74,7 @@ impl Edit for Arguments {
             return Err(Failure::failed("this file system cannot share blocks (made without reflink)"));
         }
         let (sources, goal) = self.operands.split(session)?;
-        let mut copying = Copying { arguments: self, copies: HashMap::new() };
+        let mut copying = Copying { arguments: self, copies: Copies::default() };
         for source in sources {
             let copied = copying.operand(session, source.as_bytes(), &goal);
             session.report.check(copied);
@@ -85,8 +85,8 @@ impl Edit for Arguments {
 
 struct Copying<'a> {
     arguments: &'a Arguments,
-    /// Copies of files with several names.
-    copies: HashMap<InodeNumber, InodeHandle>,
+    /// Copies of files with several names, by the inodes of these.
+    copies: Copies,
 }
 
 /// A directory that is being copied.
@@ -182,11 +182,9 @@ impl Copying<'_> {
                 return Err(Failure::failed("both are the same file").about_path(&place.path));
             }
         }
-        if self.keeps_links()
-            && status.link_count > 1
-            && met.file_type != FileType::Directory
-            && let Some(copy) = self.copies.get(&met.handle.number()).cloned()
-        {
+        let has_names = self.keeps_links() && status.link_count > 1 && met.file_type != FileType::Directory;
+        let original = (met.handle.number().get(), 0);
+        if has_names && let Some(copy) = self.copies.find(session.filesystem(), original)? {
             return self.link(session, &copy, &place);
         }
         let kept = self.kept(session, &met.handle)?;
@@ -227,8 +225,8 @@ impl Copying<'_> {
             }
             let source = Level::new(met.handle, met.path);
             levels.push(Directory { source, copy, path: place.path, kept });
-        } else if self.keeps_links() && status.link_count > 1 {
-            self.copies.insert(met.handle.number(), copy);
+        } else if has_names {
+            self.copies.add(original, &copy)?;
         }
         Ok(())
     }

@@ -28,6 +28,7 @@ use crate::{
     },
     edit::{
         contents::Source,
+        copies::Copies,
         deposit::{Deposit, Kept, Kind, Overwriting, kept_of_host},
         mode::ModeChange,
         people::Owner,
@@ -81,7 +82,7 @@ impl Edit for Arguments {
         let modification = self.mtime.as_ref().map(|time| parse_date(time, now)).transpose();
         let forced = Kept { owner, modification: modification.map_err(Failure::usage)?, ..Kept::default() };
         let (sources, goal) = self.operands.split(session)?;
-        let mut putting = Putting { arguments: self, forced, links: HashMap::new() };
+        let mut putting = Putting { arguments: self, forced, copies: Copies::default() };
         for source in sources {
             let put = putting.operand(session, Path::new(source), &goal);
             session.report.check(put);
@@ -94,8 +95,8 @@ struct Putting<'a> {
     arguments: &'a Arguments,
     /// What was asked for by option.
     forced: Kept,
-    /// What was put of files with several names.
-    links: HashMap<(u64, u64), InodeHandle>,
+    /// Files with several names that were put, by device and inode of the host.
+    copies: Copies,
 }
 
 /// A directory of the image that is being filled.
@@ -244,8 +245,9 @@ impl Putting<'_> {
     ) -> Result<Option<InodeHandle>, Failure> {
         let identity = entry.metadata.link.filter(|_| self.arguments.archive);
         let identity = identity.map(|link| (link.device, link.inode));
-        let known = identity.and_then(|identity| self.links.get(&identity).cloned());
-        if let Some(known) = known {
+        if let Some(identity) = identity
+            && let Some(known) = self.copies.find(session.filesystem(), identity)?
+        {
             return self.link(session, place, &known).map(|()| None);
         }
         let device = |number: &uxfs_source::entry::DeviceNumber| DeviceNumber {
@@ -270,7 +272,7 @@ impl Putting<'_> {
         if let (Some(identity), Some(handle)) = (identity, &put)
             && !matches!(entry.kind, SourceKind::Directory(_))
         {
-            self.links.insert(identity, handle.clone());
+            self.copies.add(identity, handle)?;
         }
         Ok(put)
     }

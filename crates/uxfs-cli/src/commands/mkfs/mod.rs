@@ -105,6 +105,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
                 let (bytes, filled) = filling.make(arguments, &options, &device, &layout, &identity)?;
                 written = bytes;
                 filled::tell_problems(&filled, &filling.name);
+                arguments.source.tell_unmatched(&mut filling.adjustments);
                 report = Some(filled);
             }
         }

@@ -9,14 +9,15 @@ use std::{
     thread,
 };
 
+use uxfs_block::cache::pressure::default_budget_bytes;
 use uxfs_populate::{MEMORY_SHARE, Options, adjust::Adjustments, contents::Contents, error::PopulateError};
 use uxfs_source::{
     content::Content,
     directory::{DirectoryOptions, DirectorySource, FileIdentity},
     entry::{Kind, Timestamp},
-    error::SourceError,
+    error::{Shown, SourceError},
     labels::Labels,
-    manifest::Overlay,
+    manifest::{Overlay, Unmatched},
     open::{Source, SourceOptions},
     owner_map::OwnerMap,
     protofile::{ProtofileOptions, ProtofileSource},
@@ -24,7 +25,7 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 
-use crate::{failure::Failure, text::parse_size};
+use crate::{failure::Failure, output::message, text::parse_size};
 
 /// Sources, and options for filling.
 #[derive(Debug, clap::Args)]
@@ -65,11 +66,16 @@ pub struct SourceArguments {
     /// Memory for cached metadata [default: 256M, or less where memory is scarce]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub cache_size: Option<u64>,
-    /// Memory for the records of the source's files; more goes to temporary files in TMPDIR. It does not change the
-    /// image [default: as --cache-size]
+    /// Memory for the records of the source's files and of --manifest; more goes to temporary files in TMPDIR. It does not
+    /// change the image [default: as --cache-size]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     source_memory: Option<u64>,
 }
+
+/// `--manifest` takes one part in this many of the memory for records.
+const MANIFEST_SHARE: u64 = 4;
+/// Paths of a manifest that are reported as missing in the source; the others are counted.
+const UNMATCHED_TOLD: usize = 20;
 
 fn parse_percent(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
@@ -131,6 +137,26 @@ impl SourceArguments {
         SourceOptions { directory, tar, memory_bytes: self.memory_bytes(), ..SourceOptions::default() }
     }
 
+    /// Reports what `--manifest` describes and the source does not have. The image is made all the same.
+    pub fn tell_unmatched(&self, adjustments: &mut Adjustments) {
+        let (Some(overlay), Some(manifest)) = (&mut adjustments.overlay, &self.manifest) else { return };
+        let manifest = manifest.display();
+        match overlay.unmatched(UNMATCHED_TOLD) {
+            Ok(Unmatched { count: 0, .. }) => {}
+            Ok(Unmatched { first, count }) => {
+                for path in &first {
+                    let path = Shown([b"/", &**path].concat().into());
+                    message!("uxfs: {manifest}: the source has no such file: {path}");
+                }
+                let more = count.saturating_sub(first.len() as u64);
+                if more > 0 {
+                    message!("uxfs: {manifest}: and {more} more");
+                }
+            }
+            Err(error) => message!("uxfs: {manifest}: {error}"),
+        }
+    }
+
     /// Reads what changes the sources' metadata.
     pub fn adjustments(&self) -> Result<Adjustments, Failure> {
         let owners = match &self.owner_map {
@@ -142,7 +168,9 @@ impl SourceArguments {
             }
             Some(rules) => OwnerMap::parse("--owner-map", rules)?,
         };
-        let overlay = self.manifest.as_deref().map(Overlay::open).transpose()?;
+        let memory_bytes = self.memory_bytes().unwrap_or_else(default_budget_bytes) / MANIFEST_SHARE;
+        let open = |path| Overlay::open(path, memory_bytes);
+        let overlay = self.manifest.as_deref().map(open).transpose()?;
         let paths: Vec<&Path> = self.file_contexts.iter().map(PathBuf::as_path).collect();
         let labels = if paths.is_empty() { None } else { Some(Labels::open(&paths)?) };
         Ok(Adjustments { owners, overlay, labels })

@@ -149,7 +149,7 @@ fn checked<T: OwnerTree>(
     left: Option<Mapping>,
     right: Option<Mapping>,
 ) -> Result<(Option<Mapping>, Option<Mapping>)> {
-    let overlaps = |other: &&Mapping| other.start < new.end() && new.start < other.end();
+    let overlaps = |other: &&Mapping| other.overlaps(new.start, new.end());
     if let Some(other) = left.as_ref().filter(overlaps).or(right.as_ref().filter(overlaps)) {
         let Mapping { start, length_blocks, owner, .. } = *new;
         let fault = ReverseMapFault::AlreadyOwned { start, length_blocks, owner, found: other.owner };

@@ -1,4 +1,4 @@
-//! The lock of an inode that is to be changed, which leaves no half change behind (invariant 7).
+//! The exclusive lock of an inode, which undoes changes that were not stored (invariant 7).
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use super::Slot;
 use uxfs_engine::inode::edit::EditInode;
 use uxfs_volume::cause;
 
-/// The inode, for its only holder. A change stays in memory only if it has been stored when the guard goes.
+/// An exclusive lock on an inode. A change that is not stored when the guard goes is undone.
 pub struct InodeWriteGuard<'a> {
     inode: Ordered<RwLockWriteGuard<'a, EditInode>>,
     slot: &'a Slot,
@@ -45,7 +45,7 @@ impl DerefMut for InodeWriteGuard<'_> {
 impl Drop for InodeWriteGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Another inode can only have been put in its place.
+        // The number differs only if a caller replaced the inode as a whole.
         if self.inode.is_changed() || self.inode.number != self.slot.number {
             restore(&mut self.inode, self.slot);
         }
@@ -58,10 +58,10 @@ impl fmt::Debug for InodeWriteGuard<'_> {
     }
 }
 
-/// Brings an inode back to what is stored of it.
+/// Reads an inode anew from its cluster.
 #[cold]
 fn restore(inode: &mut EditInode, slot: &Slot) {
-    // Without a journal an image is abandoned after an error.
+    // Bulk mode: after an error the image is abandoned.
     let Some(engine) = slot.queues.0.engine.get().and_then(Weak::upgrade) else { return };
     match cause::aside(|| engine.load_edit_inode(slot.number)) {
         Ok(stored) => *inode = stored,

@@ -1,4 +1,4 @@
-//! Inodes that are kept in memory for operations on a live file system.
+//! The inode cache of a live file system.
 //!
 //! ```text
 //! FileSystem::open(number) ──▶ InodeHandle ──▶ slot: RwLock<EditInode>
@@ -59,16 +59,15 @@ use uxfs_engine::engine::LoggedEngine;
 use uxfs_engine::inode::edit::EditInode;
 use uxfs_volume::error::{OperationError, Result};
 
-/// Parts of the table.
 const SHARDS: usize = 64;
-/// Inodes with numbers next to each other that are in one shard: a thread that makes or removes many stays in a shard for so
-/// long. Fewer cost two threads a twentieth of a microsecond each time, for lines that travel; all of a chunk would crowd it.
+/// Consecutive inode numbers in one shard, so that a thread that creates or removes many files stays in a shard for a while.
+/// Fewer cost two threads 0.05 µs a file, because cache lines travel between processors; all 64 of a chunk would crowd a shard.
 const NEIGHBOURS: u64 = 16;
-/// Slots that nobody has open and that are kept all the same: as many as stay in a processor's own cache, because whoever
-/// makes files pays for each that goes, and reading one again from its cluster takes half a microsecond.
+/// Slots without handles that stay in memory: as many as fit into a processor's own cache. `create` pays for each eviction;
+/// reading an evicted inode again from its cluster takes half a microsecond.
 const USUAL_SLOTS: usize = 1 << 8;
 
-/// The inode, as long as nobody changes it.
+/// A shared lock on an inode: it does not change meanwhile.
 pub type InodeReadGuard<'a> = Ordered<RwLockReadGuard<'a, EditInode>>;
 
 /// The inodes of one file system that are in memory.
@@ -79,26 +78,25 @@ pub(crate) struct InodeTable {
     lanes: ThreadShards<OnceLock<QueuesOfShard>>,
 }
 
-/// What slots know the queues by. Each slot counts as one who does, and threads that make and drop slots must not all write
-/// one count.
+/// A slot's reference to the queues. Each thread shard has a counter of its own, so that threads that make and drop slots do
+/// not all write one counter.
 type QueuesOfShard = Arc<OwnLine<Arc<Queues>>>;
 
-/// Inodes that lost their last handle, and something is to be done.
+/// Inodes without handles that wait for work.
 #[derive(Debug, Default)]
 struct Queues {
-    /// They have no name: to be freed.
+    /// Unlinked inodes, to be freed.
     unlinked: Queue,
-    /// They have blocks allocated past EOF for appends, to be given back.
-    ahead: Queue,
-    /// The engine of the file system, where it is mounted for changes with a journal: an inode whose change was not stored is read
-    /// anew through it.
+    /// Files whose speculative preallocation is to be freed.
+    preallocated: Queue,
+    /// The engine of a file system with a journal: an inode whose change was not stored is read anew through it.
     engine: OnceLock<Weak<LoggedEngine>>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     numbers: Mutex<Vec<InodeNumber>>,
-    /// How many there are, so that nobody takes the lock for nothing.
+    /// The length of `numbers`: an empty queue costs no lock.
     length: AtomicUsize,
 }
 
@@ -106,22 +104,21 @@ struct Queue {
 pub(crate) struct Slot {
     number: InodeNumber,
     handles: AtomicU32,
-    /// Used since the clock's hand came by.
+    /// Used since the clock's hand last passed.
     is_recent: AtomicBool,
-    /// It has no name left: the last handle puts it into the queue.
+    /// It has no links: the last handle queues it to be freed.
     is_unlinked: AtomicBool,
-    /// It may get a name again: a temporary file.
+    /// A temporary file that may be linked.
     may_get_name: AtomicBool,
-    /// It has blocks ahead of who appends: the last handle sees to it that they go.
-    has_ahead: AtomicBool,
+    /// It has speculative preallocation: the last handle queues it for that to be freed.
+    has_preallocation: AtomicBool,
     /// It is being freed.
     is_dying: AtomicBool,
     inode: RwLock<EditInode>,
     queues: QueuesOfShard,
 }
 
-/// An inode that stays in memory, and stays an inode even without a name, as long as there is a handle. Cloning one
-/// costs two counts.
+/// An open inode: it stays in memory, and is not freed, as long as a handle exists. A clone costs two counts.
 pub struct InodeHandle {
     slot: Arc<Slot>,
 }
@@ -158,7 +155,7 @@ impl Slot {
             is_recent: AtomicBool::new(true),
             is_unlinked: AtomicBool::new(inode.link_count() == 0),
             may_get_name: AtomicBool::new(false),
-            has_ahead: AtomicBool::new(false),
+            has_preallocation: AtomicBool::new(false),
             is_dying: AtomicBool::new(false),
             inode: RwLock::new(inode),
             queues,
@@ -167,21 +164,21 @@ impl Slot {
 }
 
 impl InodeHandle {
-    /// Its number.
+    /// The inode number.
     #[inline]
     pub fn number(&self) -> InodeNumber {
         self.slot.number
     }
 
-    /// Waits until nobody changes the inode, and keeps others from it. A thread that has this must not ask for it again:
-    /// somebody who wants to change the inode may wait between the two.
+    /// Locks the inode shared. A thread that holds this lock must not ask for it again: a writer that waits between the two
+    /// would block both.
     #[inline]
     pub fn read(&self) -> InodeReadGuard<'_> {
         Ordered::wait(self.key(), || self.slot.inode.read())
     }
 
-    /// Waits until nobody uses the inode. Whoever wants several takes them by [`lock_in_order`]; whoever has begun a
-    /// transaction takes none.
+    /// Locks the inode exclusively. Threads that need several inodes use [`lock_in_order`]; a thread with a transaction in
+    /// progress locks none.
     #[inline]
     pub fn write(&self) -> InodeWriteGuard<'_> {
         let inode = Ordered::wait(self.key(), || self.slot.inode.write());
@@ -193,7 +190,7 @@ impl InodeHandle {
         LockKey::Inode(self.slot.number.get())
     }
 
-    /// As [`write`](Self::write), but gives `None` instead of waiting.
+    /// As [`write`](Self::write), but returns `None` instead of waiting.
     #[inline]
     pub fn try_write(&self) -> Option<InodeWriteGuard<'_>> {
         let inode = Ordered::taken(self.key(), self.slot.inode.try_write()?);
@@ -206,7 +203,7 @@ impl InodeHandle {
         Arc::ptr_eq(&self.slot, &other.slot)
     }
 
-    /// Says whether the inode has a name. One without is freed when its last handle goes.
+    /// Records whether the inode has no links: then it is freed with its last handle.
     #[inline]
     pub(crate) fn set_unlinked(&self, is_unlinked: bool) {
         self.slot.is_unlinked.store(is_unlinked, Ordering::Release);
@@ -214,15 +211,15 @@ impl InodeHandle {
 }
 
 impl InodeHandle {
-    /// Whether an inode without a name may get one.
+    /// Whether an unlinked inode may be linked.
     #[doc(alias = "I_LINKABLE")]
     pub(crate) fn may_get_name(&self) -> bool {
         self.slot.may_get_name.load(Ordering::Acquire)
     }
 
-    /// Says that the file has blocks ahead of who appends.
-    pub(crate) fn set_has_ahead(&self) {
-        self.slot.has_ahead.store(true, Ordering::Release);
+    /// Records that the file has speculative preallocation.
+    pub(crate) fn set_has_preallocation(&self) {
+        self.slot.has_preallocation.store(true, Ordering::Release);
     }
 
     pub(crate) fn set_may_get_name(&self, may_get_name: bool) {
@@ -247,9 +244,9 @@ impl Drop for InodeHandle {
         }
         if slot.is_unlinked.load(Ordering::Acquire) {
             slot.queues.unlinked.push(slot.number);
-        } else if slot.has_ahead.load(Ordering::Acquire) {
-            slot.has_ahead.store(false, Ordering::Release);
-            slot.queues.ahead.push(slot.number);
+        } else if slot.has_preallocation.load(Ordering::Acquire) {
+            slot.has_preallocation.store(false, Ordering::Release);
+            slot.queues.preallocated.push(slot.number);
         }
     }
 }
@@ -277,12 +274,12 @@ impl Default for InodeTable {
 }
 
 impl InodeTable {
-    /// Says whose inodes they are.
+    /// Names the engine of the file system that these inodes belong to.
     pub(crate) fn belongs_to(&self, engine: &Arc<LoggedEngine>) {
         self.queues.engine.get_or_init(|| Arc::downgrade(engine));
     }
 
-    /// For so many slots that nobody has open.
+    /// A table that keeps `most` slots without handles.
     fn new(most: usize) -> Self {
         let most_in_shard = most.div_ceil(SHARDS);
         let shards = (0..SHARDS).map(|_| Shard::new(most_in_shard)).collect();
@@ -342,7 +339,7 @@ impl InodeTable {
         }
     }
 
-    /// A new inode, which `lock` locks before others can reach it by its number.
+    /// A slot for a new inode; [`NewSlot::lock`] locks it before others can reach it by its number.
     pub(crate) fn insert_new(&self, inode: EditInode) -> NewSlot<'_> {
         NewSlot {
             table: self,
@@ -350,13 +347,13 @@ impl InodeTable {
         }
     }
 
-    /// Decides that an inode is to be freed, if nobody has it open but `handle`.
+    /// Marks an inode as dying if `handle` is its only handle; returns whether it is.
     pub(crate) fn begin_free(&self, handle: &InodeHandle) -> bool {
         let number = handle.number();
         self.shard_of(number).is_some_and(|(shard, hash)| shard.begin_free(number, hash, &handle.slot))
     }
 
-    /// An inode that was to be freed stays, or is gone.
+    /// Ends what [`begin_free`](Self::begin_free) began: the inode is gone, or stays.
     pub(crate) fn end_free(&self, handle: &InodeHandle, is_gone: bool) {
         if is_gone {
             handle.set_unlinked(false);
@@ -366,14 +363,14 @@ impl InodeTable {
         }
     }
 
-    /// Takes a slot out of the table, for whoever has another in its place or none.
+    /// Removes a slot, unless another has its place by now.
     fn forget(&self, handle: &InodeHandle) {
         if let Some((shard, hash)) = self.shard_of(handle.number()) {
             shard.forget(&handle.slot, hash);
         }
     }
 
-    /// The next inode without names that nobody has open; it is dying from now on.
+    /// The next unlinked inode without handles, which is dying from now on.
     pub(crate) fn next_unlinked(&self) -> Option<InodeHandle> {
         while let Some(number) = self.queues.unlinked.pop() {
             if let Some((shard, hash)) = self.shard_of(number)
@@ -385,19 +382,19 @@ impl InodeTable {
         None
     }
 
-    /// The number of the next file that was closed with blocks ahead of who appended. Perhaps another file has it by now.
+    /// The number of the next file that was closed with speculative preallocation. Another file may have it by now.
     #[inline]
-    pub(crate) fn next_with_ahead(&self) -> Option<InodeNumber> {
-        self.queues.ahead.pop()
+    pub(crate) fn next_with_preallocation(&self) -> Option<InodeNumber> {
+        self.queues.preallocated.pop()
     }
 
-    /// Whether there may be inodes to be freed.
+    /// Whether unlinked inodes may wait to be freed.
     #[inline]
     pub(crate) fn has_unlinked(&self) -> bool {
         self.queues.unlinked.length.load(Ordering::Acquire) > 0
     }
 
-    /// How many slots there are.
+    /// Slots in the table.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(Shard::len).sum()
     }
@@ -410,8 +407,7 @@ pub(crate) struct NewSlot<'t> {
 }
 
 impl NewSlot<'_> {
-    /// Locks the inode and puts it into the table, in the place of whatever is known of its number: an inode that was
-    /// freed.
+    /// Locks the inode and puts it into the table, in place of a freed inode of the same number.
     pub(crate) fn lock(&self) -> InodeWriteGuard<'_> {
         // No other thread can have it.
         let inode = Ordered::taken(self.handle.key(), self.handle.slot.inode.write());

@@ -9,16 +9,16 @@ use uxfs_format::units::InodeNumber;
 
 use super::{InodeHandle, Slot, give_up::is_large};
 
-/// Entries that the clock's hand passes in search of one to give up.
+/// Entries that the clock's hand passes in search of one to evict.
 const MOST_STEPS: usize = 16;
 
-/// Held by whoever loads an inode; others wait for it.
+/// A lock that the loading thread holds; other threads that want the inode wait for it.
 pub(super) type Flight = Arc<Mutex<()>>;
 
 #[derive(Debug)]
 pub(super) struct Shard {
     state: RwLock<State>,
-    /// Entries that are kept where nobody has them open.
+    /// Entries above which slots without handles are evicted.
     most: usize,
 }
 
@@ -44,7 +44,7 @@ enum Value {
     Loading(Flight),
 }
 
-/// What a lookup finds.
+/// The result of a lookup.
 pub(super) enum SlotLookup {
     Slot(InodeHandle),
     Loading(Flight),
@@ -52,7 +52,7 @@ pub(super) enum SlotLookup {
     Absent,
 }
 
-/// An inode that is being loaded, for who does that. Where this fails, the number is as unknown as before.
+/// The loading thread's claim on a number. Dropping it before [`finish`](Self::finish) removes the entry.
 pub(super) struct Loading<'s> {
     shard: &'s Shard,
     number: InodeNumber,
@@ -122,8 +122,7 @@ impl State {
         self.entries.get_mut(index as usize)?.take()
     }
 
-    /// Gives one slot up that nobody has open, if the hand finds one soon. It is dropped by the caller, outside of the
-    /// lock.
+    /// Evicts one slot without handles, if the hand finds one soon. The caller drops it after the lock.
     fn evict(&mut self) -> Option<Entry> {
         for _ in 0..MOST_STEPS.min(self.entries.len()) {
             self.hand = (self.hand + 1) % self.entries.len().max(1);
@@ -167,7 +166,7 @@ impl Shard {
             Some(Value::Loading(flight)) => SlotLookup::Loading(Arc::clone(flight)),
             Some(Value::Slot(slot)) if slot.is_dying.load(Ordering::Acquire) => SlotLookup::Dying,
             Some(Value::Slot(slot)) => {
-                // Counted before the lock goes: who decides about a slot without handles has it for writing.
+                // Counted under the lock: decisions about slots without handles hold it exclusively.
                 slot.handles.fetch_add(1, Ordering::Relaxed);
                 if !slot.is_recent.load(Ordering::Relaxed) {
                     slot.is_recent.store(true, Ordering::Relaxed);
@@ -177,7 +176,7 @@ impl Shard {
         }
     }
 
-    /// Says that the caller loads an inode. `None` where it is there by now, or another does.
+    /// Claims a number for loading; `None` where it is in the table by now.
     pub fn begin_load(&self, number: InodeNumber, hash: u64) -> Option<Loading<'_>> {
         let flight = Flight::default();
         let held = Ordered::taken(LockKey::InodeLoad, Mutex::lock_arc(&flight));
@@ -196,7 +195,7 @@ impl Shard {
         if state.table.len() < self.most {
             return [None, None];
         }
-        // Two for one: so that a table which is too large becomes smaller.
+        // Two for one, so that a table above its limit shrinks.
         [state.evict(), state.evict()]
     }
 
@@ -225,7 +224,7 @@ impl Shard {
         let is_to_go = |slot: &Slot| {
             let is_needed =
                 slot.handles.load(Ordering::Acquire) > 0 || slot.is_unlinked.load(Ordering::Acquire);
-            // Nobody can take it without a handle.
+            // Without a handle no thread can wait for this lock.
             !is_needed && slot.inode.try_read().is_some_and(|inode| is_large(&inode))
         };
         let found = state.entries.iter().flatten().filter_map(|entry| match &entry.value {
@@ -284,8 +283,7 @@ impl Shard {
 }
 
 impl Loading<'_> {
-    /// Puts what was loaded into the table. `None` where a new inode has got the number meanwhile: what was loaded is
-    /// of no use then.
+    /// Puts the loaded inode into the table; `None` where a new inode got the number meanwhile.
     pub fn finish(self, slot: Arc<Slot>) -> Option<InodeHandle> {
         let mut state = self.shard.write_state();
         match state.value_mut(self.number, self.hash) {
@@ -304,7 +302,7 @@ impl Loading<'_> {
 }
 
 impl Drop for Loading<'_> {
-    /// Where loading failed, nothing is left of it. Those who wait go on when the flight's lock goes, after this.
+    /// After a failure no entry is left. Waiting threads go on when the flight's lock goes, after this.
     fn drop(&mut self) {
         let mut state = self.shard.write_state();
         if state.value(self.number, self.hash).is_some_and(|value| self.is_own(value)) {

@@ -111,7 +111,7 @@ fn only_what_nobody_else_has_open_is_freed_at_once() {
     assert!(table.begin_free(&handle));
     table.end_free(&handle, false);
     assert!(open(&table, 5).is_same(&handle));
-    // What a log left without a name goes as soon as somebody has looked at it.
+    // An unlinked inode that a crash left is queued when its handle goes.
     drop(table.open(InodeNumber::new(6), || Ok(inode(6, 0))).unwrap());
     assert_eq!(table.next_unlinked().map(|handle| handle.number().get()), Some(6));
 }

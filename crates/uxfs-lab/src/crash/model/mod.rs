@@ -1,9 +1,9 @@
-//! A file system as it should be: files, names, attributes and contents, in memory. A copy of it is cheap, so that the state
+//! The model of a file system: files, names, attributes and contents, in memory. A copy of it is cheap, so that the state
 //! after each operation of a workload is kept.
 //!
-//! The digest of a model says all but the contents and sizes of regular files, and is that of a [`Tree`](super::tree::Tree)
-//! which holds the same. Contents and sizes are compared apart, because those that nobody has synced may be behind.
-//! Times are not modelled: workloads run with a clock that stands.
+//! The digest of a model covers all but the contents and sizes of regular files, and equals that of a
+//! [`Tree`](super::tree::Tree) which holds the same. Contents and sizes are compared apart, because those that were not synced
+//! may be older. Times are not modelled: workloads run with a clock that stands.
 //!
 //! | module | holds |
 //! |---|---|

@@ -88,9 +88,9 @@ fn set_acl(worker: &mut Worker) -> io::Result<()> {
 
 fn acl(path: &Path, is_default: bool, user: u32) -> io::Result<()> {
     let mut acl = 2_u32.to_le_bytes().to_vec();
-    let nobody = u32::MAX;
+    let no_id = u32::MAX;
     for (tag, permissions, id) in
-        [(1_u16, 6_u16, nobody), (2, 4, user), (4, 4, nobody), (0x10, 6, nobody), (0x20, 0, nobody)]
+        [(1_u16, 6_u16, no_id), (2, 4, user), (4, 4, no_id), (0x10, 6, no_id), (0x20, 0, no_id)]
     {
         acl.extend(tag.to_le_bytes());
         acl.extend(permissions.to_le_bytes());

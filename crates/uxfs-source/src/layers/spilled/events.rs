@@ -4,18 +4,14 @@ use uxfs_block::spill::{SpillError, sorter::Sorter};
 
 use super::{
     super::{
+        effect::Effect,
         paths::{ROOT, components},
-        plan::{DIRECTORY, Known, LATER, Plan, Time},
+        plan::{Known, Plan, Time},
     },
     remains::Remains,
     sweep::Sweep,
 };
-use crate::{
-    content::Content,
-    entry::Kind,
-    error::{LayerFault, Shown, SourceError},
-    stream::StreamItem,
-};
+use crate::{error::SourceError, stream::StreamItem};
 
 /// One thing that an item does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +148,7 @@ impl Events {
         self.sorter.push(&self.key, &self.payload)
     }
 
-    /// As [`Plan::learn`]. Faults are found by the sweep, but for this one.
+    /// As [`Plan::learn`]. The sweep finds the faults, but for those that an item has by itself.
     pub(in crate::layers) fn learn(
         &mut self,
         item: &StreamItem,
@@ -160,26 +156,17 @@ impl Events {
         began: Time,
         record: u64,
     ) -> Result<(), SourceError> {
-        let entry = match item {
-            StreamItem::Whiteout(path) => return Ok(self.push(path, time, Event::Cut(began))?),
-            StreamItem::Opaque(path) => return Ok(self.push(path, time, Event::CutBelow(began))?),
-            StreamItem::Entry(entry) => entry,
-        };
-        if entry.path.is_empty() && !matches!(entry.kind, Kind::Directory(_)) {
-            let fault = LayerFault::NoDirectoryAbove;
-            return Err(SourceError::Layer { path: Shown::from(&*entry.path), fault });
-        }
-        let flags = match &entry.kind {
-            Kind::HardLink { target } => {
+        match Effect::of(item)? {
+            Effect::Cut(path) => self.push(path, time, Event::Cut(began))?,
+            Effect::CutBelow(path) => self.push(path, time, Event::CutBelow(began))?,
+            Effect::Named(path, flags) => self.push(path, time, Event::Named(record | flags))?,
+            Effect::Linked { path, target } => {
                 self.has_links = true;
-                self.push(target, time, Event::IsTarget(&entry.path))?;
-                return Ok(self.push(&entry.path, time, Event::Linked)?);
+                self.push(target, time, Event::IsTarget(path))?;
+                self.push(path, time, Event::Linked)?;
             }
-            Kind::Directory(_) => DIRECTORY,
-            Kind::Regular { content: Content::Stream(_), .. } => LATER,
-            _ => 0,
-        };
-        Ok(self.push(&entry.path, time, Event::Named(record | flags))?)
+        }
+        Ok(())
     }
 
     /// What remains at the end.
@@ -201,7 +188,7 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::super::plan::DIRECTORY, *};
 
     #[test]
     fn keys_are_in_order_of_the_tree() {

@@ -3,7 +3,9 @@
 //! The rules are those of [`plan`](super::super::plan). Before an event of time `t`, a path is what its events before `t`
 //! have made of it, unless the path or a directory above was cut since.
 
-use uxfs_block::spill::SpillError;
+use std::ops::Range;
+
+use uxfs_block::spill::{SpillError, stack::SpillStack};
 
 use super::{
     super::plan::{DIRECTORY, Known, Time},
@@ -39,12 +41,19 @@ struct State {
     origin: Option<Origin>,
 }
 
-/// A state and the time of the event that it follows.
-#[derive(Debug, Clone, Copy)]
+/// What paths below can meet of a path: from the event of this time on.
+#[derive(Debug, Clone, Copy, Default)]
 struct Change {
     time: Time,
-    state: State,
+    named: Time,
+    is_directory: bool,
+    cut: Time,
+    cut_below: Time,
 }
+
+const CHANGE_BYTES: usize = 17;
+/// Memory for histories: some 60,000 changes.
+const MOST_HISTORY_BYTES: usize = 1 << 20;
 
 /// A path on the way to the one whose events come.
 #[derive(Debug, Default)]
@@ -52,9 +61,9 @@ struct Level {
     /// Length of its path.
     path_bytes: usize,
     state: State,
-    /// States that paths below can meet, in order of time. Empty as long as it never is a file and never is cut: then they
-    /// need not ask.
-    history: Vec<Change>,
+    /// Its changes, in order of time, among those of the sweep. Empty as long as it never is a file and never is cut: then
+    /// paths below need not ask.
+    history: Range<u64>,
     /// Nothing that is named before remains here or below; set when all its events have come.
     cut: Time,
     /// The same, below.
@@ -74,6 +83,8 @@ pub(super) struct Sweep {
     depth: usize,
     /// Places in `levels` of those with a history.
     with_history: Vec<usize>,
+    /// The histories of all levels, from the root's on: all events of a path come before those of the paths below.
+    changes: SpillStack<CHANGE_BYTES>,
     /// Of the innermost level, with zeros for slashes.
     path: Vec<u8>,
     /// The first item that cannot be, by time, and of one item the target before the path.
@@ -91,6 +102,7 @@ impl Sweep {
             levels: vec![Level::default()],
             depth: 1,
             with_history: Vec::new(),
+            changes: SpillStack::new((memory_bytes / 10).min(MOST_HISTORY_BYTES)),
             path: Vec::new(),
             fault: None,
             builder: RemainsBuilder::new(memory_bytes, has_links),
@@ -103,21 +115,21 @@ impl Sweep {
             self.go_to(path)?;
         }
         match event {
-            Event::Known(known) => self.change(time, State::of(known)),
+            Event::Known(known) => self.change(time, State::of(known))?,
             Event::Cut(began) => {
                 let state = self.state();
-                self.change(time, State { cut: state.cut.max(began), ..state });
+                self.change(time, State { cut: state.cut.max(began), ..state })?;
             }
             Event::CutBelow(began) => {
                 let state = self.state();
-                self.change(time, State { cut_below: state.cut_below.max(began), ..state });
+                self.change(time, State { cut_below: state.cut_below.max(began), ..state })?;
             }
             Event::IsTarget(link) => self.answer(link, time)?,
             Event::Named(record) => {
                 let origin = Origin::Item(FileRecord { file: time, record });
-                self.name(time, record & DIRECTORY != 0, origin);
+                self.name(time, record & DIRECTORY != 0, origin)?;
             }
-            Event::Linked => self.name(time, false, Origin::Link(time)),
+            Event::Linked => self.name(time, false, Origin::Link(time))?,
         }
         Ok(())
     }
@@ -126,41 +138,62 @@ impl Sweep {
         self.levels.get(self.depth - 1).map(|level| level.state).unwrap_or_default()
     }
 
-    fn change(&mut self, time: Time, state: State) {
+    fn change(&mut self, time: Time, state: State) -> Result<(), SpillError> {
         let place = self.depth - 1;
-        let Some(level) = self.levels.get_mut(place) else { return };
+        let Some(level) = self.levels.get_mut(place) else { return Ok(()) };
         let before = std::mem::replace(&mut level.state, state);
         let matters = |state: &State| state.cut != 0 || state.cut_below != 0 || state.is_file();
         if level.history.is_empty() {
             if !matters(&state) {
-                return;
+                return Ok(());
             }
+            level.history = self.changes.len()..self.changes.len();
             self.with_history.push(place);
         } else if !state.is_file() && !before.is_file() && state.cuts() == before.cuts() {
             // Directories that are named again cut nothing.
-            return;
+            return Ok(());
         }
-        level.history.push(Change { time, state });
+        level.history.end += 1;
+        self.changes.push(Change::new(time, &state).write())
+    }
+
+    /// What the level at a place was before an event of this time.
+    fn before(&self, place: usize, time: Time) -> Result<Change, SpillError> {
+        let Some(Range { start, end }) = self.levels.get(place).map(|level| level.history.clone()) else {
+            return Ok(Change::default());
+        };
+        // The first change of that time or later.
+        let (mut low, mut high) = (start, end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if Change::read(self.changes.get(middle)?).time < time { low = middle + 1 } else { high = middle }
+        }
+        match low.checked_sub(1).filter(|last| *last >= start) {
+            Some(last) => Ok(Change::read(self.changes.get(last)?)),
+            None => Ok(Change::default()),
+        }
     }
 
     /// The latest cut, before `time`, of what lies below the first `depth` levels.
-    fn cut_above(&self, depth: usize, time: Time) -> Time {
-        let above = self.with_history.iter().take_while(|place| **place < depth);
-        let cuts = above.filter_map(|place| self.levels.get(*place)).map(|level| {
-            let state = level.before(time);
-            state.cut.max(state.cut_below)
-        });
-        cuts.max().unwrap_or(0)
+    fn cut_above(&self, depth: usize, time: Time) -> Result<Time, SpillError> {
+        let mut latest = 0;
+        for place in self.with_history.iter().take_while(|place| **place < depth) {
+            let change = self.before(*place, time)?;
+            latest = latest.max(change.cut).max(change.cut_below);
+        }
+        Ok(latest)
     }
 
-    fn is_present(&self, state: &State, depth: usize, time: Time) -> bool {
-        state.named != 0 && state.named >= state.cut && state.named >= self.cut_above(depth, time)
+    /// Whether what the last event before `time` left at this depth is still there.
+    fn is_present(&self, change: &Change, depth: usize, time: Time) -> Result<bool, SpillError> {
+        Ok(change.named != 0 && change.named >= change.cut && change.named >= self.cut_above(depth, time)?)
     }
 
     /// Answers a hard link's question.
     fn answer(&mut self, link: &[u8], time: Time) -> Result<(), SpillError> {
         let state = self.state();
-        let fault = match state.origin.filter(|_| self.is_present(&state, self.depth - 1, time)) {
+        let is_present = self.is_present(&Change::new(time, &state), self.depth - 1, time)?;
+        let fault = match state.origin.filter(|_| is_present) {
             None => LayerFault::NoTarget(shown(&self.path)),
             Some(_) if state.is_directory => LayerFault::LinkToDirectory,
             Some(origin) => return self.builder.answer(time, origin),
@@ -169,21 +202,28 @@ impl Sweep {
         Ok(())
     }
 
-    fn name(&mut self, time: Time, is_directory: bool, origin: Origin) {
+    fn name(&mut self, time: Time, is_directory: bool, origin: Origin) -> Result<(), SpillError> {
         let state = self.state();
-        let is_below_file = self.with_history.iter().any(|place| {
-            let above = self.levels.get(*place).filter(|_| *place > 0 && *place < self.depth - 1);
-            above
-                .map(|level| level.before(time))
-                .is_some_and(|above| above.is_file() && self.is_present(&above, *place, time))
-        });
-        if is_below_file {
+        if self.is_below_file(time)? {
             let path = shown(&self.path);
             self.report((time, 1), || SourceError::Layer { path, fault: LayerFault::NoDirectoryAbove });
         }
-        let replaces = state.is_file() && self.is_present(&state, self.depth - 1, time);
+        let replaces =
+            state.is_file() && self.is_present(&Change::new(time, &state), self.depth - 1, time)?;
         let cut = if !is_directory || replaces { time } else { state.cut };
-        self.change(time, State { named: time, is_directory, cut, origin: Some(origin), ..state });
+        self.change(time, State { named: time, is_directory, cut, origin: Some(origin), ..state })
+    }
+
+    /// Whether one of the directories above is a file at this time.
+    fn is_below_file(&self, time: Time) -> Result<bool, SpillError> {
+        let above = self.with_history.iter().filter(|place| **place > 0 && **place < self.depth - 1);
+        for place in above {
+            let change = self.before(*place, time)?;
+            if change.is_file() && self.is_present(&change, *place, time)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn report(&mut self, when: (Time, u8), fault: impl FnOnce() -> SourceError) {
@@ -270,6 +310,8 @@ impl Sweep {
         self.depth -= 1;
         if self.with_history.last() == Some(&self.depth) {
             self.with_history.pop();
+            let begin = self.levels.get(self.depth).map_or(0, |level| level.history.start);
+            self.changes.truncate(begin);
         }
         let path_bytes = self.levels.get(self.depth - 1).map_or(0, |level| level.path_bytes);
         self.path.truncate(path_bytes);
@@ -309,17 +351,39 @@ impl State {
     }
 }
 
-impl Level {
-    fn begin(&mut self, path_bytes: usize) {
-        let mut history = std::mem::take(&mut self.history);
-        history.clear();
-        *self = Self { path_bytes, history, ..Self::default() };
+impl Change {
+    fn new(time: Time, state: &State) -> Self {
+        let State { named, is_directory, cut, cut_below, .. } = *state;
+        Self { time, named, is_directory, cut, cut_below }
     }
 
-    /// What it was before an event of this time.
-    fn before(&self, time: Time) -> State {
-        let next = self.history.partition_point(|change| change.time < time);
-        let change = next.checked_sub(1).and_then(|last| self.history.get(last));
-        change.map(|change| change.state).unwrap_or_default()
+    fn write(&self) -> [u8; CHANGE_BYTES] {
+        let [a, b, c, d] = self.time.to_le_bytes();
+        let [e, f, g, h] = self.named.to_le_bytes();
+        let [i, j, k, l] = self.cut.to_le_bytes();
+        let [m, n, o, p] = self.cut_below.to_le_bytes();
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, u8::from(self.is_directory)]
+    }
+
+    fn read(bytes: [u8; CHANGE_BYTES]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, is_directory] = bytes;
+        Self {
+            time: Time::from_le_bytes([a, b, c, d]),
+            named: Time::from_le_bytes([e, f, g, h]),
+            cut: Time::from_le_bytes([i, j, k, l]),
+            cut_below: Time::from_le_bytes([m, n, o, p]),
+            is_directory: is_directory != 0,
+        }
+    }
+
+    /// Whether an item has made it something that is no directory.
+    fn is_file(&self) -> bool {
+        self.named != 0 && !self.is_directory
+    }
+}
+
+impl Level {
+    fn begin(&mut self, path_bytes: usize) {
+        *self = Self { path_bytes, ..Self::default() };
     }
 }

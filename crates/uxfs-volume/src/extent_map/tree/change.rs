@@ -125,8 +125,7 @@ impl Node {
         old_blocks
     }
 
-    /// Adds records at `index`; gives the second node where one becomes two. Who adds at the end of all leaves full nodes
-    /// behind.
+    /// Adds records at `index`; returns the second node after a split. Appending leaves full nodes behind.
     fn insert(
         &mut self,
         index: usize,
@@ -287,7 +286,7 @@ impl Branch {
         if whole.start < whole.end {
             self.children.drain(whole.clone());
         }
-        // What is left of the two children at the borders lies side by side now.
+        // The two children at the borders are adjacent now.
         for place in [whole.start.saturating_add(1), whole.start, whole.start.saturating_sub(1)] {
             self.mend(place);
         }

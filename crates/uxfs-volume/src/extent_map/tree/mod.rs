@@ -3,15 +3,14 @@
 //! Each child of a branch says how many extents are below it and where the first one begins, so that an extent is found
 //! by its index or by a file block in one descent, and a change in the middle touches one leaf and the way to it.
 //!
-//! Nodes are shared: a clone of a tree costs one count, and whoever changes a tree copies the nodes on its way that
-//! others have, too.
+//! Nodes are shared: a clone of a tree costs one count, and a change copies the nodes on its path that other trees share.
 //!
 //! Invariants, checked by the tests:
 //! 1. All leaves are equally deep. No node is empty, and a root that is a branch has at least two children.
 //! 2. Nodes other than the root are at least half full, except for the last one of each level: a file that grows at its
 //!    end leaves full nodes behind.
-//! 3. What a child says of itself (count, first block) is true.
-//! 4. The memory of each leaf is charged to the account as long as the leaf lives, whoever holds it.
+//! 3. A branch's count and first block of each child are those of the child.
+//! 4. The memory of each leaf is charged to the account as long as any tree holds the leaf.
 
 mod change;
 
@@ -24,7 +23,7 @@ use uxfs_format::{btree::extent_map::ExtentRecord, units::FileBlock};
 pub(super) const LEAF_RECORDS: usize = 256;
 /// Children of a full branch.
 const BRANCH_CHILDREN: usize = 64;
-/// What a leaf takes beside its records: its counts, its charge, its place in the branch above.
+/// Memory of a leaf beside its records: its counts, its charge, its entry in the branch above.
 const LEAF_OVERHEAD_BYTES: u64 = 128;
 
 /// A tree, of at least one extent.

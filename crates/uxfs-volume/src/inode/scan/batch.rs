@@ -203,7 +203,7 @@ fn in_use(core: &InodeCore) -> std::result::Result<&InodeCore, InodeFault> {
 }
 
 impl Scratch {
-    /// Lists what is to be read, neighbours joined.
+    /// Plans the reads of a batch; adjacent chunks are one read.
     fn plan(&mut self, batch: &Batch, geometry: &Geometry) {
         self.runs.clear();
         self.stretches.clear();

@@ -1,8 +1,8 @@
 //! Every inode in use, from many threads.
 //!
 //! The inode indexes say where inodes lie; their chunks are read in large pieces straight into each thread's own
-//! memory, past the cache, and every inode is verified in full. A thread that walks the index of a group hands
-//! batches of chunks to whoever is idle, and works on them itself when nobody is, so that one large group keeps all
+//! memory, past the cache, and every inode is verified in full. The thread that walks the index of a group hands
+//! batches of chunks to idle threads, and works on them itself when none is idle, so that one large group keeps all
 //! threads busy and memory stays bounded. Where reading a batch takes longer than verifying it, further threads help, so that
 //! several reads are under way while others are verified.
 //!
@@ -57,11 +57,11 @@ pub struct ScannedInode<'a> {
     pub number: InodeNumber,
     /// Core and forks.
     pub bytes: &'a [u8],
-    /// The core, if all of the inode passed the verifier, or else what is wrong.
+    /// The core of an inode that passed the verifier, or the fault.
     pub core: Result<&'a InodeCore, Fault>,
 }
 
-/// What a scan finds.
+/// An event of a scan.
 #[derive(Debug)]
 pub enum ScanEvent<'a> {
     /// An inode, sound or damaged.

@@ -1,4 +1,4 @@
-//! What the threads of a scan share: groups that nobody has begun, and batches of chunks that nobody works on.
+//! The work queue of a scan: groups and batches of chunks that no thread has begun.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -8,7 +8,7 @@ use uxfs_format::units::AgNumber;
 use super::batch::Batch;
 use crate::allocation_group::damage_limit::DamageLimit;
 
-/// Batches that wait at most. Who makes more works on them.
+/// Most batches that wait. A thread that makes another works on it itself.
 const WAITING_BATCHES: usize = 32;
 
 /// The next thing to do.
@@ -100,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// Leaves a batch to whoever is idle, or gives it back where too many wait.
+    /// Queues a batch for an idle thread, or gives it back where too many wait.
     pub(super) fn offer(&self, batch: Batch) -> Option<Batch> {
         let mut shared = self.shared.lock();
         if shared.batches.len() >= WAITING_BATCHES {
@@ -124,7 +124,7 @@ impl Queue {
         }
     }
 
-    /// Groups that nobody will look at, since too many were damaged. To be asked when the scan is over.
+    /// Groups that were skipped because too many were damaged. Final once the scan is over.
     pub(super) fn unseen_groups(&self) -> u32 {
         let shared = self.shared.lock();
         if shared.is_stopped { 0 } else { shared.groups.len() as u32 }

@@ -1,4 +1,4 @@
-//! New files in a live file system, with a name or without.
+//! `create`, temporary files and `link` in a live file system.
 
 use uxfs_format::inode::symlink::{SymlinkFault, verify_target};
 use zerocopy::big_endian::U32;
@@ -38,17 +38,17 @@ pub(super) const SET_GROUP: u16 = 0o2000;
 /// A file that is to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct NewFile<'a> {
-    /// What it is.
+    /// File type, with a symbolic link's target or a device number.
     pub kind: NewKind<'a>,
     /// Permissions with set-id bits and the sticky bit, as they are asked for.
     pub permissions: u16,
-    /// Permissions that the caller's process gives to nobody, where the directory has no list that says what new files get.
+    /// The umask of the caller's process. A default ACL of the directory overrides it.
     pub umask: u16,
     /// Owner.
     pub uid: u32,
     /// Group, unless the directory decides it.
     pub gid: u32,
-    /// Attributes that it has from the beginning: labels. Access control lists come from the directory.
+    /// Attributes that it is created with, such as labels. ACLs come from the directory.
     pub attributes: &'a [(AttributeName<'a>, &'a [u8])],
 }
 
@@ -69,7 +69,7 @@ impl<'a> NewFile<'a> {
         Operation::Create { target_bytes: bytes.saturating_add(acls.value_bytes()) }
     }
 
-    /// What can be refused without a look at the directory.
+    /// Refuses what is invalid in any directory.
     fn check(&self) -> Result<()> {
         if let NewKind::Symlink(target) = self.kind {
             verify_target(target).map_err(|fault| match fault {
@@ -89,7 +89,7 @@ impl<'a> NewFile<'a> {
         Ok(())
     }
 
-    /// The inode, as it comes of this and of its directory.
+    /// The new inode, with what it inherits from its directory.
     #[doc(alias = "inode_init_owner")]
     fn inode(&self, engine: &Engine, directory: &EditInode, acls: &NewFileAcls) -> NewInode {
         let now = engine.now();
@@ -243,7 +243,7 @@ impl FileSystem {
     }
 }
 
-/// Takes an inode for a new file. Where there is none, nothing has changed but what helps whoever tries next.
+/// Allocates an inode. On ENOSPC it commits what the search changed: freed blocks of the free list and the like.
 pub(super) fn take_new_inode(
     tx: &mut Transaction<'_>,
     parent: &EditInode,

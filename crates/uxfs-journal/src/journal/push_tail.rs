@@ -1,4 +1,4 @@
-//! Buffers on their way home, and the end of the log.
+//! Pushing the log's tail: writing back the buffers that hold it (the AIL push); and closing the log.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -12,9 +12,8 @@ use crate::{
 };
 
 impl Journal {
-    /// Writes home what is stable and has changes of checkpoint `first_at_most` or an older one (`u64::MAX` for all),
-    /// flushes, and lets the tail go on. Gives how many buffers had to stay because newer changes of theirs are not
-    /// stable.
+    /// Writes back stable buffers with changes of checkpoint `first_at_most` or an older one (`u64::MAX` for all), flushes, and
+    /// moves the tail. Returns how many buffers had to stay because newer changes of theirs are not stable.
     ///
     /// # Errors
     /// The device failed, now or before; bytes that must not be written.
@@ -23,8 +22,8 @@ impl Journal {
         self.push_active_items_beside(first_at_most, || false, || Ok(()))
     }
 
-    /// As [`push_active_items`](Self::push_active_items), by a thread that is needed elsewhere as well: where `is_needed` says so, `between`
-    /// runs before it goes on. What has been written until then is home.
+    /// As [`push_active_items`](Self::push_active_items), by a thread that has other work, too: whenever `is_needed` says so,
+    /// `between` runs after the buffers so far have been written back.
     ///
     /// # Errors
     /// As there, and those of `between`.

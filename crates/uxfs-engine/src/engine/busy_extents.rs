@@ -1,4 +1,4 @@
-//! Freed blocks that wait for their checkpoint to be stable.
+//! Busy extents: freed blocks that wait for their checkpoint to be stable (pending frees).
 //!
 //! Freed blocks lose their owner in the transaction that frees them, and an intent to free them goes into its checkpoint.
 //! After that checkpoint is stable another transaction makes them free, and logs the end of the intent. So a crash never

@@ -1,20 +1,20 @@
-//! What is looked at before the first change of a file system: whatever recovery would refuse after a crash is refused now, while
-//! the image can still be read, and nothing has been written.
+//! Checks before the first change of a file system. Anything that recovery would refuse after a crash is refused now, before
+//! the first write, while the image can still be read.
 //!
-//! | what recovery needs | looked at |
+//! | what recovery needs | what is read |
 //! |---|---|
 //! | features that it knows | [`refuse_unwritable`](uxfs_volume::superblock::refuse_unwritable), by every way to write |
 //! | a log whose head it finds | [`check_before_changes`] |
 //! | headers of all groups, for the counters | all of them |
-//! | records of space set aside for copies on write | their end of each group's tree |
-//! | lists of inodes without names | lists that are not empty |
-//! | no log sequence number ahead of the log | superblock, headers, and whatever is read later |
+//! | CoW staging records | the end of each group's reference count btree |
+//! | unlinked lists | those that are not empty |
+//! | no log sequence number ahead of the log | superblock, headers, and all metadata that is read later |
 //!
-//! The cycles of the whole log are not read. Blocks of a wrong cycle in the middle of the log cannot come from a crash, only from
-//! somebody who makes an image; what could mislead recovery is around the head and at the ends, and that is read. All of a log
-//! is up to 2 GiB, for each small edit. Linux does not read it, either; recovery refuses such blocks when it comes upon them.
+//! The cycles are read around the head and at both ends of the log, where wrong ones could mislead recovery. Elsewhere a crash
+//! cannot leave wrong cycles, only the author of a hostile image; recovery refuses them when it reaches them. Reading the whole
+//! log, up to 2 GiB, would be too slow for a small edit, and Linux does not do so either.
 //!
-//! In a file system that was closed in good order these are three sectors and a block for each group.
+//! In a clean file system the checks read three sectors and a block of each group.
 
 use uxfs_format::{
     allocation_group::inode_header::InodeHeaderFault,
@@ -37,14 +37,14 @@ use uxfs_volume::{
 
 use crate::{identity::finish_change, recovery::leftovers::staging_extents};
 
-/// Where a log begins that was never written.
+/// The first LSN of a log that was never written.
 pub(crate) const FIRST_LSN: Lsn = Lsn::from_parts(1, 0);
 
-/// Checks a file system whose log is clean, makes what lies ahead of its head fit to be written over, and finishes what
-/// was cut off without a log.
+/// Checks a file system whose log is clean, clears stale log blocks ahead of the head, and finishes an interrupted change of
+/// label or uuid.
 ///
 /// # Errors
-/// Damage that recovery would not pass over; the device.
+/// Damage that recovery would refuse; the device.
 pub(crate) fn check_volume(volume: &Volume, state: &LogState) -> Result<()> {
     let device = volume.device().as_ref();
     let area = LogArea::new(device, volume.geometry())?;
@@ -62,7 +62,7 @@ pub(crate) fn check_volume(volume: &Volume, state: &LogState) -> Result<()> {
     finish_change(device, volume.geometry(), volume.superblock())
 }
 
-/// Reads of every group what recovery reads.
+/// Reads the headers and CoW staging records of every group.
 pub(crate) fn check_groups(volume: &Volume) -> Result<()> {
     for group in volume.groups().with_headers() {
         volume.group(group).headers()?;
@@ -71,7 +71,7 @@ pub(crate) fn check_groups(volume: &Volume) -> Result<()> {
     Ok(())
 }
 
-/// That what is in the lists of inodes without names belongs there: they are empty but for what a crash left.
+/// Checks that every inode on the unlinked lists of a group belongs there. Only a crash leaves lists that are not empty.
 fn check_unlinked(volume: &Volume, group: AgNumber) -> Result<()> {
     let header = volume.group(group).inode_header()?;
     let mut budget = header.count.get();
@@ -95,7 +95,7 @@ fn check_unlinked(volume: &Volume, group: AgNumber) -> Result<()> {
     Ok(())
 }
 
-/// The inode behind one in a list, if that belongs there.
+/// The next inode of an unlinked list, if this one belongs on it.
 fn next_of_unlinked(
     volume: &Volume,
     group: AgNumber,

@@ -15,10 +15,9 @@ use uxfs_volume::{
 };
 
 use crate::{
+    before_changes::{FIRST_LSN, check_volume},
     filesystem::FileSystem,
-    mount,
-    opening::{FIRST_LSN, check_volume},
-    recovery,
+    mount, recovery,
 };
 
 impl FileSystem {
