@@ -3,15 +3,23 @@
 use std::ops::ControlFlow;
 
 use uxfs_format::{
+    btree::reverse_map::Owner,
     btree::{
         BlockPointer, BtreeKind,
         block::{Address, BtreeBlock, Pointer},
     },
-    units::{AgNumber, InodeNumber},
+    units::{AgBlock, AgNumber, InodeNumber},
 };
-use uxfs_volume::btree::{BlockEvent, Tree};
+use uxfs_volume::{
+    btree::{BlockEvent, Tree},
+    error::Error,
+};
 
-use crate::{check::Context, finding::Finding};
+use crate::{
+    check::Context,
+    finding::Finding,
+    observed::groups::{GroupState, GroupSums},
+};
 
 /// Whose a btree is.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +64,37 @@ pub(crate) fn walk<K: BtreeKind>(
     });
     found.is_complete &= flow == ControlFlow::Continue(());
     found
+}
+
+/// Visits a btree of a group that only some file systems have. Its blocks belong to `owner`; `on_records` adds what its records
+/// say. Gives the number of its blocks; `None` where there is no such btree, or it could not be read to its end.
+pub(crate) fn walk_optional<K>(
+    context: &Context<'_>,
+    group: AgNumber,
+    state: &mut GroupState,
+    (tree, owner): (Result<Option<Tree<'_, K>>, Error>, Owner),
+    mut on_records: impl FnMut(&mut GroupSums, &[K::Record]),
+) -> Option<u64>
+where
+    K: BtreeKind,
+    Address<K>: Into<AgBlock>,
+{
+    let Some(tree) = context.read(tree) else {
+        state.is_complete = false;
+        return None;
+    };
+    let (mut own, mut said) = (GroupSums::default(), GroupSums::default());
+    let found = walk(
+        context,
+        &tree?,
+        TreeOwner::Group(group),
+        &mut |block| own.add_own(context, group, (block.into(), 1), owner),
+        &mut |records| on_records(&mut said, records),
+    );
+    state.sums.merge(&own);
+    state.sums.merge(&said);
+    state.is_complete &= found.is_complete;
+    found.is_complete.then_some(found.blocks)
 }
 
 fn wrong_key<K: BtreeKind>(owner: TreeOwner, address: Address<K>) -> Finding {

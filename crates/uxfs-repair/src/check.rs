@@ -157,7 +157,9 @@ impl Context<'_> {
         let is_any = !list.is_empty() || others > 0;
         for finding in list {
             self.sink.add(match finding {
-                tolerant::Finding::LeftOut(error) => Finding::of_error(error),
+                tolerant::Finding::LeftOut(error) | tolerant::Finding::AttributeValue { error, .. } => {
+                    Finding::of_error(error)
+                }
                 finding => Finding::Opening { finding },
             });
         }

@@ -160,6 +160,40 @@ pub enum Finding {
         /// Its first inode.
         inode: InodeNumber,
     },
+    /// A list of unlinked inodes leads to an inode that another list, or the same one, has led to before.
+    UnlinkedTwice {
+        /// The allocation group.
+        group: AgNumber,
+        /// Which of the 64 lists.
+        bucket: u32,
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// An inode in a list of unlinked inodes has links.
+    UnlinkedWithLinks {
+        /// The allocation group.
+        group: AgNumber,
+        /// Which of the 64 lists.
+        bucket: u32,
+        /// The inode.
+        inode: InodeNumber,
+        /// Its link count.
+        links: u32,
+    },
+    /// A list of unlinked inodes leads to an inode that is not in use.
+    UnlinkedFree {
+        /// The allocation group.
+        group: AgNumber,
+        /// Which of the 64 lists.
+        bucket: u32,
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// An inode in use has a link count of 0, and is in no list of unlinked inodes.
+    NotUnlinked {
+        /// The inode.
+        inode: InodeNumber,
+    },
     /// Blocks are free, and something uses them.
     FreeBlocksInUse {
         /// The allocation group.
@@ -446,6 +480,10 @@ impl Finding {
             Self::InodeChunk { .. } => 23,
             Self::FreeInodeInUse { .. } => 24,
             Self::Unlinked { .. } => 25,
+            Self::UnlinkedTwice { .. } => 26,
+            Self::UnlinkedWithLinks { .. } => 27,
+            Self::UnlinkedFree { .. } => 28,
+            Self::NotUnlinked { .. } => 29,
             Self::FreeBlocksInUse { .. } => 30,
             Self::BlocksUsedTwice { .. } => 31,
             Self::BlocksUnused { .. } => 32,

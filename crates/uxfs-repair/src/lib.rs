@@ -25,6 +25,7 @@
 //! | `reverse_map` | the owner of each block |
 //! | `reference_count` | shared blocks |
 //! | `block_use` | each block is free or used, and used as often as its reference count says |
+//! | `unlinked` | lists of unlinked inodes |
 //! | `inode` | each inode in use |
 //! | `extent_map` | the extents of each fork |
 //! | `name_tree` | the btrees of name hashes that directories and attributes have |
@@ -39,7 +40,7 @@
 //! 2. No fault ends a pass where the next structure can still be reached; a fault is reported once, by the pass that reads the
 //!    structure, and passes after it report no consequences of what could not be read.
 //! 3. Memory is bounded by what the image holds, and small: 5.3 bytes for each inode that the index names (10 million inodes: 53 MB),
-//!    80 bytes for each allocation group, 64 KiB for each thread. Extents, names and entries are not kept: two lists that must agree
+//!    80 bytes for each allocation group, 64 KiB for each thread, some 16 bytes for each inode in a list of unlinked inodes. Extents, names and entries are not kept: two lists that must agree
 //!    are compared by sums, and only where the sums differ the lists themselves are, one allocation group or directory at a time.
 //!    That comparison keeps [`MOST_EXTENTS`] extents of a group at most.
 //! 4. On a volume that is read from one thread, findings come in the same order every time.
@@ -70,6 +71,7 @@ mod reverse_map;
 pub mod sink;
 mod sum;
 mod superblock;
+mod unlinked;
 
 pub use block_use::compare::MOST_EXTENTS;
 pub use check::{CheckOptions, CheckSummary, check};

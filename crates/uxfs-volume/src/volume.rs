@@ -17,7 +17,7 @@ use uxfs_format::{
     fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
     superblock::Superblock,
-    units::{Lsn, Sector},
+    units::{InodeNumber, Lsn, Sector},
 };
 
 use crate::{
@@ -134,6 +134,12 @@ impl Volume {
     /// Sizes and address conversions.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
+    }
+
+    /// Takes an inode for the root directory, whatever the superblock names.
+    pub(crate) fn set_root(&mut self, inode: InodeNumber) {
+        self.superblock.root_inode.set(inode.get());
+        self.geometry.root_inode = inode;
     }
 
     /// The superblock that the volume was opened with, the primary one in a strict volume, as it was when the volume was opened.

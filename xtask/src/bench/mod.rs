@@ -1,6 +1,7 @@
 //! Benchmarks: commands that measure uxfs beside its rivals in the same run. Never assertions in tests.
 
 mod build;
+mod check;
 mod creates;
 mod fixtures;
 mod journal;
@@ -20,6 +21,8 @@ pub enum Bench {
     Build(build::Arguments),
     /// Operations through the journal: files, attributes, directories that are synced, beside the kernel's XFS
     Journal(journal::Arguments),
+    /// The check of a whole image, beside xfs_repair -n
+    Check(check::Arguments),
 }
 
 /// Runs it.
@@ -28,5 +31,6 @@ pub fn run(benchmark: &Bench) -> Result<()> {
         Bench::Read(arguments) => read::run(arguments),
         Bench::Build(arguments) => build::run(arguments),
         Bench::Journal(arguments) => journal::run(arguments),
+        Bench::Check(arguments) => check::run(arguments),
     }
 }

@@ -8,7 +8,7 @@ use uxfs_volume::{attribute::xattr::XattrView, error::Error, inode::Inode};
 
 use crate::{
     commands::Context,
-    failure::{About, Exit, Failure, Outcome},
+    failure::{About, Complaints, Exit, Failure, Outcome},
     output::{JsonName, Output},
     text,
 };
@@ -45,11 +45,12 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     }
     let view = if arguments.all { XattrView::Root } else { XattrView::Copy };
     list(filesystem, &inode, view, context.json, &mut output).map_err(|failure| failure.about(&target))?;
+    let mut complaints = Complaints::default();
     if !context.json {
-        print_acls(filesystem, &inode, &mut output).map_err(|failure| failure.about(&target))?;
+        print_acls(filesystem, &inode, &mut output, |error| complaints.add(&target, error))?;
     }
     output.finish()?;
-    Ok(Exit::Success)
+    Ok(complaints.exit())
 }
 
 fn list(
@@ -98,12 +99,22 @@ fn print_text(name: &[u8], value: &[u8], output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-fn print_acls(filesystem: &Volume, inode: &Inode, output: &mut Output) -> Result<(), Failure> {
+/// A list that cannot be read costs neither the other list nor the attributes.
+fn print_acls(
+    filesystem: &Volume,
+    inode: &Inode,
+    output: &mut Output,
+    mut complain: impl FnMut(&Error),
+) -> Result<(), Failure> {
     let reader = filesystem.attributes(inode)?;
-    for (name, acl) in [("access", reader.access_acl()?), ("default", reader.default_acl()?)] {
-        if let Some(acl) = acl {
-            writeln!(output, "# {name} ACL")?;
-            writeln!(output, "{acl}")?;
+    for (name, acl) in [("access", reader.access_acl()), ("default", reader.default_acl())] {
+        match acl {
+            Ok(Some(acl)) => {
+                writeln!(output, "# {name} ACL")?;
+                writeln!(output, "{acl}")?;
+            }
+            Ok(None) => {}
+            Err(error) => complain(&error),
         }
     }
     Ok(())

@@ -173,17 +173,7 @@ impl<'a> Shortform<'a> {
     fn verify_entries(&self) -> Result<(), AttributeShortformFault> {
         let mut attributes = self.attributes();
         for (index, attribute) in (0u32..).zip(attributes.by_ref()) {
-            let attribute = attribute?;
-            let flags = attribute.flags;
-            if !AttributeFlags::NAMESPACES.contains(flags) || flags.namespace().is_none() {
-                return Err(AttributeShortformFault::Flags { index, flags: flags.bits() });
-            }
-            if attribute.name.is_empty() {
-                return Err(AttributeShortformFault::NameLength { index });
-            }
-            if !is_valid_name(flags, attribute.name) {
-                return Err(AttributeShortformFault::NameCharacter { index });
-            }
+            verify_attribute(index, &attribute?)?;
         }
         let end_bytes = low_u32(to_u64(self.bytes.len()));
         let walked_bytes = attributes.next_bytes;
@@ -194,10 +184,40 @@ impl<'a> Shortform<'a> {
         Ok(())
     }
 
+    /// The attributes of a damaged fork that lie before the first fault. Where the header claims more bytes than the fork has,
+    /// the attributes of the whole fork are considered.
+    pub fn sound_attributes(fork: &'a [u8]) -> Option<ShortformAttributes<'a>> {
+        let shortform = match Self::parse(fork) {
+            Ok(shortform) => shortform,
+            Err(_) => Self { header: ShortformHeader::prefix_of(fork)?, bytes: fork },
+        };
+        let mut attributes = shortform.attributes();
+        let is_sound = |(index, attribute): &(u32, Result<ShortformAttribute<'_>, _>)| {
+            attribute.as_ref().is_ok_and(|attribute| verify_attribute(*index, attribute).is_ok())
+        };
+        let sound = (0u32..).zip(attributes.clone()).take_while(is_sound).count();
+        attributes.count = low_u32(to_u64(sound));
+        Some(attributes)
+    }
+
     /// The attributes in order. Ends after the first error.
     pub fn attributes(&self) -> ShortformAttributes<'a> {
         ShortformAttributes { bytes: self.bytes, index: 0, count: self.header.count.into(), next_bytes: 4 }
     }
+}
+
+fn verify_attribute(index: u32, attribute: &ShortformAttribute<'_>) -> Result<(), AttributeShortformFault> {
+    let flags = attribute.flags;
+    if !AttributeFlags::NAMESPACES.contains(flags) || flags.namespace().is_none() {
+        return Err(AttributeShortformFault::Flags { index, flags: flags.bits() });
+    }
+    if attribute.name.is_empty() {
+        return Err(AttributeShortformFault::NameLength { index });
+    }
+    if !is_valid_name(flags, attribute.name) {
+        return Err(AttributeShortformFault::NameCharacter { index });
+    }
+    Ok(())
 }
 
 /// Iterator over shortform attributes.

@@ -273,7 +273,7 @@ fn tag_at(room: &[u8], length_bytes: u32) -> Option<u16> {
 }
 
 /// The tag of the record that lies at `offset_bytes` and has `length_bytes`.
-fn record_tag(block: &[u8], offset_bytes: u32, length_bytes: u32) -> Option<u16> {
+pub(super) fn record_tag(block: &[u8], offset_bytes: u32, length_bytes: u32) -> Option<u16> {
     tag_at(block.get(to_usize(offset_bytes)..)?, length_bytes)
 }
 
@@ -412,7 +412,7 @@ pub(crate) fn verify_records(
     Ok(())
 }
 
-fn verify_entry(entry: &DataEntry<'_>, geometry: &Geometry) -> Result<(), DirectoryDataFault> {
+pub(super) fn verify_entry(entry: &DataEntry<'_>, geometry: &Geometry) -> Result<(), DirectoryDataFault> {
     let offset_bytes = entry.offset_bytes;
     if u32::from(entry.tag) != offset_bytes {
         return Err(DirectoryDataFault::Tag { offset_bytes, tag: entry.tag });

@@ -11,6 +11,7 @@
 //! | [`block`] | the one block of a small directory |
 //! | [`leaf`] | leaves: hashes and where their entries lie |
 //! | [`free_index`] | the longest free region of each data block |
+//! | [`salvage`] | entries of a damaged block |
 //! | [`header`] | the header of data and free index blocks |
 //! | [`name_hash`] | the hash of names, and comparing them |
 //! | [`entry_fault`] | what an entry and its inode can disagree about |
@@ -33,6 +34,7 @@ mod index_edit;
 pub mod leaf;
 pub mod leaf_edit;
 pub mod name_hash;
+pub mod salvage;
 pub mod shortform;
 pub mod shortform_edit;
 

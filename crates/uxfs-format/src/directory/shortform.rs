@@ -14,7 +14,7 @@ use super::{
     is_plausible_inode, is_valid_name, length_of,
 };
 use crate::{
-    convert::{to_u64, to_usize},
+    convert::{low_u32, to_u64, to_usize},
     field_table::OnDisk,
     geometry::Geometry,
     header_fault::HeaderFault,
@@ -215,7 +215,7 @@ impl<'a> Shortform<'a> {
             large_count: header.large_count,
             parent: InodeNumber::new(parent),
             bytes,
-            header_bytes: crate::convert::low_u32(to_u64(header_bytes)),
+            header_bytes: low_u32(to_u64(header_bytes)),
             format: EntryFormat::of(geometry),
         })
     }
@@ -238,16 +238,8 @@ impl<'a> Shortform<'a> {
         let mut entries = self.entries();
         for (index, entry) in (0u32..).zip(entries.by_ref()) {
             let entry = entry?;
-            verify_entry(index, &entry, geometry)?;
-            if u32::from(entry.data_offset) < least {
-                return Err(DirectoryShortformFault::DataOffset { index, found: entry.data_offset, least });
-            }
-            if entry.data_offset.trailing_zeros() < super::DATA_ALIGN_LOG {
-                return Err(DirectoryShortformFault::DataOffsetAlignment { index, found: entry.data_offset });
-            }
+            least = verify_entry(index, &entry, least, geometry)?;
             large = large.saturating_add((entry.inode.get() > MAX_SHORT_INODE).into());
-            let name_length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
-            least = u32::from(entry.data_offset).saturating_add(self.format.entry_size_bytes(name_length));
         }
         let end_bytes = length_of(self.bytes);
         if entries.next_bytes != end_bytes {
@@ -268,6 +260,23 @@ impl<'a> Shortform<'a> {
             return Err(DirectoryShortformFault::BlockOverflow { needed_bytes });
         }
         Ok(())
+    }
+
+    /// How many entries of a damaged directory lie before the first fault.
+    pub fn sound_entries(&self, geometry: &Geometry) -> u32 {
+        let mut least = self.format.first_offset_bytes();
+        let is_sound = |(index, entry): &(u32, Result<ShortformEntry<'_>, _>)| {
+            let next =
+                entry.as_ref().ok().and_then(|entry| verify_entry(*index, entry, least, geometry).ok());
+            least = next.unwrap_or(least);
+            next.is_some()
+        };
+        low_u32(to_u64((0u32..).zip(self.entries()).take_while(is_sound).count()))
+    }
+
+    /// Whether the directory above has a number that an inode can have.
+    pub fn has_plausible_parent(&self, geometry: &Geometry) -> bool {
+        is_plausible_inode(geometry, self.parent)
     }
 
     /// The entries in order. Ends after the first error.
@@ -295,11 +304,20 @@ pub struct ShortformPosition {
     offset_bytes: u32,
 }
 
+impl ShortformPosition {
+    /// How many entries lie before.
+    pub fn index(self) -> u32 {
+        self.index
+    }
+}
+
+/// Gives the first place in the later block that the next entry can have. `least` is that of this entry.
 fn verify_entry(
     index: u32,
     entry: &ShortformEntry<'_>,
+    least: u32,
     geometry: &Geometry,
-) -> Result<(), DirectoryShortformFault> {
+) -> Result<u32, DirectoryShortformFault> {
     if entry.name.is_empty() {
         return Err(DirectoryShortformFault::NameLength { index });
     }
@@ -312,7 +330,16 @@ fn verify_entry(
     if !is_plausible_inode(geometry, entry.inode) {
         return Err(DirectoryShortformFault::InodeNumber { index, inode: entry.inode });
     }
-    Ok(())
+    let found = entry.data_offset;
+    if u32::from(found) < least {
+        return Err(DirectoryShortformFault::DataOffset { index, found, least });
+    }
+    if found.trailing_zeros() < super::DATA_ALIGN_LOG {
+        return Err(DirectoryShortformFault::DataOffsetAlignment { index, found });
+    }
+    let name_length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
+    let size_bytes = EntryFormat::of(geometry).entry_size_bytes(name_length);
+    Ok(u32::from(found).saturating_add(size_bytes))
 }
 
 /// Iterator over the entries of a shortform directory.

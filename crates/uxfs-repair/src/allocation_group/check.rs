@@ -4,15 +4,15 @@ use uxfs_format::{
     allocation_group::{free_space_header::FreeSpaceHeader, inode_header::InodeHeader},
     btree::reverse_map::Owner,
     features::RoCompatible,
-    units::{AgBlock, AgInode, AgNumber},
+    units::{AgBlock, AgNumber},
 };
 
 use crate::{
     check::Context,
-    finding::{Finding, GroupCounter},
+    finding::GroupCounter,
     free_space, inode_index,
     observed::{groups::GroupState, inodes::InodeTable},
-    reference_count, reverse_map,
+    reference_count, reverse_map, unlinked,
 };
 
 /// Looks at a group, and adds its inode chunks to `inodes`.
@@ -31,6 +31,7 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber, inodes: &mut InodeTa
         Ok(header) => check_inodes(context, group, &header, inodes, &mut state),
         Err(error) => {
             context.sink.add_error(error);
+            inodes.miss_unlinked(group);
             state.is_complete = false;
         }
     }
@@ -93,13 +94,7 @@ fn check_inodes(
     state: &mut GroupState,
 ) {
     let geometry = context.volume.geometry();
-    for (bucket, head) in (0..).zip(&header.unlinked) {
-        let inode = AgInode::new(head.get());
-        if !inode.is_null() {
-            let inode = geometry.inode_number(group, inode);
-            context.sink.add(Finding::Unlinked { group, bucket, inode });
-        }
-    }
+    unlinked::check::check_lists(context, group, header, inodes);
     let blocks = inode_index::check::check(context, group, inodes, state);
     let count = |counter, found: u32, expected: u64| context.count(group, counter, found.into(), expected);
     let is_counted = geometry.features.ro_compatible.contains(RoCompatible::INODE_BTREE_COUNTS);

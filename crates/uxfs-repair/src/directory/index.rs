@@ -130,7 +130,7 @@ impl Index<'_, '_, '_> {
     fn compare(&self) {
         let (context, directory) = (self.context, self.directory.number);
         let _ = context.volume.read_directory(self.directory, 0, |entry| {
-            if let Ok(None) = context.volume.lookup(self.directory, entry.name) {
+            if let Ok(None) = context.volume.lookup_by_hash(self.directory, entry.name) {
                 context.sink.add(Finding::EntryNotIndexed { directory, name: entry.name.into() });
             }
             context.sink.flow()

@@ -133,6 +133,21 @@ impl Finding {
             Self::Unlinked { group, bucket, inode } => {
                 write!(f, "unlinked list {bucket} of allocation group {group} holds inode {inode}")
             }
+            Self::UnlinkedTwice { group, bucket, inode } => write!(
+                f,
+                "unlinked list {bucket} of allocation group {group} leads to inode {inode}, which a list has led to before"
+            ),
+            Self::UnlinkedWithLinks { group, bucket, inode, links } => write!(
+                f,
+                "unlinked list {bucket} of allocation group {group} holds inode {inode}, which has a link count of {links}"
+            ),
+            Self::UnlinkedFree { group, bucket, inode } => write!(
+                f,
+                "unlinked list {bucket} of allocation group {group} leads to inode {inode}, which is not in use"
+            ),
+            Self::NotUnlinked { inode } => {
+                write!(f, "inode {inode} is in use with a link count of 0, and is in no unlinked list")
+            }
             _ => self.write_block_use(f),
         }
     }

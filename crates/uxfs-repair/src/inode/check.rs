@@ -17,6 +17,7 @@ use crate::{
         groups::{Groups, SumsByGroup},
         inodes::InodeTable,
     },
+    unlinked,
 };
 
 /// What one thread has seen.
@@ -111,6 +112,7 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
     {
         table.set(ordinal, file_type, inode.link_count());
     }
+    unlinked::check::check_inode(context, table, inode);
     let forks = [Fork::Data, Fork::Attribute];
     let blocks = forks.map(|fork| extent_map::check::check(context, inode, fork, &mut gathered.sums));
     match blocks {

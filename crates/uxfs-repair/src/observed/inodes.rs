@@ -3,9 +3,12 @@
 //! A chunk of 64 inodes takes 336 bytes. Inodes are named by ordinals of 32 bits here, so that a directory can note its parent in
 //! four bytes; inodes beyond 2³² are left out, and [`InodeTable::is_complete`] says so.
 
-use std::sync::atomic::{
-    AtomicU8, AtomicU32,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::atomic::{
+        AtomicU8, AtomicU32,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    },
 };
 
 use parking_lot::Mutex;
@@ -42,6 +45,10 @@ pub(crate) struct InodeTable {
     is_incomplete: bool,
     /// Held while the parent of any directory is compared or set.
     parents: Mutex<()>,
+    /// Inodes in lists of unlinked inodes.
+    unlinked: HashSet<InodeNumber>,
+    /// Groups whose lists of unlinked inodes could not be read to their ends.
+    missed_lists: BTreeSet<AgNumber>,
 }
 
 #[derive(Debug, Default)]
@@ -112,6 +119,22 @@ impl InodeTable {
         if let Some(group) = self.groups.last_mut() {
             group.chunks.shrink_to_fit();
         }
+    }
+
+    /// Notes an inode of a list of unlinked inodes; `false` where it was noted before.
+    pub fn note_unlinked(&mut self, inode: InodeNumber) -> bool {
+        self.unlinked.insert(inode)
+    }
+
+    /// A list of unlinked inodes of a group could not be read to its end.
+    pub fn miss_unlinked(&mut self, group: AgNumber) {
+        self.missed_lists.insert(group);
+    }
+
+    /// Whether an inode is in a list of unlinked inodes, or in one that could not be read.
+    pub fn may_be_unlinked(&self, geometry: &Geometry, inode: InodeNumber) -> bool {
+        let group = geometry.split_inode_number(inode).map(|(group, _)| group);
+        self.unlinked.contains(&inode) || group.is_none_or(|group| self.missed_lists.contains(&group))
     }
 
     /// Whether all inodes have ordinals.

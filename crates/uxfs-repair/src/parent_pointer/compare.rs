@@ -79,7 +79,7 @@ impl Comparison<'_, '_> {
             return Some(false);
         }
         let directory = volume.inode(pointer.parent).ok()?;
-        let found = volume.lookup(&directory, pointer.name).ok()?;
+        let found = volume.lookup_by_hash(&directory, pointer.name).ok()?;
         let is_it = found.is_some_and(|found| found.inode == inode && found.stored_name.is_none());
         Some(is_it && directory.generation() == pointer.generation)
     }

@@ -1,6 +1,6 @@
 //! One attribute by name, by the hash of the name.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::ControlFlow};
 
 use uxfs_format::{
     attribute::{MAX_NAME_BYTES, leaf::LeafBlock, shortform::ShortformAttributes},
@@ -13,7 +13,7 @@ use super::{
     reader::{AttributeForm, AttributeReader},
 };
 use crate::{
-    error::{OperationError, Result},
+    error::{Error, OperationError, Result},
     name_tree::{
         ForkBlocks,
         leaf_walk::{LeafWalk, Start},
@@ -23,10 +23,11 @@ use crate::{
 
 impl AttributeReader<'_> {
     /// The value of one attribute, or `None` where there is none of this name. Parent pointers, which a name alone does not
-    /// identify, are read with [`Volume::parent_pointers`](crate::volume::Volume::parent_pointers).
+    /// identify, are read with [`Volume::parent_pointers`](crate::volume::Volume::parent_pointers). Where the way to it is
+    /// damaged, a tolerant volume looks at all attributes that can be read.
     ///
     /// # Errors
-    /// [`OperationError::NameTooLong`]; damage; the device.
+    /// [`OperationError::NameTooLong`]; damage (also where it may have lain in what a tolerant volume could not read); the device.
     pub fn get(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
         if name.len() > MAX_NAME_BYTES {
             return Err(OperationError::NameTooLong.into());
@@ -34,8 +35,24 @@ impl AttributeReader<'_> {
         match self.form()? {
             AttributeForm::None => Ok(None),
             AttributeForm::Shortform(list) => find_in_list(self, list, namespace, name),
-            AttributeForm::Blocks(blocks) => self.find_in_blocks(blocks, namespace, name),
+            AttributeForm::Blocks(blocks) => match self.find_in_blocks(blocks, namespace, name) {
+                Err(error) if self.volume.may_pass_over(&error) => self.find_anywhere(namespace, name, error),
+                found => found,
+            },
         }
+    }
+
+    /// One attribute among all that can be read. `error` is the fault on the way by its hash.
+    fn find_anywhere(&self, namespace: Namespace, name: &[u8], error: Error) -> Result<Option<Vec<u8>>> {
+        let mut found = None;
+        self.visit(|attribute| {
+            if attribute.namespace != namespace || attribute.name != name {
+                return Ok(ControlFlow::Continue(()));
+            }
+            found = Some(self.value(&attribute.value)?.into_owned());
+            Ok(ControlFlow::Break(()))
+        })?;
+        found.map(Some).ok_or(error)
     }
 
     fn find_in_blocks(

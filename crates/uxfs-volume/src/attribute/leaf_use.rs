@@ -1,20 +1,18 @@
 //! How full the leaves of an attribute fork are, in one pass over them.
 
+use std::ops::ControlFlow;
+
 use uxfs_format::{
     attribute::leaf::{LeafBlock, LeafValue},
     attribute::leaf_edit::LeafEdit,
     units::FileBlock,
 };
 
-use super::reader::{AttributeForm, AttributeReader};
-use crate::{
-    error::Result,
-    name_tree::{
-        ForkBlocks,
-        leaf_walk::{LeafWalk, Start},
-    },
-    volume::MetadataBuffer,
+use super::{
+    leaves::visit_leaves,
+    reader::{AttributeForm, AttributeReader},
 };
+use crate::{error::Result, name_tree::ForkBlocks, volume::MetadataBuffer};
 
 /// Parts of the range of hashes that are counted apart.
 const PARTS: usize = 256;
@@ -110,17 +108,12 @@ impl AttributeReader<'_> {
     pub fn visit_leaves(&self, mut visit: impl FnMut(&LeafFigures)) -> Result<LeafUse> {
         let mut counting = Counting { found: LeafUse::default(), last: None, of_last: 0 };
         let AttributeForm::Blocks(blocks) = self.form()? else { return Ok(counting.found) };
-        let root = blocks.read_tree_block(FileBlock::new(0))?;
-        let Some(mut walk) = LeafWalk::descend(blocks, root, Start::First)? else {
-            return Ok(counting.found);
-        };
-        loop {
-            let (last_hash, figures) = counting.add(blocks, &walk.leaf, walk.block)?;
+        visit_leaves(blocks, |leaf, place| {
+            let (last_hash, figures) = counting.add(blocks, leaf, place)?;
             visit(&figures);
-            if !walk.next(last_hash)? {
-                return Ok(counting.finish());
-            }
-        }
+            Ok(ControlFlow::Continue(last_hash))
+        })?;
+        Ok(counting.finish())
     }
 }
 

@@ -9,10 +9,12 @@
 //! | `parent` | one parent pointer |
 //! | [`value`] | values in blocks of their own |
 //! | [`xattr`] | the names and values that Linux shows |
+//! | `leaves` | all leaves of a fork, also of a damaged one |
 //! | [`leaf_use`] | how full leaves are |
 
 pub mod get;
 pub mod leaf_use;
+mod leaves;
 pub mod parent;
 pub mod reader;
 pub mod value;

@@ -17,6 +17,7 @@ use crate::{
 /// Reads the attributes of an inode: a view that borrows the volume and the inode.
 #[derive(Debug)]
 pub struct AttributeReader<'a> {
+    pub(super) volume: &'a Volume,
     pub(super) inode: &'a Inode,
     /// Leaves and nodes, where the attributes do not lie in the inode.
     blocks: Option<ForkBlocks<'a>>,
@@ -41,7 +42,7 @@ impl Volume {
     pub fn attributes<'a>(&'a self, inode: &'a Inode) -> Result<AttributeReader<'a>> {
         let has_blocks = inode.has_extents(Fork::Attribute);
         let blocks = has_blocks.then(|| ForkBlocks::new(self, inode, TreeKind::Attribute)).transpose()?;
-        Ok(AttributeReader { inode, blocks })
+        Ok(AttributeReader { volume: self, inode, blocks })
     }
 }
 
@@ -51,14 +52,19 @@ impl<'a> AttributeReader<'a> {
         self.blocks.as_ref()
     }
 
-    /// The form they are in; a list in the inode is verified once.
+    /// The form they are in; a list in the inode is verified here. A tolerant volume gives the attributes of a damaged list that
+    /// lie before the fault.
     pub(super) fn form(&self) -> Result<AttributeForm<'_, 'a>> {
         if let Some(blocks) = &self.blocks {
             return Ok(AttributeForm::Blocks(blocks));
         }
         let Some(bytes) = self.inode.local_fork(Fork::Attribute) else { return Ok(AttributeForm::None) };
-        if !self.inode.is_local_fork_verified() {
-            Shortform::verify(bytes).map_err(|fault| self.list_corruption(fault))?;
+        if !self.inode.is_local_fork_verified()
+            && let Err(fault) = Shortform::verify(bytes)
+        {
+            self.volume.leave_out(self.list_corruption(fault))?;
+            let sound = Shortform::sound_attributes(bytes);
+            return Ok(sound.map_or(AttributeForm::None, AttributeForm::Shortform));
         }
         let list = Shortform::parse(bytes).map_err(|fault| self.list_corruption(fault))?;
         Ok(AttributeForm::Shortform(list.attributes()))

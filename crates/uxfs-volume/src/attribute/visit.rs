@@ -11,23 +11,18 @@ use uxfs_format::{
 
 use super::{
     Attribute, AttributeValue,
+    leaves::visit_leaves,
     reader::{AttributeForm, AttributeReader},
 };
-use crate::{
-    error::Result,
-    name_tree::{
-        ForkBlocks,
-        leaf_walk::{LeafWalk, Start},
-    },
-    volume::MetadataBuffer,
-};
+use crate::{error::Result, name_tree::ForkBlocks, volume::MetadataBuffer};
 
 /// Called for each attribute.
 type Visit<'v> = dyn FnMut(&Attribute<'_>) -> Result<ControlFlow<()>> + 'v;
 
 impl AttributeReader<'_> {
     /// Calls `visit` for every attribute of the inode, parent pointers included, in the order of Linux (as they lie in the
-    /// inode, else by hash), until it breaks or fails. Attributes that are half made or half removed are left out.
+    /// inode, else by hash), until it breaks or fails. Attributes that are half made or half removed are left out. A tolerant
+    /// volume goes on behind damage, with the attributes of the leaves that can be read.
     ///
     /// # Errors
     /// Damage; the device; what `visit` gives.
@@ -63,14 +58,8 @@ struct BlockVisitor<'a, 'fs> {
 
 impl BlockVisitor<'_, '_> {
     fn all(&mut self, visit: &mut Visit<'_>) -> Result<()> {
-        let root = self.blocks.read_tree_block(FileBlock::new(0))?;
-        let Some(mut walk) = LeafWalk::descend(self.blocks, root, Start::First)? else { return Ok(()) };
-        loop {
-            let (flow, last_hash) = self.leaf(&walk.leaf, walk.block, visit)?;
-            if flow.is_break() || !walk.next(last_hash)? {
-                return Ok(());
-            }
-        }
+        let blocks = self.blocks;
+        visit_leaves(blocks, |buffer, place| self.leaf(buffer, place, visit))
     }
 
     fn leaf(
@@ -78,7 +67,7 @@ impl BlockVisitor<'_, '_> {
         buffer: &MetadataBuffer,
         place: FileBlock,
         visit: &mut Visit<'_>,
-    ) -> Result<(ControlFlow<()>, Option<u32>)> {
+    ) -> Result<ControlFlow<(), Option<u32>>> {
         let (blocks, structure) = (self.blocks, self.blocks.index_structure());
         let corrupt = |fault: Fault| blocks.corruption(structure, place, Some(buffer.sector()), fault);
         let leaf = LeafBlock::parse(buffer, blocks.geometry()).map_err(|fault| corrupt(fault.into()))?;
@@ -88,15 +77,16 @@ impl BlockVisitor<'_, '_> {
             if let AttributeValue::Remote { length_bytes, .. } = attribute.value {
                 let count = remote::block_count(blocks.geometry(), length_bytes);
                 let most = blocks.most_blocks();
-                self.value_blocks = self
-                    .value_blocks
-                    .checked_sub(count.into())
-                    .ok_or_else(|| corrupt(NameTreeFault::TooManyValueBlocks { most }.into()))?;
+                let Some(left) = self.value_blocks.checked_sub(count.into()) else {
+                    blocks.volume.leave_out(corrupt(NameTreeFault::TooManyValueBlocks { most }.into()))?;
+                    return Ok(ControlFlow::Break(()));
+                };
+                self.value_blocks = left;
             }
             if visit(&attribute)?.is_break() {
-                return Ok((ControlFlow::Break(()), None));
+                return Ok(ControlFlow::Break(()));
             }
         }
-        Ok((ControlFlow::Continue(()), leaf.last_hash()))
+        Ok(ControlFlow::Continue(leaf.last_hash()))
     }
 }

@@ -9,7 +9,10 @@ use uxfs_format::{
 };
 
 use super::{Attribute, Namespace, reader::AttributeReader};
-use crate::error::{OperationError, Result};
+use crate::{
+    error::{Error, OperationError, Result},
+    tolerant::Finding,
+};
 
 /// Name of the access ACL.
 pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
@@ -78,7 +81,8 @@ fn shown_name(attribute: &Attribute<'_>) -> Vec<u8> {
 
 impl AttributeReader<'_> {
     /// Calls `visit` with name and value of every attribute that the view has, under the names that Linux shows, until it
-    /// breaks or fails. Values are read one at a time.
+    /// breaks or fails. Values are read one at a time. In a tolerant volume an attribute whose value cannot be read is a
+    /// [`Finding::AttributeValue`] with its name.
     ///
     /// # Errors
     /// Damage; the device; what `visit` gives.
@@ -92,14 +96,30 @@ impl AttributeReader<'_> {
             if !own && acl.is_none() {
                 return Ok(ControlFlow::Continue(()));
             }
-            let value = self.value(&attribute.value)?;
-            if let Some(name) = acl
-                && visit(name, &self.decode_acl(&value)?.to_xattr())?.is_break()
-            {
-                return Ok(ControlFlow::Break(()));
+            let name = || acl.map_or_else(|| shown_name(attribute), <[u8]>::to_vec);
+            let value = match self.value(&attribute.value) {
+                Ok(value) => value,
+                Err(error) => {
+                    self.leave_out_value(name(), error)?;
+                    return Ok(ControlFlow::Continue(()));
+                }
+            };
+            if let Some(acl) = acl {
+                match self.decode_acl(&value) {
+                    Ok(list) if visit(acl, &list.to_xattr())?.is_break() => {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    Ok(_) => {}
+                    Err(error) => self.leave_out_value(name(), error)?,
+                }
             }
             if own { visit(&shown_name(attribute), &value) } else { Ok(ControlFlow::Continue(())) }
         })
+    }
+
+    fn leave_out_value(&self, name: Vec<u8>, error: Error) -> Result<()> {
+        let inode = self.inode.number;
+        self.volume.pass_over(error, |error| Finding::AttributeValue { inode, name: name.into(), error })
     }
 
     /// The names of all attributes that the view has, as `listxattr` gives them.

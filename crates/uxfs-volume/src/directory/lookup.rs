@@ -1,5 +1,7 @@
 //! From a name to an inode number, by the hash of the name.
 
+use std::ops::ControlFlow;
+
 use uxfs_format::{
     directory::{
         DataPointer, MAX_NAME_BYTES,
@@ -19,7 +21,7 @@ use uxfs_format::{
 
 use super::{Form, FoundEntry, cookie_of, form_of, local_of, shortform_corruption};
 use crate::{
-    error::{OperationError, Result},
+    error::{Error, OperationError, Result},
     inode::Inode,
     name_tree::{
         ForkBlocks,
@@ -30,7 +32,8 @@ use crate::{
 
 impl Volume {
     /// Finds `name` in a directory, "." and ".." included. Where the file system disregards case, an entry with
-    /// exactly this name goes before others.
+    /// exactly this name goes before others. Where the way to it is damaged, a tolerant volume looks at all entries that can be
+    /// read.
     ///
     /// # Errors
     /// [`OperationError::NotADirectory`], [`OperationError::NameTooLong`]; damage; the device.
@@ -48,8 +51,42 @@ impl Volume {
         name: &[u8],
     ) -> Result<(Option<FoundEntry>, Option<FileBlock>)> {
         let mut wanted = Wanted::new(name, self.geometry())?;
-        let found = self.lookup_in(directory, &mut wanted)?;
+        let found = match self.lookup_in(directory, &mut wanted) {
+            Err(error) if self.may_pass_over(&error) => {
+                self.lookup_among_all(directory, &mut wanted, error)?
+            }
+            found => found?,
+        };
         Ok((found, wanted.leaf))
+    }
+
+    /// As [`lookup`](Self::lookup), but only by the hash, also in a tolerant volume: for callers that look up many names, since the
+    /// other way reads the whole directory for each.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lookup_by_hash(&self, directory: &Inode, name: &[u8]) -> Result<Option<FoundEntry>> {
+        self.lookup_in(directory, &mut Wanted::new(name, self.geometry())?)
+    }
+
+    /// Finds a name among all entries of a damaged directory that can be read. `error` is the fault on the way by its hash.
+    #[cold]
+    fn lookup_among_all(
+        &self,
+        directory: &Inode,
+        wanted: &mut Wanted<'_>,
+        error: Error,
+    ) -> Result<Option<FoundEntry>> {
+        let mut found = None;
+        let read = self.read_directory(directory, 0, |entry| {
+            let pointer = DataPointer::new(u32::try_from(entry.cookie).unwrap_or(u32::MAX));
+            found = wanted.consider(entry.name, entry.inode, entry.file_type, pointer);
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match (read, found.or(wanted.folded.take())) {
+            (_, None) | (Err(_), _) => Err(error),
+            (Ok(()), found) => self.leave_out(error).map(|()| found),
+        }
     }
 
     fn lookup_in(&self, directory: &Inode, wanted: &mut Wanted<'_>) -> Result<Option<FoundEntry>> {

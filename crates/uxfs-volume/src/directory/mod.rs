@@ -4,9 +4,11 @@
 //! |---|---|
 //! | here | what an entry is; the forms of a directory |
 //! | [`expected`] | the same where the place is known |
+//! | `damaged_block` | entries of a damaged block |
 //! | [`lookup`] | from a name to an inode number, by hash |
 //! | [`read`] | all entries in the order and with the cookies of Linux's `readdir` |
 
+mod damaged_block;
 mod expected;
 pub mod lookup;
 pub mod read;

@@ -18,9 +18,13 @@ use uxfs_format::{
     units::{FileBlock, InodeNumber},
 };
 
-use super::{DirectoryEntry, Form, cookie_of, form_of, local_of, shortform_corruption};
+use super::{
+    DirectoryEntry, Form, cookie_of,
+    damaged_block::{DamagedBlock, MOST_LOOKUPS},
+    form_of, local_of, shortform_corruption,
+};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     inode::{Fork, Inode},
     name_tree::ForkBlocks,
     volume::{MetadataBuffer, Volume},
@@ -81,8 +85,17 @@ pub struct DirectoryWalk {
 
 #[derive(Debug)]
 enum State {
-    Shortform(ShortformStep, ShortformPosition),
+    Shortform(ShortformWalk),
     Blocks(BlockWalk),
+}
+
+/// How far the entries of a shortform directory have been read.
+#[derive(Debug)]
+struct ShortformWalk {
+    step: ShortformStep,
+    position: ShortformPosition,
+    /// How many entries are given; `None` for all. Of a damaged directory these are the ones before the fault.
+    most_entries: Option<u32>,
 }
 
 /// The next entry of a shortform directory, which does not store "." and "..".
@@ -125,14 +138,7 @@ impl DirectoryWalk {
     /// As [`Volume::open_directory`].
     pub fn begin(volume: &Volume, directory: &Inode, cookie: u64) -> Result<Self> {
         let state = match local_of(directory)? {
-            Some(bytes) => {
-                let corrupt = |fault| shortform_corruption(directory, fault);
-                if !directory.is_local_fork_verified() {
-                    Shortform::verify(bytes, volume.geometry()).map_err(corrupt)?;
-                }
-                let shortform = Shortform::parse(bytes, volume.geometry()).map_err(corrupt)?;
-                State::Shortform(ShortformStep::Dot, shortform.entries().position())
-            }
+            Some(bytes) => State::Shortform(ShortformWalk::begin(volume, directory, bytes)?),
             None => State::Blocks(BlockWalk::new(volume, directory, cookie)?),
         };
         Ok(Self { start: cookie, state })
@@ -150,7 +156,7 @@ impl DirectoryWalk {
     ) -> Result<Option<DirectoryEntry<'w>>> {
         let found = loop {
             let found = match &mut self.state {
-                State::Shortform(step, position) => next_shortform(volume, directory, step, position)?,
+                State::Shortform(walk) => walk.next(volume, directory)?,
                 State::Blocks(walk) => match walk.next(volume, directory) {
                     Ok(found) => found,
                     // The walk stands behind the damaged block already.
@@ -177,51 +183,68 @@ impl DirectoryWalk {
     fn bytes<'w>(&'w self, directory: &'w Inode) -> &'w [u8] {
         match &self.state {
             State::Shortform(..) => directory.local_fork(Fork::Data).unwrap_or_default(),
-            State::Blocks(walk) => walk.current.as_ref().map(|current| &*current.buffer).unwrap_or_default(),
+            State::Blocks(walk) => {
+                walk.current.as_ref().map(|current| current.contents.bytes()).unwrap_or_default()
+            }
         }
     }
 }
 
-fn next_shortform(
-    volume: &Volume,
-    inode: &Inode,
-    step: &mut ShortformStep,
-    position: &mut ShortformPosition,
-) -> Result<Option<RawEntry>> {
-    let Some(bytes) = inode.local_fork(Fork::Data) else { return Ok(None) };
-    let shortform =
-        Shortform::parse(bytes, volume.geometry()).map_err(|fault| shortform_corruption(inode, fault))?;
-    let fixed = |(name, cookie): (&'static [u8], u64), inode, next_cookie| {
-        let file_type = Some(FileType::Directory);
-        Ok(Some(RawEntry { name: Name::Fixed(name), inode, file_type, cookie, next_cookie }))
-    };
-    match *step {
-        ShortformStep::Dot => {
-            *step = ShortformStep::DotDot;
+impl ShortformWalk {
+    fn begin(volume: &Volume, directory: &Inode, bytes: &[u8]) -> Result<Self> {
+        let geometry = volume.geometry();
+        let corrupt = |fault| shortform_corruption(directory, fault);
+        let shortform = Shortform::parse(bytes, geometry).map_err(corrupt)?;
+        let mut most_entries = None;
+        if !directory.is_local_fork_verified()
+            && let Err(fault) = Shortform::verify(bytes, geometry)
+        {
+            volume.leave_out(corrupt(fault))?;
+            most_entries = Some(shortform.sound_entries(geometry));
+        }
+        Ok(Self { step: ShortformStep::Dot, position: shortform.entries().position(), most_entries })
+    }
+
+    fn next(&mut self, volume: &Volume, inode: &Inode) -> Result<Option<RawEntry>> {
+        let Some(bytes) = inode.local_fork(Fork::Data) else { return Ok(None) };
+        let geometry = volume.geometry();
+        let shortform =
+            Shortform::parse(bytes, geometry).map_err(|fault| shortform_corruption(inode, fault))?;
+        let fixed = |(name, cookie): (&'static [u8], u64), inode, next_cookie| {
+            let file_type = Some(FileType::Directory);
+            Ok(Some(RawEntry { name: Name::Fixed(name), inode, file_type, cookie, next_cookie }))
+        };
+        if self.step == ShortformStep::Dot {
+            self.step = ShortformStep::DotDot;
             return fixed(DOT, inode.number, DOT_DOT.1);
         }
-        ShortformStep::DotDot => {
-            *step = ShortformStep::Entries;
-            return fixed(DOT_DOT, shortform.parent, DOT_DOT.1 + 2);
+        if self.step == ShortformStep::DotDot {
+            self.step = ShortformStep::Entries;
+            // A damaged directory may name a parent that cannot be.
+            if self.most_entries.is_none() || shortform.has_plausible_parent(geometry) {
+                return fixed(DOT_DOT, shortform.parent, DOT_DOT.1 + 2);
+            }
         }
-        ShortformStep::Entries => {}
+        if self.most_entries.is_some_and(|most| self.position.index() >= most) {
+            return Ok(None);
+        }
+        let mut entries = shortform.entries_from(self.position);
+        let Some(entry) = entries.next() else { return Ok(None) };
+        self.position = entries.position();
+        let entry = entry.map_err(|fault| shortform_corruption(inode, fault))?;
+        // Name length and place in the later block come before the name.
+        let begin = entry.offset_bytes as usize + 3;
+        let length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
+        let size_bytes = EntryFormat::of(geometry).entry_size_bytes(length);
+        let cookie = cookie_of(entry.pointer());
+        Ok(Some(RawEntry {
+            name: Name::Stored(begin..begin + entry.name.len()),
+            inode: entry.inode,
+            file_type: entry.file_type(),
+            cookie,
+            next_cookie: cookie + u64::from(size_bytes >> 3),
+        }))
     }
-    let mut entries = shortform.entries_from(*position);
-    let Some(entry) = entries.next() else { return Ok(None) };
-    *position = entries.position();
-    let entry = entry.map_err(|fault| shortform_corruption(inode, fault))?;
-    // Name length and place in the later block come before the name.
-    let begin = entry.offset_bytes as usize + 3;
-    let length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
-    let size_bytes = EntryFormat::of(volume.geometry()).entry_size_bytes(length);
-    let cookie = cookie_of(entry.pointer());
-    Ok(Some(RawEntry {
-        name: Name::Stored(begin..begin + entry.name.len()),
-        inode: entry.inode,
-        file_type: entry.file_type(),
-        cookie,
-        next_cookie: cookie + u64::from(size_bytes >> 3),
-    }))
 }
 
 /// Walks the data blocks of a directory.
@@ -235,11 +258,29 @@ struct BlockWalk {
     next: FileBlock,
     prefetched: FileBlock,
     remaining_blocks: u64,
+    /// Entries of damaged blocks that may still be looked up in the index.
+    remaining_lookups: u32,
+}
+
+/// What a walk reads entries from.
+#[derive(Debug)]
+enum Contents {
+    Verified(MetadataBuffer),
+    Damaged(DamagedBlock),
+}
+
+impl Contents {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Verified(buffer) => buffer,
+            Self::Damaged(block) => &block.bytes,
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Current {
-    buffer: MetadataBuffer,
+    contents: Contents,
     block: FileBlock,
     /// Byte of the data space at which it begins.
     base_bytes: u64,
@@ -265,29 +306,36 @@ impl BlockWalk {
             next,
             prefetched: FileBlock::new(0),
             remaining_blocks: blocks.most_blocks(),
+            remaining_lookups: MOST_LOOKUPS,
         })
     }
 
     fn next(&mut self, volume: &Volume, directory: &Inode) -> Result<Option<RawEntry>> {
         loop {
             if self.current.is_none()
-                && !self.load_next_block(&ForkBlocks::new(volume, directory, TreeKind::Directory)?)?
+                && !self.load_next_block(
+                    &ForkBlocks::new(volume, directory, TreeKind::Directory)?,
+                    directory.number,
+                )?
             {
                 return Ok(None);
             }
-            let Some(current) = &mut self.current else { return Ok(None) };
+            let Some(current) = &mut self.current else { continue };
+            if let Contents::Damaged(block) = &mut current.contents {
+                current.next_offset_bytes = block.entries.next().unwrap_or(current.end_bytes);
+            }
             if current.next_offset_bytes >= current.end_bytes {
                 self.current = None;
                 continue;
             }
             let (offset, end) = (current.next_offset_bytes, current.end_bytes);
-            let (record, next_offset) = match record_at(&current.buffer, offset, end, self.format) {
+            let (record, next_offset) = match record_at(current.contents.bytes(), offset, end, self.format) {
                 Ok(record) => record,
                 Err(fault) => {
-                    let (block, sector) = (current.block, current.buffer.sector());
+                    let block = current.block;
                     self.current = None;
                     let blocks = ForkBlocks::new(volume, directory, TreeKind::Directory)?;
-                    return Err(blocks.corruption(self.structure, block, Some(sector), fault));
+                    return Err(blocks.corruption(self.structure, block, None, fault));
                 }
             };
             current.next_offset_bytes = next_offset;
@@ -305,7 +353,7 @@ impl BlockWalk {
     }
 
     /// Reads the next data block that exists. `false` behind the last.
-    fn load_next_block(&mut self, blocks: &ForkBlocks<'_>) -> Result<bool> {
+    fn load_next_block(&mut self, blocks: &ForkBlocks<'_>, directory: InodeNumber) -> Result<bool> {
         let geometry = blocks.geometry();
         let leaf_start = geometry.directory_leaf_start();
         let Some(extent) = blocks.map.next_at_or_after(self.next) else { return Ok(false) };
@@ -325,7 +373,13 @@ impl BlockWalk {
         };
         self.remaining_blocks = remaining_blocks;
         self.prefetch(blocks, block);
-        let buffer = blocks.read_directory_block(self.structure, block)?;
+        let buffer = match blocks.read_directory_block(self.structure, block) {
+            Ok(buffer) => buffer,
+            Err(error) => {
+                self.current = self.damaged_block(blocks, directory, block, error)?;
+                return Ok(true);
+            }
+        };
         let end_bytes = match self.structure {
             Structure::DirectoryBlock => SingleBlock::parse(&buffer, geometry)
                 .map_err(|fault| blocks.corruption(self.structure, block, Some(buffer.sector()), fault))?
@@ -334,8 +388,30 @@ impl BlockWalk {
         };
         let next_offset_bytes = uxfs_format::directory::DATA_HEADER_BYTES;
         let base_bytes = block.get() << geometry.block_log;
-        self.current = Some(Current { buffer, block, base_bytes, next_offset_bytes, end_bytes });
+        let contents = Contents::Verified(buffer);
+        self.current = Some(Current { contents, block, base_bytes, next_offset_bytes, end_bytes });
         Ok(true)
+    }
+
+    /// In a tolerant volume the entries of a damaged block that can be read.
+    #[cold]
+    fn damaged_block(
+        &mut self,
+        blocks: &ForkBlocks<'_>,
+        directory: InodeNumber,
+        block: FileBlock,
+        error: Error,
+    ) -> Result<Option<Current>> {
+        blocks.volume.leave_out(error)?;
+        let found = DamagedBlock::read(blocks, directory, self.structure, block, &mut self.remaining_lookups);
+        let geometry = blocks.geometry();
+        Ok(found.map(|found| Current {
+            contents: Contents::Damaged(found),
+            block,
+            base_bytes: block.get() << geometry.block_log,
+            next_offset_bytes: 0,
+            end_bytes: geometry.directory_block_size_bytes,
+        }))
     }
 
     /// Asks for the blocks from `block` on that lie in one piece, a window at a time.

@@ -33,8 +33,38 @@ pub struct LeafWalk<'a, 'fs> {
     /// Its place in the fork.
     pub block: FileBlock,
     remaining_blocks: u64,
+    circle: CircleCheck,
     /// Of a walk over all leaves.
     ahead: LeavesAhead,
+}
+
+/// Finds out that neighbours point at each other in a circle, after at most three times as many steps as the circle and the way to
+/// it have blocks (Brent's algorithm). Leaves of one hash may pass all other checks.
+#[derive(Debug)]
+struct CircleCheck {
+    /// A block that the walk has passed.
+    mark: FileBlock,
+    /// Steps since the mark, and after how many steps another block becomes the mark.
+    steps: u64,
+    next_mark: u64,
+}
+
+impl CircleCheck {
+    fn new(mark: FileBlock) -> Self {
+        Self { mark, steps: 0, next_mark: 1 }
+    }
+
+    /// Whether `block` comes a second time.
+    fn is_closed_by(&mut self, block: FileBlock) -> bool {
+        if block == self.mark {
+            return true;
+        }
+        self.steps += 1;
+        if self.steps == self.next_mark {
+            *self = Self { mark: block, steps: 0, next_mark: self.next_mark.saturating_mul(2) };
+        }
+        false
+    }
 }
 
 impl<'a, 'fs> LeafWalk<'a, 'fs> {
@@ -55,7 +85,8 @@ impl<'a, 'fs> LeafWalk<'a, 'fs> {
             }
             if level == 0 {
                 let remaining_blocks = blocks.most_blocks();
-                return Ok(Some(Self { blocks, leaf: buffer, block, remaining_blocks, ahead }));
+                let circle = CircleCheck::new(block);
+                return Ok(Some(Self { blocks, leaf: buffer, block, remaining_blocks, circle, ahead }));
             }
             let node = NodeBlock::parse(&buffer)
                 .map_err(|fault| blocks.corruption(blocks.index_structure(), block, None, fault))?;
@@ -84,6 +115,10 @@ impl<'a, 'fs> LeafWalk<'a, 'fs> {
             .remaining_blocks
             .checked_sub(1)
             .ok_or_else(|| fail(NameTreeFault::TooManyBlocks { most: self.blocks.most_blocks() }))?;
+        if self.circle.is_closed_by(next) {
+            let most = self.blocks.most_blocks().saturating_sub(self.remaining_blocks);
+            return Err(fail(NameTreeFault::TooManyBlocks { most }));
+        }
         self.ahead.step(self.blocks);
         let buffer = self.blocks.read_tree_block(next)?;
         let level = level_of(self.blocks, next, &buffer)?;
@@ -137,5 +172,29 @@ fn first_hash(blocks: &ForkBlocks<'_>, buffer: &MetadataBuffer) -> Option<u32> {
             let leaf = attribute::leaf::LeafBlock::parse(buffer, geometry).ok()?;
             leaf.entries.first().map(|entry| entry.hash.get())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circles_are_found_soon_and_long_ways_are_none() {
+        for (before, circle) in [(0_u64, 1_u64), (0, 2), (5, 1), (5, 7), (1000, 3), (3, 1000)] {
+            let mut check = CircleCheck::new(FileBlock::new(0));
+            let mut place = 0;
+            let mut steps = 0_u64;
+            while {
+                place = if place + 1 == before + circle { before } else { place + 1 };
+                !check.is_closed_by(FileBlock::new(place))
+            } {
+                steps += 1;
+            }
+            assert!(steps >= circle.saturating_sub(1), "{before} {circle}: {steps}");
+            assert!(steps <= 3 * (before + circle), "{before} {circle}: {steps}");
+        }
+        let mut check = CircleCheck::new(FileBlock::new(0));
+        assert!((1..100_000).all(|place| !check.is_closed_by(FileBlock::new(place))));
     }
 }

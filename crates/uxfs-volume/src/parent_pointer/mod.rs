@@ -52,7 +52,10 @@ impl Volume {
             if attribute.namespace != Namespace::Parent {
                 return Ok(ControlFlow::Continue(()));
             }
-            visit(self.parent_pointer(number, attribute)?)
+            match self.parent_pointer(number, attribute) {
+                Ok(pointer) => visit(pointer),
+                Err(error) => self.leave_out(error).map(|()| ControlFlow::Continue(())),
+            }
         })
     }
 

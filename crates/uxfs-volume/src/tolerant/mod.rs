@@ -5,8 +5,9 @@
 //! `NEEDSREPAIR` set. Each fault is a [`Finding`] in the volume.
 //!
 //! Invariants:
-//! 1. A tolerant volume verifies every structure as a strict one does. It leaves out what fails; it never hands out
-//!    bytes that did not pass. (So no name with a slash reaches `extract`.)
+//! 1. A tolerant volume verifies every structure as a strict one does, and leaves out what fails. Of a damaged block of directory
+//!    entries, and of a damaged list in an inode, it gives those entries that pass every check of an entry alone. (So no name
+//!    with a slash reaches `extract`.)
 //! 2. A walk that goes on after damage has moved ahead before it goes on, so that each walk ends.
 //! 3. Findings take bounded memory: beyond [`MOST_FINDINGS`] they are only counted.
 //!
@@ -15,9 +16,16 @@
 //! | here | options, findings, opening |
 //! | [`records`] | all records of a btree with damaged blocks |
 //! | [`lost`] | parts of extent maps that could not be read |
+//! | [`root`] | the root directory where the superblock does not name it |
 //! | [`search`] | the superblocks of groups on a device whose geometry is not known |
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use thiserror::Error as ThisError;
 use uxfs_block::device::BlockDevice;
@@ -35,12 +43,18 @@ use crate::{
 
 pub mod lost;
 pub(crate) mod records;
+pub mod root;
 pub mod search;
 
-use search::{find_superblock, read_group_superblock, root_inode_elsewhere};
+use root::RootOrigin;
+use search::{find_superblock, read_group_superblock};
 
 /// Findings that are kept.
 pub const MOST_FINDINGS: usize = 1000;
+
+/// Blocks of damaged attribute forks, of all inodes together, that are searched for leaves in vain. The extents of a hostile image
+/// may claim any number of blocks.
+pub(crate) const MOST_SEARCHED_BLOCKS: u64 = 1 << 20;
 
 /// Which superblock describes the file system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -90,15 +104,36 @@ pub enum Finding {
         /// What there is.
         length_bytes: u64,
     },
-    /// Copies of the superblock that mkfs made early name no root directory. Another copy does.
-    #[error("the superblock that is used names no root directory; inode {inode} is taken")]
+    /// The superblock names no root directory, as copies that mkfs made early, or something else.
+    #[error("{}; inode {inode} is taken for it: {origin}", without_root(*.named))]
     RootInode {
-        /// What another superblock says.
+        /// The inode in the superblock, if it can be one.
+        named: Option<InodeNumber>,
+        /// The inode that is taken.
         inode: InodeNumber,
+        /// Why.
+        origin: RootOrigin,
     },
     /// A walk left something out.
     #[error("left out: {0}")]
     LeftOut(Error),
+    /// An attribute is there, and its value cannot be read.
+    #[error("left out: the value of attribute {} of inode {inode}: {error}", name.escape_ascii())]
+    AttributeValue {
+        /// The inode.
+        inode: InodeNumber,
+        /// The name that Linux shows.
+        name: Box<[u8]>,
+        /// Why.
+        error: Error,
+    },
+}
+
+fn without_root(named: Option<InodeNumber>) -> String {
+    match named {
+        Some(named) => format!("inode {named}, which the superblock names, is not the root directory"),
+        None => "the superblock that is used names no root directory".to_owned(),
+    }
 }
 
 /// The findings of a tolerant volume.
@@ -106,23 +141,31 @@ pub enum Finding {
 pub struct Findings {
     kept: Mutex<Kept>,
     lost: lost::LostExtents,
+    searched_blocks: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     list: Vec<Finding>,
+    /// What the list says. Several walks may pass over one fault.
+    texts: HashSet<String>,
     others: u64,
 }
 
 impl Findings {
-    /// Adds one.
+    /// Adds one that says something new.
     pub fn add(&self, finding: Finding) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.list.len() < MOST_FINDINGS {
-            kept.list.push(finding);
-        } else {
+        if kept.list.len() >= MOST_FINDINGS {
             kept.others += 1;
+        } else if kept.texts.insert(finding.to_string()) {
+            kept.list.push(finding);
         }
+    }
+
+    /// Takes one of the [`MOST_SEARCHED_BLOCKS`]; `false` where none is left.
+    pub(crate) fn search_block(&self) -> bool {
+        self.searched_blocks.fetch_add(1, Relaxed) < MOST_SEARCHED_BLOCKS
     }
 
     /// Takes all that were kept, and the number of those that were not.
@@ -140,18 +183,15 @@ impl Volume {
     /// No superblock describes a file system; one with features that uxfs does not know.
     pub fn open_tolerantly(device: Arc<dyn BlockDevice>, options: &TolerantOptions) -> Result<Self> {
         let findings = Findings::default();
-        let mut superblock = choose_superblock(device.as_ref(), &options.superblock, &findings)?;
-        let names_root = search::names_root(&superblock);
-        if !names_root && let Some(inode) = root_inode_elsewhere(device.as_ref(), &superblock) {
-            findings.add(Finding::RootInode { inode });
-            superblock.root_inode.set(inode.get());
-        }
+        let superblock = choose_superblock(device.as_ref(), &options.superblock, &findings)?;
         let geometry = Geometry::new(&superblock);
         let (needed_bytes, length_bytes) = (geometry.data_size_bytes(), device.size_bytes());
         if length_bytes < needed_bytes {
             findings.add(Finding::DeviceTooShort { needed_bytes, length_bytes });
         }
-        Ok(Self::of_parts(device, superblock, options.cache_budget_bytes, Some(findings)))
+        let mut volume = Self::of_parts(device, superblock, options.cache_budget_bytes, Some(findings));
+        volume.find_root();
+        Ok(volume)
     }
 
     /// The findings of a tolerant volume so far; `None` for a strict one.
@@ -165,14 +205,31 @@ impl Volume {
     /// # Errors
     /// The same error, in a strict volume or where going on is not possible.
     pub(crate) fn leave_out(&self, error: Error) -> Result<()> {
-        match (self.findings(), error) {
-            (Some(findings), error @ (Error::Corrupt(_) | Error::Io(_))) => {
-                findings.add(Finding::LeftOut(error));
+        self.pass_over(error, Finding::LeftOut)
+    }
+
+    /// As [`leave_out`](Self::leave_out), with a finding of the caller's.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn pass_over(&self, error: Error, finding: impl FnOnce(Error) -> Finding) -> Result<()> {
+        match self.findings().filter(|_| is_damage(&error)) {
+            Some(findings) => {
+                findings.add(finding(error));
                 Ok(())
             }
-            (_, error) => Err(error),
+            None => Err(error),
         }
     }
+
+    /// Whether another way around an error may be tried: damage, in a tolerant volume.
+    pub(crate) fn may_pass_over(&self, error: &Error) -> bool {
+        self.findings().is_some() && is_damage(error)
+    }
+}
+
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Corrupt(_) | Error::Io(_))
 }
 
 fn choose_superblock(

@@ -6,6 +6,11 @@
 //! Where they say K the copy is taken at once, where they say another group it is passed over, and where both are damaged it is
 //! taken if nothing better is found.
 
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     allocation_group::{
@@ -22,6 +27,7 @@ use uxfs_format::{
 
 use zerocopy::IntoBytes;
 
+use super::root::named_root;
 use crate::error::{Error, OperationError, Result};
 
 /// Bytes that the search reads at once.
@@ -76,12 +82,6 @@ fn passed_over(superblock: &Superblock) -> Superblock {
     superblock.incompatible.set((words.incompatible - Incompatible::NEEDS_REPAIR).bits());
     superblock.in_progress = 0;
     superblock
-}
-
-/// Whether the superblock names a root directory that can be one.
-pub fn names_root(superblock: &Superblock) -> bool {
-    let root = InodeNumber::new(superblock.root_inode.get());
-    root.get() != 0 && Geometry::new(superblock).inode_place(root).is_some()
 }
 
 /// Finds a sound copy of the superblock: that of `wanted`, or of the first group after 0 that has one.
@@ -184,12 +184,23 @@ fn group_in_headers(
     is_sound.then(|| AgNumber::new(header.group.get()))
 }
 
-/// The root directory, as copies in other groups name it. Of the copies that mkfs makes only some know it.
-pub fn root_inode_elsewhere(device: &dyn BlockDevice, superblock: &Superblock) -> Option<InodeNumber> {
+/// The root directories that copies in other groups name, the one that most of them name first. Of the copies that mkfs makes only
+/// some know it.
+pub(super) fn root_inodes_elsewhere(device: &dyn BlockDevice, superblock: &Superblock) -> Vec<InodeNumber> {
     let count = superblock.ag_count.get();
-    let groups = [count.saturating_sub(1), count.saturating_sub(1) / 2];
-    let groups = groups.into_iter().chain(0..count.min(ASKED_GROUPS)).map(AgNumber::new);
-    let mut copies = groups.filter_map(|group| copy_of(device, superblock, group).ok());
-    let copy = copies.find(|copy| copy.uuid == superblock.uuid && names_root(copy))?;
-    Some(InodeNumber::new(copy.root_inode.get()))
+    let groups: BTreeSet<u32> = [count.saturating_sub(1), count.saturating_sub(1) / 2]
+        .into_iter()
+        .chain(0..count.min(ASKED_GROUPS))
+        .collect();
+    let copies =
+        groups.into_iter().filter_map(|group| copy_of(device, superblock, AgNumber::new(group)).ok());
+    let mut votes: BTreeMap<InodeNumber, u32> = BTreeMap::new();
+    for copy in copies.filter(|copy| copy.uuid == superblock.uuid) {
+        if let Some(root) = named_root(&copy, &Geometry::new(&copy)) {
+            *votes.entry(root).or_default() += 1;
+        }
+    }
+    let mut roots: Vec<_> = votes.into_iter().collect();
+    roots.sort_by_key(|(_, count)| Reverse(*count));
+    roots.into_iter().map(|(root, _)| root).collect()
 }

@@ -3,7 +3,10 @@
 use std::{ffi::OsString, io::Write};
 
 use uxfs_bench::xattr::leaves::{self, Document, LeafDocument};
-use uxfs_volume::attribute::leaf_use::{LeafFigures, LeafUse};
+use uxfs_volume::{
+    attribute::leaf_use::{LeafFigures, LeafUse},
+    volume::Volume,
+};
 
 use crate::{
     commands::Context,
@@ -31,8 +34,12 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let filesystem = arguments.image.open()?;
+    filesystem.conclude(show(&filesystem, arguments, context))
+}
+
+fn show(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Outcome {
     let target = Target::parse(&arguments.target);
-    let inode = target.find(&filesystem, false).about(&target)?;
+    let inode = target.find(filesystem, false).about(&target)?;
     let mut series = Vec::new();
     let found = filesystem
         .attributes(&inode)

@@ -62,7 +62,10 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let mut shown = Shown::new(context);
     let device = arguments.image.device()?;
     match arguments.image.mount_ignoring_log(device.clone()) {
-        Ok(filesystem) => shown.object(&filesystem, &object)?,
+        Ok(filesystem) => {
+            let outcome = shown.object(&filesystem, &object).and_then(|()| shown.finish());
+            return filesystem.conclude(outcome);
+        }
         // A superblock with which nothing can be mounted is just what one wants to look at.
         Err(failure) if object == Object::Header(Structure::Superblock, AgNumber::new(0)) => {
             shown.unmountable(device.as_ref(), failure)?;

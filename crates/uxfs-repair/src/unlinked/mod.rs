@@ -1,0 +1,3 @@
+//! Lists of unlinked inodes.
+
+pub(crate) mod check;

@@ -1,0 +1,54 @@
+//! `cargo xtask bench check`: the check of a whole image, beside `xfs_repair -n`.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::Result;
+use uxfs_testkit::judges::{self, Judge};
+
+use super::{
+    fixtures,
+    measure::{Run, measure},
+};
+use crate::process;
+
+/// Arguments of `cargo xtask bench check`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Folder for the image, in memory so that the disk is not measured
+    #[arg(long, default_value = "/dev/shm/uxfs-bench")]
+    directory: PathBuf,
+    /// Runs of each command
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Files of the image
+    #[arg(long, default_value_t = 500_000)]
+    files: u32,
+    /// MiB of contents
+    #[arg(long, default_value_t = 2048)]
+    mebibytes: u64,
+}
+
+/// Runs both in turn, and prints the figures of each run.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let check = build()?;
+    let image = fixtures::tree_image(&arguments.directory, arguments.files, arguments.mebibytes << 20)?;
+    for _ in 0..arguments.runs {
+        report("xfs_repair -n", measure(Judge::XfsRepair.command().arg("-n").arg(&image))?);
+        report("uxfs-repair's check", measure(Command::new(&check).arg(&image))?);
+    }
+    Ok(())
+}
+
+fn report(name: &str, run: Run) {
+    let (seconds, processor) = (run.elapsed.as_secs_f64(), run.processor.as_secs_f64());
+    println!("{name:<20} {seconds:>8.2} s (cpu {processor:.2} s) {:>6} MiB", run.peak_memory_bytes >> 20);
+}
+
+fn build() -> Result<PathBuf> {
+    let workspace = judges::workspace_directory();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["build", "--release", "-p", "uxfs-repair", "--example", "check"];
+    process::run(Command::new(cargo).current_dir(&workspace).args(arguments))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    Ok(target.join("release/examples/check"))
+}
