@@ -62,7 +62,7 @@ fn failed(error: SpillError) -> Failure {
 #[cfg(test)]
 mod tests {
     use uxfs_engine::{bulk::create::NewKind, options::LogOptions};
-    use uxfs_filesystem::operations::new_file::NewFile;
+    use uxfs_filesystem::operations::create::NewFile;
     use uxfs_testkit::{image::TestImage, judges::Judge, require};
 
     use super::*;
