@@ -66,7 +66,7 @@ fn every_fault_that_reading_meets_is_a_finding() {
         let outcome = reading::read(Arc::new(case.image()), &case.damage, Extent::Owner);
         let found_by_check = case.run(CASE_LIMIT, |image| findings(Arc::new(image), index % 2 == 1));
         let Some(findings) = found_by_check.unwrap() else { continue };
-        if matches!(outcome, Outcome::Corrupt(_)) && !is_free_inode(&sound, &case.damage.instance) {
+        if matches!(outcome, Outcome::Corrupt(_)) && !is_free_inode(&sound, case.damage.instance) {
             read += 1;
             assert!(findings > 0, "reading says {outcome:?}, and there are no findings: {}", case.what);
         }
