@@ -130,6 +130,13 @@ impl Finding {
             Self::FreeInodeInUse { inode } => {
                 write!(f, "inode {inode} is in use, and the inode btree says that it is free")
             }
+            _ => self.write_unlinked(f),
+        }
+    }
+
+    /// Lists of unlinked inodes.
+    fn write_unlinked(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::Unlinked { group, bucket, inode } => {
                 write!(f, "unlinked list {bucket} of allocation group {group} holds inode {inode}")
             }

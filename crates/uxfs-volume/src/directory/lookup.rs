@@ -51,9 +51,9 @@ impl Volume {
         name: &[u8],
     ) -> Result<(Option<FoundEntry>, Option<FileBlock>)> {
         let mut wanted = Wanted::new(name, self.geometry())?;
-        let found = match self.lookup_in(directory, &mut wanted) {
+        let found = match lookup_in(self, directory, &mut wanted) {
             Err(error) if self.may_pass_over(&error) => {
-                self.lookup_among_all(directory, &mut wanted, error)?
+                lookup_among_all(self, directory, &mut wanted, error)?
             }
             found => found?,
         };
@@ -66,70 +66,70 @@ impl Volume {
     /// # Errors
     /// As there.
     pub fn lookup_by_hash(&self, directory: &Inode, name: &[u8]) -> Result<Option<FoundEntry>> {
-        self.lookup_in(directory, &mut Wanted::new(name, self.geometry())?)
+        lookup_in(self, directory, &mut Wanted::new(name, self.geometry())?)
     }
+}
 
-    /// Finds a name among all entries of a damaged directory that can be read. `error` is the fault on the way by its hash.
-    #[cold]
-    fn lookup_among_all(
-        &self,
-        directory: &Inode,
-        wanted: &mut Wanted<'_>,
-        error: Error,
-    ) -> Result<Option<FoundEntry>> {
-        let mut found = None;
-        let read = self.read_directory(directory, 0, |entry| {
-            let pointer = DataPointer::new(u32::try_from(entry.cookie).unwrap_or(u32::MAX));
-            found = wanted.consider(entry.name, entry.inode, entry.file_type, pointer);
-            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        match (read, found.or(wanted.folded.take())) {
-            (_, None) | (Err(_), _) => Err(error),
-            (Ok(()), found) => self.leave_out(error).map(|()| found),
-        }
+/// Finds a name among all entries of a damaged directory that can be read. `error` is the fault on the way by its hash.
+#[cold]
+fn lookup_among_all(
+    volume: &Volume,
+    directory: &Inode,
+    wanted: &mut Wanted<'_>,
+    error: Error,
+) -> Result<Option<FoundEntry>> {
+    let mut found = None;
+    let read = volume.read_directory(directory, 0, |entry| {
+        let pointer = DataPointer::new(u32::try_from(entry.cookie).unwrap_or(u32::MAX));
+        found = wanted.consider(entry.name, entry.inode, entry.file_type, pointer);
+        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    match (read, found.or(wanted.folded.take())) {
+        (_, None) | (Err(_), _) => Err(error),
+        (Ok(()), found) => volume.leave_out(error).map(|()| found),
     }
+}
 
-    fn lookup_in(&self, directory: &Inode, wanted: &mut Wanted<'_>) -> Result<Option<FoundEntry>> {
-        let found = match local_of(directory)? {
-            Some(bytes) => self.lookup_shortform(directory, bytes, wanted)?,
-            None => {
-                let blocks = ForkBlocks::new(self, directory, TreeKind::Directory)?;
-                match form_of(directory, &blocks)? {
-                    Form::Block => lookup_block(&blocks, wanted)?,
-                    Form::Indexed => lookup_indexed(&blocks, wanted)?,
-                }
-            }
-        };
-        Ok(found.or(wanted.folded.take()))
-    }
-
-    fn lookup_shortform(
-        &self,
-        directory: &Inode,
-        bytes: &[u8],
-        wanted: &mut Wanted<'_>,
-    ) -> Result<Option<FoundEntry>> {
-        let corrupt = |fault| shortform_corruption(directory, fault);
-        if !directory.is_local_fork_verified() {
-            Shortform::verify(bytes, self.geometry()).map_err(corrupt)?;
-        }
-        let shortform = Shortform::parse(bytes, self.geometry()).map_err(corrupt)?;
-        let dots = [(super::read::DOT, directory.number), (super::read::DOT_DOT, shortform.parent)];
-        for ((name, cookie), inode) in dots {
-            if wanted.name == name {
-                let file_type = Some(FileType::Directory);
-                return Ok(Some(FoundEntry { inode, file_type, cookie, stored_name: None }));
+fn lookup_in(volume: &Volume, directory: &Inode, wanted: &mut Wanted<'_>) -> Result<Option<FoundEntry>> {
+    let found = match local_of(directory)? {
+        Some(bytes) => lookup_shortform(volume, directory, bytes, wanted)?,
+        None => {
+            let blocks = ForkBlocks::new(volume, directory, TreeKind::Directory)?;
+            match form_of(directory, &blocks)? {
+                Form::Block => lookup_block(&blocks, wanted)?,
+                Form::Indexed => lookup_indexed(&blocks, wanted)?,
             }
         }
-        for entry in shortform.entries() {
-            let entry = entry.map_err(&corrupt)?;
-            let found = wanted.consider(entry.name, entry.inode, entry.file_type(), entry.pointer());
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+    };
+    Ok(found.or(wanted.folded.take()))
+}
+
+fn lookup_shortform(
+    volume: &Volume,
+    directory: &Inode,
+    bytes: &[u8],
+    wanted: &mut Wanted<'_>,
+) -> Result<Option<FoundEntry>> {
+    let corrupt = |fault| shortform_corruption(directory, fault);
+    if !directory.is_local_fork_verified() {
+        Shortform::verify(bytes, volume.geometry()).map_err(corrupt)?;
     }
+    let shortform = Shortform::parse(bytes, volume.geometry()).map_err(corrupt)?;
+    let dots = [(super::read::DOT, directory.number), (super::read::DOT_DOT, shortform.parent)];
+    for ((name, cookie), inode) in dots {
+        if wanted.name == name {
+            let file_type = Some(FileType::Directory);
+            return Ok(Some(FoundEntry { inode, file_type, cookie, stored_name: None }));
+        }
+    }
+    for entry in shortform.entries() {
+        let entry = entry.map_err(&corrupt)?;
+        let found = wanted.consider(entry.name, entry.inode, entry.file_type(), entry.pointer());
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// The name that is looked for, and the best match so far.

@@ -30,6 +30,21 @@ const READAHEAD_BLOCKS: usize = 64;
 
 static NO_EXTENTS: ExtentMap = ExtentMap::EMPTY;
 
+#[cold]
+fn extents_of_unread<'i>(
+    volume: &Volume,
+    inode: &Inode,
+    fork: Fork,
+    unread: &'i UnreadExtents,
+) -> Result<&'i ExtentMap> {
+    if let Some(map) = unread.read.get() {
+        return Ok(map);
+    }
+    let map = volume.read_extent_map(inode, fork, unread)?;
+    // Another thread may have been faster; both maps are equal.
+    Ok(unread.read.get_or_init(|| map))
+}
+
 impl Volume {
     /// The extent map of a fork. Forks without extents (missing, local, device) have an empty one. Extents in a btree are
     /// read at the first call for an inode and kept with it.
@@ -43,23 +58,8 @@ impl Volume {
         let Some(InodeFork::Extents(extents)) = inode.fork(fork) else { return Ok(&NO_EXTENTS) };
         match extents.unread() {
             None => Ok(&extents.extents),
-            Some(unread) => self.extents_of_unread(inode, fork, unread),
+            Some(unread) => extents_of_unread(self, inode, fork, unread),
         }
-    }
-
-    #[cold]
-    fn extents_of_unread<'i>(
-        &self,
-        inode: &Inode,
-        fork: Fork,
-        unread: &'i UnreadExtents,
-    ) -> Result<&'i ExtentMap> {
-        if let Some(map) = unread.read.get() {
-            return Ok(map);
-        }
-        let map = self.read_extent_map(inode, fork, unread)?;
-        // Another thread may have been faster; both maps are equal.
-        Ok(unread.read.get_or_init(|| map))
     }
 
     fn read_extent_map(&self, inode: &Inode, fork: Fork, unread: &UnreadExtents) -> Result<ExtentMap> {

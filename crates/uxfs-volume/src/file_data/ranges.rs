@@ -58,6 +58,19 @@ pub struct DataRanges<'a> {
     end_bytes: u64,
 }
 
+/// As [`data_ranges_between`](Volume::data_ranges_between), also where a tolerant volume has left extents out.
+pub(super) fn known_ranges<'a>(
+    volume: &'a Volume,
+    inode: &'a Inode,
+    start_bytes: u64,
+    end_bytes: u64,
+) -> Result<DataRanges<'a>> {
+    let map = volume.readable_extents(inode)?;
+    let geometry = volume.geometry();
+    let index = map.index_at_or_after(FileBlock::new(start_bytes >> geometry.block_log));
+    Ok(DataRanges { geometry, map, index, start_bytes, end_bytes: end_bytes.min(inode.size_bytes()) })
+}
+
 impl Volume {
     /// Where a regular file has data, from its first byte to its size. Neighbours on disk come as one range; two
     /// ranges may still touch in the file.
@@ -78,22 +91,9 @@ impl Volume {
         start_bytes: u64,
         end_bytes: u64,
     ) -> Result<DataRanges<'a>> {
-        let ranges = self.known_ranges(inode, start_bytes, end_bytes)?;
+        let ranges = known_ranges(self, inode, start_bytes, end_bytes)?;
         self.require_extents(inode, start_bytes..end_bytes.min(inode.size_bytes()))?;
         Ok(ranges)
-    }
-
-    /// As [`data_ranges_between`](Self::data_ranges_between), also where a tolerant volume has left extents out.
-    pub(super) fn known_ranges<'a>(
-        &'a self,
-        inode: &'a Inode,
-        start_bytes: u64,
-        end_bytes: u64,
-    ) -> Result<DataRanges<'a>> {
-        let map = self.readable_extents(inode)?;
-        let geometry = self.geometry();
-        let index = map.index_at_or_after(FileBlock::new(start_bytes >> geometry.block_log));
-        Ok(DataRanges { geometry, map, index, start_bytes, end_bytes: end_bytes.min(inode.size_bytes()) })
     }
 
     /// The first byte at or behind `offset_bytes` that is data: `SEEK_DATA`. Unwritten blocks count as holes.

@@ -4,7 +4,7 @@ use uxfs_block::{contents_io::assert_outside_transaction, device::ReadSegment};
 
 use uxfs_format::inode::Fork;
 
-use super::ranges::{DataRange, DataRanges};
+use super::ranges::{DataRange, DataRanges, known_ranges};
 use crate::{error::Result, inode::Inode, tolerant::lost::LostBytes, volume::Volume};
 
 /// Bytes read at once, where the caller has no wish.
@@ -49,7 +49,7 @@ impl Volume {
     /// # Errors
     /// No regular file, or a realtime one; damage in its extent map; the device.
     pub fn file_reader<'a>(&'a self, inode: &'a Inode) -> Result<FileReader<'a>> {
-        let mut ranges = self.known_ranges(inode, 0, inode.size_bytes())?;
+        let mut ranges = known_ranges(self, inode, 0, inode.size_bytes())?;
         let range = ranges.next();
         let lost = self.lost_extents(inode, Fork::Data).map(|lost| LostBytes::new(inode.number, lost));
         Ok(FileReader {

@@ -190,7 +190,7 @@ impl Volume {
             findings.add(Finding::DeviceTooShort { needed_bytes, length_bytes });
         }
         let mut volume = Self::of_parts(device, superblock, options.cache_budget_bytes, Some(findings));
-        volume.find_root();
+        root::find_root(&mut volume);
         Ok(volume)
     }
 

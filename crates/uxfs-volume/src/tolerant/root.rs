@@ -56,61 +56,58 @@ enum Judgement {
     Unreadable,
 }
 
-impl Volume {
-    /// Takes another root directory where the superblock names none, or something else.
-    pub(super) fn find_root(&mut self) {
-        let named = named_root(self.superblock(), self.geometry());
-        let judged = named.map(|named| self.judge_root(named));
-        if judged == Some(Judgement::Root) {
-            return;
-        }
-        let elsewhere = root_inodes_elsewhere(self.device().as_ref(), self.superblock());
-        let candidates = self
-            .candidates(&elsewhere)
-            .find(|(_, inode)| Some(*inode) != named && self.judge_root(*inode) == Judgement::Root);
-        // Where the root directory itself is damaged, the number of a copy is better than none.
-        let unproved = || elsewhere.first().map(|inode| (RootOrigin::OtherSuperblock, *inode));
-        let found = candidates.or_else(|| if named.is_none() { unproved() } else { None });
-        if let Some((origin, inode)) = found {
-            if let Some(findings) = self.findings() {
-                findings.add(Finding::RootInode { named, inode, origin });
-            }
-            self.set_root(inode);
-        }
+/// Takes another root directory where the superblock names none, or something else.
+pub(super) fn find_root(volume: &mut Volume) {
+    let named = named_root(volume.superblock(), volume.geometry());
+    let judged = named.map(|named| judge_root(volume, named));
+    if judged == Some(Judgement::Root) {
+        return;
     }
-
-    fn candidates<'c>(
-        &'c self,
-        elsewhere: &'c [InodeNumber],
-    ) -> impl Iterator<Item = (RootOrigin, InodeNumber)> + 'c {
-        let elsewhere = elsewhere.iter().map(|inode| (RootOrigin::OtherSuperblock, *inode));
-        let computed = computed_roots(self.superblock(), self.geometry()).into_iter();
-        let computed = computed.map(|inode| (RootOrigin::Computed, inode));
-        // Only read where the others are not the root directory.
-        let first = std::iter::once_with(|| self.first_inode()).flatten();
-        elsewhere.chain(computed).chain(first.map(|inode| (RootOrigin::FirstChunk, inode)))
-    }
-
-    fn first_inode(&self) -> Option<InodeNumber> {
-        let group = AgNumber::new(0);
-        let first = self.group(group).inode_chunks().ok()?.next()?.ok()?;
-        Some(self.geometry().inode_number(group, AgInode::new(first.start.get())))
-    }
-
-    fn judge_root(&self, number: InodeNumber) -> Judgement {
-        let inode = match self.inode(number) {
-            Ok(inode) => inode,
-            Err(Error::Operation(OperationError::NoSuchInode)) => return Judgement::Other,
-            Err(_) => return Judgement::Unreadable,
-        };
-        if inode.file_type() != Some(FileType::Directory) {
-            return Judgement::Other;
+    let elsewhere = root_inodes_elsewhere(volume.device().as_ref(), volume.superblock());
+    let candidates = candidates(volume, &elsewhere)
+        .find(|(_, inode)| Some(*inode) != named && judge_root(volume, *inode) == Judgement::Root);
+    // Where the root directory itself is damaged, the number of a copy is better than none.
+    let unproved = || elsewhere.first().map(|inode| (RootOrigin::OtherSuperblock, *inode));
+    let found = candidates.or_else(|| if named.is_none() { unproved() } else { None });
+    if let Some((origin, inode)) = found {
+        if let Some(findings) = volume.findings() {
+            findings.add(Finding::RootInode { named, inode, origin });
         }
-        match self.lookup(&inode, b"..") {
-            Ok(Some(parent)) if parent.inode == number => Judgement::Root,
-            Ok(_) => Judgement::Other,
-            Err(_) => Judgement::Unreadable,
-        }
+        volume.set_root(inode);
+    }
+}
+
+fn candidates<'c>(
+    volume: &'c Volume,
+    elsewhere: &'c [InodeNumber],
+) -> impl Iterator<Item = (RootOrigin, InodeNumber)> + 'c {
+    let elsewhere = elsewhere.iter().map(|inode| (RootOrigin::OtherSuperblock, *inode));
+    let computed = computed_roots(volume.superblock(), volume.geometry()).into_iter();
+    let computed = computed.map(|inode| (RootOrigin::Computed, inode));
+    // Only read where the others are not the root directory.
+    let first = std::iter::once_with(|| first_inode(volume)).flatten();
+    elsewhere.chain(computed).chain(first.map(|inode| (RootOrigin::FirstChunk, inode)))
+}
+
+fn first_inode(volume: &Volume) -> Option<InodeNumber> {
+    let group = AgNumber::new(0);
+    let first = volume.group(group).inode_chunks().ok()?.next()?.ok()?;
+    Some(volume.geometry().inode_number(group, AgInode::new(first.start.get())))
+}
+
+fn judge_root(volume: &Volume, number: InodeNumber) -> Judgement {
+    let inode = match volume.inode(number) {
+        Ok(inode) => inode,
+        Err(Error::Operation(OperationError::NoSuchInode)) => return Judgement::Other,
+        Err(_) => return Judgement::Unreadable,
+    };
+    if inode.file_type() != Some(FileType::Directory) {
+        return Judgement::Other;
+    }
+    match volume.lookup(&inode, b"..") {
+        Ok(Some(parent)) if parent.inode == number => Judgement::Root,
+        Ok(_) => Judgement::Other,
+        Err(_) => Judgement::Unreadable,
     }
 }
 
