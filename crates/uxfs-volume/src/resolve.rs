@@ -133,7 +133,7 @@ impl Walk<'_> {
 }
 
 /// The first name of a path and the rest; `None` for an empty path.
-fn first_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
+pub fn first_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let begin = path.iter().position(|byte| *byte != b'/')?;
     let path = path.get(begin..)?;
     let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());

@@ -10,7 +10,7 @@ use uxfs_filesystem::{
 use uxfs_source::directory::FileIdentity;
 use uxfs_volume::{
     error::{Error, OperationError},
-    inode::{FileType, Inode},
+    inode::FileType,
     resolve::MAX_SYMLINKS,
 };
 
@@ -273,10 +273,7 @@ impl Session {
     }
 
     fn look_from(&self, start: &InodeHandle, path: &[u8], follow: bool) -> Result<InodeHandle, Error> {
-        // While an inode is not being changed, its cluster says the same as its handle.
-        let start: Arc<Inode> = self.filesystem.inode(start.number())?;
-        let inode = self.filesystem.resolve_from(&start, path, follow)?;
-        self.filesystem.open(inode.number)
+        self.filesystem.open_path(start, path, follow)
     }
 
     /// The directory of the last name of a path, and that name.
@@ -341,7 +338,7 @@ impl Session {
     /// # Errors
     /// Damage; the device.
     pub fn at(&self, place: &Place) -> Result<Option<InodeHandle>, Failure> {
-        match self.filesystem.find(&place.directory, &place.name) {
+        match self.filesystem.find_to_change(&place.directory, &place.name) {
             Ok(handle) => Ok(Some(handle)),
             Err(Error::Operation(OperationError::NotFound)) => Ok(None),
             Err(error) => Err(explained(error).about(shown(&place.path))),

@@ -103,7 +103,7 @@ impl Session {
             let Some(level) = levels.last_mut() else { return Ok(()) };
             match level.next(self.filesystem()) {
                 Ok(Some(name)) => {
-                    let found = self.meet(level, &name);
+                    let found = self.meet_to_change(level, &name);
                     next = self.report.check(found);
                 }
                 Ok(None) => drop(levels.pop()),
@@ -121,10 +121,20 @@ impl Session {
     /// Damage; the device.
     pub fn meet(&self, level: &Level, name: &[u8]) -> Result<Met, Failure> {
         let path = join(&level.path, name);
-        let handle = self.filesystem().find(&level.directory, name);
+        let handle = self.filesystem().find_to_change(&level.directory, name);
         let handle = handle.map_err(|error| explained(error).about_path(&path))?;
         let file_type = self.status(&handle)?.file_type;
         Ok(Met { handle, file_type, path })
+    }
+
+    /// As [`meet`](Self::meet), for a caller that changes files of all types: all are compared with their entries.
+    fn meet_to_change(&self, level: &Level, name: &[u8]) -> Result<Met, Failure> {
+        let met = self.meet(level, name)?;
+        if met.file_type != FileType::Directory {
+            let checked = self.filesystem().check_leads_back(&level.directory, name, &met.handle);
+            checked.map_err(|error| explained(error).about_path(&met.path))?;
+        }
+        Ok(met)
     }
 
     /// On a damaged image a directory may contain itself.

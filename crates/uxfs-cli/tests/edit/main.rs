@@ -10,5 +10,6 @@ mod commands;
 mod damaged;
 mod differential;
 mod durability;
+mod lies;
 mod opening;
 mod script;

@@ -4,7 +4,7 @@
 //! On a damaged image an extent of a file may lie over another file or over metadata. The group itself knows:
 //!
 //! - With a reverse map: every owner.
-//! - Without one: inode chunks, the log, the free list, the roots of the group's btrees, and what is free. Extents of other
+//! - Without one, and beside it where free space is compared: inode chunks, the log, the free list, the roots of the group's btrees, and what is free. Extents of other
 //!   files and the other blocks of btrees are not known; only a scan of all inodes would tell.
 //! - Where files can share extents: the reference counts.
 
@@ -14,7 +14,7 @@ use uxfs_format::{
     btree::{
         extent_map::ExtentMapFault,
         free_space::{ByBlock, FreeExtent},
-        inode_index::InodeIndex,
+        inode_index::{InodeIndex, InodeIndexFault},
         reverse_map::{Mapping, Owner, ReverseMap, ReverseMapFault, ReverseMapPosition},
     },
     fault::{Corruption, Fault, Location, Structure},
@@ -73,10 +73,32 @@ impl BlockOwners<'_, '_, '_> {
     /// # Errors
     /// Damage; the device.
     pub fn owner_of_any(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
-        match self.group.volume.geometry().features.has_reverse_map() {
-            true => self.owner_in_reverse_map(extent),
-            false => self.owner_known_otherwise(extent),
+        if self.group.volume.geometry().features.has_reverse_map()
+            && let Some(owner) = self.owner_in_reverse_map(extent)?
+        {
+            return Ok(Some(owner));
         }
+        // A reverse map may lie as well, together with the free space btrees.
+        self.owner_known_otherwise(extent)
+    }
+
+    /// Checks that blocks of a chunk of inodes are no other owner's, and not free.
+    ///
+    /// # Errors
+    /// They are; damage; the device.
+    pub fn require_inodes(&mut self, start: AgBlock, length_blocks: u32) -> Result<()> {
+        let mapping = Mapping::of_group(start, length_blocks, Owner::InodeChunks);
+        if self.group.volume.geometry().features.has_reverse_map() {
+            self.require_covered(&mapping)?;
+            return self.require_no_other_owner(&mapping);
+        }
+        let is_free = self.is_any_free(FreeExtent { start, length_blocks })?;
+        if is_free || self.group.find_shared(start, length_blocks)?.is_some() {
+            let location = Location { group: Some(self.group.state.group()), ..Location::default() };
+            let fault = InodeIndexFault::NotInodes { start, length_blocks };
+            return Err(Corruption::new(Structure::InodeIndex, location, fault).into());
+        }
+        Ok(())
     }
 
     /// Checks that the file owns all blocks by the reverse map, pending records included.
@@ -145,7 +167,7 @@ impl BlockOwners<'_, '_, '_> {
         Ok(covering.map(|record| record.get().owner))
     }
 
-    /// Without a reverse map.
+    /// The owner by other structures than the reverse map.
     fn owner_known_otherwise(&mut self, extent: FreeExtent) -> Result<Option<Owner>> {
         let geometry = self.group.volume.geometry();
         let range = extent.start.get()..extent.end().get();
@@ -210,12 +232,12 @@ impl BlockOwners<'_, '_, '_> {
     }
 }
 
-/// Whether both map a block that they share to the same file block of the same fork.
+/// Whether both map a block that they share to the same owner, and if it is a file, to the same file block of the same fork.
 fn is_of_same_place(record: &Mapping, wanted: &Mapping) -> bool {
     // The file block of block 0 of the group.
     let origin = |mapping: &Mapping| mapping.file_block.get().wrapping_sub(mapping.start.get().into());
     record.owner == wanted.owner
         && record.is_attribute_fork == wanted.is_attribute_fork
         && record.is_extent_map_block == wanted.is_extent_map_block
-        && origin(record) == origin(wanted)
+        && (!wanted.has_file_blocks() || origin(record) == origin(wanted))
 }

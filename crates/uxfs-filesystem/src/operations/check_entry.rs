@@ -14,6 +14,7 @@ use uxfs_engine::{bulk::create::pointer_to, directory::lookup_open, inode::edit:
 use uxfs_volume::{
     directory::FoundEntry,
     error::{Error, Result},
+    parent_pointer::ParentPointer,
 };
 
 use super::check::is_directory;
@@ -60,7 +61,7 @@ pub(super) fn check_entry(file_system: &FileSystem, entry: &EntryToChange<'_>) -
         return Err(damaged(parent, EntryFault::LinkCount { inode: number, links }));
     }
     if is_directory(inode) {
-        check_dot_dot(file_system, parent, inode)?;
+        check_dot_dot(file_system, parent.number, inode)?;
     }
     match file_system.has_parent_pointer(inode, pointer_to(parent, entry.name))? {
         Some(false) => Err(damaged(parent, EntryFault::NoParentPointer { inode: number, directory })),
@@ -118,9 +119,29 @@ pub(super) fn check_new_entry(
     Ok(())
 }
 
-fn check_dot_dot(file_system: &FileSystem, parent: &EditInode, inode: &EditInode) -> Result<()> {
+/// Compares an inode with an entry of a directory that is not locked: `..` of a directory, and the parent pointer.
+///
+/// # Errors
+/// They do not agree; damage; the device.
+pub(super) fn check_leads_back(
+    file_system: &FileSystem,
+    (directory, generation): (InodeNumber, u32),
+    name: &[u8],
+    inode: &EditInode,
+) -> Result<()> {
+    if is_directory(inode) {
+        check_dot_dot(file_system, directory, inode)?;
+    }
+    let pointer = ParentPointer { name, parent: directory, generation };
+    match file_system.has_parent_pointer(inode, pointer)? {
+        Some(false) => Err(damaged(inode, EntryFault::NoParentPointer { inode: inode.number, directory })),
+        Some(true) | None => Ok(()),
+    }
+}
+
+fn check_dot_dot(file_system: &FileSystem, expected: InodeNumber, inode: &EditInode) -> Result<()> {
     let above = lookup_open(file_system, inode, b"..")?.0.map(|found| found.inode);
-    let (found, expected) = (above.unwrap_or_default(), parent.number);
+    let found = above.unwrap_or_default();
     if found != expected {
         return Err(damaged(inode, EntryFault::DotDot { inode: inode.number, found, expected }));
     }

@@ -10,8 +10,10 @@ use uxfs_format::{
     units::{AgNumber, FileBlock},
 };
 
+use super::{check::is_directory, unlink::is_open_directory_empty};
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::{
+    directory::lookup_open,
     inode::{
         destroy::{STEP_BLOCKS, STEP_EXTENTS, has_many_extents},
         edit::EditInode,
@@ -20,9 +22,12 @@ use uxfs_engine::{
 };
 use uxfs_volume::extent_map::ExtentMap;
 use uxfs_volume::{
-    error::{OperationError, Result},
+    error::{Error, OperationError, Result},
     inode::Fork,
 };
+
+/// Parent pointers that are compared of an unlinked inode. A sound one has none.
+const MOST_POINTERS: usize = 64;
 
 impl FileSystem {
     /// Frees the unlinked inodes whose last handle is gone. [`close`](Self::close) and operations that drop links call it;
@@ -88,22 +93,54 @@ pub(crate) fn inactivate_unlinked_of(file_system: &FileSystem, group: AgNumber) 
     }
 }
 
+/// Whether an inode contradicts that it is unlinked: it has links, is a directory with entries, or has a parent pointer whose
+/// entry leads back to it. Only damage makes such an inode.
+pub(crate) fn contradicts_unlinked(file_system: &FileSystem, handle: &InodeHandle) -> Result<bool> {
+    let inode = handle.read();
+    if inode.link_count() != 0 {
+        return Ok(true);
+    }
+    if is_directory(&inode) && !is_open_directory_empty(file_system, &inode)? {
+        return Ok(true);
+    }
+    if !file_system.geometry().features.has_parent_pointers() {
+        return Ok(false);
+    }
+    let pointers = match file_system.parent_pointers(&inode, MOST_POINTERS) {
+        Ok((pointers, _)) => pointers,
+        // A crash may have cut off the removal of the attributes.
+        Err(Error::Corrupt(_)) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    drop(inode);
+    for pointer in pointers {
+        let entry = file_system
+            .open(pointer.parent)
+            .and_then(|parent| lookup_open(file_system, &parent.read(), &pointer.name));
+        match entry {
+            Ok((Some(found), _)) if found.inode == handle.number() => return Ok(true),
+            Ok(_) | Err(Error::Operation(_) | Error::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
 /// Frees an unlinked inode to which no other handle exists.
 #[doc(alias = "xfs_inactive")]
 fn inactivate(file_system: &FileSystem, handle: &InodeHandle) -> Result<()> {
+    let is_in_use = contradicts_unlinked(file_system, handle)?;
     let mut guard = handle.write();
     let inode = &mut *guard;
-    if inode.link_count() != 0 {
-        // A list that is damaged must not take a file away that has a name.
-        let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
-        transaction.unlinked_inodes().remove_unlinked(inode.number)?;
-        return transaction.commit();
-    }
     let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;
     let is_listed = transaction.unlinked_inodes().is_in_unlinked_list(inode.number)?;
+    if is_listed && is_in_use {
+        // A list that is damaged must not take a file away that has a name.
+        transaction.unlinked_inodes().remove_unlinked(inode.number)?;
+    }
     transaction.commit()?;
-    if !is_listed {
-        // The link count of 0 is wrong, because a name leads to the inode. Its contents stay.
+    if !is_listed || is_in_use {
+        // A link count of 0 may be wrong, because a name leads to the inode. Its contents stay.
         return Ok(());
     }
     while has_many_extents(inode, Fork::Data) {

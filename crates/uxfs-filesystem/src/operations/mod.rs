@@ -14,6 +14,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`live`] | names, `stat`, entries and targets through handles |
+//! | [`open_path`] | path resolution |
 //! | [`create`] | new files, temporary files, links |
 //! | [`unlink`] | removing files and directories |
 //! | [`rename`] | renaming, exchange, whiteouts |
@@ -32,6 +33,7 @@ pub mod create;
 mod in_place;
 pub mod inactivate;
 pub mod live;
+pub mod open_path;
 pub mod rename;
 pub mod set_attributes;
 pub mod unlink;

@@ -131,7 +131,6 @@ impl FileSystem {
         if options.exchange && (options.no_replace || options.whiteout.is_some()) {
             return Err(OperationError::InvalidArgument.into());
         }
-        check_name(from_name)?;
         if is_dot(from_name) || is_dot(to_name) {
             let error = if options.no_replace && !is_dot(from_name) {
                 OperationError::Exists
@@ -140,6 +139,7 @@ impl FileSystem {
             };
             return Err(error.into());
         }
+        check_name(from_name)?;
         let from = DirectoryName { directory: from_directory, name: from_name };
         let to = DirectoryName { directory: to_directory, name: to_name };
         while !try_rename(self, from, to, options)? {}

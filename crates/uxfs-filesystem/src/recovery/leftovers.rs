@@ -9,7 +9,7 @@ use uxfs_format::{
 };
 
 use super::{RecoveryReport, Work};
-use crate::operations::inactivate::truncate_half_freed_attributes;
+use crate::operations::inactivate::{contradicts_unlinked, truncate_half_freed_attributes};
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_engine::transaction::{Transaction, reservation::Operation};
 use uxfs_volume::error::{Error, OperationError, Result};
@@ -94,7 +94,9 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                 match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_given_up) {
                     Some(handle) => {
                         report.current = Some(Work::Inode(number));
-                        truncate_half_freed_attributes(file_system, &handle)?;
+                        if !contradicts_unlinked(file_system, &handle)? {
+                            truncate_half_freed_attributes(file_system, &handle)?;
+                        }
                         drop(handle);
                         file_system.inactivate_pending()?;
                         report.current = None;

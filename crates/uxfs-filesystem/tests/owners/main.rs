@@ -249,17 +249,10 @@ impl<'i> World<'i> {
         let number = self.file_of(&piece);
         let extent = self.extent_of(group, &piece);
         let inode = self.file(transaction, number);
-        let is_unknown = number < EXCLUSIVE_FILES && self.random.below(4) == 0;
-        if !is_unknown {
-            transaction.defer_unmap(&inode, Fork::Data, &extent).unwrap();
-        }
+        transaction.defer_unmap(&inode, Fork::Data, &extent).unwrap();
         if number >= EXCLUSIVE_FILES && self.has_sharing() {
             self.references[group].decrease(piece.start, piece.length_blocks);
             transaction.defer_decrease(extent.start, extent.length_blocks).unwrap();
-        } else if is_unknown {
-            // As recovery does where the first half of a chain is in the log.
-            let owner = FreedOwner::Unknown;
-            transaction.defer_free_of(extent.start, extent.length_blocks, owner).unwrap();
         } else {
             transaction.defer_free(extent.start, extent.length_blocks).unwrap();
         }
@@ -285,7 +278,10 @@ impl<'i> World<'i> {
         let Owner::Inode(inode) = piece.owner else { unreachable!("a file's") };
         let fork = if piece.is_attribute_fork { Fork::Attribute } else { Fork::Data };
         let start = self.extent_of(group, &piece).start;
-        transaction.defer_free_of(start, 1, FreedOwner::ExtentMap { inode, fork }).unwrap();
+        // As recovery does, whose intents name no owner.
+        let is_unknown = self.random.below(4) == 0;
+        let owner = if is_unknown { FreedOwner::Unknown } else { FreedOwner::ExtentMap { inode, fork } };
+        transaction.defer_free_of(start, 1, owner).unwrap();
     }
 
     fn stage(&mut self, transaction: &mut Transaction<'_>) {

@@ -77,6 +77,7 @@ impl InodeIndexEdit<'_, '_, '_> {
         }
         let geometry = self.group.volume.geometry();
         if chunk.is_unused() && geometry.inodes_per_block() <= REMOVABLE_INODES_PER_BLOCK {
+            self.group.require_empty_chunk(&chunk)?;
             self.group.state.current_chunks_mut().remove(chunk.start);
             self.delete_record::<InodeIndex>(chunk.start)?;
             if !was_full {

@@ -1,8 +1,9 @@
-//! Inodes are compared with their index before they are given to new files.
+//! Inodes are compared with their index before they are given to new files, and before the blocks of their chunk become free.
 //!
-//! A free mask that lies would have a new file written over the inode of another. So before the first inode of a chunk is
-//! taken, all inodes of it that are said to be free are looked at: those that are not are damage, and nothing has changed. The
-//! clusters are read in any case when the new inodes are stored.
+//! A free mask that lies would have a new file written over the inode of another, or the inode's blocks freed. So all inodes of
+//! the chunk that are said to be free are looked at: those that are not are damage, and nothing has changed. The clusters are
+//! read in any case when the new inodes are stored. A record may also lie about the place of a chunk: the owner of its blocks is
+//! compared ([`ownership`](crate::allocation_group::ownership)).
 
 use uxfs_format::{
     btree::inode_index::InodeChunk,
@@ -15,6 +16,13 @@ use uxfs_format::{
 use crate::transaction::GroupEdit;
 use uxfs_volume::error::{Error, OperationError, Result};
 
+/// Clusters that fail their verifier while inodes are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DamagedClusters {
+    Skip,
+    Refuse,
+}
+
 impl GroupEdit<'_, '_> {
     /// Makes sure that the inodes of a chunk which its record says are free are so where they lie.
     ///
@@ -25,19 +33,41 @@ impl GroupEdit<'_, '_> {
         if self.state.compared_chunk == Some(chunk.start) {
             return Ok(());
         }
+        // A damaged cluster is refused when an inode of it is stored.
+        self.compare_unused(chunk, DamagedClusters::Skip)?;
+        self.state.compared_chunk = Some(chunk.start);
+        Ok(())
+    }
+
+    /// Makes sure that no inode of a chunk without inodes in use is in use where it lies.
+    ///
+    /// # Errors
+    /// One is, or cannot be read; the device.
+    pub(super) fn require_empty_chunk(&mut self, chunk: &InodeChunk) -> Result<()> {
+        self.compare_unused(chunk, DamagedClusters::Refuse)
+    }
+
+    fn compare_unused(&mut self, chunk: &InodeChunk, damaged: DamagedClusters) -> Result<()> {
+        for (start, length_blocks) in chunk.blocks(self.volume.geometry()) {
+            self.owners().require_inodes(start, length_blocks)?;
+        }
         let mut left = chunk.existing() & !chunk.allocated();
         while left != 0 {
-            let (first, count) = self.require_unused_in_cluster(chunk, left)?;
+            let (first, count) = self.require_unused_in_cluster(chunk, left, damaged)?;
             let behind = first.saturating_add(count);
             left &= u64::MAX.checked_shl(behind).unwrap_or(0);
         }
-        self.state.compared_chunk = Some(chunk.start);
         Ok(())
     }
 
     /// Looks at the cluster that holds the first of some inodes of a chunk. Gives the index in the chunk of the cluster's first
     /// inode, and how many inodes it holds.
-    fn require_unused_in_cluster(&self, chunk: &InodeChunk, free: u64) -> Result<(u32, u32)> {
+    fn require_unused_in_cluster(
+        &self,
+        chunk: &InodeChunk,
+        free: u64,
+        damaged: DamagedClusters,
+    ) -> Result<(u32, u32)> {
         let (geometry, group) = (self.volume.geometry(), self.state.group());
         let missing = || Error::from(OperationError::NoSuchInode);
         let wanted = chunk.inode(free.trailing_zeros());
@@ -52,8 +82,7 @@ impl GroupEdit<'_, '_> {
         let read = self.volume.metadata().read(Structure::InodeCluster, sector, blocks << geometry.block_log);
         let buffer = match read {
             Ok(buffer) => buffer,
-            // A damaged cluster is refused when an inode of it is stored.
-            Err(Error::Corrupt(_)) => return Ok(place),
+            Err(Error::Corrupt(_)) if damaged == DamagedClusters::Skip => return Ok(place),
             Err(error) => return Err(error),
         };
         let inodes = (first..).zip(buffer.chunks_exact(geometry.inode_size().max(1)));

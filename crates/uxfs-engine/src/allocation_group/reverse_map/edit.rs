@@ -107,7 +107,9 @@ pub fn convert<T: OwnerTree>(tree: &mut T, new: Mapping, sharing: Sharing) -> Re
 }
 
 /// Removes the mapping of blocks whose owner is unknown: an intent to free in a log does not name it. If the intent was
-/// carried out before, but its end was not logged, the blocks have no owner any more. Anything else is damage.
+/// carried out before, but its end was not logged, the blocks have no owner any more. The blocks of a file's contents lose
+/// their owner by an intent of its own, which recovery has carried out before: those that still have one belong to a file, and
+/// the intent is damage.
 #[doc(alias = "XFS_RMAP_OWN_UNKNOWN")]
 pub fn unmap_unknown<T: OwnerTree>(tree: &mut T, start: AgBlock, length_blocks: u32) -> Result<()> {
     let last = ReverseMapPosition { start, owner: u64::MAX, offset: u64::MAX };
@@ -124,7 +126,8 @@ pub fn unmap_unknown<T: OwnerTree>(tree: &mut T, start: AgBlock, length_blocks: 
             _ => Ok(()),
         };
     };
-    let Some(gone) = change::part(&record, start, end).filter(|_| end <= record.end()) else {
+    let is_whole = end <= record.end() && !record.has_file_blocks();
+    let Some(gone) = change::part(&record, start, end).filter(|_| is_whole) else {
         return Err(tree.damaged(unknown().into()));
     };
     let (old, new) = change::unmapped(record, &gone);

@@ -81,6 +81,16 @@ pub struct InodeChunk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InodeIndexFault {
+    /// The blocks of a chunk are not its own.
+    #[error(
+        "{length_blocks} blocks of a chunk of inodes from block {start} of the group are free, or files share them"
+    )]
+    NotInodes {
+        /// First block.
+        start: AgBlock,
+        /// Blocks.
+        length_blocks: u32,
+    },
     /// Not aligned as all chunks of the file system are.
     #[error("chunk of inodes from {start} of the group is not aligned")]
     Alignment {
