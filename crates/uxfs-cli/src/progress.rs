@@ -23,7 +23,10 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_millis(500));
+        // The bar's thread panics where it cannot be started. Without it the bar is drawn when something is counted.
+        if is_shown() && std::thread::Builder::new().spawn(|| {}).is_ok() {
+            bar.enable_steady_tick(Duration::from_millis(500));
+        }
         Self { bar }
     }
 

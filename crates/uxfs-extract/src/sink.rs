@@ -17,6 +17,14 @@ pub struct SinkError {
     pub source: io::Error,
 }
 
+impl SinkError {
+    /// The threads that fill the chunks cannot be started.
+    pub(crate) fn no_thread(error: io::Error) -> Self {
+        let source = io::Error::new(error.kind(), format!("cannot start a thread: {error}"));
+        Self { path: b"the output".to_vec(), source }
+    }
+}
+
 /// Turns entries into the contents of chunks. One for each worker thread.
 pub trait Encoder: Send {
     /// What the sink is told beside bytes.

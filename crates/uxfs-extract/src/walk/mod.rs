@@ -77,19 +77,27 @@ pub fn extract<S: Sink>(
     let workers = options.workers.clamp(1, 64);
     let pipeline = Pipeline::new(workers);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        // However this ends, the other threads must.
+        let _guard = pipeline.stop_on_drop();
+        let thread = || thread::Builder::new().name("uxfs-extract".to_owned());
+        let scout = thread().spawn_scoped(scope, || {
             let _guard = pipeline.stop_on_panic();
             Scout::new(filesystem, &pipeline).run(start);
         });
-        for _ in 0..workers {
+        scout.map_err(SinkError::no_thread)?;
+        for number in 0..workers {
             let worker = Worker::new(filesystem, sink.encoder());
-            scope.spawn(|| {
+            let started = thread().spawn_scoped(scope, || {
                 let _guard = pipeline.stop_on_panic();
                 worker.run(&pipeline);
             });
+            match started {
+                Err(error) if number == 0 => return Err(SinkError::no_thread(error)),
+                // Those that run do the work.
+                Err(_) => break,
+                Ok(_) => {}
+            }
         }
-        // However this ends, the other threads must.
-        let _guard = pipeline.stop_on_drop();
         while let Some(mut slot) = pipeline.next_done() {
             slot.chunk.problems.drain(..).for_each(|problem| observer.problem(problem));
             sink.write(&slot.chunk, observer)?;

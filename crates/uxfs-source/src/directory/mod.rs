@@ -194,8 +194,9 @@ impl DirectorySource {
                 let root = Reader::new(options, reading, device)?.root(host.root());
                 root.map_err(|error| SourceError::host(host.path(), "examine", error))
             };
-            scope.spawn(work).join()
+            thread::Builder::new().spawn_scoped(scope, work).map(thread::ScopedJoinHandle::join)
         });
+        let read = read.map_err(|error| SourceError::host(&self.path, "start a thread for", error))?;
         let (root, reasons) = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         self.root = root;
         self.keep(reasons.into_iter().map(|reason| Problem::new(b"", reason)).collect());

@@ -148,9 +148,12 @@ impl Volume {
         };
         let help = || queue.wait_until_slow().then(work);
         let results = std::thread::scope(|scope| {
-            let mut others: Vec<_> =
-                (1..options.threads.get()).map(|_| scope.spawn(|| Some(work()))).collect();
-            others.extend((0..options.helpers).map(|_| scope.spawn(help)));
+            // Where no more threads can be started, those that run do the work.
+            let thread = || std::thread::Builder::new().name("uxfs-scan".to_owned());
+            let workers =
+                (1..options.threads.get()).map_while(|_| thread().spawn_scoped(scope, || Some(work())).ok());
+            let mut others: Vec<_> = workers.collect();
+            others.extend((0..options.helpers).map_while(|_| thread().spawn_scoped(scope, help).ok()));
             let mut results = vec![work()];
             for other in others {
                 match other.join() {
