@@ -83,16 +83,21 @@ impl FileSystem {
         let checked = check_leads_back(self, (number, generation), name, &found.read());
         match checked {
             // After a rename meanwhile the entry leads elsewhere, and nothing is damaged.
-            Err(Error::Corrupt(_)) if !self.is_at(directory, name, found)? => Ok(()),
+            Err(Error::Corrupt(_)) if !is_at(self, directory, name, found)? => Ok(()),
             checked => checked,
         }
     }
+}
 
-    fn is_at(&self, directory: &InodeHandle, name: &[u8], wanted: &InodeHandle) -> Result<bool> {
-        match self.find(directory, name) {
-            Ok(found) => Ok(found.number() == wanted.number()),
-            Err(Error::Operation(OperationError::NotFound)) => Ok(false),
-            Err(error) => Err(error),
-        }
+fn is_at(
+    file_system: &FileSystem,
+    directory: &InodeHandle,
+    name: &[u8],
+    wanted: &InodeHandle,
+) -> Result<bool> {
+    match file_system.find(directory, name) {
+        Ok(found) => Ok(found.number() == wanted.number()),
+        Err(Error::Operation(OperationError::NotFound)) => Ok(false),
+        Err(error) => Err(error),
     }
 }
