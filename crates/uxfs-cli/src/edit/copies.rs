@@ -61,9 +61,19 @@ fn failed(error: SpillError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use uxfs_engine::{bulk::create::NewKind, options::LogOptions};
+    use std::sync::Arc;
+
+    use uxfs_block::engine::{OpenOptions, sync::SyncDevice};
+    use uxfs_engine::{
+        bulk::create::NewKind,
+        options::{Generations, MountOptions},
+    };
     use uxfs_filesystem::operations::create::NewFile;
-    use uxfs_testkit::{image::TestImage, judges::Judge, require};
+    use uxfs_testkit::{
+        image::{TestImage, mount_options},
+        judges::Judge,
+        require,
+    };
 
     use super::*;
 
@@ -71,7 +81,11 @@ mod tests {
     fn copies_are_found_in_memory_and_in_a_file_until_their_last_name_goes() {
         require!(Judge::Mkfs);
         let image = TestImage::new("copies", 300, &[], 0);
-        let file_system = image.mount_logged(LogOptions::default());
+        // Generations tell files apart that had one number, as in every edit.
+        let options = MountOptions { generations: Generations::Random, ..mount_options(64 << 20) };
+        let writable = OpenOptions { writable: true, ..OpenOptions::default() };
+        let device = Arc::new(SyncDevice::open(&image.path, &writable).unwrap());
+        let file_system = FileSystem::mount_logged(device, &options).unwrap();
         let root = file_system.open_root().unwrap();
         let name = |number: u64| format!("copy-{number}").into_bytes();
         for memory_bytes in [0, 1 << 20] {
