@@ -115,10 +115,6 @@ impl<'a, 'fs> LeafWalk<'a, 'fs> {
             .remaining_blocks
             .checked_sub(1)
             .ok_or_else(|| fail(NameTreeFault::TooManyBlocks { most: self.blocks.most_blocks() }))?;
-        if self.circle.is_closed_by(next) {
-            let most = self.blocks.most_blocks().saturating_sub(self.remaining_blocks);
-            return Err(fail(NameTreeFault::TooManyBlocks { most }));
-        }
         self.ahead.step(self.blocks);
         let buffer = self.blocks.read_tree_block(next)?;
         let level = level_of(self.blocks, next, &buffer)?;
@@ -134,6 +130,10 @@ impl<'a, 'fs> LeafWalk<'a, 'fs> {
             && hash < last
         {
             return Err(fail(NameTreeFault::LeafOrder { hash, last }));
+        }
+        if self.circle.is_closed_by(next) {
+            let most = self.blocks.most_blocks().saturating_sub(self.remaining_blocks);
+            return Err(fail(NameTreeFault::TooManyBlocks { most }));
         }
         self.leaf = buffer;
         self.block = next;
