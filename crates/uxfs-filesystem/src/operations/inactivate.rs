@@ -107,7 +107,9 @@ pub(crate) fn contradicts_unlinked(file_system: &FileSystem, handle: &InodeHandl
         return Ok(false);
     }
     let pointers = match file_system.parent_pointers(&inode, MOST_POINTERS) {
-        Ok((pointers, _)) => pointers,
+        // So many are left of no removed file.
+        Ok((_, false)) => return Ok(true),
+        Ok((pointers, true)) => pointers,
         // A crash may have cut off the removal of the attributes.
         Err(Error::Corrupt(_)) => return Ok(false),
         Err(error) => return Err(error),
@@ -119,7 +121,9 @@ pub(crate) fn contradicts_unlinked(file_system: &FileSystem, handle: &InodeHandl
             .and_then(|parent| lookup_open(file_system, &parent.read(), &pointer.name));
         match entry {
             Ok((Some(found), _)) if found.inode == handle.number() => return Ok(true),
-            Ok(_) | Err(Error::Operation(_) | Error::Corrupt(_)) => {}
+            // The name may be there.
+            Err(Error::Corrupt(_)) => return Ok(true),
+            Ok(_) | Err(Error::Operation(_)) => {}
             Err(error) => return Err(error),
         }
     }
