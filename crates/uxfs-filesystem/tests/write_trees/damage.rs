@@ -83,6 +83,10 @@ fn high_trees() -> (TestImage, Vec<Target>) {
             group.tree::<ReverseMap>().insert(&record).unwrap();
         }
     }
+    // The blocks of the chunks, two inodes each, are not free.
+    let near = Some(AgBlock::new(32_000 / 2));
+    let request = GroupRequest { near, is_exact: true, ..GroupRequest::blocks(150 * 64 / 2) };
+    assert!(group.allocate(&request).unwrap().is_some());
     for number in 0..150 {
         group.tree::<InodeIndex>().insert(&chunk(number)).unwrap();
     }
@@ -111,6 +115,7 @@ fn high_trees() -> (TestImage, Vec<Target>) {
 /// Many changes of all trees, until something is found to be wrong.
 fn work(file_system: &FileSystem, random: &mut Random) -> Result<(), Error> {
     let mut transaction = Transaction::begin(file_system)?;
+    let mut deleted = Vec::new();
     for _ in 0..60 {
         let mut group = transaction.group(GROUP)?;
         let block = AgBlock::new(500 + random.below(9000) as u32);
@@ -145,10 +150,14 @@ fn work(file_system: &FileSystem, random: &mut Random) -> Result<(), Error> {
             _ => {
                 let mut cursor = group.tree::<InodeIndex>();
                 let start = AgInode::new(32_000 + random.below(150 * 64) as u32);
-                if cursor.seek_at_or_before(start)?.is_some() {
+                if let Some(record) = cursor.seek_at_or_before(start)? {
+                    deleted.push(record);
                     cursor.delete()?;
                 }
-                cursor.insert(&chunk(200 + random.below(1 << 20) as u32))?;
+                // Other chunks would lie over free space.
+                if deleted.len() > 4 {
+                    cursor.insert(&deleted.swap_remove(random.index(deleted.len())))?;
+                }
             }
         }
     }
@@ -195,7 +204,8 @@ fn damage_is_an_error_and_not_a_panic_or_a_wait() {
     let seed = Seed::from_environment("damaged trees", 9);
     let mut random = seed.random();
     let (image, targets) = high_trees();
-    assert!(work(&image.mount_bulk(), &mut random).is_ok(), "sound so far");
+    let sound = work(&image.mount_bulk(), &mut random);
+    assert!(sound.is_ok(), "sound so far: {sound:?}");
     let (done, progress) = channel();
     let worker = thread::spawn(move || {
         let file = File::options().read(true).write(true).open(image.path.as_path()).unwrap();
