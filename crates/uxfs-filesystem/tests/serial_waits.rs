@@ -83,7 +83,10 @@ fn attributes_are_read_in_batches() {
         true,
     );
     let device = counted(image);
-    let volume = open_volume(device.clone(), &mount_options(64 << 20)).unwrap();
+    // Reads that take no time are over before the thread that reads ahead has run.
+    let limits = Limits { latency: Duration::from_millis(2), ..Limits::NONE };
+    let slow = ThrottledDevice::new(device.clone(), limits, Arc::new(SystemClock::default()));
+    let volume = open_volume(Arc::new(slow), &mount_options(64 << 20)).unwrap();
     let file = volume.resolve(b"/file", true).unwrap();
     let (before, misses) = (device.counters(), volume.cache().counters());
     let mut count = 0;

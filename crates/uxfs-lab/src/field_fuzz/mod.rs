@@ -5,7 +5,7 @@
 //! | [`transform`] | the eight ways |
 //! | [`sparse_device`] | the image in memory, and damaged copies of it that cost next to nothing |
 //! | [`plan`] | which fields are damaged how |
-//! | [`slice`] | cases in the process of a test |
+//! | [`mod@slice`] | cases in the process of a test |
 //! | [`reading`] | everything that the reading commands ask of a damaged image |
 //! | [`editing`] | edits of a damaged image, and what must be as it was afterwards |
 //! | [`unknowable`] | the lies that edits cannot see |
