@@ -194,6 +194,13 @@ pub enum Finding {
         /// The inode.
         inode: InodeNumber,
     },
+    /// An inode in use names a next inode of a list of unlinked inodes, and is in no such list.
+    NextUnlinked {
+        /// The inode.
+        inode: InodeNumber,
+        /// The next inode, by its number in the group.
+        next: AgInode,
+    },
     /// Blocks are free, and something uses them.
     FreeBlocksInUse {
         /// The allocation group.
@@ -495,6 +502,7 @@ impl Finding {
             Self::InodeBlocks { .. } => 40,
             Self::SizeOfSpecialFile { .. } => 41,
             Self::ExtentOverlap { .. } => 42,
+            Self::NextUnlinked { .. } => 43,
             Self::EntryOfFreeInode { .. } => 50,
             Self::EntryFileType { .. } => 51,
             Self::Dot { .. } => 52,

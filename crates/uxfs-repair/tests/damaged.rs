@@ -54,6 +54,8 @@ const DAMAGES: &[Damage] = &[
     damage("no-links-and-a-name", "default", &["inode 131202", "write -d core.nlinkv2 0"], &[29, 70]),
     damage("no-links-and-no-name", "default", &["inode 131202", "write -d core.nlinkv2 0", "path /directories/block", "dblock 0", "write -d bu[2].inumber 250"], &[29, 50, 62]),
     damage("no-links-in-a-list", "default", &["inode 131202", "write -d core.nlinkv2 0", "agi 1", "write -d unlinked[2] 130"], &[25, 70]),
+    damage("next-in-no-list", "default", &["inode 131202", "write -d next_unlinked 130"], &[43]),
+    damage("next-behind-the-end", "default", &["inode 131202", "write -d next_unlinked 0"], &[43]),
     damage("free-too-short", "default", &["agf 0", "addr bnoroot", "write -d recs[5].blockcount 6"], &[11, 20, 22, 32]),
     damage("free-too-long", "default", &["agf 0", "addr bnoroot", "write -d recs[5].blockcount 8"], &[11, 20, 22, 30]),
     damage("free-by-length", "default", &["agf 2", "addr cntroot", "write -d recs[1].startblock 3000"], &[22]),

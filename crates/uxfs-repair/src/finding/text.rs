@@ -233,6 +233,10 @@ impl Finding {
             }
             Self::NoName { inode } => write!(f, "inode {inode} is in use and has no name"),
             Self::Cycle { inode } => write!(f, "directory {inode} lies below itself"),
+            Self::NextUnlinked { inode, next } => write!(
+                f,
+                "inode {inode} is in no unlinked list, and names inode {next} of its group as the next one of a list"
+            ),
             _ => self.write_directory(f),
         }
     }

@@ -69,10 +69,16 @@ fn follow(
     }
 }
 
-/// An inode in use without links must be in a list, where all lists of its group could be read.
+/// An inode in use must be in a list where it has no links, and may name a next inode only where it is in one. Both hold only
+/// where all lists of its group could be read.
 pub(crate) fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode) {
-    if inode.link_count() > 0 || table.may_be_unlinked(context.volume.geometry(), inode.number) {
+    if table.may_be_unlinked(context.volume.geometry(), inode.number) {
         return;
     }
-    context.sink.add(Finding::NotUnlinked { inode: inode.number });
+    if inode.link_count() == 0 {
+        context.sink.add(Finding::NotUnlinked { inode: inode.number });
+    }
+    if let Some(next) = inode.next_unlinked() {
+        context.sink.add(Finding::NextUnlinked { inode: inode.number, next });
+    }
 }

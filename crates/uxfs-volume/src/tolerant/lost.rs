@@ -25,7 +25,7 @@ use crate::{
 /// Parts that are remembered. An inode with further ones is refused whole.
 const MOST_PARTS: usize = 100_000;
 
-/// Ranges of file blocks, in order.
+/// Ranges of file blocks, in order, that do not overlap.
 pub type LostRanges = Arc<[Range<u64>]>;
 
 /// Of all forks of a volume.
@@ -44,6 +44,7 @@ impl Volume {
     /// Remembers what could not be read of the extent map of a fork; gives whether there was room for it.
     pub(crate) fn note_lost_extents(&self, inode: &Inode, fork: Fork, ranges: Vec<Range<u64>>) -> bool {
         let Some(findings) = self.findings() else { return false };
+        let ranges = joined(ranges);
         let mut lost = findings.lost.parts.lock().unwrap_or_else(PoisonError::into_inner);
         if lost.count + ranges.len() > MOST_PARTS {
             return false;
@@ -100,13 +101,42 @@ impl LostBytes {
     }
 }
 
+/// Puts ranges in order, and joins those that overlap.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|range, before| {
+        let overlaps = range.start <= before.end;
+        if overlaps {
+            before.end = before.end.max(range.end);
+        }
+        overlaps
+    });
+    ranges
+}
+
 /// The first lost range that has blocks of `range`.
 pub(crate) fn first_in(lost: &[Range<u64>], range: Range<u64>) -> Option<Range<u64>> {
-    lost.iter().find(|lost| lost.start < range.end && range.start < lost.end).cloned()
+    let index = lost.partition_point(|lost| lost.end <= range.start);
+    lost.get(index).filter(|lost| lost.start < range.end).cloned()
 }
 
 /// What reading there gives.
 pub(crate) fn lost_extents(inode: InodeNumber, file_block: u64) -> Error {
     let fault = ExtentMapFault::Lost { file_block: FileBlock::new(file_block) };
     Corruption::new(Structure::ExtentMap, Location::of_inode(inode), fault).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_found_in_any_order_of_arrival() {
+        let ranges = joined(vec![40..50, 10..20, 45..60, 20..21, 80..81]);
+        assert_eq!(ranges, [10..21, 40..60, 80..81]);
+        for range in (0..100).flat_map(|start| (start + 1..101).map(move |end| start..end)) {
+            let expected = ranges.iter().find(|lost| lost.start < range.end && range.start < lost.end);
+            assert_eq!(first_in(&ranges, range.clone()), expected.cloned(), "{range:?}");
+        }
+    }
 }

@@ -3,8 +3,8 @@
 //! A damaged block is left out with a finding, and the walk goes on with the next pointer of its parent. Where an interior block
 //! is damaged, the leaves below it are reached by the sibling pointers of the leaf before them.
 //!
-//! It ends on any image: each level down is one lower, a step budget counts the blocks, and records rise, so that no block gives
-//! its records twice.
+//! It ends on any image: each level down is one lower, a step budget counts the blocks, and on each level the first positions of
+//! the blocks rise, so that no block is walked twice.
 
 use uxfs_format::btree::{BlockPointer, BtreeKind, block::Pointer, check::BtreeFault};
 
@@ -23,6 +23,8 @@ pub(crate) struct TolerantWalk<'fs, K: BtreeKind> {
     leaf: Option<Block<K>>,
     /// The last position that was given.
     last: Option<K::Position>,
+    /// The first position of the last interior block of each level, the lowest first.
+    firsts: Vec<Option<K::Position>>,
     /// Leaves that are followed by their siblings lie before this key of the next interior block.
     follows_up_to: Option<Option<K::Position>>,
     blocks_left: u64,
@@ -38,6 +40,7 @@ impl<'fs, K: BtreeKind> TolerantWalk<'fs, K> {
             nodes: Vec::new(),
             leaf: None,
             last: None,
+            firsts: Vec::new(),
             follows_up_to: None,
             blocks_left,
             has_begun: false,
@@ -148,11 +151,30 @@ impl<'fs, K: BtreeKind> TolerantWalk<'fs, K> {
         let Some(first) = block.first_position() else {
             return Err(self.tree.damaged(block.address(), BtreeFault::Empty { level }));
         };
-        let is_behind = self.last.as_ref().is_none_or(|last| *last < first);
-        if (level == 0 && !is_behind) || key.is_some_and(|key| first < key) {
+        if !self.is_behind(level, &first) || key.is_some_and(|key| first < key) {
             return Err(self.tree.damaged(block.address(), BtreeFault::BlockOrder));
         }
+        self.note_first(level, first);
         Ok(block)
+    }
+
+    /// Whether a position lies behind the records that were given, or behind the first position of the interior block before.
+    fn is_behind(&self, level: u16, first: &K::Position) -> bool {
+        let before = match level.checked_sub(1) {
+            None => self.last.as_ref(),
+            Some(index) => self.firsts.get(usize::from(index)).and_then(Option::as_ref),
+        };
+        before.is_none_or(|before| before < first)
+    }
+
+    fn note_first(&mut self, level: u16, first: K::Position) {
+        let Some(index) = level.checked_sub(1).map(usize::from) else { return };
+        if self.firsts.len() <= index {
+            self.firsts.resize_with(index + 1, || None);
+        }
+        if let Some(before) = self.firsts.get_mut(index) {
+            *before = Some(first);
+        }
     }
 
     fn leave_out(&mut self, error: Error) -> Result<()> {
