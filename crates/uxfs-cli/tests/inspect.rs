@@ -37,6 +37,8 @@ fn sound_structures_are_shown_and_nothing_is_said_against_them() {
         "dir /",
         "attr /",
         "block 1",
+        // A symbolic link's target in two blocks.
+        "block 73",
         "sector 0",
         "sector 1",
     ];

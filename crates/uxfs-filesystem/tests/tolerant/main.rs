@@ -196,6 +196,40 @@ fn walks_over_btrees_of_groups_go_on_behind_lost_blocks() {
 }
 
 #[test]
+fn pointers_that_lead_to_one_block_do_not_multiply_the_reads() {
+    require!(Judge::Mkfs, Judge::XfsDb, Judge::XfsRepair);
+    let image = fragmented();
+    let run = |commands: &[&str]| {
+        let mut judge = Judge::XfsDb.command();
+        judge.arg("-x");
+        commands.iter().for_each(|command| drop(judge.args(["-c", command])));
+        String::from_utf8(judge.arg(&image.path).output().unwrap().stdout).unwrap()
+    };
+    let root = ["agf 0", "addr rmaproot"];
+    let header = run(&[&root[..], &["print level numrecs ptrs"]].concat());
+    let number = |name: &str| -> usize {
+        let line = header.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+        line.unwrap_or_else(|| panic!("{header}")).parse().unwrap()
+    };
+    let pointers = number("numrecs");
+    assert!(number("level") == 2 && pointers > 2, "{header}");
+    let last = header.rsplit([':', ' ']).next().unwrap().trim();
+    let writes: Vec<_> = (1..pointers).map(|index| format!("write -d ptrs[{index}] {last}")).collect();
+    let writes: Vec<_> = writes.iter().map(String::as_str).collect();
+    run(&[&root[..], &writes].concat());
+
+    let volume = tolerant(&image, SuperblockChoice::Automatic);
+    let group = volume.group(AgNumber::new(0));
+    let records: Vec<_> = group.reverse_mappings().unwrap().map(Result::unwrap).collect();
+    assert!(records.len() > 20 && records.is_sorted_by_key(|record| record.start), "once, in order");
+    assert_eq!(
+        findings(&volume).len(),
+        1,
+        "the block is out of order, and the leaves below it are not read again"
+    );
+}
+
+#[test]
 fn walks_over_free_space_and_reference_counts_go_on_behind_a_lost_block() {
     require!(Judge::XfsDb);
     // Each btree, the allocation group in which it has leaves, and how its records come.

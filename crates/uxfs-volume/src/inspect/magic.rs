@@ -4,10 +4,13 @@ use uxfs_format::{
     fault::{Location, Structure},
     field_table::OnDisk,
     geometry::Geometry,
+    inode::symlink::{self, SymlinkHeader},
     quota::{self, QuotaRecord},
     seal::structure_of,
     units::{FsBlock, SECTOR_SIZE_BYTES, Sector},
 };
+
+use zerocopy::FromBytes;
 
 use super::{Inspector, StructureOnDisk};
 use crate::error::{OperationError, Result};
@@ -79,10 +82,11 @@ impl Inspector<'_> {
             group_block: place.map(|(_, block, _)| block),
             ..Location::at_sector(sector)
         };
-        self.found(structure, location, &[(sector, self.size_of_structure(structure))]).map(Some)
+        self.found(structure, location, &[(sector, self.size_of_structure(structure, &head))]).map(Some)
     }
 
-    fn size_of_structure(self, structure: Structure) -> u32 {
+    /// The size in bytes of a structure that begins with `head`. A piece of a symbolic link's target may have several blocks.
+    fn size_of_structure(self, structure: Structure, head: &[u8]) -> u32 {
         let geometry = self.volume.geometry();
         match structure {
             Structure::Superblock
@@ -96,6 +100,12 @@ impl Inspector<'_> {
             | Structure::DirectoryLeafNode
             | Structure::DirectoryNode
             | Structure::DirectoryFreeIndex => geometry.directory_block_size_bytes,
+            Structure::Symlink => {
+                let header = SymlinkHeader::ref_from_prefix(head).ok();
+                let length_bytes = header.map_or(0, |(header, _)| header.length_bytes.get());
+                let length_bytes = length_bytes.clamp(1, symlink::TARGET_END_BYTES);
+                symlink::target_blocks(length_bytes, geometry).saturating_mul(geometry.block_size_bytes)
+            }
             _ => geometry.block_size_bytes,
         }
     }
