@@ -15,7 +15,7 @@ use crate::{
     table::Table,
 };
 
-/// What to do.
+/// Options of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Files that are made, and then renamed.
@@ -35,15 +35,15 @@ impl Default for Options {
 /// One of the two phases.
 #[derive(Debug, Clone)]
 pub struct Phase {
-    /// What was done.
+    /// The operation.
     pub name: &'static str,
     /// Wall time.
     pub elapsed: Duration,
     /// Making the directory durable.
     pub fsync: Histogram,
-    /// What each name took.
+    /// Time of each name.
     pub operation: Histogram,
-    /// What the journal did.
+    /// Counters of the journal.
     pub journal: Option<JournalFigures>,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a benchmark.
+//! Errors of a benchmark.
 
 use rustix::io::Errno;
 use thiserror::Error;

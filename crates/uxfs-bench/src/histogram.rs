@@ -104,7 +104,7 @@ impl Histogram {
         Duration::from_nanos(self.total_nanoseconds.checked_div(self.count).unwrap_or(0))
     }
 
-    /// What this share (0 to 1) of all did not exceed, to the width of a bucket.
+    /// The upper bound of this share (0 to 1) of all values, to the width of a bucket.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -169,7 +169,7 @@ impl Stopwatch {
         Self { last: Instant::now() }
     }
 
-    /// What has passed since the last call counts for `histogram`.
+    /// Adds the time since the last call to `histogram`.
     pub(crate) fn lap(&mut self, histogram: &mut Histogram) {
         let now = Instant::now();
         histogram.record(now - self.last);

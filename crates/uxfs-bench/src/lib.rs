@@ -15,7 +15,7 @@
 //! | `random` | numbers that a seed decides |
 //! | `error` | why a workload ended |
 //!
-//! What a run does depends on its options and its seed alone; nothing here asserts a time.
+//! The operations of a run depend on its options and its seed alone; nothing here asserts a time.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

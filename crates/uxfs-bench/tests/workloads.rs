@@ -1,4 +1,4 @@
-//! What the workloads do to a directory of the machine at hand: counts, columns, and what is left. Never times.
+//! Effects of the workloads on a directory of the machine at hand: counts, columns, remaining files. Never times.
 #![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path};

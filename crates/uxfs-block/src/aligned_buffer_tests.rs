@@ -55,7 +55,7 @@ fn free_chunks_are_unmapped() {
     assert_eq!(buffer.len(), 512, "a buffer outlives the pool's handle");
 }
 
-/// What is free serves any size.
+/// A free chunk serves any size.
 #[test]
 fn sizes_share_chunks() {
     let pool = BufferPool::new(1 << 16, 512);

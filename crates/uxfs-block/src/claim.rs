@@ -107,7 +107,7 @@ impl From<ClaimError> for io::Error {
 pub struct Claimed {
     /// Itself.
     pub file: File,
-    /// What lies below it, held open for the locks.
+    /// The layers below it, held open for the locks.
     below: Vec<File>,
 }
 

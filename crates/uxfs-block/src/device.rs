@@ -1,10 +1,10 @@
-//! What every block device offers, whatever lies behind it.
+//! The interface of every block device.
 
 use std::{fmt, io, ops::Range, os::fd::BorrowedFd};
 
 use thiserror::Error;
 
-/// What was being done when a device failed.
+/// The operation in which a device failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceOperation {
     /// Opening it.
@@ -34,7 +34,7 @@ impl fmt::Display for DeviceOperation {
 /// A failed device operation.
 #[derive(Debug, Error)]
 pub struct DeviceError {
-    /// What was tried.
+    /// The operation.
     pub operation: DeviceOperation,
     /// First byte.
     pub offset_bytes: u64,
@@ -180,7 +180,7 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// Size in bytes.
     fn size_bytes(&self) -> u64;
 
-    /// What requests should be multiples of.
+    /// The alignment that requests should have.
     fn alignment(&self) -> Alignment {
         Alignment::NONE
     }

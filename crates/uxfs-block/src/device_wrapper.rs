@@ -20,7 +20,7 @@ pub trait DeviceWrapper: Send + Sync + fmt::Debug {
         self.inner().engine()
     }
 
-    /// What requests should be multiples of.
+    /// The alignment that requests should have.
     fn required_alignment(&self) -> Alignment {
         self.inner().alignment()
     }

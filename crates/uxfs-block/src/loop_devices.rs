@@ -17,7 +17,7 @@ pub(crate) struct LoopDevice {
     pub device: u64,
     /// Under `/dev`.
     pub path: PathBuf,
-    /// What it lies on.
+    /// The backing file or device.
     pub backing: Identity,
     /// Where that was last found; gone if it has been removed, or belongs to another mount namespace.
     pub backing_path: PathBuf,
@@ -77,7 +77,7 @@ fn loop_device(folder: &Path) -> Option<LoopDevice> {
     })
 }
 
-/// What lies below a block device, from the top down: the disk of a partition, the file of a loop device, the devices that a
+/// The layers below a block device, from the top down: the disk of a partition, the file of a loop device, the devices that a
 /// volume is made of.
 pub(crate) fn layers_below(device: u64, loops: &[LoopDevice]) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();

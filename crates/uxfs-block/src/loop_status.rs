@@ -1,4 +1,4 @@
-//! What the kernel says that a loop device lies on.
+//! The backing file of a loop device, by the kernel.
 #![allow(unsafe_code)]
 
 use std::{fs::File, path::Path};

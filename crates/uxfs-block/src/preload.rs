@@ -9,7 +9,7 @@ use std::{fs, sync::OnceLock};
 
 use thiserror::Error;
 
-/// What the process was started under.
+/// Library that was preloaded into the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preload {
     /// No such library.
@@ -30,7 +30,7 @@ pub struct Unheard(pub &'static str);
 
 const LIBRARIES: [(&str, &str); 2] = [("fakeroot", "libfakeroot"), ("pseudo", "libpseudo")];
 
-/// What this process was started under; looked up once.
+/// The library that was preloaded into this process; looked up once.
 pub fn find() -> Preload {
     static FOUND: OnceLock<Preload> = OnceLock::new();
     *FOUND.get_or_init(|| {

@@ -64,7 +64,7 @@ impl<T> ThreadShards<T> {
     }
 }
 
-/// What operations took and did not need, for the next ones of the same lane.
+/// The part of reservations that operations did not need, kept for the next operations of the same shard.
 #[derive(Debug, Default)]
 pub struct CachedReservation(AtomicU64);
 

@@ -100,11 +100,11 @@ pub struct PendingRead {
 pub struct Chunk<R> {
     /// The bytes: of an archive as they are, of a directory file data only.
     pub bytes: Buffer,
-    /// What else the sink must know, in order.
+    /// Further messages to the sink, in order.
     pub records: Vec<R>,
-    /// What the entries in here come to.
+    /// Counts of the entries in the chunk.
     pub counts: Counts,
-    /// What went wrong with them.
+    /// Problems with them.
     pub problems: Vec<Problem>,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of one file before its data is read, in terms that any sink understands.
+//! Facts of one file that are known before its data is read, in terms that any sink understands.
 
 /// A point in time. `seconds` counts from 1970 and may be negative; `nanoseconds` always counts forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,14 +69,14 @@ pub enum Special {
     Socket,
 }
 
-/// What kind of file it is, with what that kind has.
+/// Type of the file, with the facts that only this type has.
 #[derive(Debug, Clone, Copy)]
 pub enum Body<'a> {
-    /// What it holds follows, until [`Encoder::end_directory`](crate::sink::Encoder::end_directory).
+    /// Its entries follow, until [`Encoder::end_directory`](crate::sink::Encoder::end_directory).
     Directory,
     /// Its data follows, until [`Encoder::end_file`](crate::sink::Encoder::end_file).
     File(&'a crate::layout::FileLayout),
-    /// What it points to.
+    /// Its target.
     Symlink(&'a [u8]),
     /// Another name of what was given before under this path.
     HardLink {

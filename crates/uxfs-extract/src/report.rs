@@ -1,4 +1,4 @@
-//! What was extracted and what was not.
+//! Counts and problems of an extraction.
 
 use std::fmt;
 
@@ -17,15 +17,15 @@ pub enum Severity {
     Damaged,
 }
 
-/// What a problem is about.
+/// The part of a file that a problem concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Aspect {
     /// The file itself, or its place in the tree.
     Existence,
-    /// What the file holds.
+    /// The contents of the file.
     Contents,
-    /// What the directory holds.
+    /// The entries of the directory.
     Directory,
     /// Owner or group.
     Owner,
@@ -97,7 +97,7 @@ pub struct Problem {
     pub path: Vec<u8>,
     /// How bad.
     pub severity: Severity,
-    /// What it is about.
+    /// The part of the file.
     pub aspect: Aspect,
     /// Why, for people.
     pub reason: String,

@@ -7,11 +7,11 @@ use thiserror::Error;
 
 use crate::{chunk::Chunk, entry::Entry, report::Observer};
 
-/// What ends an extraction early: going on would fail for every file to come.
+/// An error that ends an extraction early: going on would fail for every further file.
 #[derive(Debug, Error)]
 #[error("cannot write {}: {source}", String::from_utf8_lossy(.path))]
 pub struct SinkError {
-    /// What was being written.
+    /// The path that was being written.
     pub path: Vec<u8>,
     /// Why it failed.
     pub source: io::Error,
@@ -27,7 +27,7 @@ impl SinkError {
 
 /// Turns entries into the contents of chunks. One for each worker thread.
 pub trait Encoder: Send {
-    /// What the sink is told beside bytes.
+    /// Messages to the sink beside bytes.
     type Record: Send;
 
     /// An entry begins. A directory's contents follow, and so does a file's data; the other kinds are complete.

@@ -58,7 +58,7 @@ fn target(folder: &Path, block_size_bytes: u32) -> Result<LoopMount> {
     Ok(mount)
 }
 
-/// What a tree holds, as far as a copy can have it.
+/// The manifest of a tree, without the facts that a copy cannot have.
 fn describe(root: &Path) -> Result<Manifest> {
     let header = Header { image: String::new(), judge: String::new(), made_by: String::new() };
     let mut manifest = manifest::from_tree(root, header)?;
@@ -81,7 +81,7 @@ fn describe(root: &Path) -> Result<Manifest> {
 /// A path and its runs of data, offset and length.
 type DataRuns = (PathBuf, Vec<(u64, u64)>);
 
-/// What the kernel writes at once.
+/// Unit in which the kernel writes.
 const PAGE_BYTES: u64 = 4096;
 
 /// The pages that have data. A copy comes through the page cache: where blocks are smaller than pages, the kernel may allocate
@@ -119,7 +119,7 @@ fn data_runs(root: &Path) -> Result<Vec<DataRuns>> {
     Ok(all)
 }
 
-/// What the kernel says of the source: whatever it is copied to must be the same.
+/// The kernel's view of the source: every copy must be the same.
 struct Source {
     name: String,
     manifest: Manifest,

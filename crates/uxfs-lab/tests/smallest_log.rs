@@ -44,7 +44,7 @@ const GEOMETRIES: [(&str, u64, &[&str]); 6] = [
     ),
 ];
 
-/// What `mkfs.xfs` says that a log must have at least, in blocks.
+/// The smallest log that `mkfs.xfs` allows, in blocks.
 fn smallest_log(size_mebibytes: u64, options: &[&str]) -> u64 {
     let file = tempfile::NamedTempFile::new_in(memory_folder()).unwrap();
     file.as_file().set_len(size_mebibytes << 20).unwrap();

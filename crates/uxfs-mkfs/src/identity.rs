@@ -23,7 +23,7 @@ const REPRODUCIBLE_UUID: Uuid = Uuid(*b"\x75\x78\x66\x73\x72\x65\x87\x0d\xb5\x63
 pub struct Identity {
     /// The uuid.
     pub uuid: Uuid,
-    /// What counts as now.
+    /// The present time.
     pub now: Timestamp,
     /// Where generation numbers come from.
     pub numbers: Numbers,

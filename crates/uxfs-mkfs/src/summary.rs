@@ -7,7 +7,7 @@ use uxfs_format::{
     superblock::Superblock,
 };
 
-/// What continues a line.
+/// Begins a line that continues the one before.
 const SECOND: &str = "         =                      ";
 
 /// The feature switches, by the names mkfs.xfs gives them.

@@ -103,7 +103,7 @@ type Result<T> = std::result::Result<T, Failure>;
 pub struct Made {
     /// Its inode.
     pub inode: InodeNumber,
-    /// What it is.
+    /// File type.
     pub file_type: FileType,
 }
 

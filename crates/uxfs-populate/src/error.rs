@@ -18,7 +18,7 @@ pub enum PopulateError {
     At {
         /// Below the root of the source.
         path: Shown,
-        /// What happened.
+        /// The error.
         error: uxfs_volume::error::Error,
     },
     /// The image as a whole.
@@ -43,7 +43,7 @@ pub enum PopulateError {
     },
 }
 
-/// What a source may hold and XFS cannot.
+/// Objects that a source may hold and XFS cannot.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Impossible {
     /// A name of more than 255 bytes, or with a slash or zero byte.

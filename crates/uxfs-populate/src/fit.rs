@@ -39,7 +39,7 @@ const MOST_ATTEMPTS: u32 = 12;
 
 /// The contents that must fit, and the directory for scratch images.
 pub struct Fit<'a> {
-    /// What the file system is to be.
+    /// Options of the new file system.
     pub mkfs: &'a MkfsOptions,
     /// Time and numbers.
     pub identity: &'a Identity,

@@ -1,4 +1,4 @@
-//! What has been put into a file system, while it happens and afterwards.
+//! Counts of a filling, while it runs and afterwards.
 
 use std::sync::{
     Arc,
@@ -17,7 +17,7 @@ const MAX_PROBLEMS: usize = 10_000;
 pub struct Progress {
     /// Names made so far, hard links too.
     pub entries: AtomicU64,
-    /// What the copying threads have done.
+    /// Counters of the copying threads.
     pub data: Arc<DataCounters>,
 }
 
@@ -33,7 +33,7 @@ impl Progress {
     }
 }
 
-/// What a file system has been filled with.
+/// Counts of a filled file system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Directories, without the root.
@@ -56,7 +56,7 @@ pub struct Report {
     pub shared_bytes: u64,
     /// Bytes that files lost while they were read: zeros in the image.
     pub missing_bytes: u64,
-    /// What had to be left out or passed over.
+    /// Objects that were left out or passed over.
     pub problems: Vec<Problem>,
     /// How many of these there were; only the first are kept.
     pub problem_count: u64,

@@ -38,7 +38,7 @@ const MAX_DEPTH: usize = uxfs_source::stream::MAX_PATH_BYTES / 2 + 1;
 /// mounted in bulk mode. The caller closes the file system afterwards; until then the image is unfinished.
 ///
 /// # Errors
-/// What cannot be read, what XFS cannot hold, no space, the device.
+/// Unreadable parts of the source, objects that XFS cannot hold, no space, the device.
 pub fn populate_streams<'a>(
     file_system: &'a FileSystem,
     sources: &mut [Box<dyn StreamSource>],

@@ -29,7 +29,7 @@ use crate::{
 /// closes the file system afterwards; until then the image is unfinished.
 ///
 /// # Errors
-/// What cannot be read, what XFS cannot hold, no space, the device.
+/// Unreadable parts of the source, objects that XFS cannot hold, no space, the device.
 pub fn populate_tree<'a>(
     file_system: &'a FileSystem,
     source: &mut dyn TreeSource,

@@ -28,7 +28,7 @@ pub(crate) enum TreeOwner {
     Inode(InodeNumber),
 }
 
-/// What a walk over a btree came to.
+/// Result of a walk over a btree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TreeWalk {
     pub blocks: u64,

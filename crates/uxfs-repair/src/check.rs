@@ -28,7 +28,7 @@ pub struct CheckOptions {
     pub scan: ScanOptions,
 }
 
-/// What was looked at.
+/// Counts of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CheckSummary {
     /// How many findings there were.
@@ -43,7 +43,7 @@ pub struct CheckSummary {
     pub is_stopped: bool,
 }
 
-/// What all passes have at hand.
+/// State that all passes share.
 pub(crate) struct Context<'c> {
     pub volume: &'c Volume,
     pub keys: Keys,
@@ -115,7 +115,7 @@ fn check_names(context: &Context<'_>, table: &InodeTable, are_inodes_complete: b
     }
 }
 
-/// What one thread has seen of names.
+/// Names that one thread has seen.
 #[derive(Debug, Default)]
 struct NamesFound {
     sums: ParentSums,
@@ -150,7 +150,7 @@ impl Context<'_> {
         self.volume.geometry().features.incompatible.contains(Incompatible::FILE_TYPE)
     }
 
-    /// What a tolerant volume has passed over since the last call becomes findings. Gives whether there was anything.
+    /// Turns all faults that a tolerant volume has passed over since the last call into findings. Gives whether there were any.
     pub fn report_left_out(&self) -> bool {
         let Some(findings) = self.volume.findings() else { return false };
         let (list, others) = findings.take();

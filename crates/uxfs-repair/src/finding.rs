@@ -1,4 +1,4 @@
-//! What a check finds: one variant for each contradiction, with the object, what was found and what was expected.
+//! Findings of a check: one variant for each contradiction, with the object, the value found and the value expected.
 //!
 //! Callers make text from it: [`Display`](std::fmt::Display) gives one sentence in plain English.
 
@@ -114,7 +114,7 @@ pub enum Finding {
         counter: GroupCounter,
         /// In the header.
         found: u64,
-        /// What there is.
+        /// The value computed.
         expected: u64,
     },
     /// A key of a btree node is not that of the child it leads to.
@@ -209,7 +209,7 @@ pub enum Finding {
         start: AgBlock,
         /// Blocks.
         length_blocks: u32,
-        /// What uses them.
+        /// Their owner.
         owner: Owner,
     },
     /// Two objects use the same blocks, and one of them is not a file or the file system cannot share blocks.
@@ -333,14 +333,14 @@ pub enum Finding {
     Dot {
         /// The directory.
         directory: InodeNumber,
-        /// What `.` names.
+        /// The inode that `.` names.
         found: Option<InodeNumber>,
     },
     /// `..` is missing, or is not the directory that has the entry.
     DotDot {
         /// The directory.
         directory: InodeNumber,
-        /// What `..` names.
+        /// The inode that `..` names.
         found: Option<InodeNumber>,
         /// The directory with the entry, where it is known.
         expected: Option<InodeNumber>,
@@ -459,7 +459,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// What a reader's error says about the file system.
+    /// The finding for a reader's error.
     pub fn of_error(error: Error) -> Self {
         match error {
             Error::Corrupt(corruption) => Self::Damaged { corruption },

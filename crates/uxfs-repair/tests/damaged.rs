@@ -15,7 +15,7 @@ use uxfs_volume::{
     volume::{Volume, VolumeOptions},
 };
 
-/// What `xfs_db` changes, and the numbers of all findings that must come.
+/// A change by `xfs_db`, and the numbers of all findings that it must give.
 struct Damage {
     name: &'static str,
     image: &'static str,

@@ -193,7 +193,7 @@ impl OpenFile {
         self.content.size_bytes
     }
 
-    /// What to give to `copy_file_range` or a reflink call, with [`DataRange::source_bytes`].
+    /// The descriptor for `copy_file_range` or a reflink call, with [`DataRange::source_bytes`].
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

@@ -69,7 +69,7 @@ pub struct LinkIdentity {
     pub links: u32,
 }
 
-/// What every file has, whatever its kind.
+/// Metadata that every file has, whatever its type.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata {
     /// The lower twelve bits: permissions, set-ID, sticky.
@@ -168,7 +168,7 @@ pub struct DeviceNumber {
     pub minor: u32,
 }
 
-/// What kind of file an entry is, with what only that kind has.
+/// Type of an entry, with the facts that only this type has.
 #[derive(Debug, Clone)]
 pub enum Kind {
     /// A directory. In a tree its entries follow in a batch of their own, always at least one, even if empty.
@@ -224,6 +224,6 @@ pub struct Entry {
     pub name: Box<[u8]>,
     /// Owner, mode, times, attributes.
     pub metadata: Metadata,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
 }

@@ -43,12 +43,12 @@ impl fmt::Debug for Shown {
     }
 }
 
-/// What is the matter with one path, where the source can go on without it.
+/// A problem with one path, without which the source can go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Below the root of the source; empty for the root.
     pub path: Shown,
-    /// What happened.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What the matter is.
+/// Reason of a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Reason {
     /// The file was left out.
@@ -106,7 +106,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What could not be read of a source.
+/// An unreadable part of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreadable {
     /// The first [`MAX_PATHS_KEPT`].
@@ -134,7 +134,7 @@ pub enum SourceError {
     Io {
         /// Of the source, or below its root.
         path: Shown,
-        /// What was attempted.
+        /// The call that failed.
         action: &'static str,
         /// Why not.
         source: io::Error,
@@ -167,7 +167,7 @@ pub enum SourceError {
         archive: Shown,
         /// In the uncompressed archive.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         fault: ArchiveFault,
     },
     /// A layer that makes no sense above those below it.
@@ -175,10 +175,10 @@ pub enum SourceError {
     Layer {
         /// Below the root.
         path: Shown,
-        /// What is wrong.
+        /// The fault.
         fault: LayerFault,
     },
-    /// What outgrows memory cannot be kept in a temporary file.
+    /// Records beyond the memory limit cannot be kept in a temporary file.
     #[error(transparent)]
     Spill(#[from] uxfs_block::spill::SpillError),
     /// A line of a text file that means nothing.
@@ -188,7 +188,7 @@ pub enum SourceError {
         file: Shown,
         /// From 1.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         fault: TextFault,
     },
 }
@@ -203,13 +203,13 @@ impl SourceError {
     }
 }
 
-/// What can be wrong with an archive.
+/// Faults of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArchiveFault {
     /// Ends within a member.
     #[error("the archive ends within {within}")]
     Truncated {
-        /// What was cut.
+        /// The part that was cut.
         within: &'static str,
     },
     /// Neither sum of the header is the one it says.
@@ -270,10 +270,10 @@ pub enum ArchiveFault {
     Compression(String),
 }
 
-/// What can be wrong with files laid over each other.
+/// Faults of layers.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LayerFault {
-    /// What a hard link names is not there.
+    /// The target of a hard link is not there.
     #[error("a hard link to {0}, which is not there")]
     NoTarget(Shown),
     /// Directories have no hard links.
@@ -290,7 +290,7 @@ pub enum LayerFault {
     TooMany,
 }
 
-/// What can be wrong with a line of a text file.
+/// Faults of a line of a text file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TextFault {
     /// Too long to be meant.
@@ -304,7 +304,7 @@ pub enum TextFault {
     Unexpected {
         /// As written.
         word: Shown,
-        /// What belongs there.
+        /// The expected word.
         expected: &'static str,
     },
     /// A backslash that begins nothing.

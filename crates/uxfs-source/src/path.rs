@@ -52,12 +52,12 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Box<[u8]> {
     }
 }
 
-/// What a name in a layer says is gone from the layers below, in the words of OCI images.
+/// A name in a layer that removes something from the layers below, in the words of OCI images.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Whiteout {
     /// The file or tree of this path.
     Path(Box<[u8]>),
-    /// What this directory held.
+    /// The entries of this directory.
     Below(Box<[u8]>),
     /// Nothing: left by aufs, for itself.
     Nothing,

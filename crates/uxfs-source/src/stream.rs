@@ -17,11 +17,11 @@ pub struct StreamEntry {
     pub path: Box<[u8]>,
     /// Owner, mode, times, attributes.
     pub metadata: Metadata,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
 }
 
-/// What a stream tells.
+/// An item of a stream.
 #[derive(Debug, Clone)]
 pub enum StreamItem {
     /// A file. A later one of the same path replaces an earlier one, as when an archive is unpacked; a directory keeps
@@ -29,7 +29,7 @@ pub enum StreamItem {
     Entry(StreamEntry),
     /// The file or tree of this path, from an earlier layer, is gone.
     Whiteout(Box<[u8]>),
-    /// What earlier layers put into this directory is gone.
+    /// The entries that earlier layers put into this directory are gone.
     Opaque(Box<[u8]>),
 }
 
@@ -55,6 +55,6 @@ pub trait StreamSource: Send {
     /// [`SourceError::CannotRestart`], or the beginning can no longer be read.
     fn restart(&mut self, reading: Reading) -> Result<(), SourceError>;
 
-    /// What was found since the last call that the source went on without.
+    /// Takes the problems since the last call, without which the source went on.
     fn take_problems(&mut self) -> Vec<Problem>;
 }

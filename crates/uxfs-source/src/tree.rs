@@ -28,7 +28,7 @@ pub struct LaterContent {
     pub content: Content,
 }
 
-/// What to read of a tree.
+/// The parts of a tree to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reading {
     /// Small files come with their content, and every file is opened once to see whether it can be.
@@ -76,7 +76,7 @@ pub trait TreeSource: Send {
     /// The root can no longer be read.
     fn restart(&mut self, reading: Reading) -> Result<(), SourceError>;
 
-    /// What was found since the last call that the source went on without.
+    /// Takes the problems since the last call, without which the source went on.
     fn take_problems(&mut self) -> Vec<Problem>;
 
     /// How many problems there were beside those that the source has kept.

@@ -279,7 +279,7 @@ fn a_file_that_changes() {
     assert!(matches!(file.open(), Err(SourceError::Replaced { .. })));
 }
 
-/// What the child of the next test does, as a user who may not read everything.
+/// The child process of the next test, as a user without permission to read everything.
 #[test]
 fn as_somebody_else() {
     let Some(path) = std::env::var_os("UXFS_SOURCE_TREE") else { return };

@@ -197,7 +197,7 @@ fn read_both_ways(bytes: &[u8], whiteouts: bool) -> (Result<Sum, SourceError>, R
     (piped, opened.and_then(|mut source| read_all(&mut source)))
 }
 
-/// What a tree tells: kind, size and a sum of the data of each path.
+/// For each path: type, size and a sum of the data.
 type Told = BTreeMap<Vec<u8>, (&'static str, u64, u64)>;
 
 fn add_up(sum: u64, bytes: &[u8]) -> u64 {

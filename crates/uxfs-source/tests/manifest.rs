@@ -267,7 +267,7 @@ fn netbsd_describes_a_tree() {
     assert_eq!((time.seconds, time.nanoseconds), (1_795_195_483, 654_041_764));
 }
 
-/// What bsdtar's mtree can say of a tree.
+/// A tree reduced to the facts that bsdtar's mtree can give.
 fn as_mtree_tells(mut tree: Tree) -> Tree {
     tree.links.clear();
     for told in tree.paths.values_mut() {

@@ -24,7 +24,7 @@ use uxfs_source::{
 };
 use uxfs_testkit::{judges::Judge, require};
 
-/// What an archive format can hold.
+/// Capabilities of an archive format.
 #[derive(Clone, Copy)]
 struct Holds {
     nanoseconds: bool,

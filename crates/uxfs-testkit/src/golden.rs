@@ -108,7 +108,7 @@ impl GoldenImage {
         sparse::unpack(&self.packed, path)
     }
 
-    /// What the image holds, in its judge's words.
+    /// The manifest of the image, by its judge.
     ///
     /// # Errors
     /// Reading fails.

@@ -21,7 +21,7 @@ const BATCH: usize = 256;
 const KEPT_DIFFERENCES: usize = 20;
 const SEPARATOR: &str = "----structure";
 
-/// What was compared.
+/// Counts of a comparison.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Structures and values, by kind of structure.

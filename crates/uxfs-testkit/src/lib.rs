@@ -1,6 +1,6 @@
 //! **For the tests of the workspace.** Programs use the crate `uxfs`.
 //!
-//! What the tests of uxfs lean on: outside judges, golden images, and images. A dev-dependency only.
+//! Help for the tests of uxfs: outside judges, golden images, and images. A dev-dependency only.
 //!
 //! | module | holds |
 //! |---|---|

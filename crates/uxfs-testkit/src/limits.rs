@@ -16,7 +16,7 @@ use rustix::{
 };
 use wait4::Wait4;
 
-/// What a command may use.
+/// Limits of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// It is killed after this.
@@ -31,7 +31,7 @@ impl Default for Limits {
     }
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// Exit status; `None` where a signal ended it.

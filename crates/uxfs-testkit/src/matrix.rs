@@ -27,7 +27,7 @@ const MEBIBYTE: u64 = 1 << 20;
 /// With a cycle that no metadata has reached.
 const FORMAT_LOG: &str = "logformat -c 100";
 
-/// What fills an image.
+/// The program that fills an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FilledBy {
     /// The kernel, mounted read-write.

@@ -42,7 +42,7 @@ struct Walk {
     buffers: [Vec<u8>; 2],
 }
 
-/// What must be equal. The size of a directory is its file system's own affair.
+/// The metadata that must be equal. The size of a directory depends on its file system.
 fn told(metadata: &Metadata) -> impl PartialEq + std::fmt::Debug + use<> {
     let file_type = metadata.file_type();
     let has_device = file_type.is_block_device() || file_type.is_char_device();

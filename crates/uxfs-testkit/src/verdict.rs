@@ -1,4 +1,4 @@
-//! What the judges say of an image that we made.
+//! Judgements of an image that uxfs made.
 
 use std::{
     collections::BTreeMap,
@@ -39,7 +39,7 @@ pub fn repair_is_silent(image: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What `xfs_repair -n` says beyond its phases, line by line; at least its exit status where that is not 0.
+/// Lines of `xfs_repair -n` beyond its phases; at least its exit status where that is not 0.
 ///
 /// # Errors
 /// It cannot be run.

@@ -39,7 +39,7 @@ const ODD_BYTES: usize = 100_003;
 const XFLAG_DAX: u32 = 0x8000;
 const XFLAG_COW_EXTENT_SIZE: u32 = 0x10000;
 
-/// What the library says of the image at `path`; where its log is dirty, as it will be when that is replayed.
+/// The manifest of the image at `path`, read by the library; where its log is dirty, the image as it will be after replay.
 ///
 /// # Errors
 /// The library fails on the image, or two of its answers contradict each other.
@@ -49,7 +49,7 @@ pub fn from_image(path: &Path, header: Header) -> Result<Manifest> {
     from_file_system(&file_system, header)
 }
 
-/// What the library says of a mounted file system.
+/// The manifest of a mounted file system, read by the library.
 ///
 /// # Errors
 /// As [`from_image`].

@@ -9,9 +9,9 @@ use crate::judges::Judge;
 /// One line of `print`: a name and its value, both as printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrintedField {
-    /// What stands before `=`, indices included: `next_unlinked`, `recs[1-3]`, `core.version`.
+    /// The words before `=`, indices included: `next_unlinked`, `recs[1-3]`, `core.version`.
     pub name: String,
-    /// What stands after it.
+    /// The words after it.
     pub value: String,
 }
 

@@ -55,7 +55,7 @@ impl Editor {
         EditorOptions::default().open(path)
     }
 
-    /// What `stat` tells of the file at `path`.
+    /// The metadata of the file at `path`, as `stat` gives it.
     ///
     /// # Errors
     /// Nothing is there; damage; the device.
@@ -513,7 +513,7 @@ impl Editor {
         self.filesystem.create(&directory, name, new).about_path(path)
     }
 
-    /// What changes with contents.
+    /// Times that change with contents.
     fn touch(&self) -> Touch {
         Touch::at(self.filesystem.now())
     }

@@ -68,7 +68,7 @@ impl Entry {
         self.path.get(..end).and_then(|stem| stem.rsplit(|byte| *byte == b'/').next()).unwrap_or_default()
     }
 
-    /// What `stat` tells.
+    /// The file's metadata, as `stat` gives it.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }

@@ -58,7 +58,7 @@ pub enum Error {
     },
 }
 
-/// What every function of this crate gives.
+/// Result of every function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

@@ -31,7 +31,7 @@ pub struct Extracted {
     pub special_files: u64,
     /// Bytes of file data read, holes not counted.
     pub data_bytes: u64,
-    /// What did not go as it should: the first 10,000.
+    /// Problems: the first 10,000.
     pub problems: Vec<ExtractProblem>,
     /// How many problems there were.
     pub problem_count: u64,

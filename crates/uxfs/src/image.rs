@@ -20,7 +20,7 @@ pub struct Image {
     opened: Arc<Opened>,
 }
 
-/// What all handles of an image share.
+/// State that all handles of an image share.
 pub(crate) struct Opened {
     volume: Volume,
 }

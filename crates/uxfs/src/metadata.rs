@@ -1,4 +1,4 @@
-//! What `stat` tells of a file.
+//! Metadata of a file.
 
 use std::time::{Duration, SystemTime};
 
@@ -43,7 +43,7 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
-/// What `stat` tells of a file.
+/// Metadata of a file, as `stat` gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {

@@ -1,4 +1,4 @@
-//! What opening an image for reading and for changes have in common.
+//! Code that opening for reading and opening for changes share.
 
 use std::{path::Path, sync::Arc};
 

@@ -20,7 +20,7 @@ use crate::process;
 
 /// Cache of the memory runs.
 const CACHE_MEBIBYTES: u64 = 16;
-/// What a command may take beside its cache.
+/// Memory that a command may take beside its cache.
 const ALLOWANCE_MEBIBYTES: u64 = 64;
 
 /// Arguments of `cargo xtask bench read`.

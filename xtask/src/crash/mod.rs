@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     laboratory.end()
 }
 
-/// What the threads of the laboratory share.
+/// State that the threads of the laboratory share.
 struct Laboratory<'a> {
     arguments: &'a Arguments,
     shape: Option<Shape>,

@@ -17,7 +17,7 @@ use uxfs_testkit::{
 
 use super::{Arguments, Work, image_path, report::Report, target_directory};
 
-/// What the shell's `ulimit -d` takes, in KiB. Resident memory would count what this process has.
+/// Limit for the shell's `ulimit -d`, in KiB. Resident memory would count pages of this process.
 const MEMORY_KIB: u64 = 256 << 10;
 /// Of processor time: other work on the machine is no hang.
 const SECONDS: u64 = 10;

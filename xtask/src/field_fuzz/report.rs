@@ -12,7 +12,7 @@ use uxfs_lab::field_fuzz::sparse_device::DamagedImage;
 
 use super::{Arguments, Work, target_directory, worker::UNCHANGED};
 
-/// What happened.
+/// Result of a case.
 pub struct Report<'a> {
     work: &'a Work,
     arguments: &'a Arguments,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::source_text::{without_comments, without_tests};
 
-/// What a crate of the workspace may depend on. What it takes for its tests alone is not looked at.
+/// A crate of the workspace and its allowed dependencies. Dependencies of its tests alone are not looked at.
 struct Layer {
     name: &'static str,
     /// Crates that it may depend on, with all that these may depend on.

@@ -19,7 +19,7 @@ use crate::process;
 
 /// No tracked file may be larger, golden images apart.
 const BLOB_LIMIT_BYTES: u64 = 1 << 20;
-/// What all golden images together may take.
+/// Limit for all golden images together.
 const GOLDEN_LIMIT_BYTES: u64 = 12 << 20;
 const GOLDEN: &str = "tests/golden/";
 

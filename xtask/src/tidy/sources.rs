@@ -1,4 +1,4 @@
-//! What a source file may be and hold.
+//! Rules for source files.
 
 /// Lines of a source file, tests apart.
 const FILE_LIMIT_LINES: usize = 600;

@@ -14,7 +14,7 @@ pub fn check(name: &str, text: &str, complaints: &mut Vec<String>) {
     }
 }
 
-/// What the first column of the table names between backticks; `None` where there is no table.
+/// The names between backticks in the first column of the table; `None` where there is no table.
 fn named_modules(text: &str) -> Option<BTreeSet<&str>> {
     let mut rows = text.lines().skip_while(|line| !line.starts_with("//! | module |")).peekable();
     rows.peek()?;

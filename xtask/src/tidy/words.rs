@@ -5,7 +5,7 @@
 /// Words that are riddles wherever they stand, in two pieces, so that this file may be checked too.
 const RIDDLES: [(&str, &str); 5] =
     [("Wh", "oever"), ("wh", "oever"), ("No", "body"), ("no", "body"), ("Wh", "o")];
-/// What stands before a pronoun that begins a clause or takes the place of a noun.
+/// Words before a pronoun that begins a clause or takes the place of a noun.
 const CLAUSE_STARTS: [&str; 9] = [";", ":", ", and", " for", " by", " to", " of", " from", " than"];
 
 /// A line that holds a riddle.

@@ -1,4 +1,4 @@
-//! What a workload asks of a file system.
+//! Calls that a workload makes of a file system.
 //!
 //! A [`Backend`] is the file system, shared by all threads; each thread has a [`Worker`] of its own. Directories and files
 //! are held open as programs hold them: a descriptor, or an inode in memory.
@@ -12,7 +12,7 @@ use crate::Result;
 
 /// A file system to be measured.
 pub trait Backend: Sync {
-    /// What one thread works with.
+    /// Handle of one thread.
     type Worker<'b>: Worker
     where
         Self: 'b;
@@ -32,7 +32,7 @@ pub trait Backend: Sync {
     /// The file system failed.
     fn space(&self) -> Result<Space>;
 
-    /// What its journal has done so far, where it can say.
+    /// Counters of its journal so far, where there are any.
     fn journal(&self) -> Option<JournalFigures> {
         None
     }
@@ -55,7 +55,7 @@ impl Space {
     }
 }
 
-/// What a journal has done.
+/// Counters of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct JournalFigures {
     /// Bytes of records written.
@@ -71,7 +71,7 @@ pub struct JournalFigures {
 }
 
 impl JournalFigures {
-    /// What has been done since `earlier`.
+    /// The difference from `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl JournalFigures {
     }
 }
 
-/// What one thread does to a file system. Names have no slashes.
+/// Operations of one thread on a file system. Names have no slashes.
 pub trait Worker {
     /// A directory held open.
     type Directory;

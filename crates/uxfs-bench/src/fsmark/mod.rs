@@ -86,7 +86,7 @@ impl SyncMethod {
     }
 }
 
-/// What to do.
+/// Options of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Threads (`-t`): at least one for each directory, and as many for each.
@@ -170,7 +170,7 @@ impl Options {
     }
 }
 
-/// What each kind of call took.
+/// Times of each kind of call.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies {
     /// Making a file.
@@ -230,9 +230,9 @@ pub struct Iteration {
     pub elapsed: Duration,
     /// Time of all threads outside of the file system.
     pub overhead: Duration,
-    /// What calls took.
+    /// Times of calls.
     pub latencies: Latencies,
-    /// What the journal did meanwhile.
+    /// Counters of the journal meanwhile.
     pub journal: Option<JournalFigures>,
 }
 
@@ -245,9 +245,9 @@ pub struct Delete {
     pub directories: u64,
     /// Wall time of both.
     pub elapsed: Duration,
-    /// What taking away a file's name took.
+    /// Time of each unlink.
     pub unlink: Histogram,
-    /// What the journal did meanwhile.
+    /// Counters of the journal meanwhile.
     pub journal: Option<JournalFigures>,
 }
 

@@ -57,7 +57,7 @@ impl Part<'_> {
     }
 }
 
-/// What subdirectory number `index` is called.
+/// Name of subdirectory number `index`.
 pub(super) fn subdirectory_name(index: u64) -> String {
     format!("{index:02x}")
 }

@@ -11,7 +11,7 @@ use crate::{
     table::{Table, microseconds},
 };
 
-/// What precedes the lines of iterations.
+/// The lines before those of iterations.
 pub fn heading(options: &Options, roots: usize, is_verbose: bool) -> String {
     let mut text = format!(
         "#  {} thread(s) in {roots} directories, seed {}\n#  Sync method: {}\n",
@@ -68,7 +68,7 @@ pub fn line(iteration: &Iteration, is_verbose: bool) -> String {
     text
 }
 
-/// What follows the lines: the delete, and percentiles of all calls in microseconds.
+/// The lines behind those of iterations: the delete, and percentiles of all calls in microseconds.
 pub fn summary(outcome: &Outcome) -> String {
     let mut text = String::new();
     if let Some(delete) = &outcome.delete {
@@ -113,7 +113,7 @@ pub(crate) fn cells(name: &str, summary: &Summary) -> Vec<String> {
     [name.to_owned(), summary.count.to_string()].into_iter().chain(times.map(microseconds)).collect()
 }
 
-/// What all iterations and the delete took together.
+/// Sums over all iterations and the delete.
 fn all(outcome: &Outcome) -> Latencies {
     let mut all = Latencies::default();
     outcome.iterations.iter().for_each(|iteration| all.merge(&iteration.latencies));

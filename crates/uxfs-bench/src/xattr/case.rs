@@ -45,7 +45,7 @@ pub struct Case {
     pub count: u64,
     /// Bytes of values, in turn.
     pub sizes: Vec<usize>,
-    /// What follows.
+    /// The actions, in order.
     pub actions: Vec<Action>,
 }
 

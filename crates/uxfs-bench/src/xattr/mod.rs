@@ -25,7 +25,7 @@ use crate::{
     table::Table,
 };
 
-/// What to do.
+/// Options of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Which attributes.
@@ -47,7 +47,7 @@ pub struct Options {
 /// So many attributes of a phase.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What was done: `insert`, `overwrite` or `delete`.
+    /// The operation: `insert`, `overwrite` or `delete`.
     pub action: &'static str,
     /// Attributes of this phase, these included.
     pub done: u64,
@@ -57,9 +57,9 @@ pub struct Step {
     pub elapsed: Duration,
     /// Processor time of the thread: what is left of the wall time on a machine that does other things too.
     pub processor: Duration,
-    /// What each took, with making its name and value.
+    /// Time of each operation, with making its name and value.
     pub latencies: Histogram,
-    /// What the journal did.
+    /// Counters of the journal.
     pub journal: Option<JournalFigures>,
 }
 
@@ -214,7 +214,7 @@ impl<'b, B: Backend + 'b> Running<'_, 'b, B> {
     }
 }
 
-/// What the processor has spent on this thread.
+/// Processor time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);

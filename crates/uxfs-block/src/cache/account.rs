@@ -25,7 +25,7 @@ impl Cache {
         &self.account
     }
 
-    /// What the budget leaves for buffers beside what is charged to accounts: at least a quarter of it.
+    /// The budget for buffers beside the memory that is charged to accounts: at least a quarter of the whole.
     pub fn buffer_budget_bytes(&self) -> u64 {
         self.budget.for_buffers()
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// What keeping a buffer costs beside its bytes: its entry, its handle, its place in the table.
+/// Memory that a buffer takes beside its bytes: its entry, its handle, its place in the table.
 pub(super) const OVERHEAD_BYTES: u64 = 256;
 
 /// Buffers may always take one part in this many of the budget, whatever else is charged.
@@ -47,7 +47,7 @@ impl Budget {
         self.peak.load(Relaxed)
     }
 
-    /// What buffers may take.
+    /// The budget for buffers.
     pub fn for_buffers(&self) -> u64 {
         let limit = self.limit();
         limit.saturating_sub(self.outside()).max(limit / BUFFERS_SHARE)

@@ -16,7 +16,7 @@ use crate::aligned_buffer::AlignedBuffer;
 
 /// Says whether bytes are what a caller takes them for.
 pub trait BufferVerifier {
-    /// What is wrong with them.
+    /// Fault of such bytes.
     type Error;
 
     /// Number of this verifier's kind. Verifiers of one kind must judge alike: the bytes are verified once for each

@@ -1,8 +1,8 @@
-//! What the cache counts.
+//! Counters of the cache.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What has happened in a cache since it was made, and how it stands.
+/// Events in a cache since it was made, and its present size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CacheCounters {

@@ -42,7 +42,7 @@ use crate::device::{DeviceError, DeviceOperation};
 
 /// Prepares changed bytes for the device, and judges them a last time.
 pub trait BufferSealer {
-    /// What is wrong with them.
+    /// Fault of such bytes.
     type Error;
 
     /// Stamps checksums and whatever else changes when bytes are written. `changes` marks what has changed.

@@ -45,7 +45,7 @@ struct Loading<'a> {
     charge: Charge,
 }
 
-/// What a name leads to.
+/// Result of a lookup by name.
 pub(super) enum CachedBuffer {
     /// A buffer like the device.
     Clean(Buffer),

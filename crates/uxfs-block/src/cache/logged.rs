@@ -35,7 +35,7 @@ use super::{
 };
 use crate::device::DeviceError;
 
-/// What one transaction has changed: handed along with each change, and to the journal at its end.
+/// The changes of one transaction: handed along with each change, and to the journal at its end.
 #[derive(Debug, Default)]
 pub struct EditLog {
     sequence: u64,
@@ -46,9 +46,9 @@ pub struct EditLog {
     logged_bytes: Cell<u64>,
 }
 
-/// What a run of 128 bytes takes in the log, with the header of its region.
+/// Log space for a run of 128 bytes, with the header of its region.
 pub const RUN_LOG_BYTES: u32 = 140;
-/// What each piece of a buffer takes beside its runs.
+/// Log space for each piece of a buffer beside its runs.
 pub const PIECE_LOG_BYTES: u64 = 100;
 
 impl EditLog {
@@ -104,18 +104,18 @@ pub(super) struct BufferSnapshot {
 #[derive(Debug)]
 pub struct ChangedBuffer(Arc<Dirty>);
 
-/// What a checkpoint has changed in a buffer.
+/// A buffer's changes in a checkpoint.
 #[derive(Debug)]
 pub struct LoggedChange<'a> {
     /// Where the buffer lies.
     pub pieces: &'a [Piece],
     /// Its bytes as the checkpoint left them.
     pub bytes: &'a [u8],
-    /// What is to be logged of them.
+    /// The runs to log.
     pub changes: DirtyMap,
 }
 
-/// What becomes of a buffer's changes that are taken.
+/// The way of a buffer's changes to the device, once they are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taking {
     /// They have been logged.
@@ -124,7 +124,7 @@ pub enum Taking {
     Ordered,
 }
 
-/// What came of taking a buffer's changes.
+/// Result of taking a buffer's changes.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// This checkpoint now holds changes that are not written back, and no older one does.

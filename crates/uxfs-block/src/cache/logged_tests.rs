@@ -288,7 +288,7 @@ fn between_two_parts_of_the_way_home_buffers_may_change_and_go_invariants_13_and
     assert_eq!([byte(0), byte(count - 3), byte(count - 2), byte(count - 1)], [1, 1, 0, 2]);
 }
 
-/// What is not logged, as its checkpoint takes it.
+/// Takes the changes that are not logged, as their checkpoint does.
 fn take_ordered(buffer: &ChangedBuffer, sequence: u64) -> Taken {
     let refuse = |_: TakenBytes<'_>| panic!("what is not logged is sealed when it is written");
     buffer.take(sequence, 0, |_| Ok::<Taking, Infallible>(Taking::Ordered), refuse).unwrap()

@@ -273,7 +273,7 @@ impl<E> LoggedWriteBack<'_, E> {
     }
 }
 
-/// What becomes of a buffer that a write-back looks at.
+/// Decision about a buffer that a write-back looks at.
 enum Prepared {
     Write(Box<Writing>),
     /// It is like the device.

@@ -248,7 +248,7 @@ impl Cache {
         }
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> CacheCounters {
         let mut sum = self.counters.read();
         for shard in &self.shards {
@@ -261,7 +261,7 @@ impl Cache {
         sum
     }
 
-    /// What requests and bytes cost on the device, once batches have shown it.
+    /// The cost of requests and bytes on the device, once batches have shown it.
     pub fn device_costs(&self) -> Option<DeviceCosts> {
         self.planner.lock().costs()
     }

@@ -45,7 +45,7 @@ pub enum ReadStrategy {
     Through,
 }
 
-/// What the device has shown.
+/// Measured costs of the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeviceCosts {
     /// Of a request, whatever its size.
@@ -123,7 +123,7 @@ pub(super) struct Planner {
     buffer_seconds: f64,
 }
 
-/// What a batch of wanted ranges looks like, in the order of their offsets.
+/// Gaps and sizes of a batch of wanted ranges, in the order of their offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Shape {
     buffers: usize,
@@ -208,7 +208,7 @@ impl Planner {
         limit
     }
 
-    /// What a batch of so many buffers took, with the bytes read through.
+    /// Learns from the time of a batch of so many buffers, with the bytes read through.
     pub fn observe(&mut self, buffers: usize, requests: u64, bytes: u64, gap_bytes: u64, elapsed: Duration) {
         if buffers < MIN_BATCH {
             return;

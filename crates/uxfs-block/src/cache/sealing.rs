@@ -9,7 +9,7 @@ use super::edit::DirtyState;
 pub struct TakenBytes<'a> {
     /// Where the buffer begins on the device.
     pub offset_bytes: u64,
-    /// What differs from the device.
+    /// Parts that differ from the device.
     pub changes: DirtyMap,
     /// The bytes.
     pub bytes: SealableBytes<'a>,

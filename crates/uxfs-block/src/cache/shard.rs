@@ -67,7 +67,7 @@ enum Value {
     },
 }
 
-/// What a lookup for a change finds.
+/// Result of a lookup for a change.
 pub(super) enum EditLookup {
     Dirty(Arc<Dirty>),
     /// Another thread reads it.
@@ -75,7 +75,7 @@ pub(super) enum EditLookup {
     Absent,
 }
 
-/// What a lookup finds.
+/// Result of a lookup.
 pub(super) enum Lookup<'cache> {
     Hit(Buffer),
     /// It has been changed.

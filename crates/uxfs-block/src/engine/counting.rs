@@ -7,7 +7,7 @@ use crate::{
     device_wrapper::DeviceWrapper,
 };
 
-/// What has reached a device. A request is a run of neighbours: what an engine asks of the system at once.
+/// Requests that have reached a device. A request is a run of neighbours: one call of an engine to the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceCounters {
     /// Submissions of reads.
@@ -60,7 +60,7 @@ impl<D: BlockDevice> CountingDevice<D> {
         Self { inner, reads, writes, flushes: AtomicU64::new(0), discards: AtomicU64::new(0) }
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     pub fn counters(&self) -> DeviceCounters {
         DeviceCounters {
             read_batches: self.reads.batches.load(Relaxed),

@@ -1,4 +1,4 @@
-//! What may be an image: a regular file or a block device.
+//! Files that may be an image: a regular file or a block device.
 
 use std::{
     fs::{self, File, FileType},

@@ -190,7 +190,7 @@ fn no_direct_io() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "direct I/O (O_DIRECT) is not possible here; open it without")
 }
 
-/// What the system wants of direct requests to `file`.
+/// Alignment that the system requires of direct requests to `file`.
 fn direct_alignment(file: &File, is_block_device: bool) -> io::Result<Alignment> {
     if is_block_device {
         let sector_bytes = system::ioctl_blksszget(file)?.max(512);

@@ -10,7 +10,7 @@ use crate::{
     device_wrapper::DeviceWrapper,
 };
 
-/// What the modelled device can do.
+/// Limits of the modelled device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Requests each second, whatever their size.

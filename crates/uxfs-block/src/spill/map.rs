@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 
 use super::{SpillError, TemporaryFile};
 
-/// What an entry takes in memory, about: two keys and values where the table has just grown.
+/// Memory of an entry, about: two keys and values where the table has just grown.
 const ENTRY_BYTES: usize = 80;
 /// Key, value, and whether the slot is used.
 const SLOT_BYTES: usize = 40;

@@ -33,7 +33,7 @@ use thiserror::Error;
 pub struct SpillError {
     action: &'static str,
     directory: PathBuf,
-    /// What the host says.
+    /// The host's error.
     pub source: io::Error,
 }
 

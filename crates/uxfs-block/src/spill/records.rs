@@ -4,7 +4,7 @@ use super::{SpillError, TemporaryFile};
 
 /// Written to the file at once.
 const PENDING_BYTES: usize = 256 << 10;
-/// What reading a record from the file begins with: most are no longer.
+/// Bytes of the first read of a record from the file: most records are no longer.
 const FIRST_BYTES: usize = 512;
 /// The length before each record.
 const LENGTH_BYTES: usize = 4;

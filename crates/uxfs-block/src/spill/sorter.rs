@@ -274,7 +274,7 @@ impl Merge {
 #[derive(Debug)]
 struct RunReader {
     file: Arc<TemporaryFile>,
-    /// What has not been read.
+    /// The part that has not been read.
     rest: Run,
     buffer: Vec<u8>,
     at: usize,

@@ -14,7 +14,7 @@ const OPEN_LEVELS: usize = 64;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What tells a directory from every other one.
+/// Identity of a directory on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -32,7 +32,7 @@ impl Identity {
 struct Level<T> {
     descriptor: Option<OwnedFd>,
     identity: Identity,
-    /// What the owner keeps for the time when the directory is complete.
+    /// Work for the time when the directory is complete.
     pending: T,
 }
 
@@ -54,7 +54,7 @@ impl<T> Levels<T> {
         self.levels.last().and_then(|level| level.descriptor.as_ref()).unwrap_or(&self.root).as_fd()
     }
 
-    /// What is pending for the current directory.
+    /// The pending work of the current directory.
     pub fn pending(&self) -> Option<&T> {
         self.levels.last().map(|level| &level.pending)
     }

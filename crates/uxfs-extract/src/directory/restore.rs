@@ -120,7 +120,7 @@ pub fn has_default_acl(directory: BorrowedFd<'_>) -> bool {
     fgetxattr_query(directory, ACL_DEFAULT).is_ok_and(|length| length > 0)
 }
 
-/// What is to be restored.
+/// The metadata to restore.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     /// For messages.

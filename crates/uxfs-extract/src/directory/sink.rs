@@ -43,7 +43,7 @@ struct Pending {
     parent_path_bytes: usize,
     /// The place of extraction keeps its own owner, mode and times when it held something before.
     is_ours: bool,
-    /// What is made in here inherits a list that was here before.
+    /// New files in here inherit a default ACL that was here before.
     gives_acl: bool,
     /// So did the directory itself.
     inherited_acl: bool,

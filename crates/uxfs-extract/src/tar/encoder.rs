@@ -24,7 +24,7 @@ pub struct TarEncoder {
     text: Vec<u8>,
 }
 
-/// What of a member depends on its kind.
+/// Parts of a member that depend on its type.
 struct Member<'a> {
     type_flag: TypeFlag,
     link_name: &'a [u8],

@@ -1,4 +1,4 @@
-//! What the scout asks of a worker.
+//! Work that the scout gives to a worker.
 
 use std::{ops::Range, sync::Arc};
 
@@ -19,11 +19,11 @@ pub struct Batch {
 pub struct Task {
     /// Where in the batch's paths the path lies.
     pub path: Range<usize>,
-    /// What to do.
+    /// The work.
     pub work: Work,
 }
 
-/// What to do.
+/// A piece of work.
 #[derive(Debug)]
 pub enum Work {
     /// Anything but the others: directory, small file, symbolic link, special file, with all that it has.

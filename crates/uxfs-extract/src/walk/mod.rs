@@ -39,7 +39,7 @@ use crate::{
 
 use self::{pipeline::Pipeline, scout::Scout, worker::Worker};
 
-/// What to extract.
+/// The files to extract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// The file or directory.

@@ -83,7 +83,7 @@ pub fn execute(
     }
 }
 
-/// What could not be read of a segment.
+/// A part of a segment that could not be read.
 struct Lost {
     count_bytes: usize,
     /// Where the first of them is.

@@ -24,7 +24,7 @@ use crate::{
 
 /// Files up to this size are one task; larger ones are cut up.
 const WHOLE_FILE_BYTES: u64 = 256 << 10;
-/// What an entry takes in a chunk beside its data and paths, about.
+/// Bytes that an entry takes in a chunk beside its data and paths, about.
 const ENTRY_BYTES: usize = 2048;
 /// Longest path. A tree can be deeper than any path that the kernel takes; an image can ask for more than memory holds.
 const MAX_PATH_BYTES: usize = 64 << 10;
@@ -44,7 +44,7 @@ pub struct Scout<'a, R> {
     filesystem: &'a Volume,
     pipeline: &'a Pipeline<R>,
     slot: Option<Slot<R>>,
-    /// What the slot's chunk will hold, about.
+    /// Bytes that the slot's chunk will hold, about.
     planned_bytes: usize,
     levels: Vec<Level<'a>>,
     path: Vec<u8>,

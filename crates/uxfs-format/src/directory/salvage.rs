@@ -90,7 +90,7 @@ impl<'a> Iterator for SalvagedEntries<'a> {
     }
 }
 
-/// What the index at the end of a damaged single-block directory still says.
+/// The readable index at the end of a damaged single-block directory.
 #[derive(Debug)]
 pub struct SalvagedIndex {
     /// Where the records end.

@@ -1,4 +1,4 @@
-//! What files hold: every byte says which file it was written to, where, and by which operation.
+//! Contents of files: every byte says which file it was written to, where, and by which operation.
 //!
 //! So a byte that turns up where it does not belong (of another file, or of one long deleted) is recognised, and so is one
 //! that is too old. Bytes of a file are described by segments, not kept.
@@ -101,7 +101,7 @@ impl Contents {
             self.segments.iter().flat_map(|old| sides.iter().filter_map(|side| old.part(side))).collect();
     }
 
-    /// What lies in a range, put at `to`.
+    /// The contents of a range, moved to `to`.
     fn moved(&self, range: &Range<u64>, to: u64) -> impl Iterator<Item = Segment> {
         self.segments.iter().filter_map(|segment| segment.part(range)).map(move |part| Segment {
             start: part.start - range.start + to,

@@ -35,7 +35,7 @@ pub(super) enum Seen {
     Now(Vec<usize>),
 }
 
-/// What was looked at more closely.
+/// Counts of states that were examined more closely.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub carried: u64,
@@ -101,7 +101,7 @@ impl<'a> Examiner<'a> {
             .collect()
     }
 
-    /// What recovery in an overlay leads to.
+    /// The trees after recovery in an overlay.
     fn trees(&mut self, image: &Image) -> Result<Arc<Vec<Tree>>> {
         let digest = image.digest();
         if let Some((_, tree)) = self.trees.iter().find(|(other, _)| *other == digest) {
@@ -183,7 +183,7 @@ fn recover_in_overlay(image: &Image) -> Result<Tree> {
     read(&file_system)
 }
 
-/// What a file system holds that must not need recovery.
+/// The tree of a file system that must not need recovery.
 fn read_clean(image: &Image) -> Result<Tree> {
     let file_system = mount::open_volume(device(image), &mount_options(CACHE_MEBIBYTES))?;
     read(&file_system)

@@ -36,7 +36,7 @@ use uxfs_testkit::manifest::Bytes;
 /// No workload takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What became of a workload with a failing device.
+/// End of a workload on a failing device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// The device had no such request.
@@ -185,7 +185,7 @@ fn stays_shut(file_system: &FileSystem, device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// What has reached the device, recovered.
+/// The tree on the device after recovery.
 fn recovered(device: &Device) -> Result<Tree> {
     let image = device.inner().image();
     let image: Arc<dyn BlockDevice> = Arc::new(ImageDevice::read_only(image));

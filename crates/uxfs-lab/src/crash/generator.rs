@@ -26,7 +26,7 @@ pub struct Generator {
     weights: Vec<(OperationKind, u32)>,
     supported: Vec<OperationKind>,
     names: u64,
-    /// What comes before all that is random.
+    /// Operations before the random ones.
     script: VecDeque<Operation>,
 }
 

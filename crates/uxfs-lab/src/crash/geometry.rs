@@ -27,7 +27,7 @@ pub struct Shape {
     pub name: &'static str,
     /// Size of the file system in MiB.
     pub size_mebibytes: u64,
-    /// What is written in whole or not at all.
+    /// Unit that is written whole or not at all.
     pub sector_bytes: usize,
     /// How often it comes.
     weight: u64,
@@ -143,7 +143,7 @@ impl Shape {
     }
 }
 
-/// What time it always is.
+/// The constant time of the laboratory.
 pub const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 7 };
 
 #[cfg(test)]

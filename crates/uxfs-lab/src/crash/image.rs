@@ -297,7 +297,7 @@ impl ImageDevice {
         Self { image: Mutex::new(image), is_read_only: true }
     }
 
-    /// What it holds now.
+    /// The contents now.
     pub fn image(&self) -> Image {
         self.lock().clone()
     }

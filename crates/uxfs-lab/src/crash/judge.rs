@@ -35,7 +35,7 @@ pub struct Chronicle {
 /// A file, its first and last version and how many there are, the number of bytes that were found and their hash.
 type Compared = (NodeId, [usize; 3], usize, u64);
 
-/// What is wrong with what was found.
+/// A difference between the expected and the found tree.
 #[derive(Debug, Clone)]
 pub struct Difference(pub String);
 
@@ -228,7 +228,7 @@ fn differing(model: &Model, tree: &Tree) -> Vec<String> {
     lines
 }
 
-/// What is not the same about one file.
+/// The differences of one file.
 fn unlike(expected: &Facts, found: &Facts) -> String {
     let mut parts = Vec::new();
     if expected.names != found.names {

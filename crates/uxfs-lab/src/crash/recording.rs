@@ -6,7 +6,7 @@ use uxfs_block::device::{BlockDevice, DeviceError, WriteSegment, contiguous_runs
 
 use super::image::Image;
 
-/// What a workload says about itself, among the writes that it causes. Operations are counted from 0.
+/// Marks that a workload puts among the writes that it causes. Operations are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// This operation begins: from here on it may be found done.
@@ -68,9 +68,9 @@ impl Event {
 /// All that happened to a device, and what it held before.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// What it held before.
+    /// The contents at the beginning.
     pub base: Image,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
@@ -121,12 +121,12 @@ impl RecordingDevice {
         recording.history = History { base: recording.now.clone(), events: Vec::new() };
     }
 
-    /// What it holds now.
+    /// The contents now.
     pub fn image(&self) -> Image {
         self.lock().now.clone()
     }
 
-    /// What has happened.
+    /// The events so far.
     pub fn history(&self) -> History {
         self.lock().history.clone()
     }

@@ -29,7 +29,7 @@ use super::{
 };
 use uxfs_testkit::seeds::Random;
 
-/// What a run does: it follows from the seed.
+/// Setup of a run. It follows from the seed.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Decides everything.
@@ -112,14 +112,14 @@ impl fmt::Display for Setup {
     }
 }
 
-/// What was recorded.
+/// A recorded run.
 #[derive(Debug)]
 pub struct Recording {
     /// Of this.
     pub setup: Setup,
-    /// What each thread did.
+    /// The work of each thread.
     pub lanes: Vec<Lane>,
-    /// What happened to the device.
+    /// The events of the device.
     pub history: History,
     /// Where the log lies on the device, in bytes.
     pub log: Range<u64>,
@@ -129,16 +129,16 @@ pub struct Recording {
     pub refused: u64,
 }
 
-/// What one thread did.
+/// The work of one thread.
 #[derive(Debug)]
 pub struct Lane {
     /// The directory that it worked in; none for the whole file system.
     pub root: Option<u64>,
     /// Numbers of its operations.
     pub within: Range<usize>,
-    /// What should be there after each operation.
+    /// The expected tree after each operation.
     pub chronicle: Chronicle,
-    /// What is promised after each number of events.
+    /// The promise after each number of events.
     pub promises: Vec<Promise>,
 }
 
@@ -360,11 +360,11 @@ pub struct Failure {
     pub setup: Setup,
     /// The state.
     pub state: CrashState,
-    /// What was promised to each thread.
+    /// The promise to each thread.
     pub promises: Vec<Promise>,
-    /// What is wrong.
+    /// The failure in words.
     pub what: String,
-    /// What happened last.
+    /// The last events.
     pub events: Vec<String>,
 }
 

@@ -49,7 +49,7 @@ impl Plan {
     }
 }
 
-/// What is missing in a state.
+/// The kind of loss in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing: all requests up to here.
@@ -67,18 +67,18 @@ pub enum Kind {
 pub struct CrashState {
     /// Counts the states of a history.
     pub number: u64,
-    /// What is missing.
+    /// The kind of loss.
     pub kind: Kind,
     /// So many events of the history had happened.
     pub events: usize,
     /// Something is there in some of its sectors only that is not of the log. Linux takes a torn block of metadata for a newer
     /// one, and does not mount.
     pub is_torn_in_place: bool,
-    /// What the device holds.
+    /// Contents of the device.
     pub image: Image,
 }
 
-/// What visits crash states; breaks where no more are wanted.
+/// Visits crash states; breaks where no more are wanted.
 pub type Visit<'a> = dyn FnMut(CrashState) -> ControlFlow<()> + 'a;
 
 /// Visits the crash states of a history, always the same in the same order.
@@ -105,9 +105,9 @@ struct Walk<'a> {
     plan: Plan,
     random: Random,
     number: u64,
-    /// What holds for certain.
+    /// Contents that a flush has made durable.
     durable: Image,
-    /// What holds if nothing is lost.
+    /// Contents if nothing is lost.
     now: Image,
     /// Where the epoch began.
     epoch: usize,
@@ -223,7 +223,7 @@ fn tear(image: &mut Image, offset_bytes: u64, bytes: &[u8], sector_bytes: usize,
     }
 }
 
-/// What may be found after a crash, as the marks say.
+/// The operations that may be found after a crash, by the marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Promise {
     /// Operations whose metadata is durable.
@@ -234,7 +234,7 @@ pub struct Promise {
     pub contents: usize,
 }
 
-/// What is promised after each number of events, where `done` operations were durable before all of them.
+/// The promise after each number of events, where `done` operations were durable before all of them.
 pub fn promises(events: &[Event], done: usize) -> Vec<Promise> {
     promises_within(events, done, 0..usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! What a file system holds, read quickly: each file's facts and contents, and one digest.
+//! The tree of a file system, read quickly: each file's facts and contents, and one digest.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -66,7 +66,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// What is below each of these directories, themselves included.
+    /// The subtree of each of these directories, themselves included.
     pub fn split(mut self, roots: impl Iterator<Item = u64>) -> Vec<Self> {
         let mut part_of = |root: u64| {
             let mut part = Self { files: BTreeMap::new(), digest: 0 };

@@ -36,7 +36,7 @@ pub fn mount_options(cache_mebibytes: u64) -> MountOptions {
     }
 }
 
-/// What the operations of a model do to a file system.
+/// A file system that carries out the operations of a model.
 #[derive(Debug)]
 pub struct Volume<'fs> {
     file_system: &'fs FileSystem,

@@ -1,4 +1,4 @@
-//! What a workload can do, named by the model's own numbers: it can be told again, to another file system.
+//! Operations of a workload. Files have the model's own numbers, so that another file system can repeat the workload.
 
 use super::model::Outcome;
 
@@ -8,7 +8,7 @@ pub type NodeId = u32;
 /// The root directory.
 pub const ROOT: NodeId = 0;
 
-/// What a new file is.
+/// Type of a new file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum NewFile {
     /// A regular file.
@@ -283,7 +283,7 @@ impl Operation {
         )
     }
 
-    /// What was done of it: less than was asked for where space ended in the middle of a write.
+    /// The operation as far as it was done: a write ends early where space runs out.
     #[must_use]
     pub fn as_done(self, outcome: &Outcome) -> Self {
         match (self, outcome.written) {

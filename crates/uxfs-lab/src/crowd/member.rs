@@ -58,7 +58,7 @@ pub struct Member {
     generator: Generator,
     random: Random,
     marks: Arc<Marks>,
-    /// What should be in its directory after each of its operations.
+    /// The expected directory after each operation.
     pub chronicle: Chronicle,
 }
 

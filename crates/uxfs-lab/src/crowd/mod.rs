@@ -32,7 +32,7 @@ use uxfs_volume::volume::Volume;
 use crate::crash::{states::Promise, tree::Tree, workload::OperationKind};
 use uxfs_testkit::seeds::Random;
 
-/// What came of it.
+/// Counts of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Operations in threads' own directories.
@@ -48,13 +48,13 @@ pub struct Tally {
 /// Threads, and what they have done.
 #[derive(Debug)]
 pub struct Crowd {
-    /// What they do.
+    /// The threads.
     pub members: Vec<Member>,
     shared: Shared,
     balance: Balance,
 }
 
-/// What each thread had been promised, and had begun, at one moment.
+/// For each thread, the operations that were durable and those that had begun, at one moment.
 pub type Moment = Vec<(usize, usize)>;
 
 impl Crowd {
@@ -130,7 +130,7 @@ impl Crowd {
         })
     }
 
-    /// What is there is what the threads were told.
+    /// Compares the file system with the results that the threads got.
     ///
     /// # Errors
     /// It is not.
@@ -154,7 +154,7 @@ impl Crowd {
     }
 }
 
-/// What can be seen of threads that are at work.
+/// A view of threads at work.
 #[derive(Debug)]
 pub struct Watch<'a> {
     marks: &'a [std::sync::Arc<member::Marks>],

@@ -28,7 +28,7 @@ const NAMES: u64 = 16;
 const BLOCK: u64 = 4096;
 const FILE_BLOCKS: u64 = 24;
 
-/// What threads were told of names: how many times each came, less how many times it went.
+/// For each name: how often an operation that succeeded added it, less how often one removed it.
 pub type Balance = BTreeMap<(usize, Vec<u8>), i64>;
 
 /// The directories.

@@ -47,7 +47,7 @@ pub enum Verdict {
     Broken(String),
 }
 
-/// What is known of the sound image.
+/// Facts of the sound image.
 #[derive(Debug)]
 pub struct Sound {
     holdings: Holdings,

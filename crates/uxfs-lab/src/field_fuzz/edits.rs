@@ -18,7 +18,7 @@ pub type Victim = Vec<u8>;
 /// One edit of a victim; `number` makes its new names different.
 pub type Edit = fn(&FileSystem, &Target<'_>) -> Result<()>;
 
-/// What an edit is about.
+/// Target of an edit.
 #[derive(Debug)]
 pub struct Target<'a> {
     /// The path.

@@ -1,4 +1,4 @@
-//! What can be read of an image, path by path: to be laid beside what can be read after edits.
+//! All readable things of an image, path by path, for a comparison before and after edits.
 //!
 //! Nothing of what the edits rely on is asked here: no reverse map, no free space, no lookups. What cannot be read is absent.
 
@@ -27,7 +27,7 @@ const ALL_BYTES: u64 = 256 << 20;
 const MOST_PATHS: usize = 100_000;
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// What was read of one path.
+/// The readable things of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
     /// The inode.
@@ -42,7 +42,7 @@ pub struct Holding {
     pub is_directory: bool,
 }
 
-/// What edits may have done to a path.
+/// Changes that edits may have made at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum May {
     /// Anything: they named it.
@@ -53,7 +53,7 @@ pub enum May {
     Nothing,
 }
 
-/// What can be read of an image.
+/// The readable things of an image.
 #[derive(Debug, Default)]
 pub struct Holdings {
     /// By path.
@@ -73,7 +73,7 @@ impl Holdings {
         Ok(reader.holdings)
     }
 
-    /// What could be read of this and cannot be read, or reads otherwise, in `after`.
+    /// Paths that could be read here, and are unreadable or different in `after`.
     pub fn lost_in(&self, after: &Self, may: impl Fn(&[u8], u64) -> May) -> Option<String> {
         let by_inode: HashMap<u64, &Holding> =
             after.paths.values().map(|holding| (holding.inode, holding)).collect();

@@ -70,10 +70,10 @@ impl Outcome {
     }
 }
 
-/// What is read.
+/// How much is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// What the damaged structure belongs to.
+    /// The owner of the damaged structure.
     Owner,
     /// The whole image.
     All,

@@ -27,7 +27,7 @@ static BASE: LazyLock<(Arc<SparseImage>, Plan)> = LazyLock::new(|| {
 static SOUND: LazyLock<Sound> =
     LazyLock::new(|| Sound::of(DamagedImage::sound(Arc::clone(&BASE.0))).expect("a sound image"));
 
-/// What an input makes of the image, and its last damage.
+/// The image that an input damages, and its last damage.
 fn damaged(bytes: &[u8]) -> Option<(DamagedImage, Damage<'static>, u64)> {
     let (base, plan) = &*BASE;
     let mut device = DamagedImage::sound(Arc::clone(base));

@@ -157,7 +157,7 @@ fn is_full(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Error::Operation(OperationError::NoSpace)))
 }
 
-/// What a device holds after the power went when so many events had happened: of what was not flushed some is lost.
+/// Contents of a device after a loss of power behind so many events: of the writes that were not flushed some are lost.
 fn what_is_left(history: &History, events: usize, random: &mut Random) -> Image {
     let happened = &history.events[..events];
     let flushed = happened.iter().rposition(|event| matches!(event, Event::Flush)).unwrap_or(0);

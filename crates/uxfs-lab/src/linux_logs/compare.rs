@@ -28,7 +28,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What came of a log.
+/// Result of recovering a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
     /// There was nothing to recover.
@@ -108,7 +108,7 @@ pub(super) fn header(judge: &str) -> Header {
     Header { image: "a log".into(), judge: judge.into(), made_by: "linux_logs".into() }
 }
 
-/// What the kernel finds in a clean image.
+/// The kernel's manifest of a clean image.
 pub(super) fn kernel_manifest(image: &Path, judge: &str) -> Result<Manifest> {
     let mount = LoopMount::new(image, Access::ReadOnly)?;
     let manifest = manifest::from_mount(mount.path(), header(judge))?;
@@ -165,7 +165,7 @@ fn are_of_attributes(findings: &[String]) -> bool {
     findings.iter().all(|finding| is_of_attributes(finding) || follows(finding))
 }
 
-/// What `xfs_repair` finds, without the places in its own memory.
+/// Findings of `xfs_repair`, without addresses of its own memory.
 pub(super) fn findings_of(image: &Path) -> Result<Vec<String>> {
     let is_place =
         |word: &&str| word.starts_with("0x7f") || word.starts_with("0x55") || word.starts_with("0x56");

@@ -34,7 +34,7 @@ pub struct CrashTally {
     pub judged: u64,
 }
 
-/// What a file system holds, contents and all, as one number.
+/// Digest of a file system with all contents.
 fn digest(file_system: &Volume) -> Result<u64> {
     let tree = Tree::read(file_system)?;
     consistency::check_of_linux(file_system, &tree)?;

@@ -29,7 +29,7 @@ const BLOCK: usize = 512;
 /// No damage may take longer.
 const MOST_TIME: Duration = Duration::from_secs(30);
 
-/// What became of damaged logs.
+/// Counts of damaged logs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostileTally {
     /// In all.

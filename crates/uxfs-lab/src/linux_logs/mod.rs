@@ -47,7 +47,7 @@ use uxfs_testkit::{
     seeds::Random,
 };
 
-/// What became of the logs so far.
+/// Counts of logs.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Logs that were dirty and recovered by both.

@@ -71,7 +71,7 @@ impl Maker<'_> {
         u64::from(self.image.layout.root_inode()) + u64::from(index)
     }
 
-    /// What every inode says, free or not.
+    /// Fields of every inode, free or not.
     fn core(&self, index: u32) -> InodeCore {
         let mut core = InodeCore::new_zeroed();
         core.magic = U16::new(MAGIC);
@@ -87,7 +87,7 @@ impl Maker<'_> {
         bytes::put(bytes, 0, &self.core(index));
     }
 
-    /// What every inode in use says.
+    /// Fields of every inode in use.
     fn used_core(&self, index: u32) -> InodeCore {
         let features = &self.image.layout.features;
         let mut flags = InodeFlags2::empty();
@@ -142,7 +142,7 @@ impl Maker<'_> {
         bytes::put(bytes, 0, &core);
     }
 
-    /// What new files and directories in the root directory inherit.
+    /// Sets the fields that new files and directories in the root directory inherit.
     fn inherit(&self, core: &mut InodeCore) {
         let inherited = &self.image.layout.inheritance;
         let mut flags = InodeFlags::empty();

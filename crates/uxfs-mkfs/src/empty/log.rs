@@ -20,7 +20,7 @@ use super::{Image, bytes};
 const SECTOR_BYTES: usize = 512;
 /// The first time round.
 const CYCLE: u32 = 1;
-/// What mkfs.xfs calls its transaction.
+/// Transaction id of mkfs.xfs.
 const TRANSACTION: u32 = 0xb0c0_d0d0;
 /// The smallest buffer in which the record might have been built, and what one header sector covers of a buffer.
 const BUFFER_BYTES: usize = 32 << 10;

@@ -60,7 +60,7 @@ pub enum FormatError {
     },
 }
 
-/// What was written.
+/// Counts of written blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     /// Bytes, the first superblock counted twice.

@@ -19,7 +19,7 @@ pub enum LayoutError {
     AlwaysOn {
         /// Which option.
         option: &'static str,
-        /// What it wants to leave out.
+        /// The feature to leave out.
         feature: &'static str,
     },
     /// Needs something that is switched off.
@@ -27,7 +27,7 @@ pub enum LayoutError {
     Needs {
         /// Which option.
         option: &'static str,
-        /// What it needs.
+        /// The feature that it needs.
         feature: &'static str,
     },
     /// Version 5 has larger ones only.
@@ -232,7 +232,7 @@ pub enum LayoutError {
     /// Too small to be supported by anyone.
     #[error("{what}; use --unsupported to make it anyway")]
     Unsupported {
-        /// What is too small.
+        /// The part that is too small.
         what: &'static str,
     },
     /// No size is enough for what shall be in it.
@@ -320,7 +320,7 @@ pub enum Warning {
     /// The property asks for checks that the features do not allow.
     #[error("-m autofsck: xfs_scrub can check less without {feature}")]
     AutoFsck {
-        /// What is missing.
+        /// The missing feature.
         feature: &'static str,
     },
     /// Made with `--unsupported`.

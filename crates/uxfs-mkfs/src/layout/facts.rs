@@ -12,7 +12,7 @@ pub enum DeviceKind {
     },
 }
 
-/// What is known of the device.
+/// Facts of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// Kind.
@@ -21,7 +21,7 @@ pub struct DeviceFacts {
     pub size_bytes: u64,
     /// Smallest request in bytes.
     pub logical_sector_bytes: u32,
-    /// What the medium writes at once.
+    /// Unit in which the medium writes.
     pub physical_sector_bytes: u32,
     /// Stripe unit of a RAID in bytes, 0 for none.
     pub stripe_unit_bytes: u64,

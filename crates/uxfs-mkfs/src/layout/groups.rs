@@ -21,7 +21,7 @@ pub struct Groups {
     pub count: u64,
 }
 
-/// What group sizes are made multiples of.
+/// Units of group sizes.
 #[derive(Debug, Clone, Copy)]
 struct Alignment {
     /// Of the stripe, or of the largest atomic write where that is larger.
@@ -191,7 +191,7 @@ pub fn concurrency(options: &Options, setting: Setting, is_fast: bool, facts: &D
     }
 }
 
-/// What mkfs.xfs does for a single disk, or with a stripe for several.
+/// The group size of mkfs.xfs for a single disk, or for several with a stripe.
 fn plain_blocks(sizes: &Sizes, stripe: Stripe, data_blocks: u64) -> u64 {
     let bytes = data_blocks << sizes.block_log();
     let max = sizes.group_limits().1;

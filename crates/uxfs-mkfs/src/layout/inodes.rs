@@ -56,7 +56,7 @@ pub fn usual_max_percent(data_bytes: u64) -> u8 {
     }
 }
 
-/// What the inodes made with the file system are given, and hand on to those made in them.
+/// Settings of the first inodes, which files made in them inherit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inheritance {
     /// On the realtime device, if there ever is one.

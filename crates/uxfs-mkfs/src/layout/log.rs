@@ -161,7 +161,7 @@ impl LogPlan<'_> {
         self.groups.blocks.min(self.groups.data_blocks - before)
     }
 
-    /// What a group has beside its headers, tree roots, and the few blocks that must stay free for its trees.
+    /// Blocks of a group beside its headers, tree roots, and the few blocks that must stay free for its trees.
     fn room(&self, group_blocks: u64) -> u64 {
         let trees = [self.features.free_inode_btree, self.features.reverse_map, self.features.reflink];
         let roots = 3 + trees.into_iter().filter(|has| *has).count() as u64;

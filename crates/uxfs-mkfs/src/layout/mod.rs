@@ -96,7 +96,7 @@ pub struct Layout {
     pub free_list_blocks: u32,
     /// Blocks in a realtime extent, though there is no realtime section.
     pub realtime_extent_blocks: u32,
-    /// What the first inodes are given.
+    /// Settings of the first inodes.
     pub inheritance: Inheritance,
     /// The value of the root directory's attribute `xfs:autofsck`, if it has one.
     pub autofsck: Option<&'static str>,

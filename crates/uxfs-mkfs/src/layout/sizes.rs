@@ -52,7 +52,7 @@ impl Sizes {
         })
     }
 
-    /// What `b` and `s` stand for.
+    /// The sizes of the units `b` and `s`.
     pub fn units(&self) -> Units {
         Units { block_bytes: Some(self.block_bytes.into()), sector_bytes: Some(self.sector_bytes.into()) }
     }

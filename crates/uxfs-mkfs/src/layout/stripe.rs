@@ -6,9 +6,9 @@ use crate::options::{Options, grammar::Setting};
 /// Unit and width, in blocks; 0 for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stripe {
-    /// What one disk gets at once.
+    /// Stripe unit: the part of one disk.
     pub unit_blocks: u32,
-    /// What all disks get at once.
+    /// Stripe width: the parts of all disks together.
     pub width_blocks: u32,
 }
 

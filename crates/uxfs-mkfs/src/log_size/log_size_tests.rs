@@ -13,7 +13,7 @@ fn smallest(options: &[(Group, &str)], size_bytes: u64) -> u64 {
     minimum_blocks(&layout.geometry(), layout.log.stripe_unit_bytes, 0)
 }
 
-/// What mkfs.xfs 7.2 says where a log is too small.
+/// The limits at which mkfs.xfs 7.2 refuses a log as too small.
 #[test]
 fn the_smallest_logs_are_those_of_mkfs_xfs() {
     use Group::{Block, Data, Inode, Log, Metadata, Naming, Sector};

@@ -15,7 +15,7 @@ use uxfs_format::geometry::Geometry;
 
 /// The largest buffer in which Linux builds log records.
 const RECORD_BUFFER_BYTES: u64 = 256 << 10;
-/// What one header covers of the log, as many as a buffer needs.
+/// Bytes of the record headers that a log buffer needs.
 const RECORD_HEADER_BYTES: u64 = RECORD_BUFFER_BYTES / 32768 * 512;
 /// Header of an operation.
 const OPERATION_HEADER_BYTES: u64 = 12;
@@ -23,7 +23,7 @@ const OPERATION_HEADER_BYTES: u64 = 12;
 const TRANSACTION_HEADER_BYTES: u64 = 16;
 /// A log holds this many of the largest transaction.
 const TRANSACTIONS_IN_LOG: u64 = 3;
-/// What the kernel adds to each of them without a stripe: two *bytes of a sector*, added to a count of sectors.
+/// Slack that the kernel adds to each of them without a stripe: two *bytes of a sector*, added to a count of sectors.
 const SLACK_SECTORS: u64 = 2 * 512;
 
 /// The smallest log in blocks.

@@ -1,4 +1,4 @@
-//! What each kind of operation may log at most.
+//! The most log space of each kind of operation.
 //!
 //! A logged buffer costs its bytes and [`BUFFER_OVERHEAD_BYTES`]; a logged inode its bytes and the items around it.
 
@@ -179,7 +179,7 @@ impl Reservations {
         buffers(count, self.block)
     }
 
-    /// What old reservations had in place of deferred work on reference counts.
+    /// The share of old reservations for reference counts, before these became deferred work.
     fn old_reference_counts(&self, extents: u64) -> u64 {
         if self.has_reflink && self.era == Era::Early { self.reference_counts(extents) } else { 0 }
     }

@@ -9,7 +9,7 @@ use crate::layout::{Layout, Sizes, inodes};
 /// One line that sets something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What it sets.
+    /// The setting.
     pub setting: Setting,
     /// To what; empty for none.
     pub value: String,

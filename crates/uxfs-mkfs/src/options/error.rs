@@ -73,7 +73,7 @@ pub enum OptionError {
     Unsupported {
         /// Which.
         option: String,
-        /// What it would need.
+        /// The feature that it needs.
         feature: &'static str,
     },
     /// Too long a label, or one that cannot be.
@@ -96,7 +96,7 @@ pub enum OptionError {
     ConfigLine {
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// Which option an error is about.

@@ -73,7 +73,7 @@ impl Group {
     }
 }
 
-/// What values a sub-option takes.
+/// Values that a sub-option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number without a unit.
@@ -82,7 +82,7 @@ pub enum Kind {
         min: u64,
         /// Largest.
         max: u64,
-        /// What it means without a value, where that is allowed.
+        /// Its value where none is given, if that is allowed.
         bare: Option<u64>,
     },
     /// A number of bytes, with a unit if one likes. Units `b` and `s` depend on other options, so that it can only be
@@ -103,14 +103,14 @@ pub enum Kind {
         min: u64,
         /// Largest number.
         max: u64,
-        /// What it means without a value.
+        /// Its value where none is given.
         bare: Option<u64>,
         /// The words.
         words: &'static [&'static str],
     },
     /// Known to mkfs.xfs, not supported here; with the one value that asks for nothing, where there is one.
     Refused {
-        /// What it would need, for the message.
+        /// The feature that it needs, for the message.
         feature: &'static str,
         /// A value that switches it off.
         harmless: Option<&'static str>,
@@ -156,7 +156,7 @@ macro_rules! settings {
     };
 }
 
-/// What holds for one sub-option.
+/// Rules of one sub-option.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Where it belongs.
@@ -165,7 +165,7 @@ pub struct Rule {
     pub name: &'static str,
     /// Its values.
     pub kind: Kind,
-    /// What cannot be given together with it.
+    /// Settings that exclude it.
     pub excludes: &'static [Setting],
 }
 

@@ -2,7 +2,7 @@
 
 use super::OptionError;
 
-/// What the units `b` and `s` stand for.
+/// Sizes of the units `b` and `s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Units {
     /// `b`, once it is known.

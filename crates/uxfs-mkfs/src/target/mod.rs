@@ -52,7 +52,7 @@ pub enum TargetError {
     /// The system says no.
     #[error("cannot {doing}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// Why it failed.
         source: io::Error,
@@ -75,7 +75,7 @@ fn failed(doing: &'static str) -> impl FnOnce(io::Error) -> TargetError {
     move |source| TargetError::System { doing, source }
 }
 
-/// What size a file gets.
+/// The size of an image file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileSize {
     /// The one it has.
@@ -145,7 +145,7 @@ pub struct Target {
     is_new: bool,
     /// Nothing was in it.
     is_blank: bool,
-    /// What was in it goes before anything else.
+    /// The old contents are removed before anything else.
     is_truncated: bool,
 }
 
@@ -237,7 +237,7 @@ impl Target {
         })
     }
 
-    /// What the layout must know.
+    /// The facts for the layout.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
     }

@@ -21,7 +21,7 @@ const fn magic(name: &'static str, offset_bytes: u64, bytes: &'static [u8]) -> M
     Magic { name, offset_bytes, bytes }
 }
 
-/// What is recognised at one fixed place. Those that others contain come after them.
+/// Magic numbers at fixed places. Formats that others contain come after them.
 const MAGICS: &[Magic] = &[
     magic("an XFS file system", 0, b"XFSB"),
     magic("an ext2, ext3 or ext4 file system", 1080, &[0x53, 0xef]),

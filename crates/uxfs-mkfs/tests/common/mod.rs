@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers of the tests of this crate.
 #![allow(dead_code)] // Each test uses a part of it.
 
 pub mod random;

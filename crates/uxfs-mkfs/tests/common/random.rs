@@ -2,7 +2,7 @@
 
 use uxfs_testkit::seeds::Random;
 
-/// What each kind of option may be; one list gives at most one.
+/// Values of each kind of option; one list gives at most one.
 const LISTS: &[&[&str]] = &[
     &["-b size=1k", "-b size=2k", "-b size=4k", "-b size=8k", "-b size=16k", "-b size=32k", "-b size=64k"],
     &["-s size=512", "-s size=1k", "-s size=2k", "-s size=4k", "-s size=8k", "-s size=32k"],

@@ -11,7 +11,7 @@ use crate::error::PopulateError;
 /// Bytes copied at a time: stays in the processor's cache between reading and writing.
 const CHUNK_BYTES: usize = 512 << 10;
 
-/// What fills the last block behind a file's end.
+/// Fills the last block behind a file's end.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// One thread's means.

@@ -83,7 +83,7 @@ impl Weigh for Job {
     }
 }
 
-/// What the threads have done.
+/// Counters of the threads.
 #[derive(Debug, Default)]
 pub struct DataCounters {
     /// Written.
@@ -147,7 +147,7 @@ impl DataPool {
     /// Hands a job over, waiting where the threads are behind.
     ///
     /// # Errors
-    /// What a thread has failed with.
+    /// The error of a thread.
     pub fn push(&self, job: Job) -> Result<(), PopulateError> {
         if self.shared.queue.push(job) {
             return Ok(());
@@ -158,7 +158,7 @@ impl DataPool {
     /// Waits until all is written.
     ///
     /// # Errors
-    /// What a thread has failed with.
+    /// The error of a thread.
     pub fn finish(mut self) -> Result<(), PopulateError> {
         self.shared.queue.close(true);
         for thread in self.threads.drain(..) {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
 
-/// What a queued thing costs.
+/// Memory that a queued item takes.
 pub trait Weigh {
     /// Bytes that it keeps in memory.
     fn weight_bytes(&self) -> usize;

@@ -1,4 +1,4 @@
-//! What exactly is wrong in groups whose sums are not zero.
+//! Differences block by block, in groups whose sums are not zero.
 //!
 //! All extents of such a group are gathered, by a second walk over its structures and over all inodes. Where several groups together
 //! have more than [`MOST_EXTENTS`], half of them are gathered at a time; a single group with more is only reported as such.

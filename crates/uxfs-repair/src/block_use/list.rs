@@ -21,7 +21,7 @@ pub(crate) enum UseKind {
     Counted(u32),
 }
 
-/// What has an extent, and in which way. Adjoining extents that have this in common are one extent.
+/// Owner of an extent and kind of use. Adjoining extents that have both in common are one extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct UseOwner {
     owner: u64,

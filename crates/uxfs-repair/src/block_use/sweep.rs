@@ -99,7 +99,7 @@ impl SpaceFault {
     }
 }
 
-/// What covers the block that a sweep has come to.
+/// Use of the block that a sweep has come to.
 #[derive(Debug, Default)]
 struct SpaceState {
     free: u32,
@@ -158,7 +158,7 @@ fn count(counter: &mut u32, is_start: bool) {
     *counter = if is_start { counter.saturating_add(1) } else { counter.saturating_sub(1) };
 }
 
-/// What structures and files show beside what the reverse mapping btree holds; sorts `uses`, which are those of one group.
+/// Compares the uses by structures and files with the records of the reverse mapping btree; sorts `uses`, those of one group.
 pub(crate) fn compare_owners(sink: &Sink<'_>, known: &Known, uses: &mut [BlockUse]) {
     uses.sort_unstable_by_key(|one| (one.owner, one.start, one.kind));
     for of_owner in uses.chunk_by(|one, next| one.owner == next.owner) {

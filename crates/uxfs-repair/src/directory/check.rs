@@ -22,7 +22,7 @@ use crate::{
 /// Damaged blocks of a directory after which it is given up.
 const MOST_FAULTS: u32 = 1000;
 
-/// What the entries of a directory came to.
+/// Result of walking a directory's entries.
 pub(super) struct EntriesFound {
     /// Of hash and place of each entry.
     pub sum: Sum,

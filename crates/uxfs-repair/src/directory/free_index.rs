@@ -69,7 +69,7 @@ impl Bests<'_, '_, '_> {
         self.end();
     }
 
-    /// What a block of the index says of the data blocks from `first` on.
+    /// Adds a block of the index, which describes the data blocks from `first` on.
     fn add(&mut self, first: u32, bests: &[U16]) {
         self.missing_until(first);
         for (data_block, best) in (first..).zip(bests) {

@@ -19,7 +19,7 @@ use crate::{
     sum::Sum,
 };
 
-/// What the btrees of a group hold.
+/// Contents of the free-space btrees of a group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FreeSpaceFound {
     pub free_blocks: u64,

@@ -20,7 +20,7 @@ use crate::{
     unlinked,
 };
 
-/// What one thread has seen.
+/// Observations of one thread.
 #[derive(Debug, Default)]
 struct Gathered {
     sums: SumsByGroup,
@@ -29,7 +29,7 @@ struct Gathered {
     is_incomplete: bool,
 }
 
-/// What all inodes came to.
+/// Sums over all inodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InodesFound {
     pub inodes: u64,

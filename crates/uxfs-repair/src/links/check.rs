@@ -1,4 +1,4 @@
-//! What all directories together say about each inode.
+//! Comparison of each inode with all entries that name it.
 
 use uxfs_format::{inode::FileType, units::InodeNumber};
 

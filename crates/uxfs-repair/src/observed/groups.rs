@@ -23,7 +23,7 @@ use crate::{
     sum::{Keys, Sum},
 };
 
-/// What differs in a group so far.
+/// Differences of a group so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct GroupSums {
     pub space: Sum,

@@ -68,7 +68,7 @@ struct Chunk {
     states: [AtomicU8; CHUNK],
 }
 
-/// What the directory that names a directory, or its `..`, says.
+/// The parent of a directory, by its entry or its `..`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParentNote {
     /// It agrees with what was known.

@@ -1,4 +1,4 @@
-//! What one pass leaves for the next. It is small: see the invariants of the crate.
+//! State that one pass leaves for the next. It is small: see the invariants of the crate.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What exactly is wrong with the parent pointers and entries of directories whose sums differ: each is looked up on the other side.
+//! Differences between the parent pointers and entries of directories whose sums differ: each is looked up on the other side.
 //! It takes no memory, and one more walk over all inodes.
 
 use std::ops::ControlFlow;

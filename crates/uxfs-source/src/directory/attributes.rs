@@ -40,7 +40,7 @@ enum Way {
     Proc,
 }
 
-/// What a file has, and what of it could not be read.
+/// The attributes of a file, and those that could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct FileAttributes {
     pub(crate) attributes: Vec<Attribute>,

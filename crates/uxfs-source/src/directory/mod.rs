@@ -109,7 +109,7 @@ impl Default for DirectoryOptions {
     }
 }
 
-/// What threads and consumer share.
+/// State that threads and consumer share.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,

@@ -13,7 +13,7 @@ use super::schedule::CHUNK_NAMES;
 
 /// Bytes that the kernel may fill with names in one call.
 pub(crate) const BUFFER_BYTES: usize = 128 << 10;
-/// What sorting takes for each name beside the name itself.
+/// Memory that sorting takes for each name beside the name itself.
 const SORTING_BYTES: usize = 20;
 
 /// Why names cannot be read.

@@ -1,4 +1,4 @@
-//! What a thread does: lists a directory, and makes entries of names.
+//! Work of a thread: it lists a directory, and makes entries of names.
 
 use std::{
     ffi::CStr,
@@ -34,11 +34,11 @@ use crate::{
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 /// Files that come with their content come with no more than this under all of their names together.
 pub(crate) const MOST_OF_ALL_NAMES_BYTES: u64 = 1 << 20;
-/// What the host is told to read ahead of a file that is not small.
+/// Bytes that the host is asked to read ahead of a file that is not small.
 const READ_AHEAD_BYTES: u64 = 2 << 20;
 /// Longest target of a symbolic link.
 const TARGET_BYTES: usize = 4096;
-/// What an entry weighs beside its content and names.
+/// Memory of an entry beside its content and names.
 const ENTRY_BYTES: usize = 320;
 
 /// A directory whose names are known.
@@ -65,7 +65,7 @@ pub(super) struct Piece {
     pub(super) problems: Vec<Problem>,
     pub(super) is_first: bool,
     pub(super) is_last: bool,
-    /// What it takes of the memory for reading ahead.
+    /// Its share of the memory for reading ahead.
     pub(super) weight_bytes: usize,
 }
 

@@ -95,14 +95,14 @@ struct Task {
     work: Work,
 }
 
-/// What a thread is to do.
+/// A job of a thread.
 #[derive(Debug)]
 pub(super) enum Job {
     List(TaskId, Arc<Node>),
     Read(TaskId, Arc<Listing>, Range<usize>),
 }
 
-/// What the consumer finds.
+/// The head of the queue, for the consumer.
 #[derive(Debug)]
 pub(super) enum Head {
     Piece(Piece),
@@ -214,7 +214,7 @@ impl Schedule {
         inserted
     }
 
-    /// What is ready at the head.
+    /// Takes the ready entries at the head.
     pub(super) fn take_ready(&mut self) -> Head {
         loop {
             let id = self.head();

@@ -8,7 +8,7 @@ use crate::{
     stream::StreamItem,
 };
 
-/// What an item does.
+/// Effect of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect<'a> {
     /// A whiteout: the path and all below it are gone from the layers below.

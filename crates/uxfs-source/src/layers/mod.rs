@@ -71,7 +71,7 @@ enum Tree {
     Spilled(Remains),
 }
 
-/// What the first pass has learned.
+/// Result of the first pass.
 struct Index {
     tree: Tree,
     records: Records,
@@ -167,7 +167,7 @@ impl Layers {
     /// The sum of the sizes of contents, holes apart.
     ///
     /// # Errors
-    /// What was kept of the files cannot be read.
+    /// Records of the files cannot be read back.
     pub fn content_bytes(&self) -> Result<u64, SourceError> {
         let index = &self.index;
         let (mut sum, mut scratch) = (0_u64, Vec::new());
@@ -222,7 +222,7 @@ impl Layers {
         }
     }
 
-    /// What comes at `time` in its layer.
+    /// The item at `time` in its layer.
     fn item_at(&mut self, time: Time) -> Result<Option<StreamItem>, SourceError> {
         let layer = self.index.began.partition_point(|began| *began <= time).saturating_sub(1);
         let Some(source) = self.layers.get_mut(layer) else { return Ok(None) };
@@ -302,7 +302,7 @@ impl FirstPass {
         Ok(())
     }
 
-    /// What was wrong before the item at which reading ended. In memory it would have ended the pass.
+    /// A fault before the item at which reading ended. In memory it would have ended the pass.
     fn earlier_fault(self) -> Option<SourceError> {
         match self.paths {
             Learned::InMemory(_) => None,

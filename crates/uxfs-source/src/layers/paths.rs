@@ -71,7 +71,7 @@ impl Paths {
         }
     }
 
-    /// What all of this takes.
+    /// Memory of all of this.
     pub(super) fn memory_bytes(&self) -> usize {
         self.places.capacity() * size_of::<NamePosition>()
             + self.names.capacity()
@@ -124,7 +124,7 @@ impl Paths {
         Ok(id)
     }
 
-    /// What is only needed to find paths goes; what they are called stays.
+    /// Drops the tables that only find paths; the names stay.
     pub(super) fn seal(&mut self) {
         self.table = HashTable::new();
         self.names.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! What is still there at the end.
+//! The paths that remain at the end.
 //!
 //! 1. Items have times: their numbers over all layers, from 1. What a path is, it is since the last item that named it.
 //! 2. A cut of a path at a time takes away what was there, and below, before. A file cuts at its own time, for whatever it
@@ -23,12 +23,12 @@ use crate::{
 /// Number of an item, from 1; 0 for what no item names.
 pub(super) type Time = u32;
 
-/// What is known of a path.
+/// State of a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Known {
-    /// What was here and below before this time is gone.
+    /// Everything here and below from before this time is gone.
     pub(super) cut: Time,
-    /// What was below before this time is gone.
+    /// Everything below from before this time is gone.
     pub(super) cut_below: Time,
     /// The item that last named it.
     pub(super) named: Time,
@@ -76,7 +76,7 @@ pub(super) struct Plan {
     linked: HashSet<Time>,
 }
 
-/// What remains, in order.
+/// The remaining paths, in order.
 pub(super) struct Order {
     /// By directory, and there by name.
     pub(super) ids: Vec<PathId>,
@@ -90,7 +90,7 @@ impl Plan {
         Self { paths: Paths::new(), known: vec![root], linked: HashSet::new() }
     }
 
-    /// What all of this takes, with what [`resolve`](Self::resolve) adds.
+    /// Memory of all of this, with the tables that [`resolve`](Self::resolve) adds.
     pub(super) fn memory_bytes(&self) -> usize {
         let links = self.linked.capacity() * 2 * size_of::<(Time, u32)>();
         let order = self.known.len() * size_of::<PathId>();
@@ -129,7 +129,7 @@ impl Plan {
         })
     }
 
-    /// What a path is now, if anything says so.
+    /// The present state of a path, if an item or a path below gives it one.
     fn present(&self, id: PathId) -> Option<Known> {
         let is_cut = |known: &Known| {
             known.named < known.cut

@@ -1,4 +1,4 @@
-//! What is kept of a file between the two passes, in few bytes: 30 or so for most.
+//! Records of files between the two passes, in few bytes: 30 or so for most.
 
 use std::{
     fs::File,
@@ -61,7 +61,7 @@ pub(super) enum StoredContent {
     },
 }
 
-/// What the contents of a layer share.
+/// State that the contents of a layer share.
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     pub(super) archive: Option<Arc<File>>,

@@ -29,7 +29,7 @@ pub(super) fn composefs(text: &[u8]) -> Result<Vec<u8>, TextFault> {
     Ok(bytes)
 }
 
-/// What vis(3) writes in any of its styles: octal, those of C, and `\M-x`, `\M^x`, `\^x`.
+/// Decodes any style of vis(3): octal, those of C, and `\M-x`, `\M^x`, `\^x`.
 pub(super) fn vis(text: &[u8]) -> Result<Vec<u8>, TextFault> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

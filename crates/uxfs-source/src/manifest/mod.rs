@@ -36,7 +36,7 @@ use crate::{
     path::{self, BadPath},
 };
 
-/// What kind of file a line describes.
+/// File type that a line gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DescribedKind {
     /// A directory.
@@ -57,7 +57,7 @@ pub enum DescribedKind {
     HardLink,
 }
 
-/// What lines say of one path.
+/// The description of one path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Description {
     pub(crate) path: Box<[u8]>,

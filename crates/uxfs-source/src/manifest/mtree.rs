@@ -14,7 +14,7 @@ use crate::{
 /// Words of one line, and defaults.
 const MAX_KEYWORDS: usize = 4096;
 
-/// What earlier lines say about later ones.
+/// Settings that earlier lines make for later ones.
 #[derive(Default)]
 pub(super) struct State {
     /// As given by `/set`, keyword and value.
@@ -26,7 +26,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// What a line describes; `None` where it is no entry.
+    /// The description in a line; `None` where it is no entry.
     pub(super) fn parse(&mut self, line: &[u8], names: &HostNames) -> Result<Option<Description>, TextFault> {
         const MAX_BEGUN_BYTES: usize = 16 << 20;
         let line = line.strip_suffix(b"\r").unwrap_or(line);

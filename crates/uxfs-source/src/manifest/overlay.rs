@@ -28,7 +28,7 @@ pub struct Unmatched {
     pub count: u64,
 }
 
-/// What an overlay did to a file.
+/// Effect of an overlay on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
     /// It does not describe the file.

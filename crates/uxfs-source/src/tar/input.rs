@@ -73,7 +73,7 @@ impl Input {
         self.fault(ArchiveFault::Truncated { within })
     }
 
-    /// What is in the buffer; nothing at the end of the archive.
+    /// The bytes in the buffer; none at the end of the archive.
     fn filled(&mut self) -> Result<&[u8], SourceError> {
         if self.at == self.filled {
             self.at = 0;

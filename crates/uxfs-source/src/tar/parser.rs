@@ -43,7 +43,7 @@ pub(super) struct Parser {
     pub(super) problems: Vec<Problem>,
 }
 
-/// What precedes a member.
+/// Headers before a member.
 struct Before {
     extensions: Extensions,
     long_name: Option<Vec<u8>>,
@@ -397,7 +397,7 @@ fn path_shown(path: &[u8]) -> Shown {
     Shown::from(path)
 }
 
-/// What completes the last block.
+/// Bytes behind the last one up to a whole block.
 fn padding(bytes: u64) -> u64 {
     let block = BLOCK_BYTES as u64;
     (block - bytes % block) % block

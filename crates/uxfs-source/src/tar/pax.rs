@@ -35,7 +35,7 @@ pub(super) struct Extensions {
     pub(super) is_pax: bool,
 }
 
-/// What extended headers say of holes.
+/// Holes, by extended headers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SparseRecords {
     pub(super) major: Option<u64>,

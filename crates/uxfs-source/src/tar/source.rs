@@ -316,7 +316,7 @@ impl From<Abandoned> for Ending {
     }
 }
 
-/// What an item holds beside itself.
+/// Bytes that an item holds beside itself.
 fn weight(item: &StreamItem) -> usize {
     let StreamItem::Entry(entry) = item else { return 0 };
     let attributes: usize = entry.metadata.attributes.iter().map(|a| a.name.len() + a.value.len()).sum();

@@ -96,7 +96,7 @@ pub fn every_kind(root: &Path) {
     }
 }
 
-/// What is told of one path.
+/// The facts of one path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Told {
     pub kind: String,

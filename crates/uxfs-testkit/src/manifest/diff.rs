@@ -11,11 +11,11 @@ use super::{
 pub struct Difference {
     /// Where.
     pub path: Bytes,
-    /// What about it.
+    /// The property that differs.
     pub subject: String,
-    /// What the judge says.
+    /// The judge's value.
     pub expected: String,
-    /// What we say.
+    /// The value of uxfs.
     pub found: String,
 }
 

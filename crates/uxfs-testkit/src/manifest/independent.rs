@@ -21,7 +21,7 @@ const ATTRIBUTES: &str = "getfattr -h -d -m - -e hex";
 /// Its attributes' names take more than the 64 KiB that the kernel can list, so `getfattr` said nothing.
 const ATTRIBUTES_NOT_SAID: &str = "./ATTR.FMT_BTREE";
 
-/// What each section but `find` says, by path.
+/// The lines of each section but `find`, by path.
 #[derive(Default)]
 struct Sections {
     devices: BTreeMap<String, (u32, u32)>,

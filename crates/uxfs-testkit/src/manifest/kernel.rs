@@ -121,7 +121,7 @@ fn read_directory(path: &Path) -> Result<Vec<DirectoryEntry>> {
     Ok(entries)
 }
 
-/// What `xfs_io` says of every directory and regular file, by inode.
+/// Facts of every directory and regular file by `xfs_io`, by inode.
 fn all_facts(all: &[Found]) -> Result<BTreeMap<u64, Facts>> {
     let mut facts = BTreeMap::new();
     for kind in [FileKind::Directory, FileKind::Regular] {

@@ -1,4 +1,4 @@
-//! What a file system holds, path by path, in a judge's words.
+//! Contents of a file system, path by path, by a judge.
 //!
 //! A manifest is a file of JSON lines: a [`Header`], then one [`Entry`] for each path in byte order. The first path of an inode
 //! carries the inode's [`Details`]; its other hard links carry only its number. What a judge cannot say is absent
@@ -94,7 +94,7 @@ pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.get(1)?)?)).collect()
 }
 
-/// What an image is and who described it.
+/// The image, and the judge that described it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The image's name.
@@ -105,7 +105,7 @@ pub struct Header {
     pub made_by: String,
 }
 
-/// What kind of file an inode is.
+/// File type of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -162,7 +162,7 @@ pub struct DirectoryEntry {
     pub name: Bytes,
     /// The inode it leads to.
     pub inode: u64,
-    /// What kind the entry says that is.
+    /// File type in the entry.
     pub kind: FileKind,
     /// `d_off`: where reading goes on after this entry. Not compared for the last one.
     pub next_cookie: u64,
@@ -258,7 +258,7 @@ pub struct Entry {
     /// Inode number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
-    /// What it is.
+    /// File type.
     pub kind: FileKind,
     /// The inode, at its first path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -268,7 +268,7 @@ pub struct Entry {
 /// A whole file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// What and who.
+    /// The image and the judge.
     pub header: Header,
     /// Every path, sorted.
     pub entries: Vec<Entry>,

@@ -25,7 +25,7 @@ const BMAP_UNWRITTEN: u64 = 0o10000;
 /// `FS_XFLAG_HASATTR`.
 const HAS_ATTRIBUTES: u32 = 0x8000_0000;
 
-/// What `xfs_io` says of one file.
+/// Facts of one file by `xfs_io`.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Facts {
     pub(super) extents: Vec<Extent>,

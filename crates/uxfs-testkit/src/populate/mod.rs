@@ -36,7 +36,7 @@ use crate::judges::Judge;
 pub use changes::changes;
 pub use content::pattern;
 
-/// What the recipe must know of the file system.
+/// The facts of the file system for the recipe.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// File-system block.

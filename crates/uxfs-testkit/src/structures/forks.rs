@@ -1,4 +1,4 @@
-//! What hangs on the forks of an inode.
+//! Structures below the forks of an inode.
 
 use anyhow::{Context, Result, bail};
 use uxfs_format::{

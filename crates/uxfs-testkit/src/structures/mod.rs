@@ -37,7 +37,7 @@ pub enum Owner {
 /// One structure with a checksum of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// What it is; never one of the "any of" kinds.
+    /// The structure; never one of the "any of" kinds.
     pub structure: Structure,
     /// The bytes of the device that it takes, in order: offset and length.
     pub pieces: Vec<(u64, u32)>,

@@ -17,7 +17,7 @@ use crate::{error::Result, name_tree::ForkBlocks, volume::MetadataBuffer};
 /// Parts of the range of hashes that are counted apart.
 const PARTS: usize = 256;
 
-/// What the leaves of an attribute fork hold. All zeros where the attributes lie in the inode.
+/// Use of the leaves of an attribute fork. All zeros where the attributes lie in the inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafUse {
     /// Attributes in leaves, parent pointers and half made ones included.
@@ -45,7 +45,7 @@ pub struct LeafUse {
 /// Attributes of one hash that are counted apart.
 pub const MOST_COUNTED_NAMES: usize = 8;
 
-/// What one leaf holds.
+/// Use of one leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeafFigures {
     /// Where the leaf lies in the fork.

@@ -24,12 +24,12 @@ pub const MAX_NAMES_BYTES: usize = 4 << 20;
 /// Which attributes are listed. ACLs are stored as trusted attributes, and so have two names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XattrView {
-    /// What a copy needs: all of them, ACLs only under their `system.` names.
+    /// All attributes, for a copy; ACLs only under their `system.` names.
     #[default]
     Copy,
-    /// What Linux lists to root: ACLs under both names, `system.` first.
+    /// The names that Linux lists to root: ACLs under both names, `system.` first.
     Root,
-    /// What Linux lists to other users: nothing of `trusted.`.
+    /// The names that Linux lists to other users: nothing of `trusted.`.
     Unprivileged,
 }
 

@@ -262,7 +262,7 @@ struct BlockWalk {
     remaining_lookups: u32,
 }
 
-/// What a walk reads entries from.
+/// The source of a walk's entries.
 #[derive(Debug)]
 enum Contents {
     Verified(MetadataBuffer),

@@ -65,7 +65,7 @@ impl<'c> Both<'c> {
         assert!(self.map.iter().rev().eq(self.list.iter().rev().copied()));
     }
 
-    /// What can be asked of a place.
+    /// Compares all lookups at one file block with the model.
     fn check_at(&self, index: usize, file_block: FileBlock) {
         assert_eq!(self.map.get(index), self.list.get(index).copied());
         let at_or_after = self.list.partition_point(|extent| extent.end() <= file_block);
@@ -194,7 +194,7 @@ fn little_is_left_of_a_branch() {
     }
 }
 
-/// What one file of so many extents takes, as it is charged.
+/// Memory charged for the map of one file.
 fn memory_of(map: &ExtentMap) -> u64 {
     match &map.form {
         Form::One(_) => 0,

@@ -120,7 +120,7 @@ pub(crate) fn first_in(lost: &[Range<u64>], range: Range<u64>) -> Option<Range<u
     lost.get(index).filter(|lost| lost.start < range.end).cloned()
 }
 
-/// What reading there gives.
+/// The error of a read in a lost part.
 pub(crate) fn lost_extents(inode: InodeNumber, file_block: u64) -> Error {
     let fault = ExtentMapFault::Lost { file_block: FileBlock::new(file_block) };
     Corruption::new(Structure::ExtentMap, Location::of_inode(inode), fault).into()

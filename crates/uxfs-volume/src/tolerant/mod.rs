@@ -101,7 +101,7 @@ pub enum Finding {
     DeviceTooShort {
         /// The size in the superblock.
         needed_bytes: u64,
-        /// What there is.
+        /// The device's length.
         length_bytes: u64,
     },
     /// The superblock names no root directory, as copies that mkfs made early, or something else.
@@ -147,7 +147,7 @@ pub struct Findings {
 #[derive(Debug, Default)]
 struct Kept {
     list: Vec<Finding>,
-    /// What the list says. Several walks may pass over one fault.
+    /// The sentences of the list. Several walks may pass over one fault.
     texts: HashSet<String>,
     others: u64,
 }

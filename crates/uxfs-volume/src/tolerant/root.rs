@@ -45,7 +45,7 @@ impl fmt::Display for RootOrigin {
     }
 }
 
-/// What is known of an inode as root directory.
+/// Whether an inode can be the root directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judgement {
     /// A directory that is its own parent.

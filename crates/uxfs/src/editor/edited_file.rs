@@ -18,7 +18,7 @@ pub struct EditedFile<'e> {
 }
 
 impl EditedFile<'_> {
-    /// What `stat` tells.
+    /// The file's metadata, as `stat` gives it.
     ///
     /// # Errors
     /// The file is gone.

@@ -86,7 +86,7 @@ impl EditorOptions {
     }
 }
 
-/// What [`Editor::change`] changes of a file; the rest stays.
+/// Changes of a file's metadata for [`Editor::change`]; fields that are `None` stay as they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
     pub(super) permissions: Option<u16>,

@@ -1,4 +1,4 @@
-//! What the system and the control groups of this process leave it to take.
+//! Memory that the system and the control groups of this process leave available.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What each operation does to the model.
+//! Effects of each operation on the model.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::crash::{
 };
 use uxfs_testkit::manifest::Bytes;
 
-/// What an operation gave back.
+/// Result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// The number of the inode that was made, if one was.

@@ -29,7 +29,7 @@ use uxfs_testkit::manifest::Bytes;
 pub struct Facts {
     /// Its number.
     pub inode: u64,
-    /// What it is.
+    /// File type.
     pub kind: FileType,
     /// Permissions.
     pub mode: u16,
@@ -105,7 +105,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// What it is.
+    /// File type.
     pub fn kind(&self) -> FileType {
         self.facts.kind
     }

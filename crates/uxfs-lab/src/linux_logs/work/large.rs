@@ -1,4 +1,4 @@
-//! What is large: files of very many extents, directories of very many names, inodes of very many attributes. A step of this
+//! Large objects: files of very many extents, directories of very many names, inodes of very many attributes. A step of this
 //! takes a while, so that most cuts come in the middle of one.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What the kernel is kept busy with: every kind of change, on few names, so that they meet. Each seed does without some kinds
+//! Work for the kernel: every kind of change, on few names, so that they meet. Each seed does without some kinds
 //! and has more of others.
 //!
 //! | module | holds |
@@ -49,7 +49,7 @@ fn is_over(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// What is still open when the work is over: it must be dropped before the file system can be unmounted.
+/// Handles that are open when the work ends. They must be dropped before the file system is unmounted.
 #[derive(Debug)]
 pub struct Leftovers {
     _open: Vec<File>,

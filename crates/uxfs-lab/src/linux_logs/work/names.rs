@@ -38,7 +38,7 @@ fn unlink(worker: &mut Worker) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// What stays open lives without a name.
+/// Unlinks a file that stays open.
 fn unlink_open(worker: &mut Worker) -> io::Result<()> {
     let path = worker.name();
     if worker.open.len() < OPEN_MAX {

@@ -1,4 +1,4 @@
-//! What items do to paths, sorted by path and time.
+//! Events of paths, sorted by path and time.
 
 use uxfs_block::spill::{SpillError, sorter::Sorter};
 
@@ -16,13 +16,13 @@ use crate::{error::SourceError, stream::StreamItem};
 /// One thing that an item does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event<'a> {
-    /// What the table in memory knew of the path when it was given up.
+    /// The state of the path in the table in memory when the table was given up.
     Known(Known),
     /// The hard link of this path names it as its target.
     IsTarget(&'a [u8]),
     /// A whiteout: what was here and below before this time is gone.
     Cut(Time),
-    /// What was below before this time is gone.
+    /// Everything below from before this time is gone.
     CutBelow(Time),
     /// An item of its own, which is kept at this place, with flags.
     Named(u64),
@@ -169,7 +169,7 @@ impl Events {
         Ok(())
     }
 
-    /// What remains at the end.
+    /// The remaining paths at the end.
     ///
     /// # Errors
     /// The first item that cannot be; temporary files.

@@ -10,7 +10,7 @@ use super::{
     sweep::{FileRecord, Origin},
 };
 
-/// What the target of a hard link was when the link was made.
+/// State of a hard link's target when the link was made.
 pub(super) type Answer = Origin;
 
 const ITEM: u8 = 0;

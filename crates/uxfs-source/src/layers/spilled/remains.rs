@@ -1,4 +1,4 @@
-//! What remains, by directory and name; each directory before those below it.
+//! The remaining paths, by directory and name; each directory before those below it.
 
 use uxfs_block::spill::{
     SpillError,
@@ -11,7 +11,7 @@ use super::{
     sweep::{FileRecord, Origin},
 };
 
-/// What remains of a path.
+/// A path that remains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::layers) struct Remaining {
     /// Where the item is kept that says what it is.
@@ -63,7 +63,7 @@ impl Remaining {
     }
 }
 
-/// What the sweep gives, on its way into order.
+/// Puts the results of the sweep in order.
 pub(super) struct RemainsBuilder {
     memory_bytes: usize,
     root: Option<Origin>,
@@ -76,10 +76,10 @@ pub(super) struct RemainsBuilder {
     key: Vec<u8>,
 }
 
-/// What must wait until hard links are resolved.
+/// Paths that wait until hard links are resolved.
 struct LinkedFiles {
     links: Links,
-    /// What takes its file from a link: by link.
+    /// Paths that take their file from a link: by link.
     waiting: Sorter,
     /// Names of files, by file.
     names: Sorter,
@@ -231,7 +231,7 @@ fn count_names(names: &Sorted, remaining: &mut Sorter, later: &mut Sorter) -> Re
     Ok(())
 }
 
-/// What remains.
+/// The remaining paths.
 pub(in crate::layers) struct Remains {
     /// Where the item is kept that names the root.
     pub(in crate::layers) root: Option<u64>,
@@ -264,7 +264,7 @@ pub(in crate::layers) struct RemainingReader {
     merge: Merge,
     /// The directory whose entries come, with its end.
     directory: Vec<u8>,
-    /// What comes next.
+    /// The next key.
     key: Vec<u8>,
     /// `None` for a directory itself.
     remaining: Option<Remaining>,

@@ -19,7 +19,7 @@ use crate::error::{LayerFault, Shown, SourceError};
 pub(super) enum Origin {
     /// An item.
     Item(FileRecord),
-    /// What the hard link of this time has as its target.
+    /// The target of the hard link of this time.
     Link(Time),
 }
 
@@ -30,7 +30,7 @@ pub(super) struct FileRecord {
     pub(super) record: u64,
 }
 
-/// What a path is between two events.
+/// State of a path between two events.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     /// The item that last named it; 0 for none.
@@ -41,7 +41,7 @@ struct State {
     origin: Option<Origin>,
 }
 
-/// What paths below can meet of a path: from the event of this time on.
+/// The state of a path for the paths below: from the event of this time on.
 #[derive(Debug, Clone, Copy, Default)]
 struct Change {
     time: Time,
@@ -72,7 +72,7 @@ struct Level {
     is_settled: bool,
     remains: bool,
     is_implied: bool,
-    /// What it is; for a directory that no item names what the first path below is.
+    /// Its origin; for a directory that no item names, that of the first path below.
     origin: Option<Origin>,
 }
 
@@ -157,7 +157,7 @@ impl Sweep {
         self.changes.push(Change::new(time, &state).write())
     }
 
-    /// What the level at a place was before an event of this time.
+    /// The state of the level at a place before an event of this time.
     fn before(&self, place: usize, time: Time) -> Result<Change, SpillError> {
         let Some(Range { start, end }) = self.levels.get(place).map(|level| level.history.clone()) else {
             return Ok(Change::default());
@@ -318,7 +318,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// What remains.
+    /// The remaining paths.
     ///
     /// # Errors
     /// The first item that cannot be; temporary files.
