@@ -127,11 +127,17 @@ pub fn replace(
     let new = NewFile::new(NewKind::Regular, 0o600);
     let fresh = filesystem.create_temporary(near, &new, false).map_err(explained)?;
     fill(filesystem, &fresh, source, size_bytes)?;
+    // Damaged attributes are met before the contents change.
+    let has_capability = match filesystem.get_xattr(file, CAPABILITY) {
+        Ok(_) => true,
+        Err(Error::Operation(OperationError::NoSuchAttribute | OperationError::UnknownNamespace)) => false,
+        Err(error) => return Err(error.into()),
+    };
     swap(filesystem, &fresh, file)?;
-    match filesystem.remove_xattr(file, CAPABILITY) {
-        Err(Error::Operation(OperationError::NoSuchAttribute | OperationError::UnknownNamespace)) => Ok(()),
-        other => Ok(other?),
+    if has_capability {
+        filesystem.remove_xattr(file, CAPABILITY)?;
     }
+    Ok(())
 }
 
 /// Gives `file` the contents of `fresh`, which is not used afterwards.

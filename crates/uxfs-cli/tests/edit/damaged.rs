@@ -229,3 +229,26 @@ fn a_link_count_that_is_too_low_does_not_free_a_file_with_names() {
     assert!(words.contains("more parent pointers"), "{words}");
     assert_eq!(image.cat("/b/y"), b"other");
 }
+
+#[test]
+fn damaged_attributes_are_met_before_the_owner_or_the_contents_change() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    for options in [&[][..], &["-n", "parent=0"]] {
+        let image = Image::new(options);
+        let path = image.path();
+        let (old, new) = (image.file("old", b"old contents"), image.file("new", b"new contents"));
+        succeeds(&["put", text(&path), &old, "/file"]);
+        for name in ["one", "two", "three"] {
+            let (name, value) = (format!("user.{name}"), "v".repeat(300));
+            succeeds(&["setfattr", "-n", &name, "-v", &value, text(&path), "/file"]);
+        }
+        let inode = format!("inode {}", inode_of(&path, "/file"));
+        database(&path, &[&inode, "ablock 0", "write -d hdr.count 60000"]);
+        let owner = || field(&path, &[&inode], "core.uid");
+        assert_eq!(owner(), 0);
+        refused(&["chown", text(&path), "1234:1234", "/file"]);
+        assert_eq!(owner(), 0, "{options:?}");
+        refused(&["put", text(&path), &new, "/file"]);
+        assert_eq!(image.cat("/file"), b"old contents", "{options:?}");
+    }
+}

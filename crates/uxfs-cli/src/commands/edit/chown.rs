@@ -82,13 +82,14 @@ fn change(session: &mut Session, met: &Met, owner: Owner) -> Result<(), Failure>
     };
     let filesystem = session.filesystem();
     let failed = |error: Error| explained(error).about_path(&met.path);
-    filesystem.set_attributes(&met.handle, &changes).map_err(failed)?;
+    // As in Linux, the capability goes first: where the attributes are damaged, the owner stays.
     if !is_directory {
         match filesystem.remove_xattr(&met.handle, b"security.capability") {
             Ok(()) | Err(Error::Operation(OperationError::NoSuchAttribute)) => {}
             Err(error) => return Err(failed(error)),
         }
     }
+    filesystem.set_attributes(&met.handle, &changes).map_err(failed)?;
     if (uid, gid) != (old.uid, old.gid) {
         let owner = format!("{uid}:{gid}");
         session.report.done_with("changed owner of", &met.path, Some(("to", owner.as_bytes())));
