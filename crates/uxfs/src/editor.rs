@@ -385,12 +385,18 @@ impl Editor {
     fn empty(&self, directory: &InodeHandle) -> Result<Option<(Vec<u8>, InodeHandle)>> {
         loop {
             let mut batch: Vec<(Vec<u8>, u64)> = Vec::new();
+            let mut damage = None;
             self.filesystem.read_entries(directory, 0, |entry| {
-                if !matches!(entry.name, b"." | b"..") {
-                    batch.push((entry.name.to_vec(), entry.cookie));
+                match entry.is_dot_of(directory.number()) {
+                    Ok(true) => {}
+                    Ok(false) => batch.push((entry.name.to_vec(), entry.cookie)),
+                    Err(error) => damage = Some(error),
                 }
                 if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
+            if let Some(error) = damage {
+                return Err(error.into());
+            }
             if batch.is_empty() {
                 return Ok(None);
             }

@@ -5,6 +5,7 @@ use std::{collections::VecDeque, ops::ControlFlow};
 use uxfs_filesystem::{filesystem::FileSystem, inode::table::InodeHandle};
 use uxfs_volume::{
     directory::DirectoryEntry,
+    error::Error,
     inode::{FileType, set::InodeSet},
 };
 
@@ -28,12 +29,14 @@ pub struct Level {
     names: VecDeque<(Vec<u8>, u64)>,
     cookie: u64,
     is_over: bool,
+    /// Damage that is reported behind the last name.
+    damage: Option<Error>,
 }
 
 impl Level {
     /// Begins with its first name.
     pub fn new(directory: InodeHandle, path: Vec<u8>) -> Self {
-        Self { directory, path, names: VecDeque::new(), cookie: 0, is_over: false }
+        Self { directory, path, names: VecDeque::new(), cookie: 0, is_over: false, damage: None }
     }
 
     /// The next name, without `.` and `..`.
@@ -45,10 +48,13 @@ impl Level {
             self.is_over = true;
             let begin = self.cookie;
             let (names, cookie, is_over) = (&mut self.names, &mut self.cookie, &mut self.is_over);
+            let (directory, damage) = (self.directory.number(), &mut self.damage);
             let take = |entry: DirectoryEntry<'_>| {
                 *cookie = entry.next_cookie;
-                if !matches!(entry.name, b"." | b"..") {
-                    names.push_back((entry.name.to_vec(), entry.cookie));
+                match entry.is_dot_of(directory) {
+                    Ok(true) => {}
+                    Ok(false) => names.push_back((entry.name.to_vec(), entry.cookie)),
+                    Err(error) => *damage = Some(error),
                 }
                 if names.len() < BATCH_NAMES {
                     return ControlFlow::Continue(());
@@ -60,7 +66,12 @@ impl Level {
                 .read_entries(&self.directory, begin, take)
                 .map_err(|error| explained(error).about_path(&self.path))?;
         }
-        let Some((name, cookie)) = self.names.pop_front() else { return Ok(None) };
+        let Some((name, cookie)) = self.names.pop_front() else {
+            return match self.damage.take() {
+                Some(error) => Err(explained(error).about_path(&self.path)),
+                None => Ok(None),
+            };
+        };
         // Otherwise each name would be compared with all names of the same hash.
         filesystem.expect_name(&self.directory, &name, cookie);
         Ok(Some(name))

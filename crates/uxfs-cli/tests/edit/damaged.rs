@@ -252,3 +252,33 @@ fn damaged_attributes_are_met_before_the_owner_or_the_contents_change() {
         assert_eq!(image.cat("/file"), b"old contents", "{options:?}");
     }
 }
+
+#[test]
+fn an_entry_that_is_named_as_the_parent_is_not_passed_over() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    for name in ["..", "."] {
+        let image = Image::new(&["-n", "parent=0"]);
+        let path = image.path();
+        let old = image.file("old", b"old contents");
+        succeeds(&["mkdir", text(&path), "/d"]);
+        let entry = "x".repeat(name.len());
+        succeeds(&["put", text(&path), &old, &format!("/d/{entry}")]);
+        let file = format!("inode {}", inode_of(&path, &format!("/d/{entry}")));
+        let directory = format!("inode {}", inode_of(&path, "/d"));
+        let written = database(
+            &path,
+            &[&directory, &format!("write -d u3.sfdir3.list[0].name \"{name}\""), "print u3"],
+        );
+        assert!(written.contains(&format!("list[0].name = \"{name}\"")), "{written}");
+        for command in [&["rm", "-r"][..], &["rmdir"], &["chmod", "-R", "700"]] {
+            let (verb, options) = command.split_first().unwrap();
+            let words = match options {
+                ["-R", mode] => refused(&[verb, "-R", text(&path), mode, "/d"]),
+                _ => refused(&[&[*verb], options, &[text(&path), "/d"]].concat()),
+            };
+            assert!(words.contains("not one of the first two"), "{words}");
+        }
+        assert_eq!(field(&path, &[&file], "core.nlinkv2"), 1, "{name}");
+        assert_eq!(format!("inode {}", inode_of(&path, "/d")), directory);
+    }
+}

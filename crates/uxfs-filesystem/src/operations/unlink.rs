@@ -162,7 +162,7 @@ fn remove_locked(
 pub(super) fn is_open_directory_empty(file_system: &FileSystem, directory: &EditInode) -> Result<bool> {
     let mut reader = file_system.open_directory(directory, 0)?;
     while let Some(entry) = reader.next_entry()? {
-        if !is_dot(entry.name) {
+        if !entry.is_dot_of(directory.number)? {
             return Ok(false);
         }
     }

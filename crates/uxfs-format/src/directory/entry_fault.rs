@@ -8,6 +8,14 @@ use crate::{inode::FileType, units::InodeNumber};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EntryFault {
+    /// `.` and `..` lie at the beginning of a directory, and nowhere else.
+    #[error("an entry for inode {inode} is named {} and is not one of the first two", if *is_parent { "`..`" } else { "`.`" })]
+    ReservedName {
+        /// The entry's inode.
+        inode: InodeNumber,
+        /// `..`, not `.`.
+        is_parent: bool,
+    },
     /// Entries repeat the file type of their inodes.
     #[error("the entry says that inode {inode} is a {expected:?}, and it is a {found:?}")]
     FileType {

@@ -14,7 +14,7 @@ pub mod lookup;
 pub mod read;
 
 use uxfs_format::{
-    directory::DataPointer,
+    directory::{DataPointer, entry_fault::EntryFault},
     fault::{Corruption, Location, Structure},
     name_tree::fault::NameTreeFault,
     units::{FileBlock, InodeNumber},
@@ -39,6 +39,23 @@ pub struct DirectoryEntry<'a> {
     pub cookie: u64,
     /// Where to go on after this entry.
     pub next_cookie: u64,
+}
+
+impl DirectoryEntry<'_> {
+    /// Whether this is the directory's `.` or `..`. Changes must not pass over any other entry of these names.
+    ///
+    /// # Errors
+    /// It has one of the names and is not among the first two entries: damage in `directory`.
+    pub fn is_dot_of(&self, directory: InodeNumber) -> Result<bool> {
+        if !matches!(self.name, b"." | b"..") {
+            return Ok(false);
+        }
+        if [read::DOT, read::DOT_DOT].contains(&(self.name, self.cookie)) {
+            return Ok(true);
+        }
+        let fault = EntryFault::ReservedName { inode: self.inode, is_parent: self.name == b".." };
+        Err(Corruption::new(Structure::DirectoryAnyData, Location::of_inode(directory), fault).into())
+    }
 }
 
 /// The entry that a lookup found.
