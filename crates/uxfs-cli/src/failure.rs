@@ -3,6 +3,7 @@
 use std::{io, process::ExitCode};
 
 use serde_json::json;
+use uxfs_journal::error::ShutdownCause;
 use uxfs_volume::error::Error;
 
 use crate::output::message;
@@ -104,6 +105,8 @@ pub fn exit_of(error: &Error) -> Exit {
     match error {
         Error::Corrupt(_) => Exit::Corruption,
         Error::Unsupported(_) => Exit::Unsupported,
+        // Damage in the middle of a change shut the journal down.
+        error if error.is_corruption() => Exit::Corruption,
         _ => Exit::Failed,
     }
 }

@@ -1,13 +1,16 @@
 //! Errors of reading and writing a log.
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
-use thiserror::Error;
 use uxfs_block::device::DeviceError;
 use uxfs_format::{fault::Corruption, features::Unsupported};
+use uxfs_volume::{
+    cause::Cause,
+    error::{Error, OperationError},
+};
 
 /// Why a log cannot be read.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The device failed.
     #[error(transparent)]
@@ -31,7 +34,47 @@ pub enum JournalError {
     ShutDown {
         /// The first thing that went wrong.
         cause: Arc<str>,
+        /// It was damage in the image.
+        is_corruption: bool,
     },
+}
+
+/// An error that shuts the journal down.
+pub trait ShutdownCause: Display {
+    /// Whether it is damage in the image.
+    fn is_corruption(&self) -> bool {
+        false
+    }
+}
+
+impl ShutdownCause for &str {}
+
+impl ShutdownCause for DeviceError {}
+
+impl ShutdownCause for OperationError {}
+
+impl ShutdownCause for Cause {
+    fn is_corruption(&self) -> bool {
+        self.is_corruption
+    }
+}
+
+impl ShutdownCause for JournalError {
+    fn is_corruption(&self) -> bool {
+        matches!(self, Self::Corrupt(_) | Self::ShutDown { is_corruption: true, .. })
+    }
+}
+
+impl ShutdownCause for Error {
+    fn is_corruption(&self) -> bool {
+        match self {
+            Self::Corrupt(_) => true,
+            Self::Journal(error) => {
+                error.downcast_ref::<JournalError>().is_some_and(ShutdownCause::is_corruption)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl From<Corruption> for JournalError {
@@ -43,9 +86,9 @@ impl From<Corruption> for JournalError {
 /// Result of reading a log.
 pub type Result<T> = std::result::Result<T, JournalError>;
 
-impl From<JournalError> for uxfs_volume::error::Error {
+impl From<JournalError> for Error {
     fn from(error: JournalError) -> Self {
-        uxfs_volume::cause::note(&error);
+        uxfs_volume::cause::note(&error, error.is_corruption());
         match error {
             JournalError::Io(error) => Self::Io(error),
             JournalError::Corrupt(corruption) => Self::Corrupt(corruption),

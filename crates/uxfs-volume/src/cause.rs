@@ -6,12 +6,27 @@
 
 use std::{
     cell::{Cell, RefCell},
-    fmt::Display,
+    fmt::{self, Display},
 };
 
 thread_local! {
     static HELD: Cell<u32> = const { Cell::new(0) };
-    static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Cause>> = const { RefCell::new(None) };
+}
+
+/// The error that ended a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Its words.
+    pub text: String,
+    /// It was damage in the image.
+    pub is_corruption: bool,
+}
+
+impl Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// A transaction begins in this thread.
@@ -27,7 +42,7 @@ pub fn end() {
 }
 
 /// The error before its end.
-pub fn last() -> Option<String> {
+pub fn last() -> Option<Cause> {
     LAST.take()
 }
 
@@ -41,15 +56,15 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
 
 /// An error has come into being.
 #[inline]
-pub fn note(error: &dyn Display) {
+pub fn note(error: &dyn Display, is_corruption: bool) {
     if HELD.get() > 0 {
-        keep(error);
+        keep(error, is_corruption);
     }
 }
 
 #[cold]
-fn keep(error: &dyn Display) {
-    LAST.set(Some(error.to_string()));
+fn keep(error: &dyn Display, is_corruption: bool) {
+    LAST.set(Some(Cause { text: error.to_string(), is_corruption }));
 }
 
 #[cfg(test)]
@@ -58,14 +73,14 @@ mod tests {
 
     #[test]
     fn the_last_error_in_a_transaction_is_kept() {
-        note(&"before");
+        note(&"before", false);
         begin();
         assert_eq!(last(), None);
-        note(&"tried without success");
-        note(&"the cause");
-        assert_eq!(last().as_deref(), Some("the cause"));
+        note(&"tried without success", false);
+        note(&"the cause", true);
+        assert_eq!(last(), Some(Cause { text: "the cause".into(), is_corruption: true }));
         end();
-        note(&"behind");
+        note(&"behind", false);
         assert_eq!(last(), None);
     }
 }

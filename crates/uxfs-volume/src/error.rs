@@ -30,28 +30,28 @@ pub enum Error {
 impl From<OperationError> for Error {
     #[inline]
     fn from(error: OperationError) -> Self {
-        cause::note(&error);
+        cause::note(&error, false);
         Self::Operation(error)
     }
 }
 
 impl From<DeviceError> for Error {
     fn from(error: DeviceError) -> Self {
-        cause::note(&error);
+        cause::note(&error, false);
         Self::Io(error)
     }
 }
 
 impl From<Unsupported> for Error {
     fn from(unsupported: Unsupported) -> Self {
-        cause::note(&unsupported);
+        cause::note(&unsupported, false);
         Self::Unsupported(unsupported)
     }
 }
 
 impl From<Corruption> for Error {
     fn from(corruption: Corruption) -> Self {
-        cause::note(&corruption);
+        cause::note(&corruption, true);
         Self::Corrupt(Box::new(corruption))
     }
 }

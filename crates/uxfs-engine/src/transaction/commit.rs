@@ -9,7 +9,10 @@ use uxfs_journal::journal::IntentId;
 use super::{Transaction, steps::LoggedSteps};
 use crate::allocation_group::state::GroupState;
 use crate::engine::{EngineRef, LoggedEngine};
-use uxfs_volume::{cause, error::Result};
+use uxfs_volume::{
+    cause::{self, Cause},
+    error::Result,
+};
 
 impl<'fs> Transaction<'fs> {
     /// Ends the transaction: does deferred work, in steps of its own where there is much, applies the counters, and
@@ -146,8 +149,10 @@ impl Transaction<'_> {
         if self.is_half_done()
             && let EngineRef::Logged(engine) = self.mode
         {
-            let cause = cause.as_deref().unwrap_or("no error was given");
-            engine.journal().shut_down(&format_args!("a change was left half done: {cause}"));
+            let mut cause =
+                cause.unwrap_or_else(|| Cause { text: "no error was given".into(), is_corruption: false });
+            cause.text.insert_str(0, "a change was left half done: ");
+            engine.journal().shut_down(&cause);
         }
     }
 }

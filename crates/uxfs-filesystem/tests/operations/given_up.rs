@@ -5,13 +5,19 @@ use std::sync::{Arc, Barrier};
 
 use uxfs_engine::{attribute::SetMode, options::LogOptions, transaction::Transaction};
 use uxfs_filesystem::{filesystem::FileSystem, operations::set_attributes::AttributeChanges};
-use uxfs_format::units::{AgNumber, InodeNumber};
+use uxfs_format::{
+    directory::entry_fault::EntryFault,
+    fault::{Corruption, Location, Structure},
+    units::{AgNumber, InodeNumber},
+};
+use uxfs_journal::error::ShutdownCause;
 use uxfs_testkit::{
     image::{TestImage, file},
     judges::Judge,
     require,
     verdict::repair_is_silent,
 };
+use uxfs_volume::error::{Error, OperationError};
 
 fn mounted() -> (TestImage, Arc<FileSystem>) {
     let image = TestImage::new("given up", 64, &[], 3);
@@ -76,6 +82,36 @@ fn an_inode_that_was_changed_and_not_stored_is_read_anew() {
     drop([first, second]);
     file_system.close().unwrap();
     repair_is_silent(&image.path).unwrap();
+}
+
+/// The error of later changes tells damage from other causes.
+#[test]
+fn a_change_that_damage_stops_halfway_shuts_down_by_corruption() {
+    require!(Judge::Mkfs);
+    for is_corruption in [true, false] {
+        let (image, file_system) = mounted();
+        let handle = file_system.open(file(&file_system, 0)).unwrap();
+        {
+            let mut inode = handle.write();
+            let mut transaction = Transaction::begin(&file_system).unwrap();
+            inode.core.uid = 7.into();
+            transaction.store_inode(&mut inode).unwrap();
+            let _: Error = match is_corruption {
+                true => {
+                    let fault = EntryFault::ReservedName { inode: inode.number, is_parent: true };
+                    Corruption::new(Structure::DirectoryAnyData, Location::of_inode(inode.number), fault)
+                        .into()
+                }
+                false => OperationError::NoSpace.into(),
+            };
+        }
+        let changes = AttributeChanges { uid: Some(8), ..AttributeChanges::default() };
+        let error = file_system.set_attributes(&handle, &changes).unwrap_err();
+        assert!(is_shut_down(&file_system));
+        assert_eq!(error.is_corruption(), is_corruption, "{error}");
+        drop(handle);
+        is_sound(&image, file_system);
+    }
 }
 
 /// Makes all blocks of the by-block and by-size trees of the first group zeros.

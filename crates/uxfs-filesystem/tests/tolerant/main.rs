@@ -202,7 +202,9 @@ fn pointers_that_lead_to_one_block_do_not_multiply_the_reads() {
     let run = |commands: &[&str]| {
         let mut judge = Judge::XfsDb.command();
         judge.arg("-x");
-        commands.iter().for_each(|command| drop(judge.args(["-c", command])));
+        for command in commands {
+            judge.args(["-c", command]);
+        }
         String::from_utf8(judge.arg(&image.path).output().unwrap().stdout).unwrap()
     };
     let root = ["agf 0", "addr rmaproot"];

@@ -1,7 +1,6 @@
 //! Closing a checkpoint and writing it.
 
 use std::{
-    fmt::Display,
     sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
     time::Instant,
 };
@@ -26,7 +25,7 @@ use super::{
 };
 use crate::{
     area::BLOCK,
-    error::{JournalError, Result},
+    error::{JournalError, Result, ShutdownCause},
     metadata::sector_of_byte,
 };
 
@@ -65,7 +64,7 @@ impl Journal {
     /// # Errors
     /// The device failed, now or before; `settle` did.
     #[doc(alias = "xlog_cil_push")]
-    pub fn checkpoint<E: From<JournalError> + Display>(
+    pub fn checkpoint<E: From<JournalError> + ShutdownCause>(
         &self,
         wanted: Option<u64>,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
@@ -95,7 +94,7 @@ impl Journal {
     ///
     /// # Errors
     /// As there.
-    pub fn close_if_due<E: From<JournalError> + Display>(
+    pub fn close_if_due<E: From<JournalError> + ShutdownCause>(
         &self,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<bool, E> {
@@ -150,7 +149,7 @@ impl Journal {
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
     #[doc(alias = "xfs_log_force_seq")]
-    pub fn force<E: From<JournalError> + Display>(
+    pub fn force<E: From<JournalError> + ShutdownCause>(
         &self,
         sequence: u64,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,
@@ -187,7 +186,7 @@ impl Journal {
     }
 
     /// Closes the checkpoint that is being filled, unless it is empty, and begins the next.
-    fn switch<E: From<JournalError> + Display>(
+    fn switch<E: From<JournalError> + ShutdownCause>(
         &self,
         writer: &mut Writer,
         settle: impl FnOnce(Ticket<'_>) -> std::result::Result<(), E>,

@@ -89,7 +89,7 @@ pub use self::{
 };
 use crate::{
     area::{BLOCK, LogArea},
-    error::{JournalError, Result},
+    error::{JournalError, Result, ShutdownCause},
     metadata::NewestLsn,
 };
 
@@ -196,7 +196,8 @@ pub struct Journal {
     stable: AtomicU64,
     /// Something was written that the next checkpoint relies on, and not flushed.
     needs_flush: AtomicBool,
-    failure: OnceLock<Arc<str>>,
+    /// The error that shut the journal down, and whether it was damage in the image.
+    failure: OnceLock<(Arc<str>, bool)>,
     counters: Counters,
 }
 
@@ -341,14 +342,16 @@ impl Journal {
     pub fn check(&self) -> Result<()> {
         match self.failure.get() {
             None => Ok(()),
-            Some(cause) => Err(JournalError::ShutDown { cause: Arc::clone(cause) }),
+            Some((cause, is_corruption)) => {
+                Err(JournalError::ShutDown { cause: Arc::clone(cause), is_corruption: *is_corruption })
+            }
         }
     }
 
     /// Lets nothing be changed any more.
     #[doc(alias = "xfs_force_shutdown")]
-    pub fn shut_down(&self, cause: &dyn std::fmt::Display) {
-        self.failure.get_or_init(|| cause.to_string().into());
+    pub fn shut_down(&self, cause: &dyn ShutdownCause) {
+        self.failure.get_or_init(|| (cause.to_string().into(), cause.is_corruption()));
     }
 
     /// A checkpoint that is being written is needed until [`Ticket::release_later`]'s transaction is stable.

@@ -91,7 +91,8 @@ impl Journal {
         self.check()?;
         let mut writer = self.lock_writer();
         if self.lock_active().tail().is_some() {
-            return Err(self.failed(JournalError::ShutDown { cause: "the log is still needed".into() }));
+            let cause = "the log is still needed".into();
+            return Err(self.failed(JournalError::ShutDown { cause, is_corruption: false }));
         }
         let head = writer.head;
         let needs_flush = self.needs_flush.swap(false, AcqRel);
