@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// Parses a size in bytes: a number with an optional suffix K, M, G or T (powers of 1024).
+/// Parses a size in bytes: a number with an optional suffix K, M, G, T, P or E (powers of 1024).
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size such as 512, 4K or 1G"))?;
@@ -12,7 +12,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
-        suffix => return Err(format!("unknown size suffix `{suffix}`: use K, M, G or T")),
+        "p" | "pib" => 50,
+        "e" | "eib" => 60,
+        suffix => return Err(format!("unknown size suffix `{suffix}`: use K, M, G, T, P or E")),
     };
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }

@@ -118,6 +118,27 @@ fn what_holds_something_is_left_alone() {
 }
 
 #[test]
+fn what_is_refused_for_its_time_or_its_prototype_leaves_the_old_contents() {
+    let folder = TempDir::new().unwrap();
+    let image = image(&folder);
+    succeeds(&["mkfs", "-q", "--size", "1G"], &image);
+    let before = fs::read(&image).unwrap();
+    let prototype = folder.path().join("prototype");
+    let host = folder.path().join("none");
+    let texts = ["/\n0 0\nd--755 0 0\nname x--644 0 0\n$\n", "/\n0 0\nd--755 0 0\nname ---644 0 0 NONE\n$\n"];
+    for text in texts {
+        fs::write(&prototype, text.replace("NONE", host.to_str().unwrap())).unwrap();
+        fails(&["mkfs", "-f", "-p", prototype.to_str().unwrap()], &image, 1, "line 4");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    command.env("SOURCE_DATE_EPOCH", "16299260426").args(["mkfs", "-f"]).arg(&image);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    assert!(words(&output).contains("cannot be stored"), "{}", words(&output));
+    assert!(fs::read(&image).unwrap() == before, "the old file system is still there");
+}
+
+#[test]
 fn old_contents_do_not_matter() {
     require!(Judge::XfsRepair, Judge::Kernel);
     let folder = TempDir::new().unwrap();

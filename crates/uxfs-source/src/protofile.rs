@@ -80,6 +80,22 @@ impl ProtofileSource {
         })
     }
 
+    /// Reads all lines, and begins anew: for a caller that must know of faults before it changes anything.
+    ///
+    /// # Errors
+    /// The first fault: of the text, or of a file that it names.
+    pub fn check(&mut self) -> Result<(), SourceError> {
+        while self.next_item()?.is_some() {}
+        self.begin_anew();
+        Ok(())
+    }
+
+    fn begin_anew(&mut self) {
+        (self.at, self.line) = (0, 1);
+        (self.directory, self.has_root, self.directories) = (None, false, 0);
+        self.problems.clear();
+    }
+
     fn error(&self, fault: TextFault) -> SourceError {
         SourceError::Text { file: Shown::from(self.path.as_os_str().as_bytes()), line: self.line, fault }
     }
@@ -230,7 +246,7 @@ impl StreamSource for ProtofileSource {
     }
 
     fn restart(&mut self, _: Reading) -> Result<(), SourceError> {
-        *self = Self::open(&self.path, self.options)?;
+        self.begin_anew();
         Ok(())
     }
 

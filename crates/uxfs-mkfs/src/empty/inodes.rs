@@ -18,6 +18,7 @@ use zerocopy::{
 };
 
 use super::{FormatError, Image, bytes};
+use crate::layout::Layout;
 
 /// Inodes in use.
 pub const USED: u32 = 3;
@@ -51,7 +52,12 @@ pub fn first_chunk(image: &Image<'_>) -> Result<Vec<u8>, FormatError> {
 }
 
 fn encode(image: &Image<'_>, time: Timestamp) -> Result<DiskTimestamp, FormatError> {
-    let big_time = image.layout.features.big_time;
+    encode_time(image.layout, time)
+}
+
+/// A time as the inodes of a layout hold it.
+pub fn encode_time(layout: &Layout, time: Timestamp) -> Result<DiskTimestamp, FormatError> {
+    let big_time = layout.features.big_time;
     DiskTimestamp::encode(time, big_time).ok_or(FormatError::Time { seconds: time.seconds, big_time })
 }
 

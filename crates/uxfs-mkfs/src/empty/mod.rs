@@ -100,6 +100,14 @@ impl Unfinished<'_> {
     }
 }
 
+/// Whether an image can be written: for a caller that must know before the old contents of the device are gone.
+///
+/// # Errors
+/// The time cannot be stored.
+pub fn check(layout: &Layout, identity: &Identity) -> Result<(), FormatError> {
+    inodes::encode_time(layout, identity.now).map(drop)
+}
+
 /// Writes the empty image and says that it is finished.
 ///
 /// # Errors

@@ -15,8 +15,8 @@ const LONG_HELP: &str = "\
 Options and results are those of mkfs.xfs 7.2. Sub-options are separated by commas; options may be repeated and may follow \
 IMAGE. Called through a link named mkfs.xfs, uxfs behaves as `uxfs mkfs`.
 
-Sizes are in bytes or have a unit: s (sectors), b (blocks), k, m, g, t, p, e. Numbers may be hexadecimal (0x…) or octal \
-(0…).
+Sizes are in bytes or have a unit: k, m, g, t, p, e. In sub-options there are also s (sectors) and b (blocks), and numbers \
+may be hexadecimal (0x…) or octal (0…).
 
 With SOURCE_DATE_EPOCH (seconds since 1970), DETERMINISTIC_SEED (any value) and -m uuid= set, two runs write the same \
 bytes.";

@@ -83,6 +83,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let mut target = Target::open(path, size, is_dry_run)?;
     let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
+    empty::check(&layout, &identity)?;
     // A file that is emptied anyway needs no second word, unless it is for its contents' sake.
     if !arguments.force && (filling.is_some() || !matches!(size, FileSize::Exactly(_))) {
         target.refuse_occupied()?;

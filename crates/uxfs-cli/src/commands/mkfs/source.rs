@@ -105,7 +105,8 @@ impl SourceArguments {
                 access_times: proto.keeps_access_times,
                 slashes_are_spaces: proto.slashes_are_spaces,
             };
-            let source = ProtofileSource::open(proto.path, options)?;
+            let mut source = ProtofileSource::open(proto.path, options)?;
+            source.check()?;
             return Ok(Contents::One(Source::Stream(Box::new(source))));
         }
         let paths: Vec<&Path> =
