@@ -87,7 +87,10 @@ impl Complaints {
     /// The number of problems that were not printed, by kind; `None` if all were.
     fn rest(&self) -> Option<String> {
         let total = self.others.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
-        let kinds: Vec<String> = self.others.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
+        let kinds: Vec<String> = match self.others.len() {
+            1 => self.others.keys().map(ToString::to_string).collect(),
+            _ => self.others.iter().map(|(kind, count)| format!("{kind}: {count}")).collect(),
+        };
         (total > 0).then(|| format!("{total} more problems like these ({})", kinds.join(", ")))
     }
 }

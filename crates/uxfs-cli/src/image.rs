@@ -13,6 +13,7 @@ use uxfs_format::{
     fault::{Fault, HeaderFault, Structure},
     units::AgNumber,
 };
+use uxfs_source::packing::Packing;
 use uxfs_volume::error::Error;
 use uxfs_volume::tolerant::{SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
@@ -210,11 +211,27 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
         _ => return error.into(),
     };
     match fault {
+        Fault::Header(HeaderFault::BadMagic { found, .. }) if packing_name(found).is_some() => {
+            let name = packing_name(found).unwrap_or_default();
+            Failure::failed(format!("packed with {name}: unpack it first (zstd is unpacked by uxfs itself)"))
+        }
         Fault::Header(HeaderFault::BadMagic { .. } | HeaderFault::Truncated { .. }) => Failure::failed(
             "not an XFS file system, or its first sector is damaged (for a partition in a disk image, give its start with \
              --offset)",
         ),
         _ => error.into(),
+    }
+}
+
+/// The name of a compressed format that begins with these four bytes.
+fn packing_name(magic: u32) -> Option<&'static str> {
+    match magic.to_be_bytes() {
+        [0x1f, 0x8b, ..] => Some("gzip"),
+        [0xfd, b'7', b'z', b'X'] => Some("xz"),
+        start => match Packing::of(&start) {
+            Packing::Unsupported(name) => Some(name),
+            _ => None,
+        },
     }
 }
 

@@ -97,7 +97,7 @@ impl Inspector<'_> {
             _ => 3,
         };
         let sector =
-            self.volume.geometry().sector_of_group_header(group, index).ok_or(OperationError::NotFound)?;
+            self.volume.geometry().sector_of_group_header(group, index).ok_or(OperationError::NoSuchGroup)?;
         let location = Location { group: Some(group), ..Location::at_sector(sector) };
         self.found(structure, location, &[(sector, self.volume.geometry().sector_size_bytes)])
     }

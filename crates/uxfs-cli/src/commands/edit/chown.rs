@@ -50,7 +50,7 @@ pub struct Arguments {
 impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
-        let owner = session.people().owner(self.owner.as_bytes()).map_err(Failure::usage)?;
+        let owner = session.people().owner(self.owner.as_bytes()).map_err(Failure::failed)?;
         for path in &self.paths {
             let path = path.as_bytes();
             let found = session.find(path, !self.no_dereference && !self.recursive).and_then(|handle| {

@@ -17,7 +17,7 @@ use crate::{
 /// Arguments of `uxfs mv`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: uxfs mv disk.img /etc/motd /etc/motd.old\n          \
-                  uxfs mv --exchange disk.img /srv/current /srv/next")]
+                  uxfs mv -T --exchange disk.img /srv/current /srv/next")]
 pub struct Arguments {
     #[command(flatten)]
     operands: Operands,
