@@ -74,6 +74,7 @@ const DAMAGES: &[Damage] = &[
     damage("file-in-free-space", "no-rmapbt", &[FILE, "write -d u3.bmx[0].startblock 16000"], &[30, 32]),
     damage("entry-of-other-inode", "default", &["path /directories/block", "dblock 0", "write -d bu[2].inumber 131203"], &[61, 62, 70, 72]),
     damage("entry-of-no-inode", "default", &["path /directories/block", "dblock 0", "write -d bu[2].inumber 250"], &[50, 62, 72]),
+    damage("entry-named-as-parent", "default", &[SHORTFORM, "write -d u3.sfdir3.list[0].name \"..\""], &[53, 54, 62, 72]),
     damage("entry-type", "default", &["path /directories/block", "dblock 0", "write -d bu[2].filetype 2"], &[51]),
     damage("entry-without-parent-pointers", "no-parent", &["path /directories/block", "dblock 0", "write -d bu[2].inumber 250"], &[50, 72]),
     damage("leaf-hash", "default", &["path /directories/leaf", LEAF, "write -d lents[3].hashval 0x647c2950"], &[55, 56]),

@@ -32,7 +32,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
 /// Writes files to standard output, one after the other.
 pub fn copy_all(filesystem: &Volume, targets: &[OsString], context: &Context) -> Outcome {
     if context.json {
-        return Err(Failure::usage("cat writes the file's bytes: there is no --json"));
+        return Err(Failure::usage("the bytes of the file are written as they are: there is no --json"));
     }
     let mut output = Output::new();
     let mut complaints = Complaints::default();

@@ -23,7 +23,11 @@ use crate::{
 #[command(
     after_help = "Replays committed transactions, finishes intents, frees unlinked inodes and closes the log. After a \
     crash in the middle run it again. An image whose log cannot be replayed is left unchanged.\n\
-    Example: uxfs replay disk.img"
+    Example: uxfs replay disk.img",
+    // Refused, with the reason.
+    mut_arg("ignore_log", |argument| argument.hide(true)),
+    mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("superblock", |argument| argument.hide(true))
 )]
 pub struct Arguments {
     #[command(flatten)]
