@@ -80,16 +80,6 @@ impl ProtofileSource {
         })
     }
 
-    /// Reads all lines, and begins anew: for a caller that must know of faults before it changes anything.
-    ///
-    /// # Errors
-    /// The first fault: of the text, or of a file that it names.
-    pub fn check(&mut self) -> Result<(), SourceError> {
-        while self.next_item()?.is_some() {}
-        self.begin_anew();
-        Ok(())
-    }
-
     fn begin_anew(&mut self) {
         (self.at, self.line) = (0, 1);
         (self.directory, self.has_root, self.directories) = (None, false, 0);
@@ -246,6 +236,12 @@ impl StreamSource for ProtofileSource {
     }
 
     fn restart(&mut self, _: Reading) -> Result<(), SourceError> {
+        self.begin_anew();
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), SourceError> {
+        while self.next_item()?.is_some() {}
         self.begin_anew();
         Ok(())
     }

@@ -55,6 +55,15 @@ pub trait StreamSource: Send {
     /// [`SourceError::CannotRestart`], or the beginning can no longer be read.
     fn restart(&mut self, reading: Reading) -> Result<(), SourceError>;
 
+    /// Finds faults of a source that is in memory, and begins anew: for a caller that must know of them before it changes
+    /// anything.
+    ///
+    /// # Errors
+    /// The first fault: of the text, or of a file that it names.
+    fn check(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
     /// Takes the problems since the last call, without which the source went on.
     fn take_problems(&mut self) -> Vec<Problem>;
 }

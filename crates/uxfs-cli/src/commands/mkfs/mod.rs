@@ -26,7 +26,7 @@ use uxfs_mkfs::{
 };
 
 use uxfs_populate::{adjust::Adjustments, contents::Contents, fit::Fit, make::Making, report::Report};
-use uxfs_source::tree::Reading;
+use uxfs_source::{open::Source, tree::Reading};
 
 use self::{
     arguments::WantedSize,
@@ -83,10 +83,13 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let mut target = Target::open(path, size, is_dry_run)?;
     let (layout, warnings) = Layout::resolve(&options, target.facts())?;
     tell(&warnings, arguments);
-    empty::check(&layout, &identity)?;
     // A file that is emptied anyway needs no second word, unless it is for its contents' sake.
     if !arguments.force && (filling.is_some() || !matches!(size, FileSize::Exactly(_))) {
         target.refuse_occupied()?;
+    }
+    empty::check(&layout, &identity)?;
+    if let Some(Filling { contents: Contents::One(Source::Stream(source)), .. }) = &mut filling {
+        source.check()?;
     }
     if let Some(path) = options.text(Setting::ConfigMake) {
         return config::write_file(&layout, path);

@@ -105,8 +105,7 @@ impl SourceArguments {
                 access_times: proto.keeps_access_times,
                 slashes_are_spaces: proto.slashes_are_spaces,
             };
-            let mut source = ProtofileSource::open(proto.path, options)?;
-            source.check()?;
+            let source = ProtofileSource::open(proto.path, options)?;
             return Ok(Contents::One(Source::Stream(Box::new(source))));
         }
         let paths: Vec<&Path> =
