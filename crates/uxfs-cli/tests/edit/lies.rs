@@ -75,7 +75,7 @@ impl Lie {
         }
     }
 
-    /// Runs commands of which each may be refused. Nothing but what they name differs afterwards. Gives their exit codes.
+    /// Runs commands of which each may be refused, and gives their exit codes. Only the paths that they name differ afterwards.
     fn edit(&self, commands: &[&str], named: &[&str]) -> Vec<i32> {
         self.extract("before", named);
         let codes: Vec<i32> = commands.iter().map(|command| self.run(command)).collect();

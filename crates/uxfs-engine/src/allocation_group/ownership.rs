@@ -4,8 +4,9 @@
 //! On a damaged image an extent of a file may lie over another file or over metadata. The group itself knows:
 //!
 //! - With a reverse map: every owner.
-//! - Without one, and beside it where free space is compared: inode chunks, the log, the free list, the roots of the group's btrees, and what is free. Extents of other
-//!   files and the other blocks of btrees are not known; only a scan of all inodes would tell.
+//! - Without one, and beside it where free space is compared: inode chunks, the log, the free list, the roots of the group's
+//!   btrees, and free extents. Extents of other files and the other blocks of btrees are not known; only a scan of all inodes
+//!   would tell.
 //! - Where files can share extents: the reference counts.
 
 use std::ops::Range;

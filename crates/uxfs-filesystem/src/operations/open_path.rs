@@ -18,8 +18,8 @@ use super::{
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 
 impl FileSystem {
-    /// Opens what is at `path`, from `start` where no slash is in front. Where the last name is a symbolic link, it is followed
-    /// only if `follows_last` says so or a slash is behind it.
+    /// Opens the file at `path`, from `start` where the path does not begin with a slash. If the last name is a symbolic link,
+    /// it is followed only with `follows_last` or a slash behind it.
     ///
     /// # Errors
     /// As [`Volume::resolve`](uxfs_volume::volume::Volume::resolve); a directory and the entry that leads to it do not agree.
@@ -58,7 +58,7 @@ impl FileSystem {
         Ok(current)
     }
 
-    /// As [`find`](Self::find), for a caller that goes on to change what is there: a directory and the entry agree.
+    /// As [`find`](Self::find), before a change: a directory must agree with the entry that names it.
     ///
     /// # Errors
     /// As there; they do not agree.
