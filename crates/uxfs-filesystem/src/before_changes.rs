@@ -5,6 +5,7 @@
 //! |---|---|
 //! | features that it knows | [`refuse_unwritable`](uxfs_volume::superblock::refuse_unwritable), by every way to write |
 //! | a log whose head it finds | [`check_before_changes`] |
+//! | a log over no other structure | [`check_log_extent`] |
 //! | headers of all groups, for the counters | all of them |
 //! | CoW staging records | the end of each group's reference count btree |
 //! | unlinked lists | those that are not empty |
@@ -14,7 +15,7 @@
 //! cannot leave wrong cycles, only the author of a hostile image; recovery refuses them when it reaches them. Reading the whole
 //! log, up to 2 GiB, would be too slow for a small edit, and Linux does not do so either.
 //!
-//! In a clean file system the checks read three sectors and a block of each group.
+//! In a clean file system the checks read three sectors and a block of each group, and two blocks of the log's group.
 
 use uxfs_format::{
     allocation_group::inode_header::InodeHeaderFault,
@@ -35,7 +36,7 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use crate::{identity::finish_change, recovery::leftovers::staging_extents};
+use crate::{identity::finish_change, log_extent::check_log_extent, recovery::leftovers::staging_extents};
 
 /// The first LSN of a log that was never written.
 pub(crate) const FIRST_LSN: Lsn = Lsn::from_parts(1, 0);
@@ -51,6 +52,7 @@ pub(crate) fn check_volume(volume: &Volume, state: &LogState) -> Result<()> {
     check_before_changes(&area, state)?;
     volume.begin_log_at(state.head().unwrap_or(FIRST_LSN))?;
     check_groups(volume)?;
+    check_log_extent(volume)?;
     for group in volume.groups().with_headers() {
         check_unlinked(volume, group)?;
     }

@@ -29,6 +29,8 @@ use uxfs_volume::{
     superblock::{read_superblock, refuse_unwritable},
 };
 
+use crate::log_extent::require_same_log;
+
 /// Most bytes of a label.
 #[doc(alias = "XFSLABEL_MAX")]
 pub const LABEL_BYTES_MAX: usize = 12;
@@ -119,7 +121,10 @@ pub fn change(device: &dyn BlockDevice, change: &IdentityChange<'_>) -> Result<(
         }
     };
     for group in geometry.groups() {
-        verified_superblock(device, &geometry, group)?;
+        let (_, bytes) = verified_superblock(device, &geometry, group)?;
+        if let Some(copy) = Superblock::prefix_of(&bytes) {
+            require_same_log(&superblock, copy, group)?;
+        }
     }
     let mut changed = superblock;
     change.apply(&mut changed);

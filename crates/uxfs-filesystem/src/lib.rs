@@ -8,6 +8,7 @@
 //! | [`mount`] | opening a volume whose log is clean |
 //! | `mount_for_changes` | mounting for changes, in bulk mode or through the log |
 //! | `before_changes` | checks before the first change |
+//! | `log_extent` | the log's place in the superblock, compared with other structures |
 //! | [`filesystem`] | [`FileSystem`](filesystem::FileSystem): an engine with open inodes |
 //! | [`inode`] | open inodes |
 //! | [`operations`] | one file for each operation on names, attributes and access control lists |
@@ -23,6 +24,7 @@ pub mod file;
 pub mod filesystem;
 pub mod identity;
 pub mod inode;
+mod log_extent;
 pub mod mount;
 mod mount_for_changes;
 pub mod operations;

@@ -17,6 +17,7 @@ use uxfs_volume::{
 use crate::{
     before_changes::{FIRST_LSN, check_volume},
     filesystem::FileSystem,
+    log_extent::check_log_extent,
     mount, recovery,
 };
 
@@ -31,13 +32,18 @@ impl FileSystem {
             return Self::mount_bulk_unmarked(device, options);
         }
         let superblock = read_superblock(device.as_ref(), false)?;
-        Self::mount_bulk_unmarked(Arc::new(Unfinished::new(device, &superblock)), options)
+        let volume = mount::open_volume(Arc::new(Unfinished::new(device, &superblock)), options)?;
+        check_log_extent(&volume)?;
+        Self::in_bulk_mode(volume, options)
     }
 
     /// As [`mount_bulk`](Self::mount_bulk), on a device whose contents only this process sees before the file system is
     /// closed.
     pub(crate) fn mount_bulk_unmarked(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        let volume = mount::open_volume(device, options)?;
+        Self::in_bulk_mode(mount::open_volume(device, options)?, options)
+    }
+
+    fn in_bulk_mode(volume: Volume, options: &MountOptions) -> Result<Self> {
         Ok(Self::of(AnyEngine::Bulk(Box::new(BulkEngine::new(volume, *options)?))))
     }
 

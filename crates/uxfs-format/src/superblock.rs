@@ -13,7 +13,7 @@ use crate::{
     field_table::OnDisk,
     header_fault::HeaderFault,
     on_disk,
-    units::Uuid,
+    units::{AgNumber, Uuid},
 };
 
 /// "XFSB".
@@ -270,6 +270,39 @@ pub enum SuperblockFault {
     /// Log outside the device or across groups.
     #[error("log of {blocks} blocks at block {start} does not lie within one allocation group")]
     LogPlace {
+        /// `logstart`.
+        start: u64,
+        /// `logblocks`.
+        blocks: u32,
+    },
+    /// A copy of the superblock names another log.
+    #[error(
+        "log of {blocks} blocks at block {start}, but the superblock of group {group} says {blocks_of_copy} blocks at \
+         block {start_of_copy}"
+    )]
+    LogOfCopy {
+        /// `logstart`.
+        start: u64,
+        /// `logblocks`.
+        blocks: u32,
+        /// The group of the copy.
+        group: AgNumber,
+        /// `logstart` of the copy.
+        start_of_copy: u64,
+        /// `logblocks` of the copy.
+        blocks_of_copy: u32,
+    },
+    /// The log is not allocated.
+    #[error("log of {blocks} blocks at block {start} lies over free blocks")]
+    LogIsFree {
+        /// `logstart`.
+        start: u64,
+        /// `logblocks`.
+        blocks: u32,
+    },
+    /// The log lies where the inode btree has inodes.
+    #[error("log of {blocks} blocks at block {start} lies over inodes")]
+    LogOverInodes {
         /// `logstart`.
         start: u64,
         /// `logblocks`.

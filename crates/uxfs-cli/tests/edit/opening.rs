@@ -383,3 +383,102 @@ fn groups_that_recovery_could_not_read() {
         }
     }
 }
+
+/// The extent of a file as long as the log.
+struct Elsewhere {
+    start_block: u64,
+    group: u64,
+    group_block: u64,
+}
+
+impl Subject {
+    /// Makes `/other/file`, which is as long as the log and lies in one extent.
+    fn make_file_like_log(&self) -> Elsewhere {
+        let log_bytes = u64::from(self.geometry().log_blocks) * 4096;
+        let contents = self.path.with_file_name("contents");
+        fs::write(&contents, vec![b'l'; usize::try_from(log_bytes).unwrap()]).unwrap();
+        self.edit("mkdir other");
+        succeeds(&["put", self.name(), text(&contents), "/other/file"]);
+        let stat: serde_json::Value =
+            serde_json::from_str(&succeeds(&["--json", "stat", self.name(), "/other/file"])).unwrap();
+        let inode = format!("inode {}", stat["inode"]);
+        let map = XfsDb::new(&self.path).run(&[inode.as_str(), "bmap"]).unwrap();
+        let words: Vec<&str> = map.split([' ', '(', ')', '/']).filter(|word| !word.is_empty()).collect();
+        let number = |index: usize| words[index].parse::<u64>().unwrap();
+        assert_eq!((words[3], number(8)), ("startblock", log_bytes / 4096), "{map}");
+        Elsewhere { start_block: number(4), group: number(5), group_block: number(6) }
+    }
+
+    /// Copies the log to another place, and gives that place as the log's in the superblocks of these groups.
+    fn move_log(&self, place: &Elsewhere, groups: &[u64]) {
+        let (device, geometry) = (self.device(), self.geometry());
+        let area = LogArea::new(&device, &geometry).unwrap();
+        let mut log = vec![0; area.blocks() as usize * 512];
+        area.read(0, &mut log).unwrap();
+        let bytes = place.group * u64::from(geometry.ag_blocks) + place.group_block;
+        device.write(bytes * 4096, &log).unwrap();
+        for group in groups {
+            self.db(&[&format!("sb {group}"), &format!("write -d logstart {}", place.start_block)]);
+        }
+    }
+
+    /// As [`is_refused`](Self::is_refused), also by `admin` and in bulk mode.
+    fn is_refused_by_all(&self, words: &str) {
+        self.is_refused(3, words);
+        let before = fs::read(&self.path).unwrap();
+        self.refuses(
+            &["bench", "fsmark", "--image", self.name(), "-n", "1", "-s", "0", "--log-mode", "bulk"],
+            3,
+            words,
+            &before,
+        );
+    }
+}
+
+#[test]
+fn a_superblock_with_the_log_elsewhere() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    for options in [&[][..], OLD] {
+        let all = [0, 1, 2, 3];
+        let has_reverse_map = options.is_empty();
+
+        // Over a file, in the first superblock alone.
+        let subject = Subject::new(options);
+        let place = subject.make_file_like_log();
+        let whole = fs::read(&subject.path).unwrap();
+        subject.move_log(&place, &[0]);
+        subject.is_refused_by_all("but the superblock of group 3 says");
+        let before = fs::read(&subject.path).unwrap();
+        let admin = ["admin", "--label", "x", subject.name()];
+        subject.refuses(&admin, 3, "but the superblock of group 1 says", &before);
+
+        // In all superblocks: only a reverse map knows the file.
+        fs::write(&subject.path, &whole).unwrap();
+        if has_reverse_map {
+            subject.move_log(&place, &all);
+            subject.is_refused_by_all("no mapping says that log owns");
+            fs::write(&subject.path, &whole).unwrap();
+        } else {
+            // The btree of inodes is known in any case.
+            let chunk = format!("write -d recs[1].startino {}", (place.group_block + 64) * 8);
+            let root = format!("agi {}", place.group);
+            subject.db(&[&root, "addr root", &chunk]);
+            subject.move_log(&place, &all);
+            subject.is_refused_by_all("lies over inodes");
+            fs::write(&subject.path, &whole).unwrap();
+        }
+
+        // Over free space.
+        subject.edit("rm other/file");
+        subject.move_log(&place, &all);
+        subject.is_refused_by_all("lies over free blocks");
+        // With a dirty log.
+        fs::write(&subject.path, &whole).unwrap();
+        make_dirty(&subject.path);
+        subject.move_log(&place, &[0]);
+        let before = fs::read(&subject.path).unwrap();
+        let mut others = ways(subject.name());
+        others.push(vec!["replay", subject.name()]);
+        others.iter().for_each(|way| subject.refuses(way, 3, "but the superblock of group 3 says", &before));
+    }
+}

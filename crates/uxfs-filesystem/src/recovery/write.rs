@@ -20,7 +20,7 @@ use uxfs_journal::{
 };
 
 use super::{Recovered, RecoveryReport, counters, intents, leftovers};
-use crate::{before_changes::check_groups, filesystem::FileSystem, mount};
+use crate::{before_changes::check_groups, filesystem::FileSystem, log_extent::check_log_extent, mount};
 use uxfs_engine::options::{LogOptions, MountOptions};
 use uxfs_volume::{
     error::Result,
@@ -88,7 +88,8 @@ impl Recovered {
         let recovered = self.mount(&self.options)?;
         refuse_unwritable(device, recovered.superblock())?;
         recovered.begin_log_at(self.report.log.head)?;
-        check_groups(&recovered)
+        check_groups(&recovered)?;
+        check_log_extent(&recovered)
     }
 
     /// Writes the blocks that the replay changed.
