@@ -204,7 +204,7 @@ fn metadata_is_changed_on_the_way_and_runs_agree() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_and_leaves_nothing_whole() {
+fn a_failed_mkfs_names_the_reason_and_leaves_no_finished_image() {
     let folder = TempDir::new().unwrap();
     let (source, image) = (folder.path().join("source"), folder.path().join("image"));
     tree(&source);
@@ -216,6 +216,9 @@ fn what_cannot_be_done_is_said_and_leaves_nothing_whole() {
     fails(&["mkfs", "--size", "fit", text(&image)], "--from");
     fails(&["mkfs", "--from", "/nowhere", "--size", "1G", text(&image)], "/nowhere");
     assert!(!image.exists());
+    // The command in front of a pipe has failed.
+    fails(&["mkfs", "--from", "-", "--size", "1G", text(&image)], "it is empty");
+    assert!(!image.exists());
     fs::File::create(source.join("too-much")).unwrap().write_all_at(&vec![1; 260 << 20], 0).unwrap();
     fails(&["mkfs", "-q", "--from", text(&source), "--size", "300M", text(&image)], "too-much");
     assert!(!image.exists(), "a new image that was not finished does not stay");
@@ -223,6 +226,24 @@ fn what_cannot_be_done_is_said_and_leaves_nothing_whole() {
     fails(&["mkfs", "-q", "--from", text(&source), text(&image)], "--size fit");
     let info = uxfs(&["info", text(&image)]);
     assert!(!info.status.success(), "an image that is there says that it is unfinished");
+}
+
+/// A file of the kernel says that it has 4096 bytes, and gives fewer.
+#[test]
+fn a_file_that_becomes_shorter_is_named() {
+    let folder = TempDir::new().unwrap();
+    let (manifest, image) = (folder.path().join("manifest"), folder.path().join("image"));
+    let lines = "#mtree\n. type=dir\n./short type=file mode=0644 contents=/sys/kernel/uevent_seqnum\n";
+    fs::write(&manifest, lines).unwrap();
+    let output = uxfs(&["mkfs", "-q", "--from", text(&manifest), "--size", "300M", text(&image)]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("/sys/kernel/uevent_seqnum: became shorter while it was read"), "{words}");
+    let contents = uxfs(&["cat", text(&image), "/short"]).stdout;
+    let host = fs::read("/sys/kernel/uevent_seqnum").unwrap();
+    assert_eq!(contents.len(), 4096);
+    assert_eq!(contents.iter().take_while(|byte| **byte != 0).count(), host.len());
+    repair_is_silent(&image).unwrap();
 }
 
 /// On a host that can, image and source share their blocks.

@@ -34,17 +34,13 @@ impl FileSystem {
         let superblock = read_superblock(device.as_ref(), false)?;
         let volume = mount::open_volume(Arc::new(Unfinished::new(device, &superblock)), options)?;
         check_log_extent(&volume)?;
-        Self::in_bulk_mode(volume, options)
+        in_bulk_mode(volume, options)
     }
 
     /// As [`mount_bulk`](Self::mount_bulk), on a device whose contents only this process sees before the file system is
     /// closed.
     pub(crate) fn mount_bulk_unmarked(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Self> {
-        Self::in_bulk_mode(mount::open_volume(device, options)?, options)
-    }
-
-    fn in_bulk_mode(volume: Volume, options: &MountOptions) -> Result<Self> {
-        Ok(Self::of(AnyEngine::Bulk(Box::new(BulkEngine::new(volume, *options)?))))
+        in_bulk_mode(mount::open_volume(device, options)?, options)
     }
 
     /// Mounts for changes that survive a crash at any moment. A dirty log is replayed first, and the image is recovered.
@@ -77,4 +73,8 @@ impl FileSystem {
     pub(crate) fn with_log(volume: Volume, options: &MountOptions, start: LogStart) -> Result<Self> {
         Ok(Self::of(AnyEngine::Logged(LoggedEngine::new(volume, *options, start)?)))
     }
+}
+
+fn in_bulk_mode(volume: Volume, options: &MountOptions) -> Result<FileSystem> {
+    Ok(FileSystem::of(AnyEngine::Bulk(Box::new(BulkEngine::new(volume, *options)?))))
 }

@@ -93,5 +93,6 @@ impl Report {
         self.written_bytes = data.bytes.load(Relaxed);
         self.shared_bytes = data.shared_bytes.load(Relaxed);
         self.missing_bytes = data.missing_bytes.load(Relaxed);
+        self.add_problems(data.shrunk());
     }
 }

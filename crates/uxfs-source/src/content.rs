@@ -18,7 +18,7 @@ use rustix::{
 
 use crate::{
     directory::{FileInTree, Slot},
-    error::{Shown, SourceError},
+    error::{Problem, Reason, Shown, SourceError},
 };
 
 /// Part of a file.
@@ -149,6 +149,11 @@ impl FileContent {
             ContentLocation::Region { archive, .. } => Arc::new(Descriptor::Archive(Arc::clone(archive))),
         };
         Ok(OpenFile { content: Arc::clone(self), descriptor })
+    }
+
+    /// A problem with this file, under its path, or the name of the archive that holds it.
+    pub fn problem(&self, reason: Reason) -> Problem {
+        Problem { path: self.path(), reason }
     }
 
     fn path(&self) -> Shown {

@@ -81,6 +81,9 @@ pub enum Reason {
         /// Why.
         failure: Failure,
     },
+    /// The file became shorter while it was read: the rest is zeros.
+    #[error("became shorter while it was read: its last {0} bytes are zeros")]
+    Shrank(u64),
     /// Something that the archive says cannot be kept.
     #[error("{0}")]
     Lost(String),
@@ -206,6 +209,9 @@ impl SourceError {
 /// Faults of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArchiveFault {
+    /// No byte at all, where even an archive without members has blocks of zeros.
+    #[error("it is empty: an archive without members would end in blocks of zeros")]
+    Empty,
     /// Ends within a member.
     #[error("the archive ends within {within}")]
     Truncated {

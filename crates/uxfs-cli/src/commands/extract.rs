@@ -106,10 +106,8 @@ pub(super) fn carry_out(
 
 impl From<SinkError> for Failure {
     fn from(error: SinkError) -> Self {
-        match error.source.kind() {
-            io::ErrorKind::BrokenPipe => error.source.into(),
-            _ => Self::failed(error.to_string()),
-        }
+        // An archive that was not read to its end is of no use, unlike a listing.
+        Self::failed(error.to_string())
     }
 }
 

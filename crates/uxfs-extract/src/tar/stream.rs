@@ -57,6 +57,10 @@ impl<W: Write> Sink for TarSink<W> {
     fn finish(&mut self, _: &mut dyn Observer) -> Result<(), SinkError> {
         let end = self.written_bytes + 2 * BLOCK_BYTES as u64;
         let padding = end.next_multiple_of(RECORD_BYTES) - self.written_bytes;
-        self.put(&vec![0; padding as usize]).and_then(|()| self.writer.flush()).map_err(archive_error)
+        match self.put(&vec![0; padding as usize]).and_then(|()| self.writer.flush()) {
+            // Some readers stop at the end mark.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result.map_err(archive_error),
+        }
     }
 }

@@ -54,13 +54,19 @@ impl<'a> Copier<'a> {
 
     fn copy_file(&mut self, job: &Job, content: &Arc<FileContent>) -> Result<(), PopulateError> {
         let file = content.open()?;
+        let mut missing_bytes = 0;
         for run in job.runs() {
-            self.copy_run(job, &file, run)?;
+            missing_bytes += self.copy_run(job, &file, run)?;
+        }
+        if missing_bytes > 0 {
+            self.shared.counters.add_shrunk(content, missing_bytes);
         }
         Ok(())
     }
 
-    fn copy_run(&mut self, job: &Job, file: &OpenFile, run: Run) -> Result<(), PopulateError> {
+    /// Gives how many bytes the file no longer has.
+    fn copy_run(&mut self, job: &Job, file: &OpenFile, run: Run) -> Result<u64, PopulateError> {
+        let mut missing_bytes = 0;
         let data_bytes = job.size_bytes.saturating_sub(run.file_bytes).min(run.length_bytes);
         let mut done = self.share(file, run, data_bytes)?;
         self.chunk.resize(CHUNK_BYTES, 0);
@@ -69,14 +75,13 @@ impl<'a> Copier<'a> {
             let chunk = self.chunk.get_mut(..length as usize).unwrap_or_default();
             let data = data_bytes.saturating_sub(done).min(length) as usize;
             let (data, behind) = chunk.split_at_mut(data);
-            let missing = file.read_at(data, run.file_bytes + done)?;
+            missing_bytes += file.read_at(data, run.file_bytes + done)? as u64;
             behind.fill(0);
-            self.shared.counters.missing_bytes.fetch_add(missing as u64, Relaxed);
             self.shared.device.write(run.device_bytes + done, chunk)?;
             done += length;
             self.count(length);
         }
-        Ok(())
+        Ok(missing_bytes)
     }
 
     /// Lets the image share the whole blocks of a run with the file, where both lie on one file system that can.

@@ -17,7 +17,10 @@ use std::{
 
 use parking_lot::Mutex;
 use uxfs_block::device::BlockDevice;
-use uxfs_source::content::FileContent;
+use uxfs_source::{
+    content::FileContent,
+    error::{Problem, Reason},
+};
 
 use self::queue::{Queue, Weigh};
 use crate::error::PopulateError;
@@ -92,6 +95,30 @@ pub struct DataCounters {
     pub shared_bytes: AtomicU64,
     /// Bytes that files no longer had when they were read: zeros in the image.
     pub missing_bytes: AtomicU64,
+    /// The first of these files, with the bytes that each lacks.
+    shrunk: Mutex<Vec<(Arc<FileContent>, u64)>>,
+}
+
+/// Most files that are remembered as shrunk.
+const MAX_SHRUNK: usize = 1000;
+
+impl DataCounters {
+    /// Several jobs may copy parts of one file.
+    fn add_shrunk(&self, content: &Arc<FileContent>, missing_bytes: u64) {
+        self.missing_bytes.fetch_add(missing_bytes, Relaxed);
+        let mut shrunk = self.shrunk.lock();
+        if let Some((_, bytes)) = shrunk.iter_mut().find(|(known, _)| Arc::ptr_eq(known, content)) {
+            *bytes += missing_bytes;
+        } else if shrunk.len() < MAX_SHRUNK {
+            shrunk.push((Arc::clone(content), missing_bytes));
+        }
+    }
+
+    /// Files that became shorter while they were read.
+    pub fn shrunk(&self) -> Vec<Problem> {
+        let problem = |(content, bytes): &(Arc<FileContent>, u64)| content.problem(Reason::Shrank(*bytes));
+        self.shrunk.lock().iter().map(problem).collect()
+    }
 }
 
 /// Threads that write file contents.

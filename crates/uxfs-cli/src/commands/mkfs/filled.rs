@@ -20,7 +20,11 @@ use uxfs_populate::{
 };
 
 use super::source::Survey;
-use crate::{failure::Failure, output::message, progress};
+use crate::{
+    failure::{Exit, Failure},
+    output::message,
+    progress,
+};
 
 impl From<MakeError> for Failure {
     fn from(error: MakeError) -> Self {
@@ -60,13 +64,11 @@ pub fn tell_problems(report: &Report, source: &Path) {
     if more > 0 {
         message!("uxfs: {}: and {more} more", source.display());
     }
-    if report.missing_bytes > 0 {
-        message!(
-            "uxfs: {}: files shrank while they were read: {} bytes are zeros",
-            source.display(),
-            report.missing_bytes
-        );
-    }
+}
+
+/// The exit code: of the files that became shorter while they were read, the image has not what the source had.
+pub fn exit(report: Option<&Report>) -> Exit {
+    if report.is_some_and(|report| report.missing_bytes > 0) { Exit::Failed } else { Exit::Success }
 }
 
 /// The report as a document.

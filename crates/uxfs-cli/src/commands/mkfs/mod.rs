@@ -122,7 +122,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
         printed = print_json(&superblock, written, report.as_ref(), arguments.dry_run);
     }
     printed?;
-    Ok(Exit::Success)
+    Ok(filled::exit(report.as_ref()))
 }
 
 /// An image is made to fit where that is asked for, or where it is to be filled and no size is known.
