@@ -1,6 +1,6 @@
 //! Times the block layer: `cargo run --release -p uxfs-block --example block_bench -- DIRECTORY…`
 //!
-//! What a hit costs, and in each directory how fast missing buffers are read by each engine, one by one and in
+//! The cost of a cache hit, and in each directory the speed of reading missing buffers by each engine, one by one and in
 //! batches, through the page cache and, on real disks, past it. Prints one line for each measurement. Hits are in
 //! processor time.
 

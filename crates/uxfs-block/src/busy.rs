@@ -45,7 +45,7 @@ impl Identity {
 
 /// Finds swap space or a mount on a file or device, also through loop devices and volumes on it.
 ///
-/// What the system does not tell (no `/proc`, no `/sys`) counts as no use: a block device is opened exclusively
+/// Without `/proc` or `/sys` an image counts as not in use: a block device is opened exclusively
 /// besides.
 pub(crate) fn find(identity: Identity, loops: &[LoopDevice]) -> Option<Use> {
     if is_swap(identity) {

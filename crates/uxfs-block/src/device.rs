@@ -147,7 +147,7 @@ pub fn batch_bytes<S: Segment>(segments: &[S]) -> u64 {
     segments.iter().map(|segment| segment.bytes().len() as u64).sum()
 }
 
-/// What requests must be multiples of. Engines take any read; where this is not 1, an unaligned one costs a copy, and
+/// The alignment of requests in bytes. Engines take any read; where this is not 1, an unaligned one costs a copy, and
 /// an unaligned write is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alignment {

@@ -1,6 +1,6 @@
 //! Values with lines of the processor's cache of their own.
 //!
-//! What many threads write each time must not lie beside what they only read: every write would take the line away from
+//! A value that many threads write must not lie beside one that they only read: every write would take the line away from
 //! all others. And what one operation writes at once lies together, so that one line comes instead of several.
 
 use std::ops::{Deref, DerefMut};

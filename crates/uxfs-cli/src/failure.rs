@@ -32,7 +32,7 @@ pub enum Exit {
 pub struct Failure {
     exit: Exit,
     message: String,
-    /// What it is counted under among many.
+    /// The kind under which it is counted among many.
     kind: &'static str,
     is_quiet: bool,
 }

@@ -18,7 +18,7 @@ pub const PREFETCHED_ENTRIES: usize = 512;
 /// Longest path that is descended into. The kernel's own limit is 4,096; an image can hold deeper trees.
 pub const PATH_BYTES_MAX: usize = 64 << 10;
 
-/// What a listing gives beside the name.
+/// The fields of a listing beside the name.
 #[derive(Debug, Clone, Copy)]
 pub struct Listed {
     /// The inode.

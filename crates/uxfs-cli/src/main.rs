@@ -1,7 +1,7 @@
 //! The `uxfs` binary. Everything is in the library, so that man pages and completions are made from the same source.
 use std::process::ExitCode;
 
-/// What describes a changed buffer is taken by the thread that changes it and given back by the one that writes the journal:
+/// The description of a changed buffer is allocated by the thread that changes it and freed by the thread that writes the log:
 /// the usual allocator makes the two wait for each other (a twelfth of what two threads remove in a second).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -24,7 +24,7 @@ const BLOCK_BYTES: u64 = 4096;
 const MIB_OF_BLOCKS: u64 = 256;
 const TOUCH: Touch = Touch::NOTHING;
 
-/// What the process has taken of its processors: on a machine that others use, too, it says more than a clock.
+/// CPU time of the process: on a shared machine it says more than a clock.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

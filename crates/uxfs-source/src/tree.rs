@@ -49,7 +49,7 @@ pub trait TreeSource: Send {
     /// The next entries, or `None` at the end. The first batch is the root's.
     ///
     /// # Errors
-    /// What could not be read, also at the end: see [`SourceError::Unreadable`]. After an error there is nothing more.
+    /// The parts that could not be read, also at the end: see [`SourceError::Unreadable`]. After an error there is nothing more.
     fn next_batch(&mut self) -> Result<Option<Batch>, SourceError>;
 
     /// Content that was told as [`Content::Later`], one file after the other in an order of the source's own: once, after

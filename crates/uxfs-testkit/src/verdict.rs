@@ -123,7 +123,7 @@ fn with_names_counted(mut manifest: Manifest) -> Manifest {
     manifest
 }
 
-/// What a copy on another file system keeps: not numbers and places, nor when it was made, nor the sizes of directories.
+/// The properties that a copy on another file system keeps: not inode numbers, places, birth times or directory sizes.
 /// The access time of a symbolic link cannot be looked at without changing it.
 pub fn portable(mut manifest: Manifest) -> Manifest {
     for entry in &mut manifest.entries {

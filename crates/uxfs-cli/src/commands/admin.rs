@@ -34,7 +34,7 @@ pub struct Arguments {
     uuid: Option<NewUuid>,
 }
 
-/// What the uuid is to be.
+/// The new uuid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NewUuid(UuidChange);
 

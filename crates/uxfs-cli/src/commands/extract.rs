@@ -126,7 +126,7 @@ fn open_archive(path: &Path) -> Result<File, Failure> {
     Ok(File::from(archive))
 }
 
-/// What PATH means: `/`, `DIR/.` and `DIR/..` their contents, anything else a file or directory under its last name. An
+/// The meaning of PATH: `/`, `DIR/.` and `DIR/..` are their contents, anything else a file or directory under its last name. An
 /// inode has no name: a file gets its number, a directory comes out as its contents.
 fn find_start(filesystem: &Volume, path: &OsString, context: &Context) -> Result<Start, Failure> {
     let target = context.target(path);

@@ -109,7 +109,7 @@ impl ReplayObserver for List<'_> {
     }
 }
 
-/// What an item is about, in a few words.
+/// The subject of an item, in a few words.
 fn about(item: &LogItem<'_>) -> String {
     match item {
         LogItem::Buffer(item) => {

@@ -1,6 +1,6 @@
 //! Bytes of files into the image.
 //!
-//! What replaces contents is written to a file without a name first; then both files exchange what they hold, in one
+//! New contents are written to a file without a name first; then both files exchange their contents, in one
 //! transaction. So when space runs out, or the source cannot be read to its end, the old contents are still there, and a
 //! crash finds the old ones or the new ones. That holds for empty files, too. Where the file system has no exchange intents and
 //! both files together have more extents than one transaction changes, replacing is refused: `mv` of a new file over the old

@@ -25,7 +25,7 @@ use crate::{
 /// A file that is to be put into the image.
 #[derive(Debug)]
 pub struct Deposit<'a> {
-    /// What it is.
+    /// The file.
     pub kind: Kind<'a>,
     /// Requested permissions; the umask or the directory's default ACL reduces them.
     pub permissions: u16,
@@ -35,7 +35,7 @@ pub struct Deposit<'a> {
     pub kept: Kept,
 }
 
-/// What a new file is.
+/// The kind of a new file.
 #[derive(Debug)]
 pub enum Kind<'a> {
     /// A regular file of this size, with these contents.

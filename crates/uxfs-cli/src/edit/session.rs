@@ -42,7 +42,7 @@ pub struct EditArguments {
     pub checkpoint_interval: u64,
 }
 
-/// What `--checkpoint-interval` says.
+/// The value of `--checkpoint-interval`.
 pub fn checkpoint_interval(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }

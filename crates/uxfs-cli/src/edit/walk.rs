@@ -83,7 +83,7 @@ impl Level {
 pub struct Met {
     /// The file.
     pub handle: InodeHandle,
-    /// What it is.
+    /// Its type.
     pub file_type: FileType,
     /// Its path.
     pub path: Vec<u8>,

@@ -27,7 +27,7 @@ pub enum TypeFlag {
     Extended = b'x',
 }
 
-/// What the header holds. Names longer than [`MAX_NAME_BYTES`] are cut, numbers that do not fit become 0: the caller
+/// The fields of a header. Names longer than [`MAX_NAME_BYTES`] are cut, numbers that do not fit become 0: the caller
 /// puts the truth into an extended header.
 #[derive(Debug, Clone, Copy)]
 pub struct Header<'a> {

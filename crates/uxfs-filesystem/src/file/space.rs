@@ -48,7 +48,7 @@ impl FileEdit<'_> {
         self.end_allocation(end_bytes, size, touch)
     }
 
-    /// What comes into the file is taken care of before its holes are filled: contents behind the end leave holes.
+    /// Contents are written before holes are filled: contents behind the end leave holes.
     fn begin_allocation(&mut self, end_bytes: u64, size: SizeChange) -> Result<()> {
         match size {
             SizeChange::Grow => self.prepare_growth(end_bytes, end_bytes),

@@ -92,7 +92,7 @@ fn freed((start, length): (u64, u32)) -> FreedExtent {
     FreedExtent { start_block: U64::new(start), length_blocks: U32::new(length), padding: U32::new(0) }
 }
 
-/// What an intent is about as work, with the extents that the end of an EFI repeats; `None` where it has been done here.
+/// The work of an intent, with the extents that the end of an EFI repeats; `None` where it has been done here.
 ///
 /// Each extent is a piece of work by itself: two that follow each other on disk may have had different owners.
 fn begin(

@@ -1,4 +1,4 @@
-//! What a device can hold after the power went: every prefix of what it was told, every single request lost within a
+//! The states of a device after a power loss: every prefix of its requests, every single request lost within a
 //! flush epoch, sampled subsets, requests torn at sectors.
 //!
 //! A flush makes durable what came before it. Of the requests behind the last one each may be there or not, in whole or in

@@ -1,4 +1,4 @@
-//! What the coverage-guided fuzz targets run. It lives here, so that kept crashes are replayed, and a slice of random
+//! The bodies of the coverage-guided fuzz targets. They are here, so that kept crashes are replayed, and a slice of random
 //! inputs is run, by an ordinary test.
 //!
 //! | module | holds |

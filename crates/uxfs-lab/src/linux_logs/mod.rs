@@ -7,7 +7,7 @@
 //!                                                                                        └─ equal? ─┘
 //! ```
 //!
-//! What recovery makes of an image must be the same: read through an overlay, and after the log was replayed onto the image;
+//! A recovered image must be the same by each way: read through an overlay, and after the log was replayed onto the image;
 //! that must be sound, and the kernel must mount it. Images are only ever mounted for writing when the kernel itself left them,
 //! or when `xfs_repair` has found nothing.
 //!

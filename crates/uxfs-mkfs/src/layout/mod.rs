@@ -235,7 +235,7 @@ impl Layout {
         self.root_chunk_block << self.sizes.inodes_per_block().ilog2()
     }
 
-    /// What must read as zeros in front of [`format()`](crate::empty::format), as byte ranges of the device: the log behind
+    /// Byte ranges of the device that must read as zeros before [`format()`](crate::empty::format): the log behind
     /// its first record.
     pub fn must_read_as_zeros(&self) -> std::ops::Range<u64> {
         let first_block = u64::from(self.log.group) * self.groups.blocks + u64::from(self.log.start_block);

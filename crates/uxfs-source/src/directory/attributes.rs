@@ -29,7 +29,7 @@ use crate::{
 
 /// Longest list of names and longest value that the kernel gives.
 const MOST_BYTES: usize = 64 << 10;
-/// What suffices for nearly all. The kernel allocates as much as it is offered, and pages are dear: with 64 KiB a list takes
+/// Bytes that suffice for nearly all lists. The kernel allocates as much as it is offered, and pages are dear: with 64 KiB a list takes
 /// twice the time.
 const FEW_BYTES: usize = 256;
 

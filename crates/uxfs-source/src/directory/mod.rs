@@ -13,7 +13,7 @@
 //! | [`schedule`] | what is read when |
 //!
 //! # A tree that changes meanwhile
-//! What is removed after its directory was listed is left out, as if it had been removed before. A small file is what it
+//! A file that is removed after its directory was listed is left out, as if it had been removed before. A small file is what it
 //! was when it was opened, content and metadata of one moment as far as its writers allow. A large one has the size that
 //! it had then: bytes that it lost since are zeros, and the read says how many
 //! ([`OpenFile::read_at`](crate::content::OpenFile::read_at)). A file that was replaced by another is an error when it is

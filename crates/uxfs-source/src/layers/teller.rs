@@ -52,7 +52,7 @@ impl From<SourceError> for Ending {
 
 /// A directory on the way to the one that is told.
 struct Level {
-    /// What it holds: places in the order, of which those before the first have been told. Empty where the paths were
+    /// Its paths: places in the order, of which those before the first have been told. Empty where the paths were
     /// spilled.
     rest: Range<usize>,
     /// Of its own path.

@@ -20,7 +20,7 @@ use crate::device::{
 /// Pages beyond this many bytes go to a temporary file.
 const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
-/// What was written since a layer began: page numbers, and where each lies in the store. Ordered, so that it can be
+/// The pages written since a layer began: their numbers, and the place of each in the store. Ordered, so that it can be
 /// carried over from the start of the device to its end.
 type Layer = BTreeMap<u64, u32>;
 

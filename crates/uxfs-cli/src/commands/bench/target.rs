@@ -1,4 +1,4 @@
-//! What a workload works on: directories of a mounted file system, or an image.
+//! The target of a workload: directories of a mounted file system, or an image.
 
 use std::{
     io::Write,
@@ -77,7 +77,7 @@ enum LogMode {
     Bulk,
 }
 
-/// What is measured.
+/// A workload that is measured.
 pub trait Work {
     /// Runs the workload and prints the results.
     fn on<B: Backend>(&self, backend: &B, context: &Context, output: &mut Output) -> Result<(), Failure>;

@@ -47,7 +47,7 @@ pub struct Arguments {
     seed: u64,
 }
 
-/// What the file is called.
+/// The name of the file.
 const FILE: &str = "attributes";
 
 /// Runs the command.

@@ -28,7 +28,7 @@ pub trait Edit: Args {
     /// Does it. Complaints about single files are in the session's report.
     ///
     /// # Errors
-    /// What the command cannot go on from.
+    /// Errors that end the command.
     fn run(&self, session: &mut Session) -> Result<(), Failure>;
 }
 

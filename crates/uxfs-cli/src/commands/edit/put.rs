@@ -93,7 +93,7 @@ impl Edit for Arguments {
 
 struct Putting<'a> {
     arguments: &'a Arguments,
-    /// What was asked for by option.
+    /// The metadata that options ask for.
     forced: Kept,
     /// Files with several names that were put, by device and inode of the host.
     copies: Copies,

@@ -80,7 +80,7 @@ struct Scan<'a> {
     progress: Progress,
 }
 
-/// What a thread of the scan has of its own.
+/// The state of one thread of the scan.
 #[derive(Default)]
 struct ThreadState {
     seen: u64,

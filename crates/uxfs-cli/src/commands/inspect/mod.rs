@@ -51,7 +51,7 @@ mod object;
 pub struct Arguments {
     #[command(flatten)]
     image: ImageArguments,
-    /// What to show, see below
+    /// The object to show, see below
     #[arg(required = true, value_name = "OBJECT", num_args = 1..)]
     object: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! What the user asks `inspect` for.
+//! The object that the user asks `inspect` for.
 
 use std::ffi::OsString;
 

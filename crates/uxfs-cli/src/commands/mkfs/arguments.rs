@@ -88,7 +88,7 @@ pub struct Arguments {
     /// Print the version
     #[arg(short = 'V', action = ArgAction::SetTrue, overrides_with = "print_version")]
     pub print_version: bool,
-    /// What it is filled with.
+    /// The sources of its contents.
     #[command(flatten)]
     pub source: SourceArguments,
     /// Allow unsupported sizes: below 300 MiB, a single allocation group, a log below 64 MiB
@@ -96,12 +96,12 @@ pub struct Arguments {
     pub unsupported: bool,
 }
 
-/// What `--size` asks for.
+/// The value of `--size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WantedSize {
     /// So many bytes.
     Bytes(u64),
-    /// What the contents need.
+    /// The size that the contents need.
     Fit,
 }
 

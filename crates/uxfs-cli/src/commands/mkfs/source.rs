@@ -192,7 +192,7 @@ impl SourceArguments {
     }
 }
 
-/// What `-p` asks for.
+/// The prototype file of `-p`, with its options.
 #[derive(Debug, Clone, Copy)]
 pub struct Proto<'a> {
     /// A directory, or a prototype file.

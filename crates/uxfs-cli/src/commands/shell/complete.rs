@@ -36,7 +36,7 @@ impl Completion {
         fitting.map(|name| Pair { display: name.clone(), replacement: format!("{name} ") }).collect()
     }
 
-    /// What begins like this in the image. What cannot be read has no candidates.
+    /// The names in the image that begin like this. An unreadable directory has no candidates.
     fn image_paths(&self, word: &str) -> Vec<Pair> {
         let (above, begin) = split(word);
         let directory = if above.starts_with('/') {

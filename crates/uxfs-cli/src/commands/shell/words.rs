@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
-/// What a text holds.
+/// The kind of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// Commands, each with its words.
