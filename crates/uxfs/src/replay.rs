@@ -21,6 +21,8 @@ pub struct Replayed {
     pub finished_operations: u64,
     /// Files without a name that were freed.
     pub freed_inodes: u64,
+    /// Damage kept some work undone: the file system needs a repair.
+    pub needs_repair: bool,
 }
 
 /// Replays the log of the image at `path`, which is then as if its file system had been unmounted cleanly. `None` where the log
@@ -58,5 +60,6 @@ fn try_replay(path: &Path) -> Result<Option<Replayed>> {
         records: report.log.records,
         finished_operations: report.intents.len() as u64,
         freed_inodes: report.freed_inodes,
+        needs_repair: report.has_found_damage(),
     }))
 }

@@ -22,7 +22,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Replays committed transactions, finishes intents, frees unlinked inodes and closes the log. After a \
-    crash in the middle run it again. An image whose log cannot be replayed is left unchanged.\n\
+    crash in the middle run it again. An image whose log cannot be replayed is left unchanged. Exits with 3 where damage \
+    kept some work undone.\n\
     Example: uxfs replay disk.img",
     // Refused, with the reason.
     mut_arg("ignore_log", |argument| argument.hide(true)),
@@ -75,7 +76,8 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         print(&mut output, report.as_ref(), is_change)?;
     }
     output.finish()?;
-    Ok(Exit::Success)
+    let has_found_damage = report.is_some_and(|report| report.has_found_damage());
+    Ok(if has_found_damage { Exit::Corruption } else { Exit::Success })
 }
 
 /// Shows each item as it is replayed.
@@ -181,6 +183,10 @@ fn print(output: &mut Output, report: Option<&RecoveryReport>, is_change: bool) 
         "freed: {} unlinked inodes, {} CoW staging blocks",
         report.freed_inodes, report.freed_staging_blocks
     )?;
+    if report.kept_inodes > 0 {
+        let kept = report.kept_inodes;
+        writeln!(output, "{kept} inodes on unlinked lists are in use, and were not freed: run xfs_repair")?;
+    }
     if report.broken_lists > 0 {
         writeln!(output, "{} damaged unlinked lists were truncated: run xfs_repair", report.broken_lists)?;
     }
@@ -216,6 +222,7 @@ fn document(report: Option<&RecoveryReport>, is_change: bool) -> Json {
         "newer_on_disk": replay.newer,
         "intents": intents,
         "freed_inodes": report.freed_inodes,
+        "kept_inodes": report.kept_inodes,
         "freed_staging_blocks": report.freed_staging_blocks,
         "broken_lists": report.broken_lists,
         "free_intents_given_up": report.given_up.free_intents.len(),

@@ -3,13 +3,18 @@
 
 use std::{
     fs,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
 };
 
 use tempfile::TempDir;
-use uxfs_testkit::{image::memory_folder, sparse};
+use uxfs_testkit::{
+    image::memory_folder,
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require, sparse,
+};
 
 use crate::common::{text, uxfs};
 
@@ -31,8 +36,25 @@ struct Lie {
 
 impl Lie {
     fn new(name: &str) -> Self {
+        Self::after(name, |_| {})
+    }
+
+    /// With a log that a kernel left dirty.
+    fn dirty(name: &str) -> Self {
+        Self::after(name, |image| {
+            let mount = LoopMount::new(image, Access::ReadWrite).unwrap();
+            fs::set_permissions(mount.join("big"), fs::Permissions::from_mode(0o604)).unwrap();
+            let stopped = Judge::XfsIo.command().args(["-x", "-c", "shutdown -f"]).arg(mount.path()).status();
+            assert!(stopped.unwrap().success());
+            mount.unmount().unwrap();
+        })
+    }
+
+    /// With a change before it lies.
+    fn after(name: &str, change: impl FnOnce(&Path)) -> Self {
         let lie = Self { folder: TempDir::with_prefix_in("uxfs-lie-", memory_folder()).unwrap() };
         sparse::unpack(&fixture("base.img.zst"), &lie.path("image")).unwrap();
+        change(&lie.path("image"));
         let image = fs::File::options().write(true).open(lie.path("image")).unwrap();
         let patch = fs::read_to_string(fixture(&format!("{name}.patch"))).unwrap();
         for line in patch.lines() {
@@ -128,6 +150,22 @@ fn files_and_directories_with_names_are_not_freed_as_unlinked_inodes() {
         let lie = Lie::new(name);
         let codes = lie.edit(&["mkdir IMAGE /new", "mkdir IMAGE /new1"], &["new", "new1"]);
         assert_eq!(codes, [0, 0], "{name}");
+    }
+}
+
+#[test]
+fn replay_tells_of_unlinked_inodes_in_use() {
+    require!(Judge::Kernel, Judge::XfsIo);
+    for name in ["file-without-links", "directory-without-links"] {
+        let lie = Lie::dirty(name);
+        let image = lie.path("image");
+        for command in [&["replay", "-n", text(&image)][..], &["replay", text(&image)]] {
+            let output = uxfs(command);
+            assert_eq!(output.status.code(), Some(CORRUPT), "{name}");
+            let report = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(report.contains("1 inodes on unlinked lists are in use, and were not freed"), "{report}");
+            assert!(report.contains("0 unlinked inodes,"), "{report}");
+        }
     }
 }
 

@@ -94,13 +94,14 @@ fn free_unlinked(file_system: &FileSystem, report: &mut RecoveryReport) -> Resul
                 match open_unlinked(file_system, group, bucket, head)?.filter(|_| !is_given_up) {
                     Some(handle) => {
                         report.current = Some(Work::Inode(number));
-                        if !contradicts_unlinked(file_system, &handle)? {
+                        let is_in_use = contradicts_unlinked(file_system, &handle)?;
+                        if !is_in_use {
                             truncate_half_freed_attributes(file_system, &handle)?;
                         }
                         drop(handle);
                         file_system.inactivate_pending()?;
                         report.current = None;
-                        report.freed_inodes += 1;
+                        *(if is_in_use { &mut report.kept_inodes } else { &mut report.freed_inodes }) += 1;
                     }
                     None => {
                         let mut transaction = Transaction::begin_for(file_system, Operation::Release)?;

@@ -65,6 +65,8 @@ pub struct RecoveryReport {
     pub intents: Vec<FinishedIntent>,
     /// Inodes without names that were freed.
     pub freed_inodes: u64,
+    /// Inodes on unlinked lists that are in use: they were removed from the lists and stay.
+    pub kept_inodes: u64,
     /// Lists of such inodes that led to something else and were cut off there.
     pub broken_lists: u64,
     /// Blocks set aside for copies on write that were freed.
@@ -73,6 +75,13 @@ pub struct RecoveryReport {
     pub given_up: GivenUp,
     /// The work that is being done, if it may be given up.
     current: Option<Work>,
+}
+
+impl RecoveryReport {
+    /// Whether damage kept some work undone: the file system needs a repair.
+    pub fn has_found_damage(&self) -> bool {
+        self.kept_inodes > 0 || self.broken_lists > 0 || self.given_up != GivenUp::default()
+    }
 }
 
 /// Work of a recovery that damage prevents, and that nothing else depends on: a damaged structure must not keep the image
@@ -214,6 +223,7 @@ fn recover_log(
         replay: replayed.counts,
         intents: Vec::new(),
         freed_inodes: 0,
+        kept_inodes: 0,
         broken_lists: 0,
         freed_staging_blocks: 0,
         given_up,

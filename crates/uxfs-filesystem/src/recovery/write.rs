@@ -71,7 +71,8 @@ impl Recovered {
             }
         }
         file_system.force()?;
-        (report.freed_staging_blocks, report.freed_inodes, report.broken_lists) = (0, 0, 0);
+        (report.freed_staging_blocks, report.broken_lists) = (0, 0);
+        (report.freed_inodes, report.kept_inodes) = (0, 0);
         leftovers::free(&file_system, &mut report)?;
         file_system.close()?;
         drop(file_system);
