@@ -90,11 +90,17 @@ impl ExtentRecord {
         let (high, low) = (self.high.get(), self.low.get());
         let start = high.wrapping_shl(64u32.wrapping_sub(LENGTH_BITS)) & START_MASK;
         Extent {
-            file_block: FileBlock::new(high.wrapping_shr(START_HIGH_BITS) & MAX_FILE_BLOCKS.wrapping_sub(1)),
+            file_block: self.file_block(),
             start: FsBlock::new(start | low.wrapping_shr(LENGTH_BITS)),
             length_blocks: low & MAX_EXTENT_BLOCKS,
             is_unwritten: high >> 63 == 1,
         }
+    }
+
+    /// First block in the fork, without unpacking the rest.
+    #[inline]
+    pub fn file_block(&self) -> FileBlock {
+        FileBlock::new(self.high.get().wrapping_shr(START_HIGH_BITS) & MAX_FILE_BLOCKS.wrapping_sub(1))
     }
 
     /// Packs an extent, or gives `None` where a number is too large for its bits.

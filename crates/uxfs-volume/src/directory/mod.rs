@@ -91,7 +91,7 @@ fn local_of(inode: &Inode) -> Result<Option<&[u8]>> {
 /// The directory's form. The caller knows that it is not in the inode.
 fn form_of(inode: &Inode, blocks: &ForkBlocks<'_>) -> Result<Form> {
     let geometry = blocks.geometry();
-    if blocks.map.next_at_or_after(geometry.directory_leaf_start()).is_some() {
+    if blocks.map.end() > geometry.directory_leaf_start() {
         return Ok(Form::Indexed);
     }
     let size_bytes = inode.size_bytes();

@@ -122,24 +122,34 @@ impl ExtentMap {
     /// Index of the extent that holds `file_block`, or else of the next one behind it; [`len`](Self::len) if none.
     #[inline]
     pub fn index_at_or_after(&self, file_block: FileBlock) -> usize {
-        let is_before = |record: &ExtentRecord| record.get().end() <= file_block;
         match &self.form {
-            // Files grow at their end.
-            Form::Few(records) if records.last().is_none_or(is_before) => records.len(),
-            _ => self.partition_point(file_block, is_before),
+            Form::One(record) => at_or_after(std::slice::from_ref(record), file_block),
+            Form::Few(records) => at_or_after(records, file_block),
+            Form::Many(tree) => {
+                let (records, before) = tree.leaf_of(file_block);
+                before + at_or_after(records, file_block)
+            }
         }
     }
 
     /// Index of the first extent that begins at or behind `file_block`; [`len`](Self::len) if none.
     #[inline]
     pub fn index_beginning_at_or_after(&self, file_block: FileBlock) -> usize {
-        self.partition_point(file_block, |record| record.get().file_block < file_block)
+        let index = self.index_at_or_after(file_block);
+        let is_within = self.get(index).is_some_and(|extent| extent.file_block < file_block);
+        index + usize::from(is_within)
     }
 
     /// The extent that holds `file_block`, whole; `None` in a hole.
     #[inline]
     pub fn lookup(&self, file_block: FileBlock) -> Option<Extent> {
-        self.next_at_or_after(file_block).filter(|extent| extent.file_block <= file_block)
+        let records = match &self.form {
+            Form::One(record) => std::slice::from_ref(record),
+            Form::Few(records) => records,
+            Form::Many(tree) => tree.leaf_of(file_block).0,
+        };
+        let found = records.get(at_or_after(records, file_block))?.get();
+        (found.file_block <= file_block).then_some(found)
     }
 
     /// The extent that holds `file_block`, or else the next one behind it.
@@ -176,15 +186,19 @@ impl ExtentMap {
             Form::Many(_) => (&[], 0),
         }
     }
+}
 
-    #[inline]
-    fn partition_point(&self, file_block: FileBlock, is_before: impl Fn(&ExtentRecord) -> bool) -> usize {
-        match &self.form {
-            Form::One(record) => usize::from(is_before(record)),
-            Form::Few(records) => records.partition_point(is_before),
-            Form::Many(tree) => tree.partition_point(file_block, is_before),
-        }
-    }
+/// Index of the extent among `records` that holds `file_block`, or else of the next one; their number if none.
+#[inline]
+fn at_or_after(records: &[ExtentRecord], file_block: FileBlock) -> usize {
+    let begins_before = |record: &ExtentRecord| record.file_block() <= file_block;
+    let place = match records.len() {
+        // A few are compared faster in order than by halves.
+        ..=FEW_RECORDS => records.iter().take_while(|record| begins_before(record)).count(),
+        _ => records.partition_point(begins_before),
+    };
+    let before = place.checked_sub(1).and_then(|index| records.get(index));
+    place - usize::from(before.is_some_and(|record| record.get().end() > file_block))
 }
 
 impl Default for ExtentMap {

@@ -216,21 +216,21 @@ impl Tree {
         }
     }
 
-    /// How many extents come before the first one for which `is_before` is false. It must be true for all that end at or
-    /// before `file_block` and false for all that begin at or behind it.
+    /// The records of the leaf with the last extent that begins at or before `file_block` (or of the first leaf), and how many
+    /// extents come before them.
     #[inline]
-    pub fn partition_point(&self, file_block: FileBlock, is_before: impl Fn(&ExtentRecord) -> bool) -> usize {
+    pub fn leaf_of(&self, file_block: FileBlock) -> (&[ExtentRecord], usize) {
         let (mut node, mut before) = (&self.root, 0);
         loop {
             match node {
-                Node::Leaf(leaf) => return before + leaf.records.partition_point(is_before),
+                Node::Leaf(leaf) => return (&leaf.records, before),
                 Node::Branch(branch) => {
                     // The last child that begins at or before the block.
                     let place = branch.children.partition_point(|child| child.first <= file_block);
                     let place = place.saturating_sub(1);
                     let passed = branch.children.get(..place).unwrap_or_default();
                     before += passed.iter().map(|child| child.count).sum::<usize>();
-                    let Some(child) = branch.children.get(place) else { return before };
+                    let Some(child) = branch.children.get(place) else { return (&[], before) };
                     node = &child.node;
                 }
             }
