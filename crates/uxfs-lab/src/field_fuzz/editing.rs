@@ -161,7 +161,7 @@ fn compare(
     sound: &Sound,
     (victims, covered): (&[Victim], &HashSet<u64>),
 ) -> Option<String> {
-    let after = match Holdings::read(device) {
+    let after = match Holdings::read_after(device) {
         Ok(after) => after,
         Err(error) => return Some(format!("locked for reading: {error}")),
     };

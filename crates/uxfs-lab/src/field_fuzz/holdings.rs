@@ -23,6 +23,8 @@ use uxfs_volume::{
 const FILE_BYTES: u64 = 8 << 20;
 /// Contents that are read of all files: damage may make many large ones.
 const ALL_BYTES: u64 = 256 << 20;
+/// The same after edits, which add some: nothing that was read before is left out afterwards.
+const ALL_BYTES_AFTER: u64 = 2 * ALL_BYTES;
 /// Paths; damage may make circles.
 const MOST_PATHS: usize = 100_000;
 const CACHE_BYTES: u64 = 16 << 20;
@@ -66,9 +68,22 @@ impl Holdings {
     /// # Errors
     /// The image cannot be opened for reading.
     pub fn read(device: &Arc<dyn BlockDevice>) -> Result<Self> {
+        Self::read_up_to(device, ALL_BYTES)
+    }
+
+    /// As [`read`](Self::read), after edits.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_after(device: &Arc<dyn BlockDevice>) -> Result<Self> {
+        Self::read_up_to(device, ALL_BYTES_AFTER)
+    }
+
+    fn read_up_to(device: &Arc<dyn BlockDevice>, left_bytes: u64) -> Result<Self> {
         let options = MountOptions { cache_budget_bytes: Some(CACHE_BYTES), ..MountOptions::default() };
         let (filesystem, _) = recovery::mount_recovered(device, &options)?;
-        let mut reader = Reader { filesystem: &filesystem, left_bytes: ALL_BYTES, holdings: Self::default() };
+        let mut reader =
+            Reader { filesystem: &filesystem, left_bytes, holdings: Self::default(), linked: HashMap::new() };
         reader.all();
         Ok(reader.holdings)
     }
@@ -103,6 +118,8 @@ struct Reader<'a> {
     filesystem: &'a Volume,
     left_bytes: u64,
     holdings: Holdings,
+    /// Files with several names, which are read once.
+    linked: HashMap<u64, Holding>,
 }
 
 impl Reader<'_> {
@@ -117,7 +134,13 @@ impl Reader<'_> {
                 }
                 let path = [path.as_slice(), b"/", &name].concat();
                 let Ok(inode) = self.filesystem.inode_of_entry(&directory, number) else { continue };
-                let holding = self.holding(&inode);
+                let holding = match self.linked.get(&inode.number.get()) {
+                    Some(holding) => holding.clone(),
+                    None => self.holding(&inode),
+                };
+                if inode.link_count() > 1 && !holding.is_directory {
+                    self.linked.insert(holding.inode, holding.clone());
+                }
                 self.holdings.paths.insert(path.clone(), holding);
                 if inode.file_type() == Some(FileType::Directory) && entered.insert(inode.number) {
                     waiting.push((path, inode));
@@ -178,7 +201,10 @@ impl Reader<'_> {
         let size_bytes = inode.size_bytes();
         let mut reader = self.filesystem.file_reader(inode).ok()?;
         let (mut hash, mut read) = (0_u64, 0);
-        while read < FILE_BYTES && self.left_bytes > 0 {
+        while read < FILE_BYTES {
+            if self.left_bytes == 0 {
+                return None;
+            }
             match reader.next_piece().ok()? {
                 Some(FilePiece::Data { offset_bytes, bytes }) => {
                     // Whether zeros are a hole does not matter, nor where pieces end.
