@@ -119,6 +119,21 @@ impl Geometry {
         }
     }
 
+    /// Whether another geometry has the same fixed sizes, places and uuids. A file system that is in use can grow, and get
+    /// features; nothing else changes.
+    pub fn has_fixed_fields_of(&self, other: &Self) -> bool {
+        let grown = Self {
+            ag_count: self.ag_count,
+            data_blocks: self.data_blocks,
+            realtime_blocks: self.realtime_blocks,
+            realtime_extent_size_blocks: self.realtime_extent_size_blocks,
+            realtime_group_extents: self.realtime_group_extents,
+            features: self.features,
+            ..other.clone()
+        };
+        *self == grown
+    }
+
     /// Bytes in a block, as a slice length.
     #[inline]
     pub const fn block_size(&self) -> usize {

@@ -292,6 +292,9 @@ pub enum SuperblockFault {
         /// `logblocks` of the copy.
         blocks_of_copy: u32,
     },
+    /// The superblock in the log is another file system's, or damaged.
+    #[error("the log holds a superblock with other block, inode or group sizes, another log or another uuid")]
+    OtherInLog,
     /// The log is not allocated.
     #[error("log of {blocks} blocks at block {start} lies over free blocks")]
     LogIsFree {

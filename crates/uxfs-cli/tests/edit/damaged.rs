@@ -282,3 +282,39 @@ fn an_entry_that_is_named_as_the_parent_is_not_passed_over() {
         assert_eq!(format!("inode {}", inode_of(&path, "/d")), directory);
     }
 }
+
+/// Without parent pointers the file type in the entry is all that tells of it.
+#[test]
+fn an_entry_of_another_file_type_leads_no_change_into_a_directory() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    let image = Image::new(&["-n", "parent=0"]);
+    let path = image.path();
+    let name = text(&path);
+    succeeds(&[
+        "shell",
+        name,
+        "-c",
+        "mkdir -p a/b/c sp; touch sp/x sp/y a/b/f; setfattr -n user.a -v b a/b/f",
+    ]);
+    succeeds(&["put", name, &image.file("end", &[1; 20_000]), "/a/b/c/end"]);
+    let [b, sp] = ["/a/b", "/sp"].map(|file| inode_of(&path, file));
+    database(&path, &[&format!("inode {sp}"), &format!("write -d u3.sfdir3.list[0].inumber.i4 {b}")]);
+    database(&path, &[&format!("inode {b}"), &format!("write -d u3.sfdir3.hdr.parent.i4 {sp}")]);
+    assert_eq!(inode_of(&path, "/sp/x"), b, "xfs_db writes the lie");
+    let stat = |path: &str| succeeds(&["stat", name, path]);
+    let before = [stat("/a/b"), stat("/a/b/f"), stat("/a/b/c/end")];
+    for command in [
+        &["rm", "-r", name, "/sp"][..],
+        &["rm", "-r", name, "/sp/x"],
+        &["chmod", "-R", name, "700", "/sp"],
+        &["chown", "-R", name, "7:7", "/sp"],
+        &["rm", "-r", name, "/sp/x/c"],
+        &["touch", name, "/sp/x/new"],
+        &["mv", name, "/sp/x", "/elsewhere"],
+    ] {
+        let words = refused(command);
+        assert!(words.contains("the entry says that inode"), "{command:?}: {words}");
+        assert_eq!([stat("/a/b"), stat("/a/b/f"), stat("/a/b/c/end")], before, "{command:?}");
+    }
+    assert_eq!(image.cat("/a/b/c/end"), [1; 20_000]);
+}

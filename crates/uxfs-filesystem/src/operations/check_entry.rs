@@ -14,6 +14,7 @@ use uxfs_engine::{bulk::create::pointer_to, directory::lookup_open, inode::edit:
 use uxfs_volume::{
     directory::FoundEntry,
     error::{Error, Result},
+    inode::FileType,
     parent_pointer::ParentPointer,
 };
 
@@ -44,6 +45,24 @@ pub(super) fn above_itself(inode: InodeNumber) -> Error {
     Corruption::new(Structure::DirectoryAnyData, Location::of_inode(inode), fault).into()
 }
 
+/// Compares the file type in an entry of `directory` with that of its inode.
+///
+/// # Errors
+/// They differ.
+pub(super) fn check_file_type(
+    directory: InodeNumber,
+    in_entry: Option<FileType>,
+    inode: &EditInode,
+) -> Result<()> {
+    match (in_entry, inode.file_type()) {
+        (Some(expected), Some(found)) if expected != found => {
+            let fault = EntryFault::FileType { inode: inode.number, found, expected };
+            Err(Corruption::new(Structure::DirectoryAnyData, Location::of_inode(directory), fault).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Compares an entry with its inode.
 ///
 /// # Errors
@@ -52,11 +71,7 @@ pub(super) fn check_entry(file_system: &FileSystem, entry: &EntryToChange<'_>) -
     let EntryToChange { parent, inode, found, .. } = *entry;
     let (number, directory) = (inode.number, parent.number);
     let links = inode.link_count();
-    if let (Some(expected), Some(found)) = (found.file_type, inode.file_type())
-        && expected != found
-    {
-        return Err(damaged(parent, EntryFault::FileType { inode: number, found, expected }));
-    }
+    check_file_type(parent.number, found.file_type, inode)?;
     if links < if is_directory(inode) { 2 } else { 1 } {
         return Err(damaged(parent, EntryFault::LinkCount { inode: number, links }));
     }

@@ -91,6 +91,27 @@ impl Status {
     }
 }
 
+/// Opens the inode that a name in a directory leads to; with the file type in the entry, if it has one.
+///
+/// # Errors
+/// As for [`FileSystem::find`].
+pub(super) fn find_entry(
+    file_system: &FileSystem,
+    directory: &InodeHandle,
+    name: &[u8],
+) -> Result<(InodeHandle, Option<FileType>)> {
+    // The lock is held until the inode is open: it can neither be freed meanwhile nor can its number get another.
+    let parent = directory.read();
+    if name == b".." && parent.number == file_system.geometry().root_inode {
+        return Ok((directory.clone(), Some(FileType::Directory)));
+    }
+    let found = lookup_open(file_system, &parent, name)?.0.ok_or(OperationError::NotFound)?;
+    if is_dot(name) && found.inode == parent.number {
+        return Ok((directory.clone(), found.file_type));
+    }
+    Ok((open_entry(file_system, parent.number, found.inode)?, found.file_type))
+}
+
 impl FileSystem {
     /// Opens what a name in a directory leads to, "." and ".." included.
     ///
@@ -98,16 +119,7 @@ impl FileSystem {
     /// No such name; not a directory; damage; the device.
     #[doc(alias = "xfs_lookup")]
     pub fn find(&self, directory: &InodeHandle, name: &[u8]) -> Result<InodeHandle> {
-        // The lock is held until the inode is open: it can neither be freed meanwhile nor can its number get another.
-        let parent = directory.read();
-        if name == b".." && parent.number == self.geometry().root_inode {
-            return Ok(directory.clone());
-        }
-        let found = lookup_open(self, &parent, name)?.0.ok_or(OperationError::NotFound)?;
-        if is_dot(name) && found.inode == parent.number {
-            return Ok(directory.clone());
-        }
-        open_entry(self, parent.number, found.inode)
+        find_entry(self, directory, name).map(|(handle, _)| handle)
     }
 
     /// The attributes of a file.

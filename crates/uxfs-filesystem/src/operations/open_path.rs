@@ -13,7 +13,8 @@ use uxfs_volume::{
 
 use super::{
     check::{is_directory, is_dot},
-    check_entry::check_leads_back,
+    check_entry::{check_file_type, check_leads_back},
+    live::find_entry,
 };
 use crate::{filesystem::FileSystem, inode::table::InodeHandle};
 
@@ -58,12 +59,13 @@ impl FileSystem {
         Ok(current)
     }
 
-    /// As [`find`](Self::find), before a change: a directory must agree with the entry that names it.
+    /// As [`find`](Self::find), before a change: file types must agree, and a directory with the entry that names it.
     ///
     /// # Errors
     /// As there; they do not agree.
     pub fn find_to_change(&self, directory: &InodeHandle, name: &[u8]) -> Result<InodeHandle> {
-        let found = self.find(directory, name)?;
+        let (found, type_in_entry) = find_entry(self, directory, name)?;
+        check_file_type(directory.number(), type_in_entry, &found.read())?;
         if is_directory(&found.read()) {
             self.check_leads_back(directory, name, &found)?;
         }

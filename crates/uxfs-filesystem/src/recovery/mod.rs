@@ -31,10 +31,12 @@ use std::sync::Arc;
 
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_format::{
+    fault::{Corruption, Location, Structure},
     features::Unsupported,
     geometry::Geometry,
     log::item::ItemType,
-    units::{InodeNumber, Lsn},
+    superblock::SuperblockFault,
+    units::{InodeNumber, Lsn, Sector},
 };
 use uxfs_journal::{
     LogState,
@@ -231,7 +233,7 @@ fn recover_log(
     };
     overlay.begin_layer();
     let options = MountOptions { ignore_dirty_log: true, ..*options };
-    if let Err(error) = finish(&overlay, &options, &replayed.intents, &mut report) {
+    if let Err(error) = finish(&overlay, &geometry, &options, &replayed.intents, &mut report) {
         let Some(work) = report.current else { return Err(error.into()) };
         report.given_up.add(work);
         return Err(Unfinished { error, given_up: Some(report.given_up), intents: replayed.intents.len() });
@@ -279,18 +281,29 @@ impl Recovered {
     }
 }
 
+/// Checks that a superblock from the log is of the file system whose log was replayed. With another place of the log the image
+/// would be locked, since its log would no longer be found.
+fn require_same_file_system(replayed: &Volume, geometry: &Geometry) -> Result<()> {
+    if replayed.geometry().has_fixed_fields_of(geometry) {
+        return Ok(());
+    }
+    let location = Location::at_sector(Sector::new(0));
+    Err(Corruption::new(Structure::Superblock, location, SuperblockFault::OtherInLog).into())
+}
+
 /// Finishes recovery after the replay.
 #[doc(alias = "xlog_recover_finish")]
 fn finish(
     overlay: &Arc<OverlayDevice>,
+    geometry: &Geometry,
     options: &MountOptions,
     intents: &[RecoveredIntent],
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let device = || -> Arc<dyn BlockDevice> { Arc::<OverlayDevice>::clone(overlay) };
-    // The superblock may be another after the replay.
     let needs_changes = {
         let replayed = mount::open_volume(device(), options)?;
+        require_same_file_system(&replayed, geometry)?;
         counters::correct(&replayed)?;
         !intents.is_empty() || leftovers::are_there(&replayed)?
     };

@@ -9,6 +9,7 @@ mod large_exchange;
 mod large_values;
 mod logs;
 mod shared_trees;
+mod superblock;
 mod torn_blocks;
 
 use std::fs;
