@@ -1,6 +1,7 @@
 //! `uxfs get`: files of the image to the host, as cp would copy them.
 
 use std::{
+    collections::HashMap,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -56,6 +57,8 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         return Err(Failure::failed("several files need an existing directory").about(target.display()));
     }
     let mut tally = extract::Tally::new(context.json);
+    // Names that sources have got below the target; a directory may take the contents of another one.
+    let mut names: HashMap<Vec<u8>, bool> = HashMap::new();
     for source in sources {
         let named = context.target(source);
         let inode = named.find(filesystem, true).about(&named)?;
@@ -64,6 +67,14 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
             return Err(failure.with_remedy("-r gets directories").about(&named));
         }
         let (folder, name) = place(target, is_directory, &named, source)?;
+        let is_tree = inode.file_type() == Some(FileType::Directory);
+        if let Some(name) = &name
+            && names.insert(name.clone(), is_tree).is_some_and(|was_tree| !(was_tree && is_tree))
+        {
+            let failure =
+                Failure::failed("not replaced: another source of the same name has just been put there");
+            return Err(failure.about(folder.join(OsStr::from_bytes(name)).display()));
+        }
         let options = DirectoryOptions { overwrite: !arguments.no_clobber };
         let sink = DirectorySink::create(&folder, options)?;
         let start = Start { inode: inode.number, name };

@@ -111,8 +111,22 @@ impl Session {
     /// directories are to be filled, everything else is replaced. Returns the existing file; `None` if it is to stay.
     ///
     /// # Errors
-    /// A directory in the place of a file, or a file in that of a directory; as for [`deposit`](Self::deposit).
+    /// A directory in the place of a file, or a file in that of a directory; a file that the same command has made; as for [`deposit`](Self::deposit).
     pub fn deposit_over(
+        &mut self,
+        place: &Place,
+        deposit: Deposit<'_>,
+        overwriting: Overwriting,
+    ) -> Result<Option<InodeHandle>, Failure> {
+        let is_directory = matches!(deposit.kind, Kind::Directory);
+        let made = self.deposit_or_replace(place, deposit, overwriting)?;
+        if let Some(file) = made.as_ref().filter(|_| !is_directory) {
+            self.just_made.add(file);
+        }
+        Ok(made)
+    }
+
+    fn deposit_or_replace(
         &mut self,
         place: &Place,
         deposit: Deposit<'_>,
@@ -134,7 +148,7 @@ impl Session {
             (true, true) => return Ok(Some(existing)),
             (true, false) => return wrong("cannot replace a file by a directory"),
             (false, true) => return wrong("cannot replace a directory by a file"),
-            (false, false) => {}
+            (false, false) => self.just_made.refuse(&existing, place)?,
         }
         let has_names = status.file_type == FileType::Regular && status.link_count > 1;
         let Deposit { kind: Kind::Regular(mut source, size_bytes), kept, .. } = deposit else {

@@ -13,6 +13,7 @@
 //! | [`deposit`] | putting one file into a directory of the image, from any source |
 //! | [`contents`] | contents into a file of the image, with holes; the old contents stay until the new ones are complete |
 //! | [`copies`] | copies of files with several names |
+//! | [`just_made`] | files that a command with several sources has made |
 //! | [`clear`] | removing a tree |
 //! | [`walk`] | each file of a tree, once, without recursion |
 //! | [`mode`] | permissions as chmod takes them |
@@ -23,6 +24,7 @@ pub mod clear;
 pub mod contents;
 pub mod copies;
 pub mod deposit;
+pub mod just_made;
 pub mod mode;
 pub mod people;
 pub mod report;

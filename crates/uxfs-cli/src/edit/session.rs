@@ -16,7 +16,7 @@ use uxfs_volume::{
 
 use crate::{
     compressed,
-    edit::{people::People, report::Report, report::shown},
+    edit::{just_made::JustMade, people::People, report::Report, report::shown},
     failure::{About, Failure},
     image::{EngineArgument, no_file_system, not_for_changes},
     text::parse_size,
@@ -54,6 +54,8 @@ pub struct Session {
     directory: Directory,
     /// Reports and complaints.
     pub report: Report,
+    /// The files that the command at hand has made.
+    pub just_made: JustMade,
     /// The umask.
     pub umask: u16,
     /// Whether commands are read from standard input: contents cannot be then.
@@ -99,6 +101,7 @@ impl EditArguments {
             image: self.image.clone(),
             directory: Directory { handle: root, path: b"/".to_vec() },
             report: Report::new(json),
+            just_made: JustMade::default(),
             umask: umask(),
             people: None,
             is_input_taken: false,
@@ -261,6 +264,18 @@ impl Session {
         match self.look(path, follow) {
             Ok(handle) => Ok(Some(handle)),
             Err(Error::Operation(OperationError::NotFound)) => Ok(None),
+            Err(error) => Err(explained(error).about(shown(path))),
+        }
+    }
+
+    /// Whether there is a file at a path: none lies below a file that is no directory.
+    ///
+    /// # Errors
+    /// Damage; the device.
+    pub fn is_there(&self, path: &[u8]) -> Result<bool, Failure> {
+        match self.look(path, false) {
+            Ok(_) => Ok(true),
+            Err(Error::Operation(OperationError::NotFound | OperationError::NotADirectory)) => Ok(false),
             Err(error) => Err(explained(error).about(shown(path))),
         }
     }

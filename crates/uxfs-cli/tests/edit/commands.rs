@@ -52,9 +52,9 @@ fn a_tree_comes_in_and_out_as_it_was() {
     verdict::holds_the_same_but_for_reading(image.as_ref(), &source).unwrap();
 }
 
-/// A later operand takes the place of the first copy: the other name of its original gets a copy of its own.
+/// The first copy stays, with the other name of its original.
 #[test]
-fn a_copy_that_was_replaced_gets_no_further_names() {
+fn a_later_source_does_not_replace_a_file_of_the_same_command() {
     let (folder, image) = new_image();
     let place = |name: &str| folder.path().join(name);
     ["a", "b", "c"].iter().for_each(|name| fs::create_dir(place(name)).unwrap());
@@ -63,13 +63,44 @@ fn a_copy_that_was_replaced_gets_no_further_names() {
     std::os::unix::fs::symlink("nowhere", place("c/first")).unwrap();
     let operands = ["a/first", "c/first", "b/second"].map(place);
     let [first, other, second] = operands.each_ref().map(|path| text(path));
-    succeeds(&["put", "-a", &image, first, other, second, "/"]);
+    let words = "another source of the same name has just been put there";
+    fails(&["put", "-a", &image, first, other, second, "/"], 1, words);
     assert_eq!(succeeds(&["cat", &image, "/second"]), "contents");
+    assert_eq!(succeeds(&["cat", &image, "/first"]), "contents");
     succeeds(&["mkdir", &image, "/copy", "/originals"]);
     succeeds(&["put", "-a", &image, text(&place("a")), text(&place("b")), text(&place("c")), "/originals"]);
     let [first, other, second] = ["a/first", "c/first", "b/second"].map(|name| format!("/originals/{name}"));
-    succeeds(&["cp", "-a", &image, &first, &other, &second, "/copy"]);
+    fails(&["cp", "-a", &image, &first, &other, &second, "/copy"], 1, words);
     assert_eq!(succeeds(&["cat", &image, "/copy/second"]), "contents");
+    assert_eq!(succeeds(&["cat", &image, "/copy/first"]), "contents");
+    succeeds(&["mkdir", &image, "/moved"]);
+    fails(&["mv", &image, &first, &other, &second, "/moved"], 1, words);
+    assert_eq!(succeeds(&["cat", &image, "/moved/first"]), "contents");
+    assert_eq!(
+        succeeds(&["ls", &image, "/moved", "/originals/c"]),
+        "/moved:\nfirst\nsecond\n\n/originals/c:\nfirst\n"
+    );
+
+    // Below directories, too, which take what all sources have; one command after another replaces.
+    let script = "mkdir -p x/d y/d z; cd x; touch d/same d/one; cd ../y; touch d/two; cd ..; \
+                  cp x/d/one y/d/same";
+    succeeds(&["shell", &image, "-c", script]);
+    fails(&["cp", "-r", &image, "/x/d", "/y/d", "/z"], 1, "/z/d/same: not replaced");
+    assert_eq!(succeeds(&["ls", &image, "/z/d"]), "one\nsame\ntwo\n");
+    succeeds(&["shell", &image, "-c", "cp x/d/same z; cp y/d/same z"]);
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    fs::write(place("one"), "1").unwrap();
+    succeeds(&["put", &image, text(&place("one")), "/x/d/same"]);
+    fails(&["get", &image, "/x/d/same", "/y/d/same", text(&out)], 1, words);
+    assert_eq!(fs::read(out.join("same")).unwrap(), b"1");
+
+    // Two names of one file are one file; nothing lies below a file.
+    succeeds(&["ln", &image, "/x/d/same", "/x/d/hard"]);
+    fails(&["mv", &image, "/x/d/same", "/x/d/hard"], 1, "both are the same file");
+    assert_eq!(succeeds(&["ls", &image, "/x/d"]), "hard\none\nsame\n");
+    succeeds(&["rm", "-f", &image, "/x/d/same/below", "/x/nothing"]);
+    fails(&["rm", &image, "/x/d/same/below"], 1, "not a directory");
 }
 
 #[test]

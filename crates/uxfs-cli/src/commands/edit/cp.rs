@@ -74,6 +74,7 @@ impl Edit for Arguments {
             return Err(Failure::failed("this file system cannot share blocks (made without reflink)"));
         }
         let (sources, goal) = self.operands.split(session)?;
+        session.just_made.begin(sources.len());
         let mut copying = Copying { arguments: self, copies: Copies::default() };
         for source in sources {
             let copied = copying.operand(session, source.as_bytes(), &goal);
@@ -240,6 +241,7 @@ impl Copying<'_> {
             if session.status(&existing)?.file_type == FileType::Directory {
                 return Err(place.failure(OperationError::IsADirectory));
             }
+            session.just_made.refuse(&existing, place)?;
             drop(existing);
             session.remove_name(place, false)?;
         }

@@ -39,6 +39,7 @@ impl Edit for Arguments {
     fn run(&self, session: &mut Session) -> Result<(), Failure> {
         session.report.is_verbose = self.verbose;
         let (sources, goal) = self.operands.split(session)?;
+        session.just_made.begin(sources.len());
         for source in sources {
             let moved = self.rename(session, source.as_bytes(), &goal);
             session.report.check(moved);
@@ -68,11 +69,13 @@ impl Arguments {
                 return Err(Failure::failed("both are the same name").about_path(&to.path));
             }
             if !self.exchange {
-                // Renaming one name of a file to another does nothing, says POSIX; mv takes the first away.
-                session.remove_name(&from, false)?;
-                return Ok(());
+                return Err(Failure::failed("both are the same file").about_path(&to.path));
             }
         }
+        if let Some(other) = &other {
+            session.just_made.refuse(other, &to)?;
+        }
+        session.just_made.add(&moved);
         drop((moved, other));
         let options = RenameOptions { exchange: self.exchange, ..RenameOptions::default() };
         session

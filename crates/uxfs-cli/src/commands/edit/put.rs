@@ -82,6 +82,7 @@ impl Edit for Arguments {
         let modification = self.mtime.as_ref().map(|time| parse_date(time, now)).transpose();
         let forced = Kept { owner, modification: modification.map_err(Failure::usage)?, ..Kept::default() };
         let (sources, goal) = self.operands.split(session)?;
+        session.just_made.begin(sources.len());
         let mut putting = Putting { arguments: self, forced, copies: Copies::default() };
         for source in sources {
             let put = putting.operand(session, Path::new(source), &goal);
@@ -282,6 +283,7 @@ impl Putting<'_> {
             if self.arguments.no_clobber || existing.is_same(file) {
                 return Ok(());
             }
+            session.just_made.refuse(&existing, place)?;
             drop(existing);
             session.remove(place, false)?;
         }

@@ -38,7 +38,7 @@ impl Edit for Arguments {
 
 impl Arguments {
     fn remove(&self, session: &mut Session, path: &[u8]) -> Result<(), Failure> {
-        if self.force && session.find_if_there(path, false)?.is_none() {
+        if self.force && !session.is_there(path)? {
             return Ok(());
         }
         let place = session.place(path)?;
