@@ -28,6 +28,7 @@
 //! | [`field_table`] | the declarative field tables behind `inspect` and the field fuzzer |
 //! | [`log`] | log records, operations, transactions and items |
 //! | [`superblock`] | the superblock |
+//! | `superblock_fault` | its faults |
 //! | [`inode`] | inodes: core, forks, times, symbolic links |
 //! | [`allocation_group`] | headers of a group: AGF, AGI, AGFL |
 //! | [`btree`] | blocks and records of all btrees |
@@ -74,6 +75,7 @@ pub mod realtime;
 pub mod seal;
 mod structure;
 pub mod superblock;
+mod superblock_fault;
 pub mod units;
 pub mod verify;
 mod verify_context;

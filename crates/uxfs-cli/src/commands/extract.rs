@@ -40,8 +40,8 @@ const PIPE_BYTES: usize = 1 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "PATH is extracted under its last name; of / and DIR/. the contents are extracted.\n\
                   DIR is created if it is missing. Nothing is written outside of it, and existing files are kept unless \
-                  --overwrite is given.\nOwners, devices and trusted attributes need root; metadata that cannot be restored \
-                  is counted, and listed with --json.\n\
+                  --overwrite is given.\nOwners, devices and trusted attributes need root: a device that cannot be made is a \
+                  failure; metadata that cannot be restored is counted, and listed with --json.\n\
                   Examples: uxfs extract disk.img /etc --to rescued\n          \
                   uxfs extract disk.img --tar - | tar tv")]
 pub struct Arguments {

@@ -92,7 +92,11 @@ impl People {
 }
 
 fn unknown(what: &str, name: &[u8]) -> String {
+    let is_number = name.iter().all(u8::is_ascii_digit);
     let name = crate::text::escaped(name);
+    if is_number {
+        return format!("{what} {name} is out of range: the largest is {}", u32::MAX - 1);
+    }
     format!("no {what} `{name}` in the image's /etc or the host's; use a number")
 }
 

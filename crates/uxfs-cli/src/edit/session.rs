@@ -437,7 +437,7 @@ pub fn explained(error: Error) -> Failure {
     let remedy = match &error {
         Error::Operation(OperationError::NoSpace) => "remove files, or use a larger image",
         Error::Operation(OperationError::NotPermitted) => {
-            "an inode flag forbids it (immutable or append-only); `uxfs stat` shows the flags"
+            "an inode flag (immutable or append-only: `uxfs stat` shows the flags) or the file type forbids it"
         }
         Error::Operation(OperationError::CrossesProjects) => "copy it instead",
         Error::Journal(_) => {

@@ -196,11 +196,7 @@ impl DirectorySink {
             return Err(SinkError { path: entry.path.clone(), source });
         }
         self.remember_failed(entry);
-        // Devices are for root to make. Everything else that is missing is a loss.
-        let is_for_root = aspect == Aspect::Device
-            && matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound);
-        let severity = if is_for_root { Severity::NotRestored } else { Severity::Failed };
-        observer.problem(Problem::new(&entry.path, severity, aspect, source));
+        observer.problem(Problem::new(&entry.path, Severity::Failed, aspect, source));
         Ok(())
     }
 

@@ -19,6 +19,8 @@ use uxfs_populate::{
     report::{Progress, Report},
 };
 
+use uxfs_source::error::SourceError;
+
 use super::source::Survey;
 use crate::{
     failure::{Exit, Failure},
@@ -33,6 +35,9 @@ impl From<MakeError> for Failure {
             MakeError::Format(error) => error.into(),
             MakeError::Image(error) => error.into(),
             MakeError::Populate(error) => error.into(),
+            MakeError::Source(error @ SourceError::CannotRestart { .. }) => {
+                Self::from(error).with_remedy("give the size of the image with --size, or name a file")
+            }
             MakeError::Source(error) => error.into(),
             error => Self::failed(error.to_string()),
         }
