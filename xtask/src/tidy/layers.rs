@@ -80,6 +80,15 @@ impl Layers {
         }
     }
 
+    /// The largest circles of files, in words.
+    pub fn summary(&self) -> String {
+        let size = |modules| circles::largest(&imports::graph(modules)).len();
+        let mut sizes: Vec<_> = self.modules.iter().map(|(krate, modules)| (size(modules), krate)).collect();
+        sizes.sort_unstable_by(|one, other| other.cmp(one));
+        let sizes: Vec<String> = sizes.iter().take(3).map(|(size, krate)| format!("{size} in {krate}")).collect();
+        format!("largest circles of files: {}", sizes.join(", "))
+    }
+
     /// Adds what is wrong.
     pub fn check(&self, complaints: &mut Vec<String>) {
         for (krate, dependencies) in &self.dependencies {

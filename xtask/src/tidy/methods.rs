@@ -36,6 +36,15 @@ impl Methods {
         }
     }
 
+    /// The types with the most methods, in words.
+    pub fn summary(&self) -> String {
+        let mut counts: Vec<_> = self.counts.iter().map(|((_, subject), count)| (count, subject)).collect();
+        counts.sort_unstable_by(|one, other| other.cmp(one));
+        let counts: Vec<String> =
+            counts.iter().take(6).map(|(count, subject)| format!("{count} of `{subject}`")).collect();
+        format!("most methods: {}", counts.join(", "))
+    }
+
     /// Adds what is wrong.
     pub fn check(&self, complaints: &mut Vec<String>) {
         for ((krate, subject), count) in self.counts.iter().filter(|(_, count)| **count > METHOD_LIMIT) {

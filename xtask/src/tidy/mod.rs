@@ -56,6 +56,7 @@ pub fn run() -> Result<()> {
     licences::check(&mut complaints)?;
     complaints.iter().for_each(|complaint| println!("tidy: {complaint}"));
     ensure!(complaints.is_empty(), "{} complaints", complaints.len());
+    println!("tidy: {}; {}", layers.summary(), methods.summary());
     println!("tidy: {} files, nothing to complain about", files.len());
     Ok(())
 }
