@@ -85,7 +85,8 @@ impl Layers {
         let size = |modules| circles::largest(&imports::graph(modules)).len();
         let mut sizes: Vec<_> = self.modules.iter().map(|(krate, modules)| (size(modules), krate)).collect();
         sizes.sort_unstable_by(|one, other| other.cmp(one));
-        let sizes: Vec<String> = sizes.iter().take(3).map(|(size, krate)| format!("{size} in {krate}")).collect();
+        let sizes: Vec<String> =
+            sizes.iter().take(3).map(|(size, krate)| format!("{size} in {krate}")).collect();
         format!("largest circles of files: {}", sizes.join(", "))
     }
 
