@@ -4,10 +4,12 @@
 //! written over the contents of a file destroys them, and records that are found there are not this file system's. So other
 //! structures must agree:
 //!
-//! 1. The superblock of the last group names the same extent, unless it is damaged or of another file system.
+//! 1. The superblock of the last group names the same extent, unless it is of another file system.
 //! 2. No block of the extent is free.
 //! 3. With a reverse map: the log owns the whole extent, alone.
 //! 4. Without one: no chunk of inodes lies there. Files are not known by block; only a scan of all inodes would find one.
+//! 5. A structure that is damaged says nothing. What remains must be enough: a superblock that agrees, a reverse map that
+//!    gives the extent to the log, or both the free space and the index of inodes.
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -29,45 +31,71 @@ use uxfs_volume::{
 /// Checks that the extent of the log is the log's, before it is written.
 ///
 /// # Errors
-/// It is not; damage of what is compared; the device.
+/// It is not, or too much of what could tell is damaged; the device.
 pub(crate) fn check_log_extent(volume: &Volume) -> Result<()> {
     let geometry = volume.geometry();
     let Some((group, start)) = geometry.log_start.and_then(|start| geometry.split_fs_block(start)) else {
         return Ok(());
     };
-    if let Some(last) = geometry.groups().next_back() {
-        check_copy(volume.device().as_ref(), geometry, volume.superblock(), last)?;
-    }
+    let copy_agrees = match geometry.groups().next_back() {
+        Some(last) => copy_agrees(volume.device().as_ref(), geometry, volume.superblock(), last)?,
+        None => false,
+    };
     let log = LogExtent {
         volume,
         number: group,
         group: volume.group(group),
         extent: FreeExtent { start, length_blocks: geometry.log_blocks },
     };
-    log.require_not_free()?;
-    if !log.require_owned()? {
-        log.require_no_inodes()?;
+    let free = unless_damaged(log.is_free())?;
+    if let Ok(true) = free {
+        return Err(log.superblock_fault(|start, blocks| SuperblockFault::LogIsFree { start, blocks }));
     }
-    Ok(())
+    match unless_damaged(log.ownership())? {
+        Ok(Ownership::Log) => return Ok(()),
+        Ok(Ownership::Not(fault)) => return Err(log.reverse_map_fault(fault)),
+        Ok(Ownership::Unknown) | Err(_) => {}
+    }
+    let inodes = unless_damaged(log.holds_inodes())?;
+    if let Ok(true) = inodes {
+        return Err(log.superblock_fault(|start, blocks| SuperblockFault::LogOverInodes { start, blocks }));
+    }
+    match free.and(inodes) {
+        Err(damage) if !copy_agrees => Err(damage.into()),
+        _ => Ok(()),
+    }
 }
 
-/// Checks that a copy of the superblock names the same log as the primary superblock. Copies that are damaged, or of another
-/// file system, say nothing.
-fn check_copy(
+/// Sets the damage of one structure apart from errors that end the check.
+fn unless_damaged<T>(answer: Result<T>) -> Result<std::result::Result<T, Corruption>> {
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(Error::Corrupt(damage)) => Ok(Err(*damage)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether a copy of the superblock names the same log as the primary superblock: false where the copy is damaged, or
+/// of another file system, and so says nothing.
+///
+/// # Errors
+/// It names another log; the device.
+fn copy_agrees(
     device: &dyn BlockDevice,
     geometry: &Geometry,
     primary: &Superblock,
     group: AgNumber,
-) -> Result<()> {
-    let Some(sector) = geometry.sector_of_group_header(group, 0) else { return Ok(()) };
+) -> Result<bool> {
+    let Some(sector) = geometry.sector_of_group_header(group, 0) else { return Ok(false) };
     let mut bytes = vec![0; geometry.sector_size_bytes as usize];
     device.read(Geometry::byte_of_sector(sector), &mut bytes)?;
-    let Ok((copy, sector_bytes)) = Superblock::parse(&bytes) else { return Ok(()) };
+    let Ok((copy, sector_bytes)) = Superblock::parse(&bytes) else { return Ok(false) };
     let is_ours = copy.effective_metadata_uuid() == primary.effective_metadata_uuid();
     if !is_ours || copy.verify(sector_bytes, Copy::Secondary).is_err() {
-        return Ok(());
+        return Ok(false);
     }
-    require_same_log(primary, copy, group)
+    // With one group this is the primary superblock itself.
+    require_same_log(primary, copy, group).map(|()| group != AgNumber::new(0))
 }
 
 /// Checks that the superblock of a group, `copy`, names the same log as the primary one.
@@ -91,20 +119,25 @@ struct LogExtent<'v> {
     extent: FreeExtent,
 }
 
+/// Whose the extent is, as the reverse map says.
+enum Ownership {
+    Log,
+    Not(ReverseMapFault),
+    /// There is no reverse map.
+    Unknown,
+}
+
 impl LogExtent<'_> {
-    fn require_not_free(&self) -> Result<()> {
+    /// Returns whether a block of the extent is free.
+    fn is_free(&self) -> Result<bool> {
         let mut cursor = self.group.free_space_by_block()?.cursor();
         let last = AgBlock::new(self.extent.end().get().saturating_sub(1));
         let before = cursor.at_or_before(last)?.map(|record| record.get());
-        if before.is_some_and(|free| free.end() > self.extent.start) {
-            return Err(self.superblock_fault(|start, blocks| SuperblockFault::LogIsFree { start, blocks }));
-        }
-        Ok(())
+        Ok(before.is_some_and(|free| free.end() > self.extent.start))
     }
 
-    /// Checks that the reverse map gives the extent to the log; returns whether there is a reverse map.
-    fn require_owned(&self) -> Result<bool> {
-        let Some(tree) = self.group.reverse_map()? else { return Ok(false) };
+    fn ownership(&self) -> Result<Ownership> {
+        let Some(tree) = self.group.reverse_map()? else { return Ok(Ownership::Unknown) };
         let mut cursor = tree.cursor();
         let Mapping { start, length_blocks, owner, .. } =
             Mapping::of_group(self.extent.start, self.extent.length_blocks, Owner::Log);
@@ -112,17 +145,20 @@ impl LogExtent<'_> {
         let record = cursor.at_or_before(position)?.map(|record| record.get());
         let is_owned = |record: &Mapping| record.owner == owner && record.end() >= self.extent.end();
         if !record.as_ref().is_some_and(is_owned) {
-            return Err(self.reverse_map_fault(ReverseMapFault::NotOwned { start, length_blocks, owner }));
+            return Ok(Ownership::Not(ReverseMapFault::NotOwned { start, length_blocks, owner }));
         }
         let next = cursor.next()?.map(|record| record.get());
-        if let Some(other) = next.filter(|next| next.start < self.extent.end()) {
-            let fault = ReverseMapFault::AlreadyOwned { start, length_blocks, owner, found: other.owner };
-            return Err(self.reverse_map_fault(fault));
-        }
-        Ok(true)
+        Ok(match next.filter(|next| next.start < self.extent.end()) {
+            Some(other) => {
+                let found = other.owner;
+                Ownership::Not(ReverseMapFault::AlreadyOwned { start, length_blocks, owner, found })
+            }
+            None => Ownership::Log,
+        })
     }
 
-    fn require_no_inodes(&self) -> Result<()> {
+    /// Returns whether a chunk of inodes lies in the extent.
+    fn holds_inodes(&self) -> Result<bool> {
         let geometry = self.volume.geometry();
         let end = u64::from(self.extent.end().get()) << geometry.inodes_per_block_log;
         let last = AgInode::new(u32::try_from(end).unwrap_or(u32::MAX).saturating_sub(1));
@@ -137,13 +173,11 @@ impl LogExtent<'_> {
                 *start < self.extent.end() && start.get().saturating_add(*length) > self.extent.start.get()
             };
             if found.blocks(geometry).iter().any(is_in_log) {
-                return Err(
-                    self.superblock_fault(|start, blocks| SuperblockFault::LogOverInodes { start, blocks })
-                );
+                return Ok(true);
             }
             chunk = cursor.previous()?.map(|record| record.get(geometry));
         }
-        Ok(())
+        Ok(false)
     }
 
     #[cold]

@@ -482,3 +482,21 @@ fn a_superblock_with_the_log_elsewhere() {
         others.iter().for_each(|way| subject.refuses(way, 3, "but the superblock of group 3 says", &before));
     }
 }
+
+#[test]
+fn damage_of_what_tells_where_the_log_is() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    for options in [&[][..], OLD] {
+        // The structures that are left tell enough.
+        let subject = Subject::new(options);
+        subject.db(&["agf 2", "addr bnoroot", "write -d magic 0"]);
+        succeeds(&["chmod", subject.name(), "600", "/there/file"]);
+        // Without the last superblock, the free space and the reverse map of a log's group, nothing tells.
+        subject.db(&["sb 3", "write -d magicnum 0"]);
+        if options.is_empty() {
+            succeeds(&["chmod", subject.name(), "640", "/there/file"]);
+            subject.db(&["agf 2", "addr rmaproot", "write -d magic 0"]);
+        }
+        subject.is_refused(3, "(sector ");
+    }
+}
