@@ -1,5 +1,7 @@
 //! Errors of a benchmark.
 
+use std::io;
+
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -24,6 +26,9 @@ pub enum BenchError {
     /// A thread of the benchmark panicked.
     #[error("a thread of the benchmark panicked")]
     Thread,
+    /// A thread could not be started.
+    #[error("a thread of the benchmark could not be started: {0}")]
+    NoThread(io::Error),
 }
 
 /// Result of a benchmark.

@@ -135,6 +135,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::error::ArchiveFault;
 
     #[test]
     fn what_it_is_shows() {
@@ -142,11 +143,9 @@ mod tests {
         let open = |path: &Path| Source::open(path, &SourceOptions::default(), Reading::Metadata).unwrap();
         assert!(matches!(open(folder.path()), Source::Tree(_)));
         let path = folder.path().join("source");
-        for (text, items) in [
-            ("#mtree\n. type=dir\n", 1),
-            ("/ 0 40755 2 0 0 0 0.0 - - -\n/a 0 100644 1 0 0 0 0.0 - - -\n", 2),
-            ("", 0),
-        ] {
+        for (text, items) in
+            [("#mtree\n. type=dir\n", 1), ("/ 0 40755 2 0 0 0 0.0 - - -\n/a 0 100644 1 0 0 0 0.0 - - -\n", 2)]
+        {
             fs::write(&path, text).unwrap();
             let Source::Stream(mut stream) = open(&path) else { panic!("{text}") };
             let mut count = 0;
@@ -155,6 +154,10 @@ mod tests {
             }
             assert_eq!(count, items, "{text}");
         }
+        fs::write(&path, "").unwrap();
+        let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
+        let empty = stream.next_item().map(drop);
+        assert!(matches!(empty, Err(SourceError::Archive { fault: ArchiveFault::Empty, .. })), "{empty:?}");
         fs::write(&path, "neither").unwrap();
         let Source::Stream(mut stream) = open(&path) else { panic!("a tree") };
         assert!(matches!(stream.next_item(), Err(SourceError::Archive { .. })));

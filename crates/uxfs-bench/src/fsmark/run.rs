@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeSet,
-    sync::Barrier,
+    io,
+    sync::{Barrier, RwLock},
     thread,
     time::{Duration, Instant},
 };
@@ -60,7 +61,12 @@ fn in_threads<B: Backend, T: Send>(
     work: impl Fn(&mut B::Worker<'_>, usize) -> Result<T> + Sync,
 ) -> Result<(Vec<T>, Duration)> {
     let barrier = Barrier::new(threads);
+    // Held until all threads are there; false where one could not be started.
+    let is_complete = RwLock::new(true);
     let one = |index: usize| -> Result<(T, Instant, Instant)> {
+        if !*is_complete.read().map_err(|_| BenchError::Thread)? {
+            return Err(BenchError::Thread);
+        }
         let worker = backend.worker();
         // Also those that failed: the others wait for them.
         barrier.wait();
@@ -70,7 +76,12 @@ fn in_threads<B: Backend, T: Send>(
     };
     let results = thread::scope(|scope| -> Result<Vec<_>> {
         let one = &one;
-        let threads: Vec<_> = (0..threads).map(|index| scope.spawn(move || one(index))).collect();
+        let mut starting = is_complete.write().map_err(|_| BenchError::Thread)?;
+        let start = |index| thread::Builder::new().spawn_scoped(scope, move || one(index));
+        let started: io::Result<Vec<_>> = (0..threads).map(start).collect();
+        *starting = started.is_ok();
+        drop(starting);
+        let threads = started.map_err(BenchError::NoThread)?;
         threads.into_iter().map(|thread| thread.join().map_err(|_| BenchError::Thread)?).collect()
     })?;
     let started = results.iter().map(|(_, started, _)| *started).min();
