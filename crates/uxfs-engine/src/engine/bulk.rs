@@ -70,7 +70,7 @@ impl BulkEngine {
 
     pub(super) fn close(&self) -> Result<()> {
         self.flush_groups()?;
-        let mut buffers = TransactionBuffers::bulk(self.cache(), self.geometry());
+        let mut buffers = TransactionBuffers::bulk(self.cache(), self.geometry(), self.newest_lsn());
         for (group, state) in self.groups.known() {
             GroupState::lock(state, group).store(&mut buffers)?;
         }

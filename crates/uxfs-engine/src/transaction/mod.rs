@@ -105,7 +105,7 @@ impl<'fs> Transaction<'fs> {
 
     /// Begins in bulk mode.
     pub fn bulk(engine: &'fs BulkEngine) -> Self {
-        let buffers = TransactionBuffers::bulk(engine.cache(), engine.geometry());
+        let buffers = TransactionBuffers::bulk(engine.cache(), engine.geometry(), engine.newest_lsn());
         Self::new(EngineRef::Bulk(engine), buffers)
     }
 

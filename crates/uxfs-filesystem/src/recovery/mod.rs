@@ -140,11 +140,31 @@ pub struct Recovered {
     report: RecoveryReport,
 }
 
-/// Recovers the file system on `device` in an overlay, if its log is dirty; `None` where there is nothing to do.
+/// What follows a recovery in an overlay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// The overlay is read.
+    Read,
+    /// The recovery is written to the device. Metadata with a log sequence number ahead of the log counts as damage, because it
+    /// will when the journal goes on: what is given up here is what must be given up then.
+    Write,
+}
+
+/// Recovers the file system on `device` in an overlay, if its log is dirty, so that it can be written; `None` where there is
+/// nothing to do.
 ///
 /// # Errors
 /// As for mounting; a log that cannot be replayed, or leads to damage.
 pub fn recover(
+    device: &Arc<dyn BlockDevice>,
+    options: &MountOptions,
+    observer: &mut dyn ReplayObserver,
+) -> Result<Option<Recovered>> {
+    recover_for(Purpose::Write, device, options, observer)
+}
+
+fn recover_for(
+    purpose: Purpose,
     device: &Arc<dyn BlockDevice>,
     options: &MountOptions,
     observer: &mut dyn ReplayObserver,
@@ -154,7 +174,8 @@ pub fn recover(
     superblock::check_device_size(device.as_ref(), &geometry)?;
     let LogState::Dirty(log) = uxfs_journal::examine(device.as_ref(), &geometry)? else { return Ok(None) };
     superblock.feature_words().judge()?.write?;
-    let mut recovered = recover_log(device, (&log, &geometry), options, GivenUp::default(), observer);
+    let target = Target { device, log, geometry: &geometry, options, purpose };
+    let mut recovered = recover_log(&target, GivenUp::default(), observer);
     let mut tries = 1_u64;
     let log_bytes = u64::from(geometry.log_blocks) << geometry.block_log;
     // Each try gives up one more piece of work.
@@ -164,9 +185,7 @@ pub fn recover(
                 given_up: Some(given_up),
                 error: Error::Corrupt(_) | Error::Operation(_),
                 intents,
-            }) if tries < most_tries(log_bytes, intents) => {
-                recover_log(device, (&log, &geometry), options, given_up, &mut ())
-            }
+            }) if tries < most_tries(log_bytes, intents) => recover_log(&target, given_up, &mut ()),
             done => return done.map(Some).map_err(|unfinished| unfinished.error),
         };
         tries += 1;
@@ -202,18 +221,34 @@ impl<E: Into<Error>> From<E> for Unfinished {
     }
 }
 
+/// What is recovered.
+struct Target<'a> {
+    device: &'a Arc<dyn BlockDevice>,
+    log: DirtyLog,
+    geometry: &'a Geometry,
+    options: &'a MountOptions,
+    purpose: Purpose,
+}
+
+impl Target<'_> {
+    fn refuse_metadata_ahead_of_log(&self, volume: &Volume) -> Result<()> {
+        match self.purpose {
+            Purpose::Read => Ok(()),
+            Purpose::Write => volume.begin_log_at(self.log.head),
+        }
+    }
+}
+
 /// Recovers in a new overlay, without the work that has been given up.
 fn recover_log(
-    device: &Arc<dyn BlockDevice>,
-    (log, geometry): (&DirtyLog, &Geometry),
-    options: &MountOptions,
+    target: &Target<'_>,
     given_up: GivenUp,
     observer: &mut dyn ReplayObserver,
 ) -> std::result::Result<Recovered, Unfinished> {
-    let (log, geometry) = (*log, geometry.clone());
+    let Target { device, log, geometry, options, .. } = *target;
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
-    let area = LogArea::new(device.as_ref(), &geometry)?;
-    let mut replayed = replay(&area, &log, &geometry, overlay.as_ref(), observer)?;
+    let area = LogArea::new(device.as_ref(), geometry)?;
+    let mut replayed = replay(&area, &log, geometry, overlay.as_ref(), observer)?;
     // A mapping that is still to be made may be of blocks whose former owner is still to be forgotten: of an exchange Linux
     // logs the first before the second. Linux does all that intents say before anything that follows from it; here each
     // is finished with what follows, so that owners who go, which nothing has to wait for, come first.
@@ -233,12 +268,12 @@ fn recover_log(
     };
     overlay.begin_layer();
     let options = MountOptions { ignore_dirty_log: true, ..*options };
-    if let Err(error) = finish(&overlay, &geometry, &options, &replayed.intents, &mut report) {
+    if let Err(error) = finish(&overlay, target, &options, &replayed.intents, &mut report) {
         let Some(work) = report.current else { return Err(error.into()) };
         report.given_up.add(work);
         return Err(Unfinished { error, given_up: Some(report.given_up), intents: replayed.intents.len() });
     }
-    Ok(Recovered { overlay, geometry, options, intents: replayed.intents, report })
+    Ok(Recovered { overlay, geometry: geometry.clone(), options, intents: replayed.intents, report })
 }
 
 /// Mounts for reading; a dirty log is recovered in an overlay, so that the image is seen as it will be. Gives what was
@@ -254,7 +289,7 @@ pub fn mount_recovered(
         Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
         result => return result.map(|volume| (volume, None)),
     }
-    match recover(device, options, &mut ())? {
+    match recover_for(Purpose::Read, device, options, &mut ())? {
         Some(recovered) => Ok((recovered.mount(options)?, Some(recovered.report))),
         // Somebody else replayed it meanwhile.
         None => mount::open_volume(Arc::clone(device), options).map(|volume| (volume, None)),
@@ -295,7 +330,7 @@ fn require_same_file_system(replayed: &Volume, geometry: &Geometry) -> Result<()
 #[doc(alias = "xlog_recover_finish")]
 fn finish(
     overlay: &Arc<OverlayDevice>,
-    geometry: &Geometry,
+    target: &Target<'_>,
     options: &MountOptions,
     intents: &[RecoveredIntent],
     report: &mut RecoveryReport,
@@ -303,7 +338,8 @@ fn finish(
     let device = || -> Arc<dyn BlockDevice> { Arc::<OverlayDevice>::clone(overlay) };
     let needs_changes = {
         let replayed = mount::open_volume(device(), options)?;
-        require_same_file_system(&replayed, geometry)?;
+        require_same_file_system(&replayed, target.geometry)?;
+        target.refuse_metadata_ahead_of_log(&replayed)?;
         counters::correct(&replayed)?;
         !intents.is_empty() || leftovers::are_there(&replayed)?
     };
@@ -314,6 +350,7 @@ fn finish(
         return Err(Unsupported::RealtimeData.into());
     }
     let file_system = FileSystem::mount_bulk_unmarked(device(), options)?;
+    target.refuse_metadata_ahead_of_log(&file_system)?;
     for intent in intents {
         // In the overlay an intent needs no end.
         if report.given_up.free_intents.contains(&intent.number) {

@@ -3,6 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     os::unix::fs::FileExt,
+    path::Path,
 };
 
 use uxfs_block::engine::{self, OpenOptions as DeviceOptions};
@@ -36,6 +37,28 @@ fn zero_free_space(image: &File, geometry: &Geometry) {
 #[test]
 fn blocks_that_damage_keeps_from_being_freed_do_not_lock_the_image() {
     require!(Judge::Mkfs);
+    without_free_space(1, |path, geometry| {
+        zero_free_space(&OpenOptions::new().read(true).write(true).open(path).unwrap(), geometry);
+    });
+}
+
+/// What the journal refuses when it goes on is given up in the overlay.
+#[test]
+fn free_space_ahead_of_the_log_does_not_lock_the_image() {
+    require!(Judge::Mkfs, Judge::XfsDb);
+    without_free_space(0, |path, geometry| {
+        for group in geometry.groups() {
+            let mut db = Judge::XfsDb.command();
+            db.args(["-x", "-c", &format!("agf {group}"), "-c", "addr cntroot"]);
+            db.args(["-c", "write -d lsn 0x7fffffff00000010"]).arg(path);
+            assert!(db.output().unwrap().status.success());
+        }
+    });
+}
+
+/// Removes a file, crashes, damages the free space, and recovers. `given_up_by_readers`: how many intents are given up where the
+/// recovered image is only read.
+fn without_free_space(given_up_by_readers: usize, damage: impl Fn(&Path, &Geometry)) {
     let image = TestImage::new("free space given up", 64, &[], 3);
     let log = LogOptions { has_background: false, ..LogOptions::default() };
     let file_system = image.mount_logged(log);
@@ -56,12 +79,12 @@ fn blocks_that_damage_keeps_from_being_freed_do_not_lock_the_image() {
     file_system.force().unwrap();
     // A crash: the checkpoint holds the intent to free the blocks.
     drop((root, file_system));
-    zero_free_space(&OpenOptions::new().read(true).write(true).open(&image.path).unwrap(), &geometry);
+    damage(&image.path, &geometry);
 
     let device =
         engine::open(&image.path, &DeviceOptions { writable: true, ..DeviceOptions::default() }).unwrap();
     let (volume, report) = recovery::mount_recovered(&device, &MountOptions::default()).unwrap();
-    assert_eq!(report.unwrap().given_up.free_intents.len(), 1);
+    assert_eq!(report.unwrap().given_up.free_intents.len(), given_up_by_readers);
     drop(volume);
     let recovered = recovery::recover(&device, &MountOptions::default(), &mut ()).unwrap().unwrap();
     assert_eq!(recovered.write().unwrap().given_up.free_intents.len(), 1);

@@ -10,15 +10,15 @@ use uxfs_format::{fault::Structure, geometry::Geometry, units::Sector};
 use crate::{
     error::Result,
     journal::{Ticket, items::buffer::is_ordered},
-    metadata::{StructureVerifier, piece},
+    metadata::{NewestLsn, StructureVerifier, piece},
 };
 
 /// The recording of the ranges that change.
 #[derive(Debug)]
 enum Recording<'fs> {
     /// Bulk mode: nothing is logged. Buffers are written back whenever memory is wanted, and until the last write the image
-    /// says that it is unfinished.
-    Nothing,
+    /// says that it is unfinished. Metadata ahead of `newest` is refused, where there is a log that goes on.
+    Nothing { newest: &'fs NewestLsn },
     /// They go into the checkpoint of this ticket.
     Logged(Ticket<'fs>),
     /// Logged mode, before a step of the transaction has begun or after it has committed: nothing may be changed.
@@ -34,9 +34,9 @@ pub struct TransactionBuffers<'fs> {
 }
 
 impl<'fs> TransactionBuffers<'fs> {
-    /// Of a transaction in bulk mode.
-    pub fn bulk(cache: &'fs Cache, geometry: &'fs Geometry) -> Self {
-        Self { cache, geometry, recording: Recording::Nothing }
+    /// Of a transaction in bulk mode. `newest`: where the log ends, if that is known.
+    pub fn bulk(cache: &'fs Cache, geometry: &'fs Geometry, newest: &'fs NewestLsn) -> Self {
+        Self { cache, geometry, recording: Recording::Nothing { newest } }
     }
 
     /// Of a transaction through the log, before [`set_ticket`](Self::set_ticket).
@@ -53,7 +53,7 @@ impl<'fs> TransactionBuffers<'fs> {
     pub fn ticket(&mut self) -> Option<&mut Ticket<'fs>> {
         match &mut self.recording {
             Recording::Logged(ticket) => Some(ticket),
-            Recording::Nothing | Recording::Closed => None,
+            Recording::Nothing { .. } | Recording::Closed => None,
         }
     }
 
@@ -103,7 +103,11 @@ impl<'fs> TransactionBuffers<'fs> {
     fn edit_cached(&self, structure: Structure, pieces: &[Piece]) -> Result<EditBuffer> {
         let Recording::Logged(ticket) = &self.recording else {
             self.debug_assert_open();
-            let verifier = StructureVerifier { structure, geometry: self.geometry, newest: None };
+            let newest = match &self.recording {
+                Recording::Nothing { newest } => Some(*newest),
+                _ => None,
+            };
+            let verifier = StructureVerifier { structure, geometry: self.geometry, newest };
             return Ok(self.cache.edit(pieces, &verifier)?);
         };
         let newest = Some(ticket.journal().newest());
@@ -190,7 +194,7 @@ impl<'fs> TransactionBuffers<'fs> {
 
     fn drop_cached(&mut self, pieces: &[Piece]) {
         match &mut self.recording {
-            Recording::Nothing | Recording::Closed => self.cache.invalidate(pieces),
+            Recording::Nothing { .. } | Recording::Closed => self.cache.invalidate(pieces),
             Recording::Logged(ticket) => {
                 let journal = ticket.journal();
                 let hold = |sequence| journal.hold(sequence);
