@@ -18,7 +18,7 @@ use uxfs_volume::error::{Error, Result};
 
 use super::{
     edits::{EDITS, Target, Victim},
-    holdings::{Holdings, May},
+    holdings::{Holding, Holdings, May},
     plan::Damage,
     sparse_device::{DamagedImage, EditableImage},
     unknowable::FileBlocks,
@@ -171,10 +171,19 @@ fn compare(
         inodes
             .extend(victims.iter().filter_map(|path| holdings.paths.get(path)).map(|holding| holding.inode));
     }
+    // What a directory held goes with the blocks of the directory, when a lie was believed that lies over them.
+    let is_covered = |holding: &&Holding| covered.contains(&holding.inode);
+    let lost: Vec<&Victim> = sound
+        .holdings
+        .paths
+        .iter()
+        .filter(|(_, holding)| is_covered(holding))
+        .map(|(path, _)| path)
+        .collect();
     let may = |path: &[u8], inode: u64| {
         let is_below =
             |victim: &Victim| path.strip_prefix(victim.as_slice()).is_some_and(|rest| rest.starts_with(b"/"));
-        if inodes.contains(&inode) {
+        if inodes.contains(&inode) || lost.iter().any(|directory| is_below(directory)) {
             May::Change
         } else if victims.iter().any(is_below) {
             May::Move
