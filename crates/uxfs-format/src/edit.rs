@@ -14,6 +14,7 @@ pub const DIRTY_RUN_BYTES: u32 = 128;
 
 const RUN_SHIFT: u32 = 7;
 const WORDS: usize = 8;
+const RUNS: u32 = 512;
 
 /// The changed runs of a buffer of up to 64 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +36,7 @@ impl DirtyMap {
         }
         let first = offset_bytes.wrapping_shr(RUN_SHIFT);
         let last = offset_bytes.saturating_add(length_bytes.wrapping_sub(1)).wrapping_shr(RUN_SHIFT);
-        for run in first..=last.min(511) {
+        for run in first..=last.min(RUNS.wrapping_sub(1)) {
             if let Some(word) = self.words.get_mut(to_usize(run >> 6)) {
                 *word |= 1_u64.wrapping_shl(run);
             }
@@ -69,16 +70,25 @@ impl DirtyMap {
     pub fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         let mut run = 0_u32;
         std::iter::from_fn(move || {
-            while run < 512 && !self.is_dirty(run) {
-                run = run.saturating_add(1);
-            }
-            let first = run;
-            while run < 512 && self.is_dirty(run) {
-                run = run.saturating_add(1);
-            }
+            let first = self.next_run(run, true)?;
+            run = self.next_run(first, false).unwrap_or(RUNS);
             let length = run.saturating_sub(first);
-            (length > 0).then(|| (first.wrapping_shl(RUN_SHIFT), length.wrapping_shl(RUN_SHIFT)))
+            Some((first.wrapping_shl(RUN_SHIFT), length.wrapping_shl(RUN_SHIFT)))
         })
+    }
+
+    /// The first run from `from` on that is marked, or that is not.
+    fn next_run(&self, from: u32, is_marked: bool) -> Option<u32> {
+        let mut wanted = u64::MAX.wrapping_shl(from);
+        for index in (from >> 6)..RUNS >> 6 {
+            let word = *self.words.get(to_usize(index))?;
+            let found = wanted & if is_marked { word } else { !word };
+            if found != 0 {
+                return Some(index.wrapping_shl(6).saturating_add(found.trailing_zeros()));
+            }
+            wanted = u64::MAX;
+        }
+        None
     }
 }
 
@@ -255,5 +265,22 @@ mod tests {
         dirty.mark(65535, 1);
         dirty.mark(65536, 128);
         assert_eq!(dirty.ranges().collect::<Vec<_>>(), [(65408, 128)]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ranges_are_the_marked_runs(runs in proptest::collection::btree_set(0..RUNS, 0..40)) {
+            let mut dirty = DirtyMap::clean();
+            runs.iter().for_each(|run| dirty.mark(run * DIRTY_RUN_BYTES, 1));
+            let mut ends = None;
+            let mut found = std::collections::BTreeSet::new();
+            for (offset, length) in dirty.ranges() {
+                // With room between them.
+                proptest::prop_assert!(length > 0 && ends.is_none_or(|end| end < offset));
+                ends = Some(offset + length);
+                found.extend((offset..offset + length).step_by(DIRTY_RUN_BYTES as usize).map(|at| at / DIRTY_RUN_BYTES));
+            }
+            proptest::prop_assert_eq!(found, runs);
+        }
     }
 }

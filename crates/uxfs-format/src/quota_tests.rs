@@ -14,7 +14,7 @@ fn verify_as(structure: Structure, bytes: &[u8]) -> Result<(), Fault> {
     let (superblock, sector) = Superblock::parse(include_bytes!("../testdata/superblock.bin")).unwrap();
     superblock.verify(sector, Copy::Primary).unwrap();
     let geometry = Geometry::new(superblock);
-    verify::verify(structure, bytes, &VerifyContext { geometry: &geometry, sector: Sector::new(800) })
+    verify::verify(structure, bytes, &VerifyContext::new(&geometry, Sector::new(800)))
 }
 
 /// Changes a record, seals it again and gives what the verifier says of the block.

@@ -125,7 +125,7 @@ fn geometries() -> Vec<Geometry> {
 fn check(golden: &Golden, bytes: &[u8]) {
     for geometry in geometries() {
         for sector in [golden.sector, u64::MAX] {
-            let context = VerifyContext { geometry: &geometry, sector: Sector::new(sector) };
+            let context = VerifyContext::new(&geometry, Sector::new(sector));
             let result: Result<(), Fault> = verify(golden.structure, bytes, &context);
             if let Err(fault) = result {
                 drop(fault.to_string());
@@ -185,7 +185,7 @@ fn the_structures_are_accepted_as_they_are() {
     let geometries = geometries();
     for golden in GOLDEN {
         let accepted = geometries.iter().any(|geometry| {
-            let context = VerifyContext { geometry, sector: Sector::new(golden.sector) };
+            let context = VerifyContext::new(geometry, Sector::new(golden.sector));
             verify(golden.structure, golden.bytes, &context).is_ok()
         });
         assert!(accepted, "{:?}: otherwise these tests aren't testing anything", golden.structure);

@@ -8,8 +8,8 @@ use uxfs_format::{
     seal::{seal, structure_of},
     units::Lsn,
 };
-use uxfs_volume::metadata::verify_at;
 pub use uxfs_volume::metadata::{NewestLsn, StructureVerifier, piece, sector_of_byte};
+use uxfs_volume::metadata::{verify_at, verify_changes_at};
 
 use crate::{error::JournalError, journal::items::inode::InodeChange};
 
@@ -35,17 +35,28 @@ impl BufferSealer for StructureSealer<'_> {
         };
         match structure {
             Some(structure) => verify_at(structure, bytes, offset_bytes, self.geometry),
-            None => {
-                let found = bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-                let location = Location::at_sector(sector_of_byte(offset_bytes));
-                let fault = HeaderFault::BadMagic { found, expected: 0 };
-                Err(Box::new(Corruption::new(Structure::Superblock, location, fault)))
-            }
+            None => Err(unknown_structure(bytes, offset_bytes)),
         }
     }
 }
 
 impl StructureSealer<'_> {
+    /// Verifies the `changes` of a buffer all of which was verified before, without sealing it.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn verify_changes(
+        &self,
+        bytes: &[u8],
+        offset_bytes: u64,
+        changes: &DirtyMap,
+    ) -> Result<(), Box<Corruption>> {
+        match structure_of(bytes, self.geometry) {
+            Some(structure) => verify_changes_at(structure, bytes, offset_bytes, self.geometry, changes),
+            None => Err(unknown_structure(bytes, offset_bytes)),
+        }
+    }
+
     /// Only inodes that have changed are touched: one that is damaged must not get a checksum that is right because its
     /// neighbour has changed. Changes are marked in an inode's first four runs, of new ones anywhere.
     fn seal_cluster(&self, bytes: &mut [u8], changes: &DirtyMap) {
@@ -57,6 +68,14 @@ impl StructureSealer<'_> {
             }
         }
     }
+}
+
+#[cold]
+fn unknown_structure(bytes: &[u8], offset_bytes: u64) -> Box<Corruption> {
+    let found = bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+    let location = Location::at_sector(sector_of_byte(offset_bytes));
+    let fault = HeaderFault::BadMagic { found, expected: 0 };
+    Box::new(Corruption::new(Structure::Superblock, location, fault))
 }
 
 impl From<uxfs_block::cache::ReadError<Box<Corruption>>> for JournalError {

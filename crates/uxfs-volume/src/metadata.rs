@@ -7,6 +7,7 @@ use std::sync::atomic::{
 
 use uxfs_block::cache::{BufferVerifier, Piece};
 use uxfs_format::{
+    edit::DirtyMap,
     fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
     seal::{lsn_ahead_of, seal},
@@ -95,10 +96,26 @@ pub fn verify_at(
     offset_bytes: u64,
     geometry: &Geometry,
 ) -> Result<(), Box<Corruption>> {
-    let sector = sector_of_byte(offset_bytes);
-    let context = VerifyContext { geometry, sector };
-    verify::verify(structure, bytes, &context)
-        .map_err(|fault| Box::new(Corruption::new(structure, Location::at_sector(sector), fault)))
+    verify_in(structure, bytes, &VerifyContext::new(geometry, sector_of_byte(offset_bytes)))
+}
+
+/// Verifies what `changes` marks in a block all of which was verified before; its checksum is not set yet.
+///
+/// # Errors
+/// The first check that fails.
+pub fn verify_changes_at(
+    structure: Structure,
+    bytes: &[u8],
+    offset_bytes: u64,
+    geometry: &Geometry,
+    changes: &DirtyMap,
+) -> Result<(), Box<Corruption>> {
+    verify_in(structure, bytes, &VerifyContext::of_changes(geometry, sector_of_byte(offset_bytes), changes))
+}
+
+fn verify_in(structure: Structure, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Box<Corruption>> {
+    verify::verify(structure, bytes, context)
+        .map_err(|fault| Box::new(Corruption::new(structure, Location::at_sector(context.sector), fault)))
 }
 
 /// The sector that a byte of the device lies in.

@@ -17,7 +17,7 @@
 //! 15. **Accounted.** From the moment that a checkpoint's changes are taken until the buffer is written back, the oldest such
 //!     checkpoint is told to the journal exactly once as entered and once as released, so that its tail stays behind it.
 //! 16. **Sealed once.** A version that was sealed when its checkpoint took it is written back as it is: every later
-//!     change makes another version, and that one is sealed anew.
+//!     change makes another version, and that one is sealed anew: at write-back, if older changes wait for it already.
 
 use std::{
     cell::{Cell, RefCell},
@@ -174,11 +174,14 @@ impl ChangedBuffer {
         let taking = log(&LoggedChange { pieces: &self.0.pieces, bytes: buffer, changes })?;
         if taking == Taking::Logged {
             match &snapshot {
-                Some(aside) => seal(TakenBytes {
-                    offset_bytes: aside.buffer.offset_bytes(),
-                    changes,
-                    bytes: SealableBytes::InCopy(&aside.buffer),
-                })?,
+                Some(aside) => {
+                    let bytes: fn(_) -> _ = match state.first_sequence {
+                        0 => SealableBytes::InCopy,
+                        _ => SealableBytes::ChangedAgain,
+                    };
+                    let (offset_bytes, bytes) = (aside.buffer.offset_bytes(), bytes(&aside.buffer));
+                    seal(TakenBytes { offset_bytes, changes, bytes })?;
+                }
                 None => state.seal(changes, seal)?,
             }
         }

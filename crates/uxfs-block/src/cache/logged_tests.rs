@@ -156,13 +156,22 @@ fn a_version_that_its_checkpoint_sealed_is_written_as_it_is_invariant_16() {
     };
     assert_eq!(cache.logged_write_back(&seal, &mut Vec::new()).all(all(2)).unwrap(), (1, 0));
     assert_eq!(count.take(), 2);
-    // A snapshot is sealed in a copy, and the version after it with its own checkpoint.
+    // What changes again before it is written back is not sealed each time: write-back seals all of its runs.
     let third = change(&cache, 3, 0, 3);
     let fourth = change(&cache, 4, 300, 4);
     take(&third[0], 3, 0);
     take(&fourth[0], 4, 0);
-    assert_eq!(cache.logged_write_back(&refuse, &mut Vec::new()).all(all(4)).unwrap(), (1, 0));
-    assert_eq!(home(&device, SEAL_AT as u64), 2, "both runs");
+    let seal = |bytes: &mut [u8], _: u64, sequence: u64, changes: &DirtyMap| {
+        assert_eq!((sequence, changes.count()), (4, 2));
+        bytes[SEAL_AT] = 44;
+        Ok::<(), Infallible>(())
+    };
+    assert_eq!(cache.logged_write_back(&seal, &mut Vec::new()).all(all(4)).unwrap(), (1, 0));
+    assert_eq!((home(&device, 0), home(&device, 300), home(&device, SEAL_AT as u64)), (3, 4, 44));
+    // Written back: the next checkpoint that changes it seals it.
+    let fifth = change(&cache, 5, 0, 5);
+    take(&fifth[0], 5, 0);
+    assert_eq!(cache.logged_write_back(&refuse, &mut Vec::new()).all(all(5)).unwrap(), (1, 0));
 }
 
 #[test]

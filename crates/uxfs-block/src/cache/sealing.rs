@@ -22,6 +22,9 @@ pub enum SealableBytes<'a> {
     InCache(&'a mut [u8]),
     /// Only in a copy: a reader has the bytes, or a later checkpoint has changed the buffer.
     InCopy(&'a [u8]),
+    /// Not worth sealing: an older checkpoint has changed the buffer, too, which has not been written back. The whole buffer was
+    /// verified when the first of them took it; `changes` are those since the last.
+    ChangedAgain(&'a [u8]),
 }
 
 impl DirtyState {
@@ -32,6 +35,10 @@ impl DirtyState {
         seal: impl FnOnce(TakenBytes<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let offset_bytes = self.buffer.offset_bytes();
+        if self.first_sequence != 0 {
+            let bytes = SealableBytes::ChangedAgain(&self.buffer);
+            return seal(TakenBytes { offset_bytes, changes, bytes });
+        }
         if self.buffer.is_pinned() {
             let bytes = SealableBytes::InCopy(&self.buffer);
             return seal(TakenBytes { offset_bytes, changes, bytes });

@@ -124,7 +124,7 @@ impl<'fs> MemoryFork<'fs> {
     fn verify_as(&self, structure: Structure, block: FileBlock, bytes: &[u8]) -> Result<()> {
         let mut copy = bytes.to_vec();
         seal(&mut copy, None, self.geometry);
-        let context = VerifyContext { geometry: self.geometry, sector: self.sector_of_place(block.get()) };
+        let context = VerifyContext::new(self.geometry, self.sector_of_place(block.get()));
         let verified = verify(structure, &copy, &context);
         verified.map_err(|fault| {
             self.blocks.borrow_mut().bytes.insert(block.get(), Some(bytes.to_vec()));
@@ -152,7 +152,7 @@ impl<'fs> MemoryFork<'fs> {
             let Some(bytes) = blocks.bytes.get_mut(&place) else { continue };
             let bytes = bytes.as_mut().expect("the block is not held");
             let structure = seal(bytes, None, self.geometry).expect("a magic number");
-            let context = VerifyContext { geometry: self.geometry, sector: self.sector_of_place(place) };
+            let context = VerifyContext::new(self.geometry, self.sector_of_place(place));
             verify(structure, bytes, &context).unwrap_or_else(|fault| panic!("block {place}: {fault}"));
         }
     }

@@ -15,7 +15,6 @@ use zerocopy::big_endian::U32;
 
 use crate::{
     btree::BtreeKind,
-    checksum,
     convert::{to_u64, to_usize},
     field_table::OnDisk,
     header_fault::HeaderFault,
@@ -89,7 +88,7 @@ fn verify_common(
     if found.magic != found.expected_magic {
         return Err(HeaderFault::BadMagic { found: found.magic, expected: found.expected_magic });
     }
-    checksum::check(sector, found.checksum_offset_bytes).map_err(HeaderFault::from)?;
+    context.check_checksum(sector, found.checksum_offset_bytes).map_err(HeaderFault::from)?;
     let expected = context.geometry.metadata_uuid;
     if found.uuid != expected {
         return Err(HeaderFault::WrongUuid { found: found.uuid, expected });

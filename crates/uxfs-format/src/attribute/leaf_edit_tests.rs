@@ -52,7 +52,7 @@ impl Block {
     fn check(&self, model: &Model) {
         let mut sealed = self.bytes.clone();
         checksum::seal(&mut sealed, 12);
-        let context = VerifyContext { geometry: &self.geometry, sector: Sector::new(SECTOR) };
+        let context = VerifyContext::new(&self.geometry, Sector::new(SECTOR));
         LeafBlock::verify(&sealed, &context).unwrap();
         let leaf = LeafBlock::of_block(&self.bytes).unwrap();
         let found: Vec<_> = leaf.attributes().map(Result::unwrap).map(own).collect();

@@ -11,7 +11,7 @@ use zerocopy::{
 
 use super::MAX_VALUE_BYTES;
 use crate::{
-    checksum::{self, Checksum},
+    checksum::Checksum,
     convert::{low_u32, to_u64, to_usize},
     field_table::OnDisk,
     geometry::Geometry,
@@ -209,7 +209,7 @@ fn verify_one(block: &[u8], context: &VerifyContext<'_>) -> Result<(), RemoteVal
     if found != MAGIC {
         return Err(HeaderFault::BadMagic { found, expected: MAGIC }.into());
     }
-    checksum::check(block, CHECKSUM_OFFSET_BYTES).map_err(HeaderFault::from)?;
+    context.check_checksum(block, CHECKSUM_OFFSET_BYTES).map_err(HeaderFault::from)?;
     verify_identity(header.uuid, header.sector.get(), context)?;
     let remote = RemoteBlock::parse(block, context.geometry)?;
     let (offset_bytes, length_bytes) = (header.offset_bytes.get(), header.length_bytes.get());

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fault::Fault;
 use crate::{
+    checksum,
     fault::Structure::AttributeRemoteValue,
     name_tree::golden::{geometry, golden, patched},
 };

@@ -172,8 +172,45 @@ fn a_block_made_here_passes_the_verifier_once_sealed() {
     block.format(0, BlockIdentity { sector, uuid: geometry.metadata_uuid, owner: 0 });
     block.append_records(&[record(500), record(600)]);
     checksum::seal(&mut bytes, 52);
-    let context = VerifyContext { geometry: &geometry, sector };
+    let context = VerifyContext::new(&geometry, sector);
     verify::verify(Structure::FreeSpaceByBlock, &bytes, &context).unwrap();
+}
+
+/// Only records that changed, and those behind them, are looked at again; with another count, all of them.
+#[test]
+fn changes_of_a_verified_block_are_verified() {
+    let geometry = golden::geometry();
+    let sector = Sector::new(golden::FREE_SPACE_BY_BLOCK_LEAF.sector);
+    let (mut bytes, mut dirty) = (vec![0; 1024], DirtyMap::clean());
+    let mut block = BlockEdit::<ByBlock>::new(Edit::new(&mut bytes, &mut dirty));
+    block.format(0, BlockIdentity { sector, uuid: geometry.metadata_uuid, owner: 0 });
+    let records: Vec<_> = (0..60).map(|index| record(100 + 10 * index)).collect();
+    block.append_records(&records);
+    let verify = |bytes: &[u8], changes: &DirtyMap| {
+        let context = VerifyContext::of_changes(&geometry, sector, changes);
+        verify::verify(Structure::FreeSpaceByBlock, bytes, &context)
+    };
+    // The checksum is not set.
+    verify(&bytes, &dirty).unwrap();
+    let whole = VerifyContext::new(&geometry, sector);
+    verify::verify(Structure::FreeSpaceByBlock, &bytes, &whole).unwrap_err();
+    // Every record that may not follow the one before it, or be followed by the next one.
+    for index in 1..records.len() - 1 {
+        for wrong in [record(1), record(4000)] {
+            let (mut bytes, mut changes) = (bytes.clone(), DirtyMap::clean());
+            Edit::new(&mut bytes, &mut changes).put_value(56 + 8 * index, &wrong);
+            verify(&bytes, &changes).unwrap_err();
+            // What no change marks is not looked at, unless the count of records may be another.
+            let elsewhere = if index < 30 { 1000 } else { 70 };
+            let mut changes = DirtyMap::clean();
+            changes.mark(elsewhere, 1);
+            if elsewhere == 1000 {
+                verify(&bytes, &changes).unwrap();
+            } else {
+                verify(&bytes, &changes).unwrap_err();
+            }
+        }
+    }
 }
 
 #[test]

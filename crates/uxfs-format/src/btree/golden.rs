@@ -58,7 +58,7 @@ impl Golden {
 
     pub fn verify_as(&self, structure: Structure) -> Result<(), Fault> {
         let geometry = geometry();
-        let context = VerifyContext { geometry: &geometry, sector: Sector::new(self.sector) };
+        let context = VerifyContext::new(&geometry, Sector::new(self.sector));
         verify::verify(structure, self.bytes, &context)
     }
 
@@ -78,7 +78,7 @@ impl Golden {
         bytes[offset..offset + value.len()].copy_from_slice(value);
         checksum::seal(&mut bytes, checksum_offset_bytes);
         let geometry = geometry();
-        let context = VerifyContext { geometry: &geometry, sector: Sector::new(self.sector) };
+        let context = VerifyContext::new(&geometry, Sector::new(self.sector));
         verify::verify(structure, &bytes, &context)
     }
 }

@@ -44,7 +44,7 @@ impl TestBlock {
     pub(super) fn verify(&self) -> Result<Structure, Fault> {
         let mut bytes = self.bytes.clone();
         let structure = seal(&mut bytes, None, &self.geometry).expect("a magic number");
-        verify(structure, &bytes, &VerifyContext { geometry: &self.geometry, sector: SECTOR })?;
+        verify(structure, &bytes, &VerifyContext::new(&self.geometry, SECTOR))?;
         Ok(structure)
     }
 

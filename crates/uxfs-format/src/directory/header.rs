@@ -3,11 +3,7 @@
 use zerocopy::big_endian::{U32, U64};
 
 use crate::{
-    checksum::{self, Checksum},
-    header_fault::HeaderFault,
-    name_tree::header::verify_identity,
-    on_disk,
-    units::Uuid,
+    checksum::Checksum, header_fault::HeaderFault, name_tree::header::verify_identity, on_disk, units::Uuid,
     verify_context::VerifyContext,
 };
 
@@ -59,7 +55,7 @@ impl DirectoryBlockHeader {
         if self.magic.get() != magic {
             return Err(HeaderFault::BadMagic { found: self.magic.get(), expected: magic });
         }
-        checksum::check(block, CHECKSUM_OFFSET_BYTES)?;
+        context.check_checksum(block, CHECKSUM_OFFSET_BYTES)?;
         verify_identity(self.uuid, self.sector.get(), context)
     }
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
 use crate::{
-    checksum::{self, Checksum},
+    checksum::Checksum,
     convert::{low_u32, to_u64, to_usize},
     edit::Edit,
     field_table::OnDisk,
@@ -128,7 +128,7 @@ pub fn verify_symlink(bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), S
     if header.magic.get() != MAGIC {
         return Err(HeaderFault::BadMagic { found: header.magic.get(), expected: MAGIC }.into());
     }
-    checksum::check(bytes, CHECKSUM_OFFSET_BYTES).map_err(HeaderFault::from)?;
+    context.check_checksum(bytes, CHECKSUM_OFFSET_BYTES).map_err(HeaderFault::from)?;
     let expected = context.geometry.metadata_uuid;
     if header.uuid != expected {
         return Err(HeaderFault::WrongUuid { found: header.uuid, expected }.into());

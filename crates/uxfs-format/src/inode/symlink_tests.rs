@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::checksum;
 use crate::fault::Fault;
 use crate::{inode::golden, units::Sector};
 
@@ -17,7 +18,7 @@ fn patched(patches: &[(usize, &[u8])]) -> Result<(), Fault> {
     }
     checksum::seal(&mut bytes, CHECKSUM_OFFSET_BYTES);
     let geometry = golden::LONG_SYMLINK.geometry();
-    Ok(verify_symlink(&bytes, &VerifyContext { geometry: &geometry, sector: Sector::new(BLOCK_SECTOR) })?)
+    Ok(verify_symlink(&bytes, &VerifyContext::new(&geometry, Sector::new(BLOCK_SECTOR)))?)
 }
 
 #[test]
@@ -27,7 +28,7 @@ fn golden_links_are_accepted() {
     assert_eq!(piece_of(BLOCK, owner, 0, 900).unwrap(), [b'x'; 900]);
 
     let geometry = golden::OLD_SYMLINK.geometry();
-    let context = VerifyContext { geometry: &geometry, sector: Sector::new(BLOCKS_SECTOR) };
+    let context = VerifyContext::new(&geometry, Sector::new(BLOCKS_SECTOR));
     assert_eq!(verify_symlink(BLOCKS, &context), Ok(()));
     let owner = golden::OLD_SYMLINK.number();
     assert_eq!(piece_of(BLOCKS, owner, 0, 1023).unwrap(), [b'y'; 1023]);
@@ -51,7 +52,7 @@ fn each_check_rejects_its_damage() {
     let mut bytes = *BLOCK;
     bytes[4000] ^= 1;
     let geometry = golden::LONG_SYMLINK.geometry();
-    let context = VerifyContext { geometry: &geometry, sector: Sector::new(BLOCK_SECTOR) };
+    let context = VerifyContext::new(&geometry, Sector::new(BLOCK_SECTOR));
     let fault = verify_symlink(&bytes, &context).unwrap_err();
     assert!(matches!(Fault::from(fault), Fault::Header(HeaderFault::BadChecksum { .. })));
     let short = &mut bytes[..512];

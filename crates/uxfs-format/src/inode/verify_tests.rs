@@ -288,7 +288,7 @@ fn cluster(patches: &[(usize, &[u8])]) -> Result<(), Fault> {
         bytes[*offset..offset + value.len()].copy_from_slice(value);
     }
     let geometry = golden::ROOT.geometry();
-    Ok(verify_inode_cluster(&bytes, &VerifyContext { geometry: &geometry, sector: Sector::new(128) })?)
+    Ok(verify_inode_cluster(&bytes, &VerifyContext::new(&geometry, Sector::new(128)))?)
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn clusters_are_inodes_with_possible_lists() {
     }
     assert_eq!(cluster(&[(512 + 96, &131u32.to_be_bytes())]), Ok(()));
     let geometry = golden::ROOT.geometry();
-    let context = VerifyContext { geometry: &geometry, sector: Sector::new(128) };
+    let context = VerifyContext::new(&geometry, Sector::new(128));
     assert!(verify_inode_cluster(&CLUSTER[..1000], &context).is_err());
     assert!(verify_inode_cluster(&[], &context).is_err());
 }
@@ -314,10 +314,10 @@ fn the_number_of_an_inode_follows_from_its_place() {
     for index in 0..32u64 {
         let bytes = &CLUSTER[index as usize * 512..][..512];
         let sector = Sector::new(128 + index);
-        verify_inode_in_place(bytes, &VerifyContext { geometry: &geometry, sector }).unwrap();
+        verify_inode_in_place(bytes, &VerifyContext::new(&geometry, sector)).unwrap();
     }
     let sector = Sector::new(129);
-    assert!(verify_inode_in_place(CLUSTER, &VerifyContext { geometry: &geometry, sector }).is_err());
+    assert!(verify_inode_in_place(CLUSTER, &VerifyContext::new(&geometry, sector)).is_err());
 }
 
 proptest! {
@@ -345,7 +345,7 @@ proptest! {
     #[test]
     fn random_bytes_are_judged(mut bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let geometry = golden::ROOT.geometry();
-        let context = VerifyContext { geometry: &geometry, sector: Sector::new(128) };
+        let context = VerifyContext::new(&geometry, Sector::new(128));
         let _ = verify_inode_cluster(&bytes, &context);
         if bytes.len() >= 512 {
             bytes[..5].copy_from_slice(&golden::ROOT.bytes[..5]);

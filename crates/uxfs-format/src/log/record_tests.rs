@@ -125,7 +125,7 @@ fn a_record_is_verified_where_it_lies() {
         crate::verify::verify(
             crate::fault::Structure::LogRecord,
             bytes,
-            &VerifyContext { geometry: &geometry, sector },
+            &VerifyContext::new(&geometry, sector),
         )
     };
     assert_eq!(verify_at(RECORD, 194), Ok(()));

@@ -103,7 +103,7 @@ impl Golden {
     /// The verifier's result for the bytes as they are.
     pub(crate) fn verify_unsealed(&self) -> Result<(), Fault> {
         let geometry = geometry();
-        let context = VerifyContext { geometry: &geometry, sector: self.sector };
+        let context = VerifyContext::new(&geometry, self.sector);
         verify::verify(self.structure, &self.bytes, &context)
     }
 }

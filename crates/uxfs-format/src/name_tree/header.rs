@@ -3,7 +3,7 @@
 use zerocopy::big_endian::{U16, U32, U64};
 
 use crate::{
-    checksum::{self, Checksum},
+    checksum::Checksum,
     convert::to_u64,
     field_table::OnDisk,
     header_fault::HeaderFault,
@@ -85,7 +85,7 @@ impl BlockHeader {
         if self.magic.get() != magic {
             return Err(HeaderFault::BadMagic { found: self.magic.get().into(), expected: magic.into() });
         }
-        checksum::check(block, CHECKSUM_OFFSET_BYTES)?;
+        context.check_checksum(block, CHECKSUM_OFFSET_BYTES)?;
         verify_identity(self.uuid, self.sector.get(), context)
     }
 

@@ -175,7 +175,7 @@ proptest! {
     #[test]
     fn no_garbage_panics(bytes in prop::collection::vec(any::<u8>(), 0..5000)) {
         let geometry = geometry();
-        let context = VerifyContext { geometry: &geometry, sector: Sector::new(8) };
+        let context = VerifyContext::new(&geometry, Sector::new(8));
         for structure in ALL {
             let _ = verify::verify(structure, &bytes, &context);
         }

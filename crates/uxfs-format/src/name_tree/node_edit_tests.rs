@@ -42,11 +42,7 @@ impl Block {
         let geometry = geometry();
         let mut bytes = self.bytes.clone();
         crate::seal::seal(&mut bytes, None, &geometry);
-        Ok(NodeBlock::verify(
-            &bytes,
-            TreeKind::Directory,
-            &VerifyContext { geometry: &geometry, sector: SECTOR },
-        )?)
+        Ok(NodeBlock::verify(&bytes, TreeKind::Directory, &VerifyContext::new(&geometry, SECTOR))?)
     }
 
     fn entries(&self) -> Vec<(u32, u64)> {

@@ -102,7 +102,7 @@ mod tests {
     fn verify_as(structure: Structure, bytes: &[u8], sector: u64) -> Result<(), Fault> {
         let superblock = include_bytes!("../../testdata/realtime/superblock.bin");
         let geometry = Geometry::new(Superblock::parse(superblock).unwrap().0);
-        let context = VerifyContext { geometry: &geometry, sector: Sector::new(sector) };
+        let context = VerifyContext::new(&geometry, Sector::new(sector));
         verify::verify(structure, bytes, &context)
     }
 

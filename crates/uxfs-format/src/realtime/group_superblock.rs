@@ -99,7 +99,7 @@ mod tests {
         assert!(checksum::seal(&mut bytes, CHECKSUM_OFFSET_BYTES));
         let superblock = include_bytes!("../../testdata/realtime/superblock.bin");
         let geometry = Geometry::new(Superblock::parse(superblock).unwrap().0);
-        let context = VerifyContext { geometry: &geometry, sector: Sector::new(0) };
+        let context = VerifyContext::new(&geometry, Sector::new(0));
         verify::verify(Structure::RealtimeSuperblock, &bytes, &context)
     }
 

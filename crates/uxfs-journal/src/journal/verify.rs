@@ -7,7 +7,8 @@
 //! and the image stays as the last stable checkpoint left it.
 //!
 //! To be verified, a buffer is sealed with the checkpoint's log sequence number. If the newest version is sealed in the cache,
-//! write-back need not seal and verify it again.
+//! write-back need not seal and verify it again. A buffer with changes of an older checkpoint that are not written back will
+//! change again soon, where each new file is followed by an fsync: of it only the changes are verified, and it is not sealed.
 
 use uxfs_block::cache::{
     BufferSealer,
@@ -39,6 +40,9 @@ impl<'j> ChangeVerifier<'j> {
     pub fn verify(&mut self, taken: TakenBytes<'_>) -> Result<(), Box<Corruption>> {
         let sealer = StructureSealer { geometry: self.geometry, lsn: Some(self.lsn) };
         let bytes = match taken.bytes {
+            SealableBytes::ChangedAgain(bytes) => {
+                return sealer.verify_changes(bytes, taken.offset_bytes, &taken.changes);
+            }
             SealableBytes::InCache(bytes) => bytes,
             SealableBytes::InCopy(bytes) => {
                 self.copy.clear();

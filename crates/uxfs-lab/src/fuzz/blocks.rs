@@ -145,7 +145,7 @@ pub fn block(layouts: &[Layout], input: &[u8]) {
     if choice & 7 != 0 {
         make_right(layout, geometry, &mut bytes);
     }
-    let context = VerifyContext { geometry, sector: SECTOR };
+    let context = VerifyContext::new(geometry, SECTOR);
     let is_sound = verify(layout.structure, &bytes, &context).is_ok();
     // Damaged structures are described too: `inspect` is for them. Only sometimes, because it is slower.
     if is_sound || choice & 7 == 7 {

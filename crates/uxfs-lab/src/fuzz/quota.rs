@@ -39,7 +39,7 @@ pub fn quota(input: &[u8]) {
             checksum::seal(record, CHECKSUM_OFFSET_BYTES);
         }
     }
-    let context = VerifyContext { geometry, sector: SECTOR };
+    let context = VerifyContext::new(geometry, SECTOR);
     let _ = verify(Structure::QuotaBlock, &block, &context);
     for record in block.chunks_exact(QuotaRecord::SIZE_BYTES) {
         let is_sound = verify(Structure::Quota, record, &context).is_ok();
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn seeds_are_sound() {
-        let context = VerifyContext { geometry: &GEOMETRY, sector: SECTOR };
+        let context = VerifyContext::new(&GEOMETRY, SECTOR);
         for seed in seeds() {
             verify(Structure::QuotaBlock, &seed[1..], &context).unwrap();
             quota(&seed);

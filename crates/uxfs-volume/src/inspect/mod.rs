@@ -198,10 +198,7 @@ impl Inspector<'_> {
             let copy = if is_primary { Copy::Primary } else { Copy::Secondary };
             return superblock_problem(bytes, copy, location);
         }
-        let context = VerifyContext {
-            geometry: self.volume.geometry(),
-            sector: location.sector.unwrap_or(Sector::NULL),
-        };
+        let context = VerifyContext::new(self.volume.geometry(), location.sector.unwrap_or(Sector::NULL));
         let fault = verify::verify(structure, bytes, &context).err()?;
         Some(Corruption::new(structure, location, fault).into())
     }

@@ -195,7 +195,7 @@ impl<'a> Buffers<'a> {
         for (sector, sectors) in std::mem::take(&mut self.torn) {
             bytes.resize(sectors as usize * SECTOR_SIZE_BYTES as usize, 0);
             self.device.read(Geometry::byte_of_sector(Sector::new(sector)), &mut bytes)?;
-            let context = VerifyContext { geometry, sector: Sector::new(sector) };
+            let context = VerifyContext::new(geometry, Sector::new(sector));
             // What turned into something else, or is free now, is of no interest.
             if let Some(structure) = structure_of(&bytes, geometry)
                 && structure != Structure::Superblock
@@ -211,7 +211,7 @@ impl<'a> Buffers<'a> {
             if !is_inode(&bytes) || !is_there {
                 continue;
             }
-            let context = VerifyContext { geometry, sector: Sector::new(sector) };
+            let context = VerifyContext::new(geometry, Sector::new(sector));
             let location = Location { sector: Some(Sector::new(sector)), ..Location::of_inode(number) };
             verify(Structure::Inode, &bytes, &context)
                 .map_err(|fault| Corruption::new(Structure::Inode, location, fault))?;
@@ -253,7 +253,7 @@ pub(super) fn length_bytes(sectors: u32) -> usize {
 
 /// Whether a buffer is what it says that it is, in whole.
 fn is_sound(sector: u64, bytes: &[u8], geometry: &Geometry) -> bool {
-    let context = VerifyContext { geometry, sector: Sector::new(sector) };
+    let context = VerifyContext::new(geometry, Sector::new(sector));
     match structure_of(bytes, geometry) {
         // Its verifier wants to know which of the superblocks it is.
         Some(Structure::Superblock) => {
@@ -300,7 +300,7 @@ fn prepare(sector: u64, held: &mut Held, lsn: Lsn, geometry: &Geometry, was_torn
     if was_torn {
         return Ok(());
     }
-    let context = VerifyContext { geometry, sector: Sector::new(sector) };
+    let context = VerifyContext::new(geometry, Sector::new(sector));
     verify(structure, &held.bytes, &context).map_err(|fault| damaged(structure, sector, fault))
 }
 

@@ -224,7 +224,7 @@ impl Replayer<'_> {
         if !is_newer {
             item.apply_to(inode, lsn).map_err(ItemError::Item)?;
             let inode_sector = Sector::new(inode_at);
-            let context = VerifyContext { geometry: &self.geometry, sector: inode_sector };
+            let context = VerifyContext::new(&self.geometry, inode_sector);
             let verdict = if is_torn { Ok(()) } else { verify(Structure::Inode, inode, &context) };
             verdict.map_err(|fault| {
                 let location = uxfs_format::fault::Location {
