@@ -27,7 +27,9 @@ fn field(path: &Path, commands: &[&str], name: &str) -> u64 {
     let print = format!("print {name}");
     let words = database(path, &[commands, &[&print]].concat());
     let value = words.rsplit('=').next().unwrap_or_default().trim();
-    value.parse().unwrap_or_else(|_| panic!("{name}: {words}"))
+    let number =
+        value.strip_prefix("0x").map_or_else(|| value.parse(), |digits| u64::from_str_radix(digits, 16));
+    number.unwrap_or_else(|_| panic!("{name}: {words}"))
 }
 
 fn inode_of(path: &Path, file: &str) -> u64 {
@@ -317,4 +319,94 @@ fn an_entry_of_another_file_type_leads_no_change_into_a_directory() {
         assert_eq!([stat("/a/b"), stat("/a/b/f"), stat("/a/b/c/end")], before, "{command:?}");
     }
     assert_eq!(image.cat("/a/b/c/end"), [1; 20_000]);
+}
+
+#[test]
+fn blocks_that_no_fork_has_are_not_logged() {
+    require!(Judge::Mkfs, Judge::XfsDb, Judge::XfsRepair);
+    for (options, count) in [(&[][..], 6), (&["-m", "rmapbt=0,reflink=0", "-n", "parent=0"], 31)] {
+        let image = Image::new(options);
+        let path = image.path();
+        let contents = image.file("contents", &[7; 20_000]);
+        succeeds(&["mkdir", text(&path), "/t"]);
+        succeeds(&["put", text(&path), &contents, "/t/a"]);
+        let inode = format!("inode {}", inode_of(&path, "/t/a"));
+        database(&path, &[&inode, &format!("write -d core.nblocks {count}")]);
+        let findings = image.findings();
+        assert!(findings.iter().any(|finding| finding.contains("bad nblocks")), "{findings:?}");
+        // A checkpoint between the two changes: what the log has of the first must be what recovery takes.
+        for script in
+            ["truncate -s 0 /t/a", "truncate -s 0 /t/a; sync; rm /t/a", "mv /t/a /t/b; truncate -s 0 /t/b"]
+        {
+            let words = refused(&["shell", text(&path), "-k", "-c", script]);
+            assert!(words.contains("blocks, but no extents"), "{words}");
+            succeeds(&["mkdir", "-p", text(&path), "/elsewhere"]);
+            succeeds(&["ls", "-lR", text(&path)]);
+            assert!(image.cat("/t/a") == [7; 20_000], "other contents after a refused edit");
+            assert_eq!(image.findings(), findings);
+        }
+        // Removal frees the contents last, after the name is gone.
+        let words = refused(&["rm", text(&path), "/t/a"]);
+        assert!(words.contains("blocks, but no extents"), "{words}");
+        succeeds(&["mkdir", text(&path), "/afterwards"]);
+        succeeds(&["ls", "-lR", text(&path)]);
+    }
+}
+
+/// `/f` with attributes in several leaves, and three whose values have blocks of their own. Gives the leaf and the entry of
+/// the second.
+fn with_remote_values() -> (Image, String, String) {
+    let image = Image::new(&[]);
+    let path = image.path();
+    let mut script = "touch /f\n".to_owned();
+    for number in 0..200 {
+        script += &format!("setfattr -n user.local_{number:04} -v {number:060} /f\n");
+    }
+    for number in 0..3 {
+        script += &format!("setfattr -n user.remote{number} -v 0x{} /f\n", "61".repeat(4000));
+    }
+    succeeds(&["shell", text(&path), "-c", &script]);
+    let inode = format!("inode {}", inode_of(&path, "/f"));
+    for block in 1..8 {
+        let leaf = format!("ablock {block}");
+        for entry in 0..60 {
+            let name = database(&path, &[&inode, &leaf, &format!("print nvlist[{entry}].name")]);
+            if name.contains("\"remote1\"") {
+                return (image, leaf, format!("nvlist[{entry}]"));
+            }
+        }
+    }
+    panic!("no such attribute");
+}
+
+#[test]
+fn a_removed_value_takes_no_other_attribute_along() {
+    require!(Judge::Mkfs, Judge::XfsDb, Judge::XfsRepair);
+    let (image, leaf, entry) = with_remote_values();
+    let path = image.path();
+    let inode = format!("inode {}", inode_of(&path, "/f"));
+    let place = field(&path, &[&inode, &leaf], &format!("{entry}.valueblk"));
+    let small = ["setfattr", "-n", "user.remote1", "-v", "aa", text(&path), "/f"];
+    let removal = ["setfattr", "-x", "user.remote1", text(&path), "/f"];
+    // The leaf of the entry itself, others, a value too far, and two values at once.
+    for (block, length) in [(1, 4000), (2, 4000), (7, 4000), (place - 1, 8000), (place, 8000)] {
+        let lie = [("valueblk", block), ("valuelen", length)];
+        for (name, value) in lie {
+            database(&path, &[&inode, &leaf, &format!("write -d {entry}.{name} {value}")]);
+        }
+        let findings = image.findings();
+        for command in [&small[..], &removal] {
+            refused(command);
+            for name in ["user.local_0003", "user.local_0150", "user.remote0", "user.remote2"] {
+                succeeds(&["xattr", text(&path), "/f", "-n", name]);
+            }
+            succeeds(&["mkdir", "-p", text(&path), "/elsewhere"]);
+            assert_eq!(image.findings(), findings, "{block} {length} {command:?}");
+        }
+    }
+    for (name, value) in [("valueblk", place), ("valuelen", 4000)] {
+        database(&path, &[&inode, &leaf, &format!("write -d {entry}.{name} {value}")]);
+    }
+    succeeds(&removal);
+    assert_eq!(image.findings(), Vec::<String>::new());
 }

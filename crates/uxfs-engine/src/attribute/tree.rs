@@ -231,6 +231,10 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         let equals = if is_known_to_be_new { EqualHashes::FirstLeaf } else { EqualHashes::All };
         let LookUp { path, mut leaf, hit } = self.look_up_in(target, equals)?;
         mode.check(hit.is_some())?;
+        if let Some(value) = hit.and_then(|hit| hit.remote) {
+            leaf = None;
+            self.verify_value(value)?;
+        }
         let block_size_bytes = self.store.geometry().block_size_bytes;
         // Names are shorter than 256 bytes, values not longer than 64 KiB.
         let (name_length, length_bytes) = (target.name.len() as u32, value.len() as u32);
@@ -332,6 +336,11 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
         let LookUp { path, leaf: Some(mut buffer), hit: Some(hit) } = self.look_up(target)? else {
             return Ok(false);
         };
+        if let Some(value) = hit.remote {
+            drop(buffer);
+            self.verify_value(value)?;
+            buffer = self.edit(path.leaf)?;
+        }
         let mut leaf = LeafEdit::new(buffer.edit());
         leaf.remove(hit.index);
         let was_last = hit.index == leaf.count();
@@ -369,6 +378,12 @@ impl<'a, 'fs, S: ValueStore<'fs>> AttributeTree<'a, S> {
                 return Ok(());
             }
         }
+    }
+
+    /// Verifies that the blocks that a removal is going to free hold this value: an entry that lies would free a leaf, or the
+    /// value of another attribute. The caller holds no buffer: the entry may name any block of the fork.
+    fn verify_value(&mut self, (first_block, length_bytes): (FileBlock, u32)) -> Result<()> {
+        self.store.read_value(first_block, length_bytes).map(drop)
     }
 
     fn free(&mut self, remote: Option<(FileBlock, u32)>) -> Result<()> {

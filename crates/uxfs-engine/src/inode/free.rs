@@ -2,7 +2,8 @@
 
 use uxfs_format::{
     btree::{extent_map::MAX_FILE_BLOCKS, inode_index::InodeChunk, reverse_map::Owner},
-    inode::{FileType, Fork},
+    fault::{Corruption, Location, Structure},
+    inode::{FileType, Fork, fault::InodeFault},
     units::{AgBlock, AgInode, AgNumber, FileBlock},
 };
 use zerocopy::big_endian::{U16, U32, U64};
@@ -20,7 +21,7 @@ impl InodeAllocator<'_, '_> {
     /// emptied before, and the inode must have left the unlinked list.
     ///
     /// # Errors
-    /// The inode has contents left ([`NotEmpty`](OperationError::NotEmpty)); damage; the device.
+    /// The inode counts blocks that no fork has; damage; the device.
     #[doc(alias = "xfs_ifree")]
     pub fn free_inode(&mut self, inode: &mut EditInode) -> Result<()> {
         if inode.file_type() == Some(FileType::Regular) {
@@ -32,7 +33,7 @@ impl InodeAllocator<'_, '_> {
             )?;
         }
         if inode.blocks() != 0 {
-            return Err(OperationError::NotEmpty.into());
+            return Err(blocks_left(inode).into());
         }
         let geometry = self.transaction.engine().geometry();
         let (group, in_group) =
@@ -71,6 +72,12 @@ impl InodeAllocator<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// An inode that has been emptied counts blocks.
+fn blocks_left(inode: &EditInode) -> Corruption {
+    let fault = InodeFault::BlocksWithoutExtents { blocks: inode.blocks() };
+    Corruption::new(Structure::Inode, Location::of_inode(inode.number), fault)
 }
 
 impl EditInode {

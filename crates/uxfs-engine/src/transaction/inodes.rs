@@ -1,6 +1,10 @@
 //! Loading the inodes that a transaction changes, and storing them.
 
-use uxfs_format::{fault::Structure, units::InodeNumber};
+use uxfs_format::{
+    fault::{Corruption, Location, Structure},
+    inode::verify_inode_fields,
+    units::InodeNumber,
+};
 use uxfs_journal::journal::items::inode::InodeChange;
 
 use super::Transaction;
@@ -20,11 +24,22 @@ impl Transaction<'_> {
     /// Writes an inode into the buffer of its cluster; from then on others see it as it is now.
     ///
     /// # Errors
-    /// Contents that do not fit the fork; damage of the cluster; the device.
+    /// Contents that do not fit the fork; fields that a reader would refuse, which a change of a damaged inode can lead to;
+    /// damage of the cluster; the device.
     pub fn store_inode(&mut self, inode: &mut EditInode) -> Result<()> {
         inode.update_core();
-        let cluster = self.engine().inode_cluster(inode.number)?.1;
+        let (place, cluster) = self.engine().inode_cluster(inode.number)?;
         let geometry = self.engine().geometry();
+        // Recovery verifies inodes as readers do: one that it refuses in the log would lock the image.
+        verify_inode_fields(&inode.core, geometry).map_err(|fault| {
+            let location = Location {
+                sector: Some(cluster.sector),
+                group: Some(place.group),
+                group_block: Some(place.block),
+                ..Location::of_inode(inode.number)
+            };
+            Corruption::new(Structure::Inode, location, fault)
+        })?;
         let mut buffer =
             self.buffers().edit(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
         let mut edit = buffer.edit();

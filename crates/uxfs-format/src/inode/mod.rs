@@ -36,5 +36,5 @@ pub use self::{
     flags::{InodeFlags, InodeFlags2},
     fork::{Fork, ForkFormat},
     timestamp::Timestamp,
-    verify::{verify_inode, verify_inode_cluster},
+    verify::{verify_inode, verify_inode_cluster, verify_inode_fields},
 };

@@ -47,9 +47,17 @@ pub fn verify_inode<'a>(
         bytes.get(..geometry.inode_size()).ok_or_else(|| truncated(bytes, geometry.inode_size_bytes))?;
     let core = InodeCore::prefix_of(inode).ok_or_else(|| truncated(bytes, INODE_CORE_SIZE_BYTES))?;
     verify_identity(core, inode, number, geometry)?;
-    let check = Check { core, geometry, mode: core.mode.get(), kind: core.file_type() };
-    check.contents()?;
+    verify_inode_fields(core, geometry)?;
     Ok(core)
+}
+
+/// Verifies what the fields of an inode say about each other: all of [`verify_inode`] but magic, version, checksum, number and
+/// uuid. Writers hold an inode to it before they store it.
+///
+/// # Errors
+/// The first check that fails.
+pub fn verify_inode_fields(core: &InodeCore, geometry: &Geometry) -> Result<(), InodeFault> {
+    Check { core, geometry, mode: core.mode.get(), kind: core.file_type() }.contents()
 }
 
 /// Verifies a buffer of inodes as far as concerns them all: that they are inodes, and that the lists of inodes without
