@@ -1,6 +1,6 @@
 //! Times operations on files of very many extents. The image lies in memory; every second block of a file is a hole.
 //!
-//! `cargo run --release -p uxfs-core --example many_extents [NAME…]`
+//! `cargo run --release -p uxfs-filesystem --example many_extents [NAME…]`
 // A measurement: what fails ends it.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

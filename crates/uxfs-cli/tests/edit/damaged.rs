@@ -321,6 +321,7 @@ fn an_entry_of_another_file_type_leads_no_change_into_a_directory() {
     assert_eq!(image.cat("/a/b/c/end"), [1; 20_000]);
 }
 
+/// Invariant 5 of the transaction.
 #[test]
 fn blocks_that_no_fork_has_are_not_logged() {
     require!(Judge::Mkfs, Judge::XfsDb, Judge::XfsRepair);

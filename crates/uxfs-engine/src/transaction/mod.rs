@@ -35,6 +35,8 @@
 //!    changed nothing of these, the file system goes on; inodes that were changed and not stored are read anew when their
 //!    locks go (invariant 7 of the inode table). In bulk mode an image is abandoned after an error, and
 //!    says itself that it is unfinished.
+//! 5. An inode is stored only when its fields pass the verifier that readers and recovery use; the journal verifies the other
+//!    structures when their checkpoint takes them, and of an inode cluster only what all its inodes share.
 
 pub mod allocate;
 pub mod checkpoint;
