@@ -38,8 +38,18 @@ pub enum Lock {
     None,
     /// None that writes and asks for a lock: the image must not change under a reader.
     Shared,
+    /// As [`Shared`](Self::Shared), and no mount, swap space or loop device for writing: for a reader that compares
+    /// what is written at different times.
+    Unused,
     /// None at all that asks for a lock, and no mount, swap space or loop device for writing.
     Exclusive,
+}
+
+impl Lock {
+    /// Whether users that ask for no lock are refused.
+    fn refuses_users(self) -> bool {
+        matches!(self, Self::Unused | Self::Exclusive)
+    }
 }
 
 /// Why it cannot be opened so.
@@ -126,7 +136,7 @@ impl Claimed {
     pub fn open(path: &Path, access: OFlags, lock: Lock) -> Result<Self, ClaimError> {
         let is_block_device = std::fs::metadata(path)?.file_type().is_block_device();
         let is_exclusive = lock == Lock::Exclusive;
-        if is_exclusive {
+        if lock.refuses_users() {
             // Before the kernel says of a device only that it is in use.
             refuse_users(&std::fs::metadata(path)?)?;
         }
@@ -158,7 +168,7 @@ impl Claimed {
                 below.extend(lock_layer(&layer, lock)?);
             }
         }
-        if lock == Lock::Exclusive {
+        if lock.refuses_users() {
             // With the lock: an attachment or mount that came in between is seen here.
             refuse_users(&metadata)?;
         }
@@ -232,7 +242,7 @@ fn lock_layer(layer: &Layer, lock: Lock) -> Result<Option<File>, ClaimError> {
 fn take_lock(file: &File, lock: Lock) -> Result<(), ClaimError> {
     let operation = match lock {
         Lock::None => return Ok(()),
-        Lock::Shared => FlockOperation::NonBlockingLockShared,
+        Lock::Shared | Lock::Unused => FlockOperation::NonBlockingLockShared,
         Lock::Exclusive => FlockOperation::NonBlockingLockExclusive,
     };
     let deadline = Instant::now() + PATIENCE;

@@ -112,6 +112,15 @@ impl ImageArguments {
 
     /// Opens the image for reading, which keeps writers away.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        self.device_with_lock(Lock::Shared)
+    }
+
+    /// As [`device`](Self::device), and refuses an image that is mounted or attached to a loop device for writing.
+    pub fn device_at_rest(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        self.device_with_lock(Lock::Unused)
+    }
+
+    fn device_with_lock(&self, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
         let unpacked = compressed::unpack(&self.image, self.offset)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
         // The unpacked file has no name; its descriptor has one while it is open.
@@ -123,7 +132,7 @@ impl ImageArguments {
             engine: self.engine.into(),
             direct: self.direct,
             start_bytes: self.offset,
-            lock: if self.no_lock { Lock::None } else { Lock::Shared },
+            lock: if self.no_lock { Lock::None } else { lock },
             ..OpenOptions::default()
         };
         let opened = uxfs_block::engine::open(&path, &options).map_err(|error| {
@@ -170,11 +179,16 @@ impl ImageArguments {
 }
 
 impl ImageArguments {
-    fn mount_tolerantly(&self, device: Arc<dyn BlockDevice>) -> Result<MountedImage, Failure> {
-        let superblock = match self.superblock {
+    /// Which superblock describes the file system.
+    pub fn superblock_choice(&self) -> SuperblockChoice {
+        match self.superblock {
             Some(SuperblockArgument(Some(group))) => SuperblockChoice::Group(AgNumber::new(group)),
             _ => SuperblockChoice::Automatic,
-        };
+        }
+    }
+
+    fn mount_tolerantly(&self, device: Arc<dyn BlockDevice>) -> Result<MountedImage, Failure> {
+        let superblock = self.superblock_choice();
         let options = TolerantOptions { cache_budget_bytes: self.cache_size, superblock };
         let filesystem =
             Volume::open_tolerantly(device, &options).map_err(no_file_system).about(self.image.display())?;

@@ -39,6 +39,11 @@ impl Output {
         Self { writer: BufWriter::with_capacity(256 << 10, stdout), is_terminal }
     }
 
+    /// Whether a person is looking.
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
     /// Writes a name or path. On a terminal, bytes that could steer it are escaped: images come from strangers.
     pub fn name(&mut self, name: &[u8]) -> io::Result<()> {
         if !self.is_terminal || name.iter().all(|byte| (b' '..0x7f).contains(byte)) {

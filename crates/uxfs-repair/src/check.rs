@@ -43,6 +43,12 @@ pub struct CheckSummary {
     pub is_stopped: bool,
 }
 
+/// Told how many more inodes have been visited. Each inode is visited twice.
+pub type ShowProgress<'p> = dyn Fn(u64) + Sync + 'p;
+
+/// Inodes that a thread visits before it tells.
+const PROGRESS_STEP_INODES: u64 = 4096;
+
 /// State that all passes share.
 pub(crate) struct Context<'c> {
     pub volume: &'c Volume,
@@ -51,14 +57,31 @@ pub(crate) struct Context<'c> {
     pub scan: ScanOptions,
     /// Records extents instead of summing them, while groups are compared.
     pub uses: Option<&'c UseList>,
+    pub progress: Option<&'c ShowProgress<'c>>,
 }
 
 /// Compares every structure of a file system with every other, and gives `take` a finding for each contradiction, until it breaks.
 /// Nothing is written. Of a file system whose log is dirty, this wants a volume on the overlay of its recovery. Metadata that is ahead
 /// of the log is found where [`Volume::begin_log_at`] was called.
 pub fn check(volume: &Volume, options: &CheckOptions, take: &mut TakeFinding<'_>) -> CheckSummary {
-    let context =
-        Context { volume, keys: Keys::default(), sink: Sink::new(take), scan: options.scan, uses: None };
+    check_with_progress(volume, options, &|_| {}, take)
+}
+
+/// As [`check`], and tells `progress` how far it is.
+pub fn check_with_progress(
+    volume: &Volume,
+    options: &CheckOptions,
+    progress: &ShowProgress<'_>,
+    take: &mut TakeFinding<'_>,
+) -> CheckSummary {
+    let context = Context {
+        volume,
+        keys: Keys::default(),
+        sink: Sink::new(take),
+        scan: options.scan,
+        uses: None,
+        progress: Some(progress),
+    };
     context.report_left_out();
     let mut table = InodeTable::default();
     let mut groups = Groups::default();
@@ -145,6 +168,16 @@ impl Context<'_> {
         }
     }
 
+    /// Counts an inode that a thread has visited.
+    pub fn count_visit(&self, visited: &mut u64) {
+        *visited += 1;
+        if visited.is_multiple_of(PROGRESS_STEP_INODES)
+            && let Some(progress) = self.progress
+        {
+            progress(PROGRESS_STEP_INODES);
+        }
+    }
+
     /// Whether directory entries hold file types.
     pub fn has_file_types(&self) -> bool {
         self.volume.geometry().features.incompatible.contains(Incompatible::FILE_TYPE)
@@ -179,6 +212,7 @@ impl Context<'_> {
             sink,
             scan: self.scan,
             uses: Some(list),
+            progress: None,
         });
     }
 }

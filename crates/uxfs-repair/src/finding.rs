@@ -15,6 +15,8 @@ use uxfs_format::{
 };
 use uxfs_volume::{error::Error, tolerant};
 
+pub mod fields;
+pub mod severity;
 mod text;
 
 /// A name of a directory entry, an attribute or a parent pointer, at most 255 bytes in whatever encoding.
@@ -86,6 +88,11 @@ pub enum Finding {
     NotKept {
         /// How many more times.
         count: u64,
+    },
+    /// The log is dirty and was not replayed: what follows may be what the log would mend.
+    LogNotReplayed {
+        /// Why.
+        error: Error,
     },
     /// Some inodes could not be read.
     UnreadInodes {
@@ -478,6 +485,7 @@ impl Finding {
             Self::UncheckedGroups { .. } => 5,
             Self::Opening { .. } => 6,
             Self::NotKept { .. } => 7,
+            Self::LogNotReplayed { .. } => 8,
             Self::SuperblockCopy { .. } => 10,
             Self::SuperblockCount { .. } => 11,
             Self::InternalInodeMissing { .. } => 12,

@@ -1,8 +1,7 @@
 //! **Internal: it changes without notice. Programs use the crate `uxfs`.**
 //!
 //! The check of a whole file system: every structure is compared with every other that says the same thing. It runs on a
-//! [`Volume`](uxfs_volume::volume::Volume), opened strictly or tolerantly; each contradiction is a [`Finding`]. Repair will be built
-//! on it: the check of an object and its rebuilding share a folder.
+//! [`Volume`](uxfs_volume::volume::Volume), opened strictly or tolerantly; each contradiction is a [`Finding`].
 //!
 //! ```text
 //! superblock copies ─▶ groups (headers, free space, inode index, reverse map, reference counts) ─▶ inodes and extent maps
@@ -14,6 +13,7 @@
 //! |---|---|
 //! | [`check`](mod@check) | [`check()`]: the passes in their order, options, summary |
 //! | [`finding`] | [`Finding`]: a typed fault |
+//! | [`opening`] | opening an image, damaged or not, with its log recovered in an overlay |
 //! | [`sink`] | where findings go |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
@@ -65,6 +65,7 @@ mod inode_index;
 mod links;
 mod name_tree;
 mod observed;
+pub mod opening;
 mod parent_pointer;
 mod reference_count;
 mod reverse_map;
@@ -74,5 +75,5 @@ mod superblock;
 mod unlinked;
 
 pub use block_use::compare::MOST_EXTENTS;
-pub use check::{CheckOptions, CheckSummary, check};
+pub use check::{CheckOptions, CheckSummary, check, check_with_progress};
 pub use finding::Finding;

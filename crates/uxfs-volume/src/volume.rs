@@ -47,7 +47,7 @@ pub struct Volume {
     /// Started when the device turns out to be slow; none where no thread could be started.
     prefetcher: OnceLock<Option<Prefetcher>>,
     geometry: Geometry,
-    superblock: Superblock,
+    pub(crate) superblock: Superblock,
     /// Where the log ends; only known of a volume that is open for changes.
     newest_lsn: Arc<NewestLsn>,
     reclaim: Reclaim,

@@ -3,13 +3,12 @@
 use std::{path::PathBuf, process::Command};
 
 use anyhow::Result;
-use uxfs_testkit::judges::{self, Judge};
+use uxfs_testkit::judges::Judge;
 
 use super::{
     fixtures,
     measure::{Run, measure},
 };
-use crate::process;
 
 /// Arguments of `cargo xtask bench check`.
 #[derive(Debug, clap::Args)]
@@ -30,11 +29,11 @@ pub struct Arguments {
 
 /// Runs both in turn, and prints the figures of each run.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let check = build()?;
+    let uxfs = super::read::build()?;
     let image = fixtures::tree_image(&arguments.directory, arguments.files, arguments.mebibytes << 20)?;
     for _ in 0..arguments.runs {
         report("xfs_repair -n", measure(Judge::XfsRepair.command().arg("-n").arg(&image))?);
-        report("uxfs-repair's check", measure(Command::new(&check).arg(&image))?);
+        report("uxfs check", measure(Command::new(&uxfs).arg("check").arg(&image))?);
     }
     Ok(())
 }
@@ -42,13 +41,4 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn report(name: &str, run: Run) {
     let (seconds, processor) = (run.elapsed.as_secs_f64(), run.processor.as_secs_f64());
     println!("{name:<20} {seconds:>8.2} s (cpu {processor:.2} s) {:>6} MiB", run.peak_memory_bytes >> 20);
-}
-
-fn build() -> Result<PathBuf> {
-    let workspace = judges::workspace_directory();
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["build", "--release", "-p", "uxfs-repair", "--example", "check"];
-    process::run(Command::new(cargo).current_dir(&workspace).args(arguments))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
-    Ok(target.join("release/examples/check"))
 }

@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod bench;
 pub mod cat;
+pub mod check;
 pub mod edit;
 pub mod extract;
 pub mod freespace;
@@ -131,6 +132,8 @@ pub enum Command {
     Admin(admin::Arguments),
     /// Show any structure field by field, damaged or not
     Inspect(inspect::Arguments),
+    /// Find every inconsistency of a file system; nothing is changed
+    Check(check::Arguments),
     /// Replay the log of an image that was not unmounted cleanly
     Replay(replay::Arguments),
     /// Run benchmarks: by system calls on a mounted file system, or in process on an image
@@ -153,6 +156,7 @@ impl Command {
             Self::Parents(arguments) => arguments.run(context, parents::run),
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
             Self::Extract(arguments) => arguments.run(context, extract::run),
+            Self::Check(arguments) => check::run(arguments, context),
             Self::Replay(arguments) => replay::run(arguments, context),
             Self::Get(arguments) => arguments.run(context, get::run),
             Self::Put(arguments) => arguments.run(context),

@@ -163,6 +163,14 @@ pub fn recover(
     recover_for(Purpose::Write, device, options, observer)
 }
 
+/// As [`recover`], for a file system that is only read: metadata ahead of the log counts as sound.
+///
+/// # Errors
+/// As there.
+pub fn recover_to_read(device: &Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Option<Recovered>> {
+    recover_for(Purpose::Read, device, options, &mut ())
+}
+
 fn recover_for(
     purpose: Purpose,
     device: &Arc<dyn BlockDevice>,
@@ -289,7 +297,7 @@ pub fn mount_recovered(
         Err(Error::Operation(OperationError::DirtyLog { .. })) => {}
         result => return result.map(|volume| (volume, None)),
     }
-    match recover_for(Purpose::Read, device, options, &mut ())? {
+    match recover_to_read(device, options)? {
         Some(recovered) => Ok((recovered.mount(options)?, Some(recovered.report))),
         // Somebody else replayed it meanwhile.
         None => mount::open_volume(Arc::clone(device), options).map(|volume| (volume, None)),

@@ -1,5 +1,7 @@
 //! The counters of the superblock beside what all groups hold.
 
+use uxfs_volume::tolerant::Findings;
+
 use crate::{
     check::Context,
     finding::{Finding, SuperblockCounter},
@@ -9,6 +11,10 @@ use crate::{
 /// Compares the counters, if every group could be counted.
 pub(crate) fn check(context: &Context<'_>, groups: &Groups) {
     let geometry = context.volume.geometry();
+    // Nothing keeps the counters of a copy up to date.
+    if context.volume.findings().is_some_and(Findings::uses_copy) {
+        return;
+    }
     let are_all_counted = groups.iter().all(|(_, state)| state.is_complete);
     if !are_all_counted || groups.len() != geometry.ag_count as usize {
         return;

@@ -68,6 +68,7 @@ impl fmt::Display for Finding {
             Self::Damaged { corruption } => write!(f, "{corruption}"),
             Self::Unreadable { error } => write!(f, "{error}"),
             Self::NotChecked { error } => write!(f, "not checked: {error}"),
+            Self::LogNotReplayed { error } => write!(f, "the log is dirty and was not replayed: {error}"),
             _ if self.number() < 40 => self.write_space(f),
             _ => self.write_files(f),
         }

@@ -42,6 +42,7 @@ pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Grou
     let (summary, all) = context.volume.scan_inodes(&context.scan, Gathered::default, |gathered, event| {
         if let Some(inode) = of_event(context, event, &mut gathered.is_incomplete) {
             check_inode(context, table, &inode, gathered);
+            context.count_visit(&mut gathered.inodes);
         }
         context.sink.flow()
     });
@@ -73,15 +74,17 @@ pub(crate) fn visit<S: Send>(
     visit: impl Fn(&mut S, Inode) + Sync,
 ) -> Vec<S> {
     let geometry = context.volume.geometry();
-    let (_, states) = context.volume.scan_inodes(&context.scan, make_state, |state, event| {
+    let make_state = || (make_state(), 0);
+    let (_, states) = context.volume.scan_inodes(&context.scan, make_state, |(state, visited), event| {
         if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
             && let Some(inode) = Inode::decode(bytes, core, geometry)
         {
             visit(state, inode);
+            context.count_visit(visited);
         }
         context.sink.flow()
     });
-    states
+    states.into_iter().map(|(state, _)| state).collect()
 }
 
 /// The inode of an event, or the finding that it is.
@@ -106,7 +109,6 @@ fn of_event(context: &Context<'_>, event: ScanEvent<'_>, is_incomplete: &mut boo
 }
 
 fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathered: &mut Gathered) {
-    gathered.inodes += 1;
     if let Some(ordinal) = table.find(context.volume.geometry(), inode.number)
         && let Some(file_type) = inode.file_type()
     {

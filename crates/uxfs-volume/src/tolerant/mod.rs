@@ -23,7 +23,7 @@ use std::{
     collections::HashSet,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -141,6 +141,7 @@ fn without_root(named: Option<InodeNumber>) -> String {
 pub struct Findings {
     kept: Mutex<Kept>,
     lost: lost::LostExtents,
+    uses_copy: AtomicBool,
     searched_blocks: AtomicU64,
 }
 
@@ -161,6 +162,16 @@ impl Findings {
         } else if kept.texts.insert(finding.to_string()) {
             kept.list.push(finding);
         }
+    }
+
+    /// Whether the volume was opened with the superblock of another group than 0, whose counters are those of mkfs.
+    pub fn uses_copy(&self) -> bool {
+        self.uses_copy.load(Relaxed)
+    }
+
+    fn use_copy(&self, group: AgNumber) {
+        self.uses_copy.store(true, Relaxed);
+        self.add(Finding::OtherSuperblock { group });
     }
 
     /// Takes one of the [`MOST_SEARCHED_BLOCKS`]; `false` where none is left.
@@ -191,6 +202,7 @@ impl Volume {
         }
         let mut volume = Self::of_parts(device, superblock, options.cache_budget_bytes, Some(findings));
         root::find_root(&mut volume);
+        root::name_realtime_inodes(&mut volume);
         Ok(volume)
     }
 
@@ -242,7 +254,7 @@ fn choose_superblock(
         SuperblockChoice::Group(group) if group.get() == 0 => read_group_superblock(device, 0)?,
         SuperblockChoice::Group(group) => {
             let (_, superblock) = find_superblock(device, Some(*group))?;
-            findings.add(Finding::OtherSuperblock { group: *group });
+            findings.use_copy(*group);
             superblock
         }
         SuperblockChoice::Automatic => match read_group_superblock(device, 0) {
@@ -250,7 +262,7 @@ fn choose_superblock(
             Err(error @ (Error::Corrupt(_) | Error::Io(_))) => {
                 let Ok((group, superblock)) = find_superblock(device, None) else { return Err(error) };
                 findings.add(Finding::PrimarySuperblock(error));
-                findings.add(Finding::OtherSuperblock { group });
+                findings.use_copy(group);
                 superblock
             }
             Err(error) => return Err(error),
@@ -262,7 +274,7 @@ fn choose_superblock(
         superblock.incompatible.set((words.incompatible - Incompatible::NEEDS_REPAIR).bits());
     }
     // Copies of the superblock always say so.
-    if superblock.in_progress != 0 && !matches!(choice, SuperblockChoice::Group(group) if group.get() != 0) {
+    if superblock.in_progress != 0 && !findings.uses_copy() {
         findings.add(Finding::Unfinished);
     }
     superblock.in_progress = 0;

@@ -18,7 +18,7 @@ use uxfs_format::{
     units::{AgInode, AgNumber, InodeNumber},
 };
 
-use super::{Finding, search::root_inodes_elsewhere};
+use super::{Finding, Findings, search::root_inodes_elsewhere};
 use crate::{
     error::{Error, OperationError},
     volume::Volume,
@@ -74,6 +74,23 @@ pub(super) fn find_root(volume: &mut Volume) {
             findings.add(Finding::RootInode { named, inode, origin });
         }
         volume.set_root(inode);
+    }
+}
+
+/// In a copy of the superblock that mkfs.xfs wrote early: the realtime bitmap and summary inodes, which mkfs.xfs makes behind
+/// the root directory, also where there is no realtime section.
+pub(super) fn name_realtime_inodes(volume: &mut Volume) {
+    let uses_copy = volume.findings().is_some_and(Findings::uses_copy);
+    if !uses_copy || volume.geometry().features.has_metadata_directory() {
+        return;
+    }
+    let root = volume.geometry().root_inode.get();
+    let superblock = &mut volume.superblock;
+    let named = [&mut superblock.realtime_bitmap_inode, &mut superblock.realtime_summary_inode];
+    for (number, inode) in (root.saturating_add(1)..).zip(named) {
+        if inode.get() == u64::MAX || inode.get() == 0 {
+            inode.set(number);
+        }
     }
 }
 

@@ -1,0 +1,193 @@
+//! Findings as text and as JSON.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use anstyle::{AnsiColor, Style};
+use serde_json::{Map, Value as Json, json};
+use uxfs_filesystem::recovery::RecoveryReport;
+use uxfs_format::{
+    geometry::Geometry,
+    units::{AgNumber, InodeNumber},
+};
+use uxfs_repair::{
+    CheckSummary, Finding,
+    finding::{
+        fields::{Object, Value},
+        severity::Severity,
+    },
+};
+
+use super::paths::Paths;
+use crate::{
+    failure::Exit,
+    output::{JsonName, Output},
+};
+
+/// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Prints findings as they come.
+pub struct Report {
+    output: Output,
+    is_json: bool,
+    is_summary: bool,
+    has_colour: bool,
+    paths: Paths,
+    geometry: Geometry,
+    counts: BTreeMap<(u16, Severity), u64>,
+}
+
+impl Report {
+    /// One that is empty so far.
+    pub fn new(is_json: bool, is_summary: bool, paths: Paths, geometry: Geometry) -> Self {
+        let output = Output::new();
+        let has_colour =
+            output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { output, is_json, is_summary, has_colour, paths, geometry, counts: BTreeMap::new() }
+    }
+
+    /// Adds a finding.
+    pub fn add(&mut self, finding: &Finding) -> io::Result<()> {
+        *self.counts.entry((finding.number(), finding.severity())).or_default() += 1;
+        if self.is_summary {
+            return Ok(());
+        }
+        let object = finding.object(&self.geometry);
+        let inodes = inodes_of(&object).map(|inode| (inode, self.paths.of(inode)));
+        let inodes: Vec<_> = inodes.filter(|(_, paths)| !paths.is_empty()).collect();
+        if self.is_json {
+            let mut document = document(finding);
+            document["object"] = json!({
+                "group": object.group.map(AgNumber::get),
+                "inode": object.inode.map(InodeNumber::get),
+                "other_inode": object.other_inode.map(InodeNumber::get),
+            });
+            let paths = inodes.iter().flat_map(|(inode, paths)| {
+                paths.iter().map(|path| {
+                    let path = JsonName::new(path);
+                    json!({"inode": inode.get(), "path": path.text(), "path_hex": path.hex()})
+                })
+            });
+            document["paths"] = paths.collect();
+            return self.output.json(&document);
+        }
+        let severity = finding.severity();
+        let style = self.style(severity);
+        write!(self.output, "[{}] {style}{}{style:#}: ", finding.number(), severity.name())?;
+        // The sentence has no bytes of the image as they are: names in it are escaped.
+        writeln!(self.output, "{finding}")?;
+        for (inode, paths) in inodes {
+            for path in paths {
+                write!(self.output, "    inode {inode} is ")?;
+                self.output.name(&path)?;
+                self.output.write_all(b"\n")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn style(&self, severity: Severity) -> Style {
+        let colour = match severity {
+            Severity::Leftover => AnsiColor::Cyan,
+            Severity::Inconsistent => AnsiColor::Yellow,
+            Severity::Damaged => AnsiColor::Red,
+        };
+        if self.has_colour { Style::new().bold().fg_color(Some(colour.into())) } else { Style::new() }
+    }
+
+    /// Prints the counts and gives the exit code.
+    pub fn finish(mut self, summary: &CheckSummary, recovery: Option<&RecoveryReport>) -> io::Result<Exit> {
+        let findings: u64 = self.counts.values().sum();
+        let of = |severity| -> u64 {
+            self.counts.iter().filter(|((_, found), _)| *found == severity).map(|(_, count)| count).sum()
+        };
+        if self.is_json {
+            let by_number = self.counts.iter().map(|((number, severity), count)| {
+                json!({"number": number, "severity": severity.name(), "count": count})
+            });
+            let document = json!({
+                "schema_version": SCHEMA_VERSION,
+                "type": "summary",
+                "findings": findings,
+                "damaged": of(Severity::Damaged),
+                "inconsistent": of(Severity::Inconsistent),
+                "leftover": of(Severity::Leftover),
+                "by_number": by_number.collect::<Vec<_>>(),
+                "allocation_groups": summary.groups,
+                "inodes": summary.inodes,
+                "blocks_in_use": summary.blocks_in_use,
+                "log_recovered_in_memory": recovery.is_some(),
+            });
+            self.output.json(&document)?;
+        } else {
+            if self.is_summary {
+                for ((number, severity), count) in &self.counts {
+                    writeln!(self.output, "[{number}] {}: {count}", severity.name())?;
+                }
+            }
+            if let Some(recovery) = recovery {
+                let transactions = recovery.replay.transactions;
+                writeln!(
+                    self.output,
+                    "the log is dirty: checked as it will be after its {transactions} transactions are replayed"
+                )?;
+            }
+            writeln!(
+                self.output,
+                "{} inodes and {} blocks in use in {} allocation groups: {}",
+                summary.inodes,
+                summary.blocks_in_use,
+                summary.groups,
+                in_words(findings, of(Severity::Damaged), of(Severity::Inconsistent), of(Severity::Leftover)),
+            )?;
+        }
+        self.output.finish()?;
+        Ok(if findings == 0 { Exit::Success } else { Exit::Corruption })
+    }
+}
+
+fn in_words(findings: u64, damaged: u64, inconsistent: u64, leftover: u64) -> String {
+    match findings {
+        0 => "nothing found".to_owned(),
+        1 => "1 finding".to_owned(),
+        _ => format!(
+            "{findings} findings ({damaged} damaged, {inconsistent} inconsistent, {leftover} leftover)"
+        ),
+    }
+}
+
+fn inodes_of(object: &Object) -> impl Iterator<Item = InodeNumber> + use<> {
+    let object = *object;
+    object.inode.into_iter().chain(object.other_inode.filter(|other| Some(*other) != object.inode))
+}
+
+fn document(finding: &Finding) -> Json {
+    let mut fields = Map::new();
+    for (name, value) in finding.fields() {
+        let value = match value {
+            Value::Number(number) => number.into(),
+            Value::Text(text) => text.into(),
+            Value::Flag(flag) => flag.into(),
+            Value::None => continue,
+            Value::Name(bytes) => {
+                let text = JsonName::new(&bytes);
+                if let Some(hex) = text.hex() {
+                    fields.insert(format!("{name}_hex"), hex.into());
+                }
+                text.text().into()
+            }
+        };
+        fields.insert(name.to_owned(), value);
+    }
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "type": "finding",
+        "number": finding.number(),
+        "severity": finding.severity().name(),
+        "message": finding.to_string(),
+        "fields": fields,
+    })
+}

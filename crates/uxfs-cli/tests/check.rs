@@ -1,0 +1,156 @@
+//! `uxfs check`, as people and scripts use it.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{fs, os::unix::fs::FileExt, path::Path, process::Output};
+
+use serde_json::Value as Json;
+use uxfs_testkit::{
+    golden::GoldenImage,
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require,
+};
+
+use crate::common::{text, uxfs};
+
+fn check(image: &Path, options: &[&str]) -> Output {
+    uxfs(&[&["check"], options, &[text(image)]].concat())
+}
+
+fn documents(output: &Output) -> Vec<Json> {
+    let lines = std::str::from_utf8(&output.stdout).unwrap().lines();
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn shown(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A golden image in which `xfs_db` has changed something.
+fn changed(name: &str, folder: &Path, commands: &[&str]) -> std::path::PathBuf {
+    let image = folder.join("image");
+    GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+    let mut command = Judge::XfsDb.command();
+    command.arg("-x");
+    for text in commands {
+        command.args(["-c", text]);
+    }
+    command.arg(&image).output().unwrap();
+    image
+}
+
+#[test]
+fn sound_images_have_no_findings_and_are_not_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    for golden in [GoldenImage::named("default").unwrap(), GoldenImage::dirty_log()] {
+        golden.unpack_to(&image).unwrap();
+        let before = fs::read(&image).unwrap();
+        let output = check(&image, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}: {}", golden.name(), shown(&output));
+        assert!(shown(&output).ends_with("nothing found\n"), "{}", shown(&output));
+        let documents = documents(&check(&image, &["--json"]));
+        assert_eq!((documents.len(), &documents[0]["findings"]), (1, &0.into()), "{documents:?}");
+        let is_dirty = golden.name() == GoldenImage::dirty_log().name();
+        assert_eq!(documents[0]["log_recovered_in_memory"], is_dirty);
+        assert_eq!(shown(&output).contains("the log is dirty"), is_dirty);
+        assert!(before == fs::read(&image).unwrap(), "{} was changed", golden.name());
+    }
+    let on_device = documents(&check(&image, &["--ignore-log", "--json"]));
+    assert_eq!(on_device.last().unwrap()["log_recovered_in_memory"], false);
+}
+
+#[test]
+fn findings_have_number_severity_place_and_paths() {
+    require!(Judge::XfsDb);
+    let folder = tempfile::tempdir().unwrap();
+    let commands = [
+        "path /link-into-the-deep",
+        "write -d core.nlinkv2 9",
+        "agf 1",
+        "write -d btreeblks 1",
+        "sb 0",
+        "write -d icount 1",
+    ];
+    let image = changed("default", folder.path(), &commands);
+    let output = check(&image, &["--json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let all = documents(&output);
+    let of = |number: u64| all.iter().find(|found| found["number"] == number).unwrap();
+    let links = of(70);
+    assert_eq!((&links["severity"], &links["fields"]["found"]), (&"inconsistent".into(), &9.into()));
+    let paths: Vec<_> = links["paths"].as_array().unwrap().iter().map(|path| &path["path"]).collect();
+    assert!(paths.len() == 2 && paths.contains(&&"/link-into-the-deep".into()), "{paths:?}");
+    assert_eq!(links["object"]["inode"], links["fields"]["inode"]);
+    assert_eq!((&of(20)["object"]["group"], &of(20)["fields"]["found"]), (&1.into(), &1.into()));
+    assert_eq!(of(11)["fields"]["counter"], "inodes");
+    let summary = all.last().unwrap();
+    assert_eq!((&summary["type"], &summary["findings"]), (&"summary".into(), &(all.len() - 1).into()));
+    assert!(all.iter().all(|document| document["schema_version"] == 1));
+
+    let words = shown(&check(&image, &[]));
+    assert!(words.contains("[70] inconsistent: inode "), "{words}");
+    assert!(words.contains(" is /link-into-the-deep\n"), "{words}");
+    let counts = shown(&check(&image, &["--summary"]));
+    assert!(counts.contains("[70] inconsistent: 1\n") && !counts.contains("link count"), "{counts}");
+
+    // Each choice, and what it leaves.
+    let numbers = |options: &[&str]| -> Vec<u64> {
+        let all = documents(&check(&image, &[options, &["--json"]].concat()));
+        all.iter().filter_map(|document| document["number"].as_u64()).collect()
+    };
+    assert_eq!(numbers(&["--only", "70"]), [70]);
+    assert_eq!(numbers(&["--only", "11,20"]).len(), 2);
+    assert_eq!(numbers(&["--only", "damaged"]), [0_u64; 0]);
+    assert_eq!(numbers(&["--ag", "1"]), [20]);
+    assert_eq!(numbers(&["--path", "/link-into-the-deep"]), [70]);
+    let inode = links["fields"]["inode"].to_string();
+    assert_eq!(numbers(&["--inode", &inode]), [70]);
+    assert_eq!(check(&image, &["--only", "damaged"]).status.code(), Some(0));
+    assert_eq!(check(&image, &["--only", "nonsense"]).status.code(), Some(2));
+    assert_eq!(check(&image, &["--ag", "4"]).status.code(), Some(2));
+    assert_eq!(check(&image, &["--path", "/nowhere"]).status.code(), Some(1));
+}
+
+#[test]
+fn an_image_without_its_first_superblock_is_checked_by_a_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(&[0; 512], 0).unwrap();
+    let output = check(&image, &["--json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let all = documents(&output);
+    assert!(all.iter().any(|found| found["number"] == 6), "{all:?}");
+    // No damage but that of this superblock and its counters.
+    let others: Vec<_> = all.iter().filter(|found| found["type"] == "finding").collect();
+    assert!(
+        others.iter().all(|found| [1, 6, 11].contains(&found["number"].as_u64().unwrap())),
+        "{others:#?}"
+    );
+    file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let output = check(&image, &[]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("not an XFS file system"), "{words}");
+}
+
+#[test]
+fn a_mounted_image_is_refused_unless_asked_for() {
+    require!(Judge::Kernel);
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
+    let refused = check(&image, &[]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("mounted") && words.contains("--no-lock"), "{words}");
+    assert!(matches!(check(&image, &["--no-lock"]).status.code(), Some(0 | 3)));
+    mount.unmount().unwrap();
+    assert_eq!(check(&image, &[]).status.code(), Some(0));
+}
