@@ -1,7 +1,9 @@
 //! **Internal: it changes without notice. Programs use the crate `uxfs`.**
 //!
-//! The check of a whole file system: every structure is compared with every other that says the same thing. It runs on a
+//! The check of a whole file system, and its repair. The check: every structure is compared with every other that says the same thing. It runs on a
 //! [`Volume`](uxfs_volume::volume::Volume), opened strictly or tolerantly; each contradiction is a [`Finding`].
+//!
+//! The check of an object and its rebuilding share a folder.
 //!
 //! ```text
 //! superblock copies ─▶ groups (headers, free space, inode index, reverse map, reference counts) ─▶ inodes and extent maps
@@ -17,7 +19,8 @@
 //! | [`sink`] | where findings go |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
-//! | `btree` | any btree, block by block |
+//! | [`repair`](mod@repair) | the repair: passes of checking and making anew, in an overlay |
+//! | `btree` | any btree, block by block; a sound btree from sorted records |
 //! | `superblock` | the copies of the superblock |
 //! | `allocation_group` | the headers of a group and what they count |
 //! | `free_space` | both free space btrees |
@@ -29,6 +32,7 @@
 //! | `inode` | each inode in use |
 //! | `extent_map` | the extents of each fork |
 //! | `name_tree` | the btrees of name hashes that directories and attributes have |
+//! | `names` | the tree of names, from directory entries and parent pointers |
 //! | `directory` | entries, their index, their free index |
 //! | `attribute` | extended attributes |
 //! | `parent_pointer` | parent pointers beside directory entries |
@@ -64,10 +68,12 @@ mod inode;
 mod inode_index;
 mod links;
 mod name_tree;
+mod names;
 mod observed;
 pub mod opening;
 mod parent_pointer;
 mod reference_count;
+pub mod repair;
 mod reverse_map;
 pub mod sink;
 mod sum;

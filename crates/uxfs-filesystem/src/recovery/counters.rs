@@ -36,7 +36,7 @@ pub fn of_groups(volume: &Volume) -> Result<Counters> {
 }
 
 /// Writes the sums into the primary superblock.
-pub(super) fn correct(volume: &Volume) -> Result<()> {
+pub fn correct(volume: &Volume) -> Result<()> {
     let counters = of_groups(volume)?;
     let geometry = volume.geometry();
     let mut sector = vec![0; geometry.sector_size_bytes as usize];

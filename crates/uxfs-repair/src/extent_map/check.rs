@@ -1,5 +1,7 @@
 //! The extents of one fork: read leaf by leaf, so that a file of any size takes no memory.
 
+use std::ops::ControlFlow;
+
 use uxfs_format::{
     btree::{
         extent_map::{Extent, ExtentMapFault, ExtentMapRoot},
@@ -12,7 +14,8 @@ use uxfs_format::{
 };
 use uxfs_volume::{
     btree::Tree,
-    inode::{ForkFormat, Inode},
+    inode::{ForkFormat, Inode, scan::ScanOptions},
+    volume::Volume,
 };
 
 use crate::{
@@ -20,6 +23,8 @@ use crate::{
     check::Context,
     finding::Finding,
     observed::groups::SumsByGroup,
+    sink::Sink,
+    sum::Keys,
 };
 
 /// Adds the blocks of a fork to the sums of their groups. Gives their number, those of the btree included; `None` where some could
@@ -38,6 +43,20 @@ pub(crate) fn check(context: &Context<'_>, inode: &Inode, fork: Fork, sums: &mut
         Some(ForkFormat::MetadataBtree) => return None,
     }
     extents.is_sound.then_some(extents.blocks)
+}
+
+/// The blocks of a fork, those of its btree included; 0 where some cannot be read.
+pub(crate) fn count_blocks(volume: &Volume, inode: &Inode, fork: Fork) -> u64 {
+    let mut forget = |_| ControlFlow::Continue(());
+    let context = Context {
+        volume,
+        keys: Keys::default(),
+        sink: Sink::new(&mut forget),
+        scan: ScanOptions::in_order(),
+        uses: None,
+        progress: None,
+    };
+    check(&context, inode, fork, &mut SumsByGroup::default()).unwrap_or(0)
 }
 
 /// Takes in the extents of a fork in their order.

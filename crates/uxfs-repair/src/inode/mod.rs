@@ -1,3 +1,4 @@
 //! Inodes in use.
 
 pub(crate) mod check;
+pub(crate) mod gather;

@@ -1,3 +1,4 @@
-//! The reverse mapping btree: the owner of each used extent of a group.
+//! Owners of blocks.
 
 pub(crate) mod check;
+pub(crate) mod rebuild;

@@ -1,0 +1,11 @@
+//! Any btree.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`walk`] | visiting all blocks of a tree; records that another tree lacks |
+//! | [`build`] | a sound tree from sorted records |
+
+pub(crate) mod build;
+pub(crate) mod walk;
+
+pub(crate) use walk::{TreeOwner, records_without_equal, walk, walk_optional};

@@ -1,0 +1,115 @@
+//! All inodes of the file system by their chunks, whatever the inode btrees say: which are in use, and which are damaged.
+
+use uxfs_format::{
+    btree::inode_index::InodeChunk,
+    checksum,
+    field_table::OnDisk,
+    geometry::{Geometry, INODES_PER_CHUNK},
+    inode::{InodeCore, InodeFault, core, verify_inode},
+    units::{AgBlock, AgNumber, InodeNumber, Sector},
+};
+use uxfs_volume::{error::Result, inode::Inode, volume::Volume};
+
+use crate::repair::stage::Stage;
+
+/// What there is at the place of an inode.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Sound and in use.
+    InUse(Inode),
+    /// In use and sound but for its checksum.
+    WithoutChecksum(Inode),
+    /// Sound and free.
+    Free,
+    /// No inode.
+    Damaged(InodeFault),
+}
+
+/// An inode of a chunk.
+#[derive(Debug)]
+pub(crate) struct FoundInode {
+    pub number: InodeNumber,
+    /// Index in the chunk.
+    pub index: u32,
+    pub found: Found,
+}
+
+/// Visits all inodes of a chunk that exist. An inode that cannot be read is damaged.
+pub(crate) fn visit_chunk(
+    volume: &Volume,
+    group: AgNumber,
+    chunk: &InodeChunk,
+    visit: &mut dyn FnMut(FoundInode),
+) {
+    let geometry = volume.geometry();
+    let inode_bytes = geometry.inode_size().max(1);
+    let mut bytes = vec![0; inode_bytes];
+    for index in (0..INODES_PER_CHUNK).filter(|index| chunk.exists(*index)) {
+        let number = geometry.inode_number(group, chunk.inode(index));
+        let place = place_of(geometry, number);
+        let is_read = place.is_some_and(|(sector, offset_bytes)| {
+            let offset = Geometry::byte_of_sector(sector) + offset_bytes;
+            volume.device().read(offset, &mut bytes).is_ok()
+        });
+        if !is_read {
+            bytes.fill(0);
+        }
+        visit(FoundInode { number, index, found: judge(&mut bytes, number, geometry) });
+    }
+}
+
+fn judge(bytes: &mut [u8], number: InodeNumber, geometry: &Geometry) -> Found {
+    let decode = |bytes: &[u8], core: &InodeCore| Inode::decode(bytes, core, geometry);
+    let fault = match verify_inode(bytes, number, geometry) {
+        Ok(core) if core.is_free() => return Found::Free,
+        Ok(core) => match decode(bytes, core) {
+            Some(inode) => return Found::InUse(inode),
+            None => InodeFault::FreeThoughIndexed,
+        },
+        Err(fault) => fault,
+    };
+    checksum::seal(bytes, core::CHECKSUM_OFFSET_BYTES);
+    match verify_inode(bytes, number, geometry) {
+        Ok(core) if core.is_free() => Found::Free,
+        Ok(core) => decode(bytes, core).map_or(Found::Damaged(fault), Found::WithoutChecksum),
+        Err(_) => Found::Damaged(fault),
+    }
+}
+
+fn place_of(geometry: &Geometry, number: InodeNumber) -> Option<(Sector, u64)> {
+    let place = geometry.inode_place(number)?;
+    let sector = geometry.sector_of_group_block(place.group, AgBlock::new(place.block.get()))?;
+    Some((sector, place.offset_bytes.into()))
+}
+
+/// Puts a free inode where another, or a damaged one, lies.
+pub(crate) fn make_free(stage: &Stage, number: InodeNumber) -> Result<()> {
+    let geometry = stage.geometry();
+    change_core(stage, number, |core, forks| {
+        // Handles of the inode that was here must not fit the next one.
+        let generation = core.generation.get().wrapping_add(1);
+        *core = uxfs_engine::inode::create::unused_core(number, generation, geometry);
+        forks.fill(0);
+    })
+}
+
+/// Changes the core of an inode in the stage, and makes its checksum right.
+pub(crate) fn change_core(
+    stage: &Stage,
+    number: InodeNumber,
+    change: impl FnOnce(&mut InodeCore, &mut [u8]),
+) -> Result<()> {
+    let geometry = stage.geometry();
+    let Some((sector, offset_bytes)) = place_of(geometry, number) else { return Ok(()) };
+    // Inodes lie in whole sectors.
+    let sector = Sector::new(sector.get() + offset_bytes / 512);
+    let mut bytes = vec![0; geometry.inode_size()];
+    // What cannot be read is written anew.
+    let _ = stage.read_at(sector, &mut bytes);
+    let Some((core_bytes, forks)) = bytes.split_at_mut_checked(InodeCore::SIZE_BYTES) else { return Ok(()) };
+    if let Some(core) = InodeCore::prefix_of_mut(core_bytes) {
+        change(core, forks);
+    }
+    checksum::seal(&mut bytes, core::CHECKSUM_OFFSET_BYTES);
+    stage.write_at(sector, &bytes)
+}

@@ -1,0 +1,265 @@
+//! The inode chunks of a group, from every witness: the inode btrees, the reverse map, and the inodes themselves.
+//!
+//! | witness | what it proves |
+//! |---|---|
+//! | inode btree that could be read to its end | all chunks |
+//! | part of an inode btree, or of the free inode btree | the chunks that it names |
+//! | inodes with magic, number and uuid at a place | a chunk, where the reverse map says that inodes own the block; without a reverse map, where a sound inode in use lies there and no sound free space btree calls the block free |
+//!
+//! Inodes of a chunk that was freed stay on disk until something else is written over them, and may look as if in use: so they
+//! alone prove nothing.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use uxfs_format::{
+    btree::{
+        BtreeKind,
+        inode_index::{InodeChunk, InodeIndexRecord},
+        reverse_map::Owner,
+    },
+    features::Incompatible,
+    field_table::OnDisk,
+    geometry::{Geometry, INODES_PER_CHUNK},
+    inode::{InodeCore, core, verify_inode},
+    units::{AgBlock, AgInode, AgNumber},
+};
+use uxfs_volume::{
+    btree::{BlockEvent, Tree},
+    error::Result,
+    volume::Volume,
+};
+
+/// Chunks of a group.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ChunksFound {
+    /// In order. What is free is as the index says, or, of a chunk that no index has, as its inodes say.
+    pub chunks: Vec<InodeChunk>,
+    /// Chunks that no inode btree names.
+    pub without_index: u32,
+}
+
+/// Bytes of a group that are read at once.
+const PIECE_BYTES: u32 = 1 << 20;
+
+/// Finds the chunks of a group.
+pub(crate) fn gather(volume: &Volume, group: AgNumber) -> ChunksFound {
+    let (index, is_complete) = match volume.group(group).inode_index() {
+        Ok(tree) => records(&tree, volume.geometry()),
+        Err(_) => (Vec::new(), false),
+    };
+    if is_complete {
+        return ChunksFound { chunks: index, without_index: 0 };
+    }
+    let free_index = match volume.group(group).free_inode_index() {
+        Ok(Some(tree)) => records(&tree, volume.geometry()).0,
+        _ => Vec::new(),
+    };
+    let mut all: BTreeMap<AgInode, InodeChunk> = BTreeMap::new();
+    for chunk in index.into_iter().chain(free_index) {
+        all.entry(chunk.start).or_insert(chunk);
+    }
+    let indexed = all.len();
+    let search =
+        Search { volume, group, owned: owned_by_inodes(volume, group), free: free_blocks(volume, group) };
+    for chunk in search.chunks() {
+        let overlaps = overlaps(&all, &chunk);
+        if !overlaps {
+            all.insert(chunk.start, chunk);
+        }
+    }
+    let without_index = u32::try_from(all.len() - indexed).unwrap_or(u32::MAX);
+    ChunksFound { chunks: all.into_values().collect(), without_index }
+}
+
+fn overlaps(all: &BTreeMap<AgInode, InodeChunk>, chunk: &InodeChunk) -> bool {
+    let end = AgInode::new(chunk.start.get().saturating_add(INODES_PER_CHUNK));
+    let before = all.range(..end).next_back();
+    before.is_some_and(|(start, _)| start.get().saturating_add(INODES_PER_CHUNK) > chunk.start.get())
+}
+
+/// The records of a tree that can be read, and whether these are all.
+fn records<K: BtreeKind<Record = InodeIndexRecord>>(
+    tree: &Tree<'_, K>,
+    geometry: &Geometry,
+) -> (Vec<InodeChunk>, bool) {
+    let (mut chunks, mut is_complete) = (Vec::new(), true);
+    let _ = tree.visit_blocks(&mut |event| {
+        match event {
+            BlockEvent::Block { view, .. } => {
+                chunks.extend(view.records().iter().map(|record| record.get(geometry)));
+            }
+            BlockEvent::Damage(_) => is_complete = false,
+        }
+        ControlFlow::Continue(())
+    });
+    (chunks, is_complete)
+}
+
+/// Runs of blocks, in order.
+type Runs = Vec<(AgBlock, AgBlock)>;
+
+/// Blocks that the reverse map gives to inodes; `None` where it cannot be read to its end, or there is none.
+fn owned_by_inodes(volume: &Volume, group: AgNumber) -> Option<Runs> {
+    let tree = volume.group(group).reverse_map().ok().flatten()?;
+    let (mut runs, mut is_complete) = (Runs::new(), true);
+    let _ = tree.visit_blocks(&mut |event| {
+        match event {
+            BlockEvent::Block { view, .. } => {
+                let mappings = view.records().iter().map(|record| record.get());
+                let of_inodes = mappings.filter(|mapping| mapping.owner == Owner::InodeChunks);
+                runs.extend(of_inodes.map(|mapping| (mapping.start, mapping.end())));
+            }
+            BlockEvent::Damage(_) => is_complete = false,
+        }
+        ControlFlow::Continue(())
+    });
+    is_complete.then_some(runs)
+}
+
+/// Free blocks, as far as they can be read.
+fn free_blocks(volume: &Volume, group: AgNumber) -> Runs {
+    let Ok(extents) = volume.group(group).free_extents() else { return Runs::new() };
+    extents.map_while(Result::ok).map(|extent| (extent.start, extent.end())).collect()
+}
+
+fn has(runs: &Runs, block: AgBlock) -> bool {
+    let index = runs.partition_point(|(start, _)| *start <= block);
+    index.checked_sub(1).and_then(|index| runs.get(index)).is_some_and(|(_, end)| block < *end)
+}
+
+/// A search for inodes in all blocks of a group.
+struct Search<'s> {
+    volume: &'s Volume,
+    group: AgNumber,
+    owned: Option<Runs>,
+    free: Runs,
+}
+
+/// One bit for each inode of a chunk.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    /// There is an inode.
+    exists: u64,
+    /// It is sound, and in use.
+    in_use: u64,
+}
+
+impl Search<'_> {
+    fn chunks(&self) -> Vec<InodeChunk> {
+        let found = self.inodes();
+        let geometry = self.volume.geometry();
+        found
+            .into_iter()
+            .filter(|(_, seen)| self.owned.is_some() || seen.in_use != 0)
+            .map(|(start, seen)| chunk_of(start, seen, geometry))
+            .collect()
+    }
+
+    /// What there is in each chunk.
+    fn inodes(&self) -> BTreeMap<AgInode, Seen> {
+        let geometry = self.volume.geometry();
+        let length_blocks = geometry.group_length_blocks(self.group).unwrap_or(0);
+        let piece_blocks = (PIECE_BYTES >> geometry.block_log).max(1);
+        let mut found: BTreeMap<AgInode, Seen> = BTreeMap::new();
+        let mut bytes = vec![0; (piece_blocks as usize) << geometry.block_log];
+        for start in (0..length_blocks).step_by(piece_blocks as usize) {
+            let count = piece_blocks.min(length_blocks - start);
+            let length = (count as usize) << geometry.block_log;
+            let Some(piece) = bytes.get_mut(..length) else { continue };
+            if !self.read(AgBlock::new(start), piece) {
+                continue;
+            }
+            let blocks = piece.chunks_exact(geometry.block_size().max(1));
+            for (block, bytes) in (start..).zip(blocks) {
+                if self.may_hold_inodes(AgBlock::new(block)) {
+                    self.look_at(AgBlock::new(block), bytes, &mut found);
+                }
+            }
+        }
+        found
+    }
+
+    fn may_hold_inodes(&self, block: AgBlock) -> bool {
+        match &self.owned {
+            Some(owned) => has(owned, block),
+            None => !has(&self.free, block),
+        }
+    }
+
+    /// Reads blocks; where that fails, those that can be read, with zeros for the others.
+    fn read(&self, start: AgBlock, bytes: &mut [u8]) -> bool {
+        let geometry = self.volume.geometry();
+        let Some(sector) = geometry.sector_of_group_block(self.group, start) else { return false };
+        let (device, offset) = (self.volume.device(), Geometry::byte_of_sector(sector));
+        if device.read(offset, bytes).is_ok() {
+            return true;
+        }
+        let block_bytes = geometry.block_size().max(1);
+        for (index, block) in (0_u64..).zip(bytes.chunks_exact_mut(block_bytes)) {
+            if device.read(offset + index * block_bytes as u64, block).is_err() {
+                block.fill(0);
+            }
+        }
+        true
+    }
+
+    fn look_at(&self, block: AgBlock, bytes: &[u8], found: &mut BTreeMap<AgInode, Seen>) {
+        let geometry = self.volume.geometry();
+        let first = block.get() << geometry.inodes_per_block_log;
+        for (number, inode) in (first..).zip(bytes.chunks_exact(geometry.inode_size().max(1))) {
+            let number = AgInode::new(number);
+            let Some(core) = InodeCore::prefix_of(inode) else { continue };
+            let inode_number = geometry.inode_number(self.group, number);
+            let is_inode = core.magic.get() == core::MAGIC
+                && core.number.get() == inode_number.get()
+                && core.uuid == geometry.metadata_uuid;
+            if !is_inode {
+                continue;
+            }
+            let start = self.chunk_start(number, found);
+            let bit = 1_u64.checked_shl(number.get().saturating_sub(start.get())).unwrap_or(0);
+            let seen = found.entry(start).or_default();
+            seen.exists |= bit;
+            if !core.is_free()
+                && core.link_count.get() > 0
+                && verify_inode(inode, inode_number, geometry).is_ok()
+            {
+                seen.in_use |= bit;
+            }
+        }
+    }
+
+    /// The first inode of the chunk that has an inode.
+    fn chunk_start(&self, number: AgInode, found: &BTreeMap<AgInode, Seen>) -> AgInode {
+        let geometry = self.volume.geometry();
+        let aligned = number.get() / INODES_PER_CHUNK * INODES_PER_CHUNK;
+        let alignment_inodes = geometry.inode_alignment_blocks << geometry.inodes_per_block_log;
+        if alignment_inodes == 0 || alignment_inodes.is_multiple_of(INODES_PER_CHUNK) {
+            return AgInode::new(aligned);
+        }
+        // Chunks begin wherever the alignment lets them: the first one that was found begins one.
+        match found.range(..=number).next_back() {
+            Some((start, _)) if number.get() - start.get() < INODES_PER_CHUNK => *start,
+            _ => AgInode::new(number.get() / alignment_inodes * alignment_inodes),
+        }
+    }
+}
+
+/// A chunk whose holes and free inodes are what was seen.
+fn chunk_of(start: AgInode, seen: Seen, geometry: &Geometry) -> InodeChunk {
+    let is_sparse = geometry.features.incompatible.contains(Incompatible::SPARSE_INODES);
+    // Inodes come and go by clusters.
+    let unit = (geometry.inode_cluster_blocks() << geometry.inodes_per_block_log).clamp(4, INODES_PER_CHUNK);
+    let mut chunk = InodeChunk { start, hole_mask: 0, count: 0, free_count: 0, free: u64::MAX };
+    for bit in 0..16_u32 {
+        let first = bit * 4 / unit * unit;
+        let of_unit = (u64::MAX >> (64 - unit)) << first;
+        if is_sparse && seen.exists & of_unit == 0 {
+            chunk.hole_mask |= 1 << bit;
+        }
+    }
+    chunk.free = !seen.in_use;
+    chunk.count = chunk.existing().count_ones();
+    chunk.free_count = (chunk.free & chunk.existing()).count_ones();
+    chunk
+}

@@ -1,0 +1,303 @@
+//! The tree that keeps the most of what entries and parent pointers say.
+//!
+//! The rule, in the order in which it is applied:
+//!
+//! | question | answer |
+//! |---|---|
+//! | a directory that is gone, and that parent pointers or an entry of the type directory name | it is made again, under its number, with the generation that most parent pointers say |
+//! | one name in one directory, several inodes | entry and parent pointer together win; then the inode that would have no name otherwise; then the parent pointer, because an entry alone says less; then the lower number |
+//! | an entry without a parent pointer | it stays, and the parent pointer is set |
+//! | a parent pointer without an entry | the entry is added |
+//! | a parent pointer with another generation of its directory | it counts as one, after those with the right generation; it is set anew |
+//! | an entry alone and a parent pointer alone of a file that has fewer links than names, with the name or the directory in common | one name: the entry, unless the index of its directory does not lead to it |
+//! | a directory with several names | entry and parent pointer together; then the name in the directory of its `..`; then the entry; the others go |
+//! | directories that lie below themselves | the weakest name of the circle goes |
+//! | a file without links that nothing names | it is freed |
+//! | another inode that nothing names | `lost+found`, under the best name that is known |
+//!
+//! Nothing that only one side says is removed where keeping it is consistent.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use uxfs_format::{directory::is_valid_name, inode::FileType, units::InodeNumber};
+
+use super::facts::{Facts, Link, Witnesses};
+use crate::finding::Name;
+
+/// A directory that is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NewDirectory {
+    pub generation: Option<u32>,
+}
+
+/// The tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Decision {
+    /// Directories that are made again.
+    pub directories: BTreeMap<InodeNumber, NewDirectory>,
+    /// All links, by directory and name.
+    pub links: BTreeMap<(InodeNumber, Name), InodeNumber>,
+    /// Inodes without a name, and the best one that is known.
+    pub lost: BTreeMap<InodeNumber, Name>,
+    /// Files without links and without a name: they are freed.
+    pub unlinked: BTreeSet<InodeNumber>,
+}
+
+impl Decision {
+    /// Of these facts.
+    pub fn of(facts: &Facts) -> Self {
+        Decider { facts, decision: Self::default() }.run()
+    }
+}
+
+/// How much the witnesses of a link say, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    /// A parent pointer with another generation.
+    OldPointer,
+    Entry,
+    Pointer,
+    Both,
+}
+
+fn is_possible_name(name: &[u8]) -> bool {
+    is_valid_name(name) && name != b"." && name != b".."
+}
+
+fn is_pointer(strength: Strength) -> bool {
+    matches!(strength, Strength::Pointer | Strength::OldPointer)
+}
+
+struct Decider<'f> {
+    facts: &'f Facts,
+    decision: Decision,
+}
+
+impl Decider<'_> {
+    fn run(mut self) -> Decision {
+        self.find_lost_directories();
+        self.choose_inodes_of_names();
+        self.join_halves();
+        self.choose_names_of_directories();
+        self.break_circles();
+        self.find_lost_inodes();
+        self.decision
+    }
+
+    fn is_directory(&self, inode: InodeNumber) -> bool {
+        self.facts.directory(inode).is_some() || self.decision.directories.contains_key(&inode)
+    }
+
+    fn exists(&self, inode: InodeNumber) -> bool {
+        self.facts.inodes.contains_key(&inode) || self.decision.directories.contains_key(&inode)
+    }
+
+    fn generation(&self, directory: InodeNumber) -> Option<u32> {
+        match self.facts.directory(directory) {
+            Some(fact) => Some(fact.generation),
+            None => self.decision.directories.get(&directory)?.generation,
+        }
+    }
+
+    /// Directories that others name, and that are gone.
+    fn find_lost_directories(&mut self) {
+        let mut generations: BTreeMap<InodeNumber, BTreeMap<u32, u64>> = BTreeMap::new();
+        let mut named = BTreeSet::new();
+        for (link, witnesses) in &self.facts.links {
+            if let Some(generation) =
+                witnesses.pointer_generation.filter(|_| self.may_be_lost(link.directory))
+            {
+                *generations.entry(link.directory).or_default().entry(generation).or_default() += 1;
+            }
+            if witnesses.entry_type == Some(FileType::Directory) && self.may_be_lost(link.inode) {
+                named.insert(link.inode);
+            }
+        }
+        named.extend(Some(self.facts.root).filter(|root| self.may_be_lost(*root)));
+        for inode in generations.keys().copied().chain(named).collect::<BTreeSet<_>>() {
+            let most = generations.get(&inode).and_then(|all| {
+                all.iter()
+                    .max_by_key(|(generation, count)| (**count, **generation))
+                    .map(|(generation, _)| *generation)
+            });
+            self.decision.directories.insert(inode, NewDirectory { generation: most });
+        }
+    }
+
+    fn may_be_lost(&self, inode: InodeNumber) -> bool {
+        !self.facts.inodes.contains_key(&inode) && self.facts.places.contains(&inode)
+    }
+
+    fn strength(&self, link: &Link, witnesses: &Witnesses) -> Option<Strength> {
+        let is_current = witnesses.pointer_generation.is_some()
+            && witnesses.pointer_generation == self.generation(link.directory);
+        match (witnesses.has_entry, witnesses.pointer_generation.is_some()) {
+            (true, true) => Some(Strength::Both),
+            (true, false) => Some(Strength::Entry),
+            (false, true) if is_current => Some(Strength::Pointer),
+            (false, true) => Some(Strength::OldPointer),
+            (false, false) => None,
+        }
+    }
+
+    /// Links that can be: both ends exist, and neither root has a name.
+    fn possible_links(&self) -> Vec<(&Link, Strength)> {
+        let is_root =
+            |inode: InodeNumber| inode == self.facts.root || Some(inode) == self.facts.metadata_root;
+        let links = self.facts.links.iter().filter(|(link, _)| {
+            self.is_directory(link.directory)
+                && self.exists(link.inode)
+                && !is_root(link.inode)
+                && link.directory != link.inode
+                && is_possible_name(&link.name)
+        });
+        links.filter_map(|(link, witnesses)| Some((link, self.strength(link, witnesses)?))).collect()
+    }
+
+    /// One inode for each name in each directory.
+    fn choose_inodes_of_names(&mut self) {
+        let possible = self.possible_links();
+        let mut places: BTreeMap<(InodeNumber, &Name), Vec<(InodeNumber, Strength)>> = BTreeMap::new();
+        let mut names: HashMap<InodeNumber, u32> = HashMap::new();
+        for (link, strength) in &possible {
+            places.entry((link.directory, &link.name)).or_default().push((link.inode, *strength));
+            *names.entry(link.inode).or_default() += 1;
+        }
+        let mut chosen = BTreeMap::new();
+        for ((directory, name), claims) in places {
+            let best = claims.iter().max_by_key(|(inode, strength)| {
+                let has_no_other = names.get(inode).copied().unwrap_or(0) <= 1;
+                (*strength == Strength::Both, has_no_other, *strength, std::cmp::Reverse(*inode))
+            });
+            if let Some((inode, _)) = best {
+                chosen.insert((directory, name.clone()), *inode);
+            }
+        }
+        self.decision.links = chosen;
+    }
+
+    /// One entry alone and one parent pointer alone of an inode that has fewer links than names are one name, of which one side is
+    /// wrong.
+    fn join_halves(&mut self) {
+        let mut names: BTreeMap<InodeNumber, Vec<(InodeNumber, Name, Strength)>> = BTreeMap::new();
+        for ((directory, name), inode) in &self.decision.links {
+            let (_, _, strength) = self.weight(*directory, name, *inode);
+            names.entry(*inode).or_default().push((*directory, name.clone(), strength));
+        }
+        for (inode, names) in names {
+            let Some(fact) = self.facts.inodes.get(&inode) else { continue };
+            let excess = names.len().saturating_sub(fact.link_count.max(1) as usize);
+            if fact.file_type == FileType::Directory || excess == 0 {
+                continue;
+            }
+            let entries = names.iter().filter(|(_, _, strength)| *strength == Strength::Entry);
+            let mut pointers: Vec<_> =
+                names.iter().filter(|(_, _, strength)| is_pointer(*strength)).collect();
+            for (directory, name, _) in entries.take(excess) {
+                let is_other_half =
+                    |other: &&(InodeNumber, Name, Strength)| other.0 == *directory || other.1 == *name;
+                let Some(index) = pointers.iter().position(is_other_half) else { continue };
+                let (other_directory, other_name, _) = pointers.swap_remove(index);
+                // An index that does not lead to the entry speaks against it.
+                let wrong = match self.facts.damaged_directories.contains(directory) {
+                    true => (*directory, name.clone()),
+                    false => (*other_directory, other_name.clone()),
+                };
+                self.decision.links.remove(&wrong);
+            }
+        }
+    }
+
+    /// The strength of a link that was chosen, and whether `..` of the directory agrees.
+    fn weight(&self, directory: InodeNumber, name: &Name, inode: InodeNumber) -> (bool, bool, Strength) {
+        let link = Link { directory, name: name.clone(), inode };
+        let witnesses = self.facts.links.get(&link).copied().unwrap_or_default();
+        let strength = self.strength(&link, &witnesses).unwrap_or(Strength::OldPointer);
+        let dot_dot = self.facts.directory(inode).and_then(|fact| fact.dot_dot);
+        (strength == Strength::Both, dot_dot == Some(directory), strength)
+    }
+
+    /// One name for each directory.
+    fn choose_names_of_directories(&mut self) {
+        let mut names: BTreeMap<InodeNumber, Vec<(InodeNumber, Name)>> = BTreeMap::new();
+        for ((directory, name), inode) in &self.decision.links {
+            if self.is_directory(*inode) {
+                names.entry(*inode).or_default().push((*directory, name.clone()));
+            }
+        }
+        for (inode, mut names) in names {
+            names.sort_by_key(|(directory, name)| {
+                (self.weight(*directory, name, inode), std::cmp::Reverse((*directory, name.clone())))
+            });
+            // The strongest comes last.
+            names.pop();
+            for place in names {
+                self.decision.links.remove(&place);
+            }
+        }
+    }
+
+    /// Every directory leads to a root.
+    fn break_circles(&mut self) {
+        let mut parents: BTreeMap<InodeNumber, (InodeNumber, Name)> = BTreeMap::new();
+        for ((directory, name), inode) in &self.decision.links {
+            if self.is_directory(*inode) {
+                parents.insert(*inode, (*directory, name.clone()));
+            }
+        }
+        let mut settled: HashSet<InodeNumber> = HashSet::new();
+        for start in parents.keys().copied().collect::<Vec<_>>() {
+            let (mut way, mut on_way) = (Vec::new(), HashSet::new());
+            let mut at = start;
+            while !settled.contains(&at) && on_way.insert(at) {
+                way.push(at);
+                match parents.get(&at) {
+                    Some((parent, _)) => at = *parent,
+                    None => break,
+                }
+            }
+            if on_way.contains(&at) && parents.contains_key(&at) && !settled.contains(&at) {
+                let circle = way.iter().copied().skip_while(|inode| *inode != at);
+                let weakest = circle.min_by_key(|inode| {
+                    parents.get(inode).map(|(directory, name)| self.weight(*directory, name, *inode))
+                });
+                if let Some(place) = weakest.and_then(|inode| parents.remove(&inode)) {
+                    self.decision.links.remove(&place);
+                }
+            }
+            settled.extend(way);
+        }
+    }
+
+    /// Inodes that have no name.
+    fn find_lost_inodes(&mut self) {
+        let named: HashSet<InodeNumber> = self.decision.links.values().copied().collect();
+        let is_root =
+            |inode: InodeNumber| inode == self.facts.root || Some(inode) == self.facts.metadata_root;
+        let in_use = self.facts.inodes.iter().filter(|(_, fact)| !fact.is_internal).map(|(inode, _)| *inode);
+        let all = in_use.chain(self.decision.directories.keys().copied());
+        let lost: BTreeSet<InodeNumber> =
+            all.filter(|inode| !named.contains(inode) && !is_root(*inode)).collect();
+        let mut best: BTreeMap<InodeNumber, Name> = BTreeMap::new();
+        for link in self.facts.links.keys() {
+            if lost.contains(&link.inode) && is_possible_name(&link.name) {
+                best.entry(link.inode).or_insert_with(|| link.name.clone());
+            }
+        }
+        let mut taken: HashSet<Name> = HashSet::new();
+        for inode in lost {
+            if self.facts.is_unlinked(inode) && !best.contains_key(&inode) {
+                self.decision.unlinked.insert(inode);
+                continue;
+            }
+            let number: Name = inode.get().to_string().into_bytes().into();
+            let name = best.remove(&inode).filter(|name| !taken.contains(name)).unwrap_or(number);
+            taken.insert(name.clone());
+            self.decision.lost.insert(inode, name);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

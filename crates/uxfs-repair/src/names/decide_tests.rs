@@ -1,0 +1,218 @@
+use super::*;
+use crate::names::facts::InodeFact;
+
+const ROOT: u64 = 128;
+
+fn number(inode: u64) -> InodeNumber {
+    InodeNumber::new(inode)
+}
+
+fn named(text: &str) -> Name {
+    text.as_bytes().into()
+}
+
+/// Facts that are made link by link.
+struct Case {
+    facts: Facts,
+}
+
+impl Case {
+    fn new() -> Self {
+        let mut case =
+            Self { facts: Facts { root: number(ROOT), has_parent_pointers: true, ..Facts::default() } };
+        case.directory(ROOT, ROOT);
+        case
+    }
+
+    fn inode(&mut self, inode: u64, file_type: FileType, dot_dot: Option<u64>) {
+        let fact = InodeFact {
+            file_type,
+            generation: inode as u32,
+            link_count: 1,
+            dot_dot: dot_dot.map(number),
+            is_internal: false,
+        };
+        self.facts.inodes.insert(number(inode), fact);
+    }
+
+    fn directory(&mut self, inode: u64, parent: u64) {
+        self.inode(inode, FileType::Directory, Some(parent));
+    }
+
+    fn file(&mut self, inode: u64) {
+        self.inode(inode, FileType::Regular, None);
+    }
+
+    fn witnesses(&mut self, directory: u64, name: &str, inode: u64) -> &mut Witnesses {
+        let link = Link { directory: number(directory), name: named(name), inode: number(inode) };
+        self.facts.links.entry(link).or_default()
+    }
+
+    fn entry(&mut self, directory: u64, name: &str, inode: u64, file_type: FileType) {
+        let witnesses = self.witnesses(directory, name, inode);
+        (witnesses.has_entry, witnesses.entry_type) = (true, Some(file_type));
+    }
+
+    /// A parent pointer with the generation that directories have in these tests.
+    fn pointer(&mut self, directory: u64, name: &str, inode: u64) {
+        self.witnesses(directory, name, inode).pointer_generation = Some(directory as u32);
+    }
+
+    fn both(&mut self, directory: u64, name: &str, inode: u64) {
+        let file_type =
+            self.facts.inodes.get(&number(inode)).map_or(FileType::Regular, |fact| fact.file_type);
+        self.entry(directory, name, inode, file_type);
+        self.pointer(directory, name, inode);
+    }
+
+    fn links(&self) -> Vec<(u64, String, u64)> {
+        let links = Decision::of(&self.facts).links.into_iter();
+        let text = |name: Name| String::from_utf8(name.into_vec()).unwrap();
+        links.map(|((directory, name), inode)| (directory.get(), text(name), inode.get())).collect()
+    }
+
+    fn lost(&self) -> Vec<(u64, String)> {
+        let lost = Decision::of(&self.facts).lost.into_iter();
+        lost.map(|(inode, name)| (inode.get(), String::from_utf8(name.into_vec()).unwrap())).collect()
+    }
+}
+
+fn link(directory: u64, name: &str, inode: u64) -> (u64, String, u64) {
+    (directory, name.to_owned(), inode)
+}
+
+#[test]
+fn what_one_side_says_is_kept() {
+    let mut case = Case::new();
+    case.file(200);
+    case.file(201);
+    case.entry(ROOT, "entry only", 200, FileType::Regular);
+    case.pointer(ROOT, "pointer only", 201);
+    assert_eq!(case.links(), [link(ROOT, "entry only", 200), link(ROOT, "pointer only", 201)]);
+    assert_eq!(case.lost(), []);
+}
+
+#[test]
+fn a_lost_directory_comes_back_with_all_that_points_to_it() {
+    let mut case = Case::new();
+    case.facts.places.insert(number(300));
+    case.entry(ROOT, "gone", 300, FileType::Directory);
+    for inode in 200..210 {
+        case.file(inode);
+        case.pointer(300, &format!("file {inode}"), inode);
+    }
+    let decision = Decision::of(&case.facts);
+    assert_eq!(decision.directories.get(&number(300)), Some(&NewDirectory { generation: Some(300) }));
+    assert_eq!((decision.links.len(), decision.lost.len()), (11, 0));
+}
+
+#[test]
+fn a_lost_root_comes_back() {
+    let mut case = Case::new();
+    case.facts.inodes.remove(&number(ROOT));
+    case.facts.places.insert(number(ROOT));
+    case.directory(300, ROOT);
+    case.pointer(ROOT, "directory", 300);
+    case.file(200);
+    case.both(300, "file", 200);
+    assert_eq!(case.links(), [link(ROOT, "directory", 300), link(300, "file", 200)]);
+    assert_eq!(case.lost(), []);
+}
+
+#[test]
+fn a_place_that_something_else_has_is_not_taken() {
+    let mut case = Case::new();
+    case.file(300);
+    case.both(ROOT, "a file now", 300);
+    case.file(200);
+    case.pointer(300, "lost name", 200);
+    assert_eq!(case.links(), [link(ROOT, "a file now", 300)]);
+    assert_eq!(case.lost(), [(200, "lost name".to_owned())]);
+}
+
+#[test]
+fn of_two_claims_the_one_that_needs_the_name_wins() {
+    // The entry's inode number was changed: 201 has another name, and 200 has none.
+    let mut case = Case::new();
+    case.file(200);
+    case.file(201);
+    case.both(ROOT, "other", 201);
+    case.entry(ROOT, "name", 201, FileType::Regular);
+    case.pointer(ROOT, "name", 200);
+    assert_eq!(case.links(), [link(ROOT, "name", 200), link(ROOT, "other", 201)]);
+    // The parent pointer was changed: 201 is named by an entry elsewhere.
+    let mut case = Case::new();
+    case.file(200);
+    case.file(201);
+    case.both(ROOT, "name", 200);
+    case.entry(ROOT, "other", 201, FileType::Regular);
+    case.pointer(ROOT, "name", 201);
+    assert_eq!(case.links(), [link(ROOT, "name", 200), link(ROOT, "other", 201)]);
+}
+
+#[test]
+fn two_halves_of_a_name_are_one() {
+    let mut case = Case::new();
+    case.directory(300, ROOT);
+    case.both(ROOT, "directory", 300);
+    case.file(200);
+    case.entry(300, "name", 200, FileType::Regular);
+    case.pointer(ROOT, "name", 200);
+    assert_eq!(case.links(), [link(ROOT, "directory", 300), link(300, "name", 200)]);
+    // A name that was changed in a directory whose index says so.
+    let mut case = Case::new();
+    case.file(200);
+    case.entry(ROOT, "nbme", 200, FileType::Regular);
+    case.pointer(ROOT, "name", 200);
+    case.facts.damaged_directories.insert(number(ROOT));
+    assert_eq!(case.links(), [link(ROOT, "name", 200)]);
+    // Two links, two names.
+    let mut case = Case::new();
+    case.file(200);
+    case.facts.inodes.get_mut(&number(200)).unwrap().link_count = 2;
+    case.entry(ROOT, "one", 200, FileType::Regular);
+    case.pointer(ROOT, "two", 200);
+    assert_eq!(case.links(), [link(ROOT, "one", 200), link(ROOT, "two", 200)]);
+}
+
+#[test]
+fn a_directory_has_one_name() {
+    let mut case = Case::new();
+    case.directory(300, ROOT);
+    case.directory(301, ROOT);
+    case.both(ROOT, "one", 300);
+    case.both(ROOT, "two", 301);
+    case.entry(300, "again", 301, FileType::Directory);
+    assert_eq!(case.links(), [link(ROOT, "one", 300), link(ROOT, "two", 301)]);
+}
+
+#[test]
+fn circles_are_broken_at_their_weakest_name() {
+    let mut case = Case::new();
+    case.directory(300, 301);
+    case.directory(301, 300);
+    case.both(301, "below", 300);
+    case.entry(300, "above", 301, FileType::Directory);
+    assert_eq!(case.links(), [link(301, "below", 300)]);
+    assert_eq!(case.lost(), [(301, "above".to_owned())]);
+}
+
+#[test]
+fn internal_inodes_and_names_that_cannot_be_are_left_out() {
+    let mut case = Case::new();
+    case.file(129);
+    case.facts.inodes.get_mut(&number(129)).unwrap().is_internal = true;
+    case.file(200);
+    case.entry(ROOT, "a/b", 200, FileType::Regular);
+    assert_eq!((case.links(), case.lost()), (Vec::new(), vec![(200, "200".to_owned())]));
+}
+
+#[test]
+fn lost_inodes_have_names_of_their_own() {
+    let mut case = Case::new();
+    for inode in [200, 201] {
+        case.file(inode);
+        case.pointer(999, "same", inode);
+    }
+    assert_eq!(case.lost(), [(200, "same".to_owned()), (201, "201".to_owned())]);
+}

@@ -1,0 +1,68 @@
+//! What entries, parent pointers and inodes say about names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uxfs_format::{inode::FileType, units::InodeNumber};
+
+use crate::finding::Name;
+
+/// An inode in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InodeFact {
+    pub file_type: FileType,
+    pub generation: u32,
+    pub link_count: u32,
+    /// Of a directory: the inode that `..` names.
+    pub dot_dot: Option<InodeNumber>,
+    /// The superblock names it, or it belongs to the metadata directory: it needs no name.
+    pub is_internal: bool,
+}
+
+/// A name of an inode in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Link {
+    pub directory: InodeNumber,
+    pub name: Name,
+    pub inode: InodeNumber,
+}
+
+/// What says that there is a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Witnesses {
+    /// An entry of the directory.
+    pub has_entry: bool,
+    /// The entry's file type.
+    pub entry_type: Option<FileType>,
+    /// A parent pointer of the inode, with this generation of the directory.
+    pub pointer_generation: Option<u32>,
+}
+
+/// All facts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub root: InodeNumber,
+    /// Root of the metadata directory tree.
+    pub metadata_root: Option<InodeNumber>,
+    /// The file system keeps parent pointers.
+    pub has_parent_pointers: bool,
+    pub inodes: BTreeMap<InodeNumber, InodeFact>,
+    pub links: BTreeMap<Link, Witnesses>,
+    /// Directories whose entries and index contradict each other.
+    pub damaged_directories: BTreeSet<InodeNumber>,
+    /// Inodes that are free or lost, and have a place: a directory can be made there again.
+    pub places: BTreeSet<InodeNumber>,
+}
+
+impl Facts {
+    /// A file that was unlinked while it was open, and that nothing names.
+    pub fn is_unlinked(&self, inode: InodeNumber) -> bool {
+        self.inodes
+            .get(&inode)
+            .is_some_and(|fact| fact.link_count == 0 && fact.file_type != FileType::Directory)
+    }
+
+    /// An inode in use that is a directory.
+    pub fn directory(&self, inode: InodeNumber) -> Option<&InodeFact> {
+        self.inodes.get(&inode).filter(|fact| fact.file_type == FileType::Directory)
+    }
+}

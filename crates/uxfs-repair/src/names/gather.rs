@@ -1,0 +1,166 @@
+//! Reading entries, parent pointers and attributes of all inodes in use. What is damaged is passed over.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use uxfs_format::{
+    inode::{FileType, InodeFlags2},
+    units::InodeNumber,
+};
+use uxfs_volume::{
+    attribute::{AttributeValue, Namespace},
+    inode::{
+        Inode,
+        scan::{ScanEvent, ScanOptions, ScannedInode},
+    },
+    volume::Volume,
+};
+
+use super::facts::{Facts, InodeFact, Link};
+use crate::repair::work::Work;
+
+/// An attribute of an inode whose attribute fork is made anew.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptAttribute {
+    pub namespace: Namespace,
+    pub name: Box<[u8]>,
+    pub value: Vec<u8>,
+}
+
+/// All that is known of names, and the attributes of damaged attribute forks.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub facts: Facts,
+    pub attributes: BTreeMap<InodeNumber, Vec<KeptAttribute>>,
+}
+
+/// Reads everything.
+pub(crate) fn gather(volume: &Volume, work: &Work) -> Gathered {
+    let geometry = volume.geometry();
+    let superblock = volume.superblock();
+    let has_metadata_directory = geometry.features.has_metadata_directory();
+    let mut gathered = Gathered {
+        facts: Facts {
+            root: geometry.root_inode,
+            metadata_root: has_metadata_directory
+                .then(|| InodeNumber::new(superblock.metadata_directory_inode.get())),
+            has_parent_pointers: geometry.features.has_parent_pointers(),
+            damaged_directories: work.directories.clone(),
+            ..Facts::default()
+        },
+        attributes: BTreeMap::new(),
+    };
+    let internal = [
+        superblock.realtime_bitmap_inode.get(),
+        superblock.realtime_summary_inode.get(),
+        superblock.user_quota_inode.get(),
+        superblock.group_quota_inode.get(),
+        superblock.project_quota_inode.get(),
+    ];
+    let gathering = parking_lot::Mutex::new(&mut gathered);
+    let make = || ();
+    volume.scan_inodes(&ScanOptions::in_order(), make, |(), event| {
+        if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
+            && let Some(inode) = Inode::decode(bytes, core, geometry)
+        {
+            let is_internal = internal.contains(&inode.number.get());
+            gathering.lock().add_inode(volume, &inode, is_internal, work);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    gathered.find_places(volume);
+    gathered
+}
+
+impl Gathered {
+    fn add_inode(&mut self, volume: &Volume, inode: &Inode, is_internal: bool, work: &Work) {
+        let Some(file_type) = inode.file_type() else { return };
+        let mut fact = InodeFact {
+            file_type,
+            generation: inode.generation(),
+            link_count: inode.link_count(),
+            dot_dot: None,
+            is_internal: is_internal || inode.flags2().contains(InodeFlags2::METADATA),
+        };
+        if file_type == FileType::Directory {
+            fact.dot_dot = self.add_entries(volume, inode);
+        }
+        self.facts.inodes.insert(inode.number, fact);
+        let is_damaged = work.attributes.contains(&inode.number);
+        if is_damaged {
+            let kept = self.attributes.entry(inode.number).or_default();
+            keep_attributes(volume, inode, kept);
+        }
+        self.add_pointers(volume, inode);
+    }
+
+    /// Gives what `..` names.
+    fn add_entries(&mut self, volume: &Volume, directory: &Inode) -> Option<InodeNumber> {
+        let mut dot_dot = None;
+        let Ok(mut reader) = volume.open_directory(directory, 0) else { return None };
+        // Blocks that cannot be read: the walk has moved ahead of each.
+        let mut faults = 0_u32;
+        loop {
+            match reader.next_entry() {
+                Ok(Some(entry)) if entry.name == b".." => dot_dot = Some(entry.inode),
+                Ok(Some(entry)) if entry.name == b"." => {}
+                Ok(Some(entry)) => {
+                    let link =
+                        Link { directory: directory.number, name: entry.name.into(), inode: entry.inode };
+                    let witnesses = self.facts.links.entry(link).or_default();
+                    (witnesses.has_entry, witnesses.entry_type) = (true, entry.file_type);
+                }
+                Ok(None) => return dot_dot,
+                Err(_) if faults >= 1000 => return dot_dot,
+                Err(_) => faults += 1,
+            }
+        }
+    }
+
+    fn add_pointers(&mut self, volume: &Volume, inode: &Inode) {
+        let _ = volume.visit_parent_pointers(inode, |pointer| {
+            let link = Link { directory: pointer.parent, name: pointer.name.into(), inode: inode.number };
+            self.facts.links.entry(link).or_default().pointer_generation = Some(pointer.generation);
+            Ok(ControlFlow::Continue(()))
+        });
+    }
+
+    /// Places of inodes that something names and that are not in use.
+    fn find_places(&mut self, volume: &Volume) {
+        let facts = &self.facts;
+        let named = facts.links.keys().flat_map(|link| [link.directory, link.inode]);
+        let missing: Vec<InodeNumber> =
+            named.chain([facts.root]).filter(|inode| !facts.inodes.contains_key(inode)).collect();
+        for inode in missing {
+            if self.facts.places.contains(&inode) {
+                continue;
+            }
+            if volume.geometry().split_inode_number(inode).is_none() {
+                continue;
+            }
+            let chunk = volume.groups().inode_chunk_of(inode);
+            if let Ok(Some((chunk, index))) = chunk
+                && chunk.exists(index)
+            {
+                self.facts.places.insert(inode);
+            }
+        }
+    }
+}
+
+/// The attributes that can be read, but for parent pointers.
+fn keep_attributes(volume: &Volume, inode: &Inode, kept: &mut Vec<KeptAttribute>) {
+    let Ok(reader) = volume.attributes(inode) else { return };
+    let _ = reader.visit(|attribute| {
+        if attribute.namespace == Namespace::Parent {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let value = match attribute.value {
+            AttributeValue::Local(value) => Some(value.to_vec()),
+            AttributeValue::Remote { .. } => reader.value(&attribute.value).ok().map(|value| value.to_vec()),
+        };
+        if let Some(value) = value {
+            kept.push(KeptAttribute { namespace: attribute.namespace, name: attribute.name.into(), value });
+        }
+        Ok(ControlFlow::Continue(()))
+    });
+}

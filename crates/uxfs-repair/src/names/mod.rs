@@ -1,0 +1,13 @@
+//! The tree of names, from directory entries and parent pointers.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`facts`] | what entries, parent pointers and inodes say |
+//! | [`gather`] | reading all of it |
+//! | [`decide`] | the tree that keeps the most of it |
+//! | [`write`] | directories, parent pointers and link counts as decided |
+
+pub(crate) mod decide;
+pub(crate) mod facts;
+pub(crate) mod gather;
+pub(crate) mod write;

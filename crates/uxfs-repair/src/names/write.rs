@@ -1,0 +1,483 @@
+//! Directories, parent pointers, attributes and link counts as decided.
+//!
+//! First, inodes are changed as they lie on disk: directories that are made again or made anew become empty ones, damaged attribute
+//! forks become empty. Then the groups are made anew from what is left, so that the blocks of the old directories are free. Then names
+//! are added by the engine that every change of a file system uses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uxfs_engine::{
+    attribute::{AttributeName, SetMode},
+    bulk::create::{FileAttributes, NewKind},
+    directory::{NameCheck, NewName},
+    engine::{BulkEngine, modes::AnyEngine},
+    inode::{create::feature_flags2, edit::room::default_attribute_offset_bytes},
+    options::MountOptions,
+    transaction::Transaction,
+};
+use uxfs_format::{
+    directory::shortform_edit,
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFlags2, timestamp::DiskTimestamp},
+    units::InodeNumber,
+};
+use uxfs_volume::{
+    error::{Error, OperationError, Result},
+    inode::{Inode, Timestamp},
+    parent_pointer::ParentPointer,
+    volume::{Volume, VolumeOptions},
+};
+
+use super::{decide::Decision, facts::Facts, gather::Gathered};
+use crate::{
+    finding::Name,
+    inode::gather::{change_core, make_free},
+    repair::{action::Action, stage::Stage, work::Work},
+};
+
+/// Changes that follow from a decision.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Directories that are made anew, each with the directory above it.
+    pub directories: BTreeMap<InodeNumber, InodeNumber>,
+    /// Parent pointers to be set and to be removed, by inode.
+    pointers: BTreeMap<InodeNumber, PointerChanges>,
+    /// Link counts.
+    link_counts: BTreeMap<InodeNumber, (u32, u32)>,
+}
+
+#[derive(Debug, Default)]
+struct PointerChanges {
+    set: Vec<(InodeNumber, Name)>,
+    removed: Vec<(InodeNumber, Name, u32)>,
+}
+
+impl Changes {
+    /// What has to change for the decision to be true.
+    pub fn of(gathered: &Gathered, decision: &Decision, work: &Work) -> Self {
+        let facts = &gathered.facts;
+        let mut changes = Self::default();
+        changes.find_directories(facts, decision, work);
+        if facts.has_parent_pointers {
+            changes.find_pointers(gathered, decision);
+        }
+        changes.find_link_counts(facts, decision);
+        changes
+    }
+
+    /// Whether nothing has to.
+    pub fn is_empty(&self, decision: &Decision, gathered: &Gathered) -> bool {
+        self.directories.is_empty()
+            && self.pointers.is_empty()
+            && self.link_counts.is_empty()
+            && decision.lost.is_empty()
+            && decision.unlinked.is_empty()
+            && gathered.attributes.is_empty()
+    }
+
+    fn find_directories(&mut self, facts: &Facts, decision: &Decision, work: &Work) {
+        let mut parents: BTreeMap<InodeNumber, InodeNumber> = BTreeMap::new();
+        for ((directory, _), inode) in &decision.links {
+            parents.insert(*inode, *directory);
+        }
+        let mut changed: BTreeSet<InodeNumber> = decision.directories.keys().copied().collect();
+        changed.extend(work.directories.iter().filter(|inode| facts.directory(**inode).is_some()));
+        for (link, witnesses) in &facts.links {
+            let place = (link.directory, link.name.clone());
+            let is_kept = decision.links.get(&place) == Some(&link.inode);
+            if witnesses.has_entry != is_kept {
+                changed.insert(link.directory);
+            }
+        }
+        for (inode, fact) in facts.inodes.iter().filter(|(_, fact)| fact.file_type == FileType::Directory) {
+            let parent = parents.get(inode).copied();
+            if parent.is_some() && fact.dot_dot != parent {
+                changed.insert(*inode);
+            }
+        }
+        for inode in changed {
+            let is_directory = facts.directory(inode).is_some() || decision.directories.contains_key(&inode);
+            if is_directory {
+                // Roots are their own parents; a lost directory gets one with its name.
+                let parent = parents.get(&inode).copied().unwrap_or(inode);
+                self.directories.insert(inode, parent);
+            }
+        }
+    }
+
+    fn find_pointers(&mut self, gathered: &Gathered, decision: &Decision) {
+        let facts = &gathered.facts;
+        let generation = |directory: InodeNumber| match facts.directory(directory) {
+            Some(fact) => Some(fact.generation),
+            None => decision.directories.get(&directory).and_then(|new| new.generation),
+        };
+        for ((directory, name), inode) in &decision.links {
+            let link = super::facts::Link { directory: *directory, name: name.clone(), inode: *inode };
+            let witnesses = facts.links.get(&link).copied().unwrap_or_default();
+            let is_new = decision.directories.contains_key(inode) || gathered.attributes.contains_key(inode);
+            if is_new
+                || witnesses.pointer_generation.is_none()
+                || witnesses.pointer_generation != generation(*directory)
+            {
+                self.pointers.entry(*inode).or_default().set.push((*directory, name.clone()));
+            }
+        }
+        for (link, witnesses) in &facts.links {
+            let Some(found) = witnesses.pointer_generation else { continue };
+            let is_kept = decision.links.get(&(link.directory, link.name.clone())) == Some(&link.inode)
+                && Some(found) == generation(link.directory);
+            let has_fork = !gathered.attributes.contains_key(&link.inode);
+            if !is_kept && has_fork {
+                let removed = (link.directory, link.name.clone(), found);
+                self.pointers.entry(link.inode).or_default().removed.push(removed);
+            }
+        }
+    }
+
+    fn find_link_counts(&mut self, facts: &Facts, decision: &Decision) {
+        let mut counts: BTreeMap<InodeNumber, u32> = BTreeMap::new();
+        let is_directory = |inode: InodeNumber| {
+            facts.directory(inode).is_some() || decision.directories.contains_key(&inode)
+        };
+        for ((directory, _), inode) in &decision.links {
+            if is_directory(*inode) {
+                *counts.entry(*directory).or_default() += 1;
+            } else {
+                *counts.entry(*inode).or_default() += 1;
+            }
+        }
+        let new = decision.directories.keys().map(|inode| (*inode, 0));
+        let old = facts
+            .inodes
+            .iter()
+            .filter(|(_, fact)| !fact.is_internal)
+            .map(|(inode, fact)| (*inode, fact.link_count));
+        for (inode, found) in old.chain(new) {
+            let names = counts.get(&inode).copied().unwrap_or(0);
+            let expected = if is_directory(inode) { names.saturating_add(2) } else { names };
+            // One without names gets its name, and with it a link, in lost+found.
+            if expected > 0 && found != expected {
+                self.link_counts.insert(inode, (found, expected));
+            }
+        }
+    }
+
+    /// Empties what is made anew. Gives whether anything was changed.
+    pub fn write_inodes(
+        &self,
+        volume: &Volume,
+        stage: &Stage,
+        gathered: &Gathered,
+        decision: &Decision,
+    ) -> Result<bool> {
+        let now = newest_time(volume);
+        for (inode, parent) in &self.directories {
+            match decision.directories.get(inode) {
+                Some(new) => make_directory(stage, *inode, *parent, new.generation, now)?,
+                None => empty_directory(volume, stage, *inode, *parent)?,
+            }
+        }
+        for inode in gathered.attributes.keys() {
+            empty_attributes(volume, stage, *inode)?;
+        }
+        for inode in &decision.unlinked {
+            make_free(stage, *inode)?;
+        }
+        Ok(!self.directories.is_empty() || !gathered.attributes.is_empty() || !decision.unlinked.is_empty())
+    }
+
+    /// Adds names, parent pointers and attributes through the engine, and sets link counts.
+    pub fn write_names(
+        &self,
+        stage: &Stage,
+        gathered: &Gathered,
+        decision: &Decision,
+        actions: &mut Vec<Action>,
+    ) -> Result<()> {
+        let volume = Volume::open(stage.device(), &VolumeOptions::default())?;
+        let engine = BulkEngine::new(volume, MountOptions::default())?;
+        let engine = AnyEngine::Bulk(Box::new(engine));
+        let mut writer = Writer { engine: &engine, gathered, decision, actions };
+        writer.fill_directories(&self.directories)?;
+        writer.set_attributes()?;
+        writer.change_pointers(&self.pointers)?;
+        writer.rescue_lost()?;
+        engine.close()?;
+        actions.extend(decision.unlinked.iter().map(|inode| Action::UnlinkedFreed { inode: *inode }));
+        for (inode, (found, expected)) in &self.link_counts {
+            change_core(stage, *inode, |core, _| core.link_count.set(*expected))?;
+            if gathered.facts.inodes.contains_key(inode) {
+                actions.push(Action::LinkCount { inode: *inode, found: *found, expected: *expected });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The times of directories that are made again: no clock, so that one image gives one result.
+fn newest_time(volume: &Volume) -> Timestamp {
+    let root = volume.inode(volume.geometry().root_inode);
+    root.map(|root| root.modification_time()).unwrap_or_default()
+}
+
+fn make_directory(
+    stage: &Stage,
+    inode: InodeNumber,
+    parent: InodeNumber,
+    generation: Option<u32>,
+    time: Timestamp,
+) -> Result<()> {
+    let geometry = stage.geometry();
+    change_core(stage, inode, |core, forks| {
+        let generation = generation.unwrap_or(core.generation.get());
+        *core = uxfs_engine::inode::create::unused_core(inode, generation, geometry);
+        let flags2 = feature_flags2(geometry);
+        let time = DiskTimestamp::encode_clamped(time, flags2.contains(InodeFlags2::BIG_TIME));
+        core.mode.set(FileType::Directory.mode_bits() | 0o755);
+        core.link_count.set(2);
+        core.flags2.set(flags2.bits());
+        core.change_count.set(1);
+        (core.access_time, core.modification_time) = (time, time);
+        (core.change_time, core.creation_time) = (time, time);
+        core.attribute_format = ForkFormat::Extents.code();
+        if geometry.features.has_parent_pointers() {
+            let offset = default_attribute_offset_bytes(Some(FileType::Directory));
+            core.fork_offset = u8::try_from(offset / 8).unwrap_or(0);
+        }
+        forks.fill(0);
+        put_empty_directory(core, forks, parent);
+    })
+}
+
+fn put_empty_directory(core: &mut InodeCore, forks: &mut [u8], parent: InodeNumber) {
+    let bytes = shortform_edit::empty(parent);
+    core.format = ForkFormat::Local.code();
+    core.size_bytes.set(bytes.len() as u64);
+    if let Some(place) = forks.get_mut(..bytes.len()) {
+        place.copy_from_slice(&bytes);
+    }
+    match core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS) {
+        true => core.large_extent_count.set(0),
+        false => core.extent_count.set(0),
+    }
+}
+
+/// Takes all blocks from a directory. Its attributes stay.
+fn empty_directory(volume: &Volume, stage: &Stage, number: InodeNumber, parent: InodeNumber) -> Result<()> {
+    let inode = volume.inode(number)?;
+    let room = inode.fork_room_bytes(Fork::Data, stage.geometry()) as usize;
+    let kept = fork_blocks(volume, &inode, Fork::Attribute);
+    change_core(stage, number, |core, forks| {
+        forks.get_mut(..room).into_iter().for_each(|data| data.fill(0));
+        core.blocks.set(kept);
+        put_empty_directory(core, forks, parent);
+    })
+}
+
+/// Takes all blocks and attributes from an attribute fork.
+fn empty_attributes(volume: &Volume, stage: &Stage, number: InodeNumber) -> Result<()> {
+    let inode = volume.inode(number)?;
+    let data_room = inode.fork_room_bytes(Fork::Data, stage.geometry()) as usize;
+    let kept = fork_blocks(volume, &inode, Fork::Data);
+    change_core(stage, number, |core, forks| {
+        forks.get_mut(data_room..).into_iter().for_each(|attributes| attributes.fill(0));
+        core.attribute_format = ForkFormat::Extents.code();
+        core.blocks.set(kept);
+        match core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS) {
+            true => core.extent_count.set(0),
+            false => core.attribute_extent_count.set(0),
+        }
+    })
+}
+
+/// Blocks of a fork as far as they can be read, those of its btree among them.
+fn fork_blocks(volume: &Volume, inode: &Inode, fork: Fork) -> u64 {
+    crate::extent_map::check::count_blocks(volume, inode, fork)
+}
+
+/// Changes names through the engine.
+struct Writer<'w> {
+    engine: &'w AnyEngine,
+    gathered: &'w Gathered,
+    decision: &'w Decision,
+    actions: &'w mut Vec<Action>,
+}
+
+impl Writer<'_> {
+    fn file_type(&self, inode: InodeNumber) -> FileType {
+        self.gathered.facts.inodes.get(&inode).map_or(FileType::Directory, |fact| fact.file_type)
+    }
+
+    fn fill_directories(&mut self, directories: &BTreeMap<InodeNumber, InodeNumber>) -> Result<()> {
+        for directory in directories.keys() {
+            let names: Vec<(&Name, InodeNumber)> = self
+                .decision
+                .links
+                .range((*directory, Name::default())..)
+                .take_while(|((of, _), _)| of == directory)
+                .map(|((_, name), inode)| (name, *inode))
+                .collect();
+            let new: Vec<NewName<'_>> = names
+                .iter()
+                .map(|(name, inode)| NewName { name, inode: *inode, file_type: self.file_type(*inode) })
+                .collect();
+            let mut transaction = Transaction::begin(self.engine)?;
+            let mut inode = transaction.load_inode(*directory)?;
+            if !new.is_empty() {
+                transaction.directories().fill_directory(&mut inode, &new)?;
+            }
+            transaction.store_inode(&mut inode)?;
+            transaction.commit()?;
+            self.report_directory(*directory, &names);
+        }
+        Ok(())
+    }
+
+    fn report_directory(&mut self, directory: InodeNumber, names: &[(&Name, InodeNumber)]) {
+        let facts = &self.gathered.facts;
+        let from = super::facts::Link { directory, name: Name::default(), inode: InodeNumber::new(0) };
+        let known: Vec<_> =
+            facts.links.range(from..).take_while(|(link, _)| link.directory == directory).collect();
+        let had = known.iter().filter(|(_, witnesses)| witnesses.has_entry);
+        let mut removed = 0;
+        for (link, _) in had {
+            if self.decision.links.get(&(directory, link.name.clone())) != Some(&link.inode) {
+                removed += 1;
+                let (name, inode) = (link.name.clone(), link.inode);
+                self.actions.push(Action::NameRemoved { directory, name, inode });
+            }
+        }
+        let is_kept = |link: &super::facts::Link| names.iter().any(|(_, inode)| *inode == link.inode);
+        let from_parent_pointers =
+            known.iter().filter(|(link, witnesses)| !witnesses.has_entry && is_kept(link)).count() as u64;
+        self.actions.push(Action::Directory {
+            inode: directory,
+            names: names.len() as u64,
+            from_parent_pointers,
+            removed,
+        });
+    }
+
+    fn set_attributes(&mut self) -> Result<()> {
+        for (number, attributes) in &self.gathered.attributes {
+            let mut transaction = Transaction::begin(self.engine)?;
+            let mut inode = transaction.load_inode(*number)?;
+            for attribute in attributes {
+                let name = AttributeName { namespace: attribute.namespace, name: &attribute.name };
+                transaction.attributes().set_attribute(
+                    &mut inode,
+                    name,
+                    &attribute.value,
+                    SetMode::Upsert,
+                )?;
+            }
+            transaction.store_inode(&mut inode)?;
+            transaction.commit()?;
+            self.actions.push(Action::Attributes { inode: *number, attributes: attributes.len() as u64 });
+        }
+        Ok(())
+    }
+
+    fn change_pointers(&mut self, pointers: &BTreeMap<InodeNumber, PointerChanges>) -> Result<()> {
+        for (number, changes) in pointers {
+            let mut transaction = Transaction::begin(self.engine)?;
+            let mut inode = transaction.load_inode(*number)?;
+            for (directory, name, generation) in &changes.removed {
+                let pointer = ParentPointer { parent: *directory, generation: *generation, name };
+                unless_gone(transaction.parent_pointers().remove_parent_pointer(&mut inode, pointer))?;
+                let (inode, directory, name) = (*number, *directory, name.clone());
+                self.actions.push(Action::ParentPointerRemoved { inode, directory, name });
+            }
+            for (directory, name) in &changes.set {
+                let generation = transaction.load_inode(*directory)?.generation();
+                let pointer = ParentPointer { parent: *directory, generation, name };
+                unless_there(transaction.parent_pointers().add_parent_pointer(&mut inode, pointer))?;
+                let (inode, directory, name) = (*number, *directory, name.clone());
+                self.actions.push(Action::ParentPointerSet { inode, directory, name });
+            }
+            transaction.store_inode(&mut inode)?;
+            transaction.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Names what has no name in `lost+found`.
+    fn rescue_lost(&mut self) -> Result<()> {
+        if self.decision.lost.is_empty() {
+            return Ok(());
+        }
+        let root = self.gathered.facts.root;
+        let mut transaction = Transaction::begin(self.engine)?;
+        let mut root_inode = transaction.load_inode(root)?;
+        let found = transaction.directories().lookup_name(&mut root_inode, LOST_AND_FOUND)?;
+        let mut folder = match found {
+            Some(found) => transaction.load_inode(found.inode)?,
+            None => {
+                let times = root_inode.modification_time();
+                let attributes = FileAttributes {
+                    permissions: 0o700,
+                    access_time: times,
+                    modification_time: times,
+                    change_time: times,
+                    creation_time: times,
+                    ..FileAttributes::default()
+                };
+                let mut folder = transaction.files().create(
+                    &mut root_inode,
+                    LOST_AND_FOUND,
+                    &NewKind::Directory,
+                    &attributes,
+                    NameCheck::KnownToBeNew,
+                )?;
+                transaction.store_inode(&mut folder)?;
+                folder
+            }
+        };
+        if folder.file_type() != Some(FileType::Directory) {
+            return Err(OperationError::NotADirectory.into());
+        }
+        transaction.store_inode(&mut root_inode)?;
+        for (number, best) in &self.decision.lost {
+            let mut inode = transaction.load_inode(*number)?;
+            let file_type = self.file_type(*number);
+            let plain: Name = number.get().to_string().into_bytes().into();
+            let is_taken = transaction.directories().lookup_name(&mut folder, best)?.is_some();
+            let name = if is_taken { &plain } else { best };
+            transaction.directories().add_name(&mut folder, name, *number, file_type, NameCheck::Check)?;
+            if file_type == FileType::Directory {
+                transaction.directories().replace_name(
+                    &mut inode,
+                    b"..",
+                    folder.number,
+                    FileType::Directory,
+                )?;
+                let links = folder.core.link_count.get();
+                folder.set_link_count(links.saturating_add(1));
+            }
+            let pointer = ParentPointer { parent: folder.number, generation: folder.generation(), name };
+            unless_there(transaction.parent_pointers().add_parent_pointer(&mut inode, pointer))?;
+            if file_type != FileType::Directory {
+                inode.set_link_count(1);
+            }
+            transaction.store_inode(&mut inode)?;
+            self.actions.push(Action::LostAndFound { inode: *number, name: name.clone() });
+        }
+        transaction.store_inode(&mut folder)?;
+        transaction.commit()
+    }
+}
+
+const LOST_AND_FOUND: &[u8] = b"lost+found";
+
+fn unless_gone(result: Result<()>) -> Result<()> {
+    match result {
+        Err(Error::Operation(OperationError::NoSuchAttribute)) => Ok(()),
+        result => result,
+    }
+}
+
+fn unless_there(result: Result<()>) -> Result<()> {
+    match result {
+        Err(Error::Operation(OperationError::Exists)) => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,180 @@
+//! What a repair does, in sentences.
+
+use std::fmt;
+
+use uxfs_format::{
+    inode::InodeFault,
+    units::{AgNumber, InodeNumber},
+};
+
+use crate::finding::Name;
+
+/// One change of a repair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// The superblock of group 0 is written from another group's.
+    PrimarySuperblock,
+    /// A copy of the superblock is written from that of group 0.
+    SuperblockCopy {
+        /// The copy's group.
+        group: AgNumber,
+    },
+    /// The counters of the superblock are computed anew.
+    Counters,
+    /// The log is replayed.
+    LogReplayed {
+        /// Transactions.
+        transactions: u64,
+    },
+    /// Headers, free list and btrees of a group are made anew from its inodes and their extents.
+    Group {
+        /// Which group.
+        group: AgNumber,
+        /// Inode chunks that no inode btree named.
+        chunks_without_index: u32,
+    },
+    /// An inode that is sound but for its checksum gets the right one.
+    InodeChecksum {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// An inode is lost: its place becomes a free inode.
+    InodeLost {
+        /// The inode.
+        inode: InodeNumber,
+        /// What its place holds.
+        fault: InodeFault,
+    },
+    /// An inode that is in use without links and names is freed.
+    UnlinkedFreed {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// The block count of an inode.
+    InodeBlocks {
+        /// The inode.
+        inode: InodeNumber,
+        /// Before.
+        found: u64,
+        /// Now.
+        expected: u64,
+    },
+    /// The link count of an inode.
+    LinkCount {
+        /// The inode.
+        inode: InodeNumber,
+        /// Before.
+        found: u32,
+        /// Now.
+        expected: u32,
+    },
+    /// A directory is made anew from its entries and from the parent pointers that name it.
+    Directory {
+        /// The directory.
+        inode: InodeNumber,
+        /// Names that it has now.
+        names: u64,
+        /// Of these, names that only parent pointers knew.
+        from_parent_pointers: u64,
+        /// Names that it had, of inodes that are gone or have another name.
+        removed: u64,
+    },
+    /// The attribute fork of an inode is made anew.
+    Attributes {
+        /// The inode.
+        inode: InodeNumber,
+        /// Attributes that could be read, without parent pointers.
+        attributes: u64,
+    },
+    /// A name is removed.
+    NameRemoved {
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+        /// The inode that it named.
+        inode: InodeNumber,
+    },
+    /// A file or directory that nothing names gets a name in `lost+found`.
+    LostAndFound {
+        /// The inode.
+        inode: InodeNumber,
+        /// The name.
+        name: Name,
+    },
+    /// A parent pointer is set.
+    ParentPointerSet {
+        /// The inode that gets it.
+        inode: InodeNumber,
+        /// The directory that it names.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+    },
+    /// A parent pointer is removed.
+    ParentPointerRemoved {
+        /// The inode that had it.
+        inode: InodeNumber,
+        /// The directory that it named.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+    },
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
+        match self {
+            Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
+            Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
+            Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
+            Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
+            Self::Group { group, chunks_without_index: 0 } => {
+                write!(f, "make the headers and btrees of allocation group {group} anew")
+            }
+            Self::Group { group, chunks_without_index } => write!(
+                f,
+                "make the headers and btrees of allocation group {group} anew; {chunks_without_index} inode chunks were found by searching"
+            ),
+            Self::InodeChecksum { inode } => {
+                write!(f, "keep inode {inode}, which is sound but for its checksum")
+            }
+            Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
+            Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
+            Self::InodeBlocks { inode, found, expected } => {
+                write!(f, "set the block count of inode {inode} to {expected}; it was {found}")
+            }
+            Self::LinkCount { inode, found, expected } => {
+                write!(f, "set the link count of inode {inode} to {expected}; it was {found}")
+            }
+            Self::Directory { inode, names, from_parent_pointers, removed } => write!(
+                f,
+                "make directory {inode} anew with {names} names, {from_parent_pointers} of them known by parent pointers only; \
+                 {removed} names were removed"
+            ),
+            Self::Attributes { inode, attributes } => {
+                write!(f, "make the attributes of inode {inode} anew; {attributes} could be read")
+            }
+            Self::NameRemoved { directory, name, inode } => {
+                write!(f, "remove {} from directory {directory}, which named inode {inode}", quoted(name))
+            }
+            Self::LostAndFound { inode, name } => {
+                write!(f, "name inode {inode} {} in lost+found", quoted(name))
+            }
+            Self::ParentPointerSet { inode, directory, name } => {
+                write!(
+                    f,
+                    "set the parent pointer of inode {inode} for {} in directory {directory}",
+                    quoted(name)
+                )
+            }
+            Self::ParentPointerRemoved { inode, directory, name } => write!(
+                f,
+                "remove the parent pointer of inode {inode} for {} in directory {directory}",
+                quoted(name)
+            ),
+        }
+    }
+}

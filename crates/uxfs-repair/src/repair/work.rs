@@ -1,0 +1,190 @@
+//! Which objects a repair has to make anew, from the findings of a check.
+
+use std::collections::BTreeSet;
+
+use uxfs_format::{
+    fault::Structure,
+    geometry::Geometry,
+    units::{AgNumber, InodeNumber},
+};
+use uxfs_volume::tolerant;
+
+use crate::finding::Finding;
+
+/// Objects that must be made anew.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Work {
+    /// The superblock of group 0.
+    pub primary_superblock: bool,
+    /// Other superblocks.
+    pub superblock_copies: BTreeSet<AgNumber>,
+    /// The counters of the superblock.
+    pub counters: bool,
+    /// Headers and btrees of groups.
+    pub groups: BTreeSet<AgNumber>,
+    /// Some inodes are damaged, or free against the index.
+    pub inodes: bool,
+    /// Extent maps of inodes.
+    pub extent_maps: BTreeSet<InodeNumber>,
+    /// Directories whose blocks or index are wrong.
+    pub directories: BTreeSet<InodeNumber>,
+    /// Attribute forks.
+    pub attributes: BTreeSet<InodeNumber>,
+    /// Block counts of inodes, with the right ones.
+    pub inode_blocks: BTreeSet<(InodeNumber, u64)>,
+    /// Names, parent pointers or link counts contradict each other.
+    pub names: bool,
+    /// There are findings that no repair exists for yet.
+    pub others: u64,
+}
+
+impl Work {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Takes a finding in.
+    pub fn add(&mut self, finding: &Finding, geometry: &Geometry) {
+        let object = finding.object(geometry);
+        match finding {
+            Finding::Damaged { corruption } => {
+                self.add_damage(corruption.structure, object.group, object.inode);
+            }
+            Finding::Opening {
+                finding:
+                    tolerant::Finding::PrimarySuperblock(_)
+                    | tolerant::Finding::OtherSuperblock { .. }
+                    | tolerant::Finding::NeedsRepair
+                    | tolerant::Finding::Unfinished,
+            } => self.primary_superblock = true,
+            Finding::SuperblockCopy { group } => {
+                self.superblock_copies.insert(*group);
+            }
+            Finding::SuperblockCount { .. } => self.counters = true,
+            Finding::GroupCount { .. }
+            | Finding::FreeExtent { .. }
+            | Finding::InodeChunk { .. }
+            | Finding::BlocksUnused { .. }
+            | Finding::FreeBlocksInUse { .. }
+            | Finding::BlocksUsedTwice { .. }
+            | Finding::ReferenceCount { .. }
+            | Finding::CowStaging { .. }
+            | Finding::SpaceSum { .. }
+            | Finding::MappingWithoutOwner { .. }
+            | Finding::MappingMissing { .. }
+            | Finding::UnlinkedTwice { .. }
+            | Finding::UnlinkedWithLinks { .. }
+            | Finding::UnlinkedFree { .. } => self.groups.extend(object.group),
+            _ => self.add_of_inode(finding, object.group),
+        }
+    }
+
+    /// Findings of inodes and names.
+    fn add_of_inode(&mut self, finding: &Finding, group: Option<AgNumber>) {
+        match finding {
+            Finding::BtreeKey { inode: Some(inode), .. } => {
+                self.extent_maps.insert(*inode);
+            }
+            Finding::BtreeKey { inode: None, .. } => self.groups.extend(group),
+            Finding::NotUnlinked { .. } => self.names = true,
+            Finding::FreeInodeInUse { .. }
+            | Finding::UnreadInodes { .. }
+            | Finding::Unlinked { .. }
+            | Finding::NextUnlinked { .. } => {
+                self.inodes = true;
+                self.groups.extend(group);
+            }
+            Finding::InodeBlocks { inode, expected, .. } => {
+                self.inode_blocks.insert((*inode, *expected));
+            }
+            Finding::EntryNotIndexed { directory, .. }
+            | Finding::IndexEntry { directory, .. }
+            | Finding::FreeIndex { directory, .. }
+            | Finding::Dot { directory, .. }
+            | Finding::NameTwice { directory, .. }
+            | Finding::EntryFileType { directory, .. } => {
+                self.directories.insert(*directory);
+                self.names = true;
+            }
+            Finding::NodeHash { inode, structure, .. } => {
+                let is_directory =
+                    matches!(structure, Structure::DirectoryNode | Structure::DirectoryAnyIndex);
+                let objects = if is_directory { &mut self.directories } else { &mut self.attributes };
+                objects.insert(*inode);
+                self.names |= is_directory;
+            }
+            Finding::DotDot { .. }
+            | Finding::EntryOfFreeInode { .. }
+            | Finding::ParentPointerMissing { .. }
+            | Finding::ParentPointerWithoutEntry { .. }
+            | Finding::LinkCount { .. }
+            | Finding::DirectoryNamedTwice { .. }
+            | Finding::NoName { .. }
+            | Finding::Cycle { .. } => self.names = true,
+            _ => self.others += 1,
+        }
+    }
+
+    fn add_damage(&mut self, structure: Structure, group: Option<AgNumber>, inode: Option<InodeNumber>) {
+        use Structure as S;
+        match (structure, group, inode) {
+            (S::Superblock, Some(group), _) if group.get() == 0 => self.primary_superblock = true,
+            (S::Superblock, Some(group), _) => {
+                self.superblock_copies.insert(group);
+            }
+            (
+                S::FreeSpaceHeader
+                | S::InodeHeader
+                | S::FreeList
+                | S::FreeSpaceByBlock
+                | S::FreeSpaceByLength
+                | S::InodeIndex
+                | S::FreeInodeIndex
+                | S::ReverseMap
+                | S::ReferenceCount,
+                Some(group),
+                _,
+            ) => {
+                self.groups.insert(group);
+            }
+            (S::Inode | S::InodeCluster, group, _) => {
+                self.inodes = true;
+                self.groups.extend(group);
+            }
+            (S::ExtentMap, _, Some(inode)) => {
+                self.extent_maps.insert(inode);
+            }
+            (
+                S::DirectoryShortform
+                | S::DirectoryBlock
+                | S::DirectoryData
+                | S::DirectoryAnyData
+                | S::DirectoryLeaf
+                | S::DirectoryLeafNode
+                | S::DirectoryNode
+                | S::DirectoryAnyIndex
+                | S::DirectoryFreeIndex,
+                _,
+                Some(inode),
+            ) => {
+                self.directories.insert(inode);
+                self.names = true;
+            }
+            (
+                S::AttributeShortform
+                | S::AttributeLeaf
+                | S::AttributeNode
+                | S::AttributeAnyIndex
+                | S::AttributeRemoteValue
+                | S::ParentPointer
+                | S::AccessControlList,
+                _,
+                Some(inode),
+            ) => {
+                self.attributes.insert(inode);
+            }
+            _ => self.others += 1,
+        }
+    }
+}

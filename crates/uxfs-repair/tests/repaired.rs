@@ -1,0 +1,231 @@
+//! Repairs of golden images with one damage each: afterwards `xfs_repair -n` is silent, and the tree is that of the kernel's manifest.
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
+
+use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
+use uxfs_repair::repair::{RepairOptions, Staged, repair};
+use uxfs_testkit::{
+    golden::GoldenImage,
+    image::memory_folder,
+    judges::Judge,
+    manifest::{FileKind, Header, Manifest, differences, report},
+    require,
+    verdict::repair_findings,
+    walk,
+};
+use uxfs_volume::inode::scan::ScanOptions;
+
+/// A change by `xfs_db` or by hand, that a repair makes good without a loss.
+struct Damage {
+    name: &'static str,
+    image: &'static str,
+    commands: &'static [&'static str],
+}
+
+const fn damage(name: &'static str, image: &'static str, commands: &'static [&'static str]) -> Damage {
+    Damage { name, image, commands }
+}
+
+const FILE: &str = "path /link-into-the-deep";
+const SHORTFORM: &str = "path /directories/shortform";
+const LEAF: &str = "dblock 8388608";
+
+#[rustfmt::skip]
+const DAMAGES: &[Damage] = &[
+    damage("superblock-icount", "default", &["sb 0", "write -d icount 1"]),
+    damage("superblock-checksum", "default", &["sb 0", "write -c icount 1"]),
+    damage("superblock-copy", "default", &["sb 1", "write -d logblocks 5000"]),
+    damage("agf-freeblks", "default", &["agf 1", "write -d freeblks 6000"]),
+    damage("agf-checksum", "default", &["agf 1", "write -c freeblks 6000"]),
+    damage("agf-checksum-block-1k", "block-1k", &["agf 0", "write -c freeblks 6000"]),
+    damage("agi-checksum", "default", &["agi 0", "write -c count 6000"]),
+    damage("agi-checksum-no-rmapbt", "no-rmapbt", &["agi 0", "write -c count 6000"]),
+    damage("agi-count", "default", &["agi 0", "write -d count 128"]),
+    damage("agi-unlinked", "default", &["agi 0", "write -d unlinked[3] 131"]),
+    damage("free-too-short", "default", &["agf 0", "addr bnoroot", "write -d recs[5].blockcount 6"]),
+    damage("free-too-long", "default", &["agf 0", "addr bnoroot", "write -d recs[5].blockcount 8"]),
+    damage("free-by-length", "default", &["agf 2", "addr cntroot", "write -c recs[1].startblock 3000"]),
+    damage("owner", "default", &["agf 2", "addr rmaproot", "addr ptrs[1]", "write -d recs[16].owner 278496"]),
+    damage("rmap-block", "default", &["agf 2", "addr rmaproot", "addr ptrs[1]", "write -c recs[16].owner 278496"]),
+    damage("reference-count", "default", &["agf 2", "addr refcntroot", "addr ptrs[1]", "write -d recs[1].refcount 9"]),
+    damage("reference-count-root", "default", &["agf 2", "addr refcntroot", "write -c numrecs 9"]),
+    damage("free-inodes-differ", "default", &["agi 0", "addr free_root", "write -d recs[1].free 0x3"]),
+    damage("inode-not-in-use", "default", &["agi 0", "addr root", "write -d recs[1].free 0x0800000000000000", "write -d recs[1].freecount 1"]),
+    damage("inode-not-free", "default", &["agi 0", "addr root", "write -d recs[1].free 0x0c00000080000000", "write -d recs[1].freecount 3"]),
+    damage("inode-index-root", "default", &["agi 0", "addr root", "write -c level 3"]),
+    damage("inode-index-root-no-finobt", "no-finobt", &["agi 1", "addr root", "write -c level 3"]),
+    damage("inode-index-root-no-sparse", "no-sparse", &["agi 0", "addr root", "write -c level 3"]),
+    damage("inode-index-root-block-64k", "block-64k", &["agi 0", "addr root", "write -c level 3"]),
+    damage("inode-index-root-inode-2k", "inode-2k", &["agi 0", "addr root", "write -c level 3"]),
+    damage("inode-blocks", "default", &[FILE, "write -d core.nblocks 9"]),
+    damage("inode-checksum", "default", &[FILE, "write -c core.gen 9"]),
+    damage("links-of-directory", "default", &["path /directories", "write -d core.nlinkv2 7"]),
+    damage("links-of-file", "default", &["path /directories/node/linked", "write -d core.nlinkv2 812"]),
+    damage("no-links-and-a-name", "default", &["inode 131202", "write -d core.nlinkv2 0"]),
+    damage("entry-of-other-inode", "default", &["path /directories/block", "dblock 0", "write -d bu[2].inumber 131203"]),
+    damage("entry-of-no-inode", "default", &["path /directories/block", "dblock 0", "write -d bu[2].inumber 250"]),
+    damage("entry-named-as-parent", "default", &[SHORTFORM, "write -d u3.sfdir3.list[0].name \"..\""]),
+    damage("entry-type", "default", &["path /directories/block", "dblock 0", "write -d bu[2].filetype 2"]),
+    damage("leaf-hash", "default", &["path /directories/leaf", LEAF, "write -d lents[3].hashval 0x647c2950"]),
+    damage("leaf-best", "default", &["path /directories/leaf", LEAF, "write -d lbests[1] 0x100"]),
+    damage("node-hash", "default", &["path /directories/node", LEAF, "write -d nbtree[1].hashval 0x6fd1750d"]),
+    damage("free-index", "default", &["path /directories/node", "dblock 16777216", "write -d fbests[4] 0x100"]),
+    damage("free-index-checksum", "default", &["path /directories/node", "dblock 16777216", "write -c fbests[4] 0x100"]),
+    damage("directory-block-checksum", "default", &["path /directories/block", "dblock 0", "write -c bu[2].inumber 250"]),
+    damage("directory-data-checksum", "default", &["path /directories/leaf", "dblock 0", "write -c du[2].inumber 250"]),
+    damage("directory-data-checksum-8k", "block-1k", &["path /directories/leaf", "dblock 0", "write -c du[2].inumber 250"]),
+    damage("directory-leaf-checksum", "default", &["path /directories/leaf", LEAF, "write -c lents[3].hashval 1"]),
+    damage("dot-dot", "default", &[SHORTFORM, "write -d u3.sfdir3.hdr.parent.i4 128"]),
+    damage("name-twice", "default", &[SHORTFORM, "write -d u3.sfdir3.list[0].name \"f1\""]),
+    damage("parent-generation", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.gen 5"]),
+    damage("parent-directory", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.inumber 131"]),
+];
+
+fn write(image: &Path, commands: &[&str]) {
+    let mut command = Judge::XfsDb.command();
+    command.arg("-x");
+    for text in commands {
+        command.args(["-c", text]);
+    }
+    command.arg(image).output().unwrap();
+}
+
+/// Repairs an image, and writes what was staged.
+fn repair_image(image: &Path) -> Staged {
+    let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
+    let options = RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() };
+    let staged = repair(&device, &options).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(image).unwrap();
+    for (start, length) in staged.overlay.runs(0) {
+        let mut bytes = vec![0; length as usize];
+        staged.overlay.read(start, &mut bytes).unwrap();
+        file.write_all_at(&bytes, start).unwrap();
+    }
+    staged
+}
+
+/// What an image holds, without where directories and attributes lie.
+fn tree_of(golden: &GoldenImage, image: &Path) -> Manifest {
+    let header = Header { judge: "uxfs".into(), ..golden.manifest().unwrap().header };
+    without_places(walk::from_image(image, header).unwrap())
+}
+
+fn without_places(mut manifest: Manifest) -> Manifest {
+    for entry in &mut manifest.entries {
+        let is_directory = entry.kind == FileKind::Directory;
+        let Some(details) = &mut entry.details else { continue };
+        details.attribute_extents = None;
+        if is_directory {
+            (details.size_bytes, details.sectors, details.extents) = (None, None, None);
+            (details.extent_count, details.entries) = (None, None);
+        }
+    }
+    manifest
+}
+
+/// Inodes that are lost, by paths: their places are overwritten.
+const LOST: &[(&str, &[&str])] = &[
+    ("root", &["/"]),
+    (
+        "directories",
+        &["/directories/block", "/directories/leaf", "/directories/node", "/deep/level-0/level-1"],
+    ),
+    ("root and below", &["/", "/directories", "/deep", "/special"]),
+];
+
+/// Moves directories whose names were lost together with the root back from `lost+found`, by their numbers.
+fn move_back(found: &mut Manifest, expected: &Manifest) {
+    found.entries.retain(|entry| entry.path.0 != b"/lost+found");
+    for entry in &mut found.entries {
+        let Some(path) = entry.path.0.strip_prefix(b"/lost+found/") else { continue };
+        let (number, rest) = path.split_at(path.iter().position(|byte| *byte == b'/').unwrap_or(path.len()));
+        let inode = std::str::from_utf8(number).unwrap().parse().ok();
+        let name = &expected.entries.iter().find(|entry| entry.inode == inode).unwrap().path.0;
+        entry.path.0 = [name.as_slice(), rest].concat();
+    }
+    found.entries.sort_by(|one, other| one.path.cmp(&other.path));
+    // The first path of an inode has its details.
+    let mut details = std::collections::HashMap::new();
+    for entry in &mut found.entries {
+        details.extend(entry.details.take().map(|found| (entry.inode, found)));
+    }
+    for entry in &mut found.entries {
+        entry.details = details.remove(&entry.inode);
+    }
+}
+
+#[test]
+fn lost_directories_come_back_with_all_names() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    for name in ["default", "block-1k"] {
+        for (lost, paths) in LOST {
+            let golden = GoldenImage::named(name).unwrap();
+            golden.unpack_to(&image).unwrap();
+            let expected = without_places(golden.manifest().unwrap());
+            let inode_of = |path: &&str| {
+                let entry = expected.entries.iter().find(|entry| entry.path.0 == path.as_bytes());
+                entry.and_then(|entry| entry.inode).unwrap()
+            };
+            let inodes: Vec<u64> = paths.iter().map(inode_of).collect();
+            for inode in &inodes {
+                write(&image, &[&format!("inode {inode}"), "write -d core.magic 0", "write -d core.mode 0"]);
+            }
+            let staged = repair_image(&image);
+            let shown: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
+            let left: Vec<String> = staged.remaining.iter().take(8).map(ToString::to_string).collect();
+            assert!(left.is_empty(), "{name} {lost}: {left:#?} after {shown:#?}");
+            assert_eq!(repair_findings(&image).unwrap(), [""; 0], "{name} {lost} after {shown:#?}");
+            let mut found = tree_of(&golden, &image);
+            move_back(&mut found, &expected);
+            let mut expected = expected.clone();
+            // Mode, owner and times of what was lost are gone with it.
+            for entries in [&mut expected.entries, &mut found.entries] {
+                for entry in entries.iter_mut().filter(|entry| inodes.contains(&entry.inode.unwrap())) {
+                    entry.details = None;
+                }
+            }
+            let differences = report(&differences(&expected, &found), 20);
+            assert!(differences.is_none(), "{name} {lost}: {} after {shown:#?}", differences.unwrap());
+        }
+    }
+}
+
+#[test]
+fn single_damages_are_repaired_without_loss() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    let mut wrong = Vec::new();
+    for damage in DAMAGES {
+        let golden = GoldenImage::named(damage.image).unwrap();
+        golden.unpack_to(&image).unwrap();
+        write(&image, damage.commands);
+        let damaged = fs::read(&image).unwrap();
+        let staged = repair_image(&image);
+        let shown: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
+        if !staged.remaining.is_empty() || staged.findings == 0 || fs::read(&image).unwrap() == damaged {
+            let left: Vec<String> = staged.remaining.iter().take(8).map(ToString::to_string).collect();
+            wrong.push(format!(
+                "{}: {} findings, then {left:#?} after {shown:#?}",
+                damage.name, staged.findings
+            ));
+            continue;
+        }
+        let judged = repair_findings(&image).unwrap();
+        if !judged.is_empty() {
+            wrong.push(format!("{}: xfs_repair says {judged:#?} after {shown:#?}", damage.name));
+            continue;
+        }
+        let (expected, found) = (without_places(golden.manifest().unwrap()), tree_of(&golden, &image));
+        if let Some(differences) = report(&differences(&expected, &found), 20) {
+            wrong.push(format!("{}: {differences} after {shown:#?}", damage.name));
+        }
+        // A second repair finds nothing to do.
+        let again = repair_image(&image);
+        assert_eq!((again.findings, again.actions.len()), (0, 0), "{}: {:?}", damage.name, again.actions);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
