@@ -148,6 +148,11 @@ impl ImageArguments {
         if self.is_tolerant() {
             return Err(Failure::usage("--tolerant and --superblock are for reading only"));
         }
+        self.device_to_repair()
+    }
+
+    /// As [`device_for_changes`](Self::device_for_changes), for a repair, which may be told the superblock.
+    pub fn device_to_repair(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         let is_packed = compressed::is_packed(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
         if is_packed {

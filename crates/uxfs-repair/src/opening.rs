@@ -49,7 +49,8 @@ pub fn open(device: &Arc<dyn BlockDevice>, options: &OpeningOptions) -> Result<O
     }
     match uxfs_journal::examine(device.as_ref(), opened.volume.geometry()) {
         Err(error) => Ok(opened.with(Finding::of_error(error.into()))),
-        Ok(LogState::Empty) => Ok(opened),
+        // A log that was never written begins there.
+        Ok(LogState::Empty) => Ok(opened.begin_log_at(Lsn::from_parts(1, 0))),
         Ok(LogState::Clean(log)) => Ok(opened.begin_log_at(log.head)),
         Ok(LogState::Dirty(_)) => recover(device, options, opened),
     }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use parking_lot::Mutex;
+use uxfs_format::units::InodeNumber;
 use uxfs_volume::error::Error;
 
 use crate::finding::Finding;
@@ -37,6 +38,14 @@ impl<'s> Sink<'s> {
     /// Adds what a reader could not read.
     pub fn add_error(&self, error: Error) {
         self.add(Finding::of_error(error));
+    }
+
+    /// As [`add_error`](Self::add_error) of a block of an inode: the block alone does not say whose it should be.
+    pub fn add_error_of(&self, inode: InodeNumber, mut error: Error) {
+        if let Error::Corrupt(corruption) = &mut error {
+            corruption.location.inode.get_or_insert(inode);
+        }
+        self.add_error(error);
     }
 
     pub fn findings(&self) -> u64 {

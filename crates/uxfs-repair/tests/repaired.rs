@@ -4,17 +4,21 @@
 use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
-use uxfs_repair::repair::{RepairOptions, Staged, repair};
+use uxfs_repair::repair::{RepairOptions, Staged, action::Action, repair};
 use uxfs_testkit::{
     golden::GoldenImage,
     image::memory_folder,
     judges::Judge,
     manifest::{FileKind, Header, Manifest, differences, report},
+    mount::{Access, LoopMount},
     require,
     verdict::repair_findings,
     walk,
 };
-use uxfs_volume::inode::scan::ScanOptions;
+use uxfs_volume::{
+    inode::scan::ScanOptions,
+    volume::{Volume, VolumeOptions},
+};
 
 /// A change by `xfs_db` or by hand, that a repair makes good without a loss.
 struct Damage {
@@ -79,6 +83,8 @@ const DAMAGES: &[Damage] = &[
     damage("dot-dot", "default", &[SHORTFORM, "write -d u3.sfdir3.hdr.parent.i4 128"]),
     damage("name-twice", "default", &[SHORTFORM, "write -d u3.sfdir3.list[0].name \"f1\""]),
     damage("parent-generation", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.gen 5"]),
+    damage("extent-map-block", "default", &["path /extents/fragmented", "addr u3.bmbt.ptrs[1]", "write -c level 3"]),
+    damage("extent-map-block-1k", "block-1k", &["path /extents/fragmented", "addr u3.bmbt.ptrs[1]", "write -c level 3"]),
     damage("parent-directory", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.inumber 131"]),
 ];
 
@@ -190,6 +196,35 @@ fn lost_directories_come_back_with_all_names() {
             let differences = report(&differences(&expected, &found), 20);
             assert!(differences.is_none(), "{name} {lost}: {} after {shown:#?}", differences.unwrap());
         }
+    }
+}
+
+/// Zeros over the log, or garbage: it is replaced, and nothing is lost, because it was clean.
+#[test]
+fn a_log_that_is_gone_is_replaced() {
+    require!(Judge::XfsRepair, Judge::Kernel);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    for (name, byte) in [("default", 0_u8), ("default", 0x5a), ("sector-4k", 0x5a), ("stripes", 0xff)] {
+        let golden = GoldenImage::named(name).unwrap();
+        golden.unpack_to(&image).unwrap();
+        let device = Arc::new(SyncDevice::open_read_only(&image, 0).unwrap());
+        let volume = Volume::open(device, &VolumeOptions::default()).unwrap();
+        let geometry = volume.geometry();
+        let start = geometry.sector_of_block(geometry.log_start.unwrap()).unwrap().get() * 512;
+        let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+        file.write_all_at(&vec![byte; (geometry.log_blocks as usize) << geometry.block_log], start).unwrap();
+        let staged = repair_image(&image);
+        let left: Vec<String> = staged.remaining.iter().take(8).map(ToString::to_string).collect();
+        assert!(left.is_empty(), "{name} {byte:#x}: {left:#?} after {:?}", staged.actions);
+        assert!(staged.actions.iter().any(|action| matches!(action, Action::NewLog { .. })));
+        assert_eq!(repair_findings(&image).unwrap(), [""; 0], "{name} {byte:#x}");
+        // Linux goes on with it.
+        let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
+        fs::write(mount.path().join("written after the repair"), b"contents").unwrap();
+        mount.unmount().unwrap();
+        assert_eq!(repair_findings(&image).unwrap(), [""; 0], "{name} {byte:#x}");
+        assert_eq!(repair_image(&image).findings, 0);
     }
 }
 

@@ -15,6 +15,7 @@ pub mod ls;
 pub mod map;
 pub mod mkfs;
 pub mod parents;
+pub mod repair;
 pub mod replay;
 pub mod shell;
 pub mod stat;
@@ -134,6 +135,8 @@ pub enum Command {
     Inspect(inspect::Arguments),
     /// Find every inconsistency of a file system; nothing is changed
     Check(check::Arguments),
+    /// Mend a file system, from all that is known of it in several places
+    Repair(repair::Arguments),
     /// Replay the log of an image that was not unmounted cleanly
     Replay(replay::Arguments),
     /// Run benchmarks: by system calls on a mounted file system, or in process on an image
@@ -157,6 +160,7 @@ impl Command {
             Self::Freespace(arguments) => arguments.run(context, freespace::run),
             Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Check(arguments) => check::run(arguments, context),
+            Self::Repair(arguments) => repair::run(arguments, context),
             Self::Replay(arguments) => replay::run(arguments, context),
             Self::Get(arguments) => arguments.run(context, get::run),
             Self::Put(arguments) => arguments.run(context),

@@ -8,16 +8,17 @@
 use uxfs_format::{
     btree::{
         BlockPointer, BtreeKind,
-        block::Pointer,
+        block::{Address, Pointer},
         block_edit::BlockEdit,
         block_header::{BlockHeader, BlockIdentity, ShortBlockHeader},
+        extent_map::{ExtentMap, ExtentMapKey, ExtentRecord},
     },
     checksum,
     edit::{DirtyMap, Edit},
     geometry::Geometry,
-    units::{AgBlock, AgNumber},
+    units::{AgBlock, AgNumber, FsBlock, InodeNumber, Sector},
 };
-use uxfs_volume::error::Result;
+use uxfs_volume::error::{OperationError, Result};
 
 use crate::repair::stage::Stage;
 
@@ -58,8 +59,8 @@ impl Shape {
 
 /// A tree that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Built {
-    pub root: AgBlock,
+pub(crate) struct Built<A = AgBlock> {
+    pub root: A,
     pub levels: u32,
     pub blocks: u32,
 }
@@ -72,32 +73,95 @@ pub(crate) fn build<K: BtreeKind<Header = ShortBlockHeader>>(
     blocks: &[AgBlock],
 ) -> Result<Built> {
     let shape = Shape::of::<K>(records.len(), stage.geometry());
-    let mut writer = Writer::<K> { stage, group, children: Vec::new(), next: Vec::new() };
-    let mut rest = blocks;
-    for (level, count) in (0_u16..).zip(&shape.blocks_by_level) {
-        let (own, behind) = rest.split_at_checked(*count).unwrap_or((rest, &[]));
-        rest = behind;
-        match level {
-            0 => writer.write_leaves(records, own)?,
-            _ => writer.write_nodes(level, own)?,
-        }
-    }
+    let sector_of = |block| stage.sector_of(group, block);
+    let mut writer = Writer::<K>::new(stage, group.get().into(), &sector_of);
+    writer.write_levels(records, &shape.blocks_by_level, blocks)?;
     let root = blocks.last().copied().unwrap_or(AgBlock::new(u32::MAX));
     Ok(Built { root, levels: shape.levels(), blocks: u32::try_from(shape.blocks()).unwrap_or(u32::MAX) })
+}
+
+/// The levels of an extent map below its root, which lies in the inode.
+#[derive(Debug, Clone)]
+pub(crate) struct BelowRoot {
+    /// Level of the root.
+    pub level: u16,
+    /// First file block and place of each child of the root.
+    pub children: Vec<(ExtentMapKey, FsBlock)>,
+    pub blocks: u64,
+}
+
+/// Writes an extent map of an inode with these records, which are in order, but for its root, which has room for
+/// `root_entries`. `None` where `blocks` are too few.
+pub(crate) fn build_extent_map(
+    stage: &Stage,
+    inode: InodeNumber,
+    records: &[ExtentRecord],
+    blocks: &[FsBlock],
+    root_entries: usize,
+) -> Result<Option<BelowRoot>> {
+    let geometry = stage.geometry();
+    // Three quarters full where there are blocks for it, else full.
+    let shapes = [3, 4].map(|quarters| below_root(records.len(), quarters, root_entries, geometry));
+    let Some(levels) = shapes.into_iter().find(|levels| levels.iter().sum::<usize>() <= blocks.len()) else {
+        return Ok(None);
+    };
+    let sector_of = |block: FsBlock| {
+        let place = geometry.split_fs_block(block).ok_or(OperationError::NoSuchGroup)?;
+        stage.sector_of(place.0, place.1)
+    };
+    let mut writer = Writer::<ExtentMap>::new(stage, inode.get(), &sector_of);
+    writer.write_levels(records, &levels, blocks)?;
+    let level = u16::try_from(levels.len()).unwrap_or(u16::MAX);
+    let count = levels.iter().sum::<usize>() as u64;
+    Ok(Some(BelowRoot { level, children: writer.children, blocks: count }))
+}
+
+/// Blocks of each level below a root in an inode.
+fn below_root(records: usize, quarters: usize, root_entries: usize, geometry: &Geometry) -> Vec<usize> {
+    let mut levels = Vec::new();
+    let mut entries = records;
+    loop {
+        let level = u16::try_from(levels.len()).unwrap_or(u16::MAX);
+        let room = ExtentMap::max_entries(geometry.block_size_bytes, level).max(4) as usize;
+        let blocks = if entries <= room { 1 } else { entries.div_ceil(room * quarters / 4) };
+        levels.push(blocks);
+        if blocks <= root_entries.max(1) {
+            return levels;
+        }
+        entries = blocks;
+    }
 }
 
 /// Writes level after level.
 struct Writer<'s, K: BtreeKind> {
     stage: &'s Stage,
-    group: AgNumber,
+    owner: u64,
+    sector_of: &'s dyn Fn(Address<K>) -> Result<Sector>,
     /// Keys and places of the level below.
-    children: Vec<(K::Key, AgBlock)>,
+    children: Vec<(K::Key, Address<K>)>,
     /// Of the level at hand.
-    next: Vec<(K::Key, AgBlock)>,
+    next: Vec<(K::Key, Address<K>)>,
 }
 
-impl<K: BtreeKind<Header = ShortBlockHeader>> Writer<'_, K> {
-    fn write_leaves(&mut self, records: &[K::Record], blocks: &[AgBlock]) -> Result<()> {
+impl<'s, K: BtreeKind> Writer<'s, K> {
+    fn new(stage: &'s Stage, owner: u64, sector_of: &'s dyn Fn(Address<K>) -> Result<Sector>) -> Self {
+        Self { stage, owner, sector_of, children: Vec::new(), next: Vec::new() }
+    }
+
+    fn write_levels(&mut self, records: &[K::Record], levels: &[usize], blocks: &[Address<K>]) -> Result<()> {
+        let mut rest = blocks;
+        for (level, count) in (0_u16..).zip(levels) {
+            let (own, behind) = rest.split_at_checked(*count).unwrap_or((rest, &[]));
+            rest = behind;
+            match level {
+                0 => self.write_leaves(records, own)?,
+                _ => self.write_nodes(level, own)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_leaves(&mut self, records: &[K::Record], blocks: &[Address<K>]) -> Result<()> {
         let mut rest = records;
         for index in 0..blocks.len() {
             let (own, behind) = split_evenly(rest, blocks.len() - index);
@@ -113,7 +177,7 @@ impl<K: BtreeKind<Header = ShortBlockHeader>> Writer<'_, K> {
         Ok(())
     }
 
-    fn write_nodes(&mut self, level: u16, blocks: &[AgBlock]) -> Result<()> {
+    fn write_nodes(&mut self, level: u16, blocks: &[Address<K>]) -> Result<()> {
         let children = std::mem::take(&mut self.children);
         let mut rest = children.as_slice();
         for index in 0..blocks.len() {
@@ -121,7 +185,7 @@ impl<K: BtreeKind<Header = ShortBlockHeader>> Writer<'_, K> {
             rest = behind;
             self.write(blocks, index, level, |edit| {
                 for (index, (key, child)) in own.iter().enumerate() {
-                    edit.insert_entry(index, key, &pointer::<K>(*child));
+                    edit.insert_entry(index, key, &Pointer::<K>::from_address(*child));
                 }
             })?;
             self.note_key(own.iter().map(|(key, _)| *key), blocks.get(index));
@@ -130,7 +194,7 @@ impl<K: BtreeKind<Header = ShortBlockHeader>> Writer<'_, K> {
         Ok(())
     }
 
-    fn note_key(&mut self, keys: impl Iterator<Item = K::Key>, block: Option<&AgBlock>) {
+    fn note_key(&mut self, keys: impl Iterator<Item = K::Key>, block: Option<&Address<K>>) {
         let key = keys.reduce(|mut key, other| {
             K::widen_key(&mut key, &other);
             key
@@ -147,33 +211,29 @@ impl<K: BtreeKind<Header = ShortBlockHeader>> Writer<'_, K> {
     /// Writes the block at `index` of a level that lies in `blocks`.
     fn write(
         &self,
-        blocks: &[AgBlock],
+        blocks: &[Address<K>],
         index: usize,
         level: u16,
         fill: impl FnOnce(&mut BlockEdit<'_, K>),
     ) -> Result<()> {
         let geometry = self.stage.geometry();
         let Some(block) = blocks.get(index) else { return Ok(()) };
-        let sector = self.stage.sector_of(self.group, *block)?;
-        let identity = BlockIdentity { sector, uuid: geometry.metadata_uuid, owner: self.group.get().into() };
+        let sector = (self.sector_of)(*block)?;
+        let identity = BlockIdentity { sector, uuid: geometry.metadata_uuid, owner: self.owner };
         let mut bytes = vec![0; geometry.block_size_bytes as usize];
         let mut dirty = DirtyMap::clean();
         let mut edit = BlockEdit::<K>::new(Edit::new(&mut bytes, &mut dirty));
         edit.format(level, identity);
         if let Some(left) = index.checked_sub(1).and_then(|index| blocks.get(index)) {
-            edit.set_left_sibling(pointer::<K>(*left));
+            edit.set_left_sibling(Pointer::<K>::from_address(*left));
         }
         if let Some(right) = blocks.get(index + 1) {
-            edit.set_right_sibling(pointer::<K>(*right));
+            edit.set_right_sibling(Pointer::<K>::from_address(*right));
         }
         fill(&mut edit);
-        checksum::seal(&mut bytes, ShortBlockHeader::CHECKSUM_OFFSET_BYTES);
+        checksum::seal(&mut bytes, K::Header::CHECKSUM_OFFSET_BYTES);
         self.stage.write_at(sector, &bytes)
     }
-}
-
-fn pointer<K: BtreeKind<Header = ShortBlockHeader>>(block: AgBlock) -> Pointer<K> {
-    Pointer::<K>::from_address(block)
 }
 
 /// The first of `parts` equal parts, and the rest.

@@ -57,7 +57,10 @@ pub(crate) fn walk<K: BtreeKind>(
             }
             BlockEvent::Damage(error) => {
                 found.is_complete = false;
-                context.sink.add_error(error);
+                match owner {
+                    TreeOwner::Inode(inode) => context.sink.add_error_of(inode, error),
+                    TreeOwner::Group(_) => context.sink.add_error(error),
+                }
             }
         }
         context.sink.flow()

@@ -47,16 +47,22 @@ pub(crate) fn check(context: &Context<'_>, inode: &Inode, fork: Fork, sums: &mut
 
 /// The blocks of a fork, those of its btree included; 0 where some cannot be read.
 pub(crate) fn count_blocks(volume: &Volume, inode: &Inode, fork: Fork) -> u64 {
+    blocks_or_fault(volume, inode, fork, ScanOptions::in_order()).unwrap_or(0)
+}
+
+/// The blocks of a fork, those of its btree included; `None` where the map has any fault.
+pub(crate) fn blocks_or_fault(volume: &Volume, inode: &Inode, fork: Fork, scan: ScanOptions) -> Option<u64> {
     let mut forget = |_| ControlFlow::Continue(());
     let context = Context {
         volume,
         keys: Keys::default(),
         sink: Sink::new(&mut forget),
-        scan: ScanOptions::in_order(),
+        scan,
         uses: None,
         progress: None,
     };
-    check(&context, inode, fork, &mut SumsByGroup::default()).unwrap_or(0)
+    let blocks = check(&context, inode, fork, &mut SumsByGroup::default());
+    blocks.filter(|_| context.sink.findings() == 0)
 }
 
 /// Takes in the extents of a fork in their order.

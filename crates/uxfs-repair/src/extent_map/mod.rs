@@ -1,3 +1,4 @@
-//! The extents of a fork.
+//! Where the blocks of a fork lie.
 
 pub(crate) mod check;
+pub(crate) mod rebuild;

@@ -128,7 +128,9 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
     }
     match inode.file_type() {
         Some(FileType::SymbolicLink) => {
-            context.read(context.volume.read_symlink(inode));
+            if let Err(error) = context.volume.read_symlink(inode) {
+                context.sink.add_error_of(inode.number, error);
+            }
         }
         Some(FileType::Regular | FileType::Directory) => {}
         _ if inode.size_bytes() != 0 => {

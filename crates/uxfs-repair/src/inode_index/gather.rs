@@ -36,19 +36,21 @@ pub(crate) struct ChunksFound {
     pub chunks: Vec<InodeChunk>,
     /// Chunks that no inode btree names.
     pub without_index: u32,
+    /// There are no others.
+    pub is_sure: bool,
 }
 
 /// Bytes of a group that are read at once.
 const PIECE_BYTES: u32 = 1 << 20;
 
-/// Finds the chunks of a group.
-pub(crate) fn gather(volume: &Volume, group: AgNumber) -> ChunksFound {
+/// Finds the chunks of a group. A suspect inode btree is one that contradicts something else.
+pub(crate) fn gather(volume: &Volume, group: AgNumber, is_suspect: bool) -> ChunksFound {
     let (index, is_complete) = match volume.group(group).inode_index() {
         Ok(tree) => records(&tree, volume.geometry()),
         Err(_) => (Vec::new(), false),
     };
-    if is_complete {
-        return ChunksFound { chunks: index, without_index: 0 };
+    if is_complete && !is_suspect {
+        return ChunksFound { chunks: index, without_index: 0, is_sure: true };
     }
     let free_index = match volume.group(group).free_inode_index() {
         Ok(Some(tree)) => records(&tree, volume.geometry()).0,
@@ -68,7 +70,7 @@ pub(crate) fn gather(volume: &Volume, group: AgNumber) -> ChunksFound {
         }
     }
     let without_index = u32::try_from(all.len() - indexed).unwrap_or(u32::MAX);
-    ChunksFound { chunks: all.into_values().collect(), without_index }
+    ChunksFound { chunks: all.into_values().collect(), without_index, is_sure: false }
 }
 
 fn overlaps(all: &BTreeMap<AgInode, InodeChunk>, chunk: &InodeChunk) -> bool {

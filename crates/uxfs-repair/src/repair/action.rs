@@ -3,8 +3,8 @@
 use std::fmt;
 
 use uxfs_format::{
-    inode::InodeFault,
-    units::{AgNumber, InodeNumber},
+    inode::{Fork, InodeFault},
+    units::{AgInode, AgNumber, InodeNumber},
 };
 
 use crate::finding::Name;
@@ -27,6 +27,18 @@ pub enum Action {
         /// Transactions.
         transactions: u64,
     },
+    /// The log is replayed, but for what its intents would still have done.
+    LogReplayedInPart {
+        /// Transactions.
+        transactions: u64,
+        /// Intents.
+        intents: u64,
+    },
+    /// A new log is written.
+    NewLog {
+        /// Its cycle.
+        cycle: u32,
+    },
     /// Headers, free list and btrees of a group are made anew from its inodes and their extents.
     Group {
         /// Which group.
@@ -46,10 +58,36 @@ pub enum Action {
         /// What its place holds.
         fault: InodeFault,
     },
+    /// A symbolic link is given up, because its target cannot be read.
+    SymlinkLost {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// A chunk of free inodes is made where inodes were that others name.
+    InodeChunk {
+        /// The allocation group.
+        group: AgNumber,
+        /// The first inode.
+        first: AgInode,
+    },
+    /// The realtime bitmap or summary inode is made again, empty.
+    RealtimeInode {
+        /// The inode.
+        inode: InodeNumber,
+    },
     /// An inode that is in use without links and names is freed.
     UnlinkedFreed {
         /// The inode.
         inode: InodeNumber,
+    },
+    /// The extent map of a fork is made anew from the reverse map.
+    ExtentMap {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which fork.
+        fork: Fork,
+        /// Extents that it has now.
+        extents: u64,
     },
     /// The block count of an inode.
     InodeBlocks {
@@ -125,12 +163,16 @@ pub enum Action {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
         match self {
             Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
             Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
             Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
             Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
+            Self::LogReplayedInPart { transactions, intents } => write!(
+                f,
+                "replay {transactions} transactions of the log, without the rest of {intents} operations that it leaves open"
+            ),
+            Self::NewLog { cycle } => write!(f, "write a new log, in cycle {cycle}"),
             Self::Group { group, chunks_without_index: 0 } => {
                 write!(f, "make the headers and btrees of allocation group {group} anew")
             }
@@ -142,7 +184,37 @@ impl fmt::Display for Action {
                 write!(f, "keep inode {inode}, which is sound but for its checksum")
             }
             Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
+            Self::SymlinkLost { inode } => {
+                write!(f, "give symbolic link {inode} up: its target cannot be read")
+            }
+            Self::InodeChunk { group, first } => {
+                write!(
+                    f,
+                    "make an inode chunk at inode {first} of allocation group {group}, where inodes are missing"
+                )
+            }
+            Self::RealtimeInode { inode } => write!(f, "make realtime inode {inode} again, empty"),
+            _ => self.write_of_names(f),
+        }
+    }
+}
+
+impl Action {
+    /// Link counts, directories, attributes, names.
+    fn write_of_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
+        match self {
             Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
+            Self::ExtentMap { inode, fork, extents } => {
+                let fork = match fork {
+                    Fork::Data => "data",
+                    Fork::Attribute => "attribute",
+                };
+                write!(
+                    f,
+                    "make the extent map of the {fork} fork of inode {inode} anew, with {extents} extents"
+                )
+            }
             Self::InodeBlocks { inode, found, expected } => {
                 write!(f, "set the block count of inode {inode} to {expected}; it was {found}")
             }
@@ -175,6 +247,8 @@ impl fmt::Display for Action {
                 "remove the parent pointer of inode {inode} for {} in directory {directory}",
                 quoted(name)
             ),
+            // Every other variant is in the function above.
+            _ => Ok(()),
         }
     }
 }

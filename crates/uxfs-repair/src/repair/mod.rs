@@ -7,32 +7,40 @@
 //!
 //! Invariants:
 //! 1. The device is only read. All changes are in the [`Stage`], whose base is the device.
-//! 2. A pass that leaves the same work as the one before ends the repair: what is left is reported, and the caller writes nothing.
+//! 2. A pass that begins with the same findings as the one before ends the repair: what is left is reported, and the caller writes nothing.
 //!
 //! | module | holds |
 //! |---|---|
 //! | here | the passes |
 //! | [`action`] | what a repair does, in sentences |
 //! | [`work`] | which objects have to be made anew |
+//! | [`log`] | replaying a dirty log; a new one |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
+//! | [`commit`] | carrying a repair to the device |
 //! | [`stage`] | where changes are kept until all of them have been checked |
 
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
-use uxfs_filesystem::recovery;
-use uxfs_journal::recovery::find_head_tail::LogState;
+use uxfs_engine::options::MountOptions;
 use uxfs_volume::{error::Result, inode::scan::ScanOptions, tolerant::SuperblockChoice, volume::Volume};
 
 use crate::{
     check::{CheckOptions, check},
+    extent_map,
     finding::Finding,
     names::{self, decide::Decision, write::Changes},
     opening::{self, OpeningOptions},
 };
 
 pub mod action;
+mod commit;
+mod log;
 mod space;
 pub(crate) mod stage;
 mod superblocks;
@@ -66,6 +74,23 @@ pub struct Staged {
     pub remaining: Vec<Finding>,
 }
 
+impl Staged {
+    /// Whether the device is sound as it is.
+    pub fn is_clean(&self) -> bool {
+        self.actions.is_empty() && self.remaining.is_empty()
+    }
+
+    /// Carries the repair to the device, which is the one that it was made from. Gives how many bytes were written.
+    ///
+    /// # Errors
+    /// The device. The image is marked as needing repair then.
+    pub fn write(&self, device: &dyn BlockDevice) -> Result<u64> {
+        let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&self.overlay);
+        let volume = Volume::open(staged, &uxfs_volume::volume::VolumeOptions::default())?;
+        Ok(commit::write(&self.overlay, device, volume.geometry())?)
+    }
+}
+
 /// Passes, at most: each repairs what the one before has made visible.
 const MOST_PASSES: u32 = 12;
 /// Remaining findings that are kept.
@@ -82,21 +107,47 @@ pub fn repair(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> Result<
     repair.replay_log()?;
     let mut before = None;
     for _ in 0..MOST_PASSES {
-        let pass = repair.pass(before.as_ref())?;
+        let pass = repair.pass(before)?;
         match pass {
             Pass::Done(remaining) => return Ok(repair.finish(remaining)),
-            Pass::Changed(work) => before = Some(work),
+            Pass::Changed(signature) => before = Some(signature),
         }
     }
-    let (_, remaining, _) = repair.check()?;
+    let remaining = repair.check()?.findings;
     Ok(repair.finish(remaining))
 }
 
 enum Pass {
     /// Nothing more can be done; these findings are left.
     Done(Vec<Finding>),
-    /// This was done.
-    Changed(Work),
+    /// Something was done; the findings before it had this signature.
+    Changed(Signature),
+}
+
+/// Tells two lists of findings apart: how many there are, and a sum over their sentences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Signature {
+    count: u64,
+    sum: u64,
+}
+
+impl Signature {
+    fn add(&mut self, finding: &Finding) {
+        let mut hasher = DefaultHasher::new();
+        finding.to_string().hash(&mut hasher);
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(hasher.finish());
+    }
+}
+
+/// A check of the stage.
+struct Checked {
+    volume: Volume,
+    /// The first findings.
+    findings: Vec<Finding>,
+    /// What follows from all of them.
+    work: Work,
+    signature: Signature,
 }
 
 struct Repair<'r> {
@@ -122,61 +173,71 @@ impl Repair<'_> {
     fn replay_log(&mut self) -> Result<()> {
         let options = OpeningOptions { ignore_log: true, ..self.opening_options() };
         let volume = opening::open(&self.device, &options)?.volume;
-        if !matches!(uxfs_journal::examine(self.device.as_ref(), volume.geometry()), Ok(LogState::Dirty(_))) {
-            return Ok(());
-        }
-        let options = uxfs_engine::options::MountOptions {
-            cache_budget_bytes: self.options.cache_budget_bytes,
-            ..uxfs_engine::options::MountOptions::default()
-        };
-        // A log that cannot be recovered stays, and so does its finding.
-        if let Ok(Some(recovered)) = recovery::recover(&self.device, &options, &mut ())
-            && let Ok(report) = recovered.write()
-        {
-            self.actions.push(Action::LogReplayed { transactions: report.replay.transactions });
+        let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
+        let options =
+            MountOptions { cache_budget_bytes: self.options.cache_budget_bytes, ..MountOptions::default() };
+        if log::replay_dirty(&stage, &options, &mut self.actions)? {
+            log::write_new(&stage, log::new_cycle(&volume, 0), &mut self.actions)?;
         }
         Ok(())
     }
 
-    /// Opens the stage and checks it: the volume, the first findings, and the work that they make.
-    fn check(&mut self) -> Result<(Volume, Vec<Finding>, Work)> {
+    /// Opens the stage and checks it.
+    fn check(&mut self) -> Result<Checked> {
         let opened = opening::open(&self.device, &self.opening_options())?;
         let geometry = opened.volume.geometry().clone();
-        let (mut kept, mut work, mut count) = (Vec::new(), Work::default(), 0_u64);
+        let (mut findings, mut work, mut signature) = (Vec::new(), Work::default(), Signature::default());
         let mut take = |finding: Finding| {
             work.add(&finding, &geometry);
-            count += 1;
-            if kept.len() < MOST_REMAINING {
-                kept.push(finding);
+            signature.add(&finding);
+            if findings.len() < MOST_REMAINING {
+                findings.push(finding);
             }
-            std::ops::ControlFlow::Continue(())
+            ControlFlow::Continue(())
         };
         for finding in opened.findings {
             let _ = take(finding);
         }
         check(&opened.volume, &CheckOptions { scan: self.options.scan }, &mut take);
-        self.findings.get_or_insert(count);
-        Ok((opened.volume, kept, work))
+        self.findings.get_or_insert(signature.count);
+        Ok(Checked { volume: opened.volume, findings, work, signature })
     }
 
-    fn pass(&mut self, before: Option<&Work>) -> Result<Pass> {
-        let (volume, findings, work) = self.check()?;
-        if work.is_empty() || before == Some(&work) {
+    fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {
+        let Checked { volume, findings, work, signature } = self.check()?;
+        if work.is_empty() || before == Some(signature) {
             return Ok(Pass::Done(findings));
         }
         let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
         let actions_before = self.actions.len();
+        if work.log {
+            log::write_new(&stage, log::new_cycle(&volume, work.log_cycle), &mut self.actions)?;
+        }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
-        let has_space_work = work.inodes || !work.groups.is_empty() || !work.inode_blocks.is_empty();
+        if !work.extent_maps.is_empty() {
+            extent_map::rebuild::rebuild(&volume, &stage, &work.extent_maps, &mut self.actions)?;
+        }
+        let has_new_maps =
+            self.actions.iter().skip(actions_before).any(|action| matches!(action, Action::ExtentMap { .. }));
+        if has_new_maps {
+            // What else is wrong may follow from the old maps.
+            return Ok(Pass::Changed(signature));
+        }
+        let has_space_work = work.inodes
+            || !work.groups.is_empty()
+            || !work.inode_blocks.is_empty()
+            || !work.symlinks.is_empty()
+            || !work.internal_inodes.is_empty();
         if has_space_work {
             space::repair(&volume, &stage, &work, self.options.scan, &mut self.actions)?;
         }
         let has_name_work = work.names || !work.directories.is_empty() || !work.attributes.is_empty();
-        if !has_space_work && has_name_work {
+        // Names are gathered from inodes and groups that are sound.
+        if self.actions.len() == actions_before && has_name_work {
             self.repair_names(&volume, &stage, &work)?;
         }
         let is_changed = self.actions.len() > actions_before;
-        Ok(if is_changed { Pass::Changed(work) } else { Pass::Done(findings) })
+        Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
     }
 
     /// The tree of names, once all inodes and groups are sound.

@@ -1,11 +1,13 @@
 //! Inodes and allocation groups: which inodes there are, and all that follows from their extents.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
+use uxfs_engine::inode::create::feature_flags2;
 use uxfs_format::{
-    btree::inode_index::InodeChunk,
-    inode::Fork,
-    units::{AgInode, AgNumber},
+    btree::{inode_index::InodeChunk, reverse_map::Mapping},
+    geometry::{Geometry, INODES_PER_CHUNK},
+    inode::{FileType, Fork, ForkFormat, InodeFlags},
+    units::{AgBlock, AgInode, AgNumber, InodeNumber},
 };
 use uxfs_volume::{
     error::Result,
@@ -42,10 +44,75 @@ pub(super) fn repair(
         })?;
         actions.push(Action::InodeBlocks { inode: *inode, found, expected: *expected });
     }
+    for inode in &work.internal_inodes {
+        make_realtime_inode(volume, stage, *inode, actions)?;
+    }
+    for inode in &work.symlinks {
+        make_free(stage, *inode)?;
+        actions.push(Action::SymlinkLost { inode: *inode });
+    }
     if work.inodes || !work.groups.is_empty() {
-        Gathering::new(volume, stage, scan, work.groups.clone(), actions).run()?;
+        Gathering {
+            volume,
+            stage,
+            scan,
+            work,
+            groups: work.groups.clone(),
+            wanted: BTreeSet::new(),
+            actions,
+        }
+        .run()?;
     }
     Ok(())
+}
+
+/// Realtime bitmap and summary inodes exist on every file system, empty where there is no realtime section.
+fn make_realtime_inode(
+    volume: &Volume,
+    stage: &Stage,
+    inode: InodeNumber,
+    actions: &mut Vec<Action>,
+) -> Result<()> {
+    let (geometry, superblock) = (stage.geometry(), volume.superblock());
+    let is_bitmap = superblock.realtime_bitmap_inode.get() == inode.get();
+    let is_realtime = is_bitmap || superblock.realtime_summary_inode.get() == inode.get();
+    let has_place = volume
+        .groups()
+        .inode_chunk_of(inode)
+        .is_ok_and(|found| found.is_some_and(|(chunk, index)| chunk.exists(index)));
+    if !is_realtime || !has_place || geometry.realtime_blocks != 0 {
+        return Ok(());
+    }
+    change_core(stage, inode, |core, forks| {
+        *core = uxfs_engine::inode::create::unused_core(inode, core.generation.get(), geometry);
+        core.mode.set(FileType::Regular.mode_bits());
+        core.link_count.set(1);
+        core.format = ForkFormat::Extents.code();
+        core.attribute_format = ForkFormat::Extents.code();
+        core.flags2.set(feature_flags2(geometry).bits());
+        if is_bitmap {
+            core.flags.set(InodeFlags::NEW_REALTIME_BITMAP.bits());
+        }
+        forks.fill(0);
+    })?;
+    actions.push(Action::RealtimeInode { inode });
+    Ok(())
+}
+
+/// Whether some of these blocks are headers, log, or a file's.
+fn is_taken(
+    geometry: &Geometry,
+    group: AgNumber,
+    (start, end): (AgBlock, AgBlock),
+    files: &[Mapping],
+) -> bool {
+    let log = geometry.log_start.and_then(|log| geometry.split_fs_block(log));
+    let is_log = log.is_some_and(|(of_log, log)| {
+        of_log == group && start.get() < log.get().saturating_add(geometry.log_blocks) && log < end
+    });
+    is_log
+        || start.get() < geometry.group_header_blocks()
+        || files.iter().any(|file| file.overlaps(start, end))
 }
 
 /// Walks over all chunks of all groups once.
@@ -53,8 +120,11 @@ struct Gathering<'g> {
     volume: &'g Volume,
     stage: &'g Stage,
     scan: ScanOptions,
+    work: &'g Work,
     /// Groups to be made anew.
     groups: BTreeSet<AgNumber>,
+    /// Directories that parent pointers name.
+    wanted: BTreeSet<InodeNumber>,
     actions: &'g mut Vec<Action>,
 }
 
@@ -64,17 +134,7 @@ struct Chunk<'c> {
     is_changed: bool,
 }
 
-impl<'g> Gathering<'g> {
-    fn new(
-        volume: &'g Volume,
-        stage: &'g Stage,
-        scan: ScanOptions,
-        groups: BTreeSet<AgNumber>,
-        actions: &'g mut Vec<Action>,
-    ) -> Self {
-        Self { volume, stage, scan, groups, actions }
-    }
-
+impl Gathering<'_> {
     fn run(mut self) -> Result<()> {
         let geometry = self.volume.geometry();
         let every: Vec<u32> = geometry.groups().map(AgNumber::get).collect();
@@ -90,9 +150,13 @@ impl<'g> Gathering<'g> {
             }
         }
         let contents = chunks_by_group.into_iter().zip(files_by_group);
-        for (group, ((found, chunks), files)) in geometry.groups().zip(contents) {
+        for (group, ((found, mut chunks), files)) in geometry.groups().zip(contents) {
             if !self.groups.contains(&group) {
                 continue;
+            }
+            let (found, is_sure) = (found.0, found.1);
+            if !is_sure {
+                self.make_missing_chunks(group, &mut chunks, &files)?;
             }
             let contents = GroupContents { chunks, files, unlinked: Vec::new() };
             // A conflict stays a finding.
@@ -103,9 +167,10 @@ impl<'g> Gathering<'g> {
         Ok(())
     }
 
-    /// The chunks of a group as they will be, and how many of them no index had. Adds the extents of its inodes to the list.
-    fn group(&mut self, group: AgNumber, list: &UseList) -> Result<(u32, Vec<InodeChunk>)> {
-        let found = inode_index::gather::gather(self.volume, group);
+    /// The chunks of a group as they will be, how many of them no index had, and whether there are no others. Adds the extents of its inodes to the list.
+    fn group(&mut self, group: AgNumber, list: &UseList) -> Result<((u32, bool), Vec<InodeChunk>)> {
+        let is_suspect = self.work.inode_indexes.contains(&group);
+        let found = inode_index::gather::gather(self.volume, group, is_suspect);
         let mut chunks = found.chunks;
         for chunk in &mut chunks {
             let mut inodes = Vec::new();
@@ -118,7 +183,49 @@ impl<'g> Gathering<'g> {
                 self.groups.insert(group);
             }
         }
-        Ok((found.without_index, chunks))
+        Ok(((found.without_index, found.is_sure), chunks))
+    }
+
+    /// Chunks of which nothing is left but parent pointers that name their directories: they come back with free inodes, so that the
+    /// directories can be made again there. The root directory's chunk always exists.
+    fn make_missing_chunks(
+        &mut self,
+        group: AgNumber,
+        chunks: &mut Vec<InodeChunk>,
+        files: &[Mapping],
+    ) -> Result<()> {
+        let geometry = self.volume.geometry();
+        let superblock = self.volume.superblock();
+        let internal = [superblock.realtime_bitmap_inode.get(), superblock.realtime_summary_inode.get()];
+        let wanted = self.wanted.iter().copied().chain([geometry.root_inode]);
+        let wanted: BTreeSet<AgInode> = wanted
+            .chain(internal.map(InodeNumber::new))
+            .filter_map(|inode| geometry.split_inode_number(inode))
+            .filter(|(of, _)| *of == group)
+            .map(|(_, inode)| inode)
+            .collect();
+        for inode in wanted {
+            let start = AgInode::new(inode.get() / INODES_PER_CHUNK * INODES_PER_CHUNK);
+            let chunk = InodeChunk::new(start);
+            let end = start.get().saturating_add(INODES_PER_CHUNK);
+            let is_known = chunks.iter().any(|known| {
+                known.start.get() < end && start.get() < known.start.get().saturating_add(INODES_PER_CHUNK)
+            });
+            let is_taken = chunk.blocks(geometry).iter().any(|(start, length_blocks)| {
+                let end = AgBlock::new(start.get().saturating_add(*length_blocks));
+                is_taken(geometry, group, (*start, end), files)
+            });
+            if is_known || is_taken || !geometry.group_may_hold_inode(group, AgInode::new(end - 1)) {
+                continue;
+            }
+            for index in 0..INODES_PER_CHUNK {
+                make_free(self.stage, geometry.inode_number(group, chunk.inode(index)))?;
+            }
+            chunks.push(chunk);
+            chunks.sort_unstable_by_key(|chunk| chunk.start);
+            self.actions.push(Action::InodeChunk { group, first: start });
+        }
+        Ok(())
     }
 
     fn inode(&mut self, chunk: &mut Chunk<'_>, inode: FoundInode, list: &UseList) -> Result<()> {
@@ -153,7 +260,11 @@ impl<'g> Gathering<'g> {
             change_core(self.stage, inode.number, |core, _| core.next_unlinked.set(AgInode::NULL.get()))?;
         }
         chunk.set_in_use(index);
-        let mut forget = |_| std::ops::ControlFlow::Continue(());
+        let _ = self.volume.visit_parent_pointers(inode, |pointer| {
+            self.wanted.insert(pointer.parent);
+            Ok(ControlFlow::Continue(()))
+        });
+        let mut forget = |_| ControlFlow::Continue(());
         let context = Context {
             volume: self.volume,
             keys: Keys::default(),

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use uxfs_format::{
-    fault::Structure,
+    btree::reverse_map::Owner,
+    fault::{Fault, HeaderFault, Structure},
     geometry::Geometry,
     units::{AgNumber, InodeNumber},
 };
@@ -18,10 +19,20 @@ pub(crate) struct Work {
     pub primary_superblock: bool,
     /// Other superblocks.
     pub superblock_copies: BTreeSet<AgNumber>,
+    /// The log cannot be used.
+    pub log: bool,
+    /// Metadata is ahead of the log: a cycle that is newer than all of it.
+    pub log_cycle: u32,
     /// The counters of the superblock.
     pub counters: bool,
     /// Headers and btrees of groups.
     pub groups: BTreeSet<AgNumber>,
+    /// Groups whose inode btrees do not name all chunks.
+    pub inode_indexes: BTreeSet<AgNumber>,
+    /// Inodes that the superblock names, and that are not in use.
+    pub internal_inodes: BTreeSet<InodeNumber>,
+    /// Symbolic links whose targets are lost.
+    pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
     pub inodes: bool,
     /// Extent maps of inodes.
@@ -49,6 +60,11 @@ impl Work {
         let object = finding.object(geometry);
         match finding {
             Finding::Damaged { corruption } => {
+                if let Fault::Header(HeaderFault::AheadOfLog { found, .. }) = corruption.fault {
+                    self.log = true;
+                    self.log_cycle = self.log_cycle.max(found.cycle().saturating_add(1));
+                    return;
+                }
                 self.add_damage(corruption.structure, object.group, object.inode);
             }
             Finding::Opening {
@@ -62,16 +78,25 @@ impl Work {
                 self.superblock_copies.insert(*group);
             }
             Finding::SuperblockCount { .. } => self.counters = true,
+            Finding::LogNotReplayed { .. } => self.log = true,
+            Finding::InodeChunk { group, .. } => {
+                self.inode_indexes.insert(*group);
+                self.groups.insert(*group);
+            }
+            Finding::MappingWithoutOwner { group, mapping } => {
+                if mapping.owner == Owner::InodeChunks {
+                    self.inode_indexes.insert(*group);
+                }
+                self.groups.insert(*group);
+            }
             Finding::GroupCount { .. }
             | Finding::FreeExtent { .. }
-            | Finding::InodeChunk { .. }
             | Finding::BlocksUnused { .. }
             | Finding::FreeBlocksInUse { .. }
             | Finding::BlocksUsedTwice { .. }
             | Finding::ReferenceCount { .. }
             | Finding::CowStaging { .. }
             | Finding::SpaceSum { .. }
-            | Finding::MappingWithoutOwner { .. }
             | Finding::MappingMissing { .. }
             | Finding::UnlinkedTwice { .. }
             | Finding::UnlinkedWithLinks { .. }
@@ -94,6 +119,11 @@ impl Work {
             | Finding::NextUnlinked { .. } => {
                 self.inodes = true;
                 self.groups.extend(group);
+            }
+            Finding::InternalInodeMissing { inode } => {
+                self.internal_inodes.insert(*inode);
+                // It may be the root directory.
+                self.names = true;
             }
             Finding::InodeBlocks { inode, expected, .. } => {
                 self.inode_blocks.insert((*inode, *expected));
@@ -151,6 +181,10 @@ impl Work {
             (S::Inode | S::InodeCluster, group, _) => {
                 self.inodes = true;
                 self.groups.extend(group);
+            }
+            (S::Log | S::LogRecord | S::LogItem, _, _) => self.log = true,
+            (S::Symlink | S::SymlinkLocal, _, Some(inode)) => {
+                self.symlinks.insert(inode);
             }
             (S::ExtentMap, _, Some(inode)) => {
                 self.extent_maps.insert(inode);

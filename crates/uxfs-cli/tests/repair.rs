@@ -1,0 +1,91 @@
+//! `uxfs repair`, as people use it.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use serde_json::Value as Json;
+use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_is_silent};
+
+use crate::common::{text, uxfs};
+
+fn unpacked(name: &str, folder: &Path) -> PathBuf {
+    let image = folder.join("image");
+    GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+    image
+}
+
+fn overwrite(image: &Path, offset_bytes: u64, length: usize) {
+    OpenOptions::new().write(true).open(image).unwrap().write_all_at(&vec![0; length], offset_bytes).unwrap();
+}
+
+fn documents(output: &Output) -> Vec<Json> {
+    let lines = std::str::from_utf8(&output.stdout).unwrap().lines();
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn listing(image: &Path) -> String {
+    let output = uxfs(&["ls", "-lR", text(image)]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_sound_image_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = unpacked("default", folder.path());
+    let before = fs::read(&image).unwrap();
+    let output = uxfs(&["repair", text(&image)]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), "nothing to repair\n".as_bytes()));
+    assert!(before == fs::read(&image).unwrap(), "it was changed");
+}
+
+#[test]
+fn headers_of_all_groups_come_back() {
+    require!(Judge::XfsRepair);
+    let folder = tempfile::tempdir().unwrap();
+    let image = unpacked("default", folder.path());
+    let expected = listing(&image);
+    let group_bytes = {
+        let document = documents(&uxfs(&["info", "--json", text(&image)])).remove(0);
+        document["group_blocks"].as_u64().or(document["ag_blocks"].as_u64()).unwrap_or(16384) * 4096
+    };
+    // The first superblock, and the other headers of every group.
+    overwrite(&image, 0, 512);
+    for group in 0..4 {
+        overwrite(&image, group * group_bytes + 512, 3 * 512);
+    }
+    let damaged = fs::read(&image).unwrap();
+    let plan = uxfs(&["repair", "--dry-run", "--json", text(&image)]);
+    assert_eq!(plan.status.code(), Some(3));
+    assert!(damaged == fs::read(&image).unwrap(), "a dry run changed the image");
+    let done = uxfs(&["repair", "--json", text(&image)]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stdout));
+    let (plan, done) = (documents(&plan), documents(&done));
+    let actions = |all: &[Json]| -> Vec<Json> {
+        all.iter().filter(|document| document["type"] == "action").cloned().collect()
+    };
+    assert_eq!(actions(&plan), actions(&done));
+    let summary = done.last().unwrap();
+    assert_eq!((&summary["written"], &summary["left"]), (&true.into(), &0.into()));
+    repair_is_silent(&image).unwrap();
+    assert_eq!(listing(&image), expected);
+    assert_eq!(uxfs(&["repair", text(&image)]).stdout, "nothing to repair\n".as_bytes());
+}
+
+#[test]
+fn what_cannot_be_repaired_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    fs::write(&image, vec![0; 1 << 20]).unwrap();
+    let output = uxfs(&["repair", text(&image)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not an XFS file system"));
+    assert!(fs::read(&image).unwrap() == vec![0; 1 << 20]);
+}
