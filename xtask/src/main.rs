@@ -11,6 +11,7 @@ mod judges;
 mod linux_logs;
 mod manual;
 mod process;
+mod revive;
 mod test;
 mod tidy;
 
@@ -46,6 +47,8 @@ enum Arguments {
     Fuzz(fuzz::Arguments),
     /// Shut kernel mounts down under load and compare our recovery with the kernel's (needs root)
     LinuxLogs(linux_logs::Arguments),
+    /// Damage images in many ways and measure what xfs_repair and uxfs repair save (needs root)
+    Revive(revive::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
 }
@@ -73,6 +76,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
         Arguments::Fuzz(arguments) => fuzz::run(&arguments),
         Arguments::LinuxLogs(arguments) => linux_logs::run(&arguments),
+        Arguments::Revive(arguments) => revive::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
     }
 }

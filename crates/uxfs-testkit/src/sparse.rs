@@ -1,4 +1,4 @@
-//! Packing images without their holes, and unpacking them with their holes.
+//! Copying and packing images without their holes, and unpacking them with their holes.
 //!
 //! A packed image is plain zstd, so that `zstd -d` unpacks it too. Images over [`PLAIN_LIMIT_BYTES`] would make anybody wait for
 //! their zeros: theirs is a zstd stream of [`SPARSE_MAGIC`] and records of offset, length (both little-endian 64-bit)
@@ -41,6 +41,26 @@ pub fn data_runs(file: &File) -> Result<Vec<(u64, u64)>> {
         runs.push((start, at - start));
     }
     Ok(runs)
+}
+
+/// Copies `image` to the fresh file `copy`, with its holes.
+///
+/// # Errors
+/// Reading or writing fails.
+pub fn copy(image: &Path, copy: &Path) -> Result<()> {
+    let file = File::open(image).with_context(|| format!("cannot open {}", image.display()))?;
+    let out = File::create(copy)?;
+    let mut chunk = vec![0; 1 << 20];
+    for (start, length) in data_runs(&file)? {
+        let (mut at, end) = (start, start + length);
+        while at < end {
+            let want = usize::try_from((end - at).min(chunk.len() as u64))?;
+            file.read_exact_at(&mut chunk[..want], at)?;
+            out.write_all_at(&chunk[..want], at)?;
+            at += want as u64;
+        }
+    }
+    Ok(out.set_len(file.metadata()?.len())?)
 }
 
 /// Packs `image` to `packed`.

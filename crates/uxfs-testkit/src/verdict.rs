@@ -45,14 +45,18 @@ pub fn repair_is_silent(image: &Path) -> Result<()> {
 /// It cannot be run.
 pub fn repair_findings(image: &Path) -> Result<Vec<String>> {
     let output = Judge::XfsRepair.command().args(["-n", "-f"]).arg(image).output()?;
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let is_usual = |line: &&str| USUAL_LINES.iter().any(|usual| line.starts_with(usual)) || line.is_empty();
-    let mut findings: Vec<String> = text.lines().filter(|line| !is_usual(line)).map(str::to_owned).collect();
+    let mut findings = findings_in(&[output.stdout, output.stderr].concat());
     if !output.status.success() && findings.is_empty() {
         findings.push(output.status.to_string());
     }
     Ok(findings)
+}
+
+/// Lines beyond the phases in what `xfs_repair -n` printed.
+pub fn findings_in(printed: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(printed);
+    let is_usual = |line: &&str| USUAL_LINES.iter().any(|usual| line.starts_with(usual)) || line.is_empty();
+    text.lines().filter(|line| !is_usual(line)).map(str::to_owned).collect()
 }
 
 /// An image is sound and holds what `source` holds, in the words of `xfs_repair`, of the kernel and of our own reader.

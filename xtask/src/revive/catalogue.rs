@@ -1,0 +1,275 @@
+//! The catalogue of damages: object type × change × how many, and damages of whole areas and trees.
+
+use anyhow::{Context, Result};
+
+use super::{
+    damage::{Change, Damage, Scene},
+    objects::{Object, TYPES},
+    survival::Tree,
+};
+
+const MEBIBYTE: u64 = 1 << 20;
+/// Damages of several objects of a type; each is changed in a way of its own.
+const COUNTS: [usize; 3] = [2, 20, 200];
+/// Damages of all objects of these types at once.
+const WHOLE_TYPES: [(&str, &[&str]); 10] = [
+    ("superblock", &["superblock", "superblock-copy"]),
+    ("superblock-copy", &["superblock-copy"]),
+    ("agf", &["agf"]),
+    ("agi", &["agi"]),
+    ("agfl", &["agfl"]),
+    ("bnobt-and-cntbt", &["bnobt-root", "bnobt", "cntbt-root", "cntbt"]),
+    ("inobt", &["inobt-root", "inobt"]),
+    ("inobt-and-finobt", &["inobt-root", "inobt", "finobt-root", "finobt"]),
+    ("rmapbt", &["rmapbt-root", "rmapbt"]),
+    ("refcountbt", &["refcountbt-root", "refcountbt"]),
+];
+const HEADERS: [&str; 5] = ["superblock", "superblock-copy", "agf", "agi", "agfl"];
+const AREAS: [Area; 3] = [Area::First, Area::Last, Area::Group];
+
+/// A MiB of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Area {
+    First,
+    Last,
+    /// The first of a group that is not group 0.
+    Group,
+}
+
+impl Area {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::First => "first-mib",
+            Self::Last => "last-mib",
+            Self::Group => "group-first-mib",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// So many objects of a type, each changed like this, or each in another way.
+    Objects(&'static str, Option<Change>, usize),
+    /// All objects of these types.
+    Whole(&'static [&'static str], Change),
+    Area(Area, Change),
+    /// All headers of a group that is not group 0.
+    GroupHeaders,
+    /// All headers of all groups, but for this many copies of the superblock.
+    AllHeaders {
+        spared: usize,
+    },
+    RootDirectory(Change),
+    /// The directory below the root with the most directories below it.
+    LargeDirectory(Change),
+    /// The root and a third of all directories.
+    ThirdOfDirectories(Change),
+    /// So many blocks of any type.
+    AnyBlocks(usize),
+}
+
+/// One kind of damage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    /// Its name, as `--only` takes it.
+    pub name: String,
+    what: What,
+}
+
+/// The whole catalogue.
+pub fn all() -> Vec<Kind> {
+    let mut all = Vec::new();
+    let mut add = |name: String, what| all.push(Kind { name, what });
+    for kind in TYPES {
+        for change in Change::ALL {
+            // The inodes of a cluster are structures, it is none.
+            if (kind, change) != ("inode-cluster", Change::Field) {
+                add(format!("{kind}/{}/1", change.name()), What::Objects(kind, Some(change), 1));
+            }
+        }
+        for count in COUNTS {
+            add(format!("{kind}/mixed/{count}"), What::Objects(kind, None, count));
+        }
+    }
+    for change in [Change::Zero, Change::Random] {
+        let word = change.name();
+        for (name, kinds) in WHOLE_TYPES {
+            add(format!("{name}/{word}/all"), What::Whole(kinds, change));
+        }
+        for area in AREAS {
+            add(format!("{}/{word}", area.name()), What::Area(area, change));
+        }
+        add(format!("root-directory-lost/{word}"), What::RootDirectory(change));
+        add(format!("large-directory-lost/{word}"), What::LargeDirectory(change));
+        add(format!("third-of-directories-lost/{word}"), What::ThirdOfDirectories(change));
+    }
+    add("headers/zero/one-group".into(), What::GroupHeaders);
+    add("headers/zero/all-but-one-superblock".into(), What::AllHeaders { spared: 1 });
+    add("headers/zero/all".into(), What::AllHeaders { spared: 0 });
+    for count in [1].into_iter().chain(COUNTS) {
+        add(format!("any-block/mixed/{count}"), What::AnyBlocks(count));
+    }
+    all
+}
+
+/// The few kinds of `--quick`.
+pub fn quick() -> Vec<Kind> {
+    const NAMES: [&str; 10] = [
+        "superblock/zero/1",
+        "agf/random/1",
+        "inobt-root/zero/1",
+        "rmapbt-root/field/1",
+        "root-inode/zero/1",
+        "directory-inode/random/1",
+        "file-inode/field/1",
+        "directory-block/bit-flip/1",
+        "attribute-leaf/zero/1",
+        "any-block/mixed/20",
+    ];
+    all().into_iter().filter(|kind| NAMES.contains(&kind.name.as_str())).collect()
+}
+
+impl Kind {
+    /// The object type, or the first part of the name.
+    pub fn group(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+
+    /// The change, or the second part of the name.
+    pub fn change(&self) -> &str {
+        self.name.split('/').nth(1).unwrap_or_default()
+    }
+
+    /// The seed of one case, which depends on nothing else.
+    pub fn seed(&self, seed: u64, case: usize) -> u64 {
+        let start = 0xcbf2_9ce4_8422_2325_u64 ^ seed;
+        let hash = self.name.bytes().fold(start, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(5)
+        });
+        hash.wrapping_add(case as u64)
+    }
+
+    /// Damages the scene. Gives a reason where this image has nothing to be damaged like this.
+    pub fn damage(&self, damage: &mut Damage<'_>, scene: &Scene<'_>, truth: &Tree) -> Result<Option<String>> {
+        let objects = scene.objects;
+        match self.what {
+            What::Objects(kind, change, count) => {
+                let from = objects.of(kind);
+                if let Some(reason) = too_few(kind, from.len(), count) {
+                    return Ok(Some(reason));
+                }
+                if change == Some(Change::Older) && scene.older.is_none() {
+                    return Ok(Some("there is no older version of this image".into()));
+                }
+                damage.objects(&from, count, change)?;
+            }
+            What::Whole(kinds, change) => {
+                let from: Vec<_> = kinds.iter().flat_map(|kind| objects.of(kind)).collect();
+                damage.objects(&from, from.len(), Some(change))?;
+            }
+            What::Area(area, change) => area_damage(damage, scene, area, change),
+            What::GroupHeaders => {
+                let group = other_group(damage, scene);
+                let from: Vec<_> = HEADERS
+                    .iter()
+                    .flat_map(|kind| objects.of(kind))
+                    .filter(|object| object.owner == uxfs_testkit::structures::Owner::Group(group))
+                    .collect();
+                damage.objects(&from, from.len(), Some(Change::Zero))?;
+            }
+            What::AllHeaders { spared } => {
+                let copies = objects.of("superblock-copy");
+                let spared = damage.choose(&copies, spared);
+                let from: Vec<_> = HEADERS
+                    .iter()
+                    .flat_map(|kind| objects.of(kind))
+                    .filter(|object| !spared.contains(object))
+                    .collect();
+                damage.objects(&from, from.len(), Some(Change::Zero))?;
+            }
+            What::RootDirectory(change) => {
+                let from = objects.of("root-inode");
+                damage.objects(&from, 1, Some(change))?;
+            }
+            What::LargeDirectory(change) => {
+                let inode = truth.largest_directory().context("no directory below the root")?;
+                let object = objects.inode(inode).context("the largest directory has no inode")?;
+                damage.objects(&[object], 1, Some(change))?;
+            }
+            What::ThirdOfDirectories(change) => {
+                third_of_directories(damage, scene, change)?;
+            }
+            What::AnyBlocks(count) => {
+                let from = objects.blocks();
+                if let Some(reason) = too_few("block", from.len(), count) {
+                    return Ok(Some(reason));
+                }
+                damage.objects(&from, count, None)?;
+            }
+        }
+        Ok(damage.patches.is_empty().then(|| "no object can be changed like this".into()))
+    }
+}
+
+/// Changes the inode of the root directory and those of a third of the other directories.
+pub fn third_of_directories(damage: &mut Damage<'_>, scene: &Scene<'_>, change: Change) -> Result<usize> {
+    let directories = scene.objects.of("directory-inode");
+    let mut lost: Vec<&Object> = damage.choose(&directories, directories.len() / 3);
+    lost.extend(scene.objects.of("root-inode"));
+    damage.objects(&lost, lost.len(), Some(change))?;
+    Ok(lost.len())
+}
+
+/// A count is only worth a case where there are more objects than the next smaller count takes.
+fn too_few(kind: &str, there_are: usize, count: usize) -> Option<String> {
+    let smaller = [0, 1].into_iter().chain(COUNTS).filter(|smaller| *smaller < count).max().unwrap_or(0);
+    match there_are {
+        0 => Some(format!("this image has no {kind}")),
+        there_are if there_are <= smaller => Some(format!("this image has only {there_are} {kind}")),
+        _ => None,
+    }
+}
+
+fn other_group(damage: &mut Damage<'_>, scene: &Scene<'_>) -> u32 {
+    let groups: Vec<u32> = (1..scene.objects.geometry.ag_count).collect();
+    damage.choose(&groups, 1).first().copied().unwrap_or(0)
+}
+
+fn area_damage(damage: &mut Damage<'_>, scene: &Scene<'_>, area: Area, change: Change) {
+    let geometry = &scene.objects.geometry;
+    let size = geometry.data_size_bytes();
+    let offset = match area {
+        Area::First => 0,
+        Area::Last => size.saturating_sub(MEBIBYTE),
+        Area::Group => {
+            let group = u64::from(other_group(damage, scene));
+            group * u64::from(geometry.ag_blocks) * u64::from(geometry.block_size_bytes)
+        }
+    };
+    damage.area(offset, MEBIBYTE.min(size - offset) as usize, change);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_different_and_seeds_too() {
+        let all = all();
+        let names: std::collections::BTreeSet<_> = all.iter().map(|kind| &kind.name).collect();
+        assert_eq!(names.len(), all.len());
+        let seeds: std::collections::BTreeSet<_> =
+            all.iter().flat_map(|kind| (0..3).map(|case| kind.seed(1, case))).collect();
+        assert_eq!(seeds.len(), all.len() * 3);
+        assert_eq!(quick().len(), 10);
+    }
+
+    #[test]
+    fn counts_that_add_nothing_are_left_out() {
+        assert!(too_few("x", 0, 1).is_some_and(|reason| reason.contains("no x")));
+        assert!(too_few("x", 1, 1).is_none());
+        assert!(too_few("x", 1, 2).is_some());
+        assert!(too_few("x", 20, 200).is_some());
+        assert!(too_few("x", 21, 200).is_none());
+    }
+}

@@ -1,0 +1,147 @@
+//! Running a repair on an image until the judge is silent, or until it gives up.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use uxfs_testkit::{
+    judges::Judge,
+    limits::{Limits, Outcome, run_limited},
+    verdict::findings_in,
+};
+
+/// How often `xfs_repair` is run at most. A first run that makes a tree anew may leave work for a second.
+const MOST_RUNS: u32 = 4;
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+
+/// A program that repairs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repairer {
+    /// `xfs_repair`, as often as it needs.
+    XfsRepair,
+    /// `uxfs repair` of this program.
+    Uxfs(PathBuf),
+}
+
+/// How a repair went.
+#[derive(Debug, Clone, Default)]
+pub struct Repaired {
+    /// Runs of the repair.
+    pub runs: u32,
+    /// Of all of them, without those of the judge.
+    pub seconds: f64,
+    /// Why the image is not sound now; `None` where the judge is silent.
+    pub fault: Option<String>,
+    /// What the repair did against its promises: it said that the image is sound, but it is not; or it died.
+    pub broken_promise: Option<String>,
+}
+
+impl Repairer {
+    /// For the table.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::XfsRepair => "xfs_repair",
+            Self::Uxfs(_) => "uxfs repair",
+        }
+    }
+
+    /// Whether the program can repair.
+    pub fn is_there(&self) -> Result<bool> {
+        match self {
+            Self::XfsRepair => Ok(Judge::XfsRepair.is_present()),
+            Self::Uxfs(program) => {
+                let mut command = Command::new(program);
+                Ok(run_limited(command.args(["repair", "--help"]), &Limits::default())?.code == Some(0))
+            }
+        }
+    }
+
+    /// Repairs the image and asks the judge.
+    pub fn repair(&self, image: &Path) -> Result<Repaired> {
+        match self {
+            Self::XfsRepair => by_xfs_repair(image),
+            Self::Uxfs(program) => by_uxfs(program, image),
+        }
+    }
+}
+
+fn limits() -> Limits {
+    Limits { time: TIME_LIMIT, ..Limits::default() }
+}
+
+fn by_xfs_repair(image: &Path) -> Result<Repaired> {
+    let mut repaired = Repaired::default();
+    while repaired.runs < MOST_RUNS {
+        let started = Instant::now();
+        let mut outcome = xfs_repair(&[], image)?;
+        if is_asking_for_log_zeroing(&outcome) {
+            outcome = xfs_repair(&["-L"], image)?;
+        }
+        repaired.runs += 1;
+        repaired.seconds += started.elapsed().as_secs_f64();
+        if let Some(death) = death(&outcome) {
+            repaired.broken_promise = Some(death);
+        }
+        repaired.fault = judge(image)?;
+        // A run that gave up would do the same again.
+        let has_given_up = outcome.code == Some(1) || outcome.timed_out;
+        if repaired.fault.is_none() || has_given_up {
+            if repaired.fault.is_some() {
+                repaired.fault = Some(last_line(&outcome));
+            }
+            break;
+        }
+    }
+    Ok(repaired)
+}
+
+fn by_uxfs(program: &Path, image: &Path) -> Result<Repaired> {
+    let started = Instant::now();
+    let outcome = run_limited(Command::new(program).arg("repair").arg(image), &limits())?;
+    let seconds = started.elapsed().as_secs_f64();
+    let fault = judge(image)?;
+    let said_sound = outcome.code == Some(0);
+    let broken_promise = match &fault {
+        Some(fault) if said_sound => Some(format!("said that the image is sound: {fault}")),
+        _ => death(&outcome),
+    };
+    let fault = fault.map(|fault| if said_sound { fault } else { last_line(&outcome) });
+    Ok(Repaired { runs: 1, seconds, fault, broken_promise })
+}
+
+fn xfs_repair(options: &[&str], image: &Path) -> Result<Outcome> {
+    run_limited(Judge::XfsRepair.command().args(options).arg("-f").arg(image), &limits())
+}
+
+/// The first finding of `xfs_repair -n`, or its failure.
+fn judge(image: &Path) -> Result<Option<String>> {
+    let outcome = xfs_repair(&["-n"], image)?;
+    let findings = findings_in(&[outcome.stdout.as_slice(), &outcome.stderr].concat());
+    let failure =
+        || (outcome.code != Some(0)).then(|| format!("xfs_repair -n ended with {:?}", outcome.code));
+    Ok(findings.into_iter().next().or_else(failure))
+}
+
+fn is_asking_for_log_zeroing(outcome: &Outcome) -> bool {
+    outcome.code == Some(2)
+}
+
+fn death(outcome: &Outcome) -> Option<String> {
+    outcome.escape(u64::MAX)
+}
+
+/// The last line that a failed repair printed.
+fn last_line(outcome: &Outcome) -> String {
+    if let Some(death) = death(outcome) {
+        return death;
+    }
+    let printed = [outcome.stdout.as_slice(), &outcome.stderr].concat();
+    let text = String::from_utf8_lossy(&printed);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    // A search for superblocks prints dots without end.
+    let line: String = line.trim_start_matches('.').chars().take(160).collect();
+    format!("exit code {:?}: {line}", outcome.code)
+}

@@ -1,0 +1,137 @@
+//! The sound image that is damaged: made through the kernel once, with the kernel's word of what it holds.
+
+use std::{
+    fs,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use uxfs_format::{
+    features::{Incompatible, RoCompatible},
+    geometry::Geometry,
+    superblock::{MAX_SECTOR_SIZE_BYTES, Superblock},
+};
+use uxfs_testkit::{
+    golden::{DIRTY_LOG, GoldenImage},
+    image,
+    manifest::{self, Header, Manifest},
+    mount::{Access, LoopMount},
+    populate::Recipe,
+    shapes::Shape,
+    sparse,
+    verdict::repair_is_silent,
+};
+
+use super::{filling, survival::Tree};
+
+const SIZE_BYTES: u64 = 512 << 20;
+/// To be raised when samples are filled in another way: those made before are not used then.
+const VERSION: u32 = 1;
+
+/// A sound image.
+pub struct Sample {
+    /// For people.
+    pub name: String,
+    /// To be copied, never to be written.
+    pub image: PathBuf,
+    /// As it was before the second round of changes.
+    pub older: Option<PathBuf>,
+    /// The kernel's word.
+    pub truth: Tree,
+}
+
+impl Sample {
+    /// The sample in this shape, kept in `directory`.
+    pub fn filled(directory: &Path, shape: Shape) -> Result<Self> {
+        let name = format!("sample-{}-{VERSION}", shape.name);
+        Self::kept(directory, &name, |folder| {
+            let (path, older) = (folder.join("image"), folder.join("older"));
+            image::make(&path, SIZE_BYTES, &shape.words().collect::<Vec<_>>())?;
+            let recipe = recipe_of(&path)?;
+            let mount = LoopMount::new(&path, Access::ReadWrite)?;
+            recipe.populate(mount.path())?;
+            filling::first_round(mount.path(), &recipe)?;
+            mount.unmount()?;
+            sparse::copy(&path, &older)?;
+            let mount = LoopMount::new(&path, Access::ReadWrite)?;
+            filling::second_round(mount.path(), &recipe)?;
+            mount.unmount()
+        })
+    }
+
+    /// A golden image. It has no older version.
+    pub fn golden(directory: &Path, name: &str) -> Result<Self> {
+        ensure!(name != DIRTY_LOG, "an image that needs log recovery is no sound image");
+        let golden = GoldenImage::named(name)?;
+        let version = golden.unpacked()?;
+        let version = version.file_stem().context("an image without a name")?.to_string_lossy().into_owned();
+        Self::kept(directory, &format!("golden-{version}"), |folder| golden.unpack_to(&folder.join("image")))
+    }
+
+    /// A new image with a copy of what `fill` puts into its root directory.
+    pub fn fresh(
+        folder: &Path,
+        name: &str,
+        size_bytes: u64,
+        fill: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Self> {
+        let image = folder.join("image");
+        image::make(&image, size_bytes, &[])?;
+        let mount = LoopMount::new(&image, Access::ReadWrite)?;
+        fill(mount.path())?;
+        mount.unmount()?;
+        let truth = Tree::new(&describe(&image)?);
+        Ok(Self { name: name.to_owned(), image, older: None, truth })
+    }
+
+    fn kept(directory: &Path, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+        let folder = directory.join(name);
+        let (image, older, truth) = (folder.join("image"), folder.join("older"), folder.join("truth.zst"));
+        // Written last: what is there without it is not complete.
+        if !truth.exists() {
+            eprintln!("revive: making {} (once)", folder.display());
+            if folder.exists() {
+                fs::remove_dir_all(&folder)?;
+            }
+            fs::create_dir_all(&folder)?;
+            make(&folder)?;
+            repair_is_silent(&image)?;
+            let manifest = describe(&image)?;
+            let fresh = folder.join("truth.new");
+            manifest.write(&fresh)?;
+            fs::rename(&fresh, &truth)?;
+        }
+        let manifest = Manifest::read(&truth)?;
+        let older = older.exists().then_some(older);
+        Ok(Self { name: name.to_owned(), image, older, truth: Tree::new(&manifest) })
+    }
+}
+
+/// What the kernel reads. For images that `xfs_repair -n` calls clean alone.
+pub fn describe(image: &Path) -> Result<Manifest> {
+    let mount = LoopMount::new(image, Access::ReadOnlyNoRecovery)?;
+    let name = image.display().to_string();
+    let header = Header { image: name, judge: "kernel".into(), made_by: "xtask revive".into() };
+    let manifest = manifest::from_mount(mount.path(), header);
+    mount.unmount()?;
+    manifest
+}
+
+fn recipe_of(image: &Path) -> Result<Recipe> {
+    let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES];
+    fs::File::open(image)?.read_exact_at(&mut bytes, 0)?;
+    let (superblock, _) = Superblock::parse(&bytes)?;
+    let geometry = Geometry::new(superblock);
+    let (read_only, both) = (geometry.features.ro_compatible, geometry.features.incompatible);
+    Ok(Recipe {
+        block_size_bytes: geometry.block_size_bytes.into(),
+        directory_block_size_bytes: geometry.directory_block_size_bytes.into(),
+        inode_size_bytes: geometry.inode_size_bytes.into(),
+        has_reflink: read_only.contains(RoCompatible::REFLINK),
+        has_sparse_inodes: both.contains(Incompatible::SPARSE_INODES) && geometry.block_size_bytes < 65536,
+        has_bigtime: both.contains(Incompatible::BIG_TIME),
+        is_plain_tree: false,
+        many_names: 0,
+    })
+}
