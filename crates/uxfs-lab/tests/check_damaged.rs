@@ -1,5 +1,5 @@
 //! Damaged fields of every kind of structure: the check of the whole image ends without a panic and in time, and finds something
-//! wherever reading does.
+//! wherever reading does; a repair ends, and is complete or refused.
 #![allow(clippy::unwrap_used)]
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
@@ -10,7 +10,10 @@ use uxfs_lab::field_fuzz::{
     reading::{self, Extent, Outcome},
     slice::Slice,
 };
-use uxfs_repair::{CheckOptions, check};
+use uxfs_repair::{
+    CheckOptions, check,
+    repair::{RepairOptions, repair},
+};
 use uxfs_testkit::{
     seeds::Seed,
     structures::{Instance, Owner},
@@ -23,6 +26,8 @@ use uxfs_volume::{
 };
 
 const CASES: usize = 240;
+/// Of each shape.
+const REPAIRS: usize = 30;
 const CACHE_BYTES: u64 = 16 << 20;
 /// Generous, for busy machines: a check takes a fraction of a second.
 const CASE_LIMIT: Duration = Duration::from_secs(60);
@@ -74,4 +79,36 @@ fn every_fault_that_reading_meets_is_a_finding() {
     }
     eprintln!("{CASES} damages: {read} noticed by reading, {found} by the check");
     assert!(found > CASES / 2 && found > read, "{found} of {CASES}, {read} by reading");
+}
+
+/// Damaged fields with the right checksum: a repair ends without a panic and in time, and what it stages is sound or refused.
+#[test]
+fn a_repair_ends_on_every_damage() {
+    let seed = Seed::from_environment("repair_damaged", 12);
+    let mut random = seed.random();
+    let (mut repaired, mut refused) = (0, 0);
+    for name in ["block-1k", "default", "no-rmapbt"] {
+        let slice = Slice::new(name).unwrap();
+        for case in slice.cases(REPAIRS, random.next_u64()) {
+            let case = case.unwrap();
+            let is_repaired = case.run(CASE_LIMIT, |image| {
+                let device: Arc<dyn BlockDevice> = Arc::new(image);
+                let options = RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() };
+                let staged = repair(&device, &options).ok()?;
+                if !staged.remaining.is_empty() {
+                    return Some(false);
+                }
+                let again: Arc<dyn BlockDevice> = staged.overlay;
+                assert_eq!(repair(&again, &options).unwrap().findings, 0, "a second repair finds more");
+                Some(true)
+            });
+            match is_repaired.unwrap() {
+                Some(true) => repaired += 1,
+                Some(false) => refused += 1,
+                None => {}
+            }
+        }
+    }
+    eprintln!("{repaired} images are sound after a repair, {refused} were refused");
+    assert!(repaired > 2 * REPAIRS, "{repaired}, {refused}");
 }

@@ -17,7 +17,7 @@ use uxfs_format::{
     units::{AgNumber, Lsn, Sector},
 };
 use uxfs_journal::{LogState, area::LogArea, recovery::replay::replay};
-use uxfs_volume::{error::Result, volume::Volume};
+use uxfs_volume::{allocation_group::damage_limit::DamageLimit, error::Result, volume::Volume};
 use zerocopy::{
     FromZeros,
     big_endian::{U32, U64},
@@ -64,19 +64,27 @@ pub(super) fn new_cycle(volume: &Volume, least: u32) -> u32 {
             newest = lsn;
         }
     };
-    for group in volume.geometry().groups() {
-        note_headers(volume, group, &mut note);
+    let mut limit = DamageLimit::default();
+    for group in volume.groups().with_headers() {
+        limit.count(note_headers(volume, group, &mut note));
+        if limit.is_reached() {
+            break;
+        }
     }
     newest.cycle().saturating_add(1).max(least).max(2)
 }
 
-fn note_headers(volume: &Volume, group: AgNumber, note: &mut dyn FnMut(Lsn)) {
-    if let Ok(header) = volume.group(group).free_space_header() {
+/// Gives whether both headers could be read.
+fn note_headers(volume: &Volume, group: AgNumber, note: &mut dyn FnMut(Lsn)) -> bool {
+    let space = volume.group(group).free_space_header();
+    let inodes = volume.group(group).inode_header();
+    if let Ok(header) = &space {
         note(Lsn::new(header.lsn.get()));
     }
-    if let Ok(header) = volume.group(group).inode_header() {
+    if let Ok(header) = &inodes {
         note(Lsn::new(header.lsn.get()));
     }
+    space.is_ok() && inodes.is_ok()
 }
 
 /// Writes a new, clean log.

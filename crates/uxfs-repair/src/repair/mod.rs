@@ -173,6 +173,9 @@ impl Repair<'_> {
     fn replay_log(&mut self) -> Result<()> {
         let options = OpeningOptions { ignore_log: true, ..self.opening_options() };
         let volume = opening::open(&self.device, &options)?.volume;
+        if volume.device().size_bytes() < volume.geometry().data_size_bytes() {
+            return Ok(());
+        }
         let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
         let options =
             MountOptions { cache_budget_bytes: self.options.cache_budget_bytes, ..MountOptions::default() };
@@ -205,7 +208,7 @@ impl Repair<'_> {
 
     fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {
         let Checked { volume, findings, work, signature } = self.check()?;
-        if work.is_empty() || before == Some(signature) {
+        if work.is_empty() || work.is_without_geometry || before == Some(signature) {
             return Ok(Pass::Done(findings));
         }
         let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());

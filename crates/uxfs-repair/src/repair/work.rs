@@ -45,6 +45,8 @@ pub(crate) struct Work {
     pub inode_blocks: BTreeSet<(InodeNumber, u64)>,
     /// Names, parent pointers or link counts contradict each other.
     pub names: bool,
+    /// The device is too short, or the geometry wrong: nothing may be made anew by it.
+    pub is_without_geometry: bool,
     /// There are findings that no repair exists for yet.
     pub others: u64,
 }
@@ -76,6 +78,10 @@ impl Work {
             } => self.primary_superblock = true,
             Finding::SuperblockCopy { group } => {
                 self.superblock_copies.insert(*group);
+            }
+            Finding::UncheckedGroups { .. }
+            | Finding::Opening { finding: tolerant::Finding::DeviceTooShort { .. } } => {
+                self.is_without_geometry = true;
             }
             Finding::SuperblockCount { .. } => self.counters = true,
             Finding::LogNotReplayed { .. } => self.log = true,
