@@ -97,18 +97,33 @@ fn write(image: &Path, commands: &[&str]) {
     command.arg(image).output().unwrap();
 }
 
+/// Repairs an image, and writes what was staged where nothing is left.
+fn repair_image_if_whole(image: &Path) -> Staged {
+    let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
+    let options = RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() };
+    let staged = repair(&device, &options).unwrap();
+    if staged.remaining.is_empty() {
+        write_staged(image, &staged);
+    }
+    staged
+}
+
 /// Repairs an image, and writes what was staged.
 fn repair_image(image: &Path) -> Staged {
     let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
     let options = RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() };
     let staged = repair(&device, &options).unwrap();
+    write_staged(image, &staged);
+    staged
+}
+
+fn write_staged(image: &Path, staged: &Staged) {
     let file = fs::OpenOptions::new().write(true).open(image).unwrap();
     for (start, length) in staged.overlay.runs(0) {
         let mut bytes = vec![0; length as usize];
         staged.overlay.read(start, &mut bytes).unwrap();
         file.write_all_at(&bytes, start).unwrap();
     }
-    staged
 }
 
 /// What an image holds, without where directories and attributes lie.
@@ -226,6 +241,38 @@ fn a_log_that_is_gone_is_replaced() {
         assert_eq!(repair_findings(&image).unwrap(), [""; 0], "{name} {byte:#x}");
         assert_eq!(repair_image(&image).findings, 0);
     }
+}
+
+/// Blocks of an extent map and of the reverse map are damaged together: what neither knows any more must not read as zeros.
+#[test]
+fn a_file_is_whole_or_the_image_is_refused() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    let golden = GoldenImage::named("default").unwrap();
+    let expected = without_places(golden.manifest().unwrap());
+    let (mut whole, mut refused) = (0, 0);
+    for (of_map, of_owners) in [(1, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)] {
+        golden.unpack_to(&image).unwrap();
+        let map = format!("addr u3.bmbt.ptrs[{of_map}]");
+        let owners = format!("addr ptrs[{of_owners}]");
+        write(&image, &["path /extents/fragmented", &map, "write -c level 3"]);
+        write(&image, &["agf 1", "addr rmaproot", &owners, "write -c level 3"]);
+        let damaged = fs::read(&image).unwrap();
+        let staged = repair_image_if_whole(&image);
+        if !staged.remaining.is_empty() {
+            refused += 1;
+            assert!(fs::read(&image).unwrap() == damaged, "{of_map} {of_owners}: it was changed");
+            continue;
+        }
+        whole += 1;
+        assert_eq!(repair_findings(&image).unwrap(), [""; 0], "{of_map} {of_owners}");
+        let found = tree_of(&golden, &image);
+        let differences = report(&differences(&expected, &found), 20);
+        assert!(differences.is_none(), "{of_map} {of_owners}: {}", differences.unwrap());
+    }
+    eprintln!("{whole} whole, {refused} refused");
+    assert!(whole > 0, "{whole} {refused}");
 }
 
 #[test]

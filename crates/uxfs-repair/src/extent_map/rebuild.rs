@@ -1,4 +1,8 @@
-//! Extent maps from the reverse map: it says of each block which file block of which fork it is.
+//! Extent maps from the reverse map, which says of each block which file block of which fork it is, and from what can be read of the
+//! map itself.
+//!
+//! Where blocks of a reverse map are damaged as well, the block count of the inode decides whether anything is missing. A map of which
+//! something is missing is not made: its file would read as zeros there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,27 +42,35 @@ struct Owned {
     btree_blocks: Vec<FsBlock>,
 }
 
-/// Makes the extent maps of these inodes anew. Those that the reverse map does not tell stay as they are.
+/// Makes the extent maps of these inodes anew. Those of which something is missing stay as they are. Gives whether there are any.
 pub(crate) fn rebuild(
     volume: &Volume,
     stage: &Stage,
     inodes: &BTreeSet<InodeNumber>,
     actions: &mut Vec<Action>,
-) -> Result<()> {
-    let Some(mut owned) = gather(volume, inodes) else { return Ok(()) };
+) -> Result<bool> {
+    let (mut owned, is_complete) = gather(volume, inodes);
+    let mut is_any_left = false;
     for number in inodes {
-        let Ok(inode) = volume.inode(*number) else { continue };
+        let Ok(inode) = volume.inode(*number) else {
+            is_any_left = true;
+            continue;
+        };
         for fork in [Fork::Data, Fork::Attribute] {
             if !is_damaged(volume, &inode, fork) {
                 continue;
             }
-            let owned = owned.remove(&(*number, fork == Fork::Attribute)).unwrap_or_default();
-            if let Some(extents) = write_fork(volume, stage, &inode, fork, owned)? {
-                actions.push(Action::ExtentMap { inode: *number, fork, extents });
+            let mut owned = owned.remove(&(*number, fork == Fork::Attribute)).unwrap_or_default();
+            if let Ok(map) = volume.extent_map(&inode, fork) {
+                owned.extents.extend(map.iter());
+            }
+            match write_fork(volume, stage, &inode, fork, owned, is_complete)? {
+                Some(extents) => actions.push(Action::ExtentMap { inode: *number, fork, extents }),
+                None => is_any_left = true,
             }
         }
     }
-    Ok(())
+    Ok(is_any_left)
 }
 
 fn is_damaged(volume: &Volume, inode: &Inode, fork: Fork) -> bool {
@@ -67,13 +79,16 @@ fn is_damaged(volume: &Volume, inode: &Inode, fork: Fork) -> bool {
     is_mapped && super::check::blocks_or_fault(volume, inode, fork, options).is_none()
 }
 
-/// All mappings of these inodes, by inode and fork; `None` where some reverse map cannot be read to its end.
-fn gather(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> Option<BTreeMap<(InodeNumber, bool), Owned>> {
+/// All mappings of these inodes, by inode and fork, and whether there are no others.
+fn gather(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> (BTreeMap<(InodeNumber, bool), Owned>, bool) {
     let geometry = volume.geometry();
     let mut all: BTreeMap<(InodeNumber, bool), Owned> = BTreeMap::new();
+    let mut is_complete = true;
     for group in geometry.groups() {
-        let tree = volume.group(group).reverse_map().ok().flatten()?;
-        let mut is_complete = true;
+        let Ok(Some(tree)) = volume.group(group).reverse_map() else {
+            is_complete = false;
+            continue;
+        };
         let _ = tree.visit_blocks(&mut |event| {
             let BlockEvent::Block { view, .. } = event else {
                 is_complete = false;
@@ -95,11 +110,8 @@ fn gather(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> Option<BTreeMap<(I
             }
             ControlFlow::Continue(())
         });
-        if !is_complete {
-            return None;
-        }
     }
-    Some(all)
+    (all, is_complete)
 }
 
 impl Owned {
@@ -118,17 +130,39 @@ impl Owned {
         }
     }
 
-    /// The records in their order; `None` where extents overlap or cannot be.
-    fn records(&mut self) -> Option<Vec<ExtentRecord>> {
-        self.extents.sort_unstable_by_key(|extent| extent.file_block);
-        let overlaps = self.extents.windows(2).any(|pair| match pair {
-            [one, next] => one.end() > next.file_block,
-            _ => false,
-        });
-        if overlaps {
-            return None;
+    /// The extents in their order, each part of the file once; `None` where two say different things, or one cannot be.
+    fn union(&mut self) -> Option<Vec<Extent>> {
+        self.extents.sort_unstable_by_key(|extent| (extent.file_block, extent.start));
+        let mut union: Vec<Extent> = Vec::new();
+        for extent in &self.extents {
+            let Some(last) = union.last_mut().filter(|last| last.end() >= extent.file_block) else {
+                union.push(*extent);
+                continue;
+            };
+            let shift = |of: &Extent| of.start.get().wrapping_sub(of.file_block.get());
+            let is_same = shift(last) == shift(extent) && last.is_unwritten == extent.is_unwritten;
+            if !is_same {
+                if last.end() > extent.file_block {
+                    return None;
+                }
+                union.push(*extent);
+                continue;
+            }
+            let length_blocks = extent.end().max(last.end()).get().saturating_sub(last.file_block.get());
+            if length_blocks <= MOST_EXTENT_BLOCKS {
+                last.length_blocks = length_blocks;
+            } else if extent.end() > last.end() {
+                let end = last.end();
+                let done = end.get().saturating_sub(extent.file_block.get());
+                union.push(Extent {
+                    file_block: end,
+                    start: FsBlock::new(extent.start.get().saturating_add(done)),
+                    length_blocks: extent.length_blocks.saturating_sub(done),
+                    is_unwritten: extent.is_unwritten,
+                });
+            }
         }
-        self.extents.iter().map(ExtentRecord::new).collect()
+        Some(union)
     }
 }
 
@@ -139,9 +173,19 @@ fn write_fork(
     inode: &Inode,
     fork: Fork,
     mut owned: Owned,
+    is_complete: bool,
 ) -> Result<Option<u64>> {
     let geometry = stage.geometry();
-    let Some(records) = owned.records() else { return Ok(None) };
+    let Some(extents) = owned.union() else { return Ok(None) };
+    let mapped: u64 = extents.iter().map(|extent| extent.length_blocks).sum();
+    let other = if fork == Fork::Data { Fork::Attribute } else { Fork::Data };
+    let other_blocks = super::check::count_blocks(volume, inode, other);
+    let known = mapped.saturating_add(owned.btree_blocks.len() as u64).saturating_add(other_blocks);
+    if !is_complete && known != inode.blocks() {
+        return Ok(None);
+    }
+    let records: Option<Vec<ExtentRecord>> = extents.iter().map(ExtentRecord::new).collect();
+    let Some(records) = records else { return Ok(None) };
     let room = inode.fork_room_bytes(fork, geometry) as usize;
     let data_room = inode.fork_room_bytes(Fork::Data, geometry) as usize;
     let is_inline = records.len() * size_of::<ExtentRecord>() <= room;
@@ -154,10 +198,7 @@ fn write_fork(
             None => return Ok(None),
         }
     };
-    let mapped: u64 = owned.extents.iter().map(|extent| extent.length_blocks).sum();
     let own_blocks = mapped + below.as_ref().map_or(0, |below| below.blocks);
-    let other = if fork == Fork::Data { Fork::Attribute } else { Fork::Data };
-    let other_blocks = super::check::count_blocks(volume, inode, other);
     let count = records.len() as u64;
     change_core(stage, inode.number, |core, forks| {
         let bytes = match fork {

@@ -218,7 +218,11 @@ impl Repair<'_> {
         }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
         if !work.extent_maps.is_empty() {
-            extent_map::rebuild::rebuild(&volume, &stage, &work.extent_maps, &mut self.actions)?;
+            let maps = &work.extent_maps;
+            if extent_map::rebuild::rebuild(&volume, &stage, maps, &mut self.actions)? {
+                // Groups that are made anew from what is left of a map would take the rest of the file for free.
+                return Ok(Pass::Done(findings));
+            }
         }
         let has_new_maps =
             self.actions.iter().skip(actions_before).any(|action| matches!(action, Action::ExtentMap { .. }));

@@ -4,12 +4,16 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 
 use uxfs_engine::inode::create::feature_flags2;
 use uxfs_format::{
-    btree::{inode_index::InodeChunk, reverse_map::Mapping},
+    btree::{
+        inode_index::InodeChunk,
+        reverse_map::{Mapping, Owner},
+    },
     geometry::{Geometry, INODES_PER_CHUNK},
     inode::{FileType, Fork, ForkFormat, InodeFlags},
-    units::{AgBlock, AgInode, AgNumber, InodeNumber},
+    units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber},
 };
 use uxfs_volume::{
+    btree::BlockEvent,
     error::Result,
     inode::{Inode, scan::ScanOptions},
     volume::Volume,
@@ -58,6 +62,7 @@ pub(super) fn repair(
             scan,
             work,
             groups: work.groups.clone(),
+            incomplete: BTreeSet::new(),
             wanted: BTreeSet::new(),
             actions,
         }
@@ -99,6 +104,34 @@ fn make_realtime_inode(
     Ok(())
 }
 
+/// The parts of a mapping that its owner's other mappings do not have.
+fn uncovered(mapping: &Mapping, files: &[Mapping]) -> Vec<Mapping> {
+    let is_same = |file: &&Mapping| {
+        file.owner == mapping.owner
+            && file.is_attribute_fork == mapping.is_attribute_fork
+            && file.is_extent_map_block == mapping.is_extent_map_block
+    };
+    let overlapping = files.iter().filter(is_same).filter(|file| file.overlaps(mapping.start, mapping.end()));
+    let mut covered: Vec<(AgBlock, AgBlock)> = overlapping.map(|file| (file.start, file.end())).collect();
+    covered.sort_unstable();
+    let (mut parts, mut at) = (Vec::new(), mapping.start);
+    for (start, end) in covered.into_iter().chain([(mapping.end(), mapping.end())]) {
+        if at < start {
+            let done = u64::from(at.get().saturating_sub(mapping.start.get()));
+            let file_block = if mapping.has_file_blocks() { mapping.file_block.get() + done } else { 0 };
+            let length_blocks = start.get().saturating_sub(at.get());
+            parts.push(Mapping {
+                start: at,
+                length_blocks,
+                file_block: FileBlock::new(file_block),
+                ..*mapping
+            });
+        }
+        at = at.max(end);
+    }
+    parts
+}
+
 /// Whether some of these blocks are headers, log, or a file's.
 fn is_taken(
     geometry: &Geometry,
@@ -123,6 +156,8 @@ struct Gathering<'g> {
     work: &'g Work,
     /// Groups to be made anew.
     groups: BTreeSet<AgNumber>,
+    /// Inodes with extents that could not be read.
+    incomplete: BTreeSet<InodeNumber>,
     /// Directories that parent pointers name.
     wanted: BTreeSet<InodeNumber>,
     actions: &'g mut Vec<Action>,
@@ -150,7 +185,7 @@ impl Gathering<'_> {
             }
         }
         let contents = chunks_by_group.into_iter().zip(files_by_group);
-        for (group, ((found, mut chunks), files)) in geometry.groups().zip(contents) {
+        for (group, ((found, mut chunks), mut files)) in geometry.groups().zip(contents) {
             if !self.groups.contains(&group) {
                 continue;
             }
@@ -158,6 +193,7 @@ impl Gathering<'_> {
             if !is_sure {
                 self.make_missing_chunks(group, &mut chunks, &files)?;
             }
+            self.add_owned(group, &mut files);
             let contents = GroupContents { chunks, files, unlinked: Vec::new() };
             // A conflict stays a finding.
             if rebuild(self.stage, group, &contents)?.is_ok() {
@@ -184,6 +220,29 @@ impl Gathering<'_> {
             }
         }
         Ok(((found.without_index, found.is_sure), chunks))
+    }
+
+    /// Of inodes whose extents could not all be read: those that the reverse map gives them, so that they do not become free.
+    fn add_owned(&self, group: AgNumber, files: &mut Vec<Mapping>) {
+        let Ok(Some(tree)) = self.volume.group(group).reverse_map() else { return };
+        if self.incomplete.is_empty() {
+            return;
+        }
+        let mut owned: Vec<Mapping> = Vec::new();
+        let _ = tree.visit_blocks(&mut |event| {
+            if let BlockEvent::Block { view, .. } = event {
+                let mappings = view.records().iter().map(|record| record.get());
+                owned.extend(mappings.filter(|mapping| match mapping.owner {
+                    Owner::Inode(inode) => self.incomplete.contains(&inode),
+                    _ => false,
+                }));
+            }
+            ControlFlow::Continue(())
+        });
+        for mapping in owned {
+            let parts = uncovered(&mapping, files);
+            files.extend(parts);
+        }
     }
 
     /// Chunks of which nothing is left but parent pointers that name their directories: they come back with free inodes, so that the
@@ -275,7 +334,9 @@ impl Gathering<'_> {
         };
         let mut sums = SumsByGroup::default();
         for fork in [Fork::Data, Fork::Attribute] {
-            extent_map::check::check(&context, inode, fork, &mut sums);
+            if extent_map::check::check(&context, inode, fork, &mut sums).is_none() {
+                self.incomplete.insert(inode.number);
+            }
         }
         Ok(())
     }
