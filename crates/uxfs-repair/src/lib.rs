@@ -17,6 +17,7 @@
 //! | [`finding`] | [`Finding`]: a typed fault |
 //! | [`opening`] | opening an image, damaged or not, with its log recovered in an overlay |
 //! | [`sink`] | where findings go |
+//! | [`commit`] | carrying finished changes to the device, durably, and taking them back |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
 //! | [`repair`](mod@repair) | the repair: passes of checking and making anew, in an overlay |
@@ -40,7 +41,7 @@
 //! | `counters` | the counters of the superblock |
 //!
 //! Invariants:
-//! 1. A check writes nothing.
+//! 1. A check writes nothing; only [`commit`] writes to a device.
 //! 2. No fault ends a pass where the next structure can still be reached; a fault is reported once, by the pass that reads the
 //!    structure, and passes after it report no consequences of what could not be read.
 //! 3. Memory is bounded by what the image holds, and small: 5.3 bytes for each inode that the index names (10 million inodes: 53 MB),
@@ -59,6 +60,7 @@ mod attribute;
 mod block_use;
 mod btree;
 pub mod check;
+pub mod commit;
 mod counters;
 mod directory;
 mod extent_map;
