@@ -77,6 +77,18 @@ fn headers_of_all_groups_come_back() {
     repair_is_silent(&image).unwrap();
     assert_eq!(listing(&image), expected);
     assert_eq!(uxfs(&["repair", text(&image)]).stdout, "nothing to repair\n".as_bytes());
+    let whole = fs::read(&image).unwrap();
+    // And back.
+    let undone = uxfs(&["undo", text(&image)]);
+    assert_eq!(undone.status.code(), Some(0), "{}", String::from_utf8_lossy(&undone.stderr));
+    assert!(fs::read(&image).unwrap() == damaged, "undo did not restore it");
+    // A repair of which only a part was written is finished from the file, to the same bytes.
+    let file = OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(&whole[512..2048], 512).unwrap();
+    let finished = uxfs(&["repair", text(&image)]);
+    let words = String::from_utf8_lossy(&finished.stderr).into_owned();
+    assert!(words.contains("finished an earlier repair"), "{words}");
+    assert!(fs::read(&image).unwrap() == whole, "it came to something else");
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub mod replay;
 pub mod shell;
 pub mod stat;
 pub mod tree;
+pub mod undo;
 pub mod xattr;
 
 use std::ffi::OsStr;
@@ -137,6 +138,8 @@ pub enum Command {
     Check(check::Arguments),
     /// Mend a file system, from all that is known of it in several places
     Repair(repair::Arguments),
+    /// Take a repair back: restore what it changed, byte for byte
+    Undo(undo::Arguments),
     /// Replay the log of an image that was not unmounted cleanly
     Replay(replay::Arguments),
     /// Run benchmarks: by system calls on a mounted file system, or in process on an image
@@ -161,6 +164,7 @@ impl Command {
             Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Check(arguments) => check::run(arguments, context),
             Self::Repair(arguments) => repair::run(arguments, context),
+            Self::Undo(arguments) => undo::run(arguments, context),
             Self::Replay(arguments) => replay::run(arguments, context),
             Self::Get(arguments) => arguments.run(context, get::run),
             Self::Put(arguments) => arguments.run(context),

@@ -17,7 +17,6 @@
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
-//! | [`commit`] | carrying a repair to the device |
 //! | [`stage`] | where changes are kept until all of them have been checked |
 
 use std::{
@@ -28,10 +27,17 @@ use std::{
 
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_engine::options::MountOptions;
-use uxfs_volume::{error::Result, inode::scan::ScanOptions, tolerant::SuperblockChoice, volume::Volume};
+use uxfs_format::units::Uuid;
+use uxfs_volume::{
+    error::Result,
+    inode::scan::ScanOptions,
+    tolerant::SuperblockChoice,
+    volume::{Volume, VolumeOptions},
+};
 
 use crate::{
     check::{CheckOptions, check},
+    commit::{self, About, CommitError},
     extent_map,
     finding::Finding,
     names::{self, decide::Decision, write::Changes},
@@ -39,7 +45,6 @@ use crate::{
 };
 
 pub mod action;
-mod commit;
 mod log;
 mod space;
 pub(crate) mod stage;
@@ -80,14 +85,35 @@ impl Staged {
         self.actions.is_empty() && self.remaining.is_empty()
     }
 
-    /// Carries the repair to the device, which is the one that it was made from. Gives how many bytes were written.
+    /// Carries the repair to the device, which is the one that it was made from, from a change file that is made at `path` first; directly
+    /// where there is none. Gives how many bytes were changed.
     ///
     /// # Errors
-    /// The device. The image is marked as needing repair then.
-    pub fn write(&self, device: &dyn BlockDevice) -> Result<u64> {
+    /// The change file cannot be made: then nothing was written. The device: the image is marked as needing repair then.
+    pub fn write(
+        &self,
+        device: &dyn BlockDevice,
+        change_file: Option<&About>,
+    ) -> std::result::Result<u64, CommitError> {
+        let ranges = self.overlay.runs(0).into_iter().map(|(start, length)| start..start + length);
+        let ranges: Vec<_> = ranges.collect();
+        let Some(about) = change_file else {
+            return commit::apply_without_file(device, self.overlay.as_ref(), &ranges, device);
+        };
+        let Some(file) = commit::prepare(device, self.overlay.as_ref(), &ranges, about)? else {
+            return Ok(0);
+        };
+        commit::apply(&file, device)?;
+        Ok(file.facts().changed_bytes)
+    }
+
+    /// The uuid of the repaired file system.
+    ///
+    /// # Errors
+    /// It has no sound superblock.
+    pub fn uuid(&self) -> Result<Uuid> {
         let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&self.overlay);
-        let volume = Volume::open(staged, &uxfs_volume::volume::VolumeOptions::default())?;
-        Ok(commit::write(&self.overlay, device, volume.geometry())?)
+        Ok(Volume::open(staged, &VolumeOptions::default())?.geometry().uuid)
     }
 }
 

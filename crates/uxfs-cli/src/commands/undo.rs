@@ -1,0 +1,153 @@
+//! `uxfs undo`: takes a repair back.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::json;
+use uxfs_block::{
+    claim::Lock,
+    device::BlockDevice,
+    engine::{OpenOptions, open},
+};
+use uxfs_repair::commit::{ChangeFile, CommitError, Facts, State, UndoOptions, Undone, default_path, undo};
+use uxfs_volume::error::Error;
+
+use crate::{
+    commands::Context,
+    compressed,
+    failure::{About, Exit, Failure, Outcome},
+    image::EngineArgument,
+    output::Output,
+    text::parse_size,
+};
+
+/// Arguments of `uxfs undo`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Restores what `uxfs repair` changed, byte for byte, from the undo file that it left beside the image. \
+    An undo that was cut off is taken up by calling it again. An image that was changed since the repair is refused, and \
+    nothing is written. The undo file stays.\n\
+    Examples:\n  uxfs undo disk.img\n  uxfs undo --undo /var/tmp/sda1.undo --remove /dev/sda1"
+)]
+pub struct Arguments {
+    /// Image file or block device
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+    /// The undo file [default: IMAGE.uxfs-undo]
+    #[arg(long, value_name = "FILE")]
+    undo: Option<PathBuf>,
+    /// Restore even if the image was changed since the repair: later changes of the same places are lost, others stay. Run
+    /// uxfs check afterwards
+    #[arg(long)]
+    force: bool,
+    /// Remove the undo file when the image is restored
+    #[arg(long)]
+    remove: bool,
+    /// Offset of the file system in IMAGE (a partition): bytes, or with K, M, G, T [default: that of the repair]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, help_heading = "Input and output")]
+    offset: Option<u64>,
+    /// I/O engine
+    #[arg(long, value_enum, default_value_t, help_heading = "Input and output")]
+    engine: EngineArgument,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    arguments.run(context).about(arguments.image.display())
+}
+
+impl Arguments {
+    fn run(&self, context: &Context) -> Outcome {
+        let path = match &self.undo {
+            Some(path) => path.clone(),
+            None => default_path(&self.image).map_err(failure)?,
+        };
+        let file = ChangeFile::open(&path).map_err(failure)?;
+        let device = self.device(file.facts())?;
+        let options = UndoOptions { force: self.force };
+        let undone = undo(&file, &*device, options).map_err(failure)?;
+        if self.remove {
+            fs::remove_file(&path).map_err(|error| {
+                Failure::failed(format!("restored, but cannot remove {}: {error}", path.display()))
+            })?;
+        }
+        let mut output = Output::new();
+        if context.json {
+            output.json(&self.document(&undone, file.facts(), &path))?;
+        } else {
+            writeln!(output, "{}", words(&undone))?;
+        }
+        output.finish()?;
+        Ok(Exit::Success)
+    }
+
+    /// The image for changes, from where the repaired file system begins.
+    fn device(&self, facts: &Facts) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let repaired = facts.start_bytes;
+        if let Some(given) = self.offset.filter(|given| *given != repaired) {
+            let message =
+                format!("the repair was of the file system at byte {repaired}, not of that at byte {given}");
+            return Err(Failure::failed(message));
+        }
+        let is_packed = compressed::is_packed(&self.image)
+            .map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
+        if is_packed {
+            return Err(Failure::failed("a compressed image cannot be changed"));
+        }
+        let options = OpenOptions {
+            engine: self.engine.into(),
+            start_bytes: repaired,
+            writable: true,
+            lock: Lock::Exclusive,
+            ..OpenOptions::default()
+        };
+        open(&self.image, &options).map_err(|error| Failure::from(Error::from(error)))
+    }
+
+    fn document(&self, undone: &Undone, facts: &Facts, path: &Path) -> serde_json::Value {
+        let is_changed = undone.found != State::NotApplied;
+        json!({
+            "found": undone.found.name(),
+            "changed": is_changed,
+            "restored_bytes": if is_changed { undone.changed_bytes } else { 0 },
+            "restored_ranges": if is_changed { undone.ranges } else { 0 },
+            "undo_file": path.to_string_lossy(),
+            "undo_file_removed": self.remove,
+            "id": facts.id.to_string(),
+            "uuid": facts.filesystem_uuid.to_string(),
+        })
+    }
+}
+
+fn words(undone: &Undone) -> String {
+    let Undone { found, changed_bytes, ranges } = undone;
+    let plural = if *ranges == 1 { "" } else { "s" };
+    match found {
+        State::NotApplied => "the image is as it was before the repair: nothing to do".to_owned(),
+        _ => format!("restored: {changed_bytes} bytes in {ranges} range{plural}"),
+    }
+}
+
+/// What went wrong, with a remedy where there is one.
+pub(super) fn failure(error: CommitError) -> Failure {
+    let remedy = match &error {
+        CommitError::Foreign { .. } | CommitError::OtherSize { .. } => Some(
+            "nothing was changed; --force restores all the same, and loses later changes of the same places",
+        ),
+        CommitError::NoDefaultPath => Some("give it with --undo"),
+        CommitError::Unusable { .. } => Some("nothing was changed"),
+        _ => None,
+    };
+    let failure = match error {
+        CommitError::Device(error) => Error::from(error).into(),
+        error => Failure::failed(error.to_string()),
+    };
+    match remedy {
+        Some(remedy) => failure.with_remedy(remedy),
+        None => failure,
+    }
+}
