@@ -16,6 +16,8 @@ use rustix::{
 };
 use wait4::Wait4;
 
+use crate::image::memory_folder;
+
 /// Limits of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -74,7 +76,8 @@ impl Outcome {
 /// # Errors
 /// It cannot be started or waited for.
 pub fn run_limited(command: &mut Command, limits: &Limits) -> Result<Outcome> {
-    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let [mut stdout, mut stderr] =
+        [tempfile::tempfile_in(memory_folder())?, tempfile::tempfile_in(memory_folder())?];
     command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let started = Instant::now();
     let child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;

@@ -89,7 +89,7 @@ pub struct Arguments {
     /// Write every case to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Ten kinds on a golden image
+    /// Six kinds on a golden image
     #[arg(long)]
     quick: bool,
     /// Show each case: what was damaged and the first differences

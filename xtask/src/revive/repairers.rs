@@ -74,6 +74,7 @@ fn limits() -> Limits {
 
 fn by_xfs_repair(image: &Path) -> Result<Repaired> {
     let mut repaired = Repaired::default();
+    let mut last_failure = None;
     while repaired.runs < MOST_RUNS {
         let started = Instant::now();
         let mut outcome = xfs_repair(&[], image)?;
@@ -82,16 +83,18 @@ fn by_xfs_repair(image: &Path) -> Result<Repaired> {
         }
         repaired.runs += 1;
         repaired.seconds += started.elapsed().as_secs_f64();
-        if let Some(death) = death(&outcome) {
-            repaired.broken_promise = Some(death);
-        }
+        repaired.broken_promise = repaired.broken_promise.or(death(&outcome));
         repaired.fault = judge(image)?;
-        // A run that gave up would do the same again.
-        let has_given_up = outcome.code == Some(1) || outcome.timed_out;
-        if repaired.fault.is_none() || has_given_up {
-            if repaired.fault.is_some() {
-                repaired.fault = Some(last_line(&outcome));
-            }
+        if repaired.fault.is_none() {
+            break;
+        }
+        if outcome.code == Some(0) {
+            continue;
+        }
+        let failure = last_line(&outcome);
+        repaired.fault = Some(failure.clone());
+        // What failed twice in the same way would fail again.
+        if outcome.timed_out || last_failure.replace(failure) == repaired.fault {
             break;
         }
     }
@@ -144,4 +147,30 @@ fn last_line(outcome: &Outcome) -> String {
     // A search for superblocks prints dots without end.
     let line: String = line.trim_start_matches('.').chars().take(160).collect();
     format!("exit code {:?}: {line}", outcome.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(code: i32, stdout: &str, stderr: &str) -> Outcome {
+        Outcome {
+            code: Some(code),
+            signal: None,
+            timed_out: false,
+            elapsed: Duration::ZERO,
+            peak_memory_bytes: 0,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        }
+    }
+
+    #[test]
+    fn the_last_words_of_a_repair_are_told() {
+        let searched = outcome(1, "Phase 1\n", "....................Sorry, no superblock\n\n");
+        assert_eq!(last_line(&searched), "exit code Some(1): Sorry, no superblock");
+        let hung = Outcome { timed_out: true, ..outcome(0, "", "") };
+        assert!(last_line(&hung).contains("hangs"));
+        assert_eq!(death(&searched), None);
+    }
 }

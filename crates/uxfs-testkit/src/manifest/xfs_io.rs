@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{Extent, XfsFlags, merge_extents};
-use crate::judges::Judge;
+use crate::{image::memory_folder, judges::Judge};
 
 const SECTOR_BYTES: u64 = 512;
 const FILES_PER_PROCESS: usize = 500;
@@ -43,7 +43,8 @@ pub(super) fn query(paths: &[PathBuf], are_directories: bool) -> Result<Vec<Fact
 }
 
 fn query_batch(paths: &[PathBuf], are_directories: bool) -> Result<Vec<Facts>> {
-    let folder = tempfile::tempdir()?;
+    // A file system on a disk takes long for thousands of links that come and go.
+    let folder = tempfile::tempdir_in(memory_folder())?;
     for (number, path) in paths.iter().enumerate() {
         symlink(path, folder.path().join(number.to_string()))?;
     }
