@@ -97,11 +97,11 @@ impl Bench<'_> {
         };
         // The kernel is shown no image that the judge complains of.
         if ending.fault.is_none() {
-            match sample::describe(&image) {
+            match sample::describe_repaired(&image) {
                 Ok(manifest) => {
                     ending.survival = Some(survival::compare(&self.sample.truth, &Tree::new(&manifest)));
                 }
-                Err(error) => ending.fault = Some(format!("the kernel cannot read all of it: {error:#}")),
+                Err(error) => ending.fault = Some(format!("the kernel cannot read it: {error:#}")),
             }
         }
         fs::remove_file(&image)?;

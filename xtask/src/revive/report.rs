@@ -33,7 +33,9 @@ pub struct Tally {
     pub moved: usize,
     /// Different.
     pub changed: usize,
-    /// Of those, with wrong contents.
+    /// Of those, unreadable.
+    pub unreadable: usize,
+    /// Of those, with wrong contents that can be read.
     pub wrong_bytes: usize,
     /// Gone, in repaired images.
     pub lost: usize,
@@ -63,6 +65,7 @@ impl Tally {
         self.intact += survival.intact;
         self.moved += survival.moved;
         self.changed += survival.changed;
+        self.unreadable += survival.unreadable;
         self.wrong_bytes += survival.wrong_bytes;
         self.lost += survival.lost;
         self.extra += survival.extra;
@@ -153,8 +156,8 @@ impl Report {
             let seconds = tally.seconds / (tally.cases.max(1) as f64);
             let _ = writeln!(
                 text,
-                "{repairer}: {} cases, {} changed and {} new paths, {} broken promises, {seconds:.2} s a repair",
-                tally.cases, tally.changed, tally.extra, tally.broken_promises,
+                "{repairer}: {} cases, {} changed ({} unreadable) and {} new paths, {} broken promises, {seconds:.2} s a repair",
+                tally.cases, tally.changed, tally.unreadable, tally.extra, tally.broken_promises,
             );
         }
         text.push_str(&self.complaints());

@@ -108,12 +108,24 @@ impl Sample {
     }
 }
 
-/// What the kernel reads. For images that `xfs_repair -n` calls clean alone.
-pub fn describe(image: &Path) -> Result<Manifest> {
+/// What the kernel reads of an image.
+type Describe = fn(&Path, Header) -> Result<Manifest>;
+
+/// What the kernel reads of a sound image.
+fn describe(image: &Path) -> Result<Manifest> {
+    described(image, manifest::from_mount)
+}
+
+/// What the kernel reads of a repaired image. Only for images that `xfs_repair -n` calls clean: parts of them may be unreadable.
+pub fn describe_repaired(image: &Path) -> Result<Manifest> {
+    described(image, manifest::from_damaged_mount)
+}
+
+fn described(image: &Path, describe: Describe) -> Result<Manifest> {
     let mount = LoopMount::new(image, Access::ReadOnlyNoRecovery)?;
     let name = image.display().to_string();
     let header = Header { image: name, judge: "kernel".into(), made_by: "xtask revive".into() };
-    let manifest = manifest::from_mount(mount.path(), header);
+    let manifest = describe(mount.path(), header);
     mount.unmount()?;
     manifest
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use uxfs_testkit::manifest::{Details, FileKind, Manifest};
+use uxfs_testkit::manifest::{Attribute, Details, FileKind, Manifest, UNREADABLE};
 
 /// Where repairs put what has lost its name.
 const ORPHANAGE: &[u8] = b"/lost+found";
@@ -70,7 +70,9 @@ pub struct Survival {
     pub moved: usize,
     /// At their path, but different.
     pub changed: usize,
-    /// Of those: with other contents. The image does not tell that they are wrong.
+    /// Of those: with contents or attributes that cannot be read.
+    pub unreadable: usize,
+    /// Of those: with other contents. Nothing tells that they are wrong.
     pub wrong_bytes: usize,
     /// Of those: with other times, and else the same.
     pub only_times: usize,
@@ -146,7 +148,9 @@ pub fn compare(truth: &Tree, found: &Tree) -> Survival {
             continue;
         }
         survival.changed += 1;
-        survival.wrong_bytes += usize::from(differences.contents || differences.kind);
+        let is_unreadable = is_unreadable(&now.details);
+        survival.unreadable += usize::from(is_unreadable);
+        survival.wrong_bytes += usize::from(!is_unreadable && (differences.contents || differences.kind));
         survival.only_times += usize::from(!differences.any_but_times());
         survival.tell(path, &differences.words(), b"");
     }
@@ -223,6 +227,14 @@ impl<'a> Elsewhere<'a> {
 fn contents_of(item: &Item) -> Option<(u64, &str)> {
     let size = item.details.size_bytes.filter(|size| *size > 0)?;
     Some((size, item.details.sha256.as_deref()?))
+}
+
+fn is_unreadable(details: &Details) -> bool {
+    let is_attribute =
+        |attribute: &Attribute| attribute.value == UNREADABLE || attribute.name.0 == UNREADABLE.as_bytes();
+    details.sha256.as_deref() == Some(UNREADABLE)
+        || details.target.as_ref().is_some_and(|target| target.0 == UNREADABLE.as_bytes())
+        || details.attributes.as_ref().is_some_and(|attributes| attributes.iter().any(is_attribute))
 }
 
 fn differences(was: &Item, now: &Item) -> Differences {

@@ -101,6 +101,14 @@ fn changes_are_told_apart() {
 }
 
 #[test]
+fn what_cannot_be_read_is_not_wrong_silently() {
+    let mut found = sound();
+    found[2] = file("/d/a", 3, UNREADABLE);
+    let survival = compare(&tree(sound()), &tree(found));
+    assert_eq!((survival.changed, survival.unreadable, survival.wrong_bytes), (1, 1, 0));
+}
+
+#[test]
 fn times_alone_are_told_apart() {
     let mut found = sound();
     found[0] = entry("/", 1, FileKind::Directory, |details| details.modification_time = None);

@@ -38,7 +38,16 @@ struct Found {
 /// # Errors
 /// Any call fails: nothing is left out silently.
 pub fn from_mount(root: &Path, header: Header) -> Result<Manifest> {
-    describe(root, header, true)
+    describe(root, header, true, Unreadable::Fails)
+}
+
+/// As [`from_mount`], of a file system parts of which may be unreadable: [`UNREADABLE`] stands in their place, and what
+/// cannot be looked at at all is not there.
+///
+/// # Errors
+/// `xfs_io` says no.
+pub fn from_damaged_mount(root: &Path, header: Header) -> Result<Manifest> {
+    describe(root, header, true, Unreadable::IsTold)
 }
 
 /// Describes a tree on any file system, without what only XFS tells: extents and flags.
@@ -46,12 +55,29 @@ pub fn from_mount(root: &Path, header: Header) -> Result<Manifest> {
 /// # Errors
 /// As [`from_mount`].
 pub fn from_tree(root: &Path, header: Header) -> Result<Manifest> {
-    describe(root, header, false)
+    describe(root, header, false, Unreadable::Fails)
 }
 
-fn describe(root: &Path, header: Header, is_xfs: bool) -> Result<Manifest> {
+/// Stands for a hash, a target or a value that cannot be read.
+pub const UNREADABLE: &str = "unreadable";
+
+/// What becomes of things that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unreadable {
+    Fails,
+    IsTold,
+}
+
+impl Unreadable {
+    /// The value, or `instead` where it could not be read and that may be told.
+    fn or<T>(self, read: Result<T>, instead: impl FnOnce() -> T) -> Result<T> {
+        if self == Self::IsTold { Ok(read.unwrap_or_else(|_| instead())) } else { read }
+    }
+}
+
+fn describe(root: &Path, header: Header, is_xfs: bool, unreadable: Unreadable) -> Result<Manifest> {
     let mut all = Vec::new();
-    walk(root.to_path_buf(), b"/".to_vec(), &mut all)?;
+    walk(root.to_path_buf(), b"/".to_vec(), unreadable, &mut all)?;
     all.sort_by(|a, b| a.path.cmp(&b.path));
     let mut facts = if is_xfs { all_facts(&all)? } else { BTreeMap::new() };
     let mut seen = std::collections::BTreeSet::new();
@@ -61,7 +87,7 @@ fn describe(root: &Path, header: Header, is_xfs: bool) -> Result<Manifest> {
         let is_first = seen.insert(inode);
         let (path, kind) = (Bytes(found.path.clone()), found.kind);
         let details = match is_first {
-            true => Some(Box::new(details(found, facts.remove(&inode))?)),
+            true => Some(Box::new(details(found, facts.remove(&inode), unreadable)?)),
             false => None,
         };
         entries.push(Entry { path, inode: Some(inode), kind, details });
@@ -69,21 +95,22 @@ fn describe(root: &Path, header: Header, is_xfs: bool) -> Result<Manifest> {
     Ok(Manifest { header, entries })
 }
 
-fn walk(real: PathBuf, path: Vec<u8>, all: &mut Vec<Found>) -> Result<()> {
+fn walk(real: PathBuf, path: Vec<u8>, unreadable: Unreadable, all: &mut Vec<Found>) -> Result<()> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let status = statx(CWD, &real, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
-        .with_context(|| format!("cannot stat {}", real.display()))?;
+        .with_context(|| format!("cannot stat {}", real.display()));
+    let Some(status) = unreadable.or(status.map(Some), || None)? else { return Ok(()) };
     let kind = kind_of(FileType::from_raw_mode(status.stx_mode.into()))?;
     let mut entries = None;
     if kind == FileKind::Directory {
-        let names = read_directory(&real)?;
+        let names = unreadable.or(read_directory(&real), Vec::new)?;
         for entry in names.iter().filter(|entry| entry.name.0 != b"." && entry.name.0 != b"..") {
             let mut child = path.clone();
             if child.last() != Some(&b'/') {
                 child.push(b'/');
             }
             child.extend_from_slice(&entry.name.0);
-            walk(real.join(OsStr::from_bytes(&entry.name.0)), child, all)?;
+            walk(real.join(OsStr::from_bytes(&entry.name.0)), child, unreadable, all)?;
         }
         entries = Some(names);
     }
@@ -135,15 +162,21 @@ fn all_facts(all: &[Found]) -> Result<BTreeMap<u64, Facts>> {
     Ok(facts)
 }
 
-fn details(found: Found, facts: Option<Facts>) -> Result<Details> {
+fn details(found: Found, facts: Option<Facts>, unreadable: Unreadable) -> Result<Details> {
     let Found { real, status, kind, entries, .. } = found;
     let is_device = matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice);
     let sha256 = match kind {
-        FileKind::Regular => hash(&real, status.stx_size, facts.as_ref())?,
+        FileKind::Regular => {
+            let hash = hash(&real, status.stx_size, facts.as_ref());
+            unreadable.or(hash, || Some(UNREADABLE.to_owned()))?
+        }
         _ => None,
     };
     let target = match kind {
-        FileKind::Symlink => Some(fs::read_link(&real)?.as_os_str().as_bytes().into()),
+        FileKind::Symlink => {
+            let target = fs::read_link(&real).map(|target| Bytes::from(target.as_os_str().as_bytes()));
+            Some(unreadable.or(target.map_err(Into::into), || UNREADABLE.as_bytes().into())?)
+        }
         _ => None,
     };
     Ok(Details {
@@ -163,7 +196,7 @@ fn details(found: Found, facts: Option<Facts>) -> Result<Details> {
         extent_count: None,
         attribute_extents: facts.as_ref().map(|facts| facts.attribute_extents.clone()),
         target,
-        attributes: attributes(&real)?,
+        attributes: attributes(&real, unreadable)?,
         flags: facts.and_then(|facts| facts.flags),
         entries,
     })
@@ -174,19 +207,24 @@ fn time(time: &StatxTimestamp) -> Timestamp {
 }
 
 /// `None` where their names take more than the 64 KiB that the call can return.
-fn attributes(path: &Path) -> Result<Option<Vec<Attribute>>> {
+fn attributes(path: &Path, unreadable: Unreadable) -> Result<Option<Vec<Attribute>>> {
     let mut names = vec![0; 64 << 10];
     let length = match llistxattr(path, names.as_mut_slice()) {
         Err(Errno::TOOBIG) => return Ok(None),
-        other => other.with_context(|| format!("cannot list the attributes of {}", path.display()))?,
+        other => other.with_context(|| format!("cannot list the attributes of {}", path.display())),
+    };
+    let Some(length) = unreadable.or(length.map(Some), || None)? else {
+        return Ok(Some(vec![Attribute { name: UNREADABLE.as_bytes().into(), value: String::new() }]));
     };
     let mut value = vec![0; 64 << 10];
     let mut all = Vec::new();
     for name in names[..length].split_inclusive(|byte| *byte == 0) {
         let name = CStr::from_bytes_with_nul(name)?;
-        let length = lgetxattr(path, name, value.as_mut_slice())
-            .with_context(|| format!("cannot read {name:?} of {}", path.display()))?;
-        all.push(Attribute { name: name.to_bytes().into(), value: to_hex(&value[..length]) });
+        let read = lgetxattr(path, name, value.as_mut_slice())
+            .with_context(|| format!("cannot read {name:?} of {}", path.display()));
+        let read = read.map(|length| to_hex(&value[..length]));
+        let value = unreadable.or(read, || UNREADABLE.to_owned())?;
+        all.push(Attribute { name: name.to_bytes().into(), value });
     }
     all.sort();
     Ok(Some(all))

@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 pub use diff::{Difference, differences, report};
 pub use independent::read_independent;
-pub use kernel::{from_mount, from_tree, written_runs};
+pub use kernel::{UNREADABLE, from_damaged_mount, from_mount, from_tree, written_runs};
 
 /// Regular files up to this size carry the SHA-256 of their bytes; larger ones that of their data runs, see
 /// [`Details::sha256`].
