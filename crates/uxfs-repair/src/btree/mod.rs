@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`walk`] | visiting all blocks of a tree; records that another tree lacks |
+//! | [`mod@walk`] | visiting all blocks of a tree; records that another tree lacks |
 //! | [`build`] | a sound tree from sorted records |
 
 pub(crate) mod build;

@@ -5,7 +5,7 @@
 //! | [`facts`] | what entries, parent pointers and inodes say |
 //! | [`gather`] | reading all of it |
 //! | [`decide`] | the tree that keeps the most of it |
-//! | [`write`] | directories, parent pointers and link counts as decided |
+//! | [`mod@write`] | directories, parent pointers and link counts as decided |
 
 pub(crate) mod decide;
 pub(crate) mod facts;
