@@ -74,6 +74,8 @@ pub struct Tally {
     pub refused_by_linux: u64,
     /// Files whose end or size Linux got wrong in its recovery, and we did not.
     pub losses_of_linux: u64,
+    /// Mounts that Linux had shut down by itself before it was told to.
+    pub shutdowns_by_linux: u64,
     /// Operations of our own between crashes.
     pub own_operations: u64,
     /// Dirty logs by shape.
@@ -112,6 +114,7 @@ impl Tally {
         self.refused_by_linux += other.refused_by_linux;
         self.own_operations += other.own_operations;
         self.losses_of_linux += other.losses_of_linux;
+        self.shutdowns_by_linux += other.shutdowns_by_linux;
         other.intents.iter().for_each(|(name, count)| *self.intents.entry(name).or_default() += count);
         other.shapes.iter().for_each(|(name, count)| *self.shapes.entry(name).or_default() += count);
         other.times.iter().for_each(|(name, time)| *self.times.entry(name).or_default() += *time);
@@ -129,7 +132,7 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} logs ({} written round, {} replayed round the end, {} clean), {} records, {} transactions, intents {:?}, {} \
-             inodes and {} blocks freed, {} paths, {} files wrong by Linux, {} logs refused by Linux, {} operations by uxfs; shapes {:?}; seconds",
+             inodes and {} blocks freed, {} paths, {} files wrong by Linux, {} logs refused by Linux, {} mounts shut down by Linux, {} operations by uxfs; shapes {:?}; seconds",
             self.logs,
             self.wrapped,
             self.round_the_end,
@@ -142,6 +145,7 @@ impl fmt::Display for Tally {
             self.paths,
             self.losses_of_linux,
             self.refused_by_linux,
+            self.shutdowns_by_linux,
             self.own_operations,
             self.shapes
         )?;

@@ -45,7 +45,7 @@ type Step = fn(&mut Worker) -> io::Result<()>;
 type Weighted = (u32, Step);
 
 /// Errors that only say that the file system was shut down: then the work is over.
-fn is_over(error: &io::Error) -> bool {
+pub(super) fn is_over(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
