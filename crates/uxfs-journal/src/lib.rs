@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`error`] | what reading a log can fail with |
 //! | [`area`] | the log as a ring of 512-byte blocks |
+//! | [`copies`] | copies of metadata that the log still holds, also where it is clean |
 //! | [`identity`] | whose log it is |
 //! | [`recovery`] | head and tail, records in order, transactions put together |
 //! | [`journal`] | writing the log: checkpoints, tail, write-back |
@@ -20,6 +21,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod area;
+pub mod copies;
 pub mod error;
 pub mod identity;
 pub mod journal;

@@ -257,7 +257,24 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    fn next_record(&mut self) -> Option<Result<LoggedRecord>> {
+    /// Gives the next record to `take`, with what puts its transactions together. A device that fails ends the listing.
+    pub(crate) fn next_with<T>(
+        &mut self,
+        take: impl FnOnce(&Record<'_>, &mut TransactionAssembler) -> T,
+    ) -> Option<Result<T>> {
+        if self.failed {
+            return None;
+        }
+        let next = self.next_record(take);
+        // A device that fails once may fail for every block.
+        self.failed = matches!(next, Some(Err(JournalError::Io(_))));
+        next
+    }
+
+    fn next_record<T>(
+        &mut self,
+        take: impl FnOnce(&Record<'_>, &mut TransactionAssembler) -> T,
+    ) -> Option<Result<T>> {
         if self.range == ListingRange::Everything
             && let Err(error) = self.skip_to_header()
         {
@@ -265,7 +282,7 @@ impl<'a> Listing<'a> {
         }
         let (area, block) = (*self.reader.area(), self.reader.next_block());
         let error = match self.reader.read()? {
-            Ok(record) => return Some(Ok(list(&record, &mut self.assembler))),
+            Ok(record) => return Some(Ok(take(&record, &mut self.assembler))),
             Err(error) => error,
         };
         if let RecordError::Fault(_) = error {
@@ -283,13 +300,7 @@ impl Iterator for Listing<'_> {
     type Item = Result<LoggedRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let next = self.next_record();
-        // A device that fails once may fail for every block.
-        self.failed = matches!(next, Some(Err(JournalError::Io(_))));
-        next
+        self.next_with(list)
     }
 }
 

@@ -83,6 +83,9 @@ pub struct Arguments {
     /// Measure xfs_repair alone
     #[arg(long, conflicts_with = "uxfs")]
     xfs_repair_only: bool,
+    /// Measure uxfs alone
+    #[arg(long, conflicts_with = "xfs_repair_only")]
+    uxfs_only: bool,
     /// Folder for images, in memory
     #[arg(long, default_value = "/dev/shm/uxfs-revive")]
     directory: PathBuf,
@@ -158,7 +161,9 @@ fn new_seed() -> Result<u64> {
 
 /// Those that can repair.
 fn repairers(arguments: &Arguments) -> Result<Vec<Repairer>> {
-    let mut wanted = vec![Repairer::XfsRepair];
+    // Its mode that changes nothing is the judge in any case.
+    ensure!(Repairer::XfsRepair.is_there()?, "xfs_repair is the judge, and it is not there");
+    let mut wanted = if arguments.uxfs_only { Vec::new() } else { vec![Repairer::XfsRepair] };
     if !arguments.xfs_repair_only {
         wanted.push(Repairer::Uxfs(arguments.uxfs.clone().map_or_else(bench::build, Ok)?));
     }
@@ -170,7 +175,7 @@ fn repairers(arguments: &Arguments) -> Result<Vec<Repairer>> {
             println!("{} is not there and not measured", repairer.name());
         }
     }
-    ensure!(there.contains(&Repairer::XfsRepair), "xfs_repair is the judge, and it is not there");
+    ensure!(!there.is_empty(), "there is nothing to be measured");
     Ok(there)
 }
 

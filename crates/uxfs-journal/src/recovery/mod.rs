@@ -22,7 +22,7 @@ pub mod before_changes;
 pub mod cancel_table;
 pub mod find_head_tail;
 pub mod intents;
-mod packed;
+pub(crate) mod packed;
 pub mod read_records;
 pub mod replay;
 pub(crate) mod search;

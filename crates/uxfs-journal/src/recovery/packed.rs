@@ -14,7 +14,7 @@ const LENGTH_BYTES: usize = 4;
 
 /// Regions of one item, packed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PackedItem<'p> {
+pub(crate) struct PackedItem<'p> {
     lengths: &'p [[u8; LENGTH_BYTES]],
     contents: &'p [u8],
 }
@@ -47,7 +47,7 @@ impl<'p> PackedItem<'p> {
 
 /// An item that is kept by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OwnedItem(Box<[u8]>);
+pub(crate) struct OwnedItem(Box<[u8]>);
 
 impl OwnedItem {
     pub fn new(regions: &[&[u8]]) -> Self {
@@ -63,7 +63,7 @@ impl OwnedItem {
 
 /// Items in the order in which they came, each with a tag.
 #[derive(Debug, Default)]
-pub(super) struct PackedItems {
+pub(crate) struct PackedItems {
     chunks: Vec<Vec<u8>>,
 }
 

@@ -35,11 +35,20 @@ use crate::{
 const MOST_EXTENT_BLOCKS: u64 = (1 << 21) - 1;
 
 /// What the reverse map says of a fork.
-#[derive(Debug, Default)]
-struct Owned {
-    extents: Vec<Extent>,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Owned {
+    pub extents: Vec<Extent>,
     /// Blocks of the old btree: the new one goes there.
-    btree_blocks: Vec<FsBlock>,
+    pub btree_blocks: Vec<FsBlock>,
+}
+
+/// What the reverse maps of all groups say of some inodes.
+#[derive(Debug, Default)]
+pub(crate) struct OwnedByInode {
+    /// By inode, and whether it is the attribute fork.
+    pub forks: BTreeMap<(InodeNumber, bool), Owned>,
+    /// There is nothing else.
+    pub is_complete: bool,
 }
 
 /// Makes the extent maps of these inodes anew. Those of which something is missing stay as they are. Gives whether there are any.
@@ -49,7 +58,7 @@ pub(crate) fn rebuild(
     inodes: &BTreeSet<InodeNumber>,
     actions: &mut Vec<Action>,
 ) -> Result<bool> {
-    let (mut owned, is_complete) = gather(volume, inodes);
+    let OwnedByInode { forks: mut owned, is_complete } = gather(volume, inodes);
     let mut is_any_left = false;
     for number in inodes {
         let Ok(inode) = volume.inode(*number) else {
@@ -80,7 +89,7 @@ fn is_damaged(volume: &Volume, inode: &Inode, fork: Fork) -> bool {
 }
 
 /// All mappings of these inodes, by inode and fork, and whether there are no others.
-fn gather(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> (BTreeMap<(InodeNumber, bool), Owned>, bool) {
+pub(crate) fn gather(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> OwnedByInode {
     let geometry = volume.geometry();
     let mut all: BTreeMap<(InodeNumber, bool), Owned> = BTreeMap::new();
     let mut is_complete = true;
@@ -111,7 +120,7 @@ fn gather(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> (BTreeMap<(InodeNu
             ControlFlow::Continue(())
         });
     }
-    (all, is_complete)
+    OwnedByInode { forks: all, is_complete }
 }
 
 impl Owned {
@@ -130,8 +139,14 @@ impl Owned {
         }
     }
 
+    /// Blocks of the file and of the btree.
+    pub fn blocks(&self) -> u64 {
+        let mapped: u64 = self.extents.iter().map(|extent| extent.length_blocks).sum();
+        mapped.saturating_add(self.btree_blocks.len() as u64)
+    }
+
     /// The extents in their order, each part of the file once; `None` where two say different things, or one cannot be.
-    fn union(&mut self) -> Option<Vec<Extent>> {
+    pub fn union(&mut self) -> Option<Vec<Extent>> {
         self.extents.sort_unstable_by_key(|extent| (extent.file_block, extent.start));
         let mut union: Vec<Extent> = Vec::new();
         for extent in &self.extents {
@@ -167,7 +182,7 @@ impl Owned {
 }
 
 /// Writes a fork. Gives how many extents it has; `None` where it cannot be told.
-fn write_fork(
+pub(crate) fn write_fork(
     volume: &Volume,
     stage: &Stage,
     inode: &Inode,

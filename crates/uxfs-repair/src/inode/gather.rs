@@ -113,3 +113,25 @@ pub(crate) fn change_core(
     checksum::seal(&mut bytes, core::CHECKSUM_OFFSET_BYTES);
     stage.write_at(sector, &bytes)
 }
+
+/// The bytes of an inode as they lie in the stage; zeros where they cannot be read.
+pub(crate) fn read_inode(stage: &Stage, number: InodeNumber) -> Result<Vec<u8>> {
+    let geometry = stage.geometry();
+    let mut bytes = vec![0; geometry.inode_size()];
+    if let Some((sector, offset_bytes)) = place_of(geometry, number) {
+        let _ = stage.read_at(Sector::new(sector.get() + offset_bytes / 512), &mut bytes);
+    }
+    Ok(bytes)
+}
+
+/// Writes a whole inode, with the right checksum.
+pub(crate) fn put_inode(stage: &Stage, number: InodeNumber, bytes: &[u8]) -> Result<()> {
+    change_core(stage, number, |core, forks| {
+        if let Some(new) = InodeCore::prefix_of(bytes) {
+            *core = *new;
+        }
+        if let Some(contents) = bytes.get(InodeCore::SIZE_BYTES..InodeCore::SIZE_BYTES + forks.len()) {
+            forks.copy_from_slice(contents);
+        }
+    })
+}

@@ -2,3 +2,5 @@
 
 pub(crate) mod check;
 pub(crate) mod gather;
+pub(crate) mod rebuild;
+pub(crate) mod witnesses;

@@ -3,11 +3,24 @@
 use std::fmt;
 
 use uxfs_format::{
+    fault::Structure,
     inode::{Fork, InodeFault},
-    units::{AgInode, AgNumber, InodeNumber},
+    units::{AgInode, AgNumber, InodeNumber, Sector},
 };
 
 use crate::finding::Name;
+
+/// From what an inode was made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InodeSource {
+    /// The newest copy in the log, all of it.
+    Log,
+    /// The newest copy in the log, and the reverse map.
+    LogAndReverseMap,
+    /// The entry that names it, and the reverse map: owner, permissions, times and attributes are not known.
+    Inferred,
+}
 
 /// One change of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +63,24 @@ pub enum Action {
     InodeChecksum {
         /// The inode.
         inode: InodeNumber,
+    },
+    /// An inode that was gone is made again.
+    InodeRebuilt {
+        /// The inode.
+        inode: InodeNumber,
+        /// From what.
+        source: InodeSource,
+        /// What its place held.
+        fault: Option<InodeFault>,
+    },
+    /// A block is put back as the log has it.
+    BlockFromLog {
+        /// What it is.
+        structure: Structure,
+        /// Whose it is.
+        inode: InodeNumber,
+        /// Where it lies.
+        sector: Sector,
     },
     /// An inode is lost: its place becomes a free inode.
     InodeLost {
@@ -182,6 +213,20 @@ impl fmt::Display for Action {
             ),
             Self::InodeChecksum { inode } => {
                 write!(f, "keep inode {inode}, which is sound but for its checksum")
+            }
+            Self::InodeRebuilt { inode, source, .. } => {
+                let source = match source {
+                    InodeSource::Log => "as the log has it",
+                    InodeSource::LogAndReverseMap => "from the log and the reverse map",
+                    InodeSource::Inferred => {
+                        "from the entry that names it and the reverse map; owner, permissions, times and size are guesses"
+                    }
+                };
+                write!(f, "make inode {inode} again {source}")
+            }
+            Self::BlockFromLog { structure, inode, sector } => {
+                let structure = structure.name();
+                write!(f, "put the {structure} of inode {inode} at sector {sector} back as the log has it")
             }
             Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
             Self::SymlinkLost { inode } => {

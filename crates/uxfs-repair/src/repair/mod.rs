@@ -15,6 +15,7 @@
 //! | [`action`] | what a repair does, in sentences |
 //! | [`work`] | which objects have to be made anew |
 //! | [`log`] | replaying a dirty log; a new one |
+//! | [`log_copies`] | blocks that the log still has |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
 //! | [`stage`] | where changes are kept until all of them have been checked |
@@ -46,12 +47,14 @@ use crate::{
 
 pub mod action;
 mod log;
+pub(crate) mod log_copies;
 mod space;
 pub(crate) mod stage;
 mod superblocks;
 pub(crate) mod work;
 
 use action::Action;
+use space::Sources;
 use stage::Stage;
 use work::Work;
 
@@ -64,6 +67,8 @@ pub struct RepairOptions {
     pub superblock: SuperblockChoice,
     /// Threads of the checks.
     pub scan: ScanOptions,
+    /// Leaves copies of metadata in the log alone.
+    pub ignore_log_copies: bool,
 }
 
 /// A repair that waits to be written.
@@ -129,7 +134,14 @@ const MOST_REMAINING: usize = 1000;
 pub fn repair(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> Result<Staged> {
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
     let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&overlay);
-    let mut repair = Repair { options, device: staged, overlay, actions: Vec::new(), findings: None };
+    let mut repair = Repair {
+        options,
+        original: device.as_ref(),
+        device: staged,
+        overlay,
+        actions: Vec::new(),
+        findings: None,
+    };
     repair.replay_log()?;
     let mut before = None;
     for _ in 0..MOST_PASSES {
@@ -178,6 +190,8 @@ struct Checked {
 
 struct Repair<'r> {
     options: &'r RepairOptions,
+    /// The device as it was found.
+    original: &'r dyn BlockDevice,
     overlay: Arc<OverlayDevice>,
     /// The overlay.
     device: Arc<dyn BlockDevice>,
@@ -186,7 +200,7 @@ struct Repair<'r> {
     findings: Option<u64>,
 }
 
-impl Repair<'_> {
+impl<'r> Repair<'r> {
     fn opening_options(&self) -> OpeningOptions {
         OpeningOptions {
             cache_budget_bytes: self.options.cache_budget_bytes,
@@ -232,6 +246,14 @@ impl Repair<'_> {
         Ok(Checked { volume: opened.volume, findings, work, signature })
     }
 
+    fn sources<'s>(&self, volume: &'s Volume) -> Sources<'s>
+    where
+        'r: 's,
+    {
+        let log = (!self.options.ignore_log_copies).then_some(self.original);
+        Sources { volume, log, scan: self.options.scan }
+    }
+
     fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {
         let Checked { volume, findings, work, signature } = self.check()?;
         if work.is_empty() || work.is_without_geometry || before == Some(signature) {
@@ -243,6 +265,12 @@ impl Repair<'_> {
             log::write_new(&stage, log::new_cycle(&volume, work.log_cycle), &mut self.actions)?;
         }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
+        if !work.blocks.is_empty() && !self.options.ignore_log_copies {
+            let blocks = &work.blocks;
+            if log_copies::restore(&volume, &stage, self.original, blocks, &mut self.actions)? {
+                return Ok(Pass::Changed(signature));
+            }
+        }
         if !work.extent_maps.is_empty() {
             let maps = &work.extent_maps;
             if extent_map::rebuild::rebuild(&volume, &stage, maps, &mut self.actions)? {
@@ -262,7 +290,8 @@ impl Repair<'_> {
             || !work.symlinks.is_empty()
             || !work.internal_inodes.is_empty();
         if has_space_work {
-            space::repair(&volume, &stage, &work, self.options.scan, &mut self.actions)?;
+            let sources = self.sources(&volume);
+            space::repair(sources, &stage, &work, &mut self.actions)?;
         }
         let has_name_work = work.names || !work.directories.is_empty() || !work.attributes.is_empty();
         // Names are gathered from inodes and groups that are sound.
@@ -287,7 +316,7 @@ impl Repair<'_> {
             let emptied = opening::open(&self.device, &options)?.volume;
             let groups = emptied.geometry().groups().collect();
             let work = Work { inodes: true, groups, ..Work::default() };
-            space::repair(&emptied, stage, &work, self.options.scan, &mut Vec::new())?;
+            space::repair(self.sources(&emptied), stage, &work, &mut Vec::new())?;
         }
         changes.write_names(stage, &gathered, &decision, &mut self.actions)
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
+use uxfs_block::device::BlockDevice;
 use uxfs_engine::inode::create::feature_flags2;
 use uxfs_format::{
     btree::{
@@ -10,7 +11,7 @@ use uxfs_format::{
     },
     geometry::{Geometry, INODES_PER_CHUNK},
     inode::{FileType, Fork, ForkFormat, InodeFlags},
-    units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber},
+    units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber, Lsn},
 };
 use uxfs_volume::{
     btree::BlockEvent,
@@ -19,27 +20,44 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use super::{action::Action, stage::Stage, work::Work};
+use super::{
+    action::{Action, InodeSource},
+    stage::Stage,
+    work::Work,
+};
 use crate::{
     allocation_group::rebuild::{GroupContents, rebuild},
     block_use::list::UseList,
     check::Context,
     extent_map,
-    inode::gather::{Found, FoundInode, change_core, make_free, visit_chunk},
-    inode_index,
+    inode::{
+        gather::{Found, FoundInode, change_core, make_free, put_inode, read_inode, visit_chunk},
+        rebuild::Rebuilder,
+        witnesses::Witnesses,
+    },
+    inode_index::{self, gather::ChunksFound},
     observed::groups::SumsByGroup,
     sink::Sink,
     sum::Keys,
 };
 
+/// What a repair of inodes and groups reads, beside the work.
+#[derive(Clone, Copy)]
+pub(super) struct Sources<'s> {
+    pub volume: &'s Volume,
+    /// The device with the log as it was found, where copies in it may be used.
+    pub log: Option<&'s dyn BlockDevice>,
+    pub scan: ScanOptions,
+}
+
 /// Makes the groups of `work` anew, and what is wrong with inodes.
 pub(super) fn repair(
-    volume: &Volume,
+    sources: Sources<'_>,
     stage: &Stage,
     work: &Work,
-    scan: ScanOptions,
     actions: &mut Vec<Action>,
 ) -> Result<()> {
+    let volume = sources.volume;
     for (inode, expected) in &work.inode_blocks {
         let mut found = 0;
         change_core(stage, *inode, |core, _| {
@@ -58,8 +76,9 @@ pub(super) fn repair(
     if work.inodes || !work.groups.is_empty() {
         Gathering {
             volume,
+            sources,
             stage,
-            scan,
+            witnesses: Witnesses::default(),
             work,
             groups: work.groups.clone(),
             incomplete: BTreeSet::new(),
@@ -151,8 +170,10 @@ fn is_taken(
 /// Walks over all chunks of all groups once.
 struct Gathering<'g> {
     volume: &'g Volume,
+    sources: Sources<'g>,
     stage: &'g Stage,
-    scan: ScanOptions,
+    /// Of inodes that are gone.
+    witnesses: Witnesses,
     work: &'g Work,
     /// Groups to be made anew.
     groups: BTreeSet<AgNumber>,
@@ -174,9 +195,18 @@ impl Gathering<'_> {
         let geometry = self.volume.geometry();
         let every: Vec<u32> = geometry.groups().map(AgNumber::get).collect();
         let list = UseList::of(every, usize::MAX);
+        let found: Vec<ChunksFound> = geometry
+            .groups()
+            .map(|group| {
+                let is_suspect = self.work.inode_indexes.contains(&group);
+                inode_index::gather::gather(self.volume, group, is_suspect)
+            })
+            .collect();
+        let lost = self.lost_inodes(&found);
+        self.witnesses = Witnesses::gather(self.volume, self.sources.log, &lost);
         let mut chunks_by_group = Vec::new();
-        for group in geometry.groups() {
-            chunks_by_group.push(self.group(group, &list)?);
+        for (group, found) in geometry.groups().zip(found) {
+            chunks_by_group.push(self.group(group, found, &list)?);
         }
         let mut files_by_group: Vec<Vec<_>> = vec![Vec::new(); chunks_by_group.len()];
         for one in list.into_uses() {
@@ -203,10 +233,28 @@ impl Gathering<'_> {
         Ok(())
     }
 
+    /// Inodes that are gone, and those with a wrong checksum.
+    fn lost_inodes(&self, found: &[ChunksFound]) -> BTreeSet<InodeNumber> {
+        let mut lost = BTreeSet::new();
+        for (group, found) in self.volume.geometry().groups().zip(found) {
+            for chunk in &found.chunks {
+                visit_chunk(self.volume, group, chunk, &mut |inode| {
+                    if matches!(inode.found, Found::Damaged(_) | Found::WithoutChecksum(_)) {
+                        lost.insert(inode.number);
+                    }
+                });
+            }
+        }
+        lost
+    }
+
     /// The chunks of a group as they will be, how many of them no index had, and whether there are no others. Adds the extents of its inodes to the list.
-    fn group(&mut self, group: AgNumber, list: &UseList) -> Result<((u32, bool), Vec<InodeChunk>)> {
-        let is_suspect = self.work.inode_indexes.contains(&group);
-        let found = inode_index::gather::gather(self.volume, group, is_suspect);
+    fn group(
+        &mut self,
+        group: AgNumber,
+        found: ChunksFound,
+        list: &UseList,
+    ) -> Result<((u32, bool), Vec<InodeChunk>)> {
         let mut chunks = found.chunks;
         for chunk in &mut chunks {
             let mut inodes = Vec::new();
@@ -292,12 +340,26 @@ impl Gathering<'_> {
         match found {
             Found::InUse(inode) => self.keep(chunk, index, &inode, list)?,
             Found::WithoutChecksum(inode) => {
-                change_core(self.stage, number, |_, _| {})?;
+                // What the log has is known to be right, unless the disk has something newer.
+                let disk = Lsn::new(inode.core.lsn.get());
+                let is_logged = self.witnesses.copy(number).is_some_and(|copy| copy.lsn >= disk);
+                let before = read_inode(self.stage, number)?;
+                let made = if is_logged { self.rebuilder().rebuild(number)? } else { None };
+                if let Some((inode, source)) = made.filter(|(_, source)| *source == InodeSource::Log) {
+                    self.actions.push(Action::InodeRebuilt { inode: number, source, fault: None });
+                    return self.keep(chunk, index, &inode, list);
+                }
+                put_inode(self.stage, number, &before)?;
                 self.actions.push(Action::InodeChecksum { inode: number });
                 self.keep(chunk, index, &inode, list)?;
             }
             Found::Free => chunk.set_free(index),
             Found::Damaged(fault) => {
+                if let Some((inode, source)) = self.rebuilder().rebuild(number)? {
+                    let fault = Some(fault);
+                    self.actions.push(Action::InodeRebuilt { inode: number, source, fault });
+                    return self.keep(chunk, index, &inode, list);
+                }
                 if chunk.chunk.is_allocated(index) {
                     self.actions.push(Action::InodeLost { inode: number, fault });
                 }
@@ -306,6 +368,10 @@ impl Gathering<'_> {
             }
         }
         Ok(())
+    }
+
+    fn rebuilder(&self) -> Rebuilder<'_> {
+        Rebuilder { volume: self.volume, stage: self.stage, witnesses: &self.witnesses }
     }
 
     fn keep(&mut self, chunk: &mut Chunk<'_>, index: u32, inode: &Inode, list: &UseList) -> Result<()> {
@@ -328,7 +394,7 @@ impl Gathering<'_> {
             volume: self.volume,
             keys: Keys::default(),
             sink: Sink::new(&mut forget),
-            scan: self.scan,
+            scan: self.sources.scan,
             uses: Some(list),
             progress: None,
         };

@@ -10,6 +10,7 @@ use uxfs_format::{
 };
 use uxfs_volume::tolerant;
 
+use super::log_copies::DamagedBlock;
 use crate::finding::Finding;
 
 /// Objects that must be made anew.
@@ -31,6 +32,8 @@ pub(crate) struct Work {
     pub inode_indexes: BTreeSet<AgNumber>,
     /// Inodes that the superblock names, and that are not in use.
     pub internal_inodes: BTreeSet<InodeNumber>,
+    /// Damaged blocks of files: the log may have them.
+    pub blocks: Vec<DamagedBlock>,
     /// Symbolic links whose targets are lost.
     pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
@@ -66,6 +69,9 @@ impl Work {
                     self.log = true;
                     self.log_cycle = self.log_cycle.max(found.cycle().saturating_add(1));
                     return;
+                }
+                if let (Some(inode), Some(sector)) = (object.inode, corruption.location.sector) {
+                    self.blocks.push(DamagedBlock { inode, sector, structure: corruption.structure });
                 }
                 self.add_damage(corruption.structure, object.group, object.inode);
             }

@@ -1,0 +1,381 @@
+//! Copies of metadata that the log still holds, whether or not it is clean: what repair has left of inodes and blocks that are gone.
+//!
+//! Every change of metadata goes through the log, and the log is a ring. So the newest copy that the whole ring holds of an inode is
+//! the inode as it is, unless something changed it that writes no log, like an offline repair: compare it with other witnesses.
+//! A block is logged in chunks of 128 bytes, and only those that changed: of a block the ring may hold all, a part, or nothing.
+//!
+//! Invariants:
+//! 1. Only items of committed transactions in records with right checksums are copies.
+//! 2. A buffer that was freed, and inodes whose chunk was made anew, have no older copies.
+//! 3. Memory is bounded by what is wanted, and by the open transactions of one log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    field_table::OnDisk,
+    geometry::{Geometry, INODES_PER_CHUNK},
+    inode::{ForkFormat, InodeCore},
+    log::{
+        buffer_item::{BufferFlags, BufferItem},
+        inode_create_item::InodeCreateItem,
+        inode_item::{InodeItem, InodeItemFields},
+        item::LogItem,
+        record::ChecksumState,
+        transaction::TransactionHeader,
+    },
+    units::{AgInode, AgNumber, InodeNumber, Lsn},
+};
+
+use crate::{
+    area::LogArea,
+    error::Result,
+    listing::{Listing, ListingRange},
+    recovery::{
+        packed::PackedItems,
+        read_records::Record,
+        transactions::{TransactionAssembler, TransactionInfo, TransactionSink},
+    },
+};
+
+const SECTOR_BYTES: usize = 512;
+const CHUNK_BYTES: usize = 128;
+/// A sector of which all chunks are known.
+const WHOLE: u8 = 0b1111;
+
+/// What to look for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    inodes: BTreeSet<InodeNumber>,
+    /// Starts and ends, in 512-byte units.
+    sectors: BTreeMap<u64, u64>,
+}
+
+impl Wanted {
+    /// Looks for an inode.
+    pub fn add_inode(&mut self, inode: InodeNumber) {
+        self.inodes.insert(inode);
+    }
+
+    /// Looks for a block that begins at this 512-byte unit of the device.
+    pub fn add_block(&mut self, sector: u64, sectors: u64) {
+        let end = self.sectors.entry(sector).or_default();
+        *end = sector.saturating_add(sectors).max(*end);
+    }
+
+    /// Whether nothing is wanted.
+    pub fn is_empty(&self) -> bool {
+        self.inodes.is_empty() && self.sectors.is_empty()
+    }
+
+    fn has_sector(&self, sector: u64) -> bool {
+        self.sectors.range(..=sector).next_back().is_some_and(|(_, end)| sector < *end)
+    }
+
+    fn wants(&self, item: &LogItem<'_>) -> bool {
+        match item {
+            LogItem::Inode(item) => self.inodes.contains(&InodeNumber::new(item.format().inode.get())),
+            // Cancellations and new chunks take copies back.
+            LogItem::InodeCreate(_) => !self.inodes.is_empty(),
+            LogItem::Buffer(item) => {
+                let is_cancel = item.format.buffer_flags().contains(BufferFlags::CANCEL);
+                is_cancel || sectors_of(item).any(|sector| self.has_sector(sector))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn sectors_of(item: &BufferItem<'_>) -> std::ops::Range<u64> {
+    let start = u64::try_from(item.format.sector.get()).unwrap_or(u64::MAX);
+    start..start.saturating_add(item.format.length_sectors.get().into())
+}
+
+/// An inode as the log has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InodeCopy {
+    /// As it would lie on disk. What the log has nothing of is zero.
+    pub bytes: Vec<u8>,
+    /// Of the record that holds the newest copy of the core.
+    pub lsn: Lsn,
+    /// The forks are those of the core.
+    pub has_data_fork: bool,
+    /// The same of the attribute fork.
+    pub has_attribute_fork: bool,
+    data: InodeItemFields,
+    attributes: InodeItemFields,
+}
+
+impl InodeCopy {
+    fn new(inode_bytes: usize) -> Self {
+        Self {
+            bytes: vec![0; inode_bytes],
+            lsn: Lsn::new(0),
+            has_data_fork: false,
+            has_attribute_fork: false,
+            data: InodeItemFields::empty(),
+            attributes: InodeItemFields::empty(),
+        }
+    }
+
+    /// The core.
+    pub fn core(&self) -> Option<&InodeCore> {
+        InodeCore::prefix_of(&self.bytes)
+    }
+
+    fn apply(&mut self, item: &InodeItem<'_>, lsn: Lsn) {
+        let old = self.core().map(|core| core.generation.get());
+        if old.is_some_and(|old| old != item.core.generation.get()) {
+            // Another inode under the same number.
+            *self = Self::new(self.bytes.len());
+        }
+        let before = self.bytes.clone();
+        if item.apply_to(&mut self.bytes, lsn).is_err() {
+            self.bytes = before;
+            return;
+        }
+        self.lsn = lsn;
+        let data_forms = InodeItemFields::DATA_FORK | InodeItemFields::DEVICE;
+        let data = item.fields.intersection(data_forms);
+        if !data.is_empty() {
+            self.data = data;
+        }
+        let attributes = item.fields.intersection(InodeItemFields::ATTRIBUTE_FORK);
+        if !attributes.is_empty() {
+            self.attributes = attributes;
+        }
+        self.judge(item);
+    }
+
+    /// Whether the forks that were logged last are those that the core describes.
+    fn judge(&mut self, item: &InodeItem<'_>) {
+        use InodeItemFields as F;
+        let core = item.core;
+        let form = |format: u8| match ForkFormat::from_code(format) {
+            Some(ForkFormat::Device) => Some(F::DEVICE),
+            Some(ForkFormat::Local) => Some(F::DATA_LOCAL | F::ATTRIBUTE_LOCAL),
+            Some(ForkFormat::Extents) => Some(F::DATA_EXTENTS | F::ATTRIBUTE_EXTENTS),
+            Some(ForkFormat::Btree) => Some(F::DATA_BTREE_ROOT | F::ATTRIBUTE_BTREE_ROOT),
+            _ => None,
+        };
+        let is_of = |logged: F, format: u8| form(format).is_some_and(|form| form.intersects(logged));
+        let is_mapped = |format: u8| ForkFormat::from_code(format) == Some(ForkFormat::Extents);
+        let has_large_counts = uxfs_format::inode::InodeFlags2::from_bits_retain(core.flags2.get())
+            .contains(uxfs_format::inode::InodeFlags2::LARGE_EXTENT_COUNTS);
+        let (data_extents, attribute_extents) = match has_large_counts {
+            true => (core.large_data_extents.get(), u64::from(core.data_extents.get())),
+            false => (core.data_extents.get().into(), core.attribute_extents.get().into()),
+        };
+        let has_no_data = is_mapped(core.data_format) && data_extents == 0;
+        let has_no_attributes =
+            core.fork_offset == 0 || is_mapped(core.attribute_format) && attribute_extents == 0;
+        self.has_data_fork = core.mode.get() == 0 || has_no_data || is_of(self.data, core.data_format);
+        self.has_attribute_fork =
+            core.mode.get() == 0 || has_no_attributes || is_of(self.attributes, core.attribute_format);
+    }
+}
+
+#[derive(Debug, Clone)]
+struct SectorCopy {
+    bytes: [u8; SECTOR_BYTES],
+    /// One bit for each chunk.
+    known: u8,
+}
+
+/// The newest copies that a log holds.
+#[derive(Debug, Clone, Default)]
+pub struct LogCopies {
+    inodes: BTreeMap<InodeNumber, InodeCopy>,
+    /// Where these inodes lie.
+    places: BTreeMap<u64, InodeNumber>,
+    sectors: BTreeMap<u64, SectorCopy>,
+}
+
+impl LogCopies {
+    /// Reads the whole log of the file system on `device`. Damaged records are passed over.
+    ///
+    /// # Errors
+    /// The log is external, or the device failed.
+    pub fn gather(device: &dyn BlockDevice, geometry: &Geometry, wanted: &Wanted) -> Result<Self> {
+        let mut listing = Listing::new(LogArea::new(device, geometry)?, ListingRange::Everything)?;
+        let mut collector =
+            Collector { wanted, geometry, copies: Self::default(), open: Vec::new(), lsn: Lsn::new(0) };
+        while let Some(read) = listing.next_with(|record, assembler| collector.record(record, assembler)) {
+            match read {
+                Err(crate::error::JournalError::Io(error)) => return Err(error.into()),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(collector.copies)
+    }
+
+    /// The newest copy of an inode.
+    pub fn inode(&self, number: InodeNumber) -> Option<&InodeCopy> {
+        self.inodes.get(&number)
+    }
+
+    /// Puts what is known of a block over `bytes`. Gives whether all of it was known.
+    pub fn read(&self, sector: u64, bytes: &mut [u8]) -> Known {
+        let (mut is_any, mut is_all) = (false, true);
+        for (sector, target) in (sector..).zip(bytes.chunks_mut(SECTOR_BYTES)) {
+            let Some(copy) = self.sectors.get(&sector) else {
+                is_all = false;
+                continue;
+            };
+            is_all &= copy.known == WHOLE;
+            let chunks = copy.bytes.chunks(CHUNK_BYTES).zip(target.chunks_mut(CHUNK_BYTES));
+            for (index, (from, to)) in chunks.enumerate() {
+                if copy.known & 1 << index != 0 && from.len() == to.len() {
+                    to.copy_from_slice(from);
+                    is_any = true;
+                }
+            }
+        }
+        match (is_any, is_all) {
+            (_, true) => Known::All,
+            (true, false) => Known::Some,
+            (false, false) => Known::Nothing,
+        }
+    }
+
+    fn apply(&mut self, item: &LogItem<'_>, wanted: &Wanted, geometry: &Geometry, lsn: Lsn) {
+        match item {
+            LogItem::Inode(item) => {
+                let number = InodeNumber::new(item.format().inode.get());
+                let new = || InodeCopy::new(geometry.inode_size());
+                if let Some(sector) = sector_of(number, geometry) {
+                    self.places.insert(sector, number);
+                }
+                self.inodes.entry(number).or_insert_with(new).apply(item, lsn);
+            }
+            LogItem::InodeCreate(item) => self.forget_inodes(item, geometry),
+            LogItem::Buffer(item) if item.format.buffer_flags().contains(BufferFlags::CANCEL) => {
+                self.forget_sectors(sectors_of(item));
+            }
+            LogItem::Buffer(item) => self.apply_buffer(item, wanted),
+            _ => {}
+        }
+    }
+
+    fn apply_buffer(&mut self, item: &BufferItem<'_>, wanted: &Wanted) {
+        let start = sectors_of(item).start;
+        for (offset, contents) in item.changes() {
+            for (chunk, bytes) in (u64::from(offset) / CHUNK_BYTES as u64..).zip(contents.chunks(CHUNK_BYTES))
+            {
+                let sector = start.saturating_add(chunk / 4);
+                if !wanted.has_sector(sector) {
+                    continue;
+                }
+                let new = || SectorCopy { bytes: [0; SECTOR_BYTES], known: 0 };
+                let copy = self.sectors.entry(sector).or_insert_with(new);
+                let index = (chunk % 4) as usize;
+                let target = copy.bytes.chunks_mut(CHUNK_BYTES).nth(index);
+                if let Some(target) = target.filter(|target| target.len() == bytes.len()) {
+                    target.copy_from_slice(bytes);
+                    copy.known |= 1 << index;
+                }
+            }
+        }
+    }
+
+    fn forget_sectors(&mut self, sectors: std::ops::Range<u64>) {
+        let known: Vec<u64> = self.sectors.range(sectors.clone()).map(|(sector, _)| *sector).collect();
+        for sector in known {
+            self.sectors.remove(&sector);
+        }
+        let inodes: Vec<u64> = self.places.range(sectors).map(|(sector, _)| *sector).collect();
+        for inode in inodes.iter().filter_map(|sector| self.places.remove(sector)).collect::<Vec<_>>() {
+            self.inodes.remove(&inode);
+        }
+    }
+
+    fn forget_inodes(&mut self, item: &InodeCreateItem, geometry: &Geometry) {
+        let group = AgNumber::new(item.group.get());
+        let first = item.block.get().checked_shl(geometry.inodes_per_block_log).unwrap_or(u32::MAX);
+        let count =
+            item.length_blocks.get().checked_shl(geometry.inodes_per_block_log).unwrap_or(INODES_PER_CHUNK);
+        let start = geometry.inode_number(group, AgInode::new(first));
+        let end = InodeNumber::new(start.get().saturating_add(count.into()));
+        let known: Vec<InodeNumber> = self.inodes.range(start..end).map(|(number, _)| *number).collect();
+        for number in known {
+            self.inodes.remove(&number);
+        }
+    }
+}
+
+/// The 512-byte unit at which an inode begins.
+fn sector_of(number: InodeNumber, geometry: &Geometry) -> Option<u64> {
+    let place = geometry.inode_place(number)?;
+    let block = geometry.sector_of_group_block(place.group, place.block)?;
+    Some(block.get().saturating_add(u64::from(place.offset_bytes) / SECTOR_BYTES as u64))
+}
+
+/// How much of a block a log knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// Every byte.
+    All,
+    /// Some chunks.
+    Some,
+    /// No chunk.
+    Nothing,
+}
+
+struct Collector<'c> {
+    wanted: &'c Wanted,
+    geometry: &'c Geometry,
+    copies: LogCopies,
+    /// What open transactions hold, by their number.
+    open: Vec<(u32, PackedItems)>,
+    /// Of the record that is read.
+    lsn: Lsn,
+}
+
+impl Collector<'_> {
+    fn record(&mut self, record: &Record<'_>, assembler: &mut TransactionAssembler) {
+        let is_sound = record.header.verify_format().is_ok() && record.checksum == ChecksumState::Right;
+        if !is_sound {
+            assembler.clear();
+            return;
+        }
+        self.lsn = record.header.lsn();
+        for operation in record.operations() {
+            let Ok(operation) = operation else {
+                assembler.clear();
+                return;
+            };
+            // An operation that does not fit ends its transaction.
+            let _ = assembler.operation(&operation, self.lsn, self);
+        }
+    }
+}
+
+impl TransactionSink for Collector<'_> {
+    fn begin(&mut self, transaction: &TransactionInfo, _: &TransactionHeader) {
+        // What a transaction of this number left that never ended.
+        self.open.retain(|(id, _)| *id != transaction.id);
+        self.open.push((transaction.id, PackedItems::default()));
+    }
+
+    fn item(&mut self, transaction: &TransactionInfo, regions: &[&[u8]]) {
+        let Ok(item) = LogItem::decode(regions) else { return };
+        if item.verify(self.geometry).is_err() || !self.wanted.wants(&item) {
+            return;
+        }
+        if let Some((_, items)) = self.open.iter_mut().find(|(id, _)| *id == transaction.id) {
+            items.push(0, regions);
+        }
+    }
+
+    fn commit(&mut self, transaction: &TransactionInfo) {
+        let Some(index) = self.open.iter().position(|(id, _)| *id == transaction.id) else { return };
+        let (_, items) = self.open.swap_remove(index);
+        for item in items.tagged(0) {
+            if let Ok(item) = LogItem::decode(&item.regions()) {
+                self.copies.apply(&item, self.wanted, self.geometry, self.lsn);
+            }
+        }
+    }
+
+    fn unmount(&mut self) {}
+}
