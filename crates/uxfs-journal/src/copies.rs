@@ -39,14 +39,15 @@ use crate::{
 };
 
 const SECTOR_BYTES: usize = 512;
-const CHUNK_BYTES: usize = 128;
-/// A sector of which all chunks are known.
-const WHOLE: u8 = 0b1111;
+/// Blocks are logged in pieces of so many bytes.
+pub const CHUNK_BYTES: usize = 128;
 
 /// What to look for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     inodes: BTreeSet<InodeNumber>,
+    /// First and last inode of allocation groups.
+    inode_ranges: Vec<(InodeNumber, InodeNumber)>,
     /// Starts and ends, in 512-byte units.
     sectors: BTreeMap<u64, u64>,
 }
@@ -57,6 +58,18 @@ impl Wanted {
         self.inodes.insert(inode);
     }
 
+    /// Looks for all inodes of an allocation group.
+    pub fn add_group(&mut self, geometry: &Geometry, group: AgNumber) {
+        let number = |inode: u32| geometry.inode_number(group, AgInode::new(inode));
+        let inodes = geometry.group_length_blocks(group).unwrap_or(0) << geometry.inodes_per_block_log;
+        self.inode_ranges.push((number(0), number(inodes.saturating_sub(1))));
+    }
+
+    fn has_inode(&self, inode: InodeNumber) -> bool {
+        let is_in = |(first, last): &(InodeNumber, InodeNumber)| *first <= inode && inode <= *last;
+        self.inodes.contains(&inode) || self.inode_ranges.iter().any(is_in)
+    }
+
     /// Looks for a block that begins at this 512-byte unit of the device.
     pub fn add_block(&mut self, sector: u64, sectors: u64) {
         let end = self.sectors.entry(sector).or_default();
@@ -65,7 +78,11 @@ impl Wanted {
 
     /// Whether nothing is wanted.
     pub fn is_empty(&self) -> bool {
-        self.inodes.is_empty() && self.sectors.is_empty()
+        self.has_no_inodes() && self.sectors.is_empty()
+    }
+
+    fn has_no_inodes(&self) -> bool {
+        self.inodes.is_empty() && self.inode_ranges.is_empty()
     }
 
     fn has_sector(&self, sector: u64) -> bool {
@@ -74,9 +91,9 @@ impl Wanted {
 
     fn wants(&self, item: &LogItem<'_>) -> bool {
         match item {
-            LogItem::Inode(item) => self.inodes.contains(&InodeNumber::new(item.format().inode.get())),
+            LogItem::Inode(item) => self.has_inode(InodeNumber::new(item.format().inode.get())),
             // Cancellations and new chunks take copies back.
-            LogItem::InodeCreate(_) => !self.inodes.is_empty(),
+            LogItem::InodeCreate(_) => !self.has_no_inodes(),
             LogItem::Buffer(item) => {
                 let is_cancel = item.format.buffer_flags().contains(BufferFlags::CANCEL);
                 is_cancel || sectors_of(item).any(|sector| self.has_sector(sector))
@@ -214,28 +231,25 @@ impl LogCopies {
         self.inodes.get(&number)
     }
 
-    /// Puts what is known of a block over `bytes`. Gives whether all of it was known.
-    pub fn read(&self, sector: u64, bytes: &mut [u8]) -> Known {
-        let (mut is_any, mut is_all) = (false, true);
+    /// All inodes that were found.
+    pub fn inodes(&self) -> impl Iterator<Item = (InodeNumber, &InodeCopy)> {
+        self.inodes.iter().map(|(number, copy)| (*number, copy))
+    }
+
+    /// Puts what is known of a block over `bytes`. Gives of each 128 bytes whether they were known.
+    pub fn read(&self, sector: u64, bytes: &mut [u8]) -> Vec<bool> {
+        let mut known = Vec::new();
         for (sector, target) in (sector..).zip(bytes.chunks_mut(SECTOR_BYTES)) {
-            let Some(copy) = self.sectors.get(&sector) else {
-                is_all = false;
-                continue;
-            };
-            is_all &= copy.known == WHOLE;
-            let chunks = copy.bytes.chunks(CHUNK_BYTES).zip(target.chunks_mut(CHUNK_BYTES));
-            for (index, (from, to)) in chunks.enumerate() {
-                if copy.known & 1 << index != 0 && from.len() == to.len() {
-                    to.copy_from_slice(from);
-                    is_any = true;
-                }
+            let copy = self.sectors.get(&sector);
+            for (index, to) in target.chunks_mut(CHUNK_BYTES).enumerate() {
+                let from = copy.filter(|copy| copy.known & 1 << index != 0);
+                let from = from.and_then(|copy| copy.bytes.chunks(CHUNK_BYTES).nth(index));
+                let from = from.filter(|from| from.len() == to.len());
+                known.push(from.is_some());
+                from.into_iter().for_each(|from| to.copy_from_slice(from));
             }
         }
-        match (is_any, is_all) {
-            (_, true) => Known::All,
-            (true, false) => Known::Some,
-            (false, false) => Known::Nothing,
-        }
+        known
     }
 
     fn apply(&mut self, item: &LogItem<'_>, wanted: &Wanted, geometry: &Geometry, lsn: Lsn) {
@@ -308,17 +322,6 @@ fn sector_of(number: InodeNumber, geometry: &Geometry) -> Option<u64> {
     let place = geometry.inode_place(number)?;
     let block = geometry.sector_of_group_block(place.group, place.block)?;
     Some(block.get().saturating_add(u64::from(place.offset_bytes) / SECTOR_BYTES as u64))
-}
-
-/// How much of a block a log knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
-    /// Every byte.
-    All,
-    /// Some chunks.
-    Some,
-    /// No chunk.
-    Nothing,
 }
 
 struct Collector<'c> {

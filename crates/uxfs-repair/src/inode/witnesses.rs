@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     inode::{FileType, Fork},
-    units::InodeNumber,
+    units::{AgNumber, InodeNumber},
 };
 use uxfs_journal::copies::{LogCopies, Wanted};
 use uxfs_volume::{
@@ -45,12 +45,11 @@ pub(crate) struct Witnesses {
 }
 
 impl Witnesses {
-    /// Of these inodes. A log that cannot be read has no copies.
-    pub fn gather(volume: &Volume, log: Option<&dyn BlockDevice>, inodes: &BTreeSet<InodeNumber>) -> Self {
+    /// Of these inodes, with these copies in the log.
+    pub fn gather(volume: &Volume, copies: LogCopies, inodes: &BTreeSet<InodeNumber>) -> Self {
         if inodes.is_empty() {
             return Self::default();
         }
-        let copies = log.map(|log| copies_of(volume, log, inodes)).unwrap_or_default();
         let (named, owned) = (names_of(volume, inodes), gather(volume, inodes));
         Self { copies, named, owned, shared: OnceCell::new() }
     }
@@ -100,9 +99,19 @@ fn shared_extents(volume: &Volume) -> BTreeMap<u64, u64> {
     shared
 }
 
-fn copies_of(volume: &Volume, log: &dyn BlockDevice, inodes: &BTreeSet<InodeNumber>) -> LogCopies {
+/// The newest copies in the log of these inodes, and of all inodes of some groups. A log that cannot be read has none.
+pub(crate) fn copies_of(
+    volume: &Volume,
+    log: &dyn BlockDevice,
+    inodes: &BTreeSet<InodeNumber>,
+    groups: &[AgNumber],
+) -> LogCopies {
     let mut wanted = Wanted::default();
     inodes.iter().for_each(|inode| wanted.add_inode(*inode));
+    groups.iter().for_each(|group| wanted.add_group(volume.geometry(), *group));
+    if wanted.is_empty() {
+        return LogCopies::default();
+    }
     LogCopies::gather(log, volume.geometry(), &wanted).unwrap_or_default()
 }
 

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | inode btree that could be read to its end | all chunks |
 //! | part of an inode btree, or of the free inode btree | the chunks that it names |
-//! | inodes with magic, number and uuid at a place | a chunk, where the reverse map says that inodes own the block; without a reverse map, where a sound inode in use lies there and no sound free space btree calls the block free |
+//! | reverse map that could be read to its end | chunks where it says that inodes own the blocks |
+//! | inodes with magic, number and uuid at a place | without a reverse map, a chunk, where a sound inode in use lies there and no sound free space btree calls the block free |
 //!
 //! Inodes of a chunk that was freed stay on disk until something else is written over them, and may look as if in use: so they
 //! alone prove nothing.
@@ -178,7 +179,23 @@ impl Search<'_> {
                 }
             }
         }
+        self.add_owned(&mut found);
         found
+    }
+
+    /// Blocks that the reverse map gives to inodes hold some, whatever lies there now.
+    fn add_owned(&self, found: &mut BTreeMap<AgInode, Seen>) {
+        let geometry = self.volume.geometry();
+        let blocks = self.owned.iter().flatten().flat_map(|(start, end)| start.get()..end.get());
+        for block in blocks {
+            let first = block << geometry.inodes_per_block_log;
+            for number in (first..first.saturating_add(1 << geometry.inodes_per_block_log)).map(AgInode::new)
+            {
+                let start = self.chunk_start(number, found);
+                let bit = 1_u64.checked_shl(number.get().saturating_sub(start.get())).unwrap_or(0);
+                found.entry(start).or_default().exists |= bit;
+            }
+        }
     }
 
     fn may_hold_inodes(&self, block: AgBlock) -> bool {

@@ -1,7 +1,9 @@
 //! Damaged blocks of files that the log still has: directory blocks, attribute leaves, extent map blocks, targets of symbolic links.
 //!
-//! A copy of which the log has every byte is put back where it fits: right structure, right place, right owner, sound. Where the log
-//! has a part, the block that results must have the checksum that lies on the disk.
+//! A copy is put back where it fits: right structure, right place, right owner, sound. The log must have every byte of it that is in
+//! use, or the block that results from the disk's bytes and the log's must have the checksum that lies on the disk.
+
+use std::ops::Range;
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -12,10 +14,21 @@ use uxfs_format::{
     units::{InodeNumber, Sector},
     verify::{VerifyContext, verify},
 };
-use uxfs_journal::copies::{Known, LogCopies, Wanted};
+use uxfs_journal::copies::{CHUNK_BYTES, LogCopies, Wanted};
 use uxfs_volume::{error::Result, volume::Volume};
 
 use super::{action::Action, stage::Stage};
+
+const SYMLINK_HEADER_BYTES: usize = 56;
+/// Of an attribute leaf: header, place of the number of entries and of the first byte that names or values take, an entry.
+const LEAF_HEADER_BYTES: usize = 80;
+const LEAF_COUNT_BYTES: usize = 56;
+const LEAF_FIRST_USED_BYTES: usize = 60;
+const LEAF_ENTRY_BYTES: usize = 8;
+/// The same of an interior block of a tree of names.
+const NODE_HEADER_BYTES: usize = 64;
+const NODE_COUNT_BYTES: usize = 56;
+const NODE_ENTRY_BYTES: usize = 8;
 
 /// A block of a file that is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,19 +101,57 @@ fn block_of(volume: &Volume, stage: &Stage, copies: &LogCopies, block: &DamagedB
     // What cannot be read is zero.
     let _ = stage.read_at(block.sector, &mut bytes);
     let known = copies.read(block.sector.get(), &mut bytes);
-    if known == Known::Nothing {
+    if !known.contains(&true) {
         return None;
     }
-    let found = structure_of(&bytes, geometry)?;
-    let is_like = is_of_directory(found) == is_of_directory(block.structure);
-    if !is_like || owner_of(found, &bytes) != Some(block.inode.get()) {
+    let context = VerifyContext::new(geometry, block.sector);
+    let is_right = |bytes: &[u8]| {
+        let found = structure_of(bytes, geometry);
+        let found = found.filter(|found| is_of_directory(*found) == is_of_directory(block.structure));
+        let found = found.filter(|found| owner_of(*found, bytes) == Some(block.inode.get()));
+        found.is_some_and(|found| verify(found, bytes, &context).is_ok())
+    };
+    if is_right(&bytes) {
+        return Some(bytes);
+    }
+    let mut logged = vec![0; bytes.len()];
+    copies.read(block.sector.get(), &mut logged);
+    let used = used_ranges(structure_of(&logged, geometry)?, &logged);
+    if !used.into_iter().all(|range| is_known(&known, range)) {
         return None;
     }
-    if known == Known::All {
-        seal(&mut bytes, None, geometry)?;
+    seal(&mut logged, None, geometry)?;
+    is_right(&logged).then_some(logged)
+}
+
+fn is_known(known: &[bool], range: Range<usize>) -> bool {
+    let chunks = range.start / CHUNK_BYTES..range.end.div_ceil(CHUNK_BYTES);
+    range.is_empty() || known.get(chunks).is_some_and(|known| known.iter().all(|known| *known))
+}
+
+/// The bytes of a block that mean something.
+fn used_ranges(structure: Structure, bytes: &[u8]) -> Vec<Range<usize>> {
+    let half = |offset: usize| {
+        let bytes = bytes.get(offset..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(usize::MAX, |bytes| usize::from(u16::from_be_bytes(*bytes)))
+    };
+    match structure {
+        Structure::Symlink => {
+            let length = bytes.get(8..).and_then(|rest| rest.first_chunk());
+            let length = length.map_or(u32::MAX, |length| u32::from_be_bytes(*length)) as usize;
+            vec![0..SYMLINK_HEADER_BYTES.saturating_add(length)]
+        }
+        Structure::AttributeLeaf => {
+            let entries = half(LEAF_COUNT_BYTES).saturating_mul(LEAF_ENTRY_BYTES);
+            let first_used = half(LEAF_FIRST_USED_BYTES);
+            vec![0..LEAF_HEADER_BYTES.saturating_add(entries), first_used.min(bytes.len())..bytes.len()]
+        }
+        Structure::DirectoryNode | Structure::AttributeNode => {
+            let entries = half(NODE_COUNT_BYTES).saturating_mul(NODE_ENTRY_BYTES);
+            vec![0..NODE_HEADER_BYTES.saturating_add(entries)]
+        }
+        _ => vec![0..bytes.len()],
     }
-    verify(found, &bytes, &VerifyContext::new(geometry, block.sector)).ok()?;
-    Some(bytes)
 }
 
 /// Blocks of directories may lie in several extents: these are not put together here.

@@ -9,10 +9,12 @@ use uxfs_format::{
         inode_index::InodeChunk,
         reverse_map::{Mapping, Owner},
     },
+    features::Incompatible,
     geometry::{Geometry, INODES_PER_CHUNK},
     inode::{FileType, Fork, ForkFormat, InodeFlags},
     units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber, Lsn},
 };
+use uxfs_journal::copies::LogCopies;
 use uxfs_volume::{
     btree::BlockEvent,
     error::Result,
@@ -33,7 +35,7 @@ use crate::{
     inode::{
         gather::{Found, FoundInode, change_core, make_free, put_inode, read_inode, visit_chunk},
         rebuild::Rebuilder,
-        witnesses::Witnesses,
+        witnesses::{Witnesses, copies_of},
     },
     inode_index::{self, gather::ChunksFound},
     observed::groups::SumsByGroup,
@@ -82,6 +84,7 @@ pub(super) fn repair(
             work,
             groups: work.groups.clone(),
             incomplete: BTreeSet::new(),
+            freed: BTreeSet::new(),
             wanted: BTreeSet::new(),
             actions,
         }
@@ -167,6 +170,28 @@ fn is_taken(
         || files.iter().any(|file| file.overlaps(start, end))
 }
 
+/// Parts of a chunk without inodes in use, whose blocks a file has, are holes.
+fn punch_holes(geometry: &Geometry, chunk: &mut InodeChunk, files: &[Mapping]) {
+    if !geometry.features.incompatible.contains(Incompatible::SPARSE_INODES) {
+        return;
+    }
+    // Inodes come and go by clusters.
+    let unit = (geometry.inode_cluster_blocks() << geometry.inodes_per_block_log).clamp(4, INODES_PER_CHUNK);
+    for first in (0..INODES_PER_CHUNK).step_by(unit as usize) {
+        let of_unit = (u64::MAX >> (64 - unit)) << first;
+        let start = chunk.inode(first).get() >> geometry.inodes_per_block_log;
+        let end =
+            (chunk.inode(first).get().saturating_add(unit)).div_ceil(1 << geometry.inodes_per_block_log);
+        let is_taken = files.iter().any(|file| file.overlaps(AgBlock::new(start), AgBlock::new(end)));
+        if is_taken && chunk.free & of_unit == of_unit {
+            let holes = (0..16).filter(|bit| of_unit & 0b1111 << (bit * 4) != 0);
+            chunk.hole_mask |= holes.fold(0, |mask, bit| mask | 1 << bit);
+        }
+    }
+    chunk.count = chunk.existing().count_ones();
+    chunk.free_count = (chunk.free & chunk.existing()).count_ones();
+}
+
 /// Walks over all chunks of all groups once.
 struct Gathering<'g> {
     volume: &'g Volume,
@@ -179,6 +204,8 @@ struct Gathering<'g> {
     groups: BTreeSet<AgNumber>,
     /// Inodes with extents that could not be read.
     incomplete: BTreeSet<InodeNumber>,
+    /// Damaged inodes that are not made again.
+    freed: BTreeSet<InodeNumber>,
     /// Directories that parent pointers name.
     wanted: BTreeSet<InodeNumber>,
     actions: &'g mut Vec<Action>,
@@ -195,15 +222,20 @@ impl Gathering<'_> {
         let geometry = self.volume.geometry();
         let every: Vec<u32> = geometry.groups().map(AgNumber::get).collect();
         let list = UseList::of(every, usize::MAX);
-        let found: Vec<ChunksFound> = geometry
+        let mut found: Vec<ChunksFound> = geometry
             .groups()
             .map(|group| {
                 let is_suspect = self.work.inode_indexes.contains(&group);
                 inode_index::gather::gather(self.volume, group, is_suspect)
             })
             .collect();
-        let lost = self.lost_inodes(&found);
-        self.witnesses = Witnesses::gather(self.volume, self.sources.log, &lost);
+        let mut lost = self.lost_inodes(&found);
+        let copies = self.copies(&lost, &found);
+        for (inode, _) in copies.inodes().filter(|(_, copy)| copy.core().is_some_and(|core| !core.is_free()))
+        {
+            self.add_chunk_of(inode, &mut found, &mut lost);
+        }
+        self.witnesses = Witnesses::gather(self.volume, copies, &lost);
         let mut chunks_by_group = Vec::new();
         for (group, found) in geometry.groups().zip(found) {
             chunks_by_group.push(self.group(group, found, &list)?);
@@ -216,10 +248,14 @@ impl Gathering<'_> {
         }
         let contents = chunks_by_group.into_iter().zip(files_by_group);
         for (group, ((found, mut chunks), mut files)) in geometry.groups().zip(contents) {
+            let (found, is_sure) = (found.0, found.1);
+            if !is_sure {
+                chunks.iter_mut().for_each(|chunk| punch_holes(geometry, chunk, &files));
+            }
+            self.write_freed(group, &chunks)?;
             if !self.groups.contains(&group) {
                 continue;
             }
-            let (found, is_sure) = (found.0, found.1);
             if !is_sure {
                 self.make_missing_chunks(group, &mut chunks, &files)?;
             }
@@ -246,6 +282,38 @@ impl Gathering<'_> {
             }
         }
         lost
+    }
+
+    /// What the log has of lost inodes, and of groups whose chunks are not all known.
+    fn copies(&self, lost: &BTreeSet<InodeNumber>, found: &[ChunksFound]) -> LogCopies {
+        let unsure = self.volume.geometry().groups().zip(found).filter(|(_, found)| !found.is_sure);
+        let unsure: Vec<AgNumber> = unsure.map(|(group, _)| group).collect();
+        self.sources.log.map(|log| copies_of(self.volume, log, lost, &unsure)).unwrap_or_default()
+    }
+
+    /// Adds the chunk of an inode that the log knows to be in use, where no chunk is known there.
+    fn add_chunk_of(
+        &mut self,
+        inode: InodeNumber,
+        found: &mut [ChunksFound],
+        lost: &mut BTreeSet<InodeNumber>,
+    ) {
+        let geometry = self.volume.geometry();
+        let Some((group, inode)) = geometry.split_inode_number(inode) else { return };
+        let start = AgInode::new(inode.get() / INODES_PER_CHUNK * INODES_PER_CHUNK);
+        let end = start.get().saturating_add(INODES_PER_CHUNK);
+        let Some(found) = found.get_mut(group.get() as usize).filter(|found| !found.is_sure) else { return };
+        let is_known = found.chunks.iter().any(|known| {
+            known.start.get() < end && start.get() < known.start.get().saturating_add(INODES_PER_CHUNK)
+        });
+        if is_known || !geometry.group_may_hold_inode(group, AgInode::new(end.saturating_sub(1))) {
+            return;
+        }
+        let chunk = InodeChunk::new(start);
+        lost.extend((0..INODES_PER_CHUNK).map(|index| geometry.inode_number(group, chunk.inode(index))));
+        found.chunks.push(chunk);
+        found.chunks.sort_unstable_by_key(|chunk| chunk.start);
+        self.actions.push(Action::InodeChunk { group, first: start });
     }
 
     /// The chunks of a group as they will be, how many of them no index had, and whether there are no others. Adds the extents of its inodes to the list.
@@ -363,8 +431,22 @@ impl Gathering<'_> {
                 if chunk.chunk.is_allocated(index) {
                     self.actions.push(Action::InodeLost { inode: number, fault });
                 }
-                make_free(self.stage, number)?;
+                self.freed.insert(number);
                 chunk.set_free(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts free inodes where damaged ones lie, but not into holes: there may be a file.
+    fn write_freed(&self, group: AgNumber, chunks: &[InodeChunk]) -> Result<()> {
+        let geometry = self.volume.geometry();
+        for chunk in chunks {
+            for index in (0..INODES_PER_CHUNK).filter(|index| chunk.exists(*index)) {
+                let number = geometry.inode_number(group, chunk.inode(index));
+                if self.freed.contains(&number) {
+                    make_free(self.stage, number)?;
+                }
             }
         }
         Ok(())
