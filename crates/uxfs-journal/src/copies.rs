@@ -218,9 +218,8 @@ impl LogCopies {
         let mut collector =
             Collector { wanted, geometry, copies: Self::default(), open: Vec::new(), lsn: Lsn::new(0) };
         while let Some(read) = listing.next_with(|record, assembler| collector.record(record, assembler)) {
-            match read {
-                Err(crate::error::JournalError::Io(error)) => return Err(error.into()),
-                Ok(()) | Err(_) => {}
+            if let Err(crate::error::JournalError::Io(error)) = read {
+                return Err(error.into());
             }
         }
         Ok(collector.copies)

@@ -35,6 +35,12 @@ pub struct Ending {
     pub survival: Option<Survival>,
 }
 
+impl Ending {
+    fn is_lossless(&self) -> bool {
+        self.survival.as_ref().is_some_and(Survival::is_lossless)
+    }
+}
+
 /// One damage and what became of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Case {
@@ -62,6 +68,8 @@ pub struct Bench<'a> {
     pub work: &'a Path,
     /// Of all cases.
     pub seed: u64,
+    /// Where damaged images stay whose repair lost something.
+    pub keep: Option<&'a Path>,
 }
 
 impl Bench<'_> {
@@ -75,6 +83,13 @@ impl Bench<'_> {
             for repairer in self.repairers {
                 let ending = self.repair(repairer, &damage.patches);
                 case.endings.push(ending.with_context(|| format!("{} case {number}", kind.name))?);
+            }
+            if let Some(keep) = self.keep.filter(|_| case.endings.iter().any(|ending| !ending.is_lossless()))
+            {
+                let path = keep.join(format!("{}-{number}.img", kind.name.replace('/', "-")));
+                fs::create_dir_all(keep)?;
+                sparse::copy(&self.sample.image, &path)?;
+                apply(&path, &damage.patches)?;
             }
         }
         Ok(case)

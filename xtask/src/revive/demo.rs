@@ -37,7 +37,7 @@ pub fn run(work: &Path, repairers: &[Repairer], seed: u64) -> Result<()> {
         lost - 1,
         objects.of("directory-inode").len(),
     );
-    let bench = Bench { sample: &sample, scene: &scene, repairers, work, seed };
+    let bench = Bench { sample: &sample, scene: &scene, repairers, work, seed, keep: None };
     for repairer in repairers {
         let ending = bench.repair(repairer, &damage.patches)?;
         println!("{}", words(&ending, sample.truth.len()));

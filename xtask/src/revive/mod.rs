@@ -89,6 +89,9 @@ pub struct Arguments {
     /// Folder for images, in memory
     #[arg(long, default_value = "/dev/shm/uxfs-revive")]
     directory: PathBuf,
+    /// Keep damaged images in this folder where something was lost
+    #[arg(long)]
+    keep: Option<PathBuf>,
     /// Write every case to this file
     #[arg(long)]
     json: Option<PathBuf>,
@@ -126,7 +129,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     println!("{}: {} paths, {}", sample.name, sample.truth.len(), counts(&objects));
     let older = older.as_ref().map(|older| older as &dyn uxfs_block::device::BlockDevice);
     let scene = Scene { device: &device, older, objects: &objects };
-    let bench = Bench { sample: &sample, scene: &scene, repairers: &repairers, work: work.path(), seed };
+    let bench = Bench {
+        sample: &sample,
+        scene: &scene,
+        repairers: &repairers,
+        work: work.path(),
+        seed,
+        keep: arguments.keep.as_deref(),
+    };
     let cases = run_cases(arguments, &bench, &kinds)?;
     let entries = sample.truth.len();
     let report = Report {

@@ -47,6 +47,9 @@ pub struct Arguments {
     /// Keep nothing: the repair cannot be undone, and one that is cut off may lose more
     #[arg(long)]
     no_undo: bool,
+    /// Use no older copies of metadata that the log holds, where another program changed the file system without writing its log
+    #[arg(long)]
+    no_log_copies: bool,
 }
 
 /// Findings that are shown where a repair leaves some.
@@ -59,6 +62,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let options = RepairOptions {
         cache_budget_bytes: image.cache_size,
         superblock: image.superblock_choice(),
+        ignore_log_copies: arguments.no_log_copies,
         ..RepairOptions::default()
     };
     let undo_path = if arguments.dry_run { None } else { arguments.undo_path()? };

@@ -1,8 +1,8 @@
 //! Extent maps from the reverse map, which says of each block which file block of which fork it is, and from what can be read of the
 //! map itself.
 //!
-//! Where blocks of a reverse map are damaged as well, the block count of the inode decides whether anything is missing. A map of which
-//! something is missing is not made: its file would read as zeros there.
+//! Where blocks of a reverse map are damaged as well, the block count of the inode decides whether anything is missing. A regular file of
+//! which something is missing reads as zeros there: it is told to the caller, and leaves its name for one in `lost+found`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use uxfs_format::{
         extent_map::{Extent, ExtentMapRoot, ExtentRecord},
         reverse_map::Owner,
     },
-    inode::{Fork, ForkFormat, InodeCore, InodeFlags2},
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFlags2, verify_inode},
     units::{FileBlock, FsBlock, InodeNumber},
 };
 use uxfs_volume::{
@@ -25,9 +25,10 @@ use uxfs_volume::{
 };
 use zerocopy::IntoBytes;
 
+use super::spare::SpareBlocks;
 use crate::{
     btree::build::{BelowRoot, build_extent_map},
-    inode::gather::change_core,
+    inode::gather::{change_core, read_inode},
     repair::{action::Action, stage::Stage},
 };
 
@@ -51,21 +52,28 @@ pub(crate) struct OwnedByInode {
     pub is_complete: bool,
 }
 
-/// Makes the extent maps of these inodes anew. Those of which something is missing stay as they are. Gives whether there are any.
+/// A fork that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub extents: u64,
+    /// Nothing of the fork is missing.
+    pub is_whole: bool,
+}
+
+/// Makes the extent maps of these inodes anew. Gives the regular files of which something is missing. Inodes that cannot be read are left
+/// out.
 pub(crate) fn rebuild(
     volume: &Volume,
     stage: &Stage,
     inodes: &BTreeSet<InodeNumber>,
     actions: &mut Vec<Action>,
-) -> Result<bool> {
+) -> Result<BTreeSet<InodeNumber>> {
     let OwnedByInode { forks: mut owned, is_complete } = gather(volume, inodes);
-    let mut is_any_left = false;
+    let (mut partial, spare) = (BTreeSet::new(), SpareBlocks::new(volume));
     for number in inodes {
-        let Ok(inode) = volume.inode(*number) else {
-            is_any_left = true;
-            continue;
-        };
         for fork in [Fork::Data, Fork::Attribute] {
+            // The other fork may have been changed in the stage.
+            let Some(inode) = staged_inode(stage, *number)? else { continue };
             if !is_damaged(volume, &inode, fork) {
                 continue;
             }
@@ -73,13 +81,23 @@ pub(crate) fn rebuild(
             if let Ok(map) = volume.extent_map(&inode, fork) {
                 owned.extents.extend(map.iter());
             }
-            match write_fork(volume, stage, &inode, fork, owned, is_complete)? {
-                Some(extents) => actions.push(Action::ExtentMap { inode: *number, fork, extents }),
-                None => is_any_left = true,
+            let Some(written) = write_fork(&spare, stage, &inode, fork, owned, is_complete)? else {
+                continue;
+            };
+            actions.push(Action::ExtentMap { inode: *number, fork, extents: written.extents });
+            let is_file = fork == Fork::Data && inode.file_type() == Some(FileType::Regular);
+            if is_file && !written.is_whole {
+                partial.insert(*number);
             }
         }
     }
-    Ok(is_any_left)
+    Ok(partial)
+}
+
+fn staged_inode(stage: &Stage, number: InodeNumber) -> Result<Option<Inode>> {
+    let (bytes, geometry) = (read_inode(stage, number)?, stage.geometry());
+    let core = verify_inode(&bytes, number, geometry).ok().filter(|core| !core.is_free());
+    Ok(core.and_then(|core| Inode::decode(&bytes, core, geometry)))
 }
 
 fn is_damaged(volume: &Volume, inode: &Inode, fork: Fork) -> bool {
@@ -145,10 +163,11 @@ impl Owned {
         mapped.saturating_add(self.btree_blocks.len() as u64)
     }
 
-    /// The extents in their order, each part of the file once; `None` where two say different things, or one cannot be.
-    pub fn union(&mut self) -> Option<Vec<Extent>> {
+    /// The extents in their order, each part of the file once, and whether no two say different things. Of two that do, the one that begins
+    /// first in the file is kept.
+    pub fn union(&mut self) -> (Vec<Extent>, bool) {
         self.extents.sort_unstable_by_key(|extent| (extent.file_block, extent.start));
-        let mut union: Vec<Extent> = Vec::new();
+        let (mut union, mut is_consistent): (Vec<Extent>, bool) = (Vec::new(), true);
         for extent in &self.extents {
             let Some(last) = union.last_mut().filter(|last| last.end() >= extent.file_block) else {
                 union.push(*extent);
@@ -156,49 +175,51 @@ impl Owned {
             };
             let shift = |of: &Extent| of.start.get().wrapping_sub(of.file_block.get());
             let is_same = shift(last) == shift(extent) && last.is_unwritten == extent.is_unwritten;
+            let end = last.end();
             if !is_same {
-                if last.end() > extent.file_block {
-                    return None;
-                }
-                union.push(*extent);
+                is_consistent &= end <= extent.file_block;
+                union.extend(behind(extent, end));
                 continue;
             }
-            let length_blocks = extent.end().max(last.end()).get().saturating_sub(last.file_block.get());
+            let length_blocks = extent.end().max(end).get().saturating_sub(last.file_block.get());
             if length_blocks <= MOST_EXTENT_BLOCKS {
                 last.length_blocks = length_blocks;
-            } else if extent.end() > last.end() {
-                let end = last.end();
-                let done = end.get().saturating_sub(extent.file_block.get());
-                union.push(Extent {
-                    file_block: end,
-                    start: FsBlock::new(extent.start.get().saturating_add(done)),
-                    length_blocks: extent.length_blocks.saturating_sub(done),
-                    is_unwritten: extent.is_unwritten,
-                });
+            } else {
+                union.extend(behind(extent, end));
             }
         }
-        Some(union)
+        (union, is_consistent)
     }
 }
 
-/// Writes a fork. Gives how many extents it has; `None` where it cannot be told.
+/// What of an extent lies behind a block of the file.
+fn behind(extent: &Extent, file_block: FileBlock) -> Option<Extent> {
+    let done = file_block.get().saturating_sub(extent.file_block.get());
+    let length_blocks = extent.length_blocks.checked_sub(done).filter(|length| *length > 0)?;
+    Some(Extent {
+        file_block: FileBlock::new(extent.file_block.get().saturating_add(done)),
+        start: FsBlock::new(extent.start.get().saturating_add(done)),
+        length_blocks,
+        is_unwritten: extent.is_unwritten,
+    })
+}
+
+/// Writes a fork. `is_complete`: nothing else belongs to it. `None` where it has extents that cannot be, or no blocks for its btree.
 pub(crate) fn write_fork(
-    volume: &Volume,
+    spare: &SpareBlocks<'_>,
     stage: &Stage,
     inode: &Inode,
     fork: Fork,
     mut owned: Owned,
     is_complete: bool,
-) -> Result<Option<u64>> {
+) -> Result<Option<Written>> {
     let geometry = stage.geometry();
-    let Some(extents) = owned.union() else { return Ok(None) };
+    let (extents, is_consistent) = owned.union();
     let mapped: u64 = extents.iter().map(|extent| extent.length_blocks).sum();
     let other = if fork == Fork::Data { Fork::Attribute } else { Fork::Data };
-    let other_blocks = super::check::count_blocks(volume, inode, other);
+    let other_blocks = super::check::count_blocks(spare.volume(), inode, other);
     let known = mapped.saturating_add(owned.btree_blocks.len() as u64).saturating_add(other_blocks);
-    if !is_complete && known != inode.blocks() {
-        return Ok(None);
-    }
+    let is_whole = is_consistent && (is_complete || known == inode.blocks());
     let records: Option<Vec<ExtentRecord>> = extents.iter().map(ExtentRecord::new).collect();
     let Some(records) = records else { return Ok(None) };
     let room = inode.fork_room_bytes(fork, geometry) as usize;
@@ -208,9 +229,13 @@ pub(crate) fn write_fork(
         None
     } else {
         let entries = ExtentMapRoot::capacity(room) as usize;
-        match build_extent_map(stage, inode.number, &records, &owned.btree_blocks, entries)? {
-            Some(below) => Some(below),
-            None => return Ok(None),
+        loop {
+            let below = build_extent_map(stage, inode.number, &records, &owned.btree_blocks, entries)?;
+            if below.is_some() {
+                break below;
+            }
+            let Some(block) = spare.take() else { return Ok(None) };
+            owned.btree_blocks.push(block);
         }
     };
     let own_blocks = mapped + below.as_ref().map_or(0, |below| below.blocks);
@@ -236,7 +261,7 @@ pub(crate) fn write_fork(
         core.blocks.set(own_blocks.saturating_add(other_blocks));
         set_count(core, fork, format, count);
     })?;
-    Ok(Some(count))
+    Ok(Some(Written { extents: count, is_whole }))
 }
 
 fn set_count(core: &mut InodeCore, fork: Fork, format: ForkFormat, count: u64) {

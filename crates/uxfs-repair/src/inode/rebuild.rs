@@ -10,6 +10,8 @@
 //!
 //! An inode of which the log says that it is free, or that nothing names and that has no blocks, stays free.
 
+use std::{cell::RefCell, collections::BTreeSet};
+
 use uxfs_engine::inode::{create::feature_flags2, edit::room::default_attribute_offset_bytes};
 use uxfs_format::{
     directory::{self, shortform_edit},
@@ -29,7 +31,10 @@ use super::{
     witnesses::{Named, Witnesses},
 };
 use crate::{
-    extent_map::rebuild::{Owned, write_fork},
+    extent_map::{
+        rebuild::{Owned, write_fork},
+        spare::SpareBlocks,
+    },
     repair::{action::InodeSource, stage::Stage},
 };
 
@@ -38,6 +43,10 @@ pub(crate) struct Rebuilder<'r> {
     pub volume: &'r Volume,
     pub stage: &'r Stage,
     pub witnesses: &'r Witnesses,
+    /// Regular files of which something is missing.
+    pub partial: &'r RefCell<BTreeSet<InodeNumber>>,
+    /// Blocks for extent maps.
+    pub spare: &'r SpareBlocks<'r>,
 }
 
 impl Rebuilder<'_> {
@@ -50,7 +59,7 @@ impl Rebuilder<'_> {
             if copy.core().is_none_or(InodeCore::is_free) {
                 return Ok(None);
             }
-            if let Some(made) = self.from_copy(number, copy)? {
+            if let Some(made) = self.take_copy(number, copy)? {
                 return Ok(Some(made));
             }
         }
@@ -58,7 +67,7 @@ impl Rebuilder<'_> {
     }
 
     /// The inode of the log's newest copy, its maps from the reverse map where the copy has not the forks that it describes.
-    fn from_copy(&self, number: InodeNumber, copy: &InodeCopy) -> Result<Option<(Inode, InodeSource)>> {
+    fn take_copy(&self, number: InodeNumber, copy: &InodeCopy) -> Result<Option<(Inode, InodeSource)>> {
         let geometry = self.stage.geometry();
         let mut bytes = copy.bytes.clone();
         if let Some(core) = InodeCore::prefix_of_mut(&mut bytes) {
@@ -99,7 +108,7 @@ impl Rebuilder<'_> {
             Some(ForkFormat::Extents) => {
                 let Ok(map) = self.volume.extent_map(inode, fork) else { return false };
                 let mut known = Owned { extents: map.iter().collect(), btree_blocks: Vec::new() };
-                known.union() == owned.union() && owned.btree_blocks.is_empty()
+                known.union().0 == owned.union().0 && owned.btree_blocks.is_empty()
             }
             Some(ForkFormat::Btree) => {
                 let other = if fork == Fork::Data { Fork::Attribute } else { Fork::Data };
@@ -140,9 +149,6 @@ impl Rebuilder<'_> {
         let named = self.witnesses.named(number).copied().unwrap_or_default();
         let data = self.witnesses.owned(number, Fork::Data);
         let attributes = self.witnesses.owned(number, Fork::Attribute);
-        if !self.witnesses.has_whole_reverse_map() {
-            return Ok(None);
-        }
         let Some(kind) = self.type_of(&named, &data) else { return Ok(None) };
         let has_blocks = data.blocks() > 0;
         let is_enough = match kind {
@@ -288,11 +294,23 @@ impl Rebuilder<'_> {
     fn map(&self, number: InodeNumber, fork: Fork) -> Result<bool> {
         let owned = self.witnesses.owned(number, fork);
         if owned.extents.is_empty() {
-            return Ok(self.witnesses.has_whole_reverse_map() || fork == Fork::Attribute);
+            return Ok(self.witnesses.has_whole_reverse_map()
+                || fork == Fork::Attribute
+                || self.is_empty(number)?);
         }
         let Some(inode) = self.decoded(number)? else { return Ok(false) };
         let is_complete = self.witnesses.has_whole_reverse_map();
-        Ok(write_fork(self.volume, self.stage, &inode, fork, owned, is_complete)?.is_some())
+        let written = write_fork(self.spare, self.stage, &inode, fork, owned, is_complete)?;
+        let is_file = fork == Fork::Data && inode.file_type() == Some(FileType::Regular);
+        if is_file && written.is_some_and(|written| !written.is_whole) {
+            self.partial.borrow_mut().insert(number);
+        }
+        Ok(written.is_some())
+    }
+
+    /// A file without contents needs no map.
+    fn is_empty(&self, number: InodeNumber) -> Result<bool> {
+        Ok(self.core(number)?.is_some_and(|core| core.size_bytes.get() == 0))
     }
 
     fn empty_directory(&self, number: InodeNumber, parent: InodeNumber) -> Result<()> {

@@ -12,6 +12,7 @@
 //! | an entry alone and a parent pointer alone of a file that has fewer links than names, with the name or the directory in common | one name: the entry, unless the index of its directory does not lead to it |
 //! | a directory with several names | entry and parent pointer together; then the name in the directory of its `..`; then the entry; the others go |
 //! | directories that lie below themselves | the weakest name of the circle goes |
+//! | a regular file of which something is missing | `lost+found`, with `.partial` behind its name: at its path it would pass for whole |
 //! | a file without links that nothing names | it is freed |
 //! | another inode that nothing names | `lost+found`, under the best name that is known |
 //!
@@ -148,6 +149,7 @@ impl Decider<'_> {
             self.is_directory(link.directory)
                 && self.exists(link.inode)
                 && !is_root(link.inode)
+                && !self.facts.partial.contains(&link.inode)
                 && link.directory != link.inode
                 && is_possible_name(&link.name)
         });
@@ -290,8 +292,9 @@ impl Decider<'_> {
                 self.decision.unlinked.insert(inode);
                 continue;
             }
-            let number: Name = inode.get().to_string().into_bytes().into();
-            let name = best.remove(&inode).filter(|name| !taken.contains(name)).unwrap_or(number);
+            let best = best.remove(&inode).map(|name| self.facts.lost_name(inode, &name));
+            let best = best.filter(|name| !taken.contains(name));
+            let name = best.unwrap_or_else(|| self.facts.plain_name(inode));
             taken.insert(name.clone());
             self.decision.lost.insert(inode, name);
         }

@@ -6,6 +6,10 @@ use uxfs_format::{inode::FileType, units::InodeNumber};
 
 use crate::finding::Name;
 
+/// What files are called of which something is missing.
+const PARTIAL: &[u8] = b".partial";
+const MAX_NAME_BYTES: usize = 255;
+
 /// An inode in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InodeFact {
@@ -49,6 +53,8 @@ pub(crate) struct Facts {
     pub links: BTreeMap<Link, Witnesses>,
     /// Directories whose entries and index contradict each other.
     pub damaged_directories: BTreeSet<InodeNumber>,
+    /// Regular files of which something is missing.
+    pub partial: BTreeSet<InodeNumber>,
     /// Inodes that are free or lost, and have a place: a directory can be made there again.
     pub places: BTreeSet<InodeNumber>,
 }
@@ -64,5 +70,19 @@ impl Facts {
     /// An inode in use that is a directory.
     pub fn directory(&self, inode: InodeNumber) -> Option<&InodeFact> {
         self.inodes.get(&inode).filter(|fact| fact.file_type == FileType::Directory)
+    }
+
+    /// What an inode is called in `lost+found` that had this name: a file of which something is missing must not pass for whole.
+    pub fn lost_name(&self, inode: InodeNumber, name: &[u8]) -> Name {
+        if !self.partial.contains(&inode) {
+            return name.into();
+        }
+        let kept = name.get(..MAX_NAME_BYTES - PARTIAL.len()).unwrap_or(name);
+        [kept, PARTIAL].concat().into()
+    }
+
+    /// The same where no name is known.
+    pub fn plain_name(&self, inode: InodeNumber) -> Name {
+        self.lost_name(inode, inode.get().to_string().as_bytes())
     }
 }

@@ -439,7 +439,7 @@ impl Writer<'_> {
         for (number, best) in &self.decision.lost {
             let mut inode = transaction.load_inode(*number)?;
             let file_type = self.file_type(*number);
-            let plain: Name = number.get().to_string().into_bytes().into();
+            let plain = self.gathered.facts.plain_name(*number);
             let is_taken = transaction.directories().lookup_name(&mut folder, best)?.is_some();
             let name = if is_taken { &plain } else { best };
             transaction.directories().add_name(&mut folder, name, *number, file_type, NameCheck::Check)?;

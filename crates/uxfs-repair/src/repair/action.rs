@@ -73,6 +73,11 @@ pub enum Action {
         /// What its place held.
         fault: Option<InodeFault>,
     },
+    /// Something of a regular file is missing, and reads as zeros. It lies in `lost+found`.
+    FilePartial {
+        /// The inode.
+        inode: InodeNumber,
+    },
     /// A block is put back as the log has it.
     BlockFromLog {
         /// What it is.
@@ -223,6 +228,9 @@ impl fmt::Display for Action {
                     }
                 };
                 write!(f, "make inode {inode} again {source}")
+            }
+            Self::FilePartial { inode } => {
+                write!(f, "note that parts of inode {inode} are missing and read as zeros: see lost+found")
             }
             Self::BlockFromLog { structure, inode, sector } => {
                 let structure = structure.name();

@@ -130,7 +130,7 @@ fn is_known(known: &[bool], range: Range<usize>) -> bool {
 }
 
 /// The bytes of a block that mean something.
-fn used_ranges(structure: Structure, bytes: &[u8]) -> Vec<Range<usize>> {
+fn used_ranges(structure: Structure, bytes: &[u8]) -> [Range<usize>; 2] {
     let half = |offset: usize| {
         let bytes = bytes.get(offset..).and_then(|rest| rest.first_chunk());
         bytes.map_or(usize::MAX, |bytes| usize::from(u16::from_be_bytes(*bytes)))
@@ -139,18 +139,18 @@ fn used_ranges(structure: Structure, bytes: &[u8]) -> Vec<Range<usize>> {
         Structure::Symlink => {
             let length = bytes.get(8..).and_then(|rest| rest.first_chunk());
             let length = length.map_or(u32::MAX, |length| u32::from_be_bytes(*length)) as usize;
-            vec![0..SYMLINK_HEADER_BYTES.saturating_add(length)]
+            [0..SYMLINK_HEADER_BYTES.saturating_add(length), 0..0]
         }
         Structure::AttributeLeaf => {
             let entries = half(LEAF_COUNT_BYTES).saturating_mul(LEAF_ENTRY_BYTES);
             let first_used = half(LEAF_FIRST_USED_BYTES);
-            vec![0..LEAF_HEADER_BYTES.saturating_add(entries), first_used.min(bytes.len())..bytes.len()]
+            [0..LEAF_HEADER_BYTES.saturating_add(entries), first_used.min(bytes.len())..bytes.len()]
         }
         Structure::DirectoryNode | Structure::AttributeNode => {
             let entries = half(NODE_COUNT_BYTES).saturating_mul(NODE_ENTRY_BYTES);
-            vec![0..NODE_HEADER_BYTES.saturating_add(entries)]
+            [0..NODE_HEADER_BYTES.saturating_add(entries), 0..0]
         }
-        _ => vec![0..bytes.len()],
+        _ => [0..bytes.len(), 0..0],
     }
 }
 

@@ -21,6 +21,7 @@
 //! | [`stage`] | where changes are kept until all of them have been checked |
 
 use std::{
+    collections::BTreeSet,
     hash::{DefaultHasher, Hash, Hasher},
     ops::ControlFlow,
     sync::Arc,
@@ -28,7 +29,7 @@ use std::{
 
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_engine::options::MountOptions;
-use uxfs_format::units::Uuid;
+use uxfs_format::units::{InodeNumber, Uuid};
 use uxfs_volume::{
     error::Result,
     inode::scan::ScanOptions,
@@ -140,6 +141,7 @@ pub fn repair(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> Result<
         device: staged,
         overlay,
         actions: Vec::new(),
+        partial: BTreeSet::new(),
         findings: None,
     };
     repair.replay_log()?;
@@ -196,6 +198,8 @@ struct Repair<'r> {
     /// The overlay.
     device: Arc<dyn BlockDevice>,
     actions: Vec<Action>,
+    /// Regular files of which something is missing, and that still have their names.
+    partial: BTreeSet<InodeNumber>,
     /// Of the first check.
     findings: Option<u64>,
 }
@@ -256,7 +260,8 @@ impl<'r> Repair<'r> {
 
     fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {
         let Checked { volume, findings, work, signature } = self.check()?;
-        if work.is_empty() || work.is_without_geometry || before == Some(signature) {
+        if work.is_empty() && self.partial.is_empty() || work.is_without_geometry || before == Some(signature)
+        {
             return Ok(Pass::Done(findings));
         }
         let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
@@ -273,10 +278,8 @@ impl<'r> Repair<'r> {
         }
         if !work.extent_maps.is_empty() {
             let maps = &work.extent_maps;
-            if extent_map::rebuild::rebuild(&volume, &stage, maps, &mut self.actions)? {
-                // Groups that are made anew from what is left of a map would take the rest of the file for free.
-                return Ok(Pass::Done(findings));
-            }
+            let partial = extent_map::rebuild::rebuild(&volume, &stage, maps, &mut self.actions)?;
+            self.partial.extend(partial);
         }
         let has_new_maps =
             self.actions.iter().skip(actions_before).any(|action| matches!(action, Action::ExtentMap { .. }));
@@ -291,9 +294,13 @@ impl<'r> Repair<'r> {
             || !work.internal_inodes.is_empty();
         if has_space_work {
             let sources = self.sources(&volume);
-            space::repair(sources, &stage, &work, &mut self.actions)?;
+            let partial = space::repair(sources, &stage, &work, &mut self.actions)?;
+            self.partial.extend(partial);
         }
-        let has_name_work = work.names || !work.directories.is_empty() || !work.attributes.is_empty();
+        let has_name_work = work.names
+            || !self.partial.is_empty()
+            || !work.directories.is_empty()
+            || !work.attributes.is_empty();
         // Names are gathered from inodes and groups that are sound.
         if self.actions.len() == actions_before && has_name_work {
             self.repair_names(&volume, &stage, &work)?;
@@ -304,7 +311,8 @@ impl<'r> Repair<'r> {
 
     /// The tree of names, once all inodes and groups are sound.
     fn repair_names(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<()> {
-        let gathered = names::gather::gather(volume, work);
+        let mut gathered = names::gather::gather(volume, work);
+        gathered.facts.partial = std::mem::take(&mut self.partial);
         let decision = Decision::of(&gathered.facts);
         let changes = Changes::of(&gathered, &decision, work);
         if changes.is_empty(&decision, &gathered) {
@@ -318,7 +326,9 @@ impl<'r> Repair<'r> {
             let work = Work { inodes: true, groups, ..Work::default() };
             space::repair(self.sources(&emptied), stage, &work, &mut Vec::new())?;
         }
-        changes.write_names(stage, &gathered, &decision, &mut self.actions)
+        changes.write_names(stage, &gathered, &decision, &mut self.actions)?;
+        self.actions.extend(gathered.facts.partial.iter().map(|inode| Action::FilePartial { inode: *inode }));
+        Ok(())
     }
 
     fn finish(self, remaining: Vec<Finding>) -> Staged {

@@ -1,6 +1,6 @@
 //! Inodes and allocation groups: which inodes there are, and all that follows from their extents.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{cell::RefCell, collections::BTreeSet, ops::ControlFlow};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::inode::create::feature_flags2;
@@ -31,7 +31,7 @@ use crate::{
     allocation_group::rebuild::{GroupContents, rebuild},
     block_use::list::UseList,
     check::Context,
-    extent_map,
+    extent_map::{self, spare::SpareBlocks},
     inode::{
         gather::{Found, FoundInode, change_core, make_free, put_inode, read_inode, visit_chunk},
         rebuild::Rebuilder,
@@ -52,13 +52,13 @@ pub(super) struct Sources<'s> {
     pub scan: ScanOptions,
 }
 
-/// Makes the groups of `work` anew, and what is wrong with inodes.
+/// Makes the groups of `work` anew, and what is wrong with inodes. Gives the regular files of which something is missing.
 pub(super) fn repair(
     sources: Sources<'_>,
     stage: &Stage,
     work: &Work,
     actions: &mut Vec<Action>,
-) -> Result<()> {
+) -> Result<BTreeSet<InodeNumber>> {
     let volume = sources.volume;
     for (inode, expected) in &work.inode_blocks {
         let mut found = 0;
@@ -84,13 +84,16 @@ pub(super) fn repair(
             work,
             groups: work.groups.clone(),
             incomplete: BTreeSet::new(),
+            partial: RefCell::default(),
+            spare: SpareBlocks::new(volume),
             freed: BTreeSet::new(),
             wanted: BTreeSet::new(),
             actions,
         }
-        .run()?;
+        .run()
+    } else {
+        Ok(BTreeSet::new())
     }
-    Ok(())
 }
 
 /// Realtime bitmap and summary inodes exist on every file system, empty where there is no realtime section.
@@ -204,6 +207,9 @@ struct Gathering<'g> {
     groups: BTreeSet<AgNumber>,
     /// Inodes with extents that could not be read.
     incomplete: BTreeSet<InodeNumber>,
+    /// Files of which something is missing.
+    partial: RefCell<BTreeSet<InodeNumber>>,
+    spare: SpareBlocks<'g>,
     /// Damaged inodes that are not made again.
     freed: BTreeSet<InodeNumber>,
     /// Directories that parent pointers name.
@@ -218,7 +224,7 @@ struct Chunk<'c> {
 }
 
 impl Gathering<'_> {
-    fn run(mut self) -> Result<()> {
+    fn run(mut self) -> Result<BTreeSet<InodeNumber>> {
         let geometry = self.volume.geometry();
         let every: Vec<u32> = geometry.groups().map(AgNumber::get).collect();
         let list = UseList::of(every, usize::MAX);
@@ -266,7 +272,7 @@ impl Gathering<'_> {
                 self.actions.push(Action::Group { group, chunks_without_index: found });
             }
         }
-        Ok(())
+        Ok(self.partial.into_inner())
     }
 
     /// Inodes that are gone, and those with a wrong checksum.
@@ -453,7 +459,13 @@ impl Gathering<'_> {
     }
 
     fn rebuilder(&self) -> Rebuilder<'_> {
-        Rebuilder { volume: self.volume, stage: self.stage, witnesses: &self.witnesses }
+        Rebuilder {
+            volume: self.volume,
+            stage: self.stage,
+            witnesses: &self.witnesses,
+            partial: &self.partial,
+            spare: &self.spare,
+        }
     }
 
     fn keep(&mut self, chunk: &mut Chunk<'_>, index: u32, inode: &Inode, list: &UseList) -> Result<()> {

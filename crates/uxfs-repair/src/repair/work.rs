@@ -156,6 +156,10 @@ impl Work {
                 objects.insert(*inode);
                 self.names |= is_directory;
             }
+            // An attribute that is half set has never been visible: it goes.
+            Finding::AttributeIncomplete { inode, .. } => {
+                self.attributes.insert(*inode);
+            }
             Finding::DotDot { .. }
             | Finding::EntryOfFreeInode { .. }
             | Finding::ParentPointerMissing { .. }
