@@ -257,6 +257,17 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
+    /// All records of a ring from its first block on, whatever state it is in.
+    pub(crate) fn of_ring(area: LogArea<'a>) -> Self {
+        let reader = RecordReader::whole_ring(area, 0);
+        Self {
+            reader,
+            assembler: TransactionAssembler::new(),
+            range: ListingRange::Everything,
+            failed: false,
+        }
+    }
+
     /// Gives the next record to `take`, with what puts its transactions together. A device that fails ends the listing.
     pub(crate) fn next_with<T>(
         &mut self,

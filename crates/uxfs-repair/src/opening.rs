@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery::{self, RecoveryReport};
-use uxfs_format::units::Lsn;
+use uxfs_format::{fault::Structure, units::Lsn};
 use uxfs_journal::recovery::find_head_tail::LogState;
 use uxfs_volume::{
-    error::Result,
-    tolerant::{SuperblockChoice, TolerantOptions},
+    error::{Error, Result},
+    tolerant::{self, SuperblockChoice, TolerantOptions},
     volume::Volume,
 };
 
@@ -43,7 +43,42 @@ pub struct Opened {
 /// # Errors
 /// No superblock describes a file system; one with features that uxfs does not know.
 pub fn open(device: &Arc<dyn BlockDevice>, options: &OpeningOptions) -> Result<Opened> {
-    let opened = open_volume(Arc::clone(device), options)?;
+    let error = match open_volume(Arc::clone(device), options) {
+        Ok(opened) => return open_log(device, options, opened),
+        Err(error) => error,
+    };
+    // The log may still have a superblock.
+    if options.superblock != SuperblockChoice::Automatic || !is_without_superblock(&error) {
+        return Err(error);
+    }
+    let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
+    if !put_superblock(&overlay)? {
+        return Err(error);
+    }
+    let device: Arc<dyn BlockDevice> = overlay;
+    let opened = open_volume(Arc::clone(&device), options)?;
+    let opened = open_log(&device, options, opened)?;
+    Ok(opened.with(Finding::Opening { finding: tolerant::Finding::PrimarySuperblock(error) }))
+}
+
+/// Whether opening failed because no group has a superblock.
+pub(crate) fn is_without_superblock(error: &Error) -> bool {
+    matches!(error, Error::Corrupt(corruption) if corruption.structure == Structure::Superblock)
+}
+
+/// Puts the superblock that a log on the device holds in its place. Gives whether there is one.
+///
+/// # Errors
+/// The device; a temporary file.
+pub(crate) fn put_superblock(overlay: &Arc<OverlayDevice>) -> Result<bool> {
+    let found = uxfs_journal::copies::find_superblock(overlay.as_ref())?;
+    if let Some(bytes) = &found {
+        overlay.write(0, bytes)?;
+    }
+    Ok(found.is_some())
+}
+
+fn open_log(device: &Arc<dyn BlockDevice>, options: &OpeningOptions, opened: Opened) -> Result<Opened> {
     if options.ignore_log {
         return Ok(opened);
     }

@@ -28,6 +28,8 @@ pub enum InodeSource {
 pub enum Action {
     /// The superblock of group 0 is written from another group's.
     PrimarySuperblock,
+    /// No group has a superblock: that of group 0 is written as the log has it.
+    SuperblockFromLog,
     /// A copy of the superblock is written from that of group 0.
     SuperblockCopy {
         /// The copy's group.
@@ -201,6 +203,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
+            Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
             Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
             Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
             Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),

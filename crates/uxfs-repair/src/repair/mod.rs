@@ -33,7 +33,7 @@ use uxfs_format::units::{InodeNumber, Uuid};
 use uxfs_volume::{
     error::Result,
     inode::scan::ScanOptions,
-    tolerant::SuperblockChoice,
+    tolerant::{SuperblockChoice, TolerantOptions},
     volume::{Volume, VolumeOptions},
 };
 
@@ -144,6 +144,7 @@ pub fn repair(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> Result<
         partial: BTreeSet::new(),
         findings: None,
     };
+    repair.find_superblock()?;
     repair.replay_log()?;
     let mut before = None;
     for _ in 0..MOST_PASSES {
@@ -211,6 +212,20 @@ impl<'r> Repair<'r> {
             superblock: self.options.superblock.clone(),
             ignore_log: false,
         }
+    }
+
+    /// Where no group has a superblock, the log may have one.
+    fn find_superblock(&mut self) -> Result<()> {
+        let options =
+            TolerantOptions { superblock: self.options.superblock.clone(), ..TolerantOptions::default() };
+        match Volume::open_tolerantly(Arc::clone(&self.device), &options) {
+            Err(error) if opening::is_without_superblock(&error) => {}
+            _ => return Ok(()),
+        }
+        if opening::put_superblock(&self.overlay)? {
+            self.actions.push(Action::SuperblockFromLog);
+        }
+        Ok(())
     }
 
     /// A dirty log comes first: what it holds is newer than what lies on the device.

@@ -9,7 +9,11 @@
 //! 2. A buffer that was freed, and inodes whose chunk was made anew, have no older copies.
 //! 3. Memory is bounded by what is wanted, and by the open transactions of one log.
 
+mod superblock;
+
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use superblock::find_superblock;
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
