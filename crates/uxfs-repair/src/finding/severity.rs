@@ -55,6 +55,11 @@ impl Finding {
             | Self::IndexEntry { .. }
             | Self::FreeIndex { .. }
             | Self::NodeHash { .. }
+            | Self::FreeInode { .. }
+            | Self::InodeFlags { .. }
+            | Self::InodeTime { .. }
+            | Self::UnwrittenExtent { .. }
+            | Self::SuperblockFields { .. }
             | Self::LinkCount { .. } => Severity::Inconsistent,
             Self::Damaged { .. }
             | Self::Unreadable { .. }

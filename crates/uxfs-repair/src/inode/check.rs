@@ -9,6 +9,7 @@ use uxfs_volume::inode::{
     scan::{ScanEvent, ScannedInode},
 };
 
+use super::fields;
 use crate::{
     check::Context,
     extent_map,
@@ -40,6 +41,9 @@ pub(crate) struct InodesFound {
 /// Looks at all inodes; adds their blocks to the sums of their groups.
 pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Groups) -> InodesFound {
     let (summary, all) = context.volume.scan_inodes(&context.scan, Gathered::default, |gathered, event| {
+        if let ScanEvent::Inode(ScannedInode { number, core: Ok(core), .. }) = &event {
+            fields::check(context, *number, core);
+        }
         if let Some(inode) = of_event(context, event, &mut gathered.is_incomplete) {
             check_inode(context, table, &inode, gathered);
             context.count_visit(&mut gathered.inodes);

@@ -1,4 +1,8 @@
-//! Inodes in use.
+//! Inodes, in use and free.
 
 pub(crate) mod check;
+pub(crate) mod fields;
+pub(crate) mod free;
 pub(crate) mod gather;
+pub(crate) mod mend;
+mod neutral;

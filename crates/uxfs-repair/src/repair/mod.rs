@@ -40,8 +40,10 @@ use crate::{
     commit::{self, About, CommitError},
     extent_map,
     finding::Finding,
+    inode,
     names::{self, decide::Decision, write::Changes},
     opening::{self, OpeningOptions},
+    superblock::vote,
 };
 
 pub mod action;
@@ -242,7 +244,14 @@ impl Repair<'_> {
         if work.log {
             log::write_new(&stage, log::new_cycle(&volume, work.log_cycle), &mut self.actions)?;
         }
+        if !work.superblock_copies.is_empty() && self.follow_copies(&volume, &stage, signature)? {
+            return Ok(Pass::Changed(signature));
+        }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
+        if inode::mend::mend(&volume, &stage, &work, &mut self.actions)? {
+            // What else is wrong may follow from these fields.
+            return Ok(Pass::Changed(signature));
+        }
         if !work.extent_maps.is_empty() {
             let maps = &work.extent_maps;
             if extent_map::rebuild::rebuild(&volume, &stage, maps, &mut self.actions)? {
@@ -271,6 +280,18 @@ impl Repair<'_> {
         }
         let is_changed = self.actions.len() > actions_before;
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
+    }
+
+    /// Where all copies of the superblock agree against the first one: takes their word, if less is wrong then.
+    fn follow_copies(&mut self, volume: &Volume, stage: &Stage, before: Signature) -> Result<bool> {
+        let Some(superblock) = vote::outvoted(volume) else { return Ok(false) };
+        let old = superblocks::replace_primary(stage, &superblock)?;
+        if self.check().is_ok_and(|checked| checked.signature.count < before.count) {
+            self.actions.push(Action::SuperblockByCopies);
+            return Ok(true);
+        }
+        superblocks::put_back_primary(stage, &old)?;
+        Ok(false)
     }
 
     /// The tree of names, once all inodes and groups are sound.

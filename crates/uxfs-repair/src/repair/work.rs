@@ -17,6 +17,8 @@ use crate::finding::Finding;
 pub(crate) struct Work {
     /// The superblock of group 0.
     pub primary_superblock: bool,
+    /// Fields of the superblock of group 0 that get neutral values.
+    pub superblock_fields: bool,
     /// Other superblocks.
     pub superblock_copies: BTreeSet<AgNumber>,
     /// The log cannot be used.
@@ -35,6 +37,12 @@ pub(crate) struct Work {
     pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
     pub inodes: bool,
+    /// Free inodes that fail their verifier.
+    pub free_inodes: BTreeSet<InodeNumber>,
+    /// Inodes with fields that do not fit.
+    pub inode_fields: BTreeSet<InodeNumber>,
+    /// Inodes in use that fail their verifier.
+    pub damaged_inodes: BTreeSet<InodeNumber>,
     /// Extent maps of inodes.
     pub extent_maps: BTreeSet<InodeNumber>,
     /// Directories whose blocks or index are wrong.
@@ -76,7 +84,8 @@ impl Work {
                     | tolerant::Finding::NeedsRepair
                     | tolerant::Finding::Unfinished,
             } => self.primary_superblock = true,
-            Finding::SuperblockCopy { group } => {
+            Finding::SuperblockFields { group, .. } if group.get() == 0 => self.superblock_fields = true,
+            Finding::SuperblockCopy { group } | Finding::SuperblockFields { group, .. } => {
                 self.superblock_copies.insert(*group);
             }
             Finding::UncheckedGroups { .. }
@@ -131,6 +140,15 @@ impl Work {
                 // It may be the root directory.
                 self.names = true;
             }
+            Finding::FreeInode { inode, .. } => {
+                self.free_inodes.insert(*inode);
+            }
+            Finding::InodeFlags { inode, .. }
+            | Finding::InodeTime { inode, .. }
+            | Finding::UnwrittenExtent { inode, .. }
+            | Finding::SizeOfSpecialFile { inode, .. } => {
+                self.inode_fields.insert(*inode);
+            }
             Finding::InodeBlocks { inode, expected, .. } => {
                 self.inode_blocks.insert((*inode, *expected));
             }
@@ -184,9 +202,10 @@ impl Work {
             ) => {
                 self.groups.insert(group);
             }
-            (S::Inode | S::InodeCluster, group, _) => {
+            (S::Inode | S::InodeCluster, group, inode) => {
                 self.inodes = true;
                 self.groups.extend(group);
+                self.damaged_inodes.extend(inode);
             }
             (S::Log | S::LogRecord | S::LogItem, _, _) => self.log = true,
             (S::Symlink | S::SymlinkLocal, _, Some(inode)) => {

@@ -1,0 +1,110 @@
+//! Mending single fields of inodes: what is wrong about them has a neutral value, so that the inode need not be given up.
+
+use uxfs_format::{
+    field_table::OnDisk,
+    geometry::Geometry,
+    inode::{Fork, ForkFormat, InodeCore, InodeFault, verify_inode},
+    superblock::Superblock,
+    units::InodeNumber,
+};
+use uxfs_volume::{error::Result, volume::Volume};
+
+use super::{
+    fields,
+    gather::{change_core, make_free, read_inode},
+    neutral,
+};
+use crate::repair::{action::Action, stage::Stage, work::Work};
+
+/// An extent as it lies in an inode: its first bit says that it was never written.
+const EXTENT_BYTES: usize = 16;
+const UNWRITTEN: u8 = 0x80;
+
+/// Mends the inodes of `work` as far as that is possible. Gives whether something was changed.
+pub(crate) fn mend(volume: &Volume, stage: &Stage, work: &Work, actions: &mut Vec<Action>) -> Result<bool> {
+    let before = actions.len();
+    for inode in &work.free_inodes {
+        make_free(stage, *inode)?;
+        actions.push(Action::FreeInode { inode: *inode });
+    }
+    for inode in &work.inode_fields {
+        let mut done = Vec::new();
+        change_core(stage, *inode, |core, forks| {
+            done = mend_fields(core, forks, *inode, volume.superblock());
+        })?;
+        actions.extend(done);
+    }
+    for inode in &work.damaged_inodes {
+        let Some(bytes) = read_inode(stage, *inode) else { continue };
+        if let Some((mended, fault)) = neutral_inode(bytes, *inode, stage.geometry()) {
+            let size_bytes = InodeCore::SIZE_BYTES;
+            change_core(stage, *inode, |core, forks| {
+                if let (Some(new), Some(new_forks)) =
+                    (InodeCore::prefix_of(&mended), mended.get(size_bytes..))
+                {
+                    *core = *new;
+                    forks.copy_from_slice(new_forks);
+                }
+            })?;
+            actions.push(Action::InodeMended { inode: *inode, fault });
+        }
+    }
+    Ok(actions.len() > before)
+}
+
+/// The bytes of a damaged inode with neutral values, which pass the verifier, and what was wrong first.
+fn neutral_inode(
+    mut bytes: Vec<u8>,
+    inode: InodeNumber,
+    geometry: &Geometry,
+) -> Option<(Vec<u8>, InodeFault)> {
+    let fault = verify_inode(&bytes, inode, geometry).err()?;
+    neutral::make(&mut bytes, inode, geometry).then_some((bytes, fault))
+}
+
+fn mend_fields(
+    core: &mut InodeCore,
+    forks: &mut [u8],
+    inode: InodeNumber,
+    superblock: &Superblock,
+) -> Vec<Action> {
+    let mut done = Vec::new();
+    let (flags, flags2) = fields::unfit_flags(core, inode, superblock);
+    if !flags.is_empty() || !flags2.is_empty() {
+        core.flags.set(core.flags().difference(flags).bits());
+        core.flags2.set(core.flags2().difference(flags2).bits());
+        done.push(Action::InodeFlags { inode, flags: flags.bits(), flags2: flags2.bits() });
+    }
+    if fields::unfit_times(core).next().is_some() {
+        let unfit: Vec<_> = fields::unfit_times(core).map(|(time, _)| time).collect();
+        for time in unfit {
+            let place = time.of_mut(core);
+            *place = fields::whole_seconds(*place);
+        }
+        done.push(Action::InodeTimes { inode });
+    }
+    if fields::has_useless_size(core) {
+        done.push(Action::SizeOfSpecialFile { inode, found: core.size_bytes.get() });
+        core.size_bytes.set(0);
+    }
+    if mark_written(core, forks) {
+        done.push(Action::ExtentsWritten { inode });
+    }
+    done
+}
+
+/// Marks the extents in an inode as written whose blocks must have been.
+fn mark_written(core: &InodeCore, forks: &mut [u8]) -> bool {
+    if fields::may_have_unwritten(core.file_type())
+        || core.fork_format(Fork::Data) != Some(ForkFormat::Extents)
+    {
+        return false;
+    }
+    let mut is_changed = false;
+    let count = usize::try_from(core.extent_count(Fork::Data)).unwrap_or(usize::MAX);
+    for first in forks.chunks_exact_mut(EXTENT_BYTES).take(count).filter_map(<[u8]>::first_mut) {
+        is_changed |= *first & UNWRITTEN != 0;
+        *first &= !UNWRITTEN;
+    }
+    is_changed
+}
