@@ -500,6 +500,15 @@ pub enum Finding {
         /// First block of the extent in the data fork.
         file_block: FileBlock,
     },
+    /// A symbolic link has more or fewer blocks than its target takes.
+    SymlinkBlocks {
+        /// The inode.
+        inode: InodeNumber,
+        /// In its extents.
+        found: u64,
+        /// For a target of its size.
+        expected: u64,
+    },
     /// A superblock has values that it may not have, in fields that nothing reads without their feature.
     SuperblockFields {
         /// The allocation group that it belongs to.
@@ -585,6 +594,7 @@ impl Finding {
             Self::InodeTime { .. } => 76,
             Self::UnwrittenExtent { .. } => 77,
             Self::SuperblockFields { .. } => 78,
+            Self::SymlinkBlocks { .. } => 79,
         }
     }
 }

@@ -261,6 +261,9 @@ impl Finding {
             Self::InodeBlocks { inode, found, expected } => {
                 fields!("inode": *inode, "found": *found, "expected": *expected)
             }
+            Self::SymlinkBlocks { inode, found, expected } => {
+                fields!("inode": *inode, "found": *found, "expected": *expected)
+            }
             Self::LinkCount { inode, found, expected } => {
                 fields!("inode": *inode, "found": *found, "expected": *expected)
             }

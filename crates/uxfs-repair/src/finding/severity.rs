@@ -60,6 +60,7 @@ impl Finding {
             | Self::InodeTime { .. }
             | Self::UnwrittenExtent { .. }
             | Self::SuperblockFields { .. }
+            | Self::SymlinkBlocks { .. }
             | Self::LinkCount { .. } => Severity::Inconsistent,
             Self::Damaged { .. }
             | Self::Unreadable { .. }

@@ -276,6 +276,9 @@ impl Finding {
             Self::InodeTime { inode, time, nanoseconds } => {
                 write!(f, "the {} time of inode {inode} has {nanoseconds} nanoseconds", time.name())
             }
+            Self::SymlinkBlocks { inode, found, expected } => {
+                write!(f, "symbolic link {inode} has {found} blocks, and its target takes {expected}")
+            }
             Self::UnwrittenExtent { inode, file_block } => write!(
                 f,
                 "inode {inode} is no regular file, and the extent at file block {file_block} was never written"

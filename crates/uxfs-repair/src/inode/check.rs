@@ -132,6 +132,7 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
     }
     match inode.file_type() {
         Some(FileType::SymbolicLink) => {
+            check_symlink_blocks(context, inode, blocks[0]);
             if let Err(error) = context.volume.read_symlink(inode) {
                 context.sink.add_error_of(inode.number, error);
             }
@@ -142,5 +143,16 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
             context.sink.add(Finding::SizeOfSpecialFile { inode, size_bytes });
         }
         _ => {}
+    }
+}
+
+fn check_symlink_blocks(context: &Context<'_>, inode: &Inode, found: Option<u64>) {
+    let is_remote = inode.has_extents(Fork::Data);
+    let (Some(found), true) = (found, is_remote) else { return };
+    let expected = fields::symlink_blocks(inode.size_bytes(), context.volume.geometry());
+    // Links without a name are being deleted, and lose their blocks first.
+    if expected.is_some_and(|expected| expected != found) && inode.link_count() != 0 {
+        let (inode, expected) = (inode.number, expected.unwrap_or(0));
+        context.sink.add(Finding::SymlinkBlocks { inode, found, expected });
     }
 }

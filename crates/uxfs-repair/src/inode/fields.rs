@@ -1,7 +1,12 @@
 //! Fields of an inode core that no verifier looks at: Linux reads the inode whatever they say, and `xfs_repair` objects.
 
 use uxfs_format::{
-    inode::{FileType, InodeCore, InodeFlags, InodeFlags2, timestamp::DiskTimestamp},
+    geometry::Geometry,
+    inode::{
+        FileType, InodeCore, InodeFlags, InodeFlags2,
+        symlink::{target_blocks, verify_target_length},
+        timestamp::DiskTimestamp,
+    },
     superblock::Superblock,
     units::InodeNumber,
 };
@@ -79,6 +84,12 @@ fn nanoseconds(time: DiskTimestamp) -> u32 {
 /// The time without its nanoseconds.
 pub(crate) fn whole_seconds(time: DiskTimestamp) -> DiskTimestamp {
     DiskTimestamp((time.0.get() & !u64::from(u32::MAX)).into())
+}
+
+/// Blocks that a target of this size takes outside the inode; `None` where there is no such target.
+pub(crate) fn symlink_blocks(size_bytes: u64, geometry: &Geometry) -> Option<u64> {
+    let length_bytes = verify_target_length(size_bytes).ok()?;
+    Some(target_blocks(length_bytes, geometry).into())
 }
 
 /// Whether the data fork of an inode may hold blocks that were never written.

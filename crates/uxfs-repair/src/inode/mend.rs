@@ -1,10 +1,10 @@
 //! Mending single fields of inodes: what is wrong about them has a neutral value, so that the inode need not be given up.
 
 use uxfs_format::{
+    btree::extent_map::{Extent, ExtentRecord},
     field_table::OnDisk,
     geometry::Geometry,
-    inode::{Fork, ForkFormat, InodeCore, InodeFault, verify_inode},
-    superblock::Superblock,
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, verify_inode},
     units::InodeNumber,
 };
 use uxfs_volume::{error::Result, volume::Volume};
@@ -30,7 +30,7 @@ pub(crate) fn mend(volume: &Volume, stage: &Stage, work: &Work, actions: &mut Ve
     for inode in &work.inode_fields {
         let mut done = Vec::new();
         change_core(stage, *inode, |core, forks| {
-            done = mend_fields(core, forks, *inode, volume.superblock());
+            done = mend_fields(core, forks, *inode, volume);
         })?;
         actions.extend(done);
     }
@@ -62,14 +62,9 @@ fn neutral_inode(
     neutral::make(&mut bytes, inode, geometry).then_some((bytes, fault))
 }
 
-fn mend_fields(
-    core: &mut InodeCore,
-    forks: &mut [u8],
-    inode: InodeNumber,
-    superblock: &Superblock,
-) -> Vec<Action> {
+fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volume: &Volume) -> Vec<Action> {
     let mut done = Vec::new();
-    let (flags, flags2) = fields::unfit_flags(core, inode, superblock);
+    let (flags, flags2) = fields::unfit_flags(core, inode, volume.superblock());
     if !flags.is_empty() || !flags2.is_empty() {
         core.flags.set(core.flags().difference(flags).bits());
         core.flags2.set(core.flags2().difference(flags2).bits());
@@ -87,10 +82,36 @@ fn mend_fields(
         done.push(Action::SizeOfSpecialFile { inode, found: core.size_bytes.get() });
         core.size_bytes.set(0);
     }
+    if trim_symlink(core, forks, volume.geometry()) {
+        done.push(Action::SymlinkBlocks { inode });
+    }
     if mark_written(core, forks) {
         done.push(Action::ExtentsWritten { inode });
     }
     done
+}
+
+/// Takes blocks from the last extent of a symbolic link that has more than its target takes. Whose they are the groups tell, which are
+/// made anew where they contradict.
+fn trim_symlink(core: &mut InodeCore, forks: &mut [u8], geometry: &Geometry) -> bool {
+    let is_remote = core.file_type() == Some(FileType::SymbolicLink)
+        && core.fork_format(Fork::Data) == Some(ForkFormat::Extents);
+    let Some(needed) = fields::symlink_blocks(core.size_bytes.get(), geometry).filter(|_| is_remote) else {
+        return false;
+    };
+    let count = usize::try_from(core.extent_count(Fork::Data)).unwrap_or(usize::MAX);
+    let mut records =
+        forks.chunks_exact_mut(EXTENT_BYTES).take(count).filter_map(ExtentRecord::prefix_of_mut);
+    let Some(last) = records.next_back() else { return false };
+    let before: u64 = records.map(|record| record.get().length_blocks).sum();
+    let extent = last.get();
+    let length_blocks = needed.saturating_sub(before);
+    if length_blocks == 0 || length_blocks >= extent.length_blocks {
+        return false;
+    }
+    let Some(trimmed) = ExtentRecord::new(&Extent { length_blocks, ..extent }) else { return false };
+    *last = trimmed;
+    true
 }
 
 /// Marks the extents in an inode as written whose blocks must have been.

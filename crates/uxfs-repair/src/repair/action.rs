@@ -95,6 +95,11 @@ pub enum Action {
         /// The size that it had.
         found: u64,
     },
+    /// Blocks behind the target of a symbolic link are taken from it.
+    SymlinkBlocks {
+        /// The inode.
+        inode: InodeNumber,
+    },
     /// Extents of a directory or a symbolic link are marked as written.
     ExtentsWritten {
         /// The inode.
@@ -264,6 +269,9 @@ impl Action {
             }
             Self::SizeOfSpecialFile { inode, found } => {
                 write!(f, "clear the size of special file {inode}, which was {found} bytes")
+            }
+            Self::SymlinkBlocks { inode } => {
+                write!(f, "take blocks from symbolic link {inode}, which its target does not need")
             }
             Self::ExtentsWritten { inode } => {
                 write!(f, "mark the extents of inode {inode} as written, since it is no regular file")

@@ -146,6 +146,7 @@ impl Work {
             Finding::InodeFlags { inode, .. }
             | Finding::InodeTime { inode, .. }
             | Finding::UnwrittenExtent { inode, .. }
+            | Finding::SymlinkBlocks { inode, .. }
             | Finding::SizeOfSpecialFile { inode, .. } => {
                 self.inode_fields.insert(*inode);
             }
