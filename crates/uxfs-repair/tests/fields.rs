@@ -69,6 +69,8 @@ const DAMAGES: &[Damage] = &[
     damage("unused-bytes", "default", &["sb 1", "write -d meta_uuid 0cd00d0b-6d9a-4a26-b7f7-d7a1e7b0c1e5"], &[78], "superblock in group 1"),
     damage("quota-in-a-copy", "default", &["sb 1", "write -d uquotino 5"], &[78], "superblock in group 1"),
     damage("log-features-in-a-copy", "default", &["sb 1", "write -d features_log_incompat 2"], &[78], "superblock in group 1"),
+    damage("features-against-all-copies", "default", &["sb 0", "write -d features_compat 0x80"], &[10], "as its copies say"),
+    damage("sequence-number", "default", &["agf 1", "write -d lsn 0x9000000000000001"], &[1], "clear the log sequence number"),
     damage("type-of-parent", "default", &["path /directories/block", "dblock 0", "write -d bu[1].filetype 1"], &[51], "directory"),
 ];
 

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use uxfs_format::{
+    fault::Structure,
     inode::{Fork, InodeFault},
-    units::{AgInode, AgNumber, InodeNumber},
+    units::{AgInode, AgNumber, InodeNumber, Sector},
 };
 
 use crate::finding::Name;
@@ -37,6 +38,13 @@ pub enum Action {
         transactions: u64,
         /// Intents.
         intents: u64,
+    },
+    /// A log sequence number that no log has reached is cleared.
+    LsnCleared {
+        /// Of which structure.
+        structure: Structure,
+        /// Where it lies.
+        sector: Sector,
     },
     /// A new log is written.
     NewLog {
@@ -224,6 +232,11 @@ impl fmt::Display for Action {
             Self::LogReplayedInPart { transactions, intents } => write!(
                 f,
                 "replay {transactions} transactions of the log, without the rest of {intents} operations that it leaves open"
+            ),
+            Self::LsnCleared { structure, sector } => write!(
+                f,
+                "clear the log sequence number of the {} at sector {sector}, which no log has reached",
+                structure.name()
             ),
             Self::NewLog { cycle } => write!(f, "write a new log, in cycle {cycle}"),
             Self::Group { group, chunks_without_index: 0 } => {

@@ -15,6 +15,7 @@
 //! | [`action`] | what a repair does, in sentences |
 //! | [`work`] | which objects have to be made anew |
 //! | [`log`] | replaying a dirty log; a new one |
+//! | [`lsn`] | log sequence numbers that no log has reached |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
 //! | [`stage`] | where changes are kept until all of them have been checked |
@@ -48,6 +49,7 @@ use crate::{
 
 pub mod action;
 mod log;
+pub(crate) mod lsn;
 mod space;
 pub(crate) mod stage;
 mod superblocks;
@@ -241,6 +243,12 @@ impl Repair<'_> {
         }
         let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
         let actions_before = self.actions.len();
+        for block in &work.absurd_lsns {
+            lsn::clear(&stage, block, &mut self.actions)?;
+        }
+        if self.actions.len() > actions_before {
+            return Ok(Pass::Changed(signature));
+        }
         if work.log {
             log::write_new(&stage, log::new_cycle(&volume, work.log_cycle), &mut self.actions)?;
         }

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use uxfs_format::{
     btree::reverse_map::Owner,
-    fault::{Fault, HeaderFault, Structure},
+    fault::{Fault, HeaderFault, Location, Structure},
     geometry::Geometry,
     units::{AgNumber, InodeNumber},
 };
 use uxfs_volume::tolerant;
 
+use super::lsn;
 use crate::finding::Finding;
 
 /// Objects that must be made anew.
@@ -25,6 +26,8 @@ pub(crate) struct Work {
     pub log: bool,
     /// Metadata is ahead of the log: a cycle that is newer than all of it.
     pub log_cycle: u32,
+    /// Blocks whose log sequence number no log can have reached.
+    pub absurd_lsns: Vec<(Structure, Location)>,
     /// The counters of the superblock.
     pub counters: bool,
     /// Headers and btrees of groups.
@@ -71,6 +74,10 @@ impl Work {
         match finding {
             Finding::Damaged { corruption } => {
                 if let Fault::Header(HeaderFault::AheadOfLog { found, .. }) = corruption.fault {
+                    if lsn::is_absurd(found) {
+                        self.absurd_lsns.push((corruption.structure, corruption.location));
+                        return;
+                    }
                     self.log = true;
                     self.log_cycle = self.log_cycle.max(found.cycle().saturating_add(1));
                     return;

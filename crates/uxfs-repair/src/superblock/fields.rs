@@ -81,6 +81,9 @@ pub(crate) fn unfit(
         return Some("log features");
     }
     let primary = primary?;
+    if superblock.log_incompatible != primary.log_incompatible {
+        return Some("log features");
+    }
     if has_quota(superblock) && !has_quota(primary) && !has_bit(primary, VersionBits::QUOTA) {
         return Some("quota inodes");
     }
@@ -103,7 +106,9 @@ pub(crate) fn make_neutral(sector: &mut [u8]) {
         superblock.realtime_extents_log = 0;
         superblock.free_realtime_extents.set(0);
     }
-    superblock.log_incompatible.set(superblock.log_incompatible.get() & !unknown_log_features(superblock));
+    if unknown_log_features(superblock) != 0 {
+        superblock.log_incompatible.set(0);
+    }
     let used = used_bytes(superblock);
     sector.iter_mut().skip(used).for_each(|byte| *byte = 0);
 }

@@ -42,10 +42,16 @@ fn with_own_fields(mut copy: Superblock, primary: &Superblock) -> Superblock {
     copy.group_quota_inode = primary.group_quota_inode;
     copy.project_quota_inode = primary.project_quota_inode;
     copy.quota_flags = primary.quota_flags;
-    if copy.root_inode.get() == InodeNumber::NULL.get() {
-        copy.root_inode = primary.root_inode;
-        copy.realtime_bitmap_inode = primary.realtime_bitmap_inode;
-        copy.realtime_summary_inode = primary.realtime_summary_inode;
+    // Copies that mkfs.xfs made early do not name them.
+    let pairs = [
+        (&mut copy.root_inode, primary.root_inode),
+        (&mut copy.realtime_bitmap_inode, primary.realtime_bitmap_inode),
+        (&mut copy.realtime_summary_inode, primary.realtime_summary_inode),
+    ];
+    for (inode, of_primary) in pairs {
+        if inode.get() == InodeNumber::NULL.get() {
+            *inode = of_primary;
+        }
     }
     let own = (VersionBits::ATTRIBUTES | VersionBits::QUOTA).bits();
     copy.version_number.set(copy.version_number.get() & !own | primary.version_number.get() & own);
