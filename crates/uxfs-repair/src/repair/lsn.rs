@@ -12,8 +12,8 @@ use uxfs_volume::error::Result;
 
 use super::{action::Action, stage::Stage};
 
-/// Cycles from here on are damage: programs take them for negative numbers.
-const FIRST_ABSURD_CYCLE: u32 = 1 << 31;
+/// Cycles from here on are damage: no log is written so often, and twice as many would be taken for negative numbers.
+const FIRST_ABSURD_CYCLE: u32 = 1 << 30;
 
 /// Whether a log sequence number is damaged, and not of a log that was replaced.
 pub(crate) fn is_absurd(lsn: Lsn) -> bool {
