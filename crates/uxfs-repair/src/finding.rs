@@ -10,7 +10,7 @@ use uxfs_format::{
         reverse_map::{Mapping, Owner},
     },
     fault::{Corruption, Structure},
-    inode::{FileType, Fork},
+    inode::{FileType, Fork, InodeFault},
     units::{AgBlock, AgInode, AgNumber, FileBlock, FsBlock, InodeNumber},
 };
 use uxfs_volume::{error::Error, tolerant};
@@ -58,6 +58,20 @@ pub enum SuperblockCounter {
     FreeInodes,
     /// `fdblocks`.
     FreeBlocks,
+}
+
+/// One of the times of an inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InodeTime {
+    /// Last access.
+    Access,
+    /// Last change of contents.
+    Modification,
+    /// Last change of anything.
+    Change,
+    /// When the inode was made.
+    Creation,
 }
 
 /// One thing that is wrong with a file system.
@@ -454,6 +468,54 @@ pub enum Finding {
         /// The directory.
         inode: InodeNumber,
     },
+    /// A free inode fails its verifier: it cannot be allocated.
+    FreeInode {
+        /// The inode.
+        inode: InodeNumber,
+        /// What is wrong with it.
+        fault: InodeFault,
+    },
+    /// An inode has flags that mean nothing, or that do not fit what it is.
+    InodeFlags {
+        /// The inode.
+        inode: InodeNumber,
+        /// Those of its first word.
+        flags: u16,
+        /// Those of its second word.
+        flags2: u64,
+    },
+    /// A time of an inode has a second of nanoseconds or more.
+    InodeTime {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which time.
+        time: InodeTime,
+        /// Its nanoseconds.
+        nanoseconds: u32,
+    },
+    /// An inode that is no regular file has blocks that were never written.
+    UnwrittenExtent {
+        /// The inode.
+        inode: InodeNumber,
+        /// First block of the extent in the data fork.
+        file_block: FileBlock,
+    },
+    /// A symbolic link has more or fewer blocks than its target takes.
+    SymlinkBlocks {
+        /// The inode.
+        inode: InodeNumber,
+        /// In its extents.
+        found: u64,
+        /// For a target of its size.
+        expected: u64,
+    },
+    /// A superblock has values that it may not have, in fields that nothing reads without their feature.
+    SuperblockFields {
+        /// The allocation group that it belongs to.
+        group: AgNumber,
+        /// Which fields.
+        fields: &'static str,
+    },
     /// A counter of the superblock is wrong.
     SuperblockCount {
         /// Which one.
@@ -527,6 +589,12 @@ impl Finding {
             Self::DirectoryNamedTwice { .. } => 71,
             Self::NoName { .. } => 72,
             Self::Cycle { .. } => 73,
+            Self::FreeInode { .. } => 74,
+            Self::InodeFlags { .. } => 75,
+            Self::InodeTime { .. } => 76,
+            Self::UnwrittenExtent { .. } => 77,
+            Self::SuperblockFields { .. } => 78,
+            Self::SymlinkBlocks { .. } => 79,
         }
     }
 }

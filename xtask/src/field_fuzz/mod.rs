@@ -1,6 +1,8 @@
 //! `cargo xtask field-fuzz`: every field of every structure of an image damaged in eight ways, the checksum sealed
 //! again, and everything that reads run over it. Damage may only ever be an error: no panic, no hang, bounded memory.
 //! With `--edit` the damaged images are edited instead: no edit may lock an image, or change what it did not name.
+//! With `--check` they are checked and repaired: the check finds something wherever `xfs_repair -n` does, and `xfs_repair -n`
+//! is silent after a repair that leaves nothing.
 //!
 //! The work is done by processes that can be killed and that run in little memory; the first one supervises.
 //!
@@ -10,8 +12,10 @@
 //! | `worker` | runs cases and reports each |
 //! | `binary` | a sample of cases through the real `uxfs` |
 //! | `report` | counts, the table, reproducers |
+//! | `remarks` | what is said about cases, by field |
 
 mod binary;
+mod remarks;
 mod report;
 mod supervisor;
 mod worker;
@@ -20,9 +24,10 @@ use std::{env, path::PathBuf, process::Command, sync::Arc};
 
 use anyhow::{Context, Result, bail, ensure};
 use uxfs_lab::field_fuzz::{
+    checking::JudgedImage,
     editing::Sound,
     plan::{Case, Plan},
-    quota,
+    quota, small,
     sparse_device::{DamagedImage, SparseImage},
 };
 use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory};
@@ -39,7 +44,8 @@ pub struct Arguments {
     /// Worker processes [default: the number of processors]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Name of a golden image, `quota` for one with quota inodes, or a path
+    /// Name of a golden image, `small-` and such a name for one with few hard links (for `--check`), `quota` for one with quota
+    /// inodes, or a path
     #[arg(long, default_value = "block-1k")]
     image: String,
     /// One case in this many reads the whole image, the others only what the damaged structure belongs to
@@ -51,6 +57,12 @@ pub struct Arguments {
     /// Edit the damaged images instead of reading them, and compare what they hold before and after
     #[arg(long)]
     edit: bool,
+    /// Check and repair the damaged images, and compare with `xfs_repair -n`
+    #[arg(long, conflicts_with = "edit")]
+    check: bool,
+    /// Only fields whose structure or name holds this word
+    #[arg(long, value_name = "WORD")]
+    field: Option<String>,
     /// Run only the case of this index, in this process
     #[arg(long)]
     only: Option<usize>,
@@ -68,16 +80,31 @@ struct Work {
     cases: Vec<Case>,
     /// For edits.
     sound: Option<Sound>,
+    /// For checks, in a worker.
+    judged: Option<JudgedImage>,
 }
 
 impl Work {
     fn new(arguments: &Arguments) -> Result<Self> {
         let base = SparseImage::load(&image_path(&arguments.image)?)?;
-        let plan = Plan::new(&DamagedImage::sound(Arc::clone(&base)))?;
+        let device = DamagedImage::sound(Arc::clone(&base));
+        let mut plan = if arguments.check { Plan::by_file_type(&device) } else { Plan::new(&device) }?;
+        if let Some(word) = &arguments.field {
+            plan.keep(word);
+        }
         let cases = plan.cases(arguments.cases, arguments.seed);
         let sound = || Sound::of(DamagedImage::sound(Arc::clone(&base)));
         let sound = arguments.edit.then(sound).transpose()?;
-        Ok(Self { base, plan, cases, sound })
+        Ok(Self { base, plan, cases, sound, judged: None })
+    }
+
+    /// As [`new`](Self::new), ready to run cases.
+    fn of_worker(arguments: &Arguments) -> Result<Self> {
+        let mut work = Self::new(arguments)?;
+        if arguments.check {
+            work.judged = Some(JudgedImage::new(Arc::clone(&work.base))?);
+        }
+        Ok(work)
     }
 }
 
@@ -127,6 +154,9 @@ fn image_path(name: &str) -> Result<PathBuf> {
             std::fs::rename(&made, &path)?;
         }
         return Ok(path);
+    }
+    if let Some(name) = name.strip_prefix(small::PREFIX) {
+        return small::make(&GoldenImage::named(name)?, &target_directory().join("small-images"));
     }
     match GoldenImage::named(name) {
         Ok(image) => image.unpacked(),

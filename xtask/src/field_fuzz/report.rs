@@ -10,7 +10,7 @@ use std::{
 use anyhow::Result;
 use uxfs_lab::field_fuzz::sparse_device::DamagedImage;
 
-use super::{Arguments, Work, target_directory, worker::UNCHANGED};
+use super::{Arguments, Work, remarks::Remarks, target_directory, worker::UNCHANGED};
 
 /// Result of a case.
 pub struct Report<'a> {
@@ -20,11 +20,19 @@ pub struct Report<'a> {
     counts: BTreeMap<&'static str, BTreeMap<String, u64>>,
     escapes: Vec<(usize, String)>,
     commands: u64,
+    remarks: Remarks,
 }
 
 impl<'a> Report<'a> {
     pub fn new(work: &'a Work, arguments: &'a Arguments) -> Self {
-        Self { work, arguments, counts: BTreeMap::new(), escapes: Vec::new(), commands: 0 }
+        Self {
+            work,
+            arguments,
+            counts: BTreeMap::new(),
+            escapes: Vec::new(),
+            commands: 0,
+            remarks: Remarks::default(),
+        }
     }
 
     fn structure_of(&self, case: usize) -> &'static str {
@@ -42,6 +50,27 @@ impl<'a> Report<'a> {
         eprintln!("ESCAPED: case {case}: {why}");
         self.outcome(case, "ESCAPED");
         self.escapes.push((case, why));
+    }
+
+    /// Something was said about a case.
+    pub fn remark(&mut self, case: usize, kind: &str, sentence: &str) {
+        self.remarks.add(case, kind, sentence);
+    }
+
+    /// A case escaped, and a remark says how.
+    pub fn judged_escape(&mut self, case: usize, why: String) {
+        self.outcome(case, "ESCAPED");
+        self.escapes.push((case, why));
+    }
+
+    /// Whether the cases are shown to other judges.
+    pub fn is_judged(&self) -> bool {
+        self.arguments.check
+    }
+
+    /// What was said, by field.
+    pub fn print_remarks(&self) -> Result<()> {
+        self.remarks.print(self.work)
     }
 
     /// So many commands were run through the binary.
@@ -92,9 +121,12 @@ impl<'a> Report<'a> {
             let damage = self.work.plan.damage(&device, &self.work.cases[*case])?;
             let Arguments { image, cases, seed, whole, .. } = self.arguments;
             let edit = if self.arguments.edit { " --edit" } else { "" };
+            let edit = if self.arguments.check { " --check" } else { edit };
+            let field =
+                self.arguments.field.as_ref().map_or(String::new(), |word| format!(" --field '{word}'"));
             let text = format!(
                 "{why}\n{} of {:?}, field {}, {}\npieces {:?}\n\ncargo xtask field-fuzz --image {image} --cases {cases} \
-                 --seed {seed} --whole {whole}{edit} --only {case}\n",
+                 --seed {seed} --whole {whole}{edit}{field} --only {case}\n",
                 damage.instance.structure.name(),
                 damage.instance.owner,
                 damage.field,
@@ -103,7 +135,9 @@ impl<'a> Report<'a> {
             );
             let path = folder.join(format!("{image}-{seed}-{case}.txt", image = image.replace('/', "_")));
             fs::write(&path, &text)?;
-            println!("\n{}:\n{text}", path.display());
+            if !self.is_judged() {
+                println!("\n{}:\n{text}", path.display());
+            }
         }
         Ok(())
     }

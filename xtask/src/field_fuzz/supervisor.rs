@@ -15,6 +15,8 @@ use super::{Arguments, Work, binary, report::Report};
 
 /// A case that takes longer hangs.
 const CASE_LIMIT: Duration = Duration::from_secs(10);
+/// With judges, which have limits of their own.
+const JUDGED_LIMIT: Duration = Duration::from_secs(120);
 const CLOCK_TICK: Duration = Duration::from_millis(100);
 
 pub fn jobs(arguments: &Arguments) -> usize {
@@ -41,10 +43,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         workers.into_iter().try_for_each(|worker| worker.join().expect("a supervisor never panics"))
     })?;
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if !arguments.edit {
+    if !arguments.edit && !arguments.check {
         binary::run(&work, arguments, &mut report)?;
     }
     report.print(started.elapsed());
+    report.print_remarks()?;
     report.write_reproducers()?;
     let escapes = report.escapes();
     ensure!(escapes == 0, "{escapes} cases escaped");
@@ -54,6 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Runs one worker's share to its end.
 fn supervise(index: usize, report: &Mutex<Report<'_>>) -> Result<()> {
     let mut from = 0;
+    let limit = if lock(report).is_judged() { JUDGED_LIMIT } else { CASE_LIMIT };
     loop {
         let mut child = Command::new(env::current_exe()?)
             .args(env::args_os().skip(1))
@@ -64,7 +68,7 @@ fn supervise(index: usize, report: &Mutex<Report<'_>>) -> Result<()> {
             .context("cannot start a worker")?;
         let lines = child.stdout.take().context("no output of the worker")?;
         let at_hand = Mutex::new(None);
-        let timed_out = watch(&mut child, lines, &at_hand, report)?;
+        let timed_out = watch(&mut child, lines, (&at_hand, limit), report)?;
         let status = child.wait()?;
         let Some((case, _)) = *lock(&at_hand) else {
             ensure!(status.success(), "a worker failed outside any case: {status}");
@@ -80,7 +84,7 @@ fn supervise(index: usize, report: &Mutex<Report<'_>>) -> Result<()> {
 fn watch(
     child: &mut Child,
     lines: ChildStdout,
-    at_hand: &Mutex<Option<(usize, Instant)>>,
+    (at_hand, limit): (&Mutex<Option<(usize, Instant)>>, Duration),
     report: &Mutex<Report<'_>>,
 ) -> Result<bool> {
     thread::scope(|scope| {
@@ -92,6 +96,14 @@ fn watch(
                 let rest = words.next().unwrap_or_default();
                 match kind {
                     "B" => *lock(at_hand) = Some((case, Instant::now())),
+                    "N" | "X" => {
+                        let (remark, sentence) = rest.split_once(' ').unwrap_or((rest, ""));
+                        lock(report).remark(case, remark, sentence);
+                        if kind == "X" {
+                            lock(report).judged_escape(case, rest.to_owned());
+                            *lock(at_hand) = None;
+                        }
+                    }
                     "P" => {
                         lock(report).escape(case, format!("panics: {rest}"));
                         *lock(at_hand) = None;
@@ -106,7 +118,7 @@ fn watch(
         let mut timed_out = false;
         while !reader.is_finished() {
             thread::sleep(CLOCK_TICK);
-            let is_late = lock(at_hand).is_some_and(|(_, begun)| begun.elapsed() > CASE_LIMIT);
+            let is_late = lock(at_hand).is_some_and(|(_, begun)| begun.elapsed() > limit);
             if is_late && !timed_out {
                 timed_out = true;
                 child.kill()?;

@@ -1,7 +1,8 @@
 //! A worker: runs its share of the cases and reports each on standard output.
 //!
-//! `B index` when a case begins, then `E index outcome` or `P index message` (it panicked). Where a case kills the
-//! worker, its begin is the last line.
+//! `B index` when a case begins, then `E index outcome` or `P index message` (it panicked). With `--check` also `N index kind
+//! sentence`, a remark before the outcome, and `X index kind sentence`, an escape. Where a case kills the worker, its begin is the
+//! last line.
 
 use std::{
     io::{self, Write},
@@ -12,6 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use uxfs_lab::field_fuzz::{
+    checking::Judgement,
     editing::{self, Verdict},
     reading::{self, Extent},
     sparse_device::DamagedImage,
@@ -26,8 +28,11 @@ const MEMORY_BYTES: u64 = 256 << 20;
 pub const UNCHANGED: &str = "unchanged";
 
 pub fn run(arguments: &Arguments, index: usize, from: usize) -> Result<()> {
-    let work = Work::new(arguments)?;
-    limit_memory()?;
+    let work = Work::of_worker(arguments)?;
+    if work.judged.is_none() {
+        // Judges are processes below this one, and have limits of their own.
+        limit_memory()?;
+    }
     panic::set_hook(Box::new(|_| {}));
     let jobs = super::supervisor::jobs(arguments);
     let mut output = io::stdout().lock();
@@ -37,6 +42,7 @@ pub fn run(arguments: &Arguments, index: usize, from: usize) -> Result<()> {
         match panic::catch_unwind(AssertUnwindSafe(|| run_case(&work, case, arguments.whole, &mut |_| ()))) {
             Ok(Ok(Outcome::Broken(why))) => writeln!(output, "P {case} breaks a promise: {why}")?,
             Ok(Ok(Outcome::Word(outcome))) => writeln!(output, "E {case} {outcome}")?,
+            Ok(Ok(Outcome::Judged(judgement))) => write_judgement(&mut output, case, &judgement)?,
             Ok(Err(error)) => return Err(error),
             Err(payload) => writeln!(output, "P {case} {}", message(payload.as_ref()))?,
         }
@@ -47,13 +53,14 @@ pub fn run(arguments: &Arguments, index: usize, from: usize) -> Result<()> {
 
 /// One case, with everything that it prints.
 pub fn run_one(arguments: &Arguments, index: usize) -> Result<()> {
-    let work = Work::new(arguments)?;
+    let work = Work::of_worker(arguments)?;
     let case = work.cases.get(index).context("no such case")?;
     let damage = work.plan.damage(&DamagedImage::sound(Arc::clone(&work.base)), case)?;
     println!("{:?}\n{} {}", damage.instance, damage.field, case.transform.name());
     match run_case(&work, index, arguments.whole, &mut |words| println!("{words}"))? {
         Outcome::Word(word) => println!("{word}"),
         Outcome::Broken(why) => println!("BROKEN: {why}"),
+        Outcome::Judged(judgement) => println!("{judgement:#?}\n{:?}", judgement.escape()),
     }
     Ok(())
 }
@@ -63,6 +70,20 @@ enum Outcome {
     Word(String),
     /// A promise was broken.
     Broken(String),
+    /// Other judges have spoken.
+    Judged(Box<Judgement>),
+}
+
+fn write_judgement(output: &mut impl Write, case: usize, judgement: &Judgement) -> Result<()> {
+    if let Some((kind, sentence)) = judgement.escape() {
+        writeln!(output, "X {case} {kind} {}", sentence.replace('\n', " "))?;
+        return Ok(());
+    }
+    if let Some((kind, sentence)) = judgement.remark() {
+        writeln!(output, "N {case} {kind} {}", sentence.replace('\n', " "))?;
+    }
+    writeln!(output, "E {case} {}", judgement.word())?;
+    Ok(())
 }
 
 fn run_case(work: &Work, index: usize, whole: usize, tell: &mut dyn FnMut(&str)) -> Result<Outcome> {
@@ -70,6 +91,9 @@ fn run_case(work: &Work, index: usize, whole: usize, tell: &mut dyn FnMut(&str))
     let damage = work.plan.damage(&DamagedImage::sound(Arc::clone(&work.base)), case)?;
     if !damage.is_changed {
         return Ok(Outcome::Word(UNCHANGED.to_owned()));
+    }
+    if let Some(judged) = &work.judged {
+        return Ok(Outcome::Judged(Box::new(judged.judge(&damage)?)));
     }
     let device = DamagedImage::new(Arc::clone(&work.base), &damage.instance.pieces, &damage.bytes);
     if let Some(sound) = &work.sound {

@@ -139,6 +139,11 @@ impl InodeCopy {
         }
     }
 
+    /// The log has both forks as the core describes them.
+    pub fn is_whole(&self) -> bool {
+        self.has_data_fork && self.has_attribute_fork
+    }
+
     /// The core.
     pub fn core(&self) -> Option<&InodeCore> {
         InodeCore::prefix_of(&self.bytes)

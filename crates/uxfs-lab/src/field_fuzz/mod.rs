@@ -10,9 +10,12 @@
 //! | [`editing`] | edits of a damaged image, and what must be as it was afterwards |
 //! | [`unknowable`] | the lies that edits cannot see |
 //! | [`edits`] | which edits |
+//! | [`checking`] | a damaged image before `xfs_repair`, the check and the repair |
+//! | [`small`] | a golden image that `xfs_repair` reads quickly |
 //! | [`quota`] | an image with quota inodes |
 //! | [`holdings`] | what can be read of an image, path by path |
 
+pub mod checking;
 pub mod editing;
 pub mod edits;
 pub mod holdings;
@@ -20,6 +23,7 @@ pub mod plan;
 pub mod quota;
 pub mod reading;
 pub mod slice;
+pub mod small;
 pub mod sparse_device;
 pub mod transform;
 pub mod unknowable;

@@ -10,8 +10,9 @@ use uxfs_format::{
         leaves::{Leaf, leaves},
     },
     fault::Structure,
-    field_table::FieldFormat,
+    field_table::{FieldFormat, OnDisk},
     geometry::Geometry,
+    inode::{FileType, InodeCore},
 };
 
 use super::transform::Transform;
@@ -44,6 +45,8 @@ pub struct Plan {
     pub field_count: u64,
     /// Every field by kind of structure and name without indices.
     kinds: BTreeMap<(&'static str, String), Vec<(u32, u32)>>,
+    /// How fields are damaged.
+    transforms: &'static [Transform],
 }
 
 impl Plan {
@@ -52,18 +55,40 @@ impl Plan {
     /// # Errors
     /// The image cannot be walked.
     pub fn new(device: &dyn BlockDevice) -> Result<Self> {
+        Self::by_kind(device, &Transform::ALL, |_, _| "")
+    }
+
+    /// As [`new`](Self::new), with fields of inodes of each file type as kinds of their own, and with flags one by one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn by_file_type(device: &dyn BlockDevice) -> Result<Self> {
+        Self::by_kind(device, &Transform::WITH_FLAGS, file_type_of)
+    }
+
+    fn by_kind(
+        device: &dyn BlockDevice,
+        transforms: &'static [Transform],
+        prefix: impl Fn(&Instance, &[u8]) -> &'static str,
+    ) -> Result<Self> {
         let (geometry, instances) = structures::list(device)?;
         let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let mut field_count = 0;
         for (instance_index, instance) in (0u32..).zip(&instances) {
             let bytes = instance.read(device)?;
             for (leaf_index, leaf) in (0u32..).zip(fields(instance.structure, &bytes, &geometry)) {
-                let kind = (instance.structure.name(), without_indices(&leaf.name));
+                let name = format!("{}{}", prefix(instance, &bytes), without_indices(&leaf.name));
+                let kind = (instance.structure.name(), name);
                 kinds.entry(kind).or_default().push((instance_index, leaf_index));
                 field_count += 1;
             }
         }
-        Ok(Self { geometry, instances, field_count, kinds })
+        Ok(Self { geometry, instances, field_count, kinds, transforms })
+    }
+
+    /// Leaves out fields whose structure and name do not hold `word`.
+    pub fn keep(&mut self, word: &str) {
+        self.kinds.retain(|(structure, field), _| format!("{structure}.{field}").contains(word));
     }
 
     /// Different fields of different kinds of structure.
@@ -78,7 +103,7 @@ impl Plan {
         let mut cases = Vec::with_capacity(count);
         while cases.len() < count && !self.kinds.is_empty() {
             for places in self.kinds.values() {
-                for transform in Transform::ALL {
+                for &transform in self.transforms {
                     let (instance, leaf) = places[random.below(places.len() as u64) as usize];
                     cases.push(Case { instance, leaf, transform, seed: random.next_u64() });
                 }
@@ -141,8 +166,21 @@ fn fields(structure: Structure, bytes: &[u8], geometry: &Geometry) -> Vec<Leaf> 
     leaves(&describe(structure, bytes, geometry))
 }
 
+/// Of inodes.
+fn file_type_of(instance: &Instance, bytes: &[u8]) -> &'static str {
+    let core = InodeCore::prefix_of(bytes).filter(|_| instance.structure == Structure::Inode);
+    match core.map(|core| (core.is_free(), core.file_type())) {
+        None => "",
+        Some((true, _)) => "free ",
+        Some((false, Some(FileType::Regular))) => "regular ",
+        Some((false, Some(FileType::Directory))) => "directory ",
+        Some((false, Some(FileType::SymbolicLink))) => "symlink ",
+        Some((false, _)) => "special ",
+    }
+}
+
 /// `recs[3].startblock` as `recs[].startblock`.
-fn without_indices(name: &str) -> String {
+pub fn without_indices(name: &str) -> String {
     let mut kept = String::with_capacity(name.len());
     let mut is_inside = false;
     for letter in name.chars() {

@@ -43,6 +43,21 @@ impl SparseImage {
         Ok(Arc::new(Self { size_bytes, chunks }))
     }
 
+    /// Writes an image file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<File> {
+        let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
+        file.set_len(self.size_bytes)?;
+        for (index, chunk) in &self.chunks {
+            let offset = index * CHUNK_BYTES;
+            let length = CHUNK_BYTES.min(self.size_bytes - offset) as usize;
+            file.write_all_at(&chunk[..length], offset)?;
+        }
+        Ok(file)
+    }
+
     fn check(&self, operation: DeviceOperation, offset_bytes: u64, length: usize) -> Result<(), DeviceError> {
         let end = offset_bytes.checked_add(length as u64).filter(|end| *end <= self.size_bytes);
         end.map(drop).ok_or_else(|| DeviceError::outside(operation, offset_bytes, length as u64))

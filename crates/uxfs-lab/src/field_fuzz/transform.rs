@@ -1,4 +1,4 @@
-//! The eight ways in which a field is damaged: those that the kernel's own online-check tests use.
+//! The ways in which a field is damaged: the eight that the kernel's own online-check tests use, and one for flags.
 
 use uxfs_format::{checksum, describe::Place};
 
@@ -23,10 +23,12 @@ pub enum Transform {
     Subtract,
     /// Random bits.
     Random,
+    /// Any one bit flipped: reaches each flag of a word alone.
+    FlipAny,
 }
 
 impl Transform {
-    /// All of them.
+    /// The eight.
     pub const ALL: [Self; 8] = [
         Self::Clear,
         Self::SetAll,
@@ -36,6 +38,19 @@ impl Transform {
         Self::Add,
         Self::Subtract,
         Self::Random,
+    ];
+    /// For judges that look at each flag.
+    pub const WITH_FLAGS: [Self; 10] = [
+        Self::Clear,
+        Self::SetAll,
+        Self::FlipHigh,
+        Self::FlipMiddle,
+        Self::FlipLow,
+        Self::Add,
+        Self::Subtract,
+        Self::Random,
+        Self::FlipAny,
+        Self::FlipAny,
     ];
 
     /// As the command line and reproducers write it.
@@ -49,6 +64,7 @@ impl Transform {
             Self::Add => "add",
             Self::Subtract => "subtract",
             Self::Random => "random",
+            Self::FlipAny => "flip-any",
         }
     }
 
@@ -64,6 +80,7 @@ impl Transform {
             Self::Add => add(bytes, place, small_number(random)),
             Self::Subtract => add(bytes, place, small_number(random).wrapping_neg()),
             Self::Random => (0..length).for_each(|bit| set_bit(bytes, first + bit, random.below(2) == 1)),
+            Self::FlipAny => flip_bit(bytes, first + random.below(length.max(1).into()) as u32),
         }
     }
 }
@@ -107,7 +124,7 @@ mod tests {
     fn transforms_stay_within_their_field() {
         let format = FieldFormat::Decimal.into();
         let place = Place { bit_offset: 13, bit_length: 21, format, little_endian: false };
-        for transform in Transform::ALL {
+        for transform in Transform::WITH_FLAGS {
             for fill in [0x00, 0x5a, 0xff] {
                 let before = [fill; 8];
                 let mut bytes = before;

@@ -104,6 +104,16 @@ impl Entries<'_, '_> {
     fn entry(&mut self, entry: &DirectoryEntry<'_>) {
         let keys = &self.context.keys;
         self.sum.add(keys.of((self.rule.hash(entry.name), entry.cookie)));
+        if matches!(entry.name, b"." | b"..")
+            && self.context.has_file_types()
+            // The header of a small directory names its parent without a type.
+            && !matches!(self.directory.fork(Fork::Data), Some(InodeFork::Local(_)))
+            && entry.file_type != Some(FileType::Directory)
+        {
+            let (directory, name) = (self.directory.number, entry.name.into());
+            let (inode, found, expected) = (entry.inode, entry.file_type, FileType::Directory);
+            self.context.sink.add(Finding::EntryFileType { directory, name, inode, found, expected });
+        }
         match entry.name {
             b"." => {
                 self.has_dot = true;

@@ -22,6 +22,7 @@ use crate::{
     btree::{TreeOwner, walk},
     check::Context,
     finding::Finding,
+    inode::fields,
     observed::groups::SumsByGroup,
     sink::Sink,
     sum::Keys,
@@ -136,6 +137,11 @@ impl Extents<'_, '_> {
         if extent.is_unwritten && self.fork == Fork::Attribute {
             let fault = ExtentMapFault::UnwrittenAttribute { file_block: extent.file_block };
             self.is_sound &= self.damaged(fault).is_some();
+        }
+        let file_type = self.inode.file_type();
+        if extent.is_unwritten && self.fork == Fork::Data && !fields::may_have_unwritten(file_type) {
+            let (inode, file_block) = (self.inode.number, extent.file_block);
+            self.context.sink.add(Finding::UnwrittenExtent { inode, file_block });
         }
         // Those of realtime files have numbers of another section.
         if self.fork == Fork::Data && self.inode.is_realtime() {

@@ -192,6 +192,7 @@ impl Finding {
             }
             Self::UncheckedGroups { count } => fields!("count": *count),
             Self::SuperblockCopy { group } | Self::SpaceSum { group } => fields!("group": *group),
+            Self::SuperblockFields { group, fields } => fields!("group": *group, "fields": *fields),
             Self::SuperblockCount { counter, found, expected } => {
                 fields!("counter": counter.name(), "found": *found, "expected": *expected)
             }
@@ -246,8 +247,21 @@ impl Finding {
             | Self::InternalInodeMissing { inode }
             | Self::NoName { inode }
             | Self::Cycle { inode } => fields!("inode": *inode),
+            Self::FreeInode { inode, fault } => fields!("inode": *inode, "fault": fault.to_string()),
+            Self::InodeFlags { inode, flags, flags2 } => {
+                fields!("inode": *inode, "flags": *flags, "flags2": *flags2)
+            }
+            Self::InodeTime { inode, time, nanoseconds } => {
+                fields!("inode": *inode, "time": time.name(), "nanoseconds": *nanoseconds)
+            }
+            Self::UnwrittenExtent { inode, file_block } => {
+                fields!("inode": *inode, "file_block": file_block.get())
+            }
             Self::NextUnlinked { inode, next } => fields!("inode": *inode, "next": *next),
             Self::InodeBlocks { inode, found, expected } => {
+                fields!("inode": *inode, "found": *found, "expected": *expected)
+            }
+            Self::SymlinkBlocks { inode, found, expected } => {
                 fields!("inode": *inode, "found": *found, "expected": *expected)
             }
             Self::LinkCount { inode, found, expected } => {

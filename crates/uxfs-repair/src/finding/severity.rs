@@ -55,6 +55,12 @@ impl Finding {
             | Self::IndexEntry { .. }
             | Self::FreeIndex { .. }
             | Self::NodeHash { .. }
+            | Self::FreeInode { .. }
+            | Self::InodeFlags { .. }
+            | Self::InodeTime { .. }
+            | Self::UnwrittenExtent { .. }
+            | Self::SuperblockFields { .. }
+            | Self::SymlinkBlocks { .. }
             | Self::LinkCount { .. } => Severity::Inconsistent,
             Self::Damaged { .. }
             | Self::Unreadable { .. }

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use uxfs_format::{inode::FileType, units::AgBlock, units::AgNumber};
+use uxfs_format::{
+    inode::{FileType, InodeCore, timestamp::DiskTimestamp},
+    units::{AgBlock, AgNumber},
+};
 
-use super::{Finding, GroupCounter, SuperblockCounter};
+use super::{Finding, GroupCounter, InodeTime, SuperblockCounter};
 
 impl GroupCounter {
     /// The name of the counted objects.
@@ -31,6 +34,28 @@ impl SuperblockCounter {
             Self::Inodes => "inodes",
             Self::FreeInodes => "free inodes",
             Self::FreeBlocks => "free blocks",
+        }
+    }
+}
+
+impl InodeTime {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::Modification => "modification",
+            Self::Change => "change",
+            Self::Creation => "creation",
+        }
+    }
+
+    /// Its place in an inode.
+    pub(crate) fn of_mut(self, core: &mut InodeCore) -> &mut DiskTimestamp {
+        match self {
+            Self::Access => &mut core.access_time,
+            Self::Modification => &mut core.modification_time,
+            Self::Change => &mut core.change_time,
+            Self::Creation => &mut core.creation_time,
         }
     }
 }
@@ -237,6 +262,26 @@ impl Finding {
             Self::NextUnlinked { inode, next } => write!(
                 f,
                 "inode {inode} is in no unlinked list, and names inode {next} of its group as the next one of a list"
+            ),
+            Self::SuperblockFields { group, fields } => {
+                write!(f, "the superblock of allocation group {group} has wrong values: {fields}")
+            }
+            Self::FreeInode { inode, fault } => write!(f, "free inode {inode} cannot be used: {fault}"),
+            Self::InodeFlags { inode, flags, flags2 } => {
+                write!(
+                    f,
+                    "inode {inode} has flags that it may not have: {flags:#x}, and in the second word {flags2:#x}"
+                )
+            }
+            Self::InodeTime { inode, time, nanoseconds } => {
+                write!(f, "the {} time of inode {inode} has {nanoseconds} nanoseconds", time.name())
+            }
+            Self::SymlinkBlocks { inode, found, expected } => {
+                write!(f, "symbolic link {inode} has {found} blocks, and its target takes {expected}")
+            }
+            Self::UnwrittenExtent { inode, file_block } => write!(
+                f,
+                "inode {inode} is no regular file, and the extent at file block {file_block} was never written"
             ),
             _ => self.write_directory(f),
         }

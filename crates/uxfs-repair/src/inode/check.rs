@@ -9,6 +9,7 @@ use uxfs_volume::inode::{
     scan::{ScanEvent, ScannedInode},
 };
 
+use super::fields;
 use crate::{
     check::Context,
     extent_map,
@@ -40,6 +41,9 @@ pub(crate) struct InodesFound {
 /// Looks at all inodes; adds their blocks to the sums of their groups.
 pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Groups) -> InodesFound {
     let (summary, all) = context.volume.scan_inodes(&context.scan, Gathered::default, |gathered, event| {
+        if let ScanEvent::Inode(ScannedInode { number, core: Ok(core), .. }) = &event {
+            fields::check(context, *number, core);
+        }
         if let Some(inode) = of_event(context, event, &mut gathered.is_incomplete) {
             check_inode(context, table, &inode, gathered);
             context.count_visit(&mut gathered.inodes);
@@ -128,6 +132,7 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
     }
     match inode.file_type() {
         Some(FileType::SymbolicLink) => {
+            check_symlink_blocks(context, inode, blocks[0]);
             if let Err(error) = context.volume.read_symlink(inode) {
                 context.sink.add_error_of(inode.number, error);
             }
@@ -138,5 +143,16 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
             context.sink.add(Finding::SizeOfSpecialFile { inode, size_bytes });
         }
         _ => {}
+    }
+}
+
+fn check_symlink_blocks(context: &Context<'_>, inode: &Inode, found: Option<u64>) {
+    let is_remote = inode.has_extents(Fork::Data);
+    let (Some(found), true) = (found, is_remote) else { return };
+    let expected = fields::symlink_blocks(inode.size_bytes(), context.volume.geometry());
+    // Links without a name are being deleted, and lose their blocks first.
+    if expected.is_some_and(|expected| expected != found) && inode.link_count() != 0 {
+        let (inode, expected) = (inode.number, expected.unwrap_or(0));
+        context.sink.add(Finding::SymlinkBlocks { inode, found, expected });
     }
 }

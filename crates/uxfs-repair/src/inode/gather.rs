@@ -46,11 +46,8 @@ pub(crate) fn visit_chunk(
     let mut bytes = vec![0; inode_bytes];
     for index in (0..INODES_PER_CHUNK).filter(|index| chunk.exists(*index)) {
         let number = geometry.inode_number(group, chunk.inode(index));
-        let place = place_of(geometry, number);
-        let is_read = place.is_some_and(|(sector, offset_bytes)| {
-            let offset = Geometry::byte_of_sector(sector) + offset_bytes;
-            volume.device().read(offset, &mut bytes).is_ok()
-        });
+        let place = byte_of(geometry, number);
+        let is_read = place.is_some_and(|offset| volume.device().read(offset, &mut bytes).is_ok());
         if !is_read {
             bytes.fill(0);
         }
@@ -80,6 +77,12 @@ fn place_of(geometry: &Geometry, number: InodeNumber) -> Option<(Sector, u64)> {
     let place = geometry.inode_place(number)?;
     let sector = geometry.sector_of_group_block(place.group, AgBlock::new(place.block.get()))?;
     Some((sector, place.offset_bytes.into()))
+}
+
+/// The byte of the device where an inode begins.
+pub(crate) fn byte_of(geometry: &Geometry, number: InodeNumber) -> Option<u64> {
+    let (sector, offset_bytes) = place_of(geometry, number)?;
+    Some(Geometry::byte_of_sector(sector) + offset_bytes)
 }
 
 /// Puts a free inode where another, or a damaged one, lies.

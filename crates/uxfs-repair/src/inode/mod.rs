@@ -1,6 +1,10 @@
-//! Inodes in use.
+//! Inodes, in use and free.
 
 pub(crate) mod check;
+pub(crate) mod fields;
+pub(crate) mod free;
 pub(crate) mod gather;
+pub(crate) mod mend;
+mod neutral;
 pub(crate) mod rebuild;
 pub(crate) mod witnesses;

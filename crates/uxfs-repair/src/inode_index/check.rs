@@ -7,8 +7,6 @@ use uxfs_format::{
         reverse_map::Owner,
     },
     fault::Structure,
-    field_table::OnDisk,
-    inode::{InodeCore, core},
     units::{AgBlock, AgNumber},
 };
 use uxfs_volume::btree::Tree;
@@ -17,6 +15,7 @@ use crate::{
     btree::{TreeOwner, records_without_equal, walk},
     check::Context,
     finding::Finding,
+    inode::free,
     observed::{
         groups::{GroupState, GroupSums},
         inodes::InodeTable,
@@ -139,7 +138,7 @@ impl Chunks<'_, '_> {
         self.add_blocks(chunk);
         if chunk.free_count > 0 {
             self.free.add(of_chunk(&context.keys, chunk));
-            self.check_free_inodes(chunk);
+            free::check(context, self.group, chunk);
         }
     }
 
@@ -152,28 +151,6 @@ impl Chunks<'_, '_> {
                 let blocks = (AgBlock::new(block), 1);
                 self.state.sums.add_own(self.context, self.group, blocks, Owner::InodeChunks);
                 self.next_block = AgBlock::new(block.saturating_add(1));
-            }
-        }
-    }
-
-    /// An inode that the index calls free must not be in use. A cluster that fails its verifier is reported where it is needed: for
-    /// an inode in use.
-    fn check_free_inodes(&self, chunk: &InodeChunk) {
-        let (volume, geometry) = (self.context.volume, self.context.volume.geometry());
-        let mut last = None;
-        for index in (0..64).filter(|index| chunk.exists(*index) && !chunk.is_allocated(*index)) {
-            let inode = geometry.inode_number(self.group, chunk.inode(index));
-            let Ok((_, cluster)) = volume.inode_cluster(inode) else { continue };
-            if last.as_ref().is_none_or(|(sector, _)| *sector != cluster.sector) {
-                let read =
-                    volume.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes);
-                let Ok(buffer) = read else { continue };
-                last = Some((cluster.sector, buffer));
-            }
-            let bytes = last.as_ref().and_then(|(_, buffer)| buffer.get(cluster.offset_bytes..));
-            let core = bytes.and_then(InodeCore::prefix_of);
-            if core.is_some_and(|core| core.magic.get() == core::MAGIC && !core.is_free()) {
-                self.context.sink.add(Finding::FreeInodeInUse { inode });
             }
         }
     }

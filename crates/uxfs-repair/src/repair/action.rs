@@ -30,6 +30,10 @@ pub enum Action {
     PrimarySuperblock,
     /// No group has a superblock: that of group 0 is written as the log has it.
     SuperblockFromLog,
+    /// Fields of the superblock of group 0 get neutral values.
+    SuperblockFields,
+    /// The superblock of group 0 is written as all copies say.
+    SuperblockByCopies,
     /// A copy of the superblock is written from that of group 0.
     SuperblockCopy {
         /// The copy's group.
@@ -48,6 +52,13 @@ pub enum Action {
         transactions: u64,
         /// Intents.
         intents: u64,
+    },
+    /// A log sequence number that no log has reached is cleared.
+    LsnCleared {
+        /// Of which structure.
+        structure: Structure,
+        /// Where it lies.
+        sector: Sector,
     },
     /// A new log is written.
     NewLog {
@@ -95,6 +106,49 @@ pub enum Action {
         inode: InodeNumber,
         /// What its place holds.
         fault: InodeFault,
+    },
+    /// An inode that fails its verifier gets neutral values.
+    InodeMended {
+        /// The inode.
+        inode: InodeNumber,
+        /// What was wrong first.
+        fault: InodeFault,
+    },
+    /// A free inode is made anew.
+    FreeInode {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// Flags of an inode are cleared, which it may not have.
+    InodeFlags {
+        /// The inode.
+        inode: InodeNumber,
+        /// Of the first word.
+        flags: u16,
+        /// Of the second word.
+        flags2: u64,
+    },
+    /// Nanoseconds of times of an inode are cleared, which made a second or more.
+    InodeTimes {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// The size of a special file is cleared.
+    SizeOfSpecialFile {
+        /// The inode.
+        inode: InodeNumber,
+        /// The size that it had.
+        found: u64,
+    },
+    /// Blocks behind the target of a symbolic link are taken from it.
+    SymlinkBlocks {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// Extents of a directory or a symbolic link are marked as written.
+    ExtentsWritten {
+        /// The inode.
+        inode: InodeNumber,
     },
     /// A symbolic link is given up, because its target cannot be read.
     SymlinkLost {
@@ -204,12 +258,23 @@ impl fmt::Display for Action {
         match self {
             Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
             Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
+            Self::SuperblockFields => {
+                f.write_str("clear fields of the superblock of group 0 that have wrong values")
+            }
+            Self::SuperblockByCopies => {
+                f.write_str("write the superblock of group 0 as its copies say, which all agree")
+            }
             Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
             Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
             Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
             Self::LogReplayedInPart { transactions, intents } => write!(
                 f,
                 "replay {transactions} transactions of the log, without the rest of {intents} operations that it leaves open"
+            ),
+            Self::LsnCleared { structure, sector } => write!(
+                f,
+                "clear the log sequence number of the {} at sector {sector}, which no log has reached",
+                structure.name()
             ),
             Self::NewLog { cycle } => write!(f, "write a new log, in cycle {cycle}"),
             Self::Group { group, chunks_without_index: 0 } => {
@@ -250,12 +315,39 @@ impl fmt::Display for Action {
                 )
             }
             Self::RealtimeInode { inode } => write!(f, "make realtime inode {inode} again, empty"),
-            _ => self.write_of_names(f),
+            _ => self.write_of_inodes(f),
         }
     }
 }
 
 impl Action {
+    /// Fields of inodes.
+    fn write_of_inodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InodeMended { inode, fault } => {
+                write!(f, "keep inode {inode}, with neutral values where they were wrong: {fault}")
+            }
+            Self::FreeInode { inode } => write!(f, "make free inode {inode} anew"),
+            Self::InodeFlags { inode, flags, flags2 } => write!(
+                f,
+                "clear flags {flags:#x} of inode {inode}, and {flags2:#x} of the second word, which it may not have"
+            ),
+            Self::InodeTimes { inode } => {
+                write!(f, "clear the nanoseconds of times of inode {inode} that have too many")
+            }
+            Self::SizeOfSpecialFile { inode, found } => {
+                write!(f, "clear the size of special file {inode}, which was {found} bytes")
+            }
+            Self::SymlinkBlocks { inode } => {
+                write!(f, "take blocks from symbolic link {inode}, which its target does not need")
+            }
+            Self::ExtentsWritten { inode } => {
+                write!(f, "mark the extents of inode {inode} as written, since it is no regular file")
+            }
+            _ => self.write_of_names(f),
+        }
+    }
+
     /// Link counts, directories, attributes, names.
     fn write_of_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());

@@ -16,6 +16,7 @@
 //! | [`work`] | which objects have to be made anew |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
+//! | [`lsn`] | log sequence numbers that no log has reached |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
 //! | [`stage`] | where changes are kept until all of them have been checked |
@@ -42,13 +43,16 @@ use crate::{
     commit::{self, About, CommitError},
     extent_map,
     finding::Finding,
+    inode,
     names::{self, decide::Decision, write::Changes},
     opening::{self, OpeningOptions},
+    superblock::vote,
 };
 
 pub mod action;
 mod log;
 pub(crate) mod log_copies;
+pub(crate) mod lsn;
 mod space;
 pub(crate) mod stage;
 mod superblocks;
@@ -281,8 +285,17 @@ impl<'r> Repair<'r> {
         }
         let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
         let actions_before = self.actions.len();
+        for block in &work.absurd_lsns {
+            lsn::clear(&stage, block, &mut self.actions)?;
+        }
+        if self.actions.len() > actions_before {
+            return Ok(Pass::Changed(signature));
+        }
         if work.log {
             log::write_new(&stage, log::new_cycle(&volume, work.log_cycle), &mut self.actions)?;
+        }
+        if !work.superblock_copies.is_empty() && self.follow_copies(&volume, &stage, signature)? {
+            return Ok(Pass::Changed(signature));
         }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
         if !work.blocks.is_empty() && !self.options.ignore_log_copies {
@@ -290,6 +303,10 @@ impl<'r> Repair<'r> {
             if log_copies::restore(&volume, &stage, self.original, blocks, &mut self.actions)? {
                 return Ok(Pass::Changed(signature));
             }
+        }
+        if inode::mend::mend(&volume, &stage, &work, self.sources(&volume).log, &mut self.actions)? {
+            // What else is wrong may follow from these fields.
+            return Ok(Pass::Changed(signature));
         }
         if !work.extent_maps.is_empty() {
             let maps = &work.extent_maps;
@@ -322,6 +339,18 @@ impl<'r> Repair<'r> {
         }
         let is_changed = self.actions.len() > actions_before;
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
+    }
+
+    /// Where all copies of the superblock agree against the first one: takes their word, if less is wrong then.
+    fn follow_copies(&mut self, volume: &Volume, stage: &Stage, before: Signature) -> Result<bool> {
+        let Some(superblock) = vote::outvoted(volume) else { return Ok(false) };
+        let old = superblocks::replace_primary(stage, &superblock)?;
+        if self.check().is_ok_and(|checked| checked.signature.count < before.count) {
+            self.actions.push(Action::SuperblockByCopies);
+            return Ok(true);
+        }
+        superblocks::put_back_primary(stage, &old)?;
+        Ok(false)
     }
 
     /// The tree of names, once all inodes and groups are sound.

@@ -5,10 +5,15 @@ use uxfs_format::{
     checksum,
     field_table::OnDisk,
     superblock::{CHECKSUM_OFFSET_BYTES, Superblock},
+    units::{AgNumber, Sector},
 };
-use uxfs_volume::{error::Result, volume::Volume};
+use uxfs_volume::{
+    error::{OperationError, Result},
+    volume::Volume,
+};
 
 use super::{action::Action, stage::Stage, work::Work};
+use crate::superblock::fields;
 
 /// Writes what is wrong of the superblocks.
 pub(super) fn write(volume: &Volume, stage: &Stage, work: &Work, actions: &mut Vec<Action>) -> Result<()> {
@@ -16,6 +21,13 @@ pub(super) fn write(volume: &Volume, stage: &Stage, work: &Work, actions: &mut V
         // The volume has chosen one, and has named root directory and realtime inodes in it.
         write_superblock(stage, 0, volume.superblock())?;
         actions.push(Action::PrimarySuperblock);
+    }
+    if work.superblock_fields {
+        let sector = sector_of(stage, AgNumber::new(0))?;
+        let mut bytes = vec![0; stage.geometry().sector_size_bytes as usize];
+        stage.read_at(sector, &mut bytes)?;
+        write_sector(stage, sector, bytes)?;
+        actions.push(Action::SuperblockFields);
     }
     for group in &work.superblock_copies {
         let mut copy = *volume.superblock();
@@ -41,14 +53,35 @@ fn correct_counters(stage: &Stage) -> Result<()> {
 }
 
 fn write_superblock(stage: &Stage, group: u32, superblock: &Superblock) -> Result<()> {
-    let geometry = stage.geometry();
-    let group = uxfs_format::units::AgNumber::new(group);
-    let sector =
-        geometry.sector_of_group_header(group, 0).ok_or(uxfs_volume::error::OperationError::NoSuchGroup)?;
-    let mut bytes = vec![0; geometry.sector_size_bytes as usize];
+    let sector = sector_of(stage, AgNumber::new(group))?;
+    let mut bytes = vec![0; stage.geometry().sector_size_bytes as usize];
     if let Some(place) = bytes.get_mut(..Superblock::SIZE_BYTES) {
         place.copy_from_slice(superblock.disk_bytes());
     }
+    write_sector(stage, sector, bytes)
+}
+
+fn sector_of(stage: &Stage, group: AgNumber) -> Result<Sector> {
+    Ok(stage.geometry().sector_of_group_header(group, 0).ok_or(OperationError::NoSuchGroup)?)
+}
+
+/// Writes a superblock without values that it may not have.
+fn write_sector(stage: &Stage, sector: Sector, mut bytes: Vec<u8>) -> Result<()> {
+    fields::make_neutral(&mut bytes);
     checksum::seal(&mut bytes, CHECKSUM_OFFSET_BYTES);
     stage.write_at(sector, &bytes)
+}
+
+/// Puts the superblock of group 0 in place that all copies ask for. Gives the bytes that lay there.
+pub(super) fn replace_primary(stage: &Stage, superblock: &Superblock) -> Result<Vec<u8>> {
+    let sector = sector_of(stage, AgNumber::new(0))?;
+    let mut before = vec![0; stage.geometry().sector_size_bytes as usize];
+    stage.read_at(sector, &mut before)?;
+    write_superblock(stage, 0, superblock)?;
+    Ok(before)
+}
+
+/// Puts back what lay in place of the superblock of group 0.
+pub(super) fn put_back_primary(stage: &Stage, bytes: &[u8]) -> Result<()> {
+    stage.write_at(sector_of(stage, AgNumber::new(0))?, bytes)
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use uxfs_format::{
     btree::reverse_map::Owner,
-    fault::{Fault, HeaderFault, Structure},
+    fault::{Fault, HeaderFault, Location, Structure},
     geometry::Geometry,
     units::{AgNumber, InodeNumber},
 };
 use uxfs_volume::tolerant;
 
 use super::log_copies::DamagedBlock;
+use super::lsn;
 use crate::finding::Finding;
 
 /// Objects that must be made anew.
@@ -18,12 +19,16 @@ use crate::finding::Finding;
 pub(crate) struct Work {
     /// The superblock of group 0.
     pub primary_superblock: bool,
+    /// Fields of the superblock of group 0 that get neutral values.
+    pub superblock_fields: bool,
     /// Other superblocks.
     pub superblock_copies: BTreeSet<AgNumber>,
     /// The log cannot be used.
     pub log: bool,
     /// Metadata is ahead of the log: a cycle that is newer than all of it.
     pub log_cycle: u32,
+    /// Blocks whose log sequence number no log can have reached.
+    pub absurd_lsns: Vec<(Structure, Location)>,
     /// The counters of the superblock.
     pub counters: bool,
     /// Headers and btrees of groups.
@@ -38,6 +43,12 @@ pub(crate) struct Work {
     pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
     pub inodes: bool,
+    /// Free inodes that fail their verifier.
+    pub free_inodes: BTreeSet<InodeNumber>,
+    /// Inodes with fields that do not fit.
+    pub inode_fields: BTreeSet<InodeNumber>,
+    /// Inodes in use that fail their verifier.
+    pub damaged_inodes: BTreeSet<InodeNumber>,
     /// Extent maps of inodes.
     pub extent_maps: BTreeSet<InodeNumber>,
     /// Directories whose blocks or index are wrong.
@@ -66,6 +77,10 @@ impl Work {
         match finding {
             Finding::Damaged { corruption } => {
                 if let Fault::Header(HeaderFault::AheadOfLog { found, .. }) = corruption.fault {
+                    if lsn::is_absurd(found) {
+                        self.absurd_lsns.push((corruption.structure, corruption.location));
+                        return;
+                    }
                     self.log = true;
                     self.log_cycle = self.log_cycle.max(found.cycle().saturating_add(1));
                     return;
@@ -82,7 +97,8 @@ impl Work {
                     | tolerant::Finding::NeedsRepair
                     | tolerant::Finding::Unfinished,
             } => self.primary_superblock = true,
-            Finding::SuperblockCopy { group } => {
+            Finding::SuperblockFields { group, .. } if group.get() == 0 => self.superblock_fields = true,
+            Finding::SuperblockCopy { group } | Finding::SuperblockFields { group, .. } => {
                 self.superblock_copies.insert(*group);
             }
             Finding::UncheckedGroups { .. }
@@ -136,6 +152,16 @@ impl Work {
                 self.internal_inodes.insert(*inode);
                 // It may be the root directory.
                 self.names = true;
+            }
+            Finding::FreeInode { inode, .. } => {
+                self.free_inodes.insert(*inode);
+            }
+            Finding::InodeFlags { inode, .. }
+            | Finding::InodeTime { inode, .. }
+            | Finding::UnwrittenExtent { inode, .. }
+            | Finding::SymlinkBlocks { inode, .. }
+            | Finding::SizeOfSpecialFile { inode, .. } => {
+                self.inode_fields.insert(*inode);
             }
             Finding::InodeBlocks { inode, expected, .. } => {
                 self.inode_blocks.insert((*inode, *expected));
@@ -194,9 +220,10 @@ impl Work {
             ) => {
                 self.groups.insert(group);
             }
-            (S::Inode | S::InodeCluster, group, _) => {
+            (S::Inode | S::InodeCluster, group, inode) => {
                 self.inodes = true;
                 self.groups.extend(group);
+                self.damaged_inodes.extend(inode);
             }
             (S::Log | S::LogRecord | S::LogItem, _, _) => self.log = true,
             (S::Symlink | S::SymlinkLocal, _, Some(inode)) => {

@@ -7,10 +7,12 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     features::{Features2, Incompatible, LogIncompatible, VersionBits},
     geometry::Geometry,
+    superblock::Superblock,
     units::{AgNumber, InodeNumber},
 };
 use uxfs_volume::tolerant::search::read_group_superblock;
 
+use super::fields;
 use crate::{check::Context, finding::Finding};
 
 /// Compares the copy of a group.
@@ -20,13 +22,27 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber) {
     let device: &dyn BlockDevice = volume.device().as_ref();
     let copy = read_group_superblock(device, Geometry::byte_of_sector(sector));
     let Some(copy) = context.read(copy) else { return };
+    check_fields(context, group, &copy, Geometry::byte_of_sector(sector));
     if of_all_copies(&Geometry::new(&copy)) != of_all_copies(volume.geometry()) {
         context.sink.add(Finding::SuperblockCopy { group });
     }
 }
 
+/// Looks at fields that no verifier knows.
+fn check_fields(context: &Context<'_>, group: AgNumber, superblock: &Superblock, offset_bytes: u64) {
+    let volume = context.volume;
+    let mut sector = vec![0; volume.geometry().sector_size_bytes as usize];
+    if volume.device().read(offset_bytes, &mut sector).is_err() {
+        return;
+    }
+    let primary = Some(volume.superblock()).filter(|_| group.get() != 0);
+    if let Some(fields) = fields::unfit(superblock, &sector, primary) {
+        context.sink.add(Finding::SuperblockFields { group, fields });
+    }
+}
+
 /// The part of the geometry that is equal in all copies of the superblock.
-fn of_all_copies(geometry: &Geometry) -> Geometry {
+pub(super) fn of_all_copies(geometry: &Geometry) -> Geometry {
     let mut geometry = geometry.clone();
     geometry.root_inode = InodeNumber::NULL;
     let features = &mut geometry.features;

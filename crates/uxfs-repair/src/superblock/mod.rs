@@ -1,3 +1,5 @@
 //! The superblock and its copies.
 
 pub(crate) mod check;
+pub(crate) mod fields;
+pub(crate) mod vote;

@@ -1,0 +1,217 @@
+//! A damaged field before three judges: `xfs_repair -n`, the check, and `xfs_repair -n` again after the repair.
+//!
+//! Two promises:
+//! 1. The check has a finding wherever `xfs_repair -n` objects.
+//! 2. Where a repair leaves nothing, `xfs_repair -n` is silent afterwards.
+
+use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Result, ensure};
+use tempfile::TempDir;
+use uxfs_block::device::BlockDevice;
+use uxfs_repair::{
+    CheckOptions, Finding, check,
+    check::all,
+    opening::{self, OpeningOptions},
+    repair::{RepairOptions, Staged, repair},
+};
+use uxfs_testkit::{
+    image::memory_folder,
+    judges::Judge,
+    limits::{Limits, run_limited},
+    verdict::findings_in,
+};
+use uxfs_volume::inode::scan::ScanOptions;
+
+use super::{
+    plan::Damage,
+    sparse_device::{DamagedImage, SparseImage},
+};
+
+const CACHE_BYTES: u64 = 16 << 20;
+/// `xfs_repair` is killed after this; damage may send it far.
+const JUDGE_LIMIT: Duration = Duration::from_secs(30);
+
+/// A copy of a sound image, into which damage is written and taken out again.
+#[derive(Debug)]
+pub struct JudgedImage {
+    base: Arc<SparseImage>,
+    file: File,
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+/// What is said about one damaged field.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// Lines of `xfs_repair -n`; `None` where it crashed or was stopped.
+    pub objections: Option<Vec<String>>,
+    /// The findings of the check, as number and sentence; one where the image cannot be opened.
+    pub findings: Vec<(u16, String)>,
+    /// How the repair ended.
+    pub repair: RepairEnd,
+}
+
+/// How a repair ended.
+#[derive(Debug, Default)]
+pub enum RepairEnd {
+    /// There was nothing to do.
+    #[default]
+    Nothing,
+    /// It failed: this is its error.
+    Failed(String),
+    /// It leaves findings, and so writes nothing: number and sentence of each.
+    Left(Vec<(u16, String)>),
+    /// It leaves nothing.
+    Whole {
+        /// What it did.
+        actions: Vec<String>,
+        /// Lines of `xfs_repair -n` afterwards; `None` where it crashed or was stopped.
+        objections: Option<Vec<String>>,
+    },
+}
+
+impl Judgement {
+    /// The promise that is broken, if one is: its name and why.
+    pub fn escape(&self) -> Option<(&'static str, String)> {
+        let first = |lines: &Option<Vec<String>>| lines.as_ref().and_then(|lines| lines.first()).cloned();
+        if self.findings.is_empty() {
+            return first(&self.objections).map(|line| ("unseen", line));
+        }
+        match &self.repair {
+            RepairEnd::Whole { objections, actions } => {
+                let line = first(objections)?;
+                Some(("wrong-repair", format!("{line} (after: {})", actions.join("; "))))
+            }
+            RepairEnd::Nothing => Some(("idle-repair", self.findings[0].1.clone())),
+            RepairEnd::Failed(_) | RepairEnd::Left(_) => None,
+        }
+    }
+
+    /// The outcome in a word.
+    pub fn word(&self) -> &'static str {
+        match (&self.objections, &self.repair) {
+            (None, _) => "unjudged",
+            (Some(lines), _) if lines.is_empty() && self.findings.is_empty() => "harmless",
+            (_, RepairEnd::Left(_) | RepairEnd::Failed(_)) => "not-repaired",
+            (Some(lines), _) if lines.is_empty() => "repaired-stricter",
+            _ => "repaired",
+        }
+    }
+
+    /// What a reader of the report should know beside the outcome.
+    pub fn remark(&self) -> Option<(&'static str, String)> {
+        let said = |found: &(u16, String)| format!("{}: {}", found.0, found.1);
+        match &self.repair {
+            RepairEnd::Left(left) => Some(("left", left.first().map(said).unwrap_or_default())),
+            RepairEnd::Failed(error) => Some(("failed", error.clone())),
+            _ if self.objections.as_ref().is_some_and(Vec::is_empty) => {
+                self.findings.first().map(|found| ("stricter", said(found)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl JudgedImage {
+    /// A copy of this image.
+    ///
+    /// # Errors
+    /// It cannot be written, or is not sound.
+    pub fn new(base: Arc<SparseImage>) -> Result<Self> {
+        let folder = tempfile::tempdir_in(memory_folder())?;
+        let path = folder.path().join("image");
+        let file = base.save(&path)?;
+        let image = Self { base, file, path, _folder: folder };
+        let objections = image.objections()?;
+        ensure!(objections == Some(Vec::new()), "the image is not sound: {objections:?}");
+        Ok(image)
+    }
+
+    /// Judges a damage and its repair. The copy is sound again afterwards.
+    ///
+    /// # Errors
+    /// The judge cannot be run, or the copy not be written.
+    pub fn judge(&self, damage: &Damage<'_>) -> Result<Judgement> {
+        let pieces = &damage.instance.pieces;
+        let mut rest = damage.bytes.as_slice();
+        for (offset, length) in pieces {
+            let (piece, after) = rest.split_at(*length as usize);
+            self.file.write_all_at(piece, *offset)?;
+            rest = after;
+        }
+        let objections = self.objections()?;
+        let device: Arc<dyn BlockDevice> =
+            Arc::new(DamagedImage::new(Arc::clone(&self.base), pieces, &damage.bytes));
+        let findings = findings_of(&device);
+        let (repair, written) = self.repair(&device)?;
+        let pieces = pieces.iter().map(|(offset, length)| (*offset, u64::from(*length)));
+        for (offset, length) in pieces.chain(written) {
+            let mut bytes = vec![0; length as usize];
+            DamagedImage::sound(Arc::clone(&self.base)).read(offset, &mut bytes)?;
+            self.file.write_all_at(&bytes, offset)?;
+        }
+        Ok(Judgement { objections, findings, repair })
+    }
+
+    /// Repairs, and has the result judged. Gives the ranges that the copy has from it.
+    fn repair(&self, device: &Arc<dyn BlockDevice>) -> Result<(RepairEnd, Vec<(u64, u64)>)> {
+        let options = RepairOptions {
+            cache_budget_bytes: Some(CACHE_BYTES),
+            scan: ScanOptions::in_order(),
+            ..RepairOptions::default()
+        };
+        let staged = match repair(device, &options) {
+            Ok(staged) => staged,
+            Err(error) => return Ok((RepairEnd::Failed(error.to_string()), Vec::new())),
+        };
+        if staged.is_clean() {
+            return Ok((RepairEnd::Nothing, Vec::new()));
+        }
+        let Staged { overlay, actions, remaining, .. } = staged;
+        if !remaining.is_empty() {
+            return Ok((RepairEnd::Left(remaining.iter().map(said).collect()), Vec::new()));
+        }
+        let written = overlay.runs(0);
+        for (offset, length) in &written {
+            let mut bytes = vec![0; *length as usize];
+            overlay.read(*offset, &mut bytes)?;
+            self.file.write_all_at(&bytes, *offset)?;
+        }
+        let actions = actions.iter().map(ToString::to_string).collect();
+        Ok((RepairEnd::Whole { actions, objections: self.objections()? }, written))
+    }
+
+    /// Lines of `xfs_repair -n` about the copy; `None` where it crashes, or takes too long.
+    fn objections(&self) -> Result<Option<Vec<String>>> {
+        let limits = Limits { time: JUDGE_LIMIT, ..Limits::default() };
+        let outcome = run_limited(Judge::XfsRepair.command().args(["-n", "-f"]).arg(&self.path), &limits)?;
+        let mut lines = findings_in(&[outcome.stdout, outcome.stderr].concat());
+        Ok(match outcome.code {
+            Some(0) => Some(lines),
+            Some(code @ 1..=127) if !outcome.timed_out => {
+                if lines.is_empty() {
+                    lines.push(format!("exit code {code}"));
+                }
+                Some(lines)
+            }
+            _ => None,
+        })
+    }
+}
+
+fn said(finding: &Finding) -> (u16, String) {
+    (finding.number(), finding.to_string())
+}
+
+/// As `uxfs check` looks at an image.
+fn findings_of(device: &Arc<dyn BlockDevice>) -> Vec<(u16, String)> {
+    let options = OpeningOptions { cache_budget_bytes: Some(CACHE_BYTES), ..OpeningOptions::default() };
+    let mut opened = match opening::open(device, &options) {
+        Ok(opened) => opened,
+        Err(error) => return vec![(0, error.to_string())],
+    };
+    let mut findings = std::mem::take(&mut opened.findings);
+    check(&opened.volume, &CheckOptions { scan: ScanOptions::in_order() }, &mut all(&mut findings));
+    findings.iter().map(said).collect()
+}

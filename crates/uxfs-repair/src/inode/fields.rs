@@ -1,0 +1,114 @@
+//! Fields of an inode core that no verifier looks at: Linux reads the inode whatever they say, and `xfs_repair` objects.
+
+use uxfs_format::{
+    geometry::Geometry,
+    inode::{
+        FileType, InodeCore, InodeFlags, InodeFlags2,
+        symlink::{target_blocks, verify_target_length},
+        timestamp::DiskTimestamp,
+    },
+    superblock::Superblock,
+    units::InodeNumber,
+};
+
+use crate::{
+    check::Context,
+    finding::{Finding, InodeTime},
+};
+
+/// Flags that only directories have.
+const OF_DIRECTORIES: InodeFlags = InodeFlags::REALTIME_INHERIT
+    .union(InodeFlags::PROJECT_INHERIT)
+    .union(InodeFlags::NO_SYMLINKS)
+    .union(InodeFlags::EXTENT_SIZE_INHERIT);
+/// Flags that only regular files have.
+const OF_FILES: InodeFlags = InodeFlags::REALTIME.union(InodeFlags::EXTENT_SIZE);
+/// The bit that means nothing.
+const UNKNOWN: InodeFlags = InodeFlags::from_bits_retain(0x8000);
+/// Bits of the second word that mean something.
+const KNOWN2: InodeFlags2 = InodeFlags2::from_bits_retain(0x3f);
+/// Type of a realtime bitmap in the metadata directory tree.
+#[doc(alias = "XFS_METAFILE_RTBITMAP")]
+const METADATA_TYPE_BITMAP: u16 = 5;
+/// Nanoseconds lie below this.
+const SECOND: u32 = 1_000_000_000;
+
+/// Flags of an inode that it may not have.
+pub(crate) fn unfit_flags(
+    core: &InodeCore,
+    number: InodeNumber,
+    superblock: &Superblock,
+) -> (InodeFlags, InodeFlags2) {
+    let (flags, flags2) = (core.flags(), core.flags2());
+    let mut unfit = UNKNOWN;
+    let mut unfit2 = !KNOWN2;
+    let is_bitmap = superblock.realtime_bitmap_inode.get() == number.get()
+        || flags2.contains(InodeFlags2::METADATA) && core.metadata_type.get() == METADATA_TYPE_BITMAP;
+    if !is_bitmap {
+        unfit |= InodeFlags::NEW_REALTIME_BITMAP;
+    }
+    match core.file_type() {
+        // What freeing an inode leaves does no harm.
+        _ if core.is_free() => {
+            if superblock.realtime_blocks.get() == 0 {
+                unfit |= InodeFlags::REALTIME;
+            }
+        }
+        Some(FileType::Regular) => unfit |= OF_DIRECTORIES,
+        Some(FileType::Directory) => unfit |= OF_FILES,
+        _ => {
+            unfit |= OF_DIRECTORIES | OF_FILES;
+            unfit2 |= InodeFlags2::DAX;
+        }
+    }
+    (flags & unfit, flags2 & unfit2)
+}
+
+/// Times of an inode whose nanoseconds make a second or more. Times that are one number of 64 bits cannot have that.
+pub(crate) fn unfit_times(core: &InodeCore) -> impl Iterator<Item = (InodeTime, u32)> {
+    let is_big = core.flags2().contains(InodeFlags2::BIG_TIME) || core.is_free();
+    let times = [
+        (InodeTime::Access, core.access_time),
+        (InodeTime::Modification, core.modification_time),
+        (InodeTime::Change, core.change_time),
+        (InodeTime::Creation, core.creation_time),
+    ];
+    let found = times.into_iter().map(|(name, time)| (name, nanoseconds(time)));
+    found.filter(move |(_, nanoseconds)| !is_big && *nanoseconds >= SECOND)
+}
+
+fn nanoseconds(time: DiskTimestamp) -> u32 {
+    (time.0.get() & u64::from(u32::MAX)) as u32
+}
+
+/// The time without its nanoseconds.
+pub(crate) fn whole_seconds(time: DiskTimestamp) -> DiskTimestamp {
+    DiskTimestamp((time.0.get() & !u64::from(u32::MAX)).into())
+}
+
+/// Blocks that a target of this size takes outside the inode; `None` where there is no such target.
+pub(crate) fn symlink_blocks(size_bytes: u64, geometry: &Geometry) -> Option<u64> {
+    let length_bytes = verify_target_length(size_bytes).ok()?;
+    Some(target_blocks(length_bytes, geometry).into())
+}
+
+/// Whether the data fork of an inode may hold blocks that were never written.
+pub(crate) fn may_have_unwritten(file_type: Option<FileType>) -> bool {
+    file_type == Some(FileType::Regular)
+}
+
+/// Reports what is unfit about an inode, in use or free.
+pub(crate) fn check(context: &Context<'_>, inode: InodeNumber, core: &InodeCore) {
+    let (flags, flags2) = unfit_flags(core, inode, context.volume.superblock());
+    if !flags.is_empty() || !flags2.is_empty() {
+        context.sink.add(Finding::InodeFlags { inode, flags: flags.bits(), flags2: flags2.bits() });
+    }
+    for (time, nanoseconds) in unfit_times(core) {
+        context.sink.add(Finding::InodeTime { inode, time, nanoseconds });
+    }
+}
+
+/// Whether the size of an inode stands for nothing.
+pub(crate) fn has_useless_size(core: &InodeCore) -> bool {
+    core.file_type().is_some_and(FileType::is_special) && core.size_bytes.get() != 0
+}

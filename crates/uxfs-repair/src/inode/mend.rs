@@ -1,0 +1,145 @@
+//! Mending single fields of inodes: what is wrong about them has a neutral value, so that the inode need not be given up.
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    btree::extent_map::{Extent, ExtentRecord},
+    field_table::OnDisk,
+    geometry::Geometry,
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, verify_inode},
+    units::InodeNumber,
+};
+use uxfs_volume::{error::Result, volume::Volume};
+
+use super::{
+    fields,
+    gather::{change_core, make_free, read_inode},
+    neutral,
+    witnesses::copies_of,
+};
+use crate::repair::{action::Action, stage::Stage, work::Work};
+
+/// An extent as it lies in an inode: its first bit says that it was never written.
+const EXTENT_BYTES: usize = 16;
+const UNWRITTEN: u8 = 0x80;
+
+/// Mends the inodes of `work` as far as that is possible. Gives whether something was changed. Damaged inodes that the log has are left to
+/// [`rebuild`](super::rebuild).
+pub(crate) fn mend(
+    volume: &Volume,
+    stage: &Stage,
+    work: &Work,
+    log: Option<&dyn BlockDevice>,
+    actions: &mut Vec<Action>,
+) -> Result<bool> {
+    let before = actions.len();
+    for inode in &work.free_inodes {
+        make_free(stage, *inode)?;
+        actions.push(Action::FreeInode { inode: *inode });
+    }
+    for inode in &work.inode_fields {
+        let mut done = Vec::new();
+        change_core(stage, *inode, |core, forks| {
+            done = mend_fields(core, forks, *inode, volume);
+        })?;
+        actions.extend(done);
+    }
+    let copies = log.map(|log| copies_of(volume, log, &work.damaged_inodes, &[])).unwrap_or_default();
+    let is_logged = |inode: &InodeNumber| {
+        let copy = copies.inode(*inode);
+        copy.is_some_and(|copy| copy.is_whole() && copy.core().is_some_and(|core| !core.is_free()))
+    };
+    for inode in work.damaged_inodes.iter().filter(|inode| !is_logged(inode)) {
+        let bytes = read_inode(stage, *inode)?;
+        if let Some((mended, fault)) = neutral_inode(bytes, *inode, stage.geometry()) {
+            let size_bytes = InodeCore::SIZE_BYTES;
+            change_core(stage, *inode, |core, forks| {
+                if let (Some(new), Some(new_forks)) =
+                    (InodeCore::prefix_of(&mended), mended.get(size_bytes..))
+                {
+                    *core = *new;
+                    forks.copy_from_slice(new_forks);
+                }
+            })?;
+            actions.push(Action::InodeMended { inode: *inode, fault });
+        }
+    }
+    Ok(actions.len() > before)
+}
+
+/// The bytes of a damaged inode with neutral values, which pass the verifier, and what was wrong first.
+fn neutral_inode(
+    mut bytes: Vec<u8>,
+    inode: InodeNumber,
+    geometry: &Geometry,
+) -> Option<(Vec<u8>, InodeFault)> {
+    let fault = verify_inode(&bytes, inode, geometry).err()?;
+    neutral::make(&mut bytes, inode, geometry).then_some((bytes, fault))
+}
+
+fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volume: &Volume) -> Vec<Action> {
+    let mut done = Vec::new();
+    let (flags, flags2) = fields::unfit_flags(core, inode, volume.superblock());
+    if !flags.is_empty() || !flags2.is_empty() {
+        core.flags.set(core.flags().difference(flags).bits());
+        core.flags2.set(core.flags2().difference(flags2).bits());
+        done.push(Action::InodeFlags { inode, flags: flags.bits(), flags2: flags2.bits() });
+    }
+    if fields::unfit_times(core).next().is_some() {
+        let unfit: Vec<_> = fields::unfit_times(core).map(|(time, _)| time).collect();
+        for time in unfit {
+            let place = time.of_mut(core);
+            *place = fields::whole_seconds(*place);
+        }
+        done.push(Action::InodeTimes { inode });
+    }
+    if fields::has_useless_size(core) {
+        done.push(Action::SizeOfSpecialFile { inode, found: core.size_bytes.get() });
+        core.size_bytes.set(0);
+    }
+    if trim_symlink(core, forks, volume.geometry()) {
+        done.push(Action::SymlinkBlocks { inode });
+    }
+    if mark_written(core, forks) {
+        done.push(Action::ExtentsWritten { inode });
+    }
+    done
+}
+
+/// Takes blocks from the last extent of a symbolic link that has more than its target takes. Whose they are the groups tell, which are
+/// made anew where they contradict.
+fn trim_symlink(core: &mut InodeCore, forks: &mut [u8], geometry: &Geometry) -> bool {
+    let is_remote = core.file_type() == Some(FileType::SymbolicLink)
+        && core.fork_format(Fork::Data) == Some(ForkFormat::Extents);
+    let Some(needed) = fields::symlink_blocks(core.size_bytes.get(), geometry).filter(|_| is_remote) else {
+        return false;
+    };
+    let count = usize::try_from(core.extent_count(Fork::Data)).unwrap_or(usize::MAX);
+    let mut records =
+        forks.chunks_exact_mut(EXTENT_BYTES).take(count).filter_map(ExtentRecord::prefix_of_mut);
+    let Some(last) = records.next_back() else { return false };
+    let before: u64 = records.map(|record| record.get().length_blocks).sum();
+    let extent = last.get();
+    let length_blocks = needed.saturating_sub(before);
+    if length_blocks == 0 || length_blocks >= extent.length_blocks {
+        return false;
+    }
+    let Some(trimmed) = ExtentRecord::new(&Extent { length_blocks, ..extent }) else { return false };
+    *last = trimmed;
+    true
+}
+
+/// Marks the extents in an inode as written whose blocks must have been.
+fn mark_written(core: &InodeCore, forks: &mut [u8]) -> bool {
+    if fields::may_have_unwritten(core.file_type())
+        || core.fork_format(Fork::Data) != Some(ForkFormat::Extents)
+    {
+        return false;
+    }
+    let mut is_changed = false;
+    let count = usize::try_from(core.extent_count(Fork::Data)).unwrap_or(usize::MAX);
+    for first in forks.chunks_exact_mut(EXTENT_BYTES).take(count).filter_map(<[u8]>::first_mut) {
+        is_changed |= *first & UNWRITTEN != 0;
+        *first &= !UNWRITTEN;
+    }
+    is_changed
+}

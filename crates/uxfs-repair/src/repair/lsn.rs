@@ -1,0 +1,75 @@
+//! Log sequence numbers that no log can have reached: they are cleared, where a log ahead of them could not be used.
+
+use uxfs_format::{
+    checksum,
+    describe::{describe, leaves::leaves},
+    fault::{Location, Structure},
+    field_table::FieldFormat,
+    geometry::Geometry,
+    units::Lsn,
+};
+use uxfs_volume::error::Result;
+
+use super::{action::Action, stage::Stage};
+
+/// Cycles from here on are damage: no log is written so often, and twice as many would be taken for negative numbers.
+const FIRST_ABSURD_CYCLE: u32 = 1 << 30;
+
+/// Whether a log sequence number is damaged, and not of a log that was replaced.
+pub(crate) fn is_absurd(lsn: Lsn) -> bool {
+    lsn.cycle() >= FIRST_ABSURD_CYCLE
+}
+
+/// Clears the log sequence number of a block, and makes its checksum right. A block in several pieces stays as it is.
+pub(super) fn clear(
+    stage: &Stage,
+    (structure, location): &(Structure, Location),
+    actions: &mut Vec<Action>,
+) -> Result<()> {
+    let geometry = stage.geometry();
+    let (Some(sector), Some(length_bytes)) = (location.sector, length_of(*structure, geometry)) else {
+        return Ok(());
+    };
+    let mut bytes = vec![0; length_bytes];
+    stage.read_at(sector, &mut bytes)?;
+    let fields = leaves(&describe(*structure, &bytes, geometry));
+    let is_checksum = FieldFormat::Checksum.into();
+    let checksum = fields.iter().find(|field| field.place.format == is_checksum);
+    let lsn = fields.iter().find(|field| field.name == "lsn" || field.name.ends_with(".lsn"));
+    let (Some(checksum), Some(lsn)) = (checksum, lsn) else { return Ok(()) };
+    let (first, length) = (lsn.place.bit_offset as usize / 8, lsn.place.bit_length as usize / 8);
+    let Some(place) = bytes.get_mut(first..first + length) else { return Ok(()) };
+    place.fill(0);
+    checksum::seal(&mut bytes, checksum.place.bit_offset / 8);
+    stage.write_at(sector, &bytes)?;
+    actions.push(Action::LsnCleared { structure: *structure, sector });
+    Ok(())
+}
+
+/// Bytes of a structure that lies in one piece.
+fn length_of(structure: Structure, geometry: &Geometry) -> Option<usize> {
+    use Structure as S;
+    match structure {
+        S::Superblock | S::FreeSpaceHeader | S::InodeHeader | S::FreeList => {
+            Some(geometry.sector_size_bytes as usize)
+        }
+        S::DirectoryBlock
+        | S::DirectoryData
+        | S::DirectoryLeaf
+        | S::DirectoryLeafNode
+        | S::DirectoryNode
+        | S::DirectoryFreeIndex => {
+            (geometry.blocks_per_directory_block() == 1).then_some(geometry.block_size())
+        }
+        S::FreeSpaceByBlock
+        | S::FreeSpaceByLength
+        | S::InodeIndex
+        | S::FreeInodeIndex
+        | S::ReverseMap
+        | S::ReferenceCount
+        | S::ExtentMap
+        | S::AttributeLeaf
+        | S::AttributeNode => Some(geometry.block_size()),
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! Fields of a superblock that its verifier passes over, and that Linux or `xfs_repair` object to.
+
+use uxfs_format::{
+    features::{Incompatible, LogIncompatible, VersionBits},
+    field_table::OnDisk,
+    superblock::Superblock,
+};
+
+/// Where the uuid of metadata begins, which only file systems with that feature have.
+const METADATA_UUID_OFFSET_BYTES: usize = 248;
+/// Where the fields of the metadata directory begin.
+const METADATA_DIRECTORY_OFFSET_BYTES: usize = 264;
+/// "There is none", beside 0.
+const NULL_INODE: u64 = u64::MAX;
+
+fn has(superblock: &Superblock, feature: Incompatible) -> bool {
+    Incompatible::from_bits_retain(superblock.incompatible.get()).intersects(feature)
+}
+
+fn has_bit(superblock: &Superblock, bit: VersionBits) -> bool {
+    VersionBits::from_bits_retain(superblock.version_number.get()).contains(bit)
+}
+
+/// The bytes of a superblock that its features use. All others of its sector are 0.
+pub(crate) fn used_bytes(superblock: &Superblock) -> usize {
+    if has(superblock, Incompatible::METADATA_DIRECTORY | Incompatible::ZONED) {
+        Superblock::SIZE_BYTES
+    } else if has(superblock, Incompatible::METADATA_UUID) {
+        METADATA_DIRECTORY_OFFSET_BYTES
+    } else {
+        METADATA_UUID_OFFSET_BYTES
+    }
+}
+
+fn is_stripe_sound(superblock: &Superblock) -> bool {
+    let (unit, width) = (superblock.stripe_unit_blocks.get(), superblock.stripe_width_blocks.get());
+    let has_stripe = has_bit(superblock, VersionBits::STRIPE_ALIGNMENT);
+    match unit {
+        0 => width == 0 && !has_stripe,
+        unit => has_stripe && width != 0 && width.checked_rem(unit) == Some(0),
+    }
+}
+
+fn has_realtime_leftovers(superblock: &Superblock) -> bool {
+    superblock.realtime_blocks.get() == 0
+        && (superblock.realtime_extents.get() != 0
+            || superblock.realtime_bitmap_blocks.get() != 0
+            || superblock.realtime_extents_log != 0
+            || superblock.free_realtime_extents.get() != 0)
+}
+
+fn has_quota(superblock: &Superblock) -> bool {
+    let inodes = [
+        superblock.user_quota_inode.get(),
+        superblock.group_quota_inode.get(),
+        superblock.project_quota_inode.get(),
+    ];
+    superblock.quota_flags.get() != 0 || inodes.iter().any(|inode| *inode != 0 && *inode != NULL_INODE)
+}
+
+fn unknown_log_features(superblock: &Superblock) -> u32 {
+    superblock.log_incompatible.get() & !LogIncompatible::KNOWN.bits()
+}
+
+/// The first fields that are wrong in a superblock, which `sector` begins with. `primary` is the one that a copy must follow.
+pub(crate) fn unfit(
+    superblock: &Superblock,
+    sector: &[u8],
+    primary: Option<&Superblock>,
+) -> Option<&'static str> {
+    if !is_stripe_sound(superblock) {
+        return Some("stripe unit and width");
+    }
+    if has_realtime_leftovers(superblock) {
+        return Some("realtime counts without a realtime section");
+    }
+    if sector.iter().skip(used_bytes(superblock)).any(|byte| *byte != 0) {
+        return Some("bytes that no feature uses");
+    }
+    if unknown_log_features(superblock) != 0 {
+        return Some("log features");
+    }
+    let primary = primary?;
+    if superblock.log_incompatible != primary.log_incompatible {
+        return Some("log features");
+    }
+    if has_quota(superblock) && !has_quota(primary) && !has_bit(primary, VersionBits::QUOTA) {
+        return Some("quota inodes");
+    }
+    None
+}
+
+/// Gives neutral values to all fields that [`unfit`] looks at. `sector` begins with a superblock.
+pub(crate) fn make_neutral(sector: &mut [u8]) {
+    let Some(superblock) = Superblock::prefix_of_mut(sector) else { return };
+    if !is_stripe_sound(superblock) {
+        superblock.stripe_unit_blocks.set(0);
+        superblock.stripe_width_blocks.set(0);
+        superblock
+            .version_number
+            .set(superblock.version_number.get() & !VersionBits::STRIPE_ALIGNMENT.bits());
+    }
+    if has_realtime_leftovers(superblock) {
+        superblock.realtime_extents.set(0);
+        superblock.realtime_bitmap_blocks.set(0);
+        superblock.realtime_extents_log = 0;
+        superblock.free_realtime_extents.set(0);
+    }
+    if unknown_log_features(superblock) != 0 {
+        superblock.log_incompatible.set(0);
+    }
+    let used = used_bytes(superblock);
+    sector.iter_mut().skip(used).for_each(|byte| *byte = 0);
+}
