@@ -128,7 +128,7 @@ pub(crate) fn rebuild(
 }
 
 /// The mappings of headers, log and inode chunks.
-fn fixed_mappings(geometry: &Geometry, group: AgNumber, chunks: &[InodeChunk]) -> Vec<Mapping> {
+pub(crate) fn fixed_mappings(geometry: &Geometry, group: AgNumber, chunks: &[InodeChunk]) -> Vec<Mapping> {
     let headers = geometry.group_header_blocks();
     let mut mappings = vec![Mapping::of_group(AgBlock::new(0), headers, Owner::GroupHeaders)];
     let log = geometry.log_start.and_then(|start| geometry.split_fs_block(start));

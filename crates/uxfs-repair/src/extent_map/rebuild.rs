@@ -94,7 +94,8 @@ pub(crate) fn rebuild(
     Ok(partial)
 }
 
-fn staged_inode(stage: &Stage, number: InodeNumber) -> Result<Option<Inode>> {
+/// An inode as it lies in the stage, where it is sound and in use.
+pub(crate) fn staged_inode(stage: &Stage, number: InodeNumber) -> Result<Option<Inode>> {
     let (bytes, geometry) = (read_inode(stage, number)?, stage.geometry());
     let core = verify_inode(&bytes, number, geometry).ok().filter(|core| !core.is_free());
     Ok(core.and_then(|core| Inode::decode(&bytes, core, geometry)))

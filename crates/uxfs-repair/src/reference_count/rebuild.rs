@@ -24,9 +24,14 @@ pub(crate) struct Shared {
 impl Shared {
     /// Of all mappings of a group. `may_share`: the file system has reference counts.
     pub fn of(mappings: &[Mapping], may_share: bool) -> Self {
+        Self::with(mappings, &|mapping| may_share && is_shareable(mapping))
+    }
+
+    /// Of all mappings of a group, of which some may be shared.
+    pub fn with(mappings: &[Mapping], may_share: &dyn Fn(&Mapping) -> bool) -> Self {
         let mut edges: Vec<(u32, bool, bool)> = Vec::with_capacity(mappings.len() * 2);
         for mapping in mappings {
-            let is_shareable = may_share && is_shareable(mapping);
+            let is_shareable = may_share(mapping);
             edges.push((mapping.start.get(), true, is_shareable));
             edges.push((mapping.end().get(), false, is_shareable));
         }
@@ -89,7 +94,7 @@ fn join(ranges: &mut Vec<Range<u32>>, blocks: &Range<u32>) {
 }
 
 /// Contents of a file can be shared; btree blocks and attributes cannot.
-fn is_shareable(mapping: &Mapping) -> bool {
+pub(crate) fn is_shareable(mapping: &Mapping) -> bool {
     matches!(mapping.owner, Owner::Inode(_)) && mapping.has_file_blocks() && !mapping.is_attribute_fork
 }
 

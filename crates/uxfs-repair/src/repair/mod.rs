@@ -14,6 +14,7 @@
 //! | here | the passes |
 //! | [`action`] | what a repair does, in sentences |
 //! | [`work`] | which objects have to be made anew |
+//! | [`conflicts`] | blocks that two have |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
 //! | [`lsn`] | log sequence numbers that no log has reached |
@@ -50,6 +51,7 @@ use crate::{
 };
 
 pub mod action;
+mod conflicts;
 mod log;
 pub(crate) mod log_copies;
 pub(crate) mod lsn;

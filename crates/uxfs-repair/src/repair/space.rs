@@ -11,7 +11,7 @@ use uxfs_format::{
     },
     features::Incompatible,
     geometry::{Geometry, INODES_PER_CHUNK},
-    inode::{FileType, Fork, ForkFormat, InodeFlags},
+    inode::{FileType, Fork, ForkFormat, InodeFlags, InodeFlags2},
     units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber, Lsn},
 };
 use uxfs_journal::copies::LogCopies;
@@ -24,11 +24,12 @@ use uxfs_volume::{
 
 use super::{
     action::{Action, InodeSource},
+    conflicts,
     stage::Stage,
     work::Work,
 };
 use crate::{
-    allocation_group::rebuild::{GroupContents, rebuild},
+    allocation_group::rebuild::{GroupContents, fixed_mappings, rebuild},
     block_use::list::UseList,
     check::Context,
     extent_map::{self, spare::SpareBlocks},
@@ -87,6 +88,7 @@ pub(super) fn repair(
             partial: RefCell::default(),
             spare: SpareBlocks::new(volume),
             freed: BTreeSet::new(),
+            sharing: BTreeSet::new(),
             wanted: BTreeSet::new(),
             actions,
         }
@@ -212,10 +214,15 @@ struct Gathering<'g> {
     spare: SpareBlocks<'g>,
     /// Damaged inodes that are not made again.
     freed: BTreeSet<InodeNumber>,
+    /// Inodes whose data may be shared.
+    sharing: BTreeSet<InodeNumber>,
     /// Directories that parent pointers name.
     wanted: BTreeSet<InodeNumber>,
     actions: &'g mut Vec<Action>,
 }
+
+/// Of a group: how many chunks no index had, whether there are no others, the chunks, and the extents of files.
+type GroupFound = (((u32, bool), Vec<InodeChunk>), Vec<Mapping>);
 
 /// A chunk whose use of inodes may have changed.
 struct Chunk<'c> {
@@ -252,14 +259,38 @@ impl Gathering<'_> {
                 files.push(one.owner.mapping(one.start, one.end.saturating_sub(one.start)));
             }
         }
-        let contents = chunks_by_group.into_iter().zip(files_by_group);
-        for (group, ((found, mut chunks), mut files)) in geometry.groups().zip(contents) {
-            let (found, is_sure) = (found.0, found.1);
-            if !is_sure {
-                chunks.iter_mut().for_each(|chunk| punch_holes(geometry, chunk, &files));
+        for (group, (((_, is_sure), chunks), files)) in
+            geometry.groups().zip(chunks_by_group.iter_mut().zip(&files_by_group))
+        {
+            if !*is_sure {
+                chunks.iter_mut().for_each(|chunk| punch_holes(geometry, chunk, files));
             }
-            self.write_freed(group, &chunks)?;
-            if !self.groups.contains(&group) {
+            self.write_freed(group, chunks)?;
+        }
+        let contents = chunks_by_group.into_iter().zip(files_by_group).collect();
+        self.rebuild_groups(contents)
+    }
+
+    /// Makes groups anew, unless there are blocks that two have: then only the maps of those that have them wrongly.
+    fn rebuild_groups(mut self, contents: Vec<GroupFound>) -> Result<BTreeSet<InodeNumber>> {
+        let geometry = self.volume.geometry();
+        let (mut losers, mut open) = (BTreeSet::new(), BTreeSet::new());
+        for (group, ((_, chunks), files)) in geometry.groups().zip(&contents) {
+            if self.groups.contains(&group) {
+                let fixed = fixed_mappings(geometry, group, chunks);
+                let found = conflicts::find(self.volume, group, files, &fixed, &self.sharing);
+                losers.extend(found.losers);
+                open.extend(Some(group).filter(|_| found.is_open));
+            }
+        }
+        if !losers.is_empty() {
+            let partial = conflicts::resolve(self.volume, self.stage, &losers, self.actions)?;
+            self.partial.borrow_mut().extend(partial);
+            return Ok(self.partial.into_inner());
+        }
+        for (group, (((found, is_sure), mut chunks), mut files)) in geometry.groups().zip(contents) {
+            // A conflict stays a finding.
+            if !self.groups.contains(&group) || open.contains(&group) {
                 continue;
             }
             if !is_sure {
@@ -267,7 +298,6 @@ impl Gathering<'_> {
             }
             self.add_owned(group, &mut files);
             let contents = GroupContents { chunks, files, unlinked: Vec::new() };
-            // A conflict stays a finding.
             if rebuild(self.stage, group, &contents)?.is_ok() {
                 self.actions.push(Action::Group { group, chunks_without_index: found });
             }
@@ -479,6 +509,9 @@ impl Gathering<'_> {
             change_core(self.stage, inode.number, |core, _| core.next_unlinked.set(AgInode::NULL.get()))?;
         }
         chunk.set_in_use(index);
+        if inode.flags2().contains(InodeFlags2::REFLINK) {
+            self.sharing.insert(inode.number);
+        }
         let _ = self.volume.visit_parent_pointers(inode, |pointer| {
             self.wanted.insert(pointer.parent);
             Ok(ControlFlow::Continue(()))
