@@ -85,6 +85,7 @@ const DAMAGES: &[Damage] = &[
     damage("name-twice", "default", &[SHORTFORM, "write -d u3.sfdir3.list[0].name \"f1\""], &[54, 61, 62]),
     damage("parent-generation", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.gen 5"], &[61, 62]),
     damage("parent-directory", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.inumber 131"], &[61, 62]),
+    damage("attribute-first-name", "default", &["path /attributes/leaf", "ablock 0", "write -d hdr.firstused 1000"], &[1]),
 ];
 
 fn findings_of(image: &Path) -> Vec<Finding> {

@@ -93,6 +93,7 @@ const DAMAGES: &[Damage] = &[
     damage("extent-map-block", "default", &["path /extents/fragmented", "addr u3.bmbt.ptrs[1]", "write -c level 3"]),
     damage("extent-map-block-1k", "block-1k", &["path /extents/fragmented", "addr u3.bmbt.ptrs[1]", "write -c level 3"]),
     damage("parent-directory", "default", &["path /special/symlinks/of-30-bytes", "write -d a.sfattr.list[0].parent_dir.inumber 131"]),
+    damage("attribute-first-name", "default", &["path /attributes/leaf", "ablock 0", "write -d hdr.firstused 1000"]),
 ];
 
 fn write(image: &Path, commands: &[&str]) {
@@ -356,7 +357,8 @@ fn blocks_of_another_file_are_given_back() {
         let device = Arc::new(SyncDevice::open_read_only(&image, 0).unwrap());
         let volume = Volume::open(device, &VolumeOptions::default()).unwrap();
         let mut single = Vec::new();
-        for entry in golden.manifest().unwrap().entries.iter().filter(|entry| entry.kind == FileKind::Regular) {
+        for entry in golden.manifest().unwrap().entries.iter().filter(|entry| entry.kind == FileKind::Regular)
+        {
             let inode = volume.inode(InodeNumber::new(entry.inode.unwrap())).unwrap();
             let map = volume.extent_map(&inode, Fork::Data).unwrap();
             if let [extent] = map.iter().collect::<Vec<_>>()[..]

@@ -180,6 +180,14 @@ pub enum AttributeLeafFault {
         /// End of the entries.
         entries_end_bytes: u32,
     },
+    /// The header does not say where the first name lies.
+    #[error("names are said to begin at {first_used}, but begin at {found}")]
+    FirstName {
+        /// On disk.
+        first_used: u32,
+        /// Of the entries.
+        found: u32,
+    },
     /// Hashes fall.
     #[error("hash {hash:#x} of entry {index} is smaller than the one before")]
     HashOrder {
@@ -378,6 +386,17 @@ impl<'a> LeafBlock<'a> {
             return Err(AttributeLeafFault::FirstUsed { first_used, entries_end_bytes });
         }
         Ok(())
+    }
+
+    /// That the first name of a leaf without holes lies exactly where the header says. Linux does not look at it when it reads a leaf.
+    ///
+    /// # Errors
+    /// It lies elsewhere.
+    pub fn verify_first_name(&self) -> Result<(), AttributeLeafFault> {
+        let names = self.entries.iter().map(|entry| entry.name_offset.get().into());
+        let (first_used, found) = (self.first_used(), names.min().unwrap_or_else(|| self.size_bytes()));
+        let fault = AttributeLeafFault::FirstName { first_used, found };
+        if first_used == found || self.header.has_holes != 0 { Ok(()) } else { Err(fault) }
     }
 
     fn verify_entries(&self, rule: NameRule) -> Result<(), AttributeLeafFault> {

@@ -79,6 +79,9 @@ impl Attributes<'_, '_> {
     ) {
         let geometry = blocks.geometry();
         let Ok(leaf) = LeafBlock::parse(buffer, geometry) else { return };
+        if let Err(fault) = leaf.verify_first_name() {
+            self.damaged(blocks, place, fault.into());
+        }
         for attribute in leaf.attributes() {
             let attribute = match attribute {
                 Ok(attribute) => attribute,
