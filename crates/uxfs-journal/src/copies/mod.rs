@@ -7,7 +7,8 @@
 //! Invariants:
 //! 1. Only items of committed transactions in records with right checksums are copies.
 //! 2. A buffer that was freed, and inodes whose chunk was made anew, have no older copies.
-//! 3. Memory is bounded by what is wanted, and by the open transactions of one log.
+//! 3. Memory is bounded: by what is wanted, by a limit on the copies, and by the open transactions of one log. What comes when the limit
+//!    is reached is not known at all, so that no copy is older than it says.
 
 mod superblock;
 
@@ -45,6 +46,9 @@ use crate::{
 const SECTOR_BYTES: usize = 512;
 /// Blocks are logged in pieces of so many bytes.
 pub const CHUNK_BYTES: usize = 128;
+
+/// Copies of inodes, and those of blocks, take so much at most.
+const MOST_BYTES: usize = 256 << 20;
 
 /// What to look for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -264,7 +268,12 @@ impl LogCopies {
         match item {
             LogItem::Inode(item) => {
                 let number = InodeNumber::new(item.format().inode.get());
-                let new = || InodeCopy::new(geometry.inode_size());
+                let inode_bytes = geometry.inode_size();
+                let is_full = self.inodes.len().saturating_mul(inode_bytes) >= MOST_BYTES;
+                if is_full && !self.inodes.contains_key(&number) {
+                    return;
+                }
+                let new = || InodeCopy::new(inode_bytes);
                 if let Some(sector) = sector_of(number, geometry) {
                     self.places.insert(sector, number);
                 }
@@ -286,6 +295,10 @@ impl LogCopies {
             {
                 let sector = start.saturating_add(chunk / 4);
                 if !wanted.has_sector(sector) {
+                    continue;
+                }
+                let is_full = self.sectors.len().saturating_mul(SECTOR_BYTES) >= MOST_BYTES;
+                if is_full && !self.sectors.contains_key(&sector) {
                     continue;
                 }
                 let new = || SectorCopy { bytes: [0; SECTOR_BYTES], known: 0 };
