@@ -91,7 +91,7 @@ fn write(image: &Path, commands: &[&str]) {
     command.arg(image).output().unwrap();
 }
 
-/// Repairs an image. Gives what was done, and what is left.
+/// Repairs an image. Gives the actions, and the findings that remain.
 fn repair_image(image: &Path) -> (Vec<String>, Vec<String>) {
     let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
     let options = RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() };

@@ -1,4 +1,4 @@
-//! Making change files: their names, their durability, and what is left where they cannot be made.
+//! Making change files: their names, their durability, and the leftovers where they cannot be made.
 
 use std::{
     fs,
