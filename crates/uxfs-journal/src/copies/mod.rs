@@ -357,20 +357,25 @@ struct Collector<'c> {
 
 impl Collector<'_> {
     fn record(&mut self, record: &Record<'_>, assembler: &mut TransactionAssembler) {
-        let is_sound = record.header.verify_format().is_ok() && record.checksum == ChecksumState::Right;
-        if !is_sound {
+        self.lsn = record.header.lsn();
+        feed(record, assembler, self);
+    }
+}
+
+/// Gives the operations of a record to `sink`. A record with a wrong checksum ends all transactions that are open.
+fn feed(record: &Record<'_>, assembler: &mut TransactionAssembler, sink: &mut dyn TransactionSink) {
+    let is_sound = record.header.verify_format().is_ok() && record.checksum == ChecksumState::Right;
+    if !is_sound {
+        assembler.clear();
+        return;
+    }
+    for operation in record.operations() {
+        let Ok(operation) = operation else {
             assembler.clear();
             return;
-        }
-        self.lsn = record.header.lsn();
-        for operation in record.operations() {
-            let Ok(operation) = operation else {
-                assembler.clear();
-                return;
-            };
-            // An operation that does not fit ends its transaction.
-            let _ = assembler.operation(&operation, self.lsn, self);
-        }
+        };
+        // An operation that does not fit ends its transaction.
+        let _ = assembler.operation(&operation, record.header.lsn(), sink);
     }
 }
 

@@ -11,7 +11,7 @@ use uxfs_format::{
     log::{
         buffer_item::{BufferFlags, BufferItem},
         item::LogItem,
-        record::{ChecksumState, RecordHeader},
+        record::RecordHeader,
         transaction::TransactionHeader,
     },
     superblock::{CHECKSUM_OFFSET_BYTES, Copy, Superblock},
@@ -104,19 +104,8 @@ struct Search {
 
 impl Search {
     fn record(&mut self, record: &Record<'_>, assembler: &mut TransactionAssembler) {
-        if record.header.verify_format().is_err() || record.checksum != ChecksumState::Right {
-            assembler.clear();
-            return;
-        }
         self.lsn = record.header.lsn();
-        for operation in record.operations() {
-            let Ok(operation) = operation else {
-                assembler.clear();
-                return;
-            };
-            // An operation that does not fit ends its transaction.
-            let _ = assembler.operation(&operation, self.lsn, self);
-        }
+        super::feed(record, assembler, self);
     }
 }
 

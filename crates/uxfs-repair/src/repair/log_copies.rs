@@ -68,11 +68,13 @@ pub(super) fn restore(
     Ok(is_any)
 }
 
-fn is_of_directory(structure: Structure) -> bool {
+/// Whether a structure is a part of a directory.
+pub(super) fn is_of_directory(structure: Structure) -> bool {
     use Structure as S;
     matches!(
         structure,
-        S::DirectoryBlock
+        S::DirectoryShortform
+            | S::DirectoryBlock
             | S::DirectoryData
             | S::DirectoryAnyData
             | S::DirectoryLeaf

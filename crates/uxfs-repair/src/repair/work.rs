@@ -10,7 +10,7 @@ use uxfs_format::{
 };
 use uxfs_volume::tolerant;
 
-use super::log_copies::DamagedBlock;
+use super::log_copies::{DamagedBlock, is_of_directory};
 use super::lsn;
 use crate::finding::Finding;
 
@@ -232,19 +232,7 @@ impl Work {
             (S::ExtentMap, _, Some(inode)) => {
                 self.extent_maps.insert(inode);
             }
-            (
-                S::DirectoryShortform
-                | S::DirectoryBlock
-                | S::DirectoryData
-                | S::DirectoryAnyData
-                | S::DirectoryLeaf
-                | S::DirectoryLeafNode
-                | S::DirectoryNode
-                | S::DirectoryAnyIndex
-                | S::DirectoryFreeIndex,
-                _,
-                Some(inode),
-            ) => {
+            (structure, _, Some(inode)) if is_of_directory(structure) => {
                 self.directories.insert(inode);
                 self.names = true;
             }
