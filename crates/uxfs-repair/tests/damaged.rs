@@ -2,18 +2,16 @@
 //! `xfs_repair -n` does, and name what was changed.
 #![allow(clippy::unwrap_used)]
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+mod common;
 
-use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
-use uxfs_repair::{
-    CheckOptions, Finding, check,
-    check::all,
-    opening::{self, OpeningOptions},
-};
+use std::collections::BTreeSet;
+
+use uxfs_repair::Finding;
 use uxfs_testkit::{
     golden::GoldenImage, image::memory_folder, judges::Judge, require, verdict::repair_findings,
 };
-use uxfs_volume::inode::scan::ScanOptions;
+
+use common::{findings_of, plant};
 
 /// A change by `xfs_db`, and the numbers of all findings that it must give.
 struct Damage {
@@ -88,24 +86,6 @@ const DAMAGES: &[Damage] = &[
     damage("attribute-first-name", "default", &["path /attributes/leaf", "ablock 0", "write -d hdr.firstused 1000"], &[1]),
 ];
 
-fn findings_of(image: &Path) -> Vec<Finding> {
-    let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
-    let mut opened = opening::open(&device, &OpeningOptions::default()).unwrap();
-    let mut findings = std::mem::take(&mut opened.findings);
-    check(&opened.volume, &CheckOptions { scan: ScanOptions::in_order() }, &mut all(&mut findings));
-    findings
-}
-
-fn write(image: &Path, commands: &[&str]) -> String {
-    let mut command = Judge::XfsDb.command();
-    command.arg("-x");
-    for text in commands {
-        command.args(["-c", text]);
-    }
-    let output = command.arg(image).output().unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
 #[test]
 fn damaged_fields_are_found_where_xfs_repair_finds_them() {
     require!(Judge::XfsDb, Judge::XfsRepair);
@@ -114,7 +94,7 @@ fn damaged_fields_are_found_where_xfs_repair_finds_them() {
     let mut wrong = Vec::new();
     for damage in DAMAGES {
         GoldenImage::named(damage.image).unwrap().unpack_to(&image).unwrap();
-        let printed = write(&image, damage.commands);
+        let printed = plant(&image, damage.commands);
         let judged = repair_findings(&image).unwrap();
         let findings = findings_of(&image);
         let numbers: BTreeSet<u16> = findings.iter().map(Finding::number).collect();

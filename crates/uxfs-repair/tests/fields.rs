@@ -2,19 +2,14 @@
 //! `xfs_repair -n` objects too, and it is silent after the repair, which keeps the whole tree.
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
+mod common;
 
-use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
-use uxfs_repair::{
-    CheckOptions, Finding, check,
-    check::all,
-    opening::{self, OpeningOptions},
-    repair::{RepairOptions, repair},
-};
+use uxfs_repair::Finding;
 use uxfs_testkit::{
     golden::GoldenImage, image::memory_folder, judges::Judge, require, verdict::repair_findings,
 };
-use uxfs_volume::inode::scan::ScanOptions;
+
+use common::{findings_of, plant, repair_image};
 
 /// A change by `xfs_db`, the numbers of all findings that it gives, and a part of what the repair says.
 struct Damage {
@@ -74,38 +69,6 @@ const DAMAGES: &[Damage] = &[
     damage("type-of-parent", "default", &["path /directories/block", "dblock 0", "write -d bu[1].filetype 1"], &[51], "directory"),
 ];
 
-fn findings_of(image: &Path) -> Vec<Finding> {
-    let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
-    let mut opened = opening::open(&device, &OpeningOptions::default()).unwrap();
-    let mut findings = std::mem::take(&mut opened.findings);
-    check(&opened.volume, &CheckOptions { scan: ScanOptions::in_order() }, &mut all(&mut findings));
-    findings
-}
-
-fn write(image: &Path, commands: &[&str]) {
-    let mut command = Judge::XfsDb.command();
-    command.arg("-x");
-    for text in commands {
-        command.args(["-c", text]);
-    }
-    command.arg(image).output().unwrap();
-}
-
-/// Repairs an image. Gives the actions, and the findings that remain.
-fn repair_image(image: &Path) -> (Vec<String>, Vec<String>) {
-    let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
-    let options = RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() };
-    let staged = repair(&device, &options).unwrap();
-    let file = fs::OpenOptions::new().write(true).open(image).unwrap();
-    for (start, length) in staged.overlay.runs(0) {
-        let mut bytes = vec![0; length as usize];
-        staged.overlay.read(start, &mut bytes).unwrap();
-        file.write_all_at(&bytes, start).unwrap();
-    }
-    let done = staged.actions.iter().map(ToString::to_string).collect();
-    (done, staged.remaining.iter().map(ToString::to_string).collect())
-}
-
 #[test]
 fn fields_are_found_and_repaired_in_place() {
     require!(Judge::XfsDb, Judge::XfsRepair);
@@ -114,7 +77,7 @@ fn fields_are_found_and_repaired_in_place() {
     let mut wrong = Vec::new();
     for Damage { name, image: golden, commands, expected, action } in DAMAGES {
         GoldenImage::named(golden).unwrap().unpack_to(&image).unwrap();
-        write(&image, commands);
+        plant(&image, commands);
         let judged = repair_findings(&image).unwrap();
         let findings = findings_of(&image);
         let mut numbers: Vec<u16> = findings.iter().map(Finding::number).collect();
@@ -124,7 +87,9 @@ fn fields_are_found_and_repaired_in_place() {
         if numbers != *expected || judged.is_empty() {
             wrong.push(format!("{name}: {numbers:?} {shown:#?}, xfs_repair: {:#?}", judged.first()));
         }
-        let (done, left) = repair_image(&image);
+        let staged = repair_image(&image);
+        let done: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
+        let left: Vec<String> = staged.remaining.iter().map(ToString::to_string).collect();
         let judged = repair_findings(&image).unwrap();
         let is_said = done.iter().any(|sentence| sentence.contains(action));
         if !is_said || !left.is_empty() || !judged.is_empty() {

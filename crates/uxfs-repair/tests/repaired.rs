@@ -1,6 +1,8 @@
 //! Repairs of golden images with one damage each: afterwards `xfs_repair -n` is silent, and the tree is that of the kernel's manifest.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -11,7 +13,7 @@ use std::{
 
 use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
 use uxfs_format::{inode::Fork, units::InodeNumber};
-use uxfs_repair::repair::{RepairOptions, Staged, action::Action, repair};
+use uxfs_repair::repair::{RepairOptions, action::Action};
 use uxfs_testkit::{
     golden::GoldenImage,
     image::memory_folder,
@@ -22,10 +24,9 @@ use uxfs_testkit::{
     verdict::repair_findings,
     walk,
 };
-use uxfs_volume::{
-    inode::scan::ScanOptions,
-    volume::{Volume, VolumeOptions},
-};
+use uxfs_volume::volume::{Volume, VolumeOptions};
+
+use common::{plant, repair_image, repair_image_without_log, stage};
 
 /// A change by `xfs_db` or by hand, that a repair makes good without a loss.
 struct Damage {
@@ -96,44 +97,6 @@ const DAMAGES: &[Damage] = &[
     damage("attribute-first-name", "default", &["path /attributes/leaf", "ablock 0", "write -d hdr.firstused 1000"]),
 ];
 
-fn write(image: &Path, commands: &[&str]) {
-    let mut command = Judge::XfsDb.command();
-    command.arg("-x");
-    for text in commands {
-        command.args(["-c", text]);
-    }
-    command.arg(image).output().unwrap();
-}
-
-/// Repairs an image without the copies that its log holds, and writes what was staged.
-fn repair_image_without_log(image: &Path) -> Staged {
-    let options =
-        RepairOptions { scan: ScanOptions::in_order(), ignore_log_copies: true, ..RepairOptions::default() };
-    repair_image_with(image, &options)
-}
-
-/// Repairs an image, and writes what was staged.
-fn repair_image(image: &Path) -> Staged {
-    let options = RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() };
-    repair_image_with(image, &options)
-}
-
-fn repair_image_with(image: &Path, options: &RepairOptions) -> Staged {
-    let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
-    let staged = repair(&device, options).unwrap();
-    write_staged(image, &staged);
-    staged
-}
-
-fn write_staged(image: &Path, staged: &Staged) {
-    let file = fs::OpenOptions::new().write(true).open(image).unwrap();
-    for (start, length) in staged.overlay.runs(0) {
-        let mut bytes = vec![0; length as usize];
-        staged.overlay.read(start, &mut bytes).unwrap();
-        file.write_all_at(&bytes, start).unwrap();
-    }
-}
-
 /// What an image holds, without where directories and attributes lie.
 fn tree_of(golden: &GoldenImage, image: &Path) -> Manifest {
     let header = Header { judge: "uxfs".into(), ..golden.manifest().unwrap().header };
@@ -200,7 +163,7 @@ fn lost_directories_come_back_with_all_names() {
             };
             let inodes: Vec<u64> = paths.iter().map(inode_of).collect();
             for inode in &inodes {
-                write(&image, &[&format!("inode {inode}"), "write -d core.magic 0", "write -d core.mode 0"]);
+                plant(&image, &[&format!("inode {inode}"), "write -d core.magic 0", "write -d core.mode 0"]);
             }
             let staged = repair_image_without_log(&image);
             let shown: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
@@ -236,12 +199,11 @@ fn one_damage_gives_the_same_bytes_each_time() {
         let inode =
             entries.iter().find(|entry| entry.path.0 == path.as_bytes()).and_then(|entry| entry.inode);
         let inode = format!("inode {}", inode.unwrap());
-        write(&image, &[&inode, "write -d core.magic 0", "write -d core.mode 0"]);
+        plant(&image, &[&inode, "write -d core.magic 0", "write -d core.mode 0"]);
     }
-    let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(&image, 0).unwrap());
     let options = RepairOptions { ignore_log_copies: true, ..RepairOptions::default() };
     let bytes = [(), ()].map(|()| {
-        let staged = repair(&device, &options).unwrap();
+        let staged = stage(&image, &options);
         assert!(staged.remaining.is_empty(), "{:#?}", staged.remaining);
         assert!(staged.actions.iter().any(|action| matches!(action, Action::LostAndFound { .. })));
         let runs = staged.overlay.runs(0);
@@ -297,8 +259,8 @@ fn a_file_is_whole_or_called_partial() {
         golden.unpack_to(&image).unwrap();
         let map = format!("addr u3.bmbt.ptrs[{of_map}]");
         let owners = format!("addr ptrs[{of_owners}]");
-        write(&image, &["path /extents/fragmented", &map, "write -c level 3"]);
-        write(&image, &["agf 1", "addr rmaproot", &owners, "write -c level 3"]);
+        plant(&image, &["path /extents/fragmented", &map, "write -c level 3"]);
+        plant(&image, &["agf 1", "addr rmaproot", &owners, "write -c level 3"]);
         let staged = repair_image_without_log(&image);
         assert!(staged.remaining.is_empty(), "{of_map} {of_owners}: {:#?}", staged.remaining);
         assert_eq!(repair_findings(&image).unwrap(), [""; 0], "{of_map} {of_owners}");
@@ -404,7 +366,7 @@ fn blocks_of_another_file_are_given_back() {
         assert!(single.len() >= 4, "{name}: {single:?}");
         for ((_, start), (inode, _)) in single.iter().zip(single.iter().skip(1)).step_by(2).take(3) {
             golden.unpack_to(&image).unwrap();
-            write(&image, &[&format!("inode {inode}"), &format!("write -d u3.bmx[0].startblock {start}")]);
+            plant(&image, &[&format!("inode {inode}"), &format!("write -d u3.bmx[0].startblock {start}")]);
             let staged = repair_image(&image);
             assert!(staged.findings > 0 && staged.remaining.is_empty(), "{name}: {:#?}", staged.remaining);
             assert_eq!(repair_findings(&image).unwrap(), [""; 0], "{name} {inode}: {:?}", staged.actions);
@@ -502,7 +464,7 @@ fn single_damages_are_repaired_without_loss() {
     for damage in DAMAGES {
         let golden = GoldenImage::named(damage.image).unwrap();
         golden.unpack_to(&image).unwrap();
-        write(&image, damage.commands);
+        plant(&image, damage.commands);
         let damaged = fs::read(&image).unwrap();
         let staged = repair_image(&image);
         let shown: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();

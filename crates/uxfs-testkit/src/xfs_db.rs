@@ -1,4 +1,4 @@
-//! Running `xfs_db` and reading what it prints.
+//! Running `xfs_db`: reading what it prints, and planting a damage.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub struct PrintedField {
     pub value: String,
 }
 
-/// `xfs_db -r` on one image.
+/// `xfs_db` on one image: `-r` where it only prints, `-x` where it writes.
 #[derive(Debug, Clone)]
 pub struct XfsDb {
     image: PathBuf,
@@ -47,6 +47,22 @@ impl XfsDb {
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "xfs_db on {}: {}", self.image.display(), errors.trim());
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs `commands` in one process that may write, with the commands for experts, and gives all that it prints. A command that
+    /// `xfs_db` does not understand shows there only: it goes on with the next one.
+    ///
+    /// # Errors
+    /// `xfs_db` cannot be run.
+    pub fn write<S: AsRef<str>>(&self, commands: &[S]) -> Result<String> {
+        let mut command = Judge::XfsDb.command();
+        command.env("TZ", "UTC").args(["-x", "-f"]);
+        for text in commands {
+            command.args(["-c", text.as_ref()]);
+        }
+        let output = command.arg(&self.image).output().context("cannot run xfs_db")?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned() + &errors)
     }
 
     /// Runs `commands` followed by `print` and gives the fields printed.

@@ -46,7 +46,7 @@ pub struct Plan {
     /// Every field by kind of structure and name without indices.
     kinds: BTreeMap<(&'static str, String), Vec<(u32, u32)>>,
     /// How fields are damaged.
-    transforms: &'static [Transform],
+    transforms: Vec<Transform>,
 }
 
 impl Plan {
@@ -55,7 +55,7 @@ impl Plan {
     /// # Errors
     /// The image cannot be walked.
     pub fn new(device: &dyn BlockDevice) -> Result<Self> {
-        Self::by_kind(device, &Transform::ALL, |_, _| "")
+        Self::by_kind(device, Transform::ALL.to_vec(), |_, _| "")
     }
 
     /// As [`new`](Self::new), with fields of inodes of each file type as kinds of their own, and with flags one by one.
@@ -63,12 +63,12 @@ impl Plan {
     /// # Errors
     /// As there.
     pub fn by_file_type(device: &dyn BlockDevice) -> Result<Self> {
-        Self::by_kind(device, &Transform::WITH_FLAGS, file_type_of)
+        Self::by_kind(device, Transform::with_flags().collect(), file_type_of)
     }
 
     fn by_kind(
         device: &dyn BlockDevice,
-        transforms: &'static [Transform],
+        transforms: Vec<Transform>,
         prefix: impl Fn(&Instance, &[u8]) -> &'static str,
     ) -> Result<Self> {
         let (geometry, instances) = structures::list(device)?;
@@ -103,7 +103,7 @@ impl Plan {
         let mut cases = Vec::with_capacity(count);
         while cases.len() < count && !self.kinds.is_empty() {
             for places in self.kinds.values() {
-                for &transform in self.transforms {
+                for &transform in &self.transforms {
                     let (instance, leaf) = places[random.below(places.len() as u64) as usize];
                     cases.push(Case { instance, leaf, transform, seed: random.next_u64() });
                 }

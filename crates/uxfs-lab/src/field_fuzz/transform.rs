@@ -39,19 +39,10 @@ impl Transform {
         Self::Subtract,
         Self::Random,
     ];
-    /// For judges that look at each flag.
-    pub const WITH_FLAGS: [Self; 10] = [
-        Self::Clear,
-        Self::SetAll,
-        Self::FlipHigh,
-        Self::FlipMiddle,
-        Self::FlipLow,
-        Self::Add,
-        Self::Subtract,
-        Self::Random,
-        Self::FlipAny,
-        Self::FlipAny,
-    ];
+    /// [`ALL`](Self::ALL) and twice [`FlipAny`](Self::FlipAny), for judges that look at each flag.
+    pub fn with_flags() -> impl Iterator<Item = Self> + Clone {
+        Self::ALL.into_iter().chain([Self::FlipAny; 2])
+    }
 
     /// As the command line and reproducers write it.
     pub const fn name(self) -> &'static str {
@@ -124,7 +115,7 @@ mod tests {
     fn transforms_stay_within_their_field() {
         let format = FieldFormat::Decimal.into();
         let place = Place { bit_offset: 13, bit_length: 21, format, little_endian: false };
-        for transform in Transform::WITH_FLAGS {
+        for transform in Transform::with_flags() {
             for fill in [0x00, 0x5a, 0xff] {
                 let before = [fill; 8];
                 let mut bytes = before;

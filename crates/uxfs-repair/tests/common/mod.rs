@@ -1,0 +1,67 @@
+//! The steps that every test of damages takes: plant the damage, look for findings, repair.
+#![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
+
+use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
+
+use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
+use uxfs_repair::{
+    CheckOptions, Finding, check,
+    check::all,
+    opening::{self, OpeningOptions},
+    repair::{RepairOptions, Staged, repair},
+};
+use uxfs_testkit::xfs_db::XfsDb;
+use uxfs_volume::inode::scan::ScanOptions;
+
+/// Runs commands of `xfs_db` that write. Gives what it printed.
+pub fn plant(image: &Path, commands: &[&str]) -> String {
+    XfsDb::new(image).write(commands).unwrap()
+}
+
+/// All findings of an image, opened as `uxfs check` opens it.
+pub fn findings_of(image: &Path) -> Vec<Finding> {
+    let mut opened = opening::open(&open_read_only(image), &OpeningOptions::default()).unwrap();
+    let mut findings = std::mem::take(&mut opened.findings);
+    check(&opened.volume, &CheckOptions { scan: ScanOptions::in_order() }, &mut all(&mut findings));
+    findings
+}
+
+/// Repairs an image, and writes what was staged.
+pub fn repair_image(image: &Path) -> Staged {
+    repair_image_with(image, &in_order())
+}
+
+/// Repairs an image without the copies that its log holds, and writes what was staged.
+pub fn repair_image_without_log(image: &Path) -> Staged {
+    repair_image_with(image, &RepairOptions { ignore_log_copies: true, ..in_order() })
+}
+
+/// Repairs an image and writes nothing.
+pub fn stage(image: &Path, options: &RepairOptions) -> Staged {
+    repair(&open_read_only(image), options).unwrap()
+}
+
+/// A repair by one thread, so that its report has one order.
+pub fn in_order() -> RepairOptions {
+    RepairOptions { scan: ScanOptions::in_order(), ..RepairOptions::default() }
+}
+
+/// Writes what was staged.
+pub fn write_staged(image: &Path, staged: &Staged) {
+    let file = fs::OpenOptions::new().write(true).open(image).unwrap();
+    for (start, length) in staged.overlay.runs(0) {
+        let mut bytes = vec![0; length as usize];
+        staged.overlay.read(start, &mut bytes).unwrap();
+        file.write_all_at(&bytes, start).unwrap();
+    }
+}
+
+fn repair_image_with(image: &Path, options: &RepairOptions) -> Staged {
+    let staged = stage(image, options);
+    write_staged(image, &staged);
+    staged
+}
+
+fn open_read_only(image: &Path) -> Arc<dyn BlockDevice> {
+    Arc::new(SyncDevice::open_read_only(image, 0).unwrap())
+}
