@@ -1,4 +1,4 @@
-//! `cargo xtask bench check`: the check of a whole image, beside `xfs_repair -n`.
+//! `cargo xtask bench check`: the check of a whole image, beside `xfs_repair -n`, and the repair where there is nothing to do.
 
 use std::{path::PathBuf, process::Command};
 
@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Files of the image
     #[arg(long, default_value_t = 500_000)]
     files: u32,
-    /// MiB of contents
+    /// MiB of contents; with 0, files are empty
     #[arg(long, default_value_t = 2048)]
     mebibytes: u64,
 }
@@ -30,10 +30,14 @@ pub struct Arguments {
 /// Runs both in turn, and prints the figures of each run.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let uxfs = super::read::build()?;
-    let image = fixtures::tree_image(&arguments.directory, arguments.files, arguments.mebibytes << 20)?;
+    let image = match arguments.mebibytes {
+        0 => fixtures::inodes_image(&arguments.directory, arguments.files)?,
+        mebibytes => fixtures::tree_image(&arguments.directory, arguments.files, mebibytes << 20)?,
+    };
     for _ in 0..arguments.runs {
         report("xfs_repair -n", measure(Judge::XfsRepair.command().arg("-n").arg(&image))?);
         report("uxfs check", measure(Command::new(&uxfs).arg("check").arg(&image))?);
+        report("uxfs repair", measure(Command::new(&uxfs).args(["repair", "--no-undo"]).arg(&image))?);
     }
     Ok(())
 }
