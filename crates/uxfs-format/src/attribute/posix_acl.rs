@@ -200,6 +200,21 @@ impl PosixAcl {
         Ok(Self { entries: entries.collect::<Result<_, _>>()? })
     }
 
+    /// The entries of a stored list that are sound by themselves, in the order stored, and how many entries its length has room for.
+    /// The count is not looked at: the value's length says it as well.
+    pub fn salvage(value: &[u8]) -> (Vec<AclEntry>, u64) {
+        let rest = value.get(size_of::<AclHeader>()..).unwrap_or_default();
+        let (records, _) = rest.as_chunks::<{ size_of::<AclEntryRecord>() }>();
+        let records = records.get(..records.len().min(to_usize(MAX_ENTRIES))).unwrap_or_default();
+        let decoded = (0u32..).zip(records).filter_map(|(index, record)| {
+            let record = AclEntryRecord::ref_from_bytes(record).ok()?;
+            let entry = decode_entry(index, record).ok()?;
+            let has_id = !matches!(entry.tag, AclTag::User(NO_ID) | AclTag::Group(NO_ID));
+            has_id.then_some(entry)
+        });
+        (decoded.collect(), to_u64(records.len()))
+    }
+
     /// The value of the attribute.
     pub fn encode(&self) -> Vec<u8> {
         let header = AclHeader { count: U32::new(low_u32(to_u64(self.entries.len()))) };

@@ -6,7 +6,7 @@ use uxfs_format::{
     attribute::{
         leaf::{LeafBlock, LeafValue},
         parent_pointer::ParentRecord,
-        posix_acl::{self, PosixAcl},
+        posix_acl::PosixAcl,
         remote,
     },
     fault::{Corruption, Fault, Location, Structure},
@@ -21,6 +21,7 @@ use uxfs_volume::{
     volume::MetadataBuffer,
 };
 
+use super::access_list::is_list;
 use crate::{
     check::Context,
     finding::Finding,
@@ -131,10 +132,9 @@ impl Attributes<'_, '_> {
             (_, None) => None,
         };
         let Some(bytes) = bytes else { return };
-        let is_list = [posix_acl::ACCESS_NAME, posix_acl::DEFAULT_NAME].contains(&name);
         match namespace {
             Namespace::Parent => self.parent_pointer(name, &bytes),
-            Namespace::Trusted if is_list => {
+            Namespace::Trusted if is_list(name) => {
                 let list = PosixAcl::decode(&bytes).and_then(|list| list.verify_rules());
                 if let Err(fault) = list {
                     self.fault(Structure::AccessControlList, fault.into());

@@ -1,3 +1,4 @@
 //! Extended attributes, and parent pointers, which lie among them.
 
+pub(crate) mod access_list;
 pub(crate) mod check;

@@ -16,7 +16,10 @@ use uxfs_volume::{
 };
 
 use super::facts::{Facts, InodeFact, Link};
-use crate::repair::work::Work;
+use crate::{
+    attribute::access_list::{self, Mended},
+    repair::{action::Action, work::Work},
+};
 
 /// An attribute of an inode whose attribute fork is made anew.
 #[derive(Debug, Clone)]
@@ -31,6 +34,8 @@ pub(crate) struct KeptAttribute {
 pub(crate) struct Gathered {
     pub facts: Facts,
     pub attributes: BTreeMap<InodeNumber, Vec<KeptAttribute>>,
+    /// Access control lists among these that Linux refuses.
+    pub access_lists: Vec<Action>,
 }
 
 /// Reads everything.
@@ -47,7 +52,7 @@ pub(crate) fn gather(volume: &Volume, work: &Work) -> Gathered {
             damaged_directories: work.directories.clone(),
             ..Facts::default()
         },
-        attributes: BTreeMap::new(),
+        ..Gathered::default()
     };
     let internal = [
         superblock.realtime_bitmap_inode.get(),
@@ -89,6 +94,7 @@ impl Gathered {
         if is_damaged {
             let kept = self.attributes.entry(inode.number).or_default();
             keep_attributes(volume, inode, kept);
+            mend_access_lists(inode, kept, &mut self.access_lists);
         }
         self.add_pointers(volume, inode);
     }
@@ -162,5 +168,28 @@ fn keep_attributes(volume: &Volume, inode: &Inode, kept: &mut Vec<KeptAttribute>
             kept.push(KeptAttribute { namespace: attribute.namespace, name: attribute.name.into(), value });
         }
         Ok(ControlFlow::Continue(()))
+    });
+}
+
+/// Makes lists such that Linux takes them.
+fn mend_access_lists(inode: &Inode, kept: &mut Vec<KeptAttribute>, actions: &mut Vec<Action>) {
+    kept.retain_mut(|attribute| {
+        if attribute.namespace != Namespace::Trusted || !access_list::is_list(&attribute.name) {
+            return true;
+        }
+        let mended = access_list::mend(&attribute.name, &attribute.value, inode.mode());
+        let inode = inode.number;
+        match mended {
+            Mended::Sound => true,
+            Mended::Changed { value, removed } => {
+                attribute.value = value;
+                actions.push(Action::AccessList { inode, removed: Some(removed) });
+                true
+            }
+            Mended::Dropped => {
+                actions.push(Action::AccessList { inode, removed: None });
+                false
+            }
+        }
     });
 }

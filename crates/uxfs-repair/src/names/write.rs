@@ -362,6 +362,7 @@ impl Writer<'_> {
     }
 
     fn set_attributes(&mut self) -> Result<()> {
+        self.actions.extend(self.gathered.access_lists.iter().cloned());
         for (number, attributes) in &self.gathered.attributes {
             let mut transaction = Transaction::begin(self.engine)?;
             let mut inode = transaction.load_inode(*number)?;

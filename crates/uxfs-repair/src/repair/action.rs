@@ -217,6 +217,13 @@ pub enum Action {
         /// Attributes that could be read, without parent pointers.
         attributes: u64,
     },
+    /// An access control list that Linux refuses keeps its sound entries, with those that the mode says.
+    AccessList {
+        /// The inode.
+        inode: InodeNumber,
+        /// Entries that are gone; `None` where the whole list is.
+        removed: Option<u64>,
+    },
     /// A name is removed.
     NameRemoved {
         /// The directory.
@@ -376,6 +383,12 @@ impl Action {
             ),
             Self::Attributes { inode, attributes } => {
                 write!(f, "make the attributes of inode {inode} anew; {attributes} could be read")
+            }
+            Self::AccessList { inode, removed: None } => {
+                write!(f, "remove an access control list of inode {inode} in which nothing is sound")
+            }
+            Self::AccessList { inode, removed: Some(removed) } => {
+                write!(f, "mend an access control list of inode {inode}; {removed} entries were removed")
             }
             Self::NameRemoved { directory, name, inode } => {
                 write!(f, "remove {} from directory {directory}, which named inode {inode}", quoted(name))
