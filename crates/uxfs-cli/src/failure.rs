@@ -51,6 +51,11 @@ impl Failure {
         Self { exit: Exit::Failed, message: message.into(), kind: "failed", is_quiet: false }
     }
 
+    /// What was read is damaged.
+    pub fn corruption(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Corruption, message: message.into(), kind: "damage", is_quiet: false }
+    }
+
     /// It needs a feature that uxfs does not have.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self { exit: Exit::Unsupported, message: message.into(), kind: "not supported", is_quiet: false }

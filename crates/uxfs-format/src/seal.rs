@@ -15,7 +15,7 @@ use crate::{
     name_tree::node,
     structure::Structure,
     superblock,
-    units::Lsn,
+    units::{Lsn, Sector},
 };
 
 /// Where structures of one kind keep checksum, log sequence number and uuid.
@@ -99,6 +99,38 @@ fn stamps_of(structure: Structure) -> Option<Stamps> {
         Structure::Inode => stamps(100, 112, 160),
         _ => return None,
     })
+}
+
+/// Where structures of one kind keep their checksum; `None` for those without one of their own.
+pub fn checksum_offset_of(structure: Structure) -> Option<u32> {
+    stamps_of(structure).map(|stamps| stamps.checksum_offset_bytes)
+}
+
+/// The sector at which a block of this file system says that it lies. `None` for group headers and inodes, which say it in other
+/// ways, and for anything else.
+pub fn own_sector(bytes: &[u8], geometry: &Geometry) -> Option<Sector> {
+    let structure = structure_of(bytes, geometry)?;
+    let offset_bytes: u32 = match structure {
+        Structure::FreeSpaceByBlock
+        | Structure::FreeSpaceByLength
+        | Structure::InodeIndex
+        | Structure::FreeInodeIndex
+        | Structure::ReverseMap
+        | Structure::ReferenceCount
+        | Structure::DirectoryLeaf
+        | Structure::DirectoryLeafNode
+        | Structure::DirectoryNode
+        | Structure::AttributeLeaf
+        | Structure::AttributeNode => 16,
+        Structure::ExtentMap => 24,
+        Structure::DirectoryBlock | Structure::DirectoryData | Structure::DirectoryFreeIndex => 8,
+        Structure::AttributeRemoteValue | Structure::Symlink => 40,
+        _ => return None,
+    };
+    let uuid_offset_bytes = stamps_of(structure)?.uuid_offset_bytes;
+    let uuid = bytes.get(to_usize(uuid_offset_bytes)..)?.first_chunk::<16>()?;
+    let sector = bytes.get(to_usize(offset_bytes)..)?.first_chunk::<8>()?;
+    (*uuid == geometry.metadata_uuid.0).then(|| Sector::new(u64::from_be_bytes(*sector)))
 }
 
 /// The log sequence number of a block that says itself what it is and that it belongs to this file system: which changes

@@ -20,6 +20,7 @@
 //! | [`commit`] | carrying finished changes to the device, durably, and taking them back |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
+//! | [`new_log`] | a new, clean log |
 //! | [`repair`](mod@repair) | the repair: passes of checking and making anew, in an overlay |
 //! | `btree` | any btree, block by block; a sound btree from sorted records |
 //! | `superblock` | the copies of the superblock |
@@ -71,6 +72,7 @@ mod inode_index;
 mod links;
 mod name_tree;
 mod names;
+pub mod new_log;
 mod observed;
 pub mod opening;
 mod parent_pointer;

@@ -34,6 +34,8 @@ pub enum Judge {
     XfsRepair,
     /// `xfs_logprint`
     XfsLogprint,
+    /// `xfs_mdrestore`
+    XfsMdrestore,
     /// `mkfs.xfs`
     Mkfs,
     /// GNU tar
@@ -54,11 +56,12 @@ pub enum Judge {
 
 impl Judge {
     /// Every judge.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::XfsDb,
         Self::XfsIo,
         Self::XfsRepair,
         Self::XfsLogprint,
+        Self::XfsMdrestore,
         Self::Mkfs,
         Self::GnuTar,
         Self::BsdTar,
@@ -76,6 +79,7 @@ impl Judge {
             Self::XfsIo => "xfs_io",
             Self::XfsRepair => "xfs_repair",
             Self::XfsLogprint => "xfs_logprint",
+            Self::XfsMdrestore => "xfs_mdrestore",
             Self::Mkfs => "mkfs.xfs",
             Self::GnuTar => "tar",
             Self::BsdTar => "bsdtar",

@@ -13,6 +13,8 @@ pub mod inodes;
 pub mod inspect;
 pub mod ls;
 pub mod map;
+pub mod mdrestore;
+pub mod metadump;
 pub mod mkfs;
 pub mod parents;
 pub mod repair;
@@ -140,6 +142,10 @@ pub enum Command {
     Repair(repair::Arguments),
     /// Take a repair back: restore what it changed, byte for byte
     Undo(undo::Arguments),
+    /// Write the metadata of a file system to a file, without contents and names, as xfs_metadump does
+    Metadump(metadump::Arguments),
+    /// Make an image of dumped metadata
+    Mdrestore(mdrestore::Arguments),
     /// Replay the log of an image that was not unmounted cleanly
     Replay(replay::Arguments),
     /// Run benchmarks: by system calls on a mounted file system, or in process on an image
@@ -165,6 +171,8 @@ impl Command {
             Self::Check(arguments) => check::run(arguments, context),
             Self::Repair(arguments) => repair::run(arguments, context),
             Self::Undo(arguments) => undo::run(arguments, context),
+            Self::Metadump(arguments) => metadump::run(arguments, context),
+            Self::Mdrestore(arguments) => mdrestore::run(arguments, context),
             Self::Replay(arguments) => replay::run(arguments, context),
             Self::Get(arguments) => arguments.run(context, get::run),
             Self::Put(arguments) => arguments.run(context),

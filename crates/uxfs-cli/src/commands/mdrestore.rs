@@ -1,0 +1,257 @@
+//! `uxfs mdrestore`: an image from a dump of metadata.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, Read, Write},
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::fs::OFlags;
+use serde_json::json;
+use uxfs_block::{
+    claim::{Claimed, Lock},
+    device::BlockDevice,
+    engine::{OpenOptions, open_claimed},
+};
+use uxfs_metadump::{
+    format::DumpFlags,
+    restore::{DumpInformation, RestoreError, RestoreSummary, Target, information, restore},
+};
+
+use crate::{
+    commands::Context,
+    failure::{About, Exit, Failure, Outcome},
+    output::Output,
+    progress::Progress,
+};
+
+/// Arguments of `uxfs mdrestore`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Reads a dump that uxfs metadump or xfs_metadump made, of version 1 or 2, and makes the file system that was dumped, \
+    without the contents of files. TARGET is made if it is missing; it is sparse. Its superblock is written last.\n\
+    Examples:\n  uxfs mdrestore disk.metadump disk.img\n  zstd -dc sda1.metadump.zst | uxfs mdrestore - sda1.img\n  \
+    uxfs mdrestore -i disk.metadump"
+)]
+pub struct Arguments {
+    /// The dump, or - for standard input
+    #[arg(value_name = "FILE")]
+    source: PathBuf,
+    /// File or block device that becomes the file system
+    #[arg(value_name = "TARGET", required_unless_present = "information")]
+    target: Option<PathBuf>,
+    /// Overwrite a file that is not empty, or a block device
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// Show progress
+    #[arg(short = 'g', long)]
+    progress: bool,
+    /// Show what the dump says of itself, and restore nothing
+    #[arg(short = 'i', long = "info", conflicts_with_all = ["target", "force"])]
+    information: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let name = arguments.source.display();
+    let mut source = arguments.open_source().about(&name)?;
+    let mut output = Output::new();
+    let Some(path) = arguments.target.as_ref().filter(|_| !arguments.information) else {
+        let found = information(&mut source).map_err(failure).about(&name)?;
+        match context.json {
+            true => output.json(&information_document(&found))?,
+            false => writeln!(output, "{name}: {}", words(&found))?,
+        }
+        output.finish()?;
+        return Ok(Exit::Success);
+    };
+    let mut target = ImageTarget::new(path, arguments.force);
+    let progress = arguments.progress.then(|| Progress::new("KiB", None));
+    let mut shown = 0;
+    let mut show = |bytes: u64| {
+        if let Some(progress) = &progress {
+            progress.add((bytes / 1024).saturating_sub(shown));
+            shown = bytes / 1024;
+        }
+    };
+    let restored = restore(&mut source, &mut target, &mut show);
+    drop(progress);
+    let summary = restored.map_err(|error| match error {
+        RestoreError::Write(_) | RestoreError::Target(_) | RestoreError::TargetTooShort { .. } => {
+            failure(error).about(path.display())
+        }
+        error => failure(error).about(&name),
+    })?;
+    target.keep();
+    if context.json {
+        output.json(&document(&summary))?;
+    }
+    output.finish()?;
+    Ok(Exit::Success)
+}
+
+impl Arguments {
+    fn open_source(&self) -> Result<Box<dyn Read>, Failure> {
+        if self.source == Path::new("-") {
+            return Ok(Box::new(BufReader::with_capacity(1 << 20, io::stdin())));
+        }
+        let file =
+            File::open(&self.source).map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
+        Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
+    }
+}
+
+/// The message of an error, and the exit code: a dump that is damaged is corruption.
+fn failure(error: RestoreError) -> Failure {
+    let message = error.to_string();
+    match error {
+        RestoreError::Unsupported(_) | RestoreError::Version { .. } => Failure::unsupported(message),
+        RestoreError::Header(_)
+        | RestoreError::CutOff(_)
+        | RestoreError::NoSuperblock(_)
+        | RestoreError::Outside { .. }
+        | RestoreError::Extent { .. } => Failure::corruption(message),
+        RestoreError::NotADump { .. } => Failure::failed(message).with_remedy(
+            "a compressed dump has to be unpacked first: zstd -dc FILE | uxfs mdrestore - TARGET",
+        ),
+        _ => Failure::failed(message),
+    }
+}
+
+fn words(found: &DumpInformation) -> String {
+    let Some(flags) = found.flags else {
+        return format!("version {}, which does not say how it was made", found.version);
+    };
+    let say = |flag, yes, no| if flags.contains(flag) { yes } else { no };
+    format!(
+        "version {}, {}, {}, {}",
+        found.version,
+        say(DumpFlags::OBFUSCATED, "obfuscated", "not obfuscated"),
+        say(DumpFlags::DIRTY_LOG, "dirty log", "clean log"),
+        say(DumpFlags::FULL_BLOCKS, "full metadata blocks", "unused bytes zeroed"),
+    )
+}
+
+fn information_document(found: &DumpInformation) -> serde_json::Value {
+    let has = |flag| found.flags.map(|flags| flags.contains(flag));
+    json!({
+        "schema_version": 1,
+        "version": found.version,
+        "obfuscated": has(DumpFlags::OBFUSCATED),
+        "full_blocks": has(DumpFlags::FULL_BLOCKS),
+        "dirty_log": has(DumpFlags::DIRTY_LOG),
+    })
+}
+
+fn document(summary: &RestoreSummary) -> serde_json::Value {
+    let mut document = information_document(&summary.information);
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("size_bytes".to_owned(), summary.size_bytes.into());
+        fields.insert("extents".to_owned(), summary.extents.into());
+        fields.insert("bytes".to_owned(), summary.bytes.into());
+    }
+    document
+}
+
+/// Zeros of this size stay holes.
+const HOLE_BYTES: usize = 4 << 10;
+
+/// A file or a block device. A file that was made here disappears again, unless it is [kept](Self::keep).
+struct ImageTarget<'p> {
+    path: &'p Path,
+    force: bool,
+    device: Option<Arc<dyn BlockDevice>>,
+    was_made: bool,
+    is_file: bool,
+    /// Behind this byte nothing was written.
+    written_end: u64,
+}
+
+impl<'p> ImageTarget<'p> {
+    fn new(path: &'p Path, force: bool) -> Self {
+        Self { path, force, device: None, was_made: false, is_file: false, written_end: 0 }
+    }
+
+    fn keep(mut self) {
+        self.was_made = false;
+    }
+
+    /// Opens what is there, or makes a file, and locks it.
+    fn claim(&mut self) -> io::Result<Claimed> {
+        match fs::metadata(self.path) {
+            Ok(found) if found.file_type().is_block_device() => {
+                if !self.force {
+                    return Err(occupied("a block device is overwritten with --force only"));
+                }
+                Ok(Claimed::open(self.path, OFlags::RDWR | OFlags::CLOEXEC, Lock::Exclusive)?)
+            }
+            Ok(found) if !found.is_file() => Err(io::Error::other("neither a file nor a block device")),
+            Ok(found) => {
+                self.is_file = true;
+                if found.len() > 0 && !self.force {
+                    return Err(occupied("the file is not empty; --force overwrites it"));
+                }
+                Ok(Claimed::open(self.path, OFlags::RDWR | OFlags::CLOEXEC, Lock::Exclusive)?)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(self.path)?;
+                (self.is_file, self.was_made) = (true, true);
+                Ok(Claimed::of(file, Lock::Exclusive)?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn occupied(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, message)
+}
+
+impl Drop for ImageTarget<'_> {
+    fn drop(&mut self) {
+        if self.was_made {
+            let _ = fs::remove_file(self.path);
+        }
+    }
+}
+
+impl Target for ImageTarget<'_> {
+    fn prepare(&mut self, size_bytes: u64) -> Result<(), RestoreError> {
+        let claimed = self.claim().map_err(RestoreError::Target)?;
+        if self.is_file {
+            let sized = claimed.file.set_len(0).and_then(|()| claimed.file.set_len(size_bytes));
+            sized.map_err(RestoreError::Target)?;
+        }
+        let options = OpenOptions { writable: true, lock: Lock::Exclusive, ..OpenOptions::default() };
+        let device = open_claimed(claimed, &options)?;
+        if device.size_bytes() < size_bytes {
+            let found = device.size_bytes();
+            return Err(RestoreError::TargetTooShort { needed_bytes: size_bytes, size_bytes: found });
+        }
+        self.device = Some(device);
+        Ok(())
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), RestoreError> {
+        let Some(device) = &self.device else { return Ok(()) };
+        if !self.is_file {
+            return Ok(device.write(offset_bytes, bytes)?);
+        }
+        let mut start = offset_bytes;
+        for run in bytes.chunks(HOLE_BYTES) {
+            // A new file has zeros where nothing was written; a dump may have a block twice.
+            if start < self.written_end || run.iter().any(|byte| *byte != 0) {
+                device.write(start, run)?;
+            }
+            start += run.len() as u64;
+        }
+        self.written_end = self.written_end.max(start);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), RestoreError> {
+        Ok(self.device.iter().try_for_each(|device| device.flush())?)
+    }
+}
