@@ -13,6 +13,7 @@ use uxfs_format::{
     fault::{Fault, HeaderFault, Structure},
     units::AgNumber,
 };
+use uxfs_repair::repair::RepairOptions;
 use uxfs_source::packing::Packing;
 use uxfs_volume::error::Error;
 use uxfs_volume::tolerant::{SuperblockChoice, TolerantOptions};
@@ -21,6 +22,7 @@ use uxfs_volume::volume::Volume;
 use crate::{
     compressed,
     failure::{About, Complaints, Exit, Failure, Outcome},
+    repaired::{self, Repaired},
     text::parse_size,
 };
 
@@ -40,7 +42,10 @@ pub struct ImageArguments {
     /// directories, and report it at the end. Does not recover the log
     #[arg(long)]
     pub tolerant: bool,
-    /// With --tolerant, which this implies: use the superblock of allocation group N, or of the first one with a sound
+    /// Show the image as `uxfs repair` would leave it; nothing is written
+    #[arg(long, conflicts_with_all = ["tolerant", "ignore_log"])]
+    pub repaired: bool,
+    /// With --tolerant, which this implies, or with --repaired: use the superblock of allocation group N, or of the first one with a sound
     /// superblock
     #[arg(long, value_name = "N|auto", value_parser = parse_superblock)]
     pub superblock: Option<SuperblockArgument>,
@@ -97,12 +102,19 @@ fn parse_superblock(text: &str) -> Result<SuperblockArgument, String> {
 impl ImageArguments {
     /// Whether damage is to be passed over.
     pub fn is_tolerant(&self) -> bool {
-        self.tolerant || self.superblock.is_some()
+        self.tolerant || self.superblock.is_some() && !self.repaired
     }
 
     /// Opens the image for reading and mounts the file system in it. Where its log is dirty, it is seen as it will be.
     pub fn open(&self) -> Result<MountedImage, Failure> {
-        self.mount(self.device()?, self.ignore_log)
+        if !self.repaired {
+            return self.mount(self.device()?, self.ignore_log);
+        }
+        let repaired = self.stage_repair()?;
+        match repaired.is_whole {
+            true => self.mount(repaired.device, false),
+            false => self.mount_tolerantly(repaired.device),
+        }
     }
 
     /// Mounts what [`device`](Self::device) gave, whatever the state of its log.
@@ -110,14 +122,36 @@ impl ImageArguments {
         self.mount(device, true)
     }
 
-    /// Opens the image for reading, which keeps writers away.
+    /// Opens the image for reading, which keeps writers away. With `--repaired`, what is read is as a repair would leave it.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
-        self.device_with_lock(Lock::Shared)
+        match self.repaired {
+            true => Ok(self.stage_repair()?.device),
+            false => self.device_with_lock(Lock::Shared),
+        }
     }
 
     /// As [`device`](Self::device), and refuses an image that is mounted or attached to a loop device for writing.
     pub fn device_at_rest(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        self.refuse_repaired()?;
         self.device_with_lock(Lock::Unused)
+    }
+
+    /// Refuses `--repaired`, for a command that is about the image as it is.
+    pub fn refuse_repaired(&self) -> Result<(), Failure> {
+        match self.repaired {
+            true => Err(Failure::usage("--repaired is for commands that show what a file system holds")),
+            false => Ok(()),
+        }
+    }
+
+    fn stage_repair(&self) -> Result<Repaired, Failure> {
+        let device = self.device_with_lock(Lock::Shared)?;
+        let options = RepairOptions {
+            cache_budget_bytes: self.cache_size,
+            superblock: self.superblock_choice(),
+            ..RepairOptions::default()
+        };
+        repaired::stage(&device, &options).map_err(no_file_system).about(self.image.display())
     }
 
     fn device_with_lock(&self, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
@@ -153,6 +187,7 @@ impl ImageArguments {
 
     /// As [`device_for_changes`](Self::device_for_changes), for a repair, which may be told the superblock.
     pub fn device_to_repair(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        self.refuse_repaired()?;
         let is_packed = compressed::is_packed(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
         if is_packed {

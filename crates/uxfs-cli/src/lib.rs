@@ -14,6 +14,7 @@
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
 //! | [`failure`] | from an error to a message and an exit code |
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
+//! | `repaired` | the image as a repair would leave it, staged in memory |
 //! | [`target`] | a path or an inode number on the command line |
 //! | [`text`] | modes, times, sizes and names as people read them |
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod image;
 pub mod listing;
 pub mod output;
 pub mod progress;
+mod repaired;
 pub mod target;
 pub mod text;
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value as Json;
-use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_is_silent};
+use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_is_silent, xfs_db::XfsDb};
 
 use crate::common::{text, uxfs};
 
@@ -89,6 +89,51 @@ fn headers_of_all_groups_come_back() {
     let words = String::from_utf8_lossy(&finished.stderr).into_owned();
     assert!(words.contains("finished an earlier repair"), "{words}");
     assert!(fs::read(&image).unwrap() == whole, "it came to something else");
+}
+
+/// Without the root directory's inode and one more, `--repaired` shows the tree of the sound image, also without its
+/// first superblock. The image stays as it is.
+#[test]
+fn reading_commands_show_what_a_repair_would_leave() {
+    require!(Judge::XfsDb);
+    let folder = tempfile::tempdir().unwrap();
+    let image = unpacked("default", folder.path());
+    let sound = folder.path().join("sound");
+    fs::copy(&image, &sound).unwrap();
+    let expected = listing(&sound);
+    let lost = ["inode 128", "write -d core.magic 0", "write -d core.mode 0"];
+    XfsDb::new(&image).write(&lost).unwrap();
+    XfsDb::new(&image)
+        .write(&["path /directories", "write -d core.magic 0", "write -d core.mode 0"])
+        .unwrap();
+    overwrite(&image, 0, 512);
+    let damaged = fs::read(&image).unwrap();
+    for command in ["ls", "tree", "info", "freespace"] {
+        let output = uxfs(&[command, "--repaired", text(&image)]);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{command}: {words}");
+        assert!(words.contains("nothing is written"), "{command}: {words}");
+    }
+    let shown = uxfs(&["ls", "-lR", "--repaired", text(&image)]);
+    assert_eq!(String::from_utf8_lossy(&shown.stdout), expected);
+    // Contents, owners, attributes: what Linux sees in the sound image, by the test of `extract`.
+    let archive = |image: &Path, more: &[&str]| {
+        let output = uxfs(&[&["extract", text(image), "--tar", "-"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    assert!(archive(&image, &["--repaired"]) == archive(&sound, &[]));
+    assert!(fs::read(&image).unwrap() == damaged, "the image was changed");
+    // It is for reading, and says so.
+    for command in ["check", "repair", "replay"] {
+        let refused = uxfs(&[command, "--repaired", text(&image)]);
+        assert_eq!(refused.status.code(), Some(2), "{command}");
+    }
+    for other in ["--tolerant", "--ignore-log"] {
+        assert_eq!(uxfs(&["ls", "--repaired", other, text(&image)]).status.code(), Some(2));
+    }
+    let sound = uxfs(&["ls", "--repaired", text(&sound)]);
+    assert_eq!(sound.stderr, b"uxfs: --repaired: there is nothing to repair\n");
 }
 
 #[test]

@@ -72,6 +72,7 @@ const DAMAGES: &[Damage] = &[
     damage("inode-index-root-inode-2k", "inode-2k", &["agi 0", "addr root", "write -c level 3"]),
     damage("inode-blocks", "default", &[FILE, "write -d core.nblocks 9"]),
     damage("inode-checksum", "default", &[FILE, "write -c core.gen 9"]),
+    damage("mode-of-a-file", "default", &[FILE, "write -d core.mode 0100644", "write -d core.magic 5"]),
     damage("links-of-directory", "default", &["path /directories", "write -d core.nlinkv2 7"]),
     damage("links-of-file", "default", &["path /directories/node/linked", "write -d core.nlinkv2 812"]),
     damage("no-links-and-a-name", "default", &["inode 131202", "write -d core.nlinkv2 0"]),
@@ -163,7 +164,15 @@ fn lost_directories_come_back_with_all_names() {
             };
             let inodes: Vec<u64> = paths.iter().map(inode_of).collect();
             for inode in &inodes {
-                plant(&image, &[&format!("inode {inode}"), "write -d core.magic 0", "write -d core.mode 0"]);
+                plant(
+                    &image,
+                    &[
+                        &format!("inode {inode}"),
+                        "write -d core.nlinkv2 0",
+                        "write -d core.magic 0",
+                        "write -d core.mode 0",
+                    ],
+                );
             }
             let staged = repair_image_without_log(&image);
             let shown: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
@@ -199,7 +208,7 @@ fn one_damage_gives_the_same_bytes_each_time() {
         let inode =
             entries.iter().find(|entry| entry.path.0 == path.as_bytes()).and_then(|entry| entry.inode);
         let inode = format!("inode {}", inode.unwrap());
-        plant(&image, &[&inode, "write -d core.magic 0", "write -d core.mode 0"]);
+        plant(&image, &[&inode, "write -d core.nlinkv2 0", "write -d core.magic 0", "write -d core.mode 0"]);
     }
     let options = RepairOptions { ignore_log_copies: true, ..RepairOptions::default() };
     let bytes = [(), ()].map(|()| {

@@ -34,6 +34,7 @@ use crate::{
     A damaged image is dumped as far as it can be read. Exits with 0 where the dump was written.\n\
     Examples:\n  uxfs metadump disk.img disk.metadump\n  uxfs metadump -o -a /dev/sda1 - | zstd > sda1.metadump.zst",
     mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
     mut_arg("no_lock", |argument| argument
         .help("Dump even while the image is mounted or another program changes it; the dump may be inconsistent")),

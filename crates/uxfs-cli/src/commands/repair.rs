@@ -32,6 +32,7 @@ use crate::{
     there is anything to repair.\n\
     Examples:\n  uxfs repair --dry-run disk.img\n  uxfs repair disk.img",
     mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
     mut_arg("no_lock", |argument| argument.hide(true)),
 )]

@@ -28,6 +28,7 @@ use crate::{
     // Refused, with the reason.
     mut_arg("ignore_log", |argument| argument.hide(true)),
     mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("superblock", |argument| argument.hide(true))
 )]
 pub struct Arguments {
@@ -44,6 +45,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
+    image.refuse_repaired()?;
     if image.is_tolerant() {
         return Err(Failure::usage("--tolerant and --superblock cannot be used with replay"));
     }

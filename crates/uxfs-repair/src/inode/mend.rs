@@ -73,7 +73,10 @@ fn neutral_inode(
     geometry: &Geometry,
 ) -> Option<(Vec<u8>, InodeFault)> {
     let fault = verify_inode(&bytes, inode, geometry).err()?;
-    neutral::make(&mut bytes, inode, geometry).then_some((bytes, fault))
+    let is_made = neutral::make(&mut bytes, inode, geometry);
+    // Its mode is gone as well: what names it may say which type it had.
+    let is_free = InodeCore::prefix_of(&bytes).is_none_or(InodeCore::is_free);
+    (is_made && !is_free).then_some((bytes, fault))
 }
 
 fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volume: &Volume) -> Vec<Action> {

@@ -7,4 +7,5 @@ pub(crate) mod gather;
 pub(crate) mod mend;
 mod neutral;
 pub(crate) mod rebuild;
+mod remains;
 pub(crate) mod witnesses;

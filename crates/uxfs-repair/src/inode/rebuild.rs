@@ -2,7 +2,7 @@
 //!
 //! | what | first | then | else |
 //! |---|---|---|---|
-//! | owner, permissions, times, flags, size | the newest copy in the log | | those of the directory that names it, private to the owner; the size from the contents |
+//! | owner, permissions, times, flags, size | the newest copy in the log | the inode itself, where its mode alone is gone | those of the directory that names it, private to the owner; the size from the contents |
 //! | file type | the log | the entry; parent pointers that name it; the magic number of its blocks | a regular file, where it has blocks |
 //! | extents | the log, where the reverse map says the same | the reverse map | |
 //! | small contents: short directories, targets of symbolic links | the log | a directory's names come from parent pointers | the symbolic link is lost |
@@ -59,9 +59,14 @@ impl Rebuilder<'_> {
             if copy.core().is_none_or(InodeCore::is_free) {
                 return Ok(None);
             }
+            let before = read_inode(self.stage, number)?;
             if let Some(made) = self.take_copy(number, copy)? {
                 return Ok(Some(made));
             }
+            put_inode(self.stage, number, &before)?;
+        }
+        if let Some(inode) = self.keep_remains(number)? {
+            return Ok(Some((inode, InodeSource::Remains)));
         }
         self.infer(number)
     }
@@ -98,7 +103,7 @@ impl Rebuilder<'_> {
     }
 
     /// Whether the reverse map does not contradict a fork.
-    fn agrees(&self, inode: &Inode, fork: Fork) -> bool {
+    pub(super) fn agrees(&self, inode: &Inode, fork: Fork) -> bool {
         let is_elsewhere = fork == Fork::Data && inode.flags().contains(InodeFlags::REALTIME);
         if !self.witnesses.has_whole_reverse_map() || is_elsewhere {
             return true;
@@ -180,7 +185,7 @@ impl Rebuilder<'_> {
         Ok(self.verified(number)?.map(|inode| (inode, InodeSource::Inferred)))
     }
 
-    fn type_of(&self, named: &Named, data: &Owned) -> Option<FileType> {
+    pub(super) fn type_of(&self, named: &Named, data: &Owned) -> Option<FileType> {
         if let Some(kind) = named.file_type {
             return Some(kind);
         }
@@ -208,11 +213,7 @@ impl Rebuilder<'_> {
         let geometry = self.stage.geometry();
         let model = named.directory.and_then(|directory| self.volume.inode(directory).ok());
         let model = model.or_else(|| self.volume.inode(geometry.root_inode).ok());
-        let permissions = match kind {
-            FileType::Directory => 0o700,
-            FileType::SymbolicLink => 0o777,
-            _ => 0o600,
-        };
+        let permissions = private_permissions(kind);
         change_core(self.stage, number, |core, forks| {
             let generation = named.generation.unwrap_or(1);
             *core = uxfs_engine::inode::create::unused_core(number, generation, geometry);
@@ -371,6 +372,15 @@ impl Rebuilder<'_> {
         let geometry = self.stage.geometry();
         let core = verify_inode(&bytes, number, geometry).ok().filter(|core| !core.is_free());
         Ok(core.and_then(|core| Inode::decode(&bytes, core, geometry)))
+    }
+}
+
+/// What the owner alone may do; the permissions of symbolic links mean nothing.
+pub(super) fn private_permissions(kind: FileType) -> u16 {
+    match kind {
+        FileType::Directory => 0o700,
+        FileType::SymbolicLink => 0o777,
+        _ => 0o600,
     }
 }
 

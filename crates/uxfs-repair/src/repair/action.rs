@@ -18,6 +18,8 @@ pub enum InodeSource {
     Log,
     /// The newest copy in the log, and the reverse map.
     LogAndReverseMap,
+    /// Its place, which lacks the mode alone. Its type follows from what names it; its permissions are not known.
+    Remains,
     /// The entry that names it, and the reverse map: owner, permissions, times and attributes are not known.
     Inferred,
 }
@@ -298,6 +300,9 @@ impl fmt::Display for Action {
                 let source = match source {
                     InodeSource::Log => "as the log has it",
                     InodeSource::LogAndReverseMap => "from the log and the reverse map",
+                    InodeSource::Remains => {
+                        "from what is left of it; its file type follows from what names it, and its permissions are guesses"
+                    }
                     InodeSource::Inferred => {
                         "from the entry that names it and the reverse map; owner, permissions, times and size are guesses"
                     }

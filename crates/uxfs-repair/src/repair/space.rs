@@ -10,8 +10,9 @@ use uxfs_format::{
         reverse_map::{Mapping, Owner},
     },
     features::Incompatible,
+    field_table::OnDisk,
     geometry::{Geometry, INODES_PER_CHUNK},
-    inode::{FileType, Fork, ForkFormat, InodeFlags, InodeFlags2},
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, InodeFlags, InodeFlags2},
     units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber, Lsn},
 };
 use uxfs_journal::copies::LogCopies;
@@ -305,13 +306,16 @@ impl Gathering<'_> {
         Ok(self.partial.into_inner())
     }
 
-    /// Inodes that are gone, and those with a wrong checksum.
+    /// Inodes that are gone or free in spite of the index, and those with a wrong checksum.
     fn lost_inodes(&self, found: &[ChunksFound]) -> BTreeSet<InodeNumber> {
         let mut lost = BTreeSet::new();
         for (group, found) in self.volume.geometry().groups().zip(found) {
             for chunk in &found.chunks {
                 visit_chunk(self.volume, group, chunk, &mut |inode| {
-                    if matches!(inode.found, Found::Damaged(_) | Found::WithoutChecksum(_)) {
+                    let is_free_in_use =
+                        matches!(inode.found, Found::Free) && chunk.is_allocated(inode.index);
+                    if is_free_in_use || matches!(inode.found, Found::Damaged(_) | Found::WithoutChecksum(_))
+                    {
                         lost.insert(inode.number);
                     }
                 });
@@ -457,6 +461,15 @@ impl Gathering<'_> {
                 self.actions.push(Action::InodeChecksum { inode: number });
                 self.keep(chunk, index, &inode, list)?;
             }
+            Found::Free if chunk.chunk.is_allocated(index) => {
+                let Some((inode, source)) = self.free_though_indexed(number)? else {
+                    chunk.set_free(index);
+                    return Ok(());
+                };
+                let fault = Some(InodeFault::FreeThoughIndexed);
+                self.actions.push(Action::InodeRebuilt { inode: number, source, fault });
+                self.keep(chunk, index, &inode, list)?;
+            }
             Found::Free => chunk.set_free(index),
             Found::Damaged(fault) => {
                 if let Some((inode, source)) = self.rebuilder().rebuild(number)? {
@@ -472,6 +485,22 @@ impl Gathering<'_> {
             }
         }
         Ok(())
+    }
+
+    /// An inode whose place has a sound free inode, although the index says that it is in use. Its mode may be gone, or a write of it;
+    /// or the index is wrong. What the log has is older than the free inode in the last case.
+    fn free_though_indexed(&self, number: InodeNumber) -> Result<Option<(Inode, InodeSource)>> {
+        let before = read_inode(self.stage, number)?;
+        let disk = InodeCore::prefix_of(&before).map_or(Lsn::new(0), |core| Lsn::new(core.lsn.get()));
+        let is_newest = self.witnesses.copy(number).is_none_or(|copy| copy.lsn >= disk);
+        let made = match is_newest {
+            true => self.rebuilder().rebuild(number)?,
+            false => self.rebuilder().keep_remains(number)?.map(|inode| (inode, InodeSource::Remains)),
+        };
+        if made.is_none() {
+            put_inode(self.stage, number, &before)?;
+        }
+        Ok(made)
     }
 
     /// Puts free inodes where damaged ones lie, but not into holes: there may be a file.

@@ -40,6 +40,7 @@ use crate::{
     Exits with 0 where nothing was found, with 3 where something was.\n\
     Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img",
     mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("no_lock", |argument| argument
         .help("Check even while the image is mounted or another program changes it; findings may be false")),
 )]

@@ -1,0 +1,36 @@
+//! An image as a repair would leave it, for commands that read.
+
+use std::sync::Arc;
+
+use uxfs_block::device::BlockDevice;
+use uxfs_repair::repair::{RepairOptions, repair};
+use uxfs_volume::error::Result;
+
+use crate::output::message;
+
+/// A repair that is seen and not written.
+pub(crate) struct Repaired {
+    /// The image with the changes of the repair on top.
+    pub device: Arc<dyn BlockDevice>,
+    /// A check of it finds nothing. Otherwise it has to be read tolerantly.
+    pub is_whole: bool,
+}
+
+/// Repairs in memory, and says how much there was to do.
+///
+/// # Errors
+/// As [`repair`].
+pub(crate) fn stage(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> Result<Repaired> {
+    let staged = repair(device, options)?;
+    let (actions, remaining) = (staged.actions.len(), staged.remaining.len());
+    if staged.is_clean() {
+        message!("uxfs: --repaired: there is nothing to repair");
+    } else if remaining == 0 {
+        message!("uxfs: shown as a repair would leave it: {actions} changes; nothing is written");
+    } else {
+        message!(
+            "uxfs: shown as a repair would leave it: {actions} changes, and {remaining} findings are left; nothing is written"
+        );
+    }
+    Ok(Repaired { device: staged.overlay, is_whole: remaining == 0 })
+}
