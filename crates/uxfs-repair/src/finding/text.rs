@@ -3,62 +3,11 @@
 use std::fmt;
 
 use uxfs_format::{
-    inode::{FileType, InodeCore, timestamp::DiskTimestamp},
+    inode::FileType,
     units::{AgBlock, AgNumber},
 };
 
-use super::{Finding, GroupCounter, InodeTime, SuperblockCounter};
-
-impl GroupCounter {
-    /// The name of the counted objects.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FreeBlocks => "free blocks",
-            Self::LongestFreeExtent => "blocks in the longest free extent",
-            Self::FreeListBlocks => "blocks on the free list (AGFL)",
-            Self::FreeSpaceBtreeBlocks => "blocks of the free space and reverse mapping btrees",
-            Self::ReverseMapBlocks => "blocks of the reverse mapping btree",
-            Self::ReferenceCountBlocks => "blocks of the reference count btree",
-            Self::Inodes => "inodes",
-            Self::FreeInodes => "free inodes",
-            Self::InodeIndexBlocks => "blocks of the inode btree",
-            Self::FreeInodeIndexBlocks => "blocks of the free inode btree",
-        }
-    }
-}
-
-impl SuperblockCounter {
-    /// The name of the counted objects.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Inodes => "inodes",
-            Self::FreeInodes => "free inodes",
-            Self::FreeBlocks => "free blocks",
-        }
-    }
-}
-
-impl InodeTime {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Access => "access",
-            Self::Modification => "modification",
-            Self::Change => "change",
-            Self::Creation => "creation",
-        }
-    }
-
-    /// Its place in an inode.
-    pub(crate) fn of_mut(self, core: &mut InodeCore) -> &mut DiskTimestamp {
-        match self {
-            Self::Access => &mut core.access_time,
-            Self::Modification => &mut core.modification_time,
-            Self::Change => &mut core.change_time,
-            Self::Creation => &mut core.creation_time,
-        }
-    }
-}
+use super::Finding;
 
 fn quoted(name: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| write!(f, "\"{}\"", name.escape_ascii()))

@@ -15,64 +15,16 @@ use uxfs_format::{
 };
 use uxfs_volume::{error::Error, tolerant};
 
+mod counted;
 pub mod fields;
+mod number;
 pub mod severity;
 mod text;
 
+pub use counted::{GroupCounter, InodeTime, SuperblockCounter};
+
 /// A name of a directory entry, an attribute or a parent pointer, at most 255 bytes in whatever encoding.
 pub type Name = Box<[u8]>;
-
-/// A number that a header holds although it follows from something else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum GroupCounter {
-    /// AGF: free blocks.
-    FreeBlocks,
-    /// AGF: length of the longest free extent.
-    LongestFreeExtent,
-    /// AGF: blocks on the free list.
-    FreeListBlocks,
-    /// AGF: blocks of the free space and reverse mapping btrees without their roots.
-    FreeSpaceBtreeBlocks,
-    /// AGF: blocks of the reverse mapping btree.
-    ReverseMapBlocks,
-    /// AGF: blocks of the reference count btree.
-    ReferenceCountBlocks,
-    /// AGI: inodes.
-    Inodes,
-    /// AGI: free inodes.
-    FreeInodes,
-    /// AGI: blocks of the inode btree.
-    InodeIndexBlocks,
-    /// AGI: blocks of the free inode btree.
-    FreeInodeIndexBlocks,
-}
-
-/// A counter of the superblock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SuperblockCounter {
-    /// `icount`.
-    Inodes,
-    /// `ifree`.
-    FreeInodes,
-    /// `fdblocks`.
-    FreeBlocks,
-}
-
-/// One of the times of an inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum InodeTime {
-    /// Last access.
-    Access,
-    /// Last change of contents.
-    Modification,
-    /// Last change of anything.
-    Change,
-    /// When the inode was made.
-    Creation,
-}
 
 /// One thing that is wrong with a file system.
 #[derive(Debug)]
@@ -534,67 +486,6 @@ impl Finding {
             Error::Corrupt(corruption) => Self::Damaged { corruption },
             Error::Io(error) => Self::Unreadable { error },
             error => Self::NotChecked { error },
-        }
-    }
-
-    /// A number that stays with the kind of finding for good.
-    pub fn number(&self) -> u16 {
-        match self {
-            Self::Damaged { .. } => 1,
-            Self::Unreadable { .. } => 2,
-            Self::NotChecked { .. } => 3,
-            Self::UnreadInodes { .. } => 4,
-            Self::UncheckedGroups { .. } => 5,
-            Self::Opening { .. } => 6,
-            Self::NotKept { .. } => 7,
-            Self::LogNotReplayed { .. } => 8,
-            Self::SuperblockCopy { .. } => 10,
-            Self::SuperblockCount { .. } => 11,
-            Self::InternalInodeMissing { .. } => 12,
-            Self::GroupCount { .. } => 20,
-            Self::BtreeKey { .. } => 21,
-            Self::FreeExtent { .. } => 22,
-            Self::InodeChunk { .. } => 23,
-            Self::FreeInodeInUse { .. } => 24,
-            Self::Unlinked { .. } => 25,
-            Self::UnlinkedTwice { .. } => 26,
-            Self::UnlinkedWithLinks { .. } => 27,
-            Self::UnlinkedFree { .. } => 28,
-            Self::NotUnlinked { .. } => 29,
-            Self::FreeBlocksInUse { .. } => 30,
-            Self::BlocksUsedTwice { .. } => 31,
-            Self::BlocksUnused { .. } => 32,
-            Self::ReferenceCount { .. } => 33,
-            Self::CowStaging { .. } => 34,
-            Self::SpaceSum { .. } => 35,
-            Self::MappingWithoutOwner { .. } => 36,
-            Self::MappingMissing { .. } => 37,
-            Self::InodeBlocks { .. } => 40,
-            Self::SizeOfSpecialFile { .. } => 41,
-            Self::ExtentOverlap { .. } => 42,
-            Self::NextUnlinked { .. } => 43,
-            Self::EntryOfFreeInode { .. } => 50,
-            Self::EntryFileType { .. } => 51,
-            Self::Dot { .. } => 52,
-            Self::DotDot { .. } => 53,
-            Self::NameTwice { .. } => 54,
-            Self::EntryNotIndexed { .. } => 55,
-            Self::IndexEntry { .. } => 56,
-            Self::FreeIndex { .. } => 57,
-            Self::NodeHash { .. } => 58,
-            Self::AttributeIncomplete { .. } => 60,
-            Self::ParentPointerMissing { .. } => 61,
-            Self::ParentPointerWithoutEntry { .. } => 62,
-            Self::LinkCount { .. } => 70,
-            Self::DirectoryNamedTwice { .. } => 71,
-            Self::NoName { .. } => 72,
-            Self::Cycle { .. } => 73,
-            Self::FreeInode { .. } => 74,
-            Self::InodeFlags { .. } => 75,
-            Self::InodeTime { .. } => 76,
-            Self::UnwrittenExtent { .. } => 77,
-            Self::SuperblockFields { .. } => 78,
-            Self::SymlinkBlocks { .. } => 79,
         }
     }
 }
