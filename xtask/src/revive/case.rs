@@ -1,13 +1,14 @@
 //! One case: a damaged copy for each repairer, and how much of the tree is there afterwards.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     os::unix::fs::FileExt,
     path::Path,
 };
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uxfs_testkit::sparse;
 
 use super::{
@@ -16,13 +17,14 @@ use super::{
     repairers::Repairer,
     sample::{self, Sample},
     survival::{self, Survival, Tree},
+    work,
 };
 
 /// How a repair of one damaged image ended.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ending {
     /// Of the repairer.
-    pub repairer: &'static str,
+    pub repairer: String,
     /// Runs that it took.
     pub runs: u32,
     /// Time of the runs.
@@ -31,8 +33,12 @@ pub struct Ending {
     pub fault: Option<String>,
     /// It died, or said something untrue.
     pub broken_promise: Option<String>,
+    /// Witnesses that were missing, as the repair says, and how often.
+    pub missing_witnesses: BTreeMap<String, usize>,
     /// Of the repaired tree.
     pub survival: Option<Survival>,
+    /// The kernel has worked on the repaired image.
+    pub is_worked_on: bool,
 }
 
 impl Ending {
@@ -42,8 +48,12 @@ impl Ending {
 }
 
 /// One damage and what became of it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Case {
+    /// Shape of the image.
+    pub shape: String,
+    /// Paths of the sound image.
+    pub entries: usize,
     /// Name of the damage.
     pub kind: String,
     /// Number among the cases of its kind.
@@ -70,6 +80,8 @@ pub struct Bench<'a> {
     pub seed: u64,
     /// Where damaged images stay whose repair lost something.
     pub keep: Option<&'a Path>,
+    /// The kernel works on one repaired image of so many; on none where it is 0.
+    pub work_every: u64,
 }
 
 impl Bench<'_> {
@@ -77,12 +89,22 @@ impl Bench<'_> {
     pub fn run(&self, kind: &Kind, number: usize) -> Result<Case> {
         let mut damage = Damage::new(self.scene, kind.seed(self.seed, number));
         let skipped = kind.damage(&mut damage, self.scene, &self.sample.truth)?;
-        let mut case =
-            Case { kind: kind.name.clone(), number, damage: damage.words, skipped, endings: Vec::new() };
+        let mut case = Case {
+            shape: self.sample.name.clone(),
+            entries: self.sample.truth.len(),
+            kind: kind.name.clone(),
+            number,
+            damage: damage.words,
+            skipped,
+            endings: Vec::new(),
+        };
+        let draw = kind.seed(self.seed, number) >> 7;
+        let is_worked_on = draw.checked_rem(self.work_every) == Some(0);
         if case.skipped.is_none() {
             for repairer in self.repairers {
-                let ending = self.repair(repairer, &damage.patches);
-                case.endings.push(ending.with_context(|| format!("{} case {number}", kind.name))?);
+                let ending = self.repair(repairer, &damage.patches, is_worked_on.then_some(draw));
+                let (ending, _) = ending.with_context(|| format!("{} case {number}", kind.name))?;
+                case.endings.push(ending);
             }
             if let Some(keep) = self.keep.filter(|_| case.endings.iter().any(|ending| !ending.is_lossless()))
             {
@@ -95,32 +117,47 @@ impl Bench<'_> {
         Ok(case)
     }
 
-    /// Damages a copy, has it repaired and looks at it.
-    pub fn repair(&self, repairer: &Repairer, patches: &[Patch]) -> Result<Ending> {
+    /// Damages a copy, has it repaired and looks at it. With a seed for it the kernel works on the repaired image.
+    pub fn repair(
+        &self,
+        repairer: &Repairer,
+        patches: &[Patch],
+        work: Option<u64>,
+    ) -> Result<(Ending, Option<Tree>)> {
         let copy = tempfile::Builder::new().prefix("case-").tempdir_in(self.work)?;
         let image = copy.path().join("image");
         sparse::copy(&self.sample.image, &image)?;
         apply(&image, patches)?;
         let repaired = repairer.repair(&image)?;
         let mut ending = Ending {
-            repairer: repairer.name(),
+            repairer: repairer.name().to_owned(),
             runs: repaired.runs,
             seconds: repaired.seconds,
             fault: repaired.fault,
             broken_promise: repaired.broken_promise,
+            missing_witnesses: repaired.missing_witnesses,
             survival: None,
+            is_worked_on: false,
         };
+        let mut tree = None;
         // The kernel is shown no image that the judge complains of.
         if ending.fault.is_none() {
             match sample::describe_repaired(&image) {
                 Ok(manifest) => {
-                    ending.survival = Some(survival::compare(&self.sample.truth, &Tree::new(&manifest)));
+                    let found = tree.insert(Tree::new(&manifest));
+                    ending.survival = Some(survival::compare(&self.sample.truth, found));
                 }
                 Err(error) => ending.fault = Some(format!("the kernel cannot read it: {error:#}")),
             }
         }
+        if let (Some(seed), None) = (work, &ending.fault) {
+            ending.is_worked_on = true;
+            if let Err(error) = work::work_on(&image, seed) {
+                ending.broken_promise.get_or_insert(format!("the kernel worked on it: {error:#}"));
+            }
+        }
         fs::remove_file(&image)?;
-        Ok(ending)
+        Ok((ending, tree))
     }
 }
 

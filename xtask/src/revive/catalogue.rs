@@ -1,6 +1,12 @@
-//! The catalogue of damages: object type × change × how many, and damages of whole areas and trees.
+//! The catalogue of damages: object type × change × how many, and damages of whole areas, groups and trees.
+//!
+//! The whole catalogue is that product. The short one, which is run where nothing else is said, has each change of one object,
+//! and several objects of which each is changed in a way of its own.
+
+use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
+use uxfs_testkit::structures::Owner;
 
 use super::{
     damage::{Change, Damage, Scene},
@@ -26,6 +32,8 @@ const WHOLE_TYPES: [(&str, &[&str]); 10] = [
 ];
 const HEADERS: [&str; 5] = ["superblock", "superblock-copy", "agf", "agi", "agfl"];
 const AREAS: [Area; 3] = [Area::First, Area::Last, Area::Group];
+/// What destroys whatever it is done to.
+const DESTROYING: [Change; 3] = [Change::Zero, Change::Random, Change::Ones];
 
 /// A MiB of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +60,17 @@ enum What {
     Objects(&'static str, Option<Change>, usize),
     /// All objects of these types.
     Whole(&'static [&'static str], Change),
+    /// All objects of this type.
+    EveryOf(&'static str, Change),
     Area(Area, Change),
     /// All headers of a group that is not group 0.
     GroupHeaders,
+    /// All headers and btrees of a group.
+    GroupIndexes(Change),
+    /// All metadata that lies in a group.
+    GroupMetadata(Change),
+    /// Every byte of a group that is not group 0.
+    WholeGroup(Change),
     /// All headers of all groups, but for this many copies of the superblock.
     AllHeaders {
         spared: usize,
@@ -76,14 +92,14 @@ pub struct Kind {
     what: What,
 }
 
-/// The whole catalogue.
-pub fn all() -> Vec<Kind> {
+/// The short catalogue.
+pub fn short() -> Vec<Kind> {
     let mut all = Vec::new();
     let mut add = |name: String, what| all.push(Kind { name, what });
     for kind in TYPES {
         for change in Change::ALL {
             // The inodes of a cluster are structures, it is none.
-            if (kind, change) != ("inode-cluster", Change::Field) {
+            if (kind, change) != ("inode-cluster", Change::Field(None)) {
                 add(format!("{kind}/{}/1", change.name()), What::Objects(kind, Some(change), 1));
             }
         }
@@ -92,16 +108,7 @@ pub fn all() -> Vec<Kind> {
         }
     }
     for change in [Change::Zero, Change::Random] {
-        let word = change.name();
-        for (name, kinds) in WHOLE_TYPES {
-            add(format!("{name}/{word}/all"), What::Whole(kinds, change));
-        }
-        for area in AREAS {
-            add(format!("{}/{word}", area.name()), What::Area(area, change));
-        }
-        add(format!("root-directory-lost/{word}"), What::RootDirectory(change));
-        add(format!("large-directory-lost/{word}"), What::LargeDirectory(change));
-        add(format!("third-of-directories-lost/{word}"), What::ThirdOfDirectories(change));
+        add_large(change, &mut add);
     }
     add("headers/zero/one-group".into(), What::GroupHeaders);
     add("headers/zero/all-but-one-superblock".into(), What::AllHeaders { spared: 1 });
@@ -109,6 +116,47 @@ pub fn all() -> Vec<Kind> {
     for count in [1].into_iter().chain(COUNTS) {
         add(format!("any-block/mixed/{count}"), What::AnyBlocks(count));
     }
+    all
+}
+
+/// Damages of whole types, areas, groups and trees.
+fn add_large(change: Change, add: &mut impl FnMut(String, What)) {
+    let word = change.name();
+    for (name, kinds) in WHOLE_TYPES {
+        add(format!("{name}/{word}/all"), What::Whole(kinds, change));
+    }
+    for area in AREAS {
+        add(format!("{}/{word}", area.name()), What::Area(area, change));
+    }
+    add(format!("root-directory-lost/{word}"), What::RootDirectory(change));
+    add(format!("large-directory-lost/{word}"), What::LargeDirectory(change));
+    add(format!("third-of-directories-lost/{word}"), What::ThirdOfDirectories(change));
+    add(format!("headers-and-btrees/{word}/one-group"), What::GroupIndexes(change));
+    add(format!("group-metadata/{word}/one-group"), What::GroupMetadata(change));
+    add(format!("whole-group/{word}"), What::WholeGroup(change));
+}
+
+/// The whole product: all changes, each way to change a field for itself, with every number.
+pub fn full() -> Vec<Kind> {
+    let mut all = short();
+    let mut names: BTreeSet<String> = all.iter().map(|kind| kind.name.clone()).collect();
+    let mut add = |name: String, what| {
+        if names.insert(name.clone()) {
+            all.push(Kind { name, what });
+        }
+    };
+    for kind in TYPES {
+        for change in Change::every() {
+            let is_field_of_cluster = kind == "inode-cluster" && matches!(change, Change::Field(_));
+            for count in [1].into_iter().chain(COUNTS).filter(|_| !is_field_of_cluster) {
+                add(format!("{kind}/{}/{count}", change.name()), What::Objects(kind, Some(change), count));
+            }
+        }
+        for change in DESTROYING {
+            add(format!("{kind}/{}/all", change.name()), What::EveryOf(kind, change));
+        }
+    }
+    DESTROYING.into_iter().for_each(|change| add_large(change, &mut add));
     all
 }
 
@@ -122,20 +170,10 @@ pub fn quick() -> Vec<Kind> {
         "directory-block/bit-flip/1",
         "any-block/mixed/20",
     ];
-    all().into_iter().filter(|kind| NAMES.contains(&kind.name.as_str())).collect()
+    short().into_iter().filter(|kind| NAMES.contains(&kind.name.as_str())).collect()
 }
 
 impl Kind {
-    /// The object type, or the first part of the name.
-    pub fn group(&self) -> &str {
-        self.name.split('/').next().unwrap_or_default()
-    }
-
-    /// The change, or the second part of the name.
-    pub fn change(&self) -> &str {
-        self.name.split('/').nth(1).unwrap_or_default()
-    }
-
     /// The seed of one case, which depends on nothing else.
     pub fn seed(&self, seed: u64, case: usize) -> u64 {
         let start = 0xcbf2_9ce4_8422_2325_u64 ^ seed;
@@ -163,15 +201,16 @@ impl Kind {
                 let from: Vec<_> = kinds.iter().flat_map(|kind| objects.of(kind)).collect();
                 damage.objects(&from, from.len(), Some(change))?;
             }
+            What::EveryOf(kind, change) => {
+                let from = objects.of(kind);
+                if from.is_empty() {
+                    return Ok(too_few(kind, 0, 1));
+                }
+                damage.objects(&from, from.len(), Some(change))?;
+            }
             What::Area(area, change) => area_damage(damage, scene, area, change),
-            What::GroupHeaders => {
-                let group = other_group(damage, scene);
-                let from: Vec<_> = HEADERS
-                    .iter()
-                    .flat_map(|kind| objects.of(kind))
-                    .filter(|object| object.owner == uxfs_testkit::structures::Owner::Group(group))
-                    .collect();
-                damage.objects(&from, from.len(), Some(Change::Zero))?;
+            What::GroupHeaders | What::GroupIndexes(_) | What::GroupMetadata(_) | What::WholeGroup(_) => {
+                self.damage_group(damage, scene)?;
             }
             What::AllHeaders { spared } => {
                 let copies = objects.of("superblock-copy");
@@ -205,6 +244,36 @@ impl Kind {
         }
         Ok(damage.patches.is_empty().then(|| "no object can be changed like this".into()))
     }
+
+    fn damage_group(&self, damage: &mut Damage<'_>, scene: &Scene<'_>) -> Result<()> {
+        let objects = scene.objects;
+        let (group, first) = (other_group(damage, scene), group_start_bytes(scene, 1));
+        let is_of_group = |object: &&Object| object.owner == Owner::Group(group);
+        match self.what {
+            What::GroupIndexes(change) => {
+                let from: Vec<_> = objects.all.iter().filter(is_of_group).collect();
+                damage.objects(&from, from.len(), Some(change))
+            }
+            What::GroupMetadata(change) => {
+                let (start, end) = (group_start_bytes(scene, group), group_start_bytes(scene, group + 1));
+                let lies_there =
+                    |object: &&Object| object.pieces.iter().all(|(offset, _)| (start..end).contains(offset));
+                let from: Vec<_> = objects.blocks().into_iter().filter(lies_there).collect();
+                damage.objects(&from, from.len(), Some(change))
+            }
+            What::WholeGroup(change) => {
+                let start = group_start_bytes(scene, group);
+                let length = first.min(scene.objects.geometry.data_size_bytes().saturating_sub(start));
+                damage.area(start, length as usize, change);
+                Ok(())
+            }
+            _ => {
+                let headers = HEADERS.iter().flat_map(|kind| objects.of(kind));
+                let from: Vec<_> = headers.filter(is_of_group).collect();
+                damage.objects(&from, from.len(), Some(Change::Zero))
+            }
+        }
+    }
 }
 
 /// Changes the inode of the root directory and those of a third of the other directories.
@@ -231,6 +300,11 @@ fn other_group(damage: &mut Damage<'_>, scene: &Scene<'_>) -> u32 {
     damage.choose(&groups, 1).first().copied().unwrap_or(0)
 }
 
+fn group_start_bytes(scene: &Scene<'_>, group: u32) -> u64 {
+    let geometry = &scene.objects.geometry;
+    u64::from(group) * u64::from(geometry.ag_blocks) * u64::from(geometry.block_size_bytes)
+}
+
 fn area_damage(damage: &mut Damage<'_>, scene: &Scene<'_>, area: Area, change: Change) {
     let geometry = &scene.objects.geometry;
     let size = geometry.data_size_bytes();
@@ -238,8 +312,8 @@ fn area_damage(damage: &mut Damage<'_>, scene: &Scene<'_>, area: Area, change: C
         Area::First => 0,
         Area::Last => size.saturating_sub(MEBIBYTE),
         Area::Group => {
-            let group = u64::from(other_group(damage, scene));
-            group * u64::from(geometry.ag_blocks) * u64::from(geometry.block_size_bytes)
+            let group = other_group(damage, scene);
+            group_start_bytes(scene, group)
         }
     };
     damage.area(offset, MEBIBYTE.min(size - offset) as usize, change);
@@ -251,13 +325,30 @@ mod tests {
 
     #[test]
     fn names_are_different_and_seeds_too() {
-        let all = all();
-        let names: std::collections::BTreeSet<_> = all.iter().map(|kind| &kind.name).collect();
+        let all = full();
+        let names: BTreeSet<_> = all.iter().map(|kind| &kind.name).collect();
         assert_eq!(names.len(), all.len());
-        let seeds: std::collections::BTreeSet<_> =
-            all.iter().flat_map(|kind| (0..3).map(|case| kind.seed(1, case))).collect();
+        let seeds: BTreeSet<_> = all.iter().flat_map(|kind| (0..3).map(|case| kind.seed(1, case))).collect();
         assert_eq!(seeds.len(), all.len() * 3);
         assert_eq!(quick().len(), 6);
+        assert!(short().iter().all(|kind| names.contains(&kind.name)));
+    }
+
+    #[test]
+    fn the_whole_catalogue_has_every_change_with_every_number() {
+        let names: BTreeSet<String> = full().into_iter().map(|kind| kind.name).collect();
+        for kind in TYPES.iter().filter(|kind| **kind != "inode-cluster") {
+            for change in
+                ["zero", "ones", "random", "bit-flip", "swap", "older", "misdirected", "field-clear"]
+            {
+                for count in ["1", "2", "20", "200"] {
+                    let name = format!("{kind}/{change}/{count}");
+                    assert!(names.contains(&name), "{name}");
+                }
+            }
+        }
+        let ways = names.iter().filter(|name| name.starts_with("agf/field-") && name.ends_with("/1"));
+        assert_eq!(ways.count(), 8);
     }
 
     #[test]

@@ -39,12 +39,12 @@ pub enum Change {
     Older,
     /// The contents of another object: a write that went to the wrong place.
     Misdirected,
-    /// One field changed, the checksum right.
-    Field,
+    /// One field changed, in this way or in any, and the checksum right.
+    Field(Option<Transform>),
 }
 
 impl Change {
-    /// All of them.
+    /// All of them, with any change of a field.
     pub const ALL: [Self; 8] = [
         Self::Zero,
         Self::Ones,
@@ -53,12 +53,18 @@ impl Change {
         Self::Swap,
         Self::Older,
         Self::Misdirected,
-        Self::Field,
+        Self::Field(None),
     ];
 
+    /// All of them, with each change of a field for itself.
+    pub fn every() -> impl Iterator<Item = Self> {
+        let fields = Transform::ALL.into_iter().map(|transform| Self::Field(Some(transform)));
+        Self::ALL.into_iter().filter(|change| *change != Self::Field(None)).chain(fields)
+    }
+
     /// As names of damages have it.
-    pub const fn name(self) -> &'static str {
-        match self {
+    pub fn name(self) -> String {
+        let word = match self {
             Self::Zero => "zero",
             Self::Ones => "ones",
             Self::Random => "random",
@@ -66,8 +72,10 @@ impl Change {
             Self::Swap => "swap",
             Self::Older => "older",
             Self::Misdirected => "misdirected",
-            Self::Field => "field",
-        }
+            Self::Field(None) => "field",
+            Self::Field(Some(transform)) => return format!("field-{}", transform.name()),
+        };
+        word.to_owned()
     }
 }
 
@@ -159,9 +167,10 @@ impl<'a> Damage<'a> {
                 let Some((words, other)) = self.bytes_of_another(object)? else { return Ok(false) };
                 (with, bytes) = (words, other);
             }
-            Change::Field => {
+            Change::Field(transform) => {
                 let Some(structure) = object.structure else { return Ok(false) };
-                with = change_field(structure, &mut bytes, &self.scene.objects.geometry, &mut self.random);
+                let geometry = &self.scene.objects.geometry;
+                with = change_field((structure, transform), &mut bytes, geometry, &mut self.random);
             }
         }
         if bytes == sound {
@@ -207,8 +216,13 @@ impl<'a> Damage<'a> {
     }
 }
 
-/// Changes one field in one of eight ways and makes the checksum right. Gives the field's name.
-fn change_field(structure: Structure, bytes: &mut [u8], geometry: &Geometry, random: &mut Random) -> String {
+/// Changes one field in this way, or in one of eight, and makes the checksum right. Gives the field's name.
+fn change_field(
+    (structure, transform): (Structure, Option<Transform>),
+    bytes: &mut [u8],
+    geometry: &Geometry,
+    random: &mut Random,
+) -> String {
     let all = leaves(&describe(structure, bytes, geometry));
     let is_checksum = |format| format == FieldFormat::Checksum.into();
     let checksum = all.iter().find(|leaf| is_checksum(leaf.place.format)).map(|leaf| leaf.place);
@@ -216,7 +230,7 @@ fn change_field(structure: Structure, bytes: &mut [u8], geometry: &Geometry, ran
     // A change may give what was there.
     for _ in 0..100 {
         let Some(field) = fields.get(random.index(fields.len())) else { break };
-        let transform = Transform::ALL[random.index(Transform::ALL.len())];
+        let transform = transform.unwrap_or_else(|| Transform::ALL[random.index(Transform::ALL.len())]);
         let before = bytes.to_vec();
         transform.apply(bytes, &field.place, random);
         if before != bytes {

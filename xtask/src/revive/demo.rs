@@ -1,6 +1,8 @@
-//! `--demo`: this source tree in an image, its root directory and a third of its other directories destroyed, and repaired.
+//! `--demo`: this source tree in an image, its root directory and a third of its other directories destroyed, repaired by each,
+//! and both trees beside what was there.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fs,
     os::unix::ffi::OsStrExt,
@@ -19,11 +21,12 @@ use super::{
     objects::Objects,
     repairers::Repairer,
     sample::Sample,
+    survival::{Survival, Tree},
 };
 
 const SIZE_BYTES: u64 = 512 << 20;
 
-/// Runs it and prints a few lines.
+/// Runs it and prints both trees side by side.
 pub fn run(work: &Path, repairers: &[Repairer], seed: u64) -> Result<()> {
     let sample = Sample::fresh(work, "source tree", SIZE_BYTES, copy_source_tree)?;
     let device = DamagedImage::sound(SparseImage::load(&sample.image)?);
@@ -32,32 +35,71 @@ pub fn run(work: &Path, repairers: &[Repairer], seed: u64) -> Result<()> {
     let mut damage = Damage::new(&scene, seed);
     let lost = catalogue::third_of_directories(&mut damage, &scene, Change::Random)?;
     println!(
-        "{} files and directories of this source tree; the inodes of the root and of {} of {} other directories overwritten",
+        "An image with this source tree: {} files and directories.\n\
+         Overwritten with random bytes: the inodes of the root directory and of {} of {} other directories.\n",
         sample.truth.len(),
         lost - 1,
         objects.of("directory-inode").len(),
     );
-    let bench = Bench { sample: &sample, scene: &scene, repairers, work, seed, keep: None };
+    let bench = Bench { sample: &sample, scene: &scene, repairers, work, seed, keep: None, work_every: 0 };
+    let mut endings = Vec::new();
     for repairer in repairers {
-        let ending = bench.repair(repairer, &damage.patches)?;
-        println!("{}", words(&ending, sample.truth.len()));
+        endings.push(bench.repair(repairer, &damage.patches, None)?);
     }
+    print!("{}", comparison(&sample.truth, &endings));
     Ok(())
 }
 
-fn words(ending: &Ending, entries: usize) -> String {
-    let start = format!("{:<12} {:>5.1} s: ", ending.repairer, ending.seconds);
-    let Some(survival) = &ending.survival else {
-        let fault = ending.fault.as_deref().unwrap_or_default();
-        return format!("{start}not repaired: {fault}");
+/// How a repair ended, and the tree as it is now.
+type Found = (Ending, Option<Tree>);
+/// Of a row.
+type Count = fn(&Survival) -> usize;
+
+fn comparison(truth: &Tree, endings: &[Found]) -> String {
+    let mut text = String::new();
+    let mut line = |title: &str, cell: &dyn Fn(&Found) -> String| {
+        let cells: String = endings.iter().map(|ending| format!("{:>30}", cell(ending))).collect();
+        text.push_str(format!("{title:<34}{cells}\n").trim_end());
+        text.push('\n');
     };
-    let percent = 100.0 * survival.intact as f64 / entries as f64;
-    let (intact, moved, changed, lost) = (survival.intact, survival.moved, survival.changed, survival.lost);
-    format!(
-        "{start}{intact} of {entries} as they were ({percent:.1} %), {moved} only in lost+found, {changed} changed \
-         ({} in times alone, {} with wrong contents), {lost} lost",
-        survival.only_times, survival.wrong_bytes
-    )
+    line("", &|(ending, _)| ending.repairer.clone());
+    line("time", &|(ending, _)| format!("{:.1} s", ending.seconds));
+    line("xfs_repair -n afterwards", &|(ending, _)| {
+        if ending.fault.is_none() { "clean".to_owned() } else { "complains".to_owned() }
+    });
+    line("at their path, as they were", &|(ending, _)| {
+        let intact = ending.survival.as_ref().map_or(0, |survival| survival.intact);
+        format!("{intact} ({:.1} %)", 100.0 * intact as f64 / truth.len() as f64)
+    });
+    let counts: [(&str, Count); 4] = [
+        ("at their path, times differ", |survival| survival.only_times),
+        ("at their path, more differs", |survival| survival.changed - survival.only_times),
+        ("only in lost+found", |survival| survival.moved),
+        ("lost", |survival| survival.lost),
+    ];
+    for (title, count) in counts {
+        line(title, &|(ending, _)| {
+            ending.survival.as_ref().map_or("-".to_owned(), |found| count(found).to_string())
+        });
+    }
+    line("", &|_| String::new());
+    line("as they were, of", &|_| String::new());
+    let tops: BTreeSet<&[u8]> = truth.paths().map(top_of).collect();
+    for top in tops {
+        let below: Vec<&[u8]> = truth.paths().filter(|path| top_of(path) == top).collect();
+        let title = format!("  {} ({})", top.escape_ascii(), below.len());
+        line(&title, &|(_, found)| {
+            let same = |path: &&&[u8]| found.as_ref().is_some_and(|found| truth.is_same_in(found, path));
+            below.iter().filter(same).count().to_string()
+        });
+    }
+    text
+}
+
+/// The directory in the root through which a path leads; the root itself for what lies in it.
+fn top_of(path: &[u8]) -> &[u8] {
+    let end = path.iter().skip(1).position(|byte| *byte == b'/');
+    end.and_then(|end| path.get(..=end)).unwrap_or(b"/")
 }
 
 /// The files that git knows.
@@ -75,4 +117,17 @@ fn copy_source_tree(root: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_told_by_the_directory_in_the_root() {
+        assert_eq!(top_of(b"/"), b"/");
+        assert_eq!(top_of(b"/README.md"), b"/");
+        assert_eq!(top_of(b"/docs/repair.md"), b"/docs");
+        assert_eq!(top_of(b"/crates/uxfs/src"), b"/crates");
+    }
 }

@@ -12,46 +12,54 @@
 //! | `catalogue` | the kinds of damage |
 //! | `repairers` | running a repair until the judge is silent |
 //! | `survival` | comparison of a repaired tree with the sound one |
+//! | `work` | work of the kernel on a repaired image |
 //! | `case` | one damage, repaired by each |
-//! | `report` | sums and the table |
+//! | `runs` | all cases of one sample, several at a time |
+//! | `classes` | kinds of damage, in classes |
+//! | `report` | all cases, their sums, and the file of them |
+//! | `table` | the tables for a terminal |
+//! | `summary` | compact tables, and what is still lossy |
+//! | `picture` | the classes as a picture |
 //! | `demo` | this source tree without its directories, repaired |
 
 mod case;
 mod catalogue;
+mod classes;
 mod damage;
 mod demo;
 mod filling;
 mod objects;
+mod picture;
 mod repairers;
 mod report;
+mod runs;
 mod sample;
+mod summary;
 mod survival;
+mod table;
+mod work;
 
 use std::{
     fs,
-    path::PathBuf,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
+    path::{Path, PathBuf},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, ensure};
-use uxfs_lab::field_fuzz::sparse_device::{DamagedImage, SparseImage};
-use uxfs_testkit::shapes::SHAPES;
+use uxfs_testkit::shapes::{SHAPES, Shape};
 
 use self::{
-    case::{Bench, Case},
     catalogue::Kind,
-    damage::Scene,
-    objects::Objects,
     repairers::Repairer,
     report::{Report, tally},
     sample::Sample,
 };
 use crate::bench;
+
+/// Shapes beside the common ones.
+const OTHER_SHAPES: [Shape; 1] = [Shape { name: "groups-16", options: "-d agcount=16" }];
+/// The shape that the kernel here does not mount.
+const NOT_MOUNTED: &str = "ascii-ci";
 
 /// Damage images in many ways and measure what each repair saves
 #[derive(Debug, Clone, clap::Args)]
@@ -65,6 +73,15 @@ pub struct Arguments {
     /// List the kinds of damage
     #[arg(long)]
     list: bool,
+    /// The whole catalogue: every change with every number, and each of eight ways to change a field for itself
+    #[arg(long)]
+    full: bool,
+    /// Run only so many of the kinds, which the seed chooses for each shape
+    #[arg(long, value_name = "NUMBER")]
+    kinds: Option<usize>,
+    /// Run one part of the kinds: 2/5 is every fifth, from the second on
+    #[arg(long, value_name = "PART/PARTS", value_parser = part_of)]
+    part: Option<(usize, usize)>,
     /// Cases of each kind
     #[arg(long, default_value_t = 1)]
     cases: usize,
@@ -72,11 +89,11 @@ pub struct Arguments {
     #[arg(long)]
     jobs: Option<usize>,
     /// Damage this golden image instead of the sample
-    #[arg(long, conflicts_with = "shape")]
+    #[arg(long, conflicts_with = "shapes")]
     image: Option<String>,
-    /// Shape of the sample
-    #[arg(long, default_value = "default")]
-    shape: String,
+    /// Shapes of the sample, one after the other; "all" for all that the kernel mounts
+    #[arg(long, visible_alias = "shape", value_delimiter = ',', default_value = "default")]
+    shapes: Vec<String>,
     /// The uxfs to be measured [default: built here]
     #[arg(long)]
     uxfs: Option<PathBuf>,
@@ -86,6 +103,15 @@ pub struct Arguments {
     /// Measure uxfs alone
     #[arg(long, conflicts_with = "xfs_repair_only")]
     uxfs_only: bool,
+    /// Measure uxfs without copies of metadata in the log: uxfs repair --no-log-copies
+    #[arg(long, conflicts_with = "xfs_repair_only")]
+    no_log_copies: bool,
+    /// Measure uxfs with copies in the log and without
+    #[arg(long, conflicts_with_all = ["xfs_repair_only", "no_log_copies"])]
+    both: bool,
+    /// Have the kernel work on one repaired image of so many, which the seed chooses: make files, then remove everything; 0 for none
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    work_every: u64,
     /// Folder for images, in memory
     #[arg(long, default_value = "/dev/shm/uxfs-revive")]
     directory: PathBuf,
@@ -93,8 +119,14 @@ pub struct Arguments {
     #[arg(long)]
     keep: Option<PathBuf>,
     /// Write every case to this file
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw the classes of damage to this SVG file
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// Run nothing: read what earlier runs wrote with --json
+    #[arg(long, value_name = "FILE")]
+    from: Vec<PathBuf>,
     /// Six kinds on a golden image
     #[arg(long)]
     quick: bool,
@@ -108,12 +140,14 @@ pub struct Arguments {
 
 /// Runs it.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if !arguments.from.is_empty() {
+        return tell(&Report::read(&arguments.from)?, arguments);
+    }
     let kinds = kinds(arguments)?;
     if arguments.list {
         kinds.iter().for_each(|kind| println!("{}", kind.name));
         return Ok(());
     }
-    let started = Instant::now();
     let seed = arguments.seed.map_or_else(new_seed, Ok)?;
     let repairers = repairers(arguments)?;
     fs::create_dir_all(&arguments.directory)?;
@@ -122,39 +156,66 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.demo {
         return demo::run(work.path(), &repairers, seed);
     }
-    let sample = sample(arguments)?;
-    let device = DamagedImage::sound(SparseImage::load(&sample.image)?);
-    let older = sample.older.as_deref().map(SparseImage::load).transpose()?.map(DamagedImage::sound);
-    let objects = Objects::locate(&device)?;
-    println!("{}: {} paths, {}", sample.name, sample.truth.len(), counts(&objects));
-    let older = older.as_ref().map(|older| older as &dyn uxfs_block::device::BlockDevice);
-    let scene = Scene { device: &device, older, objects: &objects };
-    let bench = Bench {
-        sample: &sample,
-        scene: &scene,
-        repairers: &repairers,
-        work: work.path(),
-        seed,
-        keep: arguments.keep.as_deref(),
-    };
-    let cases = run_cases(arguments, &bench, &kinds)?;
-    let entries = sample.truth.len();
-    let report = Report {
-        seed,
-        sample: sample.name.clone(),
-        entries,
-        seconds: started.elapsed().as_secs_f64(),
-        totals: tally(&cases, entries),
-        cases,
-    };
-    let names: Vec<&'static str> = repairers.iter().map(Repairer::name).collect();
-    print!("{}", report.table(&kinds, &names));
+    let report = measure(arguments, (&kinds, seed), &repairers, work.path())?;
+    tell(&report, arguments)
+}
+
+/// All cases of all samples.
+fn measure(
+    arguments: &Arguments,
+    (kinds, seed): (&[Kind], u64),
+    repairers: &[Repairer],
+    work: &Path,
+) -> Result<Report> {
+    let started = Instant::now();
+    let names = repairers.iter().map(|repairer| repairer.name().to_owned()).collect();
+    let mut report = Report { seed, repairers: names, ..Report::default() };
+    let golden = arguments.image.as_deref().or(arguments.quick.then_some("default"));
+    if let Some(name) = golden {
+        let sample = Sample::golden(&arguments.directory, name)?;
+        report.cases = runs::run(arguments, (kinds, seed), repairers, (&sample, work))?;
+    } else {
+        let shapes = shapes(&arguments.shapes)?;
+        let is_kept = shapes.len() == 1;
+        for shape in shapes {
+            match Sample::filled(&arguments.directory, shape) {
+                Ok(sample) => {
+                    report.cases.extend(runs::run(arguments, (kinds, seed), repairers, (&sample, work))?);
+                    if !is_kept {
+                        sample.remove()?;
+                    }
+                }
+                Err(error) if !is_kept => {
+                    eprintln!("revive: {} cannot be measured: {error:#}", shape.name);
+                    report.not_measured.insert(shape.name.to_owned(), format!("{error:#}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    ensure!(!report.cases.is_empty(), "nothing was measured");
+    report.totals = tally(&report.cases);
+    report.seconds = started.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+fn tell(report: &Report, arguments: &Arguments) -> Result<()> {
+    print!("{}", table::text(report));
+    println!("\n{}\n{}", summary::classes(report), summary::shapes(report));
+    print!("{}", summary::losses(report));
     println!("{:.0} s", report.seconds);
-    arguments.json.as_deref().map_or(Ok(()), |path| report.write(path))
+    if let Some(path) = &arguments.json {
+        report.write(path)?;
+    }
+    arguments.picture.as_deref().map_or(Ok(()), |path| picture::write(report, path))
 }
 
 fn kinds(arguments: &Arguments) -> Result<Vec<Kind>> {
-    let all = if arguments.quick { catalogue::quick() } else { catalogue::all() };
+    let all = match (arguments.quick, arguments.full) {
+        (true, _) => catalogue::quick(),
+        (false, true) => catalogue::full(),
+        (false, false) => catalogue::short(),
+    };
     let exact: Vec<Kind> = all.iter().filter(|kind| kind.name == arguments.only).cloned().collect();
     let chosen = if exact.is_empty() {
         all.into_iter().filter(|kind| kind.name.contains(&arguments.only)).collect()
@@ -162,7 +223,16 @@ fn kinds(arguments: &Arguments) -> Result<Vec<Kind>> {
         exact
     };
     ensure!(!chosen.is_empty(), "no kind of damage has {} in its name; see --list", arguments.only);
-    Ok(chosen)
+    let (part, parts) = arguments.part.unwrap_or((1, 1));
+    Ok(chosen.into_iter().skip(part - 1).step_by(parts).collect())
+}
+
+/// Two numbers with a slash between.
+fn part_of(words: &str) -> Result<(usize, usize)> {
+    let (part, parts) = words.split_once('/').context("two numbers with a slash between, as 2/5")?;
+    let (part, parts) = (part.parse()?, parts.parse()?);
+    ensure!(part >= 1 && part <= parts, "the part is not one of {parts}");
+    Ok((part, parts))
 }
 
 fn new_seed() -> Result<u64> {
@@ -175,7 +245,14 @@ fn repairers(arguments: &Arguments) -> Result<Vec<Repairer>> {
     ensure!(Repairer::XfsRepair.is_there()?, "xfs_repair is the judge, and it is not there");
     let mut wanted = if arguments.uxfs_only { Vec::new() } else { vec![Repairer::XfsRepair] };
     if !arguments.xfs_repair_only {
-        wanted.push(Repairer::Uxfs(arguments.uxfs.clone().map_or_else(bench::build, Ok)?));
+        let program = arguments.uxfs.clone().map_or_else(bench::build, Ok)?;
+        let uxfs = |uses_log_copies| Repairer::Uxfs { program: program.clone(), uses_log_copies };
+        if !arguments.no_log_copies {
+            wanted.push(uxfs(true));
+        }
+        if arguments.no_log_copies || arguments.both {
+            wanted.push(uxfs(false));
+        }
     }
     let mut there = Vec::new();
     for repairer in wanted {
@@ -189,69 +266,15 @@ fn repairers(arguments: &Arguments) -> Result<Vec<Repairer>> {
     Ok(there)
 }
 
-fn sample(arguments: &Arguments) -> Result<Sample> {
-    let golden = arguments.image.as_deref().or(arguments.quick.then_some("default"));
-    if let Some(name) = golden {
-        return Sample::golden(&arguments.directory, name);
+fn shapes(names: &[String]) -> Result<Vec<Shape>> {
+    let known: Vec<Shape> = SHAPES.into_iter().chain(OTHER_SHAPES).collect();
+    if names.iter().any(|name| name == "all") {
+        return Ok(known.into_iter().filter(|shape| shape.name != NOT_MOUNTED).collect());
     }
-    let shape = SHAPES.iter().find(|shape| shape.name == arguments.shape);
-    let names = || SHAPES.map(|shape| shape.name).join(", ");
-    let shape = shape.with_context(|| format!("no such shape; there are {}", names()))?;
-    Sample::filled(&arguments.directory, *shape)
-}
-
-/// How many objects of each type there are.
-fn counts(objects: &Objects) -> String {
-    let counts = objects::TYPES.iter().map(|kind| format!("{} {kind}", objects.of(kind).len()));
-    counts.collect::<Vec<_>>().join(", ")
-}
-
-fn run_cases(arguments: &Arguments, bench: &Bench<'_>, kinds: &[Kind]) -> Result<Vec<Case>> {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let jobs = arguments.jobs.unwrap_or(processors).max(1);
-    let all: Vec<(&Kind, usize)> =
-        kinds.iter().flat_map(|kind| (0..arguments.cases).map(move |number| (kind, number))).collect();
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Case>)>> = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((kind, number)) = all.get(index) else { break };
-                    let case = bench.run(kind, *number);
-                    if let (Ok(case), true) = (&case, arguments.verbose) {
-                        tell(case);
-                    }
-                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                    done.push((index, case));
-                    if done.len().is_multiple_of(50) {
-                        eprintln!("revive: {} of {} cases", done.len(), all.len());
-                    }
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, case)| case).collect()
-}
-
-fn tell(case: &Case) {
-    let mut lines = vec![format!("{} case {}", case.kind, case.number)];
-    lines.extend(case.damage.iter().take(20).map(|words| format!("  {words}")));
-    for ending in &case.endings {
-        let survival = ending.survival.as_ref();
-        let intact = survival.map_or(0, |survival| survival.intact);
-        lines.push(format!(
-            "  {}: {intact} intact after {} runs, {:.2} s {}",
-            ending.repairer,
-            ending.runs,
-            ending.seconds,
-            ending.fault.as_deref().unwrap_or_default()
-        ));
-        let examples = survival.map(|survival| survival.examples.as_slice()).unwrap_or_default();
-        lines.extend(examples.iter().map(|example| format!("    {example}")));
-    }
-    println!("{}", lines.join("\n"));
+    let named = |name: &String| {
+        let found = known.iter().find(|shape| shape.name == name).copied();
+        let all = || known.iter().map(|shape| shape.name).collect::<Vec<_>>().join(", ");
+        found.with_context(|| format!("{name} is no shape; there are {}", all()))
+    };
+    names.iter().map(named).collect()
 }

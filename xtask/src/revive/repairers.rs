@@ -1,12 +1,14 @@
 //! Running a repair on an image until the judge is silent, or until it gives up.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
 
 use anyhow::Result;
+use serde_json::Value;
 use uxfs_testkit::{
     judges::Judge,
     limits::{Limits, Outcome, run_limited},
@@ -22,8 +24,13 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 pub enum Repairer {
     /// `xfs_repair`, as often as it needs.
     XfsRepair,
-    /// `uxfs repair` of this program.
-    Uxfs(PathBuf),
+    /// `uxfs repair`.
+    Uxfs {
+        /// The program.
+        program: PathBuf,
+        /// Whether it may use copies of metadata in the log.
+        uses_log_copies: bool,
+    },
 }
 
 /// How a repair went.
@@ -37,6 +44,8 @@ pub struct Repaired {
     pub fault: Option<String>,
     /// What the repair did against its promises: it said that the image is sound, but it is not; or it died.
     pub broken_promise: Option<String>,
+    /// Witnesses that were missing, as the repair says, and how often.
+    pub missing_witnesses: BTreeMap<String, usize>,
 }
 
 impl Repairer {
@@ -44,7 +53,8 @@ impl Repairer {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::XfsRepair => "xfs_repair",
-            Self::Uxfs(_) => "uxfs repair",
+            Self::Uxfs { uses_log_copies: true, .. } => "uxfs repair",
+            Self::Uxfs { uses_log_copies: false, .. } => "uxfs repair --no-log-copies",
         }
     }
 
@@ -52,7 +62,7 @@ impl Repairer {
     pub fn is_there(&self) -> Result<bool> {
         match self {
             Self::XfsRepair => Ok(Judge::XfsRepair.is_present()),
-            Self::Uxfs(program) => {
+            Self::Uxfs { program, .. } => {
                 let mut command = Command::new(program);
                 Ok(run_limited(command.args(["repair", "--help"]), &Limits::default())?.code == Some(0))
             }
@@ -63,7 +73,7 @@ impl Repairer {
     pub fn repair(&self, image: &Path) -> Result<Repaired> {
         match self {
             Self::XfsRepair => by_xfs_repair(image),
-            Self::Uxfs(program) => by_uxfs(program, image),
+            Self::Uxfs { program, uses_log_copies } => by_uxfs(program, *uses_log_copies, image),
         }
     }
 }
@@ -101,18 +111,73 @@ fn by_xfs_repair(image: &Path) -> Result<Repaired> {
     Ok(repaired)
 }
 
-fn by_uxfs(program: &Path, image: &Path) -> Result<Repaired> {
+fn by_uxfs(program: &Path, uses_log_copies: bool, image: &Path) -> Result<Repaired> {
+    let run = |command: &str| {
+        let mut run = Command::new(program);
+        run.args(["--json", command]);
+        if command == "repair" && !uses_log_copies {
+            run.arg("--no-log-copies");
+        }
+        run_limited(run.arg(image), &limits())
+    };
     let started = Instant::now();
-    let outcome = run_limited(Command::new(program).arg("repair").arg(image), &limits())?;
+    let outcome = run("repair")?;
     let seconds = started.elapsed().as_secs_f64();
-    let fault = judge(image)?;
+    let report = documents(&outcome);
+    let mut repaired = Repaired { runs: 1, seconds, fault: judge(image)?, ..Repaired::default() };
+    for missing in report.iter().filter_map(|document| document["missing_witness"].as_str()) {
+        *repaired.missing_witnesses.entry(missing.to_owned()).or_default() += 1;
+    }
     let said_sound = outcome.code == Some(0);
-    let broken_promise = match &fault {
+    repaired.broken_promise = match &repaired.fault {
         Some(fault) if said_sound => Some(format!("said that the image is sound: {fault}")),
+        None if said_sound => unsettled(image, &run)?,
         _ => death(&outcome),
     };
-    let fault = fault.map(|fault| if said_sound { fault } else { last_line(&outcome) });
-    Ok(Repaired { runs: 1, seconds, fault, broken_promise })
+    if let Some(fault) = repaired.fault.as_mut().filter(|_| !said_sound) {
+        *fault = last_words(&report, &outcome);
+    }
+    Ok(repaired)
+}
+
+/// What `uxfs check` or a second repair finds in an image that a repair called sound.
+fn unsettled(image: &Path, run: &impl Fn(&str) -> Result<Outcome>) -> Result<Option<String>> {
+    let written = image.metadata()?.modified()?;
+    let check = run("check")?;
+    if check.code != Some(0) {
+        return Ok(Some(format!(
+            "a check of the repaired image: {}",
+            last_words(&documents(&check), &check)
+        )));
+    }
+    let again = run("repair")?;
+    let report = documents(&again);
+    let is_idle = report.last().is_some_and(|summary| {
+        summary["findings"] == 0 && summary["actions"] == 0 && summary["written"] == false
+    });
+    let is_untouched = image.metadata()?.modified()? == written;
+    if again.code == Some(0) && is_idle && is_untouched {
+        return Ok(None);
+    }
+    Ok(Some(format!("a second repair: {}", last_words(&report, &again))))
+}
+
+/// What a program printed as JSON.
+fn documents(outcome: &Outcome) -> Vec<Value> {
+    serde_json::Deserializer::from_slice(&outcome.stdout).into_iter().map_while(Result::ok).collect()
+}
+
+/// The first finding that a repair leaves or a check has, or what it did first, or its last line.
+fn last_words(report: &[Value], outcome: &Outcome) -> String {
+    if let Some(death) = death(outcome) {
+        return death;
+    }
+    let of = |kind: &str| report.iter().find(|document| document["type"] == kind);
+    let first = of("left").or_else(|| of("finding")).or_else(|| of("action"));
+    match first.and_then(|document| document["message"].as_str()) {
+        Some(message) => format!("exit code {:?}: {message}", outcome.code),
+        None => last_line(outcome),
+    }
 }
 
 fn xfs_repair(options: &[&str], image: &Path) -> Result<Outcome> {

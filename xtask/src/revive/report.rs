@@ -1,17 +1,14 @@
-//! The table: one row for each kind of damage, the repairers side by side, and totals.
+//! All that was measured, added up, and as a file.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs::File, path::Path};
+use std::{collections::BTreeMap, fs::File, io::BufReader, path::Path};
 
-use anyhow::Result;
-use serde::Serialize;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
-use super::{
-    case::{Case, Ending},
-    catalogue::Kind,
-};
+use super::case::{Case, Ending};
 
 /// Endings of one repairer, added up.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Damaged images.
     pub cases: usize,
@@ -41,6 +38,8 @@ pub struct Tally {
     pub lost: usize,
     /// New paths.
     pub extra: usize,
+    /// Images that the kernel has worked on.
+    pub worked_on: usize,
     /// Time of the repairs.
     pub seconds: f64,
 }
@@ -50,6 +49,7 @@ impl Tally {
         self.cases += 1;
         self.entries += entries;
         self.seconds += ending.seconds;
+        self.worked_on += usize::from(ending.is_worked_on);
         self.broken_promises += usize::from(ending.broken_promise.is_some());
         let Some(survival) = &ending.survival else {
             self.not_repaired += 1;
@@ -75,49 +75,35 @@ impl Tally {
     pub fn percent_intact(&self) -> f64 {
         if self.entries == 0 { 0.0 } else { 100.0 * self.intact as f64 / self.entries as f64 }
     }
-
-    fn cells(&self) -> String {
-        format!(
-            "{:>5}{:>6}{:>6}{:>6}{:>8.2}{:>7}{:>7}{:>7}",
-            self.lossless,
-            self.only_times,
-            self.lossy,
-            self.not_repaired,
-            self.percent_intact(),
-            self.moved,
-            self.wrong_bytes,
-            self.lost
-        )
-    }
 }
 
-/// A part of a kind's name.
-type Part = fn(&Kind) -> &str;
 /// By repairer.
-type Tallies = BTreeMap<&'static str, Tally>;
+pub type Tallies = BTreeMap<String, Tally>;
 
 /// Everything that is told.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// `--seed`.
     pub seed: u64,
-    /// The image's name.
-    pub sample: String,
-    /// Its paths.
-    pub entries: usize,
     /// How long it took.
     pub seconds: f64,
-    /// Every case.
-    pub cases: Vec<Case>,
+    /// The repairers, in the order of the columns.
+    pub repairers: Vec<String>,
+    /// Shapes that were not measured, and why.
+    pub not_measured: BTreeMap<String, String>,
     /// By repairer.
     pub totals: Tallies,
+    /// Every case.
+    pub cases: Vec<Case>,
 }
 
 /// Adds up the endings of each repairer.
-pub fn tally<'a>(cases: impl IntoIterator<Item = &'a Case>, entries: usize) -> Tallies {
+pub fn tally<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Tallies {
     let mut tallies = Tallies::new();
-    for ending in cases.into_iter().flat_map(|case| &case.endings) {
-        tallies.entry(ending.repairer).or_default().add(ending, entries);
+    for case in cases {
+        for ending in &case.endings {
+            tallies.entry(ending.repairer.clone()).or_default().add(ending, case.entries);
+        }
     }
     tallies
 }
@@ -128,103 +114,24 @@ impl Report {
         Ok(serde_json::to_writer_pretty(File::create(path)?, self)?)
     }
 
-    /// The table of kinds, those by object type and by change, and the totals.
-    pub fn table(&self, kinds: &[Kind], repairers: &[&'static str]) -> String {
-        let mut text = header("damage", repairers);
-        for kind in kinds {
-            let cases = || self.cases.iter().filter(|case| case.kind == kind.name);
-            let skipped = cases().find_map(|case| case.skipped.as_deref());
-            match skipped {
-                Some(reason) => _ = writeln!(text, "{:<36} skipped: {reason}", kind.name),
-                None => self.row(&mut text, &kind.name, repairers, cases()),
-            }
+    /// Reads what earlier runs wrote, as one.
+    pub fn read(paths: &[impl AsRef<Path>]) -> Result<Self> {
+        let mut all = Self::default();
+        for path in paths {
+            let path = path.as_ref();
+            let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+            let one: Self = serde_json::from_reader(BufReader::new(file))?;
+            all.seed = one.seed;
+            all.seconds += one.seconds;
+            all.not_measured.extend(one.not_measured);
+            let new = one.repairers.into_iter().filter(|name| !all.repairers.contains(name));
+            let new: Vec<String> = new.collect();
+            all.repairers.extend(new);
+            all.cases.extend(one.cases);
         }
-        let parts: [(&str, Part); 2] = [("object", Kind::group), ("change", Kind::change)];
-        for (title, part) in parts {
-            text.push('\n');
-            text.push_str(&header(title, repairers));
-            for name in in_order(kinds.iter().map(part)) {
-                let names: Vec<&str> =
-                    kinds.iter().filter(|kind| part(kind) == name).map(|kind| kind.name.as_str()).collect();
-                let cases = self.cases.iter().filter(|case| names.contains(&case.kind.as_str()));
-                self.row(&mut text, name, repairers, cases);
-            }
-        }
-        text.push('\n');
-        self.row(&mut text, "all", repairers, &self.cases);
-        for (repairer, tally) in &self.totals {
-            let seconds = tally.seconds / (tally.cases.max(1) as f64);
-            let _ = writeln!(
-                text,
-                "{repairer}: {} cases, {} changed ({} unreadable) and {} new paths, {} broken promises, {seconds:.2} s a repair",
-                tally.cases, tally.changed, tally.unreadable, tally.extra, tally.broken_promises,
-            );
-        }
-        text.push_str(&self.complaints());
-        text
+        all.totals = tally(&all.cases);
+        Ok(all)
     }
-
-    fn row<'a>(
-        &self,
-        text: &mut String,
-        name: &str,
-        repairers: &[&'static str],
-        cases: impl IntoIterator<Item = &'a Case>,
-    ) {
-        let tallies = tally(cases, self.entries);
-        let count = tallies.values().map(|tally| tally.cases).max().unwrap_or(0);
-        let _ = write!(text, "{name:<36}{count:>5}");
-        for repairer in repairers {
-            let cells = tallies.get(repairer).map_or_else(|| "-".to_owned(), Tally::cells);
-            let _ = write!(text, " |{cells:<52}");
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-
-    /// Images that were not repaired, and promises that were broken.
-    fn complaints(&self) -> String {
-        let mut text = String::new();
-        for case in &self.cases {
-            for ending in &case.endings {
-                let told = [("not repaired", &ending.fault), ("BROKEN PROMISE", &ending.broken_promise)];
-                for (word, reason) in told {
-                    if let Some(reason) = reason {
-                        let (kind, number, repairer) = (&case.kind, case.number, ending.repairer);
-                        let _ = writeln!(text, "{word}: {kind} case {number}, {repairer}: {reason}");
-                    }
-                }
-            }
-        }
-        text
-    }
-}
-
-fn header(title: &str, repairers: &[&'static str]) -> String {
-    let mut text = format!("{:<36}{:>5}", "", "");
-    repairers.iter().for_each(|repairer| _ = write!(text, " |{repairer:^52}"));
-    text.truncate(text.trim_end().len());
-    let _ = write!(text, "\n{title:<36}{:>5}", "cases");
-    for _ in repairers {
-        let _ = write!(
-            text,
-            " |{:>5}{:>6}{:>6}{:>6}{:>8}{:>7}{:>7}{:>7}",
-            "full", "times", "lossy", "none", "intact%", "moved", "wrong", "lost"
-        );
-    }
-    text.push('\n');
-    text
-}
-
-/// Each word once, in the order in which they come first.
-fn in_order<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = Vec::new();
-    for word in words {
-        if !seen.contains(&word) {
-            seen.push(word);
-        }
-    }
-    seen
 }
 
 #[cfg(test)]
@@ -232,13 +139,14 @@ mod tests {
     use super::super::survival::Survival;
     use super::*;
 
-    fn ending(repairer: &'static str, survival: Option<Survival>) -> Ending {
+    fn ending(repairer: &str, survival: Option<Survival>) -> Ending {
         let fault = survival.is_none().then(|| "broken".to_owned());
-        Ending { repairer, survival, fault, ..Ending::default() }
+        Ending { repairer: repairer.into(), survival, fault, ..Ending::default() }
     }
 
     fn case(kind: &str, endings: Vec<Ending>) -> Case {
-        Case { kind: kind.into(), number: 0, damage: Vec::new(), skipped: None, endings }
+        let (shape, entries, damage) = ("default".into(), 10, Vec::new());
+        Case { shape, entries, kind: kind.into(), number: 0, damage, skipped: None, endings }
     }
 
     #[test]
@@ -250,7 +158,7 @@ mod tests {
             case("a/zero/1", vec![ending("one", Some(all)), ending("two", Some(part))]),
             case("b/zero/1", vec![ending("one", Some(times)), ending("two", None)]),
         ];
-        let tallies = tally(&cases, 10);
+        let tallies = tally(&cases);
         let (one, two) = (&tallies["one"], &tallies["two"]);
         assert_eq!((one.lossless, one.only_times, one.lossy, one.not_repaired), (1, 1, 0, 0));
         assert_eq!((two.lossless, two.only_times, two.lossy, two.not_repaired), (0, 0, 1, 1));
@@ -261,7 +169,25 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_the_order_of_the_catalogue() {
-        assert_eq!(in_order(["b", "a", "b", "c"].into_iter()), ["b", "a", "c"]);
+    fn reports_of_several_runs_become_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut paths = Vec::new();
+        for (number, shape) in ["default", "block-1k"].into_iter().enumerate() {
+            let mut case = case("a/zero/1", vec![ending("one", None)]);
+            case.shape = shape.into();
+            let report = Report {
+                seconds: 2.0,
+                repairers: vec!["one".into()],
+                cases: vec![case],
+                ..Report::default()
+            };
+            let path = folder.path().join(number.to_string());
+            report.write(&path).unwrap();
+            paths.push(path);
+        }
+        let report = Report::read(&paths).unwrap();
+        assert_eq!((report.cases.len(), report.totals["one"].not_repaired), (2, 2));
+        assert_eq!(report.repairers, ["one"]);
+        assert!((report.seconds - 4.0).abs() < 1e-9);
     }
 }

@@ -31,7 +31,7 @@ const VERSION: u32 = 1;
 
 /// A sound image.
 pub struct Sample {
-    /// For people.
+    /// The shape, or the golden image.
     pub name: String,
     /// To be copied, never to be written.
     pub image: PathBuf,
@@ -44,8 +44,8 @@ pub struct Sample {
 impl Sample {
     /// The sample in this shape, kept in `directory`.
     pub fn filled(directory: &Path, shape: Shape) -> Result<Self> {
-        let name = format!("sample-{}-{VERSION}", shape.name);
-        Self::kept(directory, &name, |folder| {
+        let folder = format!("sample-{}-{VERSION}", shape.name);
+        Self::kept(&directory.join(folder), shape.name, |folder| {
             let (path, older) = (folder.join("image"), folder.join("older"));
             image::make(&path, SIZE_BYTES, &shape.words().collect::<Vec<_>>())?;
             let recipe = recipe_of(&path)?;
@@ -66,7 +66,13 @@ impl Sample {
         let golden = GoldenImage::named(name)?;
         let version = golden.unpacked()?;
         let version = version.file_stem().context("an image without a name")?.to_string_lossy().into_owned();
-        Self::kept(directory, &format!("golden-{version}"), |folder| golden.unpack_to(&folder.join("image")))
+        let folder = directory.join(format!("golden-{version}"));
+        Self::kept(&folder, name, |folder| golden.unpack_to(&folder.join("image")))
+    }
+
+    /// Removes a kept sample.
+    pub fn remove(self) -> Result<()> {
+        Ok(fs::remove_dir_all(self.image.parent().context("an image without a folder")?)?)
     }
 
     /// A new image with a copy of what `fill` puts into its root directory.
@@ -85,17 +91,16 @@ impl Sample {
         Ok(Self { name: name.to_owned(), image, older: None, truth })
     }
 
-    fn kept(directory: &Path, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
-        let folder = directory.join(name);
+    fn kept(folder: &Path, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
         let (image, older, truth) = (folder.join("image"), folder.join("older"), folder.join("truth.zst"));
         // Written last: what is there without it is not complete.
         if !truth.exists() {
             eprintln!("revive: making {} (once)", folder.display());
             if folder.exists() {
-                fs::remove_dir_all(&folder)?;
+                fs::remove_dir_all(folder)?;
             }
-            fs::create_dir_all(&folder)?;
-            make(&folder)?;
+            fs::create_dir_all(folder)?;
+            make(folder)?;
             repair_is_silent(&image)?;
             let manifest = describe(&image)?;
             let fresh = folder.join("truth.new");

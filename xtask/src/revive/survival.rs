@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uxfs_testkit::manifest::{Attribute, Details, FileKind, Manifest, UNREADABLE};
 
 /// Where repairs put what has lost its name.
@@ -60,7 +60,7 @@ impl Differences {
 }
 
 /// How many entries of a tree survived.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survival {
     /// Entries of the truth.
     pub entries: usize,
@@ -117,6 +117,17 @@ impl Tree {
     /// How many paths it has.
     pub fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// All paths.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.items.keys().map(Vec::as_slice)
+    }
+
+    /// Whether a path has the same in another tree.
+    pub fn is_same_in(&self, other: &Self, path: &[u8]) -> bool {
+        let (was, now) = (self.items.get(path), other.items.get(path));
+        was.zip(now).is_some_and(|(was, now)| !differences(was, now).any())
     }
 
     /// The inode of the directory below the root with the most directories below it.

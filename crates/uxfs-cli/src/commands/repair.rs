@@ -149,7 +149,12 @@ fn print(output: &mut Output, staged: &Staged, bytes: Option<u64>, is_dry_run: b
 
 fn print_json(output: &mut Output, staged: &Staged, bytes: Option<u64>) -> std::io::Result<()> {
     for action in &staged.actions {
-        output.json(&json!({"schema_version": 1, "type": "action", "message": action.to_string()}))?;
+        output.json(&json!({
+            "schema_version": 1,
+            "type": "action",
+            "message": action.to_string(),
+            "missing_witness": action.missing_witness(),
+        }))?;
     }
     for finding in &staged.remaining {
         let (number, message) = (Finding::number(finding), finding.to_string());

@@ -17,6 +17,7 @@
 //! | [`conflicts`] | blocks that two have |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
+//! | [`loss`] | witnesses that were missing |
 //! | [`lsn`] | log sequence numbers that no log has reached |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
@@ -54,6 +55,7 @@ pub mod action;
 mod conflicts;
 mod log;
 pub(crate) mod log_copies;
+mod loss;
 pub(crate) mod lsn;
 mod space;
 pub(crate) mod stage;

@@ -1,0 +1,58 @@
+//! What a repair could not bring back, and the witness that would have known it.
+
+use super::action::{Action, InodeSource};
+
+impl Action {
+    /// The witness that was missing, in words, where this action leaves something lost, guessed or without its name.
+    pub fn missing_witness(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::InodeRebuilt { source: InodeSource::Inferred, .. } => {
+                "a copy of an inode in the log: owner, permissions, times, attributes in the inode and exact size are guesses"
+            }
+            Self::InodeRebuilt { source: InodeSource::Remains, .. } => {
+                "a copy of an inode's mode: its permissions are guesses"
+            }
+            Self::InodeChecksum { .. } => {
+                "a copy of an inode in the log: its checksum was wrong, and which field is wrong is not known"
+            }
+            Self::InodeMended { .. }
+            | Self::InodeFlags { .. }
+            | Self::InodeTimes { .. }
+            | Self::SizeOfSpecialFile { .. }
+            | Self::SuperblockFields => "a copy of a field: it has a neutral value",
+            Self::InodeLost { .. } => "whatever names an inode and tells its contents: it is lost",
+            Self::SymlinkLost { .. } => "a copy of the target of a symbolic link: it is lost",
+            Self::FilePartial { .. } => {
+                "a reverse map record or an extent map for some blocks of a file: it is partial, in lost+found"
+            }
+            Self::Directory { removed: 1.., .. } | Self::NameRemoved { .. } => {
+                "the inode that an entry names"
+            }
+            Self::Attributes { .. } | Self::AccessList { .. } => "a copy of attributes that cannot be read",
+            Self::LostAndFound { .. } => {
+                "an entry or a parent pointer that names an inode: it is in lost+found"
+            }
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uxfs_format::units::{AgNumber, InodeNumber};
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_from_other_witnesses_lacks_none() {
+        let inode = InodeNumber::new(131);
+        let rebuilt = |source| Action::InodeRebuilt { inode, source, fault: None };
+        assert_eq!(rebuilt(InodeSource::Log).missing_witness(), None);
+        assert!(rebuilt(InodeSource::Inferred).missing_witness().is_some_and(|words| words.contains("log")));
+        let group = Action::Group { group: AgNumber::new(1), chunks_without_index: 0 };
+        assert_eq!(group.missing_witness(), None);
+        let directory = |removed| Action::Directory { inode, names: 3, from_parent_pointers: 3, removed };
+        assert_eq!(directory(0).missing_witness(), None);
+        assert!(directory(1).missing_witness().is_some());
+    }
+}
