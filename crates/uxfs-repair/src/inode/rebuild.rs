@@ -1,12 +1,8 @@
 //! Inodes that are gone, from what others say about them.
 //!
-//! | what | first | then | else |
-//! |---|---|---|---|
-//! | owner, permissions, times, flags, size | the newest copy in the log | the inode itself, where its mode alone is gone | those of the directory that names it, private to the owner; the size from the contents |
-//! | file type | the log | the entry; parent pointers that name it; the magic number of its blocks | a regular file, where it has blocks |
-//! | extents | the log, where the reverse map says the same | the reverse map | |
-//! | small contents: short directories, targets of symbolic links | the log | a directory's names come from parent pointers | the symbolic link is lost |
-//! | attributes | the log | the blocks that the reverse map names | parent pointers from entries |
+//! What is believed, and why, stands in [`weighing`](crate::repair::weighing), rows 30 and 31. What the log does not have comes from
+//! elsewhere: extents from the reverse map; names of a short directory from parent pointers; attributes from the blocks that the reverse
+//! map names; parent pointers from entries. The target of a short symbolic link is lost.
 //!
 //! An inode of which the log says that it is free, or that nothing names and that has no blocks, stays free.
 
@@ -35,7 +31,10 @@ use crate::{
         rebuild::{Owned, write_fork},
         spare::SpareBlocks,
     },
-    repair::{action::InodeSource, stage::Stage},
+    repair::{
+        action::{Inference, InodeSource, TypeSource},
+        stage::Stage,
+    },
 };
 
 /// Makes inodes again.
@@ -154,7 +153,7 @@ impl Rebuilder<'_> {
         let named = self.witnesses.named(number).copied().unwrap_or_default();
         let data = self.witnesses.owned(number, Fork::Data);
         let attributes = self.witnesses.owned(number, Fork::Attribute);
-        let Some(kind) = self.type_of(&named, &data) else { return Ok(None) };
+        let Some((kind, type_from)) = self.type_of(&named, &data) else { return Ok(None) };
         let has_blocks = data.blocks() > 0;
         let is_enough = match kind {
             FileType::Fifo | FileType::Socket => !has_blocks,
@@ -167,7 +166,7 @@ impl Rebuilder<'_> {
         if !is_enough {
             return Ok(None);
         }
-        self.put_inferred(number, kind, &named, !attributes.extents.is_empty())?;
+        let owner_from = self.put_inferred(number, kind, &named, !attributes.extents.is_empty())?;
         if !kind.is_special() && has_blocks && !self.map(number, Fork::Data)? {
             return Ok(None);
         }
@@ -182,34 +181,35 @@ impl Rebuilder<'_> {
                 core.flags2.set((core.flags2() | InodeFlags2::REFLINK).bits());
             }
         })?;
-        Ok(self.verified(number)?.map(|inode| (inode, InodeSource::Inferred)))
+        let made_up = Inference { file_type: kind, type_from, owner_from, size_bytes };
+        Ok(self.verified(number)?.map(|inode| (inode, InodeSource::Inferred(made_up))))
     }
 
-    pub(super) fn type_of(&self, named: &Named, data: &Owned) -> Option<FileType> {
+    pub(super) fn type_of(&self, named: &Named, data: &Owned) -> Option<(FileType, TypeSource)> {
         if let Some(kind) = named.file_type {
-            return Some(kind);
+            return Some((kind, TypeSource::Entry));
         }
         if named.generation.is_some() {
-            return Some(FileType::Directory);
+            return Some((FileType::Directory, TypeSource::ParentPointers));
         }
         let first = data.extents.iter().min_by_key(|extent| extent.file_block)?;
         let mut magic = [0; 4];
         self.read_block(first.start, &mut magic)?;
         Some(match u32::from_be_bytes(magic) {
-            directory::block::MAGIC | directory::data::MAGIC => FileType::Directory,
-            symlink::MAGIC => FileType::SymbolicLink,
-            _ => FileType::Regular,
+            directory::block::MAGIC | directory::data::MAGIC => (FileType::Directory, TypeSource::FirstBlock),
+            symlink::MAGIC => (FileType::SymbolicLink, TypeSource::FirstBlock),
+            _ => (FileType::Regular, TypeSource::Blocks),
         })
     }
 
-    /// A core that says as little as possible: the owner of the directory alone may read it.
+    /// A core that says as little as possible: the owner of the directory alone may read it. Gives the directory.
     fn put_inferred(
         &self,
         number: InodeNumber,
         kind: FileType,
         named: &Named,
         has_attributes: bool,
-    ) -> Result<()> {
+    ) -> Result<Option<InodeNumber>> {
         let geometry = self.stage.geometry();
         let model = named.directory.and_then(|directory| self.volume.inode(directory).ok());
         let model = model.or_else(|| self.volume.inode(geometry.root_inode).ok());
@@ -238,7 +238,8 @@ impl Rebuilder<'_> {
                 core.fork_offset = u8::try_from(offset / 8).unwrap_or(0);
             }
             forks.fill(0);
-        })
+        })?;
+        Ok(model.map(|model| model.number))
     }
 
     /// The size that follows from the blocks: of a regular file up to the last byte of its last block that is not zero.

@@ -52,7 +52,7 @@ impl Rebuilder<'_> {
             return vec![FileType::Directory];
         }
         match self.type_of(named, &self.witnesses.owned(number, Fork::Data)) {
-            Some(kind) => vec![kind],
+            Some((kind, _)) => vec![kind],
             // Contents within the inode.
             None => vec![FileType::Directory, FileType::SymbolicLink],
         }

@@ -1,20 +1,6 @@
 //! The tree that keeps the most of what entries and parent pointers say.
 //!
-//! The rule, in the order in which it is applied:
-//!
-//! | question | answer |
-//! |---|---|
-//! | a directory that is gone, and that parent pointers or an entry of the type directory name | it is made again, under its number, with the generation that most parent pointers say |
-//! | one name in one directory, several inodes | entry and parent pointer together win; then the inode that would have no name otherwise; then the parent pointer, because an entry alone says less; then the lower number |
-//! | an entry without a parent pointer | it stays, and the parent pointer is set |
-//! | a parent pointer without an entry | the entry is added |
-//! | a parent pointer with another generation of its directory | it counts as one, after those with the right generation; it is set anew |
-//! | an entry alone and a parent pointer alone of a file that has fewer links than names, with the name or the directory in common | one name: the entry, unless the index of its directory does not lead to it |
-//! | a directory with several names | entry and parent pointer together; then the name in the directory of its `..`; then the entry; the others go |
-//! | directories that lie below themselves | the weakest name of the circle goes |
-//! | a regular file of which something is missing | `lost+found`, with `.partial` behind its name: at its path it would pass for whole |
-//! | a file without links that nothing names | it is freed |
-//! | another inode that nothing names | `lost+found`, under the best name that is known |
+//! The rule is the rows of [`weighing`](crate::repair::weighing) that are about names, in their order.
 //!
 //! Nothing that only one side says is removed where keeping it is consistent.
 
@@ -22,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use uxfs_format::{directory::is_valid_name, inode::FileType, units::InodeNumber};
 
-use super::facts::{Facts, Link, Witnesses};
+use super::{
+    facts::{Facts, Link, Witnesses},
+    rejection::{Rejection, Strength},
+};
 use crate::finding::Name;
 
 /// A directory that is made again.
@@ -38,6 +27,8 @@ pub(crate) struct Decision {
     pub directories: BTreeMap<InodeNumber, NewDirectory>,
     /// All links, by directory and name.
     pub links: BTreeMap<(InodeNumber, Name), InodeNumber>,
+    /// Links that a witness says and that are not in the tree.
+    pub rejected: BTreeMap<Link, Rejection>,
     /// Inodes without a name, and the best one that is known.
     pub lost: BTreeMap<InodeNumber, Name>,
     /// Files without links and without a name: they are freed.
@@ -49,16 +40,6 @@ impl Decision {
     pub fn of(facts: &Facts) -> Self {
         Decider { facts, decision: Self::default() }.run()
     }
-}
-
-/// How much the witnesses of a link say, the least first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Strength {
-    /// A parent pointer with another generation.
-    OldPointer,
-    Entry,
-    Pointer,
-    Both,
 }
 
 fn is_possible_name(name: &[u8]) -> bool {
@@ -74,7 +55,7 @@ struct Decider<'f> {
     decision: Decision,
 }
 
-impl Decider<'_> {
+impl<'f> Decider<'f> {
     fn run(mut self) -> Decision {
         self.find_lost_directories();
         self.choose_inodes_of_names();
@@ -141,19 +122,41 @@ impl Decider<'_> {
         }
     }
 
+    /// Why a link cannot be.
+    fn obstacle(&self, link: &Link) -> Option<Rejection> {
+        let is_root = link.inode == self.facts.root || Some(link.inode) == self.facts.metadata_root;
+        if !self.is_directory(link.directory) {
+            return Some(Rejection::NoDirectory);
+        }
+        if !self.exists(link.inode) {
+            return Some(Rejection::NoInode);
+        }
+        if is_root {
+            return Some(Rejection::OfRoot);
+        }
+        if self.facts.partial.contains(&link.inode) {
+            return Some(Rejection::Incomplete);
+        }
+        if link.directory == link.inode {
+            return Some(Rejection::OfItself);
+        }
+        (!is_possible_name(&link.name)).then_some(Rejection::ImpossibleName)
+    }
+
     /// Links that can be: both ends exist, and neither root has a name.
-    fn possible_links(&self) -> Vec<(&Link, Strength)> {
-        let is_root =
-            |inode: InodeNumber| inode == self.facts.root || Some(inode) == self.facts.metadata_root;
-        let links = self.facts.links.iter().filter(|(link, _)| {
-            self.is_directory(link.directory)
-                && self.exists(link.inode)
-                && !is_root(link.inode)
-                && !self.facts.partial.contains(&link.inode)
-                && link.directory != link.inode
-                && is_possible_name(&link.name)
-        });
-        links.filter_map(|(link, witnesses)| Some((link, self.strength(link, witnesses)?))).collect()
+    fn possible_links(&mut self) -> Vec<(&'f Link, Strength)> {
+        let facts = self.facts;
+        let mut possible = Vec::new();
+        for (link, witnesses) in &facts.links {
+            let Some(strength) = self.strength(link, witnesses) else { continue };
+            match self.obstacle(link) {
+                None => possible.push((link, strength)),
+                Some(obstacle) => {
+                    self.decision.rejected.insert(link.clone(), obstacle);
+                }
+            }
+        }
+        possible
     }
 
     /// One inode for each name in each directory.
@@ -165,17 +168,41 @@ impl Decider<'_> {
             places.entry((link.directory, &link.name)).or_default().push((link.inode, *strength));
             *names.entry(link.inode).or_default() += 1;
         }
-        let mut chosen = BTreeMap::new();
         for ((directory, name), claims) in places {
             let best = claims.iter().max_by_key(|(inode, strength)| {
                 let has_no_other = names.get(inode).copied().unwrap_or(0) <= 1;
                 (*strength == Strength::Both, has_no_other, *strength, std::cmp::Reverse(*inode))
             });
-            if let Some((inode, _)) = best {
-                chosen.insert((directory, name.clone()), *inode);
+            let Some((kept, kept_by)) = best.copied() else { continue };
+            for (inode, rejected_by) in claims.iter().copied().filter(|(inode, _)| *inode != kept) {
+                let link = Link { directory, name: name.clone(), inode };
+                let rejection = Rejection::OtherInode { kept, kept_by, rejected_by };
+                self.decision.rejected.insert(link, rejection);
             }
+            self.decision.links.insert((directory, name.clone()), kept);
         }
-        self.decision.links = chosen;
+    }
+
+    /// Takes a link out of the tree.
+    fn reject(&mut self, (directory, name): &(InodeNumber, Name), rejection: Rejection) {
+        if let Some(inode) = self.decision.links.remove(&(*directory, name.clone())) {
+            let link = Link { directory: *directory, name: name.clone(), inode };
+            self.decision.rejected.insert(link, rejection);
+        }
+    }
+
+    /// Takes a link out of the tree, since another one of the same inode is kept.
+    fn reject_for(
+        &mut self,
+        rejected: &(InodeNumber, Name),
+        (directory, name): &(InodeNumber, Name),
+        inode: InodeNumber,
+    ) {
+        let (_, _, kept_by) = self.weight(*directory, name, inode);
+        let (_, _, rejected_by) = self.weight(rejected.0, &rejected.1, inode);
+        let (directory, name, is_directory) = (*directory, name.clone(), self.is_directory(inode));
+        let rejection = Rejection::OtherName { directory, name, kept_by, rejected_by, is_directory };
+        self.reject(rejected, rejection);
     }
 
     /// One entry alone and one parent pointer alone of an inode that has fewer links than names are one name, of which one side is
@@ -201,11 +228,11 @@ impl Decider<'_> {
                 let Some(index) = pointers.iter().position(is_other_half) else { continue };
                 let (other_directory, other_name, _) = pointers.swap_remove(index);
                 // An index that does not lead to the entry speaks against it.
-                let wrong = match self.facts.damaged_directories.contains(directory) {
-                    true => (*directory, name.clone()),
-                    false => (*other_directory, other_name.clone()),
-                };
-                self.decision.links.remove(&wrong);
+                let (entry, pointer) = ((*directory, name.clone()), (*other_directory, other_name.clone()));
+                match self.facts.damaged_directories.contains(directory) {
+                    true => self.reject_for(&entry, &pointer, inode),
+                    false => self.reject_for(&pointer, &entry, inode),
+                }
             }
         }
     }
@@ -232,9 +259,9 @@ impl Decider<'_> {
                 (self.weight(*directory, name, inode), std::cmp::Reverse((*directory, name.clone())))
             });
             // The strongest comes last.
-            names.pop();
+            let Some(kept) = names.pop() else { continue };
             for place in names {
-                self.decision.links.remove(&place);
+                self.reject_for(&place, &kept, inode);
             }
         }
     }
@@ -264,7 +291,7 @@ impl Decider<'_> {
                     parents.get(inode).map(|(directory, name)| self.weight(*directory, name, *inode))
                 });
                 if let Some(place) = weakest.and_then(|inode| parents.remove(&inode)) {
-                    self.decision.links.remove(&place);
+                    self.reject(&place, Rejection::Circle);
                 }
             }
             settled.extend(way);

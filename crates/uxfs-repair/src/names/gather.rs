@@ -1,6 +1,9 @@
 //! Reading entries, parent pointers and attributes of all inodes in use. What is damaged is passed over.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use uxfs_format::{
     inode::{FileType, InodeFlags2},
@@ -34,6 +37,8 @@ pub(crate) struct KeptAttribute {
 pub(crate) struct Gathered {
     pub facts: Facts,
     pub attributes: BTreeMap<InodeNumber, Vec<KeptAttribute>>,
+    /// Inodes of these that had more attributes than could be read.
+    pub lossy: BTreeSet<InodeNumber>,
     /// Access control lists among these that Linux refuses.
     pub access_lists: Vec<Action>,
 }
@@ -93,7 +98,9 @@ impl Gathered {
         let is_damaged = work.attributes.contains(&inode.number);
         if is_damaged {
             let kept = self.attributes.entry(inode.number).or_default();
-            keep_attributes(volume, inode, kept);
+            if keep_attributes(volume, inode, kept) {
+                self.lossy.insert(inode.number);
+            }
             mend_access_lists(inode, kept, &mut self.access_lists);
         }
         self.add_pointers(volume, inode);
@@ -153,10 +160,21 @@ impl Gathered {
     }
 }
 
-/// The attributes that can be read, but for parent pointers.
-fn keep_attributes(volume: &Volume, inode: &Inode, kept: &mut Vec<KeptAttribute>) {
-    let Ok(reader) = volume.attributes(inode) else { return };
-    let _ = reader.visit(|attribute| {
+/// Whether a tolerant volume has passed over faults since the last call.
+fn has_passed_over(volume: &Volume) -> bool {
+    volume
+        .findings()
+        .map(|findings| findings.take())
+        .is_some_and(|(list, others)| !list.is_empty() || others > 0)
+}
+
+/// The attributes that can be read, but for parent pointers. Gives whether there were others.
+fn keep_attributes(volume: &Volume, inode: &Inode, kept: &mut Vec<KeptAttribute>) -> bool {
+    // Faults of other inodes.
+    has_passed_over(volume);
+    let Ok(reader) = volume.attributes(inode) else { return true };
+    let mut is_any_lost = false;
+    let visited = reader.visit(|attribute| {
         if attribute.namespace == Namespace::Parent {
             return Ok(ControlFlow::Continue(()));
         }
@@ -166,9 +184,13 @@ fn keep_attributes(volume: &Volume, inode: &Inode, kept: &mut Vec<KeptAttribute>
         };
         if let Some(value) = value {
             kept.push(KeptAttribute { namespace: attribute.namespace, name: attribute.name.into(), value });
+        } else {
+            is_any_lost = true;
         }
         Ok(ControlFlow::Continue(()))
     });
+    // Both sides: the faults are taken.
+    has_passed_over(volume) | visited.is_err() | is_any_lost
 }
 
 /// Makes lists such that Linux takes them.

@@ -5,9 +5,11 @@
 //! | [`facts`] | what entries, parent pointers and inodes say |
 //! | [`gather`] | reading all of it |
 //! | [`decide`] | the tree that keeps the most of it |
+//! | [`rejection`] | why a name that some witness says is not in it |
 //! | [`mod@write`] | directories, parent pointers and link counts as decided |
 
 pub(crate) mod decide;
 pub(crate) mod facts;
 pub(crate) mod gather;
+pub(crate) mod rejection;
 pub(crate) mod write;

@@ -28,11 +28,19 @@ use uxfs_volume::{
     volume::{Volume, VolumeOptions},
 };
 
-use super::{decide::Decision, facts::Facts, gather::Gathered};
+use super::{
+    decide::Decision,
+    facts::{Facts, Link, Witnesses},
+    gather::Gathered,
+};
 use crate::{
     finding::Name,
     inode::gather::{change_core, make_free},
-    repair::{action::Action, stage::Stage, work::Work},
+    repair::{
+        action::{Action, PointerCause},
+        stage::Stage,
+        work::Work,
+    },
 };
 
 /// Changes that follow from a decision.
@@ -48,7 +56,7 @@ pub(crate) struct Changes {
 
 #[derive(Debug, Default)]
 struct PointerChanges {
-    set: Vec<(InodeNumber, Name)>,
+    set: Vec<(InodeNumber, Name, PointerCause)>,
     removed: Vec<(InodeNumber, Name, u32)>,
 }
 
@@ -112,15 +120,16 @@ impl Changes {
             None => decision.directories.get(&directory).and_then(|new| new.generation),
         };
         for ((directory, name), inode) in &decision.links {
-            let link = super::facts::Link { directory: *directory, name: name.clone(), inode: *inode };
+            let link = Link { directory: *directory, name: name.clone(), inode: *inode };
             let witnesses = facts.links.get(&link).copied().unwrap_or_default();
             let is_new = decision.directories.contains_key(inode) || gathered.attributes.contains_key(inode);
-            if is_new
-                || witnesses.pointer_generation.is_none()
-                || witnesses.pointer_generation != generation(*directory)
-            {
-                self.pointers.entry(*inode).or_default().set.push((*directory, name.clone()));
-            }
+            let cause = match witnesses.pointer_generation {
+                _ if is_new => PointerCause::MadeAnew,
+                None => PointerCause::EntryAlone,
+                found if found != generation(*directory) => PointerCause::OtherGeneration,
+                Some(_) => continue,
+            };
+            self.pointers.entry(*inode).or_default().set.push((*directory, name.clone(), cause));
         }
         for (link, witnesses) in &facts.links {
             let Some(found) = witnesses.pointer_generation else { continue };
@@ -338,7 +347,7 @@ impl Writer<'_> {
 
     fn report_directory(&mut self, directory: InodeNumber, names: &[(&Name, InodeNumber)]) {
         let facts = &self.gathered.facts;
-        let from = super::facts::Link { directory, name: Name::default(), inode: InodeNumber::new(0) };
+        let from = Link { directory, name: Name::default(), inode: InodeNumber::new(0) };
         let known: Vec<_> =
             facts.links.range(from..).take_while(|(link, _)| link.directory == directory).collect();
         let had = known.iter().filter(|(_, witnesses)| witnesses.has_entry);
@@ -347,12 +356,27 @@ impl Writer<'_> {
             if self.decision.links.get(&(directory, link.name.clone())) != Some(&link.inode) {
                 removed += 1;
                 let (name, inode) = (link.name.clone(), link.inode);
-                self.actions.push(Action::NameRemoved { directory, name, inode });
+                let because = self.decision.rejected.get(link).cloned();
+                self.actions.push(Action::NameRemoved { directory, name, inode, because });
             }
         }
-        let is_kept = |link: &super::facts::Link| names.iter().any(|(_, inode)| *inode == link.inode);
-        let from_parent_pointers =
-            known.iter().filter(|(link, witnesses)| !witnesses.has_entry && is_kept(link)).count() as u64;
+        let kept: BTreeSet<(&Name, InodeNumber)> = names.iter().copied().collect();
+        let is_added = |link: &Link, witnesses: &Witnesses| {
+            !witnesses.has_entry && kept.contains(&(&link.name, link.inode))
+        };
+        let added: Vec<&Link> = known
+            .iter()
+            .filter(|(link, witnesses)| is_added(link, witnesses))
+            .map(|(link, _)| *link)
+            .collect();
+        let from_parent_pointers = added.len() as u64;
+        // In a directory of which nothing is damaged, an entry that is missing contradicts the parent pointer.
+        let is_sound =
+            facts.directory(directory).is_some() && !facts.damaged_directories.contains(&directory);
+        for link in added.into_iter().filter(|_| is_sound) {
+            let (name, inode) = (link.name.clone(), link.inode);
+            self.actions.push(Action::NameAdded { directory, name, inode });
+        }
         self.actions.push(Action::Directory {
             inode: directory,
             names: names.len() as u64,
@@ -377,7 +401,9 @@ impl Writer<'_> {
             }
             transaction.store_inode(&mut inode)?;
             transaction.commit()?;
-            self.actions.push(Action::Attributes { inode: *number, attributes: attributes.len() as u64 });
+            let is_any_lost = self.gathered.lossy.contains(number);
+            let attributes = attributes.len() as u64;
+            self.actions.push(Action::Attributes { inode: *number, attributes, is_any_lost });
         }
         Ok(())
     }
@@ -389,15 +415,17 @@ impl Writer<'_> {
             for (directory, name, generation) in &changes.removed {
                 let pointer = ParentPointer { parent: *directory, generation: *generation, name };
                 unless_gone(transaction.parent_pointers().remove_parent_pointer(&mut inode, pointer))?;
-                let (inode, directory, name) = (*number, *directory, name.clone());
-                self.actions.push(Action::ParentPointerRemoved { inode, directory, name });
+                let link = Link { directory: *directory, name: name.clone(), inode: *number };
+                let because = self.decision.rejected.get(&link).cloned();
+                let Link { directory, name, inode } = link;
+                self.actions.push(Action::ParentPointerRemoved { inode, directory, name, because });
             }
-            for (directory, name) in &changes.set {
+            for (directory, name, cause) in &changes.set {
                 let generation = transaction.load_inode(*directory)?.generation();
                 let pointer = ParentPointer { parent: *directory, generation, name };
                 unless_there(transaction.parent_pointers().add_parent_pointer(&mut inode, pointer))?;
                 let (inode, directory, name) = (*number, *directory, name.clone());
-                self.actions.push(Action::ParentPointerSet { inode, directory, name });
+                self.actions.push(Action::ParentPointerSet { inode, directory, name, cause: *cause });
             }
             transaction.store_inode(&mut inode)?;
             transaction.commit()?;

@@ -1,14 +1,77 @@
-//! What a repair does, in sentences.
-
-use std::fmt;
+//! What a repair does.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | one variant for each kind of change |
+//! | [`text`] | the sentences |
+//! | [`description`] | the same for programs: object, witness, rule, fields |
+//! | [`certainty`] | how sure a change is, and what else may be true |
 
 use uxfs_format::{
     fault::Structure,
-    inode::{Fork, InodeFault},
-    units::{AgInode, AgNumber, InodeNumber, Sector},
+    inode::{FileType, Fork, InodeFault},
+    units::{AgBlock, AgInode, AgNumber, InodeNumber, Sector},
 };
 
 use crate::finding::Name;
+pub use crate::names::rejection::{Rejection, Strength};
+
+pub mod certainty;
+pub mod description;
+mod text;
+
+pub use certainty::Certainty;
+pub use description::{Description, ObjectKind, Witness};
+
+/// What was made up for an inode of which nothing is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inference {
+    /// Its file type.
+    pub file_type: FileType,
+    /// What says which type it has.
+    pub type_from: TypeSource,
+    /// The directory whose owner and times it gets.
+    pub owner_from: Option<InodeNumber>,
+    /// The size that follows from its blocks.
+    pub size_bytes: u64,
+}
+
+/// What says which file type an inode had that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TypeSource {
+    /// The entry that names it.
+    Entry,
+    /// Parent pointers that name it: it is a directory.
+    ParentPointers,
+    /// The magic number of its first block.
+    FirstBlock,
+    /// It has blocks, and nothing says that it is no regular file.
+    Blocks,
+}
+
+impl TypeSource {
+    /// As a word for programs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::ParentPointers => "parent_pointers",
+            Self::FirstBlock => "first_block",
+            Self::Blocks => "blocks",
+        }
+    }
+}
+
+/// Why a parent pointer is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PointerCause {
+    /// The inode or its attribute fork was made anew.
+    MadeAnew,
+    /// It had another generation of the directory.
+    OtherGeneration,
+    /// Only the entry says the name.
+    EntryAlone,
+}
 
 /// From what an inode was made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +84,7 @@ pub enum InodeSource {
     /// Its place, which lacks the mode alone. Its type follows from what names it; its permissions are not known.
     Remains,
     /// The entry that names it, and the reverse map: owner, permissions, times and attributes are not known.
-    Inferred,
+    Inferred(Inference),
 }
 
 /// One change of a repair.
@@ -66,6 +129,8 @@ pub enum Action {
     NewLog {
         /// Its cycle.
         cycle: u32,
+        /// The old one could not be read or replayed.
+        is_unread: bool,
     },
     /// Headers, free list and btrees of a group are made anew from its inodes and their extents.
     Group {
@@ -183,6 +248,21 @@ pub enum Action {
         /// Extents that it has now.
         extents: u64,
     },
+    /// A fork gives up blocks that it may not share with what has them as well.
+    BlocksGivenUp {
+        /// The inode that gives them up.
+        inode: InodeNumber,
+        /// Which fork.
+        fork: Fork,
+        /// The allocation group of the blocks.
+        group: AgNumber,
+        /// The first of them.
+        start: AgBlock,
+        /// How many there are in all.
+        blocks: u64,
+        /// The inode that keeps the first of them; `None` for a structure of the group.
+        kept_by: Option<InodeNumber>,
+    },
     /// The block count of an inode.
     InodeBlocks {
         /// The inode.
@@ -218,6 +298,8 @@ pub enum Action {
         inode: InodeNumber,
         /// Attributes that could be read, without parent pointers.
         attributes: u64,
+        /// Others could not be read.
+        is_any_lost: bool,
     },
     /// An access control list that Linux refuses keeps its sound entries, with those that the mode says.
     AccessList {
@@ -233,6 +315,17 @@ pub enum Action {
         /// The name.
         name: Name,
         /// The inode that it named.
+        inode: InodeNumber,
+        /// Why.
+        because: Option<Rejection>,
+    },
+    /// A name that only a parent pointer says is added to a directory that is sound.
+    NameAdded {
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
+        /// The inode that it names.
         inode: InodeNumber,
     },
     /// A file or directory that nothing names gets a name in `lost+found`.
@@ -250,6 +343,8 @@ pub enum Action {
         directory: InodeNumber,
         /// The name.
         name: Name,
+        /// Why.
+        cause: PointerCause,
     },
     /// A parent pointer is removed.
     ParentPointerRemoved {
@@ -259,162 +354,7 @@ pub enum Action {
         directory: InodeNumber,
         /// The name.
         name: Name,
+        /// Why; `None` where it is set anew with the right generation.
+        because: Option<Rejection>,
     },
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
-            Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
-            Self::SuperblockFields => {
-                f.write_str("clear fields of the superblock of group 0 that have wrong values")
-            }
-            Self::SuperblockByCopies => {
-                f.write_str("write the superblock of group 0 as its copies say, which all agree")
-            }
-            Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
-            Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
-            Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
-            Self::LogReplayedInPart { transactions, intents } => write!(
-                f,
-                "replay {transactions} transactions of the log, without the rest of {intents} operations that it leaves open"
-            ),
-            Self::LsnCleared { structure, sector } => write!(
-                f,
-                "clear the log sequence number of the {} at sector {sector}, which no log has reached",
-                structure.name()
-            ),
-            Self::NewLog { cycle } => write!(f, "write a new log, in cycle {cycle}"),
-            Self::Group { group, chunks_without_index: 0 } => {
-                write!(f, "make the headers and btrees of allocation group {group} anew")
-            }
-            Self::Group { group, chunks_without_index } => write!(
-                f,
-                "make the headers and btrees of allocation group {group} anew; {chunks_without_index} inode chunks were found by searching"
-            ),
-            Self::InodeChecksum { inode } => {
-                write!(f, "keep inode {inode}, which is sound but for its checksum")
-            }
-            Self::InodeRebuilt { inode, source, .. } => {
-                let source = match source {
-                    InodeSource::Log => "as the log has it",
-                    InodeSource::LogAndReverseMap => "from the log and the reverse map",
-                    InodeSource::Remains => {
-                        "from what is left of it; its file type follows from what names it, and its permissions are guesses"
-                    }
-                    InodeSource::Inferred => {
-                        "from the entry that names it and the reverse map; owner, permissions, times and size are guesses"
-                    }
-                };
-                write!(f, "make inode {inode} again {source}")
-            }
-            Self::FilePartial { inode } => {
-                write!(f, "note that parts of inode {inode} are missing and read as zeros: see lost+found")
-            }
-            Self::BlockFromLog { structure, inode, sector } => {
-                let structure = structure.name();
-                write!(f, "put the {structure} of inode {inode} at sector {sector} back as the log has it")
-            }
-            Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
-            Self::SymlinkLost { inode } => {
-                write!(f, "give symbolic link {inode} up: its target cannot be read")
-            }
-            Self::InodeChunk { group, first } => {
-                write!(
-                    f,
-                    "make an inode chunk at inode {first} of allocation group {group}, where inodes are missing"
-                )
-            }
-            Self::RealtimeInode { inode } => write!(f, "make realtime inode {inode} again, empty"),
-            _ => self.write_of_inodes(f),
-        }
-    }
-}
-
-impl Action {
-    /// Fields of inodes.
-    fn write_of_inodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InodeMended { inode, fault } => {
-                write!(f, "keep inode {inode}, with neutral values where they were wrong: {fault}")
-            }
-            Self::FreeInode { inode } => write!(f, "make free inode {inode} anew"),
-            Self::InodeFlags { inode, flags, flags2 } => write!(
-                f,
-                "clear flags {flags:#x} of inode {inode}, and {flags2:#x} of the second word, which it may not have"
-            ),
-            Self::InodeTimes { inode } => {
-                write!(f, "clear the nanoseconds of times of inode {inode} that have too many")
-            }
-            Self::SizeOfSpecialFile { inode, found } => {
-                write!(f, "clear the size of special file {inode}, which was {found} bytes")
-            }
-            Self::SymlinkBlocks { inode } => {
-                write!(f, "take blocks from symbolic link {inode}, which its target does not need")
-            }
-            Self::ExtentsWritten { inode } => {
-                write!(f, "mark the extents of inode {inode} as written, since it is no regular file")
-            }
-            _ => self.write_of_names(f),
-        }
-    }
-
-    /// Link counts, directories, attributes, names.
-    fn write_of_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
-        match self {
-            Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
-            Self::ExtentMap { inode, fork, extents } => {
-                let fork = match fork {
-                    Fork::Data => "data",
-                    Fork::Attribute => "attribute",
-                };
-                write!(
-                    f,
-                    "make the extent map of the {fork} fork of inode {inode} anew, with {extents} extents"
-                )
-            }
-            Self::InodeBlocks { inode, found, expected } => {
-                write!(f, "set the block count of inode {inode} to {expected}; it was {found}")
-            }
-            Self::LinkCount { inode, found, expected } => {
-                write!(f, "set the link count of inode {inode} to {expected}; it was {found}")
-            }
-            Self::Directory { inode, names, from_parent_pointers, removed } => write!(
-                f,
-                "make directory {inode} anew with {names} names, {from_parent_pointers} of them known by parent pointers only; \
-                 {removed} names were removed"
-            ),
-            Self::Attributes { inode, attributes } => {
-                write!(f, "make the attributes of inode {inode} anew; {attributes} could be read")
-            }
-            Self::AccessList { inode, removed: None } => {
-                write!(f, "remove an access control list of inode {inode} in which nothing is sound")
-            }
-            Self::AccessList { inode, removed: Some(removed) } => {
-                write!(f, "mend an access control list of inode {inode}; {removed} entries were removed")
-            }
-            Self::NameRemoved { directory, name, inode } => {
-                write!(f, "remove {} from directory {directory}, which named inode {inode}", quoted(name))
-            }
-            Self::LostAndFound { inode, name } => {
-                write!(f, "name inode {inode} {} in lost+found", quoted(name))
-            }
-            Self::ParentPointerSet { inode, directory, name } => {
-                write!(
-                    f,
-                    "set the parent pointer of inode {inode} for {} in directory {directory}",
-                    quoted(name)
-                )
-            }
-            Self::ParentPointerRemoved { inode, directory, name } => write!(
-                f,
-                "remove the parent pointer of inode {inode} for {} in directory {directory}",
-                quoted(name)
-            ),
-            // Every other variant is in the function above.
-            _ => Ok(()),
-        }
-    }
 }

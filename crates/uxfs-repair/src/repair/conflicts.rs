@@ -28,11 +28,22 @@ use crate::{
 /// A fork: an inode, and whether it is the attribute fork.
 pub(super) type ForkOf = (InodeNumber, bool);
 
+/// Blocks that a fork has and gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Contested {
+    group: AgNumber,
+    start: AgBlock,
+    /// In all.
+    blocks: u64,
+    /// The inode that keeps the first of them.
+    kept_by: Option<InodeNumber>,
+}
+
 /// The conflicts of a group.
 #[derive(Debug, Default)]
 pub(super) struct Conflicts {
     /// Forks that have blocks of others.
-    pub losers: BTreeSet<ForkOf>,
+    pub losers: BTreeMap<ForkOf, Contested>,
     /// There are blocks of which nothing tells whose they are.
     pub is_open: bool,
 }
@@ -67,8 +78,14 @@ pub(super) fn find(
             conflicts.is_open = true;
             continue;
         }
-        let forks = others.iter().filter_map(|claim| Some((inode_of(claim)?, claim.is_attribute_fork)));
-        conflicts.losers.extend(forks);
+        let kept_by = backed.iter().find_map(|claim| inode_of(claim));
+        for claim in others {
+            let Some(inode) = inode_of(claim) else { continue };
+            let start = AgBlock::new(range.start);
+            let contested = Contested { group, start, blocks: 0, kept_by };
+            let contested = conflicts.losers.entry((inode, claim.is_attribute_fork)).or_insert(contested);
+            contested.blocks = contested.blocks.saturating_add(range.len() as u64);
+        }
     }
     conflicts
 }
@@ -119,20 +136,22 @@ fn is_backed(claim: &Mapping, range: &Range<u32>, known: &[Mapping]) -> bool {
 pub(super) fn resolve(
     volume: &Volume,
     stage: &Stage,
-    losers: &BTreeSet<ForkOf>,
+    losers: &BTreeMap<ForkOf, Contested>,
     actions: &mut Vec<Action>,
 ) -> Result<BTreeSet<InodeNumber>> {
-    let inodes: BTreeSet<InodeNumber> = losers.iter().map(|(inode, _)| *inode).collect();
+    let inodes: BTreeSet<InodeNumber> = losers.keys().map(|(inode, _)| *inode).collect();
     let owned = gather(volume, &inodes);
     let mut forks: BTreeMap<ForkOf, _> = owned.forks;
     let (spare, mut partial) = (SpareBlocks::new(volume), BTreeSet::new());
-    for (number, is_attribute_fork) in losers {
+    for ((number, is_attribute_fork), contested) in losers {
         let fork = if *is_attribute_fork { Fork::Attribute } else { Fork::Data };
         let Some(inode) = staged_inode(stage, *number)? else { continue };
         let owned_fork = forks.remove(&(*number, *is_attribute_fork)).unwrap_or_default();
         let Some(written) = write_fork(&spare, stage, &inode, fork, owned_fork, owned.is_complete)? else {
             continue;
         };
+        let Contested { group, start, blocks, kept_by } = *contested;
+        actions.push(Action::BlocksGivenUp { inode: *number, fork, group, start, blocks, kept_by });
         actions.push(Action::ExtentMap { inode: *number, fork, extents: written.extents });
         if fork == Fork::Data && inode.file_type() == Some(FileType::Regular) && !written.is_whole {
             partial.insert(*number);

@@ -70,8 +70,8 @@ fn note_headers(volume: &Volume, group: AgNumber, note: &mut dyn FnMut(Lsn)) -> 
     space.is_ok() && inodes.is_ok()
 }
 
-/// Writes a new, clean log.
-pub(super) fn write_new(stage: &Stage, cycle: u32, actions: &mut Vec<Action>) -> Result<()> {
+/// Writes a new, clean log. `is_unread`: what the old one holds is given up.
+pub(super) fn write_new(stage: &Stage, cycle: u32, is_unread: bool, actions: &mut Vec<Action>) -> Result<()> {
     let geometry = stage.geometry();
     let Some(start) = geometry.log_start.and_then(|start| geometry.sector_of_block(start)) else {
         return Ok(());
@@ -86,6 +86,6 @@ pub(super) fn write_new(stage: &Stage, cycle: u32, actions: &mut Vec<Action>) ->
         new_log.write_piece(offset, piece);
         stage.write_at(sector, piece)?;
     }
-    actions.push(Action::NewLog { cycle });
+    actions.push(Action::NewLog { cycle, is_unread });
     Ok(())
 }

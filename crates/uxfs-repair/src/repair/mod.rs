@@ -12,13 +12,15 @@
 //! | module | holds |
 //! |---|---|
 //! | here | the passes |
-//! | [`action`] | what a repair does, in sentences |
+//! | [`action`] | what a repair does, in sentences and as fields |
+//! | [`weighing`] | which witness is believed: one table for all objects |
 //! | [`work`] | which objects have to be made anew |
 //! | [`conflicts`] | blocks that two have |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
 //! | [`loss`] | witnesses that were missing |
 //! | [`lsn`] | log sequence numbers that no log has reached |
+//! | [`progress`] | what it tells while it works |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
 //! | [`stage`] | where changes are kept until all of them have been checked |
@@ -41,7 +43,7 @@ use uxfs_volume::{
 };
 
 use crate::{
-    check::{CheckOptions, check},
+    check::{CheckOptions, check_with_progress},
     commit::{self, About, CommitError},
     extent_map,
     finding::Finding,
@@ -57,12 +59,15 @@ mod log;
 pub(crate) mod log_copies;
 mod loss;
 pub(crate) mod lsn;
+pub mod progress;
 mod space;
 pub(crate) mod stage;
 mod superblocks;
+pub mod weighing;
 pub(crate) mod work;
 
 use action::Action;
+use progress::{Event, Phase, ShowRepair};
 use space::Sources;
 use stage::Stage;
 use work::Work;
@@ -141,10 +146,23 @@ const MOST_REMAINING: usize = 1000;
 /// # Errors
 /// No superblock describes a file system; the device; temporary files.
 pub fn repair(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> Result<Staged> {
+    repair_with_progress(device, options, &|_| {})
+}
+
+/// As [`repair`], and tells `progress` what it does.
+///
+/// # Errors
+/// As [`repair`].
+pub fn repair_with_progress(
+    device: &Arc<dyn BlockDevice>,
+    options: &RepairOptions,
+    progress: &ShowRepair<'_>,
+) -> Result<Staged> {
     let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
     let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&overlay);
     let mut repair = Repair {
         options,
+        progress,
         original: device.as_ref(),
         device: staged,
         overlay,
@@ -201,6 +219,7 @@ struct Checked {
 
 struct Repair<'r> {
     options: &'r RepairOptions,
+    progress: &'r ShowRepair<'r>,
     /// The device as it was found.
     original: &'r dyn BlockDevice,
     overlay: Arc<OverlayDevice>,
@@ -238,6 +257,7 @@ impl<'r> Repair<'r> {
 
     /// A dirty log comes first: what it holds is newer than what lies on the device.
     fn replay_log(&mut self) -> Result<()> {
+        (self.progress)(Event::Begin(Phase::Log));
         let options = OpeningOptions { ignore_log: true, ..self.opening_options() };
         let volume = opening::open(&self.device, &options)?.volume;
         if volume.device().size_bytes() < volume.geometry().data_size_bytes() {
@@ -247,7 +267,7 @@ impl<'r> Repair<'r> {
         let options =
             MountOptions { cache_budget_bytes: self.options.cache_budget_bytes, ..MountOptions::default() };
         if log::replay_dirty(&stage, &options, &mut self.actions)? {
-            log::write_new(&stage, log::new_cycle(&volume, 0), &mut self.actions)?;
+            log::write_new(&stage, log::new_cycle(&volume, 0), false, &mut self.actions)?;
         }
         Ok(())
     }
@@ -268,7 +288,11 @@ impl<'r> Repair<'r> {
         for finding in opened.findings {
             let _ = take(finding);
         }
-        check(&opened.volume, &CheckOptions { scan: self.options.scan }, &mut take);
+        let superblock = opened.volume.superblock();
+        let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
+        (self.progress)(Event::Begin(Phase::Check { inodes: inodes.saturating_mul(2) }));
+        let show = |inodes| (self.progress)(Event::Inodes(inodes));
+        check_with_progress(&opened.volume, &CheckOptions { scan: self.options.scan }, &show, &mut take);
         self.findings.get_or_insert(signature.count);
         Ok(Checked { volume: opened.volume, findings, work, signature })
     }
@@ -296,7 +320,10 @@ impl<'r> Repair<'r> {
             return Ok(Pass::Changed(signature));
         }
         if work.log {
-            log::write_new(&stage, log::new_cycle(&volume, work.log_cycle), &mut self.actions)?;
+            // Metadata ahead of a sound log says the cycle.
+            let is_unread = work.log_cycle == 0;
+            let cycle = log::new_cycle(&volume, work.log_cycle);
+            log::write_new(&stage, cycle, is_unread, &mut self.actions)?;
         }
         if !work.superblock_copies.is_empty() && self.follow_copies(&volume, &stage, signature)? {
             return Ok(Pass::Changed(signature));
@@ -329,6 +356,7 @@ impl<'r> Repair<'r> {
             || !work.symlinks.is_empty()
             || !work.internal_inodes.is_empty();
         if has_space_work {
+            (self.progress)(Event::Begin(Phase::Space));
             let sources = self.sources(&volume);
             let partial = space::repair(sources, &stage, &work, &mut self.actions)?;
             self.partial.extend(partial);
@@ -359,6 +387,7 @@ impl<'r> Repair<'r> {
 
     /// The tree of names, once all inodes and groups are sound.
     fn repair_names(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<()> {
+        (self.progress)(Event::Begin(Phase::Names));
         let mut gathered = names::gather::gather(volume, work);
         gathered.facts.partial = std::mem::take(&mut self.partial);
         let decision = Decision::of(&gathered.facts);

@@ -1,6 +1,10 @@
 //! Inodes and allocation groups: which inodes there are, and all that follows from their extents.
 
-use std::{cell::RefCell, collections::BTreeSet, ops::ControlFlow};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_engine::inode::create::feature_flags2;
@@ -275,7 +279,7 @@ impl Gathering<'_> {
     /// Makes groups anew, unless there are blocks that two have: then only the maps of those that have them wrongly.
     fn rebuild_groups(mut self, contents: Vec<GroupFound>) -> Result<BTreeSet<InodeNumber>> {
         let geometry = self.volume.geometry();
-        let (mut losers, mut open) = (BTreeSet::new(), BTreeSet::new());
+        let (mut losers, mut open) = (BTreeMap::new(), BTreeSet::new());
         for (group, ((_, chunks), files)) in geometry.groups().zip(&contents) {
             if self.groups.contains(&group) {
                 let fixed = fixed_mappings(geometry, group, chunks);

@@ -1,0 +1,392 @@
+//! Changes of a repair, for programs: which object, by which witness, by which rule, and all that the sentence says.
+
+use uxfs_format::{
+    geometry::Geometry,
+    units::{AgNumber, InodeNumber},
+};
+
+use super::{Action, InodeSource, PointerCause, Rejection};
+use crate::{
+    finding::fields::{Fields, Object, Value},
+    repair::weighing::Rule,
+};
+
+/// What kind of object is changed. Programs may rely on [`name`](Self::name).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum ObjectKind {
+    Superblock,
+    Log,
+    Block,
+    Group,
+    InodeChunk,
+    Inode,
+    ExtentMap,
+    Attributes,
+    Directory,
+    Name,
+    ParentPointer,
+}
+
+impl ObjectKind {
+    /// As a word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Superblock => "superblock",
+            Self::Log => "log",
+            Self::Block => "block",
+            Self::Group => "allocation_group",
+            Self::InodeChunk => "inode_chunk",
+            Self::Inode => "inode",
+            Self::ExtentMap => "extent_map",
+            Self::Attributes => "attributes",
+            Self::Directory => "directory",
+            Self::Name => "name",
+            Self::ParentPointer => "parent_pointer",
+        }
+    }
+}
+
+/// What says that the change is right. Programs may rely on [`name`](Self::name).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Witness {
+    SuperblockCopies,
+    Superblock,
+    Log,
+    LogAndReverseMap,
+    GroupHeaders,
+    InodesAndExtents,
+    Inode,
+    Mode,
+    ReverseMap,
+    Extents,
+    Entry,
+    ParentPointers,
+    EntriesAndParentPointers,
+    /// None is left, or none is asked.
+    None,
+}
+
+impl Witness {
+    /// As a word for programs; `None` where there is none.
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::SuperblockCopies => "superblock_copies",
+            Self::Superblock => "superblock",
+            Self::Log => "log",
+            Self::LogAndReverseMap => "log_and_reverse_map",
+            Self::GroupHeaders => "group_headers",
+            Self::InodesAndExtents => "inodes_and_extents",
+            Self::Inode => "inode",
+            Self::Mode => "mode",
+            Self::ReverseMap => "reverse_map",
+            Self::Extents => "extents",
+            Self::Entry => "entry",
+            Self::ParentPointers => "parent_pointers",
+            Self::EntriesAndParentPointers => "entries_and_parent_pointers",
+            Self::None => return None,
+        })
+    }
+}
+
+/// What a change is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Description {
+    /// The kind of change, as a word for programs.
+    pub what: &'static str,
+    /// The kind of object.
+    pub object: ObjectKind,
+    /// What says that it is right.
+    pub witness: Witness,
+    /// What decided.
+    pub rule: Rule,
+}
+
+const fn of(what: &'static str, object: ObjectKind, witness: Witness, rule: Rule) -> Description {
+    Description { what, object, witness, rule }
+}
+
+impl Action {
+    /// Kind, object, witness and rule.
+    pub fn description(&self) -> Description {
+        use {ObjectKind as O, Rule as R, Witness as W};
+        match self {
+            Self::PrimarySuperblock => {
+                of("superblock_from_copy", O::Superblock, W::SuperblockCopies, R::Superblock)
+            }
+            Self::SuperblockFromLog => of("superblock_from_log", O::Superblock, W::Log, R::Superblock),
+            Self::SuperblockFields => {
+                of("superblock_fields_cleared", O::Superblock, W::None, R::SuperblockFields)
+            }
+            Self::SuperblockByCopies => {
+                of("superblock_by_copies", O::Superblock, W::SuperblockCopies, R::Superblock)
+            }
+            Self::SuperblockCopy { .. } => of("superblock_copy", O::Superblock, W::Superblock, R::Superblock),
+            Self::Counters => of("counters", O::Superblock, W::GroupHeaders, R::SuperblockCounters),
+            Self::LogReplayed { .. } => of("log_replayed", O::Log, W::Log, R::DirtyLog),
+            Self::LogReplayedInPart { .. } => of("log_replayed_in_part", O::Log, W::Log, R::DirtyLog),
+            Self::LsnCleared { .. } => of("lsn_cleared", O::Block, W::None, R::LogSequenceNumber),
+            Self::NewLog { .. } => of("new_log", O::Log, W::None, R::NewLog),
+            Self::Group { .. } => of("group_rebuilt", O::Group, W::InodesAndExtents, R::Group),
+            Self::InodeChunk { .. } => of("inode_chunk", O::InodeChunk, W::ParentPointers, R::InodeChunk),
+            Self::BlockFromLog { .. } => of("block_from_log", O::Block, W::Log, R::FileBlock),
+            Self::ExtentMap { .. } => of("extent_map_rebuilt", O::ExtentMap, W::ReverseMap, R::ExtentMap),
+            Self::BlocksGivenUp { .. } => of("blocks_given_up", O::ExtentMap, W::ReverseMap, R::BlocksOfTwo),
+            _ => self.description_of_inode(),
+        }
+    }
+
+    fn description_of_inode(&self) -> Description {
+        use {ObjectKind as O, Rule as R, Witness as W};
+        match self {
+            Self::InodeChecksum { .. } => of("inode_checksum", O::Inode, W::Inode, R::InodeChecksum),
+            Self::InodeRebuilt { source, .. } => {
+                let witness = match source {
+                    InodeSource::Log => W::Log,
+                    InodeSource::LogAndReverseMap => W::LogAndReverseMap,
+                    InodeSource::Remains => W::Inode,
+                    InodeSource::Inferred(_) => W::Entry,
+                };
+                of("inode_rebuilt", O::Inode, witness, R::LostInode)
+            }
+            Self::FilePartial { .. } => of("file_partial", O::Inode, W::None, R::IncompleteFile),
+            Self::InodeLost { .. } => of("inode_lost", O::Inode, W::None, R::LostInode),
+            Self::InodeMended { .. } => of("inode_mended", O::Inode, W::None, R::InodeFields),
+            Self::FreeInode { .. } => of("free_inode", O::Inode, W::None, R::FreeInode),
+            Self::InodeFlags { .. } => of("inode_flags", O::Inode, W::None, R::InodeFields),
+            Self::InodeTimes { .. } => of("inode_times", O::Inode, W::None, R::InodeFields),
+            Self::SizeOfSpecialFile { .. } => of("special_file_size", O::Inode, W::Mode, R::InodeFields),
+            Self::SymlinkBlocks { .. } => of("symlink_blocks", O::ExtentMap, W::Inode, R::InodeFields),
+            Self::ExtentsWritten { .. } => of("extents_written", O::ExtentMap, W::Mode, R::InodeFields),
+            Self::SymlinkLost { .. } => of("symlink_lost", O::Inode, W::None, R::SymlinkTarget),
+            Self::RealtimeInode { .. } => of("internal_inode", O::Inode, W::Superblock, R::InternalInode),
+            Self::UnlinkedFreed { .. } => of("unlinked_freed", O::Inode, W::Inode, R::UnlinkedFile),
+            Self::InodeBlocks { .. } => of("inode_blocks", O::Inode, W::Extents, R::InodeBlocks),
+            Self::Attributes { .. } => of("attributes_rebuilt", O::Attributes, W::Inode, R::Attributes),
+            Self::AccessList { .. } => of("access_list", O::Attributes, W::Mode, R::AccessList),
+            Self::LinkCount { .. } => of("link_count", O::Inode, W::EntriesAndParentPointers, R::LinkCount),
+            _ => self.description_of_name(),
+        }
+    }
+
+    fn description_of_name(&self) -> Description {
+        use {ObjectKind as O, Rule as R, Witness as W};
+        match self {
+            Self::NameRemoved { because, .. } => {
+                of("name_removed", O::Name, W::EntriesAndParentPointers, rule_of(because.as_ref()))
+            }
+            Self::NameAdded { .. } => of("name_added", O::Name, W::ParentPointers, R::PointerAlone),
+            Self::LostAndFound { .. } => of("lost_and_found", O::Name, W::None, R::NoName),
+            Self::ParentPointerSet { cause, .. } => {
+                let rule = match cause {
+                    PointerCause::MadeAnew => R::Attributes,
+                    PointerCause::OtherGeneration => R::PointerGeneration,
+                    PointerCause::EntryAlone => R::EntryAlone,
+                };
+                of("parent_pointer_set", O::ParentPointer, W::Entry, rule)
+            }
+            Self::ParentPointerRemoved { because, .. } => {
+                let rule = because.as_ref().map_or(R::PointerGeneration, |because| rule_of(Some(because)));
+                of("parent_pointer_removed", O::ParentPointer, W::EntriesAndParentPointers, rule)
+            }
+            // Every other variant is in one of the functions above.
+            _ => of("directory_rebuilt", O::Directory, W::EntriesAndParentPointers, R::LostDirectory),
+        }
+    }
+
+    /// All that the sentence says, by name.
+    pub fn fields(&self) -> Fields {
+        let mut fields = Fields::new();
+        let mut put = |name, value: Value| fields.push((name, value));
+        match self {
+            Self::SuperblockCopy { group } => put("group", (*group).into()),
+            Self::LogReplayed { transactions } => put("transactions", (*transactions).into()),
+            Self::LogReplayedInPart { transactions, intents } => {
+                put("transactions", (*transactions).into());
+                put("intents", (*intents).into());
+            }
+            Self::LsnCleared { structure, sector } => {
+                put("structure", structure.name().into());
+                put("sector", sector.get().into());
+            }
+            Self::NewLog { cycle, is_unread } => {
+                put("cycle", (*cycle).into());
+                put("is_unread", (*is_unread).into());
+            }
+            Self::Group { group, chunks_without_index } => {
+                put("group", (*group).into());
+                put("chunks_without_index", (*chunks_without_index).into());
+            }
+            Self::InodeChunk { group, first } => {
+                put("group", (*group).into());
+                put("first_inode_of_group", (*first).into());
+            }
+            Self::BlockFromLog { structure, inode, sector } => {
+                put("structure", structure.name().into());
+                put("inode", (*inode).into());
+                put("sector", sector.get().into());
+            }
+            Self::ExtentMap { inode, fork, extents } => {
+                put("inode", (*inode).into());
+                put("fork", (*fork).into());
+                put("extents", (*extents).into());
+            }
+            Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by } => {
+                put("inode", (*inode).into());
+                put("fork", (*fork).into());
+                put("group", (*group).into());
+                put("start_block", (*start).into());
+                put("length_blocks", (*blocks).into());
+                put("kept_by", (*kept_by).into());
+            }
+            _ => return self.fields_of_inode(),
+        }
+        fields
+    }
+
+    fn fields_of_inode(&self) -> Fields {
+        let mut fields = Fields::new();
+        let mut put = |name, value: Value| fields.push((name, value));
+        match self {
+            Self::InodeChecksum { inode }
+            | Self::FilePartial { inode }
+            | Self::FreeInode { inode }
+            | Self::InodeTimes { inode }
+            | Self::SymlinkBlocks { inode }
+            | Self::ExtentsWritten { inode }
+            | Self::SymlinkLost { inode }
+            | Self::RealtimeInode { inode }
+            | Self::UnlinkedFreed { inode } => put("inode", (*inode).into()),
+            Self::InodeRebuilt { inode, source, fault } => {
+                put("inode", (*inode).into());
+                put("fault", fault.map(|fault| fault.to_string()).into());
+                if let InodeSource::Inferred(made_up) = source {
+                    put("file_type", made_up.file_type.into());
+                    put("type_from", made_up.type_from.word().into());
+                    put("owner_from", made_up.owner_from.into());
+                    put("size_bytes", made_up.size_bytes.into());
+                }
+            }
+            Self::InodeLost { inode, fault } | Self::InodeMended { inode, fault } => {
+                put("inode", (*inode).into());
+                put("fault", fault.to_string().into());
+            }
+            Self::InodeFlags { inode, flags, flags2 } => {
+                put("inode", (*inode).into());
+                put("flags", (*flags).into());
+                put("flags2", (*flags2).into());
+            }
+            Self::SizeOfSpecialFile { inode, found } => {
+                put("inode", (*inode).into());
+                put("found", (*found).into());
+            }
+            Self::InodeBlocks { inode, found, expected } => {
+                put("inode", (*inode).into());
+                put("found", (*found).into());
+                put("expected", (*expected).into());
+            }
+            Self::LinkCount { inode, found, expected } => {
+                put("inode", (*inode).into());
+                put("found", (*found).into());
+                put("expected", (*expected).into());
+            }
+            Self::Attributes { inode, attributes, is_any_lost } => {
+                put("inode", (*inode).into());
+                put("attributes", (*attributes).into());
+                put("is_any_lost", (*is_any_lost).into());
+            }
+            Self::AccessList { inode, removed } => {
+                put("inode", (*inode).into());
+                put("removed", (*removed).into());
+            }
+            _ => return self.fields_of_name(),
+        }
+        fields
+    }
+
+    fn fields_of_name(&self) -> Fields {
+        let mut fields = Fields::new();
+        let mut put = |name, value: Value| fields.push((name, value));
+        match self {
+            Self::Directory { inode, names, from_parent_pointers, removed } => {
+                put("inode", (*inode).into());
+                put("names", (*names).into());
+                put("from_parent_pointers", (*from_parent_pointers).into());
+                put("removed", (*removed).into());
+            }
+            Self::NameRemoved { directory, name, inode, .. }
+            | Self::NameAdded { directory, name, inode }
+            | Self::ParentPointerSet { directory, name, inode, .. }
+            | Self::ParentPointerRemoved { directory, name, inode, .. } => {
+                put("directory", (*directory).into());
+                put("name", name.into());
+                put("inode", (*inode).into());
+            }
+            Self::LostAndFound { inode, name } => {
+                put("inode", (*inode).into());
+                put("name", name.into());
+            }
+            // Every other variant is in one of the functions above.
+            _ => {}
+        }
+        if let Self::NameRemoved { because: Some(because), .. }
+        | Self::ParentPointerRemoved { because: Some(because), .. } = self
+        {
+            fields.extend(fields_of_rejection(because));
+        }
+        fields
+    }
+
+    /// Where its object lies, as for a [`Finding`](crate::Finding). Of a name or a parent pointer, `inode` is the directory.
+    pub fn object(&self, geometry: &Geometry) -> Object {
+        let mut object = Object::default();
+        for (name, value) in self.fields() {
+            let Value::Number(number) = value else { continue };
+            match name {
+                "group" => object.group = u32::try_from(number).ok().map(AgNumber::new),
+                "directory" => object.inode = Some(InodeNumber::new(number)),
+                "inode" if object.inode.is_some() => object.other_inode = Some(InodeNumber::new(number)),
+                "inode" => object.inode = Some(InodeNumber::new(number)),
+                _ => {}
+            }
+        }
+        let of_inode = object.inode.and_then(|inode| geometry.split_inode_number(inode));
+        let is_primary = self.description().object == ObjectKind::Superblock;
+        let first = is_primary.then(|| AgNumber::new(0));
+        object.group = object.group.or(of_inode.map(|(group, _)| group)).or(first);
+        object
+    }
+}
+
+fn rule_of(because: Option<&Rejection>) -> Rule {
+    match because {
+        Some(Rejection::OtherInode { .. }) => Rule::NameOfTwo,
+        Some(Rejection::OtherName { is_directory: true, .. }) => Rule::NamesOfDirectory,
+        Some(Rejection::OtherName { .. }) => Rule::HalvesOfName,
+        Some(Rejection::Circle | Rejection::OfItself) => Rule::Circle,
+        Some(Rejection::Incomplete) => Rule::IncompleteFile,
+        Some(_) | None => Rule::NameOfNothing,
+    }
+}
+
+fn fields_of_rejection(because: &Rejection) -> Fields {
+    let mut fields: Fields = vec![("because", because.word().into())];
+    match because {
+        Rejection::OtherInode { kept, kept_by, rejected_by } => {
+            fields.push(("kept_inode", (*kept).into()));
+            fields.push(("kept_by", kept_by.word().into()));
+            fields.push(("rejected_by", rejected_by.word().into()));
+        }
+        Rejection::OtherName { directory, name, kept_by, rejected_by, .. } => {
+            fields.push(("kept_directory", (*directory).into()));
+            fields.push(("kept_name", name.into()));
+            fields.push(("kept_by", kept_by.word().into()));
+            fields.push(("rejected_by", rejected_by.word().into()));
+        }
+        _ => {}
+    }
+    fields
+}

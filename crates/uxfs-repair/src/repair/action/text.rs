@@ -1,0 +1,186 @@
+//! Changes of a repair, in sentences.
+
+use std::fmt;
+
+use uxfs_format::inode::Fork;
+
+use super::{Action, InodeSource};
+use crate::finding::Name;
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
+            Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
+            Self::SuperblockFields => {
+                f.write_str("clear fields of the superblock of group 0 that have wrong values")
+            }
+            Self::SuperblockByCopies => {
+                f.write_str("write the superblock of group 0 as its copies say, which all agree")
+            }
+            Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
+            Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
+            Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
+            Self::LogReplayedInPart { transactions, intents } => write!(
+                f,
+                "replay {transactions} transactions of the log, without the rest of {intents} operations that it leaves open"
+            ),
+            Self::LsnCleared { structure, sector } => write!(
+                f,
+                "clear the log sequence number of the {} at sector {sector}, which no log has reached",
+                structure.name()
+            ),
+            Self::NewLog { cycle, is_unread: false } => write!(f, "write a new log, in cycle {cycle}"),
+            Self::NewLog { cycle, is_unread: true } => {
+                write!(f, "write a new log, in cycle {cycle}; the old one cannot be used")
+            }
+            Self::Group { group, chunks_without_index: 0 } => {
+                write!(f, "make the headers and btrees of allocation group {group} anew")
+            }
+            Self::Group { group, chunks_without_index } => write!(
+                f,
+                "make the headers and btrees of allocation group {group} anew; {chunks_without_index} inode chunks were found by searching"
+            ),
+            Self::InodeChecksum { inode } => {
+                write!(f, "keep inode {inode}, which is sound but for its checksum")
+            }
+            Self::InodeRebuilt { inode, source, .. } => {
+                let source = match source {
+                    InodeSource::Log => "as the log has it",
+                    InodeSource::LogAndReverseMap => "from the log and the reverse map",
+                    InodeSource::Remains => {
+                        "from what is left of it; its file type follows from what names it, and its permissions are guesses"
+                    }
+                    InodeSource::Inferred(_) => {
+                        "from what names it and the reverse map; owner, permissions, times and size are guesses"
+                    }
+                };
+                write!(f, "make inode {inode} again {source}")
+            }
+            Self::FilePartial { inode } => {
+                write!(f, "note that parts of inode {inode} are missing and read as zeros: see lost+found")
+            }
+            Self::BlockFromLog { structure, inode, sector } => {
+                let structure = structure.name();
+                write!(f, "put the {structure} of inode {inode} at sector {sector} back as the log has it")
+            }
+            Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
+            Self::SymlinkLost { inode } => {
+                write!(f, "give symbolic link {inode} up: its target cannot be read")
+            }
+            Self::InodeChunk { group, first } => {
+                write!(
+                    f,
+                    "make an inode chunk at inode {first} of allocation group {group}, where inodes are missing"
+                )
+            }
+            Self::RealtimeInode { inode } => write!(f, "make realtime inode {inode} again, empty"),
+            _ => self.write_of_inodes(f),
+        }
+    }
+}
+
+impl Action {
+    /// Fields of inodes.
+    fn write_of_inodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InodeMended { inode, fault } => {
+                write!(f, "keep inode {inode}, with neutral values where they were wrong: {fault}")
+            }
+            Self::FreeInode { inode } => write!(f, "make free inode {inode} anew"),
+            Self::InodeFlags { inode, flags, flags2 } => write!(
+                f,
+                "clear flags {flags:#x} of inode {inode}, and {flags2:#x} of the second word, which it may not have"
+            ),
+            Self::InodeTimes { inode } => {
+                write!(f, "clear the nanoseconds of times of inode {inode} that have too many")
+            }
+            Self::SizeOfSpecialFile { inode, found } => {
+                write!(f, "clear the size of special file {inode}, which was {found} bytes")
+            }
+            Self::SymlinkBlocks { inode } => {
+                write!(f, "take blocks from symbolic link {inode}, which its target does not need")
+            }
+            Self::ExtentsWritten { inode } => {
+                write!(f, "mark the extents of inode {inode} as written, since it is no regular file")
+            }
+            _ => self.write_of_names(f),
+        }
+    }
+
+    /// Link counts, directories, attributes, names.
+    fn write_of_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
+        match self {
+            Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
+            Self::ExtentMap { inode, fork, extents } => {
+                let fork = match fork {
+                    Fork::Data => "data",
+                    Fork::Attribute => "attribute",
+                };
+                write!(
+                    f,
+                    "make the extent map of the {fork} fork of inode {inode} anew, with {extents} extents"
+                )
+            }
+            Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by } => {
+                let fork = match fork {
+                    Fork::Data => "data",
+                    Fork::Attribute => "attribute",
+                };
+                write!(
+                    f,
+                    "take {blocks} blocks, from block {start} of allocation group {group} on, from the {fork} fork of inode {inode}, which "
+                )?;
+                match kept_by {
+                    Some(owner) => write!(f, "inode {owner} has as well"),
+                    None => f.write_str("are those of a structure of the group"),
+                }
+            }
+            Self::InodeBlocks { inode, found, expected } => {
+                write!(f, "set the block count of inode {inode} to {expected}; it was {found}")
+            }
+            Self::LinkCount { inode, found, expected } => {
+                write!(f, "set the link count of inode {inode} to {expected}; it was {found}")
+            }
+            Self::Directory { inode, names, from_parent_pointers, removed } => write!(
+                f,
+                "make directory {inode} anew with {names} names, {from_parent_pointers} of them known by parent pointers only; \
+                 {removed} names were removed"
+            ),
+            Self::Attributes { inode, attributes, is_any_lost } => {
+                write!(f, "make the attributes of inode {inode} anew; {attributes} could be read")?;
+                if *is_any_lost { f.write_str(", others could not") } else { Ok(()) }
+            }
+            Self::AccessList { inode, removed: None } => {
+                write!(f, "remove an access control list of inode {inode} in which nothing is sound")
+            }
+            Self::AccessList { inode, removed: Some(removed) } => {
+                write!(f, "mend an access control list of inode {inode}; {removed} entries were removed")
+            }
+            Self::NameRemoved { directory, name, inode, .. } => {
+                write!(f, "remove {} from directory {directory}, which named inode {inode}", quoted(name))
+            }
+            Self::NameAdded { directory, name, inode } => {
+                write!(f, "add {} to directory {directory}, for inode {inode}", quoted(name))
+            }
+            Self::LostAndFound { inode, name } => {
+                write!(f, "name inode {inode} {} in lost+found", quoted(name))
+            }
+            Self::ParentPointerSet { inode, directory, name, .. } => {
+                write!(
+                    f,
+                    "set the parent pointer of inode {inode} for {} in directory {directory}",
+                    quoted(name)
+                )
+            }
+            Self::ParentPointerRemoved { inode, directory, name, .. } => write!(
+                f,
+                "remove the parent pointer of inode {inode} for {} in directory {directory}",
+                quoted(name)
+            ),
+            // Every other variant is in the function above.
+            _ => Ok(()),
+        }
+    }
+}
