@@ -6,7 +6,7 @@ use uxfs_volume::error::Error;
 
 use crate::{
     failure::{Exit, Failure, exit_of},
-    output::message,
+    output::notice,
 };
 
 /// Problems that a command prints one by one. A damaged image may have millions: the others are counted by kind.
@@ -40,7 +40,7 @@ impl Complaints {
         self.raise(exit);
         if self.told < TOLD_MAX {
             self.told += 1;
-            message!("uxfs: {message}");
+            notice!("{message}");
         } else {
             *self.others.entry(kind).or_default() += 1;
         }
@@ -49,7 +49,7 @@ impl Complaints {
     /// Reports a problem of the command as a whole, which is always printed.
     pub fn conclude(&mut self, exit: Exit, message: impl Display) {
         self.raise(exit);
-        message!("uxfs: {message}");
+        notice!("{message}");
     }
 
     /// Makes the exit code at least as bad as `exit`.
@@ -98,7 +98,7 @@ impl Complaints {
 impl Drop for Complaints {
     fn drop(&mut self) {
         if let Some(rest) = self.rest() {
-            message!("uxfs: {rest}");
+            notice!("{rest}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use uxfs_journal::error::ShutdownCause;
 use uxfs_volume::error::Error;
 
-use crate::output::message;
+use crate::output::{message, notice};
 
 pub use crate::complaints::Complaints;
 use crate::complaints::kind_of;
@@ -99,7 +99,7 @@ impl Failure {
         if json {
             message!("{}", json!({"error": {"message": self.message, "exit_code": self.exit as u8}}));
         } else {
-            message!("uxfs: {}", self.message);
+            notice!("{}", self.message);
         }
         self.exit
     }

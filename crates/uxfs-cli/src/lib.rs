@@ -8,11 +8,13 @@
 //! | [`complaints`] | problems with single objects, the first of many in detail |
 //! | [`compressed`] | images compressed with zstd |
 //! | [`document`] | JSON documents that several commands share |
+//! | [`drop_in`] | other tools that the program stands in for, called through a link |
 //! | [`edit`] | changing files in an image: what the commands for it share |
 //! | [`image`] | the arguments that say which image and how to open it |
 //! | [`listing`] | the entries of a directory as commands list them |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
 //! | [`failure`] | from an error to a message and an exit code |
+//! | `paths` | the paths of the inodes that findings and actions are about |
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
 //! | `repaired` | the image as a repair would leave it, staged in memory |
 //! | [`target`] | a path or an inode number on the command line |
@@ -25,11 +27,13 @@ pub mod commands;
 pub mod complaints;
 pub mod compressed;
 pub mod document;
+pub mod drop_in;
 pub mod edit;
 pub mod failure;
 pub mod image;
 pub mod listing;
 pub mod output;
+mod paths;
 pub mod progress;
 mod repaired;
 pub mod target;
@@ -48,6 +52,7 @@ use uxfs_block::cache::pressure;
 use crate::{
     commands::{Command, Context},
     failure::{Complaints, Exit},
+    output::set_program,
 };
 
 /// XFS without the kernel: make, fill, read, change and recover XFS V5 images from user space, without root.
@@ -57,7 +62,8 @@ use crate::{
     version,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 corruption found, \
-                  4 unsupported feature.\nOf problems with single files or allocation groups the first 100 are \
+                  4 unsupported feature.\nThrough a link named mkfs.xfs, xfs_repair, fsck.xfs or fsck.uxfs it is a drop-in \
+                  for that tool.\nOf problems with single files or allocation groups the first 100 are \
                   printed; the others are counted by kind.\nExample: uxfs ls -l disk.img /etc"
 )]
 pub struct Arguments {
@@ -80,6 +86,7 @@ const MKFS_LINK: &str = "mkfs.xfs";
 fn by_name_of_link(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().and_then(|first| Path::new(first).file_name());
     if name == Some(MKFS_LINK.as_ref()) {
+        set_program(MKFS_LINK);
         arguments.insert(1, "mkfs".into());
     }
     arguments
@@ -96,7 +103,12 @@ pub(crate) fn print_usage(error: &clap::Error, json: bool) -> Exit {
 
 /// Parses the command line, runs it and gives the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(by_name_of_link(arguments.into_iter().collect())) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let name = arguments.first().and_then(|first| Path::new(first).file_name());
+    if let Some(exit) = name.and_then(|name| drop_in::run(name, &arguments)) {
+        return exit;
+    }
+    let arguments = match Arguments::try_parse_from(by_name_of_link(arguments)) {
         Ok(arguments) => arguments,
         Err(error) => {
             return ExitCode::from(print_usage(&error, false) as u8);

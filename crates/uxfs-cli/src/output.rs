@@ -7,6 +7,7 @@
 use std::{
     fmt,
     io::{self, BufWriter, IsTerminal, Stdout, Write},
+    sync::OnceLock,
 };
 
 use serde::Serialize;
@@ -16,6 +17,29 @@ macro_rules! message {
     ($($argument:tt)*) => { $crate::output::write_message(::std::format_args!($($argument)*)) };
 }
 pub(crate) use message;
+
+/// As [`message!`], with the name in front by which the program was called.
+macro_rules! notice {
+    ($($argument:tt)*) => {
+        $crate::output::write_message(
+            ::std::format_args!("{}: {}", $crate::output::program(), ::std::format_args!($($argument)*)),
+        )
+    };
+}
+pub(crate) use notice;
+
+/// The name of a link by which the program was called.
+static PROGRAM: OnceLock<&'static str> = OnceLock::new();
+
+/// The name that messages begin with.
+pub fn program() -> &'static str {
+    PROGRAM.get().copied().unwrap_or("uxfs")
+}
+
+/// Sets the name that messages begin with, once.
+pub(crate) fn set_program(name: &'static str) {
+    let _ = PROGRAM.set(name);
+}
 
 /// As [`message!`].
 pub fn write_message(text: fmt::Arguments<'_>) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use uxfs_repair::repair::progress::{Event, Phase};
 
 /// Progress of one piece of long work. Cheap to update from many threads.
 #[derive(Debug)]
@@ -85,6 +86,55 @@ impl Filling {
 }
 
 impl Drop for Filling {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Progress of a repair: what it does, and how many inodes it has visited.
+#[derive(Debug)]
+pub struct Repairing {
+    bar: ProgressBar,
+}
+
+impl Repairing {
+    /// A line that is empty so far; none where `is_quiet`.
+    pub fn start(is_quiet: bool) -> Self {
+        let target =
+            if is_quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if is_shown() && !is_quiet && std::thread::Builder::new().spawn(|| {}).is_ok() {
+            bar.enable_steady_tick(Duration::from_millis(500));
+        }
+        Self { bar }
+    }
+
+    /// Shows what happened.
+    pub fn show(&self, event: Event) {
+        match event {
+            Event::Begin(phase) => self.begin(phase),
+            Event::Inodes(count) => self.bar.inc(count),
+            _ => {}
+        }
+    }
+
+    fn begin(&self, phase: Phase) {
+        let template = match phase {
+            Phase::Check { inodes } => {
+                self.bar.set_length(inodes);
+                "{msg} {wide_bar} {human_pos}/{human_len} inodes {eta}"
+            }
+            _ => "{spinner} {msg} [{elapsed}]",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
+        self.bar.set_position(0);
+        self.bar.set_message(phase.words());
+    }
+}
+
+impl Drop for Repairing {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -6,7 +6,7 @@ use uxfs_block::device::BlockDevice;
 use uxfs_repair::repair::{RepairOptions, repair};
 use uxfs_volume::error::Result;
 
-use crate::output::message;
+use crate::output::notice;
 
 /// A repair that is seen and not written.
 pub(crate) struct Repaired {
@@ -24,12 +24,12 @@ pub(crate) fn stage(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> R
     let staged = repair(device, options)?;
     let (actions, remaining) = (staged.actions.len(), staged.remaining.len());
     if staged.is_clean() {
-        message!("uxfs: --repaired: there is nothing to repair");
+        notice!("--repaired: there is nothing to repair");
     } else if remaining == 0 {
-        message!("uxfs: shown as a repair would leave it: {actions} changes; nothing is written");
+        notice!("shown as a repair would leave it: {actions} changes; nothing is written");
     } else {
-        message!(
-            "uxfs: shown as a repair would leave it: {actions} changes, and {remaining} findings are left; nothing is written"
+        notice!(
+            "shown as a repair would leave it: {actions} changes, and {remaining} findings are left; nothing is written"
         );
     }
     Ok(Repaired { device: staged.overlay, is_whole: remaining == 0 })

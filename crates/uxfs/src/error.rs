@@ -6,6 +6,7 @@ use uxfs_block::device::DeviceError;
 use uxfs_extract::sink::SinkError;
 use uxfs_mkfs::{empty::FormatError, layout::LayoutError, options::OptionError, target::TargetError};
 use uxfs_populate::{error::PopulateError, make::MakeError};
+use uxfs_repair::commit::CommitError;
 use uxfs_source::error::SourceError;
 use uxfs_volume::error::Error as InternalError;
 
@@ -15,6 +16,8 @@ const EINVAL: i32 = 22;
 const EBUSY: i32 = 16;
 /// Linux's number for a failed device.
 const EIO: i32 = 5;
+/// Linux's number for a full file system.
+const ENOSPC: i32 = 28;
 /// Linux's number for a feature that is not supported.
 const EOPNOTSUPP: i32 = 95;
 /// Linux's number for a damaged structure.
@@ -260,6 +263,21 @@ impl From<TargetError> for Error {
             TargetError::Device(error) => error.into(),
             TargetError::System { source, .. } => of_system(&source, message),
             TargetError::InUse(_) => Self::Operation { errno: EBUSY, message },
+            _ => Self::invalid(message),
+        }
+    }
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        let message = error.to_string();
+        match error {
+            CommitError::Device(error) => error.into(),
+            CommitError::File { source, .. } => of_system(&source, message),
+            CommitError::NoRoom { .. } => {
+                Self::Io { kind: io::ErrorKind::StorageFull, errno: ENOSPC, message }
+            }
+            CommitError::NoSuperblock | CommitError::Unusable { .. } => Self::Corrupt { message },
             _ => Self::invalid(message),
         }
     }

@@ -73,7 +73,7 @@ impl ImageOptions {
         let device = self.opening.device(path, false, lock)?;
         let options = MountOptions { ignore_dirty_log: self.ignores_log, ..self.opening.mount_options() };
         let (volume, _) = recovery::mount_recovered(&device, &options)?;
-        Ok(Image { opened: Arc::new(Opened { volume }) })
+        Ok(Image::of(volume))
     }
 }
 
@@ -102,6 +102,11 @@ pub struct Info {
 }
 
 impl Image {
+    /// Of a file system that is open already.
+    pub(crate) fn of(volume: Volume) -> Self {
+        Self { opened: Arc::new(Opened { volume }) }
+    }
+
     /// Opens the image, or block device, at `path`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! XFS V5 file systems without the kernel: make, fill, read, change and recover images. No root, no loop device, no mount;
+//! XFS V5 file systems without the kernel: make, fill, read, change, check, repair and recover images. No root, no loop device, no mount;
 //! an image from a stranger can produce an error, and nothing worse.
 //!
 //! ```
@@ -48,6 +48,8 @@
 //! | make an image, also filled | [`Maker`], with the options of `mkfs.xfs` |
 //! | change an image | [`Editor`] |
 //! | replay the log of an image that was not closed cleanly | [`replay()`] (an [`Editor`] does so by itself) |
+//! | check an image | [`check()`], [`Checker`]: [`Finding`]s |
+//! | repair a damaged image | [`Repair`]: [`changes`](Repair::changes), [`write`](Repair::write); [`undo()`] takes it back |
 //! | tell what went wrong | [`Error`]: four families, and [`errno`](Error::errno) |
 //!
 //! **Names and paths are bytes** ([`AsRef<[u8]>`](AsRef): `"text"`, `b"bytes"`, `Vec<u8>`), as in Linux: XFS knows no
@@ -68,6 +70,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod check;
 mod directory;
 mod editor;
 mod editor_path;
@@ -79,9 +82,11 @@ mod image;
 mod maker;
 mod metadata;
 mod opening;
+mod repair;
 mod replay;
 mod walk;
 
+pub use check::{Checked, Checker, Finding, Severity, check};
 pub use directory::Entries;
 pub use editor::{Changes, EditedFile, Editor, EditorOptions};
 pub use entry::{Attribute, Entry, Parent, Paths};
@@ -91,5 +96,6 @@ pub use file::File;
 pub use image::{Image, ImageOptions, Info};
 pub use maker::{Made, Maker};
 pub use metadata::{Device, FileType, Metadata, Timestamp};
+pub use repair::{Certainty, Change, Repair, RepairPlanner, Written, undo};
 pub use replay::{Replayed, replay};
 pub use walk::Walk;

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -38,5 +39,11 @@ fn examples_do_what_they_say() {
     assert_eq!(fs::read(out.join("hostname")).unwrap(), b"machine");
     let inode = uxfs::Image::open(&image).unwrap().find("/etc/motd").unwrap().metadata().inode;
     assert_eq!(output(example("paths").arg(&image).arg(inode.to_string())), "/etc/motd\n");
+    assert_eq!(output(example("repair").arg(&image)).lines().count(), 1);
+    // Without its first superblock it is repaired, once.
+    fs::OpenOptions::new().write(true).open(&image).unwrap().write_all_at(&[0; 512], 0).unwrap();
+    let repaired = output(example("repair").arg(&image));
+    assert!(repaired.contains("write the superblock of group 0 from a copy"), "{repaired}");
+    assert!(output(example("repair").arg(&image)).contains(" 0 findings"));
     assert!(!example("paths").arg(&image).arg("1").output().unwrap().status.success());
 }

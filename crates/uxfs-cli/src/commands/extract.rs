@@ -24,7 +24,7 @@ use uxfs_volume::volume::Volume;
 use crate::{
     commands::Context,
     failure::{About, Complaints, Exit, Failure, Outcome},
-    output::{JsonName, Output, message},
+    output::{JsonName, Output, message, notice},
     progress::Progress,
     target::Target,
     text::write_escaped,
@@ -190,7 +190,7 @@ impl Tally {
         }
         for ((severity, aspect), (count, example)) in &self.not_restored {
             let verb = if *severity == Severity::LeftOut { "left out" } else { "not restored" };
-            message!("uxfs: {aspect} {verb}: {count} (first: {})", describe(example));
+            notice!("{aspect} {verb}: {count} (first: {})", describe(example));
         }
         Ok(self.complaints.exit())
     }

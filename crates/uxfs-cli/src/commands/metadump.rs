@@ -20,7 +20,7 @@ use crate::{
     commands::Context,
     failure::{Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
-    output::{Output, message},
+    output::{Output, message, notice},
     progress::Progress,
 };
 
@@ -82,18 +82,15 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         }
         Event::Done { blocks } => progress.iter().for_each(|progress| progress.add(blocks)),
         Event::Warning(warning) if arguments.warnings => {
-            message!("uxfs: warning: {}: {warning}", image.image.display());
+            notice!("warning: {}: {warning}", image.image.display());
         }
         Event::Warning(_) => {}
-        Event::LogNotObfuscated => message!(
-            "uxfs: warning: {}: the log has changes to be replayed, or it is damaged: it is dumped with the names that it has",
+        Event::LogNotObfuscated => notice!(
+            "warning: {}: the log has changes to be replayed, or it is damaged: it is dumped with the names that it has",
             image.image.display()
         ),
         Event::ExternalLog => {
-            message!(
-                "uxfs: warning: {}: the log lies on another device and is not dumped",
-                image.image.display()
-            );
+            notice!("warning: {}: the log lies on another device and is not dumped", image.image.display());
         }
     };
     let summary = dump(&device, &options, &mut output, &mut tell)
@@ -151,15 +148,12 @@ impl Arguments {
         let DumpSummary { damages, unreadable_blocks, .. } = *summary;
         if damages > 0 {
             let plural = if damages == 1 { "place is" } else { "places are" };
-            message!(
-                "uxfs: {}: {damages} {plural} damaged, and dumped as far as found",
-                self.image.image.display()
-            );
+            notice!("{}: {damages} {plural} damaged, and dumped as far as found", self.image.image.display());
         }
         if unreadable_blocks > 0 {
             let plural = if unreadable_blocks == 1 { "" } else { "s" };
-            message!(
-                "uxfs: {}: {unreadable_blocks} block{plural} cannot be read, and left out",
+            notice!(
+                "{}: {unreadable_blocks} block{plural} cannot be read, and left out",
                 self.image.image.display()
             );
         }

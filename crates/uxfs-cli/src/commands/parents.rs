@@ -9,7 +9,7 @@ use uxfs_volume::volume::Volume;
 use crate::{
     commands::Context,
     failure::{About, Complaints, Exit, Outcome},
-    output::{JsonName, Output, message},
+    output::{JsonName, Output, notice},
 };
 
 /// Arguments of `uxfs parents`.
@@ -54,7 +54,7 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
         complaints.add(&target, &problem.into());
     }
     if !found.is_complete {
-        message!("uxfs: {target}: stopped after {} paths; there may be more", found.paths.len());
+        notice!("{target}: stopped after {} paths; there may be more", found.paths.len());
         if arguments.limit.is_none() {
             complaints.raise(Exit::Failed);
         }

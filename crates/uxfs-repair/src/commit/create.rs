@@ -42,6 +42,7 @@ pub fn prepare(
         return Err(CommitError::Exists(path.clone()));
     }
     let head = Head::read(old, new)?;
+    super::room::must_suffice(path, old, new, ranges, &head)?;
     let mut differences = Differences::new(old, new, ranges, head.length_bytes())?;
     let failed = |action| move |source| CommitError::File { action, path: path.clone(), source };
     let mut part = Part::create(path).map_err(failed("make"))?;

@@ -14,7 +14,7 @@ pub enum CommitError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The host does not let the change file be made or read.
-    #[error("cannot {action} the change file {}: {source}{}", path.display(), remedy(source))]
+    #[error("cannot {action} the change file {}: {source}", path.display())]
     File {
         /// What was tried.
         action: &'static str,
@@ -22,6 +22,19 @@ pub enum CommitError {
         path: PathBuf,
         /// The host's error.
         source: io::Error,
+    },
+    /// The host has no room for the change file.
+    #[error(
+        "the change file {} takes {needed_bytes} bytes, and there is room for {free_bytes}",
+        path.display()
+    )]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that it takes.
+        needed_bytes: u64,
+        /// Bytes that its file system has free, or that the process may write to a file.
+        free_bytes: u64,
     },
     /// It would take the place of another.
     #[error("the change file {} exists: it may be the only way back to an earlier state", .0.display())]
@@ -56,16 +69,6 @@ pub enum CommitError {
         /// The first such sector.
         offset_bytes: u64,
     },
-}
-
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull
-        | io::ErrorKind::QuotaExceeded
-        | io::ErrorKind::PermissionDenied
-        | io::ErrorKind::ReadOnlyFilesystem => " (another path can be given for it)",
-        _ => "",
-    }
 }
 
 /// What is wrong with a change file.

@@ -21,6 +21,7 @@
 //! | `head` | the superblock: old, new, and marked as in need of repair |
 //! | `header` | the first bytes of a change file, and those of each record |
 //! | `order` | the three steps of writing |
+//! | `room` | whether the host has room for a change file |
 //! | `survey` | which of both contents a device holds |
 //!
 //! Invariants:
@@ -38,6 +39,7 @@ pub mod error;
 mod head;
 mod header;
 mod order;
+mod room;
 mod survey;
 
 use std::{

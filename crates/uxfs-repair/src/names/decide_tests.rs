@@ -216,3 +216,44 @@ fn lost_inodes_have_names_of_their_own() {
     }
     assert_eq!(case.lost(), [(200, "same".to_owned()), (201, "201".to_owned())]);
 }
+
+/// Every name that a witness says is in the tree, or is rejected with the reason.
+#[test]
+fn what_is_not_kept_says_why() {
+    let mut case = Case::new();
+    case.file(200);
+    case.file(201);
+    case.both(ROOT, "other", 201);
+    case.entry(ROOT, "name", 201, FileType::Regular);
+    case.pointer(ROOT, "name", 200);
+    case.entry(ROOT, "of nothing", 999, FileType::Regular);
+    case.entry(ROOT, "a/b", 201, FileType::Regular);
+    case.pointer(998, "nowhere", 200);
+    case.directory(300, ROOT);
+    case.both(ROOT, "directory", 300);
+    case.entry(300, "again", 300, FileType::Directory);
+    case.directory(301, ROOT);
+    case.both(ROOT, "one", 301);
+    case.entry(300, "two", 301, FileType::Directory);
+    let decision = Decision::of(&case.facts);
+    let why = |directory: u64, name: &str, inode: u64| {
+        let link = Link { directory: number(directory), name: named(name), inode: number(inode) };
+        decision.rejected.get(&link).cloned()
+    };
+    let (kept_by, rejected_by) = (Strength::Pointer, Strength::Entry);
+    assert_eq!(
+        why(ROOT, "name", 201),
+        Some(Rejection::OtherInode { kept: number(200), kept_by, rejected_by })
+    );
+    assert_eq!(why(ROOT, "of nothing", 999), Some(Rejection::NoInode));
+    assert_eq!(why(ROOT, "a/b", 201), Some(Rejection::ImpossibleName));
+    assert_eq!(why(998, "nowhere", 200), Some(Rejection::NoDirectory));
+    assert_eq!(why(300, "again", 300), Some(Rejection::OfItself));
+    let (directory, name, kept_by) = (number(ROOT), named("one"), Strength::Both);
+    assert_eq!(
+        why(300, "two", 301),
+        Some(Rejection::OtherName { directory, name, kept_by, rejected_by, is_directory: true })
+    );
+    let told = decision.links.len() + decision.rejected.len();
+    assert_eq!(told, case.facts.links.len(), "a name is neither kept nor rejected");
+}

@@ -6,7 +6,7 @@ impl Action {
     /// The witness that was missing, in words, where this action leaves something lost, guessed or without its name.
     pub fn missing_witness(&self) -> Option<&'static str> {
         Some(match self {
-            Self::InodeRebuilt { source: InodeSource::Inferred, .. } => {
+            Self::InodeRebuilt { source: InodeSource::Inferred(_), .. } => {
                 "a copy of an inode in the log: owner, permissions, times, attributes in the inode and exact size are guesses"
             }
             Self::InodeRebuilt { source: InodeSource::Remains, .. } => {
@@ -28,7 +28,9 @@ impl Action {
             Self::Directory { removed: 1.., .. } | Self::NameRemoved { .. } => {
                 "the inode that an entry names"
             }
-            Self::Attributes { .. } | Self::AccessList { .. } => "a copy of attributes that cannot be read",
+            Self::Attributes { is_any_lost: true, .. } | Self::AccessList { .. } => {
+                "a copy of attributes that cannot be read"
+            }
             Self::LostAndFound { .. } => {
                 "an entry or a parent pointer that names an inode: it is in lost+found"
             }
@@ -39,16 +41,30 @@ impl Action {
 
 #[cfg(test)]
 mod tests {
-    use uxfs_format::units::{AgNumber, InodeNumber};
+    use uxfs_format::{
+        inode::FileType,
+        units::{AgNumber, InodeNumber},
+    };
 
     use super::*;
+    use crate::repair::action::{Inference, TypeSource};
 
     #[test]
     fn what_is_made_from_other_witnesses_lacks_none() {
         let inode = InodeNumber::new(131);
+        let made_up = Inference {
+            file_type: FileType::Regular,
+            type_from: TypeSource::Entry,
+            owner_from: None,
+            size_bytes: 1,
+        };
         let rebuilt = |source| Action::InodeRebuilt { inode, source, fault: None };
         assert_eq!(rebuilt(InodeSource::Log).missing_witness(), None);
-        assert!(rebuilt(InodeSource::Inferred).missing_witness().is_some_and(|words| words.contains("log")));
+        assert!(
+            rebuilt(InodeSource::Inferred(made_up))
+                .missing_witness()
+                .is_some_and(|words| words.contains("log"))
+        );
         let group = Action::Group { group: AgNumber::new(1), chunks_without_index: 0 };
         assert_eq!(group.missing_witness(), None);
         let directory = |removed| Action::Directory { inode, names: 3, from_parent_pointers: 3, removed };

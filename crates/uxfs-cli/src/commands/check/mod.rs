@@ -4,11 +4,9 @@
 //! |---|---|
 //! | [`choice`] | which findings are wanted |
 //! | [`report`] | findings as text and as JSON |
-//! | [`paths`] | the paths of the inodes that findings are about |
 
 mod choice;
-mod paths;
-mod report;
+pub(super) mod report;
 
 use std::{num::NonZeroUsize, ops::ControlFlow, sync::Arc};
 
@@ -21,13 +19,13 @@ use uxfs_volume::inode::scan::ScanOptions;
 
 use self::{
     choice::{Choice, ChoiceArguments},
-    paths::Paths,
     report::Report,
 };
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
+    paths::Paths,
     progress::Progress,
 };
 

@@ -15,15 +15,15 @@ use uxfs_format::{
 use uxfs_repair::{
     CheckSummary, Finding,
     finding::{
-        fields::{Object, Value},
+        fields::{Fields, Object, Value},
         severity::Severity,
     },
 };
 
-use super::paths::Paths;
 use crate::{
     failure::Exit,
     output::{JsonName, Output},
+    paths::Paths,
 };
 
 /// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
@@ -60,18 +60,8 @@ impl Report {
         let inodes: Vec<_> = inodes.filter(|(_, paths)| !paths.is_empty()).collect();
         if self.is_json {
             let mut document = document(finding);
-            document["object"] = json!({
-                "group": object.group.map(AgNumber::get),
-                "inode": object.inode.map(InodeNumber::get),
-                "other_inode": object.other_inode.map(InodeNumber::get),
-            });
-            let paths = inodes.iter().flat_map(|(inode, paths)| {
-                paths.iter().map(|path| {
-                    let path = JsonName::new(path);
-                    json!({"inode": inode.get(), "path": path.text(), "path_hex": path.hex()})
-                })
-            });
-            document["paths"] = paths.collect();
+            document["object"] = place(&object);
+            document["paths"] = paths_of(&inodes);
             return self.output.json(&document);
         }
         let severity = finding.severity();
@@ -159,14 +149,30 @@ fn in_words(findings: u64, damaged: u64, inconsistent: u64, leftover: u64) -> St
     }
 }
 
-fn inodes_of(object: &Object) -> impl Iterator<Item = InodeNumber> + use<> {
-    let object = *object;
-    object.inode.into_iter().chain(object.other_inode.filter(|other| Some(*other) != object.inode))
+/// Where an object lies, as a document.
+pub(in crate::commands) fn place(object: &Object) -> Json {
+    json!({
+        "group": object.group.map(AgNumber::get),
+        "inode": object.inode.map(InodeNumber::get),
+        "other_inode": object.other_inode.map(InodeNumber::get),
+    })
 }
 
-fn document(finding: &Finding) -> Json {
-    let mut fields = Map::new();
-    for (name, value) in finding.fields() {
+/// Inodes with their paths, as a document.
+pub(in crate::commands) fn paths_of(inodes: &[(InodeNumber, Vec<Vec<u8>>)]) -> Json {
+    let paths = inodes.iter().flat_map(|(inode, paths)| {
+        paths.iter().map(|path| {
+            let path = JsonName::new(path);
+            json!({"inode": inode.get(), "path": path.text(), "path_hex": path.hex()})
+        })
+    });
+    paths.collect()
+}
+
+/// Names and values, as a document.
+pub(in crate::commands) fn values(fields: Fields) -> Map<String, Json> {
+    let mut values = Map::new();
+    for (name, value) in fields {
         let value = match value {
             Value::Number(number) => number.into(),
             Value::Text(text) => text.into(),
@@ -175,19 +181,29 @@ fn document(finding: &Finding) -> Json {
             Value::Name(bytes) => {
                 let text = JsonName::new(&bytes);
                 if let Some(hex) = text.hex() {
-                    fields.insert(format!("{name}_hex"), hex.into());
+                    values.insert(format!("{name}_hex"), hex.into());
                 }
                 text.text().into()
             }
         };
-        fields.insert(name.to_owned(), value);
+        values.insert(name.to_owned(), value);
     }
+    values
+}
+
+pub(in crate::commands) fn inodes_of(object: &Object) -> impl Iterator<Item = InodeNumber> + use<> {
+    let object = *object;
+    object.inode.into_iter().chain(object.other_inode.filter(|other| Some(*other) != object.inode))
+}
+
+/// A finding as a document, without its paths.
+pub(in crate::commands) fn document(finding: &Finding) -> Json {
     json!({
         "schema_version": SCHEMA_VERSION,
         "type": "finding",
         "number": finding.number(),
         "severity": finding.severity().name(),
         "message": finding.to_string(),
-        "fields": fields,
+        "fields": values(finding.fields()),
     })
 }

@@ -18,7 +18,7 @@ use self::listing::{Batch, Sender};
 use crate::{
     commands::{Context, freespace::too_many_damaged},
     failure::{Complaints, Exit, Failure, Outcome},
-    output::{Output, message},
+    output::{Output, notice},
     progress::Progress,
 };
 
@@ -169,7 +169,7 @@ fn print_counts(summary: &ScanSummary, json: bool, output: &mut Output) -> Resul
         (summary.damaged_indexes.into(), "damaged inode indexes"),
     ];
     for (count, name) in damage.iter().filter(|(count, _)| *count > 0) {
-        message!("uxfs: {count} {name}");
+        notice!("{count} {name}");
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ use uxfs_source::error::SourceError;
 use super::source::Survey;
 use crate::{
     failure::{Exit, Failure},
-    output::message,
+    output::notice,
     progress,
 };
 
@@ -63,11 +63,11 @@ pub fn make(
 /// Reports files of the source that are missing in the image.
 pub fn tell_problems(report: &Report, source: &Path) {
     for problem in &report.problems {
-        message!("uxfs: {}: {problem}", source.display());
+        notice!("{}: {problem}", source.display());
     }
     let more = report.problem_count.saturating_sub(report.problems.len() as u64);
     if more > 0 {
-        message!("uxfs: {}: and {more} more", source.display());
+        notice!("{}: and {more} more", source.display());
     }
 }
 

@@ -35,7 +35,7 @@ use self::{
 use crate::{
     commands::{Context, info::layout_document},
     failure::{About, Exit, Failure, Outcome},
-    output::{Output, message},
+    output::{Output, notice},
     progress,
 };
 
@@ -65,7 +65,7 @@ fn make(arguments: &Arguments, options: &Options, path: &Path, context: &Context
     let mut options = options.clone();
     let (identity, problem) = identity(arguments, &options)?;
     if let Some(problem) = problem {
-        message!("uxfs: warning: {problem}");
+        notice!("warning: {problem}");
     }
     let is_filled = arguments.source.is_given() || options.text(Setting::ProtoFile).is_some();
     let reserved = if is_filled && !is_dry_run { Some(Reserved::make(path)?) } else { None };
@@ -280,7 +280,7 @@ fn tell(warnings: &[Warning], arguments: &Arguments) {
     // fstests makes thousands of small file systems, and compares the output.
     let is_told = |warning: &&Warning| **warning != Warning::Unsupported || arguments.unsupported;
     for warning in warnings.iter().filter(is_told) {
-        message!("uxfs: warning: {warning}");
+        notice!("warning: {warning}");
     }
 }
 

@@ -25,7 +25,7 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 
-use crate::{failure::Failure, output::message, text::parse_size};
+use crate::{failure::Failure, output::notice, text::parse_size};
 
 /// Sources, and options for filling.
 #[derive(Debug, clap::Args)]
@@ -146,14 +146,14 @@ impl SourceArguments {
             Ok(Unmatched { first, count }) => {
                 for path in &first {
                     let path = Shown([b"/", &**path].concat().into());
-                    message!("uxfs: {manifest}: the source has no such file: {path}");
+                    notice!("{manifest}: the source has no such file: {path}");
                 }
                 let more = count.saturating_sub(first.len() as u64);
                 if more > 0 {
-                    message!("uxfs: {manifest}: and {more} more");
+                    notice!("{manifest}: and {more} more");
                 }
             }
-            Err(error) => message!("uxfs: {manifest}: {error}"),
+            Err(error) => notice!("{manifest}: {error}"),
         }
     }
 

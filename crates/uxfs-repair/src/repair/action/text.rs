@@ -108,9 +108,8 @@ impl Action {
         }
     }
 
-    /// Link counts, directories, attributes, names.
+    /// Extent maps, link counts, directories, attributes.
     fn write_of_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
         match self {
             Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
             Self::ExtentMap { inode, fork, extents } => {
@@ -158,6 +157,14 @@ impl Action {
             Self::AccessList { inode, removed: Some(removed) } => {
                 write!(f, "mend an access control list of inode {inode}; {removed} entries were removed")
             }
+            _ => self.write_of_single_names(f),
+        }
+    }
+
+    /// Single names and parent pointers.
+    fn write_of_single_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
+        match self {
             Self::NameRemoved { directory, name, inode, .. } => {
                 write!(f, "remove {} from directory {directory}, which named inode {inode}", quoted(name))
             }

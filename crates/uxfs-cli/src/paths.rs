@@ -1,4 +1,4 @@
-//! The paths of the inodes that findings are about.
+//! The paths of the inodes that findings and actions are about.
 
 use std::sync::Arc;
 

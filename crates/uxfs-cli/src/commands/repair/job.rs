@@ -1,0 +1,173 @@
+//! One repair, from the image to what became of it.
+
+use std::path::{Path, PathBuf};
+
+use uxfs_block::device::BlockDevice;
+use uxfs_repair::{
+    commit::{self, ChangeFile, CommitError, Existing, State, default_path},
+    repair::{RepairOptions, Staged, action::Action, repair_with_progress},
+};
+
+use super::report;
+use crate::{
+    commands::{Context, undo::failure},
+    failure::{About, Failure},
+    image::{ImageArguments, no_file_system},
+    output::{Output, notice},
+    progress::Repairing,
+};
+
+/// Where the undo file goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum UndoFile {
+    /// Beside the image; a block device needs a path.
+    BesideImage,
+    /// Beside the image; none for a block device.
+    BesideImageFile,
+    /// There.
+    At(PathBuf),
+    /// None is kept.
+    None,
+}
+
+/// A repair that was asked for.
+#[derive(Debug)]
+pub(crate) struct Job<'j> {
+    pub image: &'j ImageArguments,
+    /// Nothing is written.
+    pub is_dry_run: bool,
+    pub undo: UndoFile,
+    pub ignore_log_copies: bool,
+    /// A log that cannot be read or replayed is not given up.
+    pub keeps_unread_log: bool,
+    /// Neither single actions nor progress are shown.
+    pub is_quiet: bool,
+    /// Paths of inodes are looked for.
+    pub has_paths: bool,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// There was nothing to repair.
+    Clean,
+    /// It was repaired.
+    Repaired {
+        /// Findings before; none where only the log was replayed.
+        findings: u64,
+    },
+    /// A dry run: it would be repaired.
+    Planned,
+    /// It cannot be repaired. Nothing was written.
+    Left,
+    /// A log that cannot be used would be given up, and may not be. Nothing was written.
+    LogNeeded,
+}
+
+/// What is known at the end.
+#[derive(Debug)]
+pub(super) struct Result<'r> {
+    pub staged: &'r Staged,
+    pub done: Done,
+    pub bytes_written: u64,
+    pub undo_file: Option<PathBuf>,
+}
+
+impl Job<'_> {
+    /// Repairs, and prints what was done.
+    pub fn run(&self, context: &Context) -> std::result::Result<Done, Failure> {
+        let image = self.image;
+        let device = if self.is_dry_run { image.device_at_rest()? } else { image.device_to_repair()? };
+        let undo_path = if self.is_dry_run { None } else { self.undo_path()? };
+        if let Some(path) = &undo_path {
+            finish_earlier(path, device.as_ref()).about(image.image.display())?;
+        }
+        let options = RepairOptions {
+            cache_budget_bytes: image.cache_size,
+            superblock: image.superblock_choice(),
+            ignore_log_copies: self.ignore_log_copies,
+            ..RepairOptions::default()
+        };
+        let progress = Repairing::start(self.is_quiet);
+        let staged = repair_with_progress(&device, &options, &|event| progress.show(event));
+        drop(progress);
+        let staged = staged.map_err(no_file_system).about(image.image.display())?;
+        let mut result =
+            Result { staged: &staged, done: self.done(&staged), bytes_written: 0, undo_file: None };
+        if matches!(result.done, Done::Repaired { .. }) {
+            let about = undo_path.map(|path| self.about(path, &staged)).transpose()?;
+            let written = staged.write(device.as_ref(), about.as_ref());
+            result.bytes_written = written.map_err(not_written).about(image.image.display())?;
+            // The file may have changed nothing but what lay in the log.
+            result.undo_file = about.map(|about| about.path).filter(|_| result.bytes_written > 0);
+        }
+        let mut output = Output::new();
+        report::print(&mut output, self, &result, context.json)?;
+        output.finish()?;
+        Ok(result.done)
+    }
+
+    /// What the repair comes to, once it is written where it may be.
+    fn done(&self, staged: &Staged) -> Done {
+        let gives_up_log =
+            || staged.actions.iter().any(|action| matches!(action, Action::NewLog { is_unread: true, .. }));
+        if staged.is_clean() {
+            Done::Clean
+        } else if !staged.remaining.is_empty() {
+            Done::Left
+        } else if self.is_dry_run {
+            Done::Planned
+        } else if self.keeps_unread_log && gives_up_log() {
+            Done::LogNeeded
+        } else {
+            Done::Repaired { findings: staged.findings }
+        }
+    }
+
+    fn undo_path(&self) -> std::result::Result<Option<PathBuf>, Failure> {
+        let beside = || default_path(&self.image.image).map(Some);
+        let path = match &self.undo {
+            UndoFile::None => return Ok(None),
+            UndoFile::At(path) => return Ok(Some(path.clone())),
+            UndoFile::BesideImage => beside(),
+            UndoFile::BesideImageFile => match beside() {
+                Err(CommitError::NoDefaultPath) => Ok(None),
+                path => path,
+            },
+        };
+        path.map_err(|error| failure(error).about(self.image.image.display()))
+    }
+
+    fn about(&self, path: PathBuf, staged: &Staged) -> std::result::Result<commit::About, Failure> {
+        Ok(commit::About {
+            path,
+            filesystem_uuid: staged.uuid()?,
+            start_bytes: self.image.offset,
+            // One that was cut off has been finished by now.
+            existing: Existing::Replace,
+        })
+    }
+}
+
+/// Why a repair was not written, with a remedy where the undo file is the reason.
+fn not_written(error: CommitError) -> Failure {
+    match &error {
+        CommitError::NoRoom { .. } | CommitError::File { .. } => failure(error).with_remedy(
+            "nothing was written to the image; uxfs repair --undo FILE puts the file elsewhere, --no-undo keeps none",
+        ),
+        _ => failure(error),
+    }
+}
+
+/// Finishes a repair that was cut off, from its undo file.
+fn finish_earlier(path: &Path, device: &dyn BlockDevice) -> std::result::Result<(), Failure> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let file = ChangeFile::open(path).map_err(failure)?;
+    if commit::state_of(&file, device).map_err(failure)? == State::Partly {
+        commit::apply(&file, device).map_err(failure)?;
+        notice!("finished an earlier repair, which was cut off, from {}", path.display());
+    }
+    Ok(())
+}

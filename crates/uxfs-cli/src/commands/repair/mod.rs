@@ -1,0 +1,82 @@
+//! `uxfs repair`: makes what contradicts something else anew.
+//!
+//! | module | holds |
+//! |---|---|
+//! | here | the arguments |
+//! | [`job`] | one repair, from the image to what became of it; the drop-ins use it as well |
+//! | [`report`] | actions and what is left, as text and as JSON |
+
+pub(crate) mod job;
+mod report;
+
+use std::path::PathBuf;
+
+use self::job::{Done, Job, UndoFile};
+use crate::{
+    commands::Context,
+    failure::{Exit, Outcome},
+    image::ImageArguments,
+};
+
+/// Arguments of `uxfs repair`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Each damaged structure is made anew from what else says the same: groups from inodes and their extents, \
+    directories from their entries and from the parent pointers of their files. The repaired file system is checked before \
+    anything is written; where something would be left, nothing is. A dirty log is replayed first. What is written \
+    over is kept in an undo file: uxfs undo takes the repair back.\n\
+    Where two witnesses contradict each other, or none is left, the repair guesses: the line below says what else may be true.\n\
+    Exits with 0 where the image is sound afterwards, and with 3 where it could not be repaired; with --dry-run with 3 where \
+    there is anything to repair. Through a link named fsck.uxfs, fsck.xfs or xfs_repair it takes the options of that tool, and \
+    has its exit codes.\n\
+    Examples:\n  uxfs repair --dry-run disk.img\n  uxfs repair disk.img\n  uxfs repair --undo /var/tmp/sda1.undo /dev/sda1\n  \
+    uxfs repair --dry-run --json disk.img | jq 'select(.certainty == \"guess\")'",
+    mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("repaired", |argument| argument.hide(true)),
+    mut_arg("ignore_log", |argument| argument.hide(true)),
+    mut_arg("no_lock", |argument| argument.hide(true)),
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    /// Print what would be done, and write nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Keep what is written over in this file, for uxfs undo and for a repair that is cut off [default: IMAGE.uxfs-undo]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_undo")]
+    undo: Option<PathBuf>,
+    /// Keep nothing: the repair cannot be undone, and one that is cut off may lose more
+    #[arg(long)]
+    no_undo: bool,
+    /// Use no older copies of metadata that the log holds, where another program changed the file system without writing its log
+    #[arg(long)]
+    no_log_copies: bool,
+    /// Print no single actions and no progress, only the summary and what is left
+    #[arg(short, long)]
+    quiet: bool,
+    /// Do not look for the paths of inodes
+    #[arg(long)]
+    no_paths: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let undo = match &arguments.undo {
+        _ if arguments.no_undo => UndoFile::None,
+        Some(path) => UndoFile::At(path.clone()),
+        None => UndoFile::BesideImage,
+    };
+    let job = Job {
+        image: &arguments.image,
+        is_dry_run: arguments.dry_run,
+        undo,
+        ignore_log_copies: arguments.no_log_copies,
+        keeps_unread_log: false,
+        is_quiet: arguments.quiet,
+        has_paths: !arguments.no_paths,
+    };
+    Ok(match job.run(context)? {
+        Done::Clean | Done::Repaired { .. } => Exit::Success,
+        Done::Planned | Done::Left | Done::LogNeeded => Exit::Corruption,
+    })
+}

@@ -1,0 +1,242 @@
+//! What a repair does and leaves, as text and as JSON.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Write},
+    sync::Arc,
+};
+
+use serde_json::json;
+use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
+use uxfs_format::geometry::Geometry;
+use uxfs_repair::{
+    finding::fields::Value,
+    repair::{
+        Staged,
+        action::{Action, Certainty, ObjectKind},
+    },
+};
+use uxfs_volume::{tolerant::TolerantOptions, volume::Volume};
+
+use super::job::{Done, Job, Result};
+use crate::{
+    commands::check::report::{document, inodes_of, paths_of, place, values},
+    output::Output,
+    paths::Paths,
+};
+
+/// Findings that are shown where a repair leaves some.
+const MOST_SHOWN: usize = 100;
+/// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Prints all of it.
+pub(super) fn print(
+    output: &mut Output,
+    job: &Job<'_>,
+    result: &Result<'_>,
+    is_json: bool,
+) -> io::Result<()> {
+    let staged = result.staged;
+    let device: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&staged.overlay);
+    let paths = match job.has_paths && !job.is_quiet {
+        true => Paths::new(Arc::clone(&device)),
+        false => Paths::default(),
+    };
+    if is_json {
+        return print_json(output, job, result, device, paths);
+    }
+    let actions = staged.actions.iter().filter(|_| !job.is_quiet);
+    print_actions(output, actions, device, paths)?;
+    for finding in staged.remaining.iter().take(MOST_SHOWN) {
+        writeln!(output, "left: [{}] {finding}", finding.number())?;
+    }
+    if let Some(more @ 1..) = staged.remaining.len().checked_sub(MOST_SHOWN) {
+        writeln!(output, "left: and {more} more")?;
+    }
+    print_summary(output, job, result)
+}
+
+/// Sizes of the file system as it will be; none where it has no superblock even then.
+fn geometry_of(device: Arc<dyn BlockDevice>) -> Option<Geometry> {
+    let options = TolerantOptions { cache_budget_bytes: Some(1 << 20), ..TolerantOptions::default() };
+    Volume::open_tolerantly(device, &options).ok().map(|volume| volume.geometry().clone())
+}
+
+fn print_actions<'a>(
+    output: &mut Output,
+    actions: impl Iterator<Item = &'a Action>,
+    device: Arc<dyn BlockDevice>,
+    mut paths: Paths,
+) -> io::Result<()> {
+    let mut geometry = None;
+    for action in actions {
+        writeln!(output, "{action}")?;
+        if let Some(alternative) = action.alternative() {
+            writeln!(output, "    a guess; otherwise {alternative}")?;
+        }
+        let geometry = geometry.get_or_insert_with(|| geometry_of(Arc::clone(&device)));
+        let Some(geometry) = geometry else { continue };
+        for inode in inodes_of(&action.object(geometry)) {
+            for path in paths.of(inode) {
+                write!(output, "    inode {inode} is ")?;
+                output.name(&path)?;
+                output.write_all(b"\n")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io::Result<()> {
+    let Result { staged, done, bytes_written, undo_file } = result;
+    let (findings, image) = (staged.findings, job.image.image.display());
+    let plural = if findings == 1 { "finding" } else { "findings" };
+    match done {
+        Done::Clean => return writeln!(output, "nothing to repair"),
+        Done::Repaired { .. } => {
+            writeln!(output, "{findings} {plural}: repaired, {bytes_written} bytes written")?;
+        }
+        Done::Planned => {
+            writeln!(output, "{findings} {plural}: all of this would repair them; nothing was written")?;
+        }
+        Done::Left if job.is_dry_run => {
+            writeln!(output, "{findings} {plural}, of which some would be left; nothing was written")?;
+        }
+        Done::Left => {
+            writeln!(output, "{findings} {plural}: they could not all be repaired, so nothing was written")?;
+        }
+        Done::LogNeeded => writeln!(
+            output,
+            "{findings} {plural}: the log cannot be used, and changes that only it has would be lost; nothing was written"
+        )?,
+    }
+    let words = [
+        (Certainty::Computed, "computed anew"),
+        (Certainty::Restored, "brought back"),
+        (Certainty::Guess, "guessed"),
+        (Certainty::Loss, "lost, or moved to lost+found"),
+    ];
+    for (certainty, words) in words {
+        let counts = counted(staged, certainty);
+        if !counts.is_empty() {
+            writeln!(output, "  {words}: {counts}")?;
+        }
+    }
+    match (done, undo_file) {
+        (Done::Repaired { .. }, Some(file)) if *file == beside(&job.image.image) => {
+            writeln!(output, "  to take it back: uxfs undo {image} (from {})", file.display())?;
+        }
+        (Done::Repaired { .. }, Some(file)) => {
+            writeln!(output, "  to take it back: uxfs undo --undo {} {image}", file.display())?;
+        }
+        (Done::Repaired { .. }, None) => {
+            writeln!(output, "  it cannot be taken back: no undo file was kept")?
+        }
+        (Done::Left, _) => {
+            writeln!(output, "  what can be read: uxfs ls -lR --repaired {image}")?;
+            writeln!(output, "  to save it: uxfs extract --repaired {image} --to DIR")?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn beside(image: &std::path::Path) -> std::path::PathBuf {
+    uxfs_repair::commit::default_path(image).unwrap_or_default()
+}
+
+/// The objects of all actions that are this sure, each once, as "3 inodes, 1 extent map".
+fn counted(staged: &Staged, certainty: Certainty) -> String {
+    let mut objects: BTreeSet<(ObjectKind, Vec<u64>)> = BTreeSet::new();
+    let mut names = 0;
+    for action in staged.actions.iter().filter(|action| action.certainty() == certainty) {
+        let kind = action.description().object;
+        if let Action::Directory { from_parent_pointers, .. } = action {
+            names += from_parent_pointers;
+        }
+        if kind == ObjectKind::Name {
+            names += 1;
+            continue;
+        }
+        let numbers = action.fields().into_iter().filter_map(|(name, value)| match value {
+            Value::Number(number) if IDENTIFYING.contains(&name) => Some(number),
+            _ => None,
+        });
+        objects.insert((kind, numbers.collect()));
+    }
+    let mut counts: BTreeMap<ObjectKind, u64> = BTreeMap::new();
+    for (kind, _) in objects {
+        *counts.entry(kind).or_default() += 1;
+    }
+    if names > 0 {
+        counts.insert(ObjectKind::Name, names);
+    }
+    let words = counts.into_iter().map(|(kind, count)| format!("{count} {}", plural(kind, count)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Fields that tell objects of one kind apart.
+const IDENTIFYING: [&str; 5] = ["group", "inode", "directory", "sector", "first_inode_of_group"];
+
+fn plural(kind: ObjectKind, count: u64) -> String {
+    let word = kind.name().replace('_', " ");
+    match (kind, count) {
+        (ObjectKind::Attributes, 1) => "attribute fork".to_owned(),
+        (ObjectKind::Attributes, _) => "attribute forks".to_owned(),
+        (_, 1) => word,
+        (ObjectKind::Directory, _) => "directories".to_owned(),
+        _ => format!("{word}s"),
+    }
+}
+
+fn print_json(
+    output: &mut Output,
+    job: &Job<'_>,
+    result: &Result<'_>,
+    device: Arc<dyn BlockDevice>,
+    mut paths: Paths,
+) -> io::Result<()> {
+    let Result { staged, done, bytes_written, undo_file } = result;
+    let geometry = geometry_of(device);
+    for action in staged.actions.iter().filter(|_| !job.is_quiet) {
+        let object = geometry.as_ref().map(|geometry| action.object(geometry)).unwrap_or_default();
+        let inodes: Vec<_> = inodes_of(&object).map(|inode| (inode, paths.of(inode))).collect();
+        let description = action.description();
+        output.json(&json!({
+            "schema_version": SCHEMA_VERSION,
+            "type": "action",
+            "what": description.what,
+            "kind": description.object.name(),
+            "rule": description.rule.number(),
+            "certainty": action.certainty().name(),
+            "witness": description.witness.name(),
+            "alternative": action.alternative(),
+            "missing_witness": action.missing_witness(),
+            "message": action.to_string(),
+            "fields": values(action.fields()),
+            "object": place(&object),
+            "paths": paths_of(&inodes),
+        }))?;
+    }
+    for finding in &staged.remaining {
+        let mut left = document(finding);
+        left["type"] = "left".into();
+        output.json(&left)?;
+    }
+    let of = |certainty| staged.actions.iter().filter(|action| action.certainty() == certainty).count();
+    output.json(&json!({
+        "schema_version": SCHEMA_VERSION,
+        "type": "summary",
+        "findings": staged.findings,
+        "actions": staged.actions.len(),
+        "computed": of(Certainty::Computed),
+        "restored": of(Certainty::Restored),
+        "guesses": of(Certainty::Guess),
+        "losses": of(Certainty::Loss),
+        "left": staged.remaining.len(),
+        "written": matches!(done, Done::Repaired { .. }),
+        "bytes_written": bytes_written,
+        "undo_file": undo_file.as_ref().map(|path| path.to_string_lossy()),
+    }))
+}

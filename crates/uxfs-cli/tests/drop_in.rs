@@ -1,0 +1,277 @@
+//! Called through a link as another tool: the same command lines as that tool's, on the same images.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fs,
+    os::unix::fs::{FileExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use tempfile::TempDir;
+use uxfs_testkit::{
+    golden::GoldenImage,
+    image::memory_folder,
+    judges::{Judge, are_required},
+    mount::{Access, LoopMount},
+    require,
+    verdict::repair_is_silent,
+};
+
+use crate::common::{succeeds, text, uxfs};
+
+/// A folder with links to the program, and images.
+struct Bench {
+    folder: TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+        for name in ["xfs_repair", "fsck.uxfs", "fsck.xfs"] {
+            symlink(env!("CARGO_BIN_EXE_uxfs"), folder.path().join(name)).unwrap();
+        }
+        let sound = folder.path().join("sound");
+        succeeds(&["mkfs", "--unsupported", "--size", "64M", "--from", "src", text(&sound)]);
+        Self { folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn call(&self, tool: &str, arguments: &[&str]) -> Output {
+        Command::new(self.at(tool)).args(arguments).output().unwrap()
+    }
+
+    /// The image in a state, fresh.
+    fn image(&self, state: &str) -> PathBuf {
+        let image = self.at("image");
+        let _ = fs::remove_file(&image);
+        let _ = fs::remove_file(self.at("image.uxfs-undo"));
+        let sound = || assert!(fs::copy(self.at("sound"), &image).unwrap() > 0);
+        let dirty = || GoldenImage::named("dirty-log").unwrap().unpack_to(&image).unwrap();
+        match state {
+            "sound" => sound(),
+            "dirty" => dirty(),
+            "damaged" => {
+                sound();
+                overwrite(&image, 512, 3 * 512, 0);
+            }
+            "without superblock" => {
+                sound();
+                overwrite(&image, 0, 512, 0);
+            }
+            "bad log" => {
+                dirty();
+                damage_log(&image);
+            }
+            "not a file system" => fs::write(&image, vec![0; 1 << 20]).unwrap(),
+            "empty" => fs::write(&image, b"").unwrap(),
+            "missing" => {}
+            _ => panic!("{state}"),
+        }
+        image
+    }
+}
+
+fn overwrite(image: &Path, offset_bytes: u64, length: usize, byte: u8) {
+    let file = fs::OpenOptions::new().write(true).open(image).unwrap();
+    file.write_all_at(&vec![byte; length], offset_bytes).unwrap();
+}
+
+/// Overwrites the log but for its ends, so that neither head nor tail can be found.
+fn damage_log(image: &Path) {
+    let output = uxfs(&["info", "--json", text(image)]);
+    let info: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success());
+    let bytes = fs::read(image).unwrap();
+    let word = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
+    let half = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    // sb_blocksize, sb_logstart, sb_agblocks, sb_logblocks, sb_agblklog.
+    let (block, start, group_blocks, blocks) = (half(4), word(48), half(84), half(96));
+    let shift = bytes[124];
+    let place = (start >> shift) * u64::from(group_blocks) + (start & ((1 << shift) - 1));
+    let length = usize::try_from(u64::from(blocks) * u64::from(block)).unwrap();
+    assert!(info.is_object());
+    overwrite(image, place * u64::from(block), length, 0x5a);
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+}
+
+/// A state, options, and our exit code where it is another one, with the reason.
+type Case = (&'static str, &'static [&'static str], Option<(i32, &'static str)>);
+
+/// States and options, with the exit code where ours is not that of xfs_repair 7.2, and why.
+const CASES: [Case; 26] = [
+    ("sound", &[], None),
+    ("sound", &["-n"], None),
+    ("sound", &["-e"], None),
+    ("sound", &["-f", "-P", "-v", "-t", "10"], None),
+    ("sound", &["-L"], None),
+    ("sound", &["-m", "500"], None),
+    ("sound", &["-o", "ag_stride=2,bhash=1024"], None),
+    ("sound", &["-V"], None),
+    ("damaged", &["-n"], None),
+    ("damaged", &[], None),
+    ("damaged", &["-e"], None),
+    ("damaged", &["-nv"], None),
+    ("without superblock", &["-n"], None),
+    ("without superblock", &["-e"], None),
+    ("dirty", &["-L"], None),
+    ("dirty", &[], Some((0, "the log is replayed"))),
+    ("dirty", &["-e"], Some((0, "the log is replayed, and nothing else is wrong"))),
+    ("bad log", &[], None),
+    ("bad log", &["-L"], None),
+    ("not a file system", &[], None),
+    ("not a file system", &["-n"], None),
+    ("empty", &["-n"], None),
+    ("missing", &[], None),
+    ("sound", &["-n", "-e"], None),
+    ("sound", &["-Z"], None),
+    ("sound", &["-o", "nonsense=1"], None),
+];
+
+#[test]
+fn exit_codes_are_those_of_xfs_repair() {
+    require!(Judge::XfsRepair);
+    let bench = Bench::new();
+    let mut differences = Vec::new();
+    for (state, options, ours) in CASES {
+        let image = bench.image(state);
+        let theirs = Judge::XfsRepair.command().args(options).arg(&image).output().unwrap();
+        let image = bench.image(state);
+        let done = bench.call("xfs_repair", &[options, &[text(&image)]].concat());
+        let expected = ours.map_or(theirs.status.code(), |(code, _)| Some(code));
+        // What is different stays different, or the reason is out of date.
+        let is_as_told = ours.is_none() || theirs.status.code() != expected;
+        if done.status.code() != expected || !is_as_told {
+            let (code, words) = (done.status.code(), words(&done));
+            differences
+                .push(format!("{state} {options:?}: {:?}, ours {code:?}: {words}", theirs.status.code()));
+        }
+        let repaired =
+            !options.contains(&"-n") && done.status.code() != Some(1) && done.status.code() != Some(2);
+        if repaired && !options.contains(&"-V") {
+            repair_is_silent(&image).unwrap();
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    for arguments in [&[][..], &["one", "two"]] {
+        let theirs = Judge::XfsRepair.command().args(arguments).output().unwrap();
+        assert_eq!(bench.call("xfs_repair", arguments).status.code(), theirs.status.code(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn refused_options_are_named_and_nothing_is_written() {
+    let bench = Bench::new();
+    let image = bench.image("damaged");
+    let before = fs::read(&image).unwrap();
+    let refused = [
+        (&["-l", "/dev/null"][..], "-l"),
+        (&["-r", "/dev/null"], "-r"),
+        (&["-c", "lazycount=1"], "-c lazycount=1"),
+        (&["-d"], "-d"),
+        (&["-o", "bhash=1,noquota"], "-o noquota"),
+    ];
+    for (options, named) in refused {
+        let output = bench.call("xfs_repair", &[options, &[text(&image)]].concat());
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(1), "{words}");
+        assert!(words.starts_with("xfs_repair: ") && words.contains(named), "{words}");
+    }
+    assert!(before == fs::read(&image).unwrap(), "it was changed");
+}
+
+#[test]
+fn a_mounted_file_system_is_refused() {
+    require!(Judge::Kernel);
+    let bench = Bench::new();
+    let image = bench.image("sound");
+    let mount = LoopMount::new(&image, Access::ReadOnly).unwrap();
+    for (tool, options, code) in [
+        ("xfs_repair", &[][..], 1),
+        ("xfs_repair", &["-n"], 1),
+        ("fsck.uxfs", &[], 8),
+        ("fsck.uxfs", &["-n"], 8),
+        // A boot goes on.
+        ("fsck.uxfs", &["-a"], 0),
+    ] {
+        let output = bench.call(tool, &[options, &[text(&image)]].concat());
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(code), "{tool} {options:?}: {words}");
+        assert!(words.starts_with(tool) && words.contains("it is mounted at"), "{words}");
+    }
+    mount.unmount().unwrap();
+}
+
+#[test]
+fn fsck_has_the_exit_codes_of_fsck() {
+    let bench = Bench::new();
+    let cases: [(&str, &[&str], i32); 19] = [
+        ("sound", &[], 0),
+        ("sound", &["-n"], 0),
+        ("sound", &["-a"], 0),
+        ("sound", &["-p"], 0),
+        ("sound", &["-y", "-f"], 0),
+        ("sound", &["-a", "-C0"], 0),
+        ("dirty", &["-a"], 0),
+        ("dirty", &["-a", "-f"], 1),
+        ("damaged", &["-n"], 4),
+        ("damaged", &[], 1),
+        ("damaged", &["-y"], 1),
+        // A mount refuses nothing here: the rest is for -f.
+        ("damaged", &["-a"], 0),
+        ("damaged", &["-p", "-f"], 1),
+        ("without superblock", &["-a"], 1),
+        ("bad log", &["-p"], 1),
+        ("not a file system", &[], 8),
+        ("missing", &["-a"], 8),
+        ("sound", &["-n", "-y"], 16),
+        ("sound", &["-Z"], 16),
+    ];
+    for (state, options, expected) in cases {
+        let image = bench.image(state);
+        let output = bench.call("fsck.uxfs", &[options, &[text(&image)]].concat());
+        assert_eq!(output.status.code(), Some(expected), "{state} {options:?}: {}", words(&output));
+    }
+    for tool in ["fsck.uxfs", "fsck.xfs"] {
+        assert_eq!(bench.call(tool, &[]).status.code(), Some(16));
+    }
+    let image = bench.image("damaged");
+    assert_eq!(bench.call("fsck.xfs", &[text(&image)]).status.code(), Some(1));
+}
+
+/// The wrapper of util-linux sees an XFS file system, finds the link in PATH, and gives its exit code; a table of file systems that names
+/// the type uxfs leads it to the other link.
+#[test]
+fn fsck_of_util_linux_calls_it() {
+    let Some(fsck) = ["/usr/sbin/fsck", "/sbin/fsck"].into_iter().find(|path| Path::new(path).exists())
+    else {
+        assert!(!are_required(), "there is no fsck of util-linux");
+        println!("there is no fsck of util-linux");
+        return;
+    };
+    let bench = Bench::new();
+    let table = bench.at("fstab");
+    for (state, expected) in [("sound", 0), ("damaged", 1)] {
+        for file_system in ["xfs", "uxfs"] {
+            let image = bench.image(state);
+            fs::write(&table, format!("{} /mnt {file_system} loop 0 2\n", image.display())).unwrap();
+            let output = Command::new(fsck)
+                .args(["-T", text(&image)])
+                .env("PATH", bench.folder.path())
+                .env("LIBMOUNT_FSTAB", &table)
+                .output()
+                .unwrap();
+            let words = words(&output);
+            assert_eq!(output.status.code(), Some(expected), "{file_system} {state}: {words}");
+            assert!(words.contains(if expected == 0 { "nothing to repair" } else { "repaired," }), "{words}");
+        }
+    }
+}
