@@ -2,7 +2,8 @@
 //! again, and everything that reads run over it. Damage may only ever be an error: no panic, no hang, bounded memory.
 //! With `--edit` the damaged images are edited instead: no edit may lock an image, or change what it did not name.
 //! With `--check` they are checked and repaired: the check finds something wherever `xfs_repair -n` does, and `xfs_repair -n`
-//! is silent after a repair that leaves nothing.
+//! is silent after a repair that leaves nothing. The kernel's tree is then that of the sound image, but for fields whose value nothing else
+//! tells.
 //!
 //! The work is done by processes that can be killed and that run in little memory; the first one supervises.
 //!

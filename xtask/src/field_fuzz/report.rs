@@ -8,7 +8,10 @@ use std::{
 };
 
 use anyhow::Result;
-use uxfs_lab::field_fuzz::sparse_device::DamagedImage;
+use uxfs_lab::field_fuzz::{
+    checking::{LOSSLESS, UNJUDGED},
+    sparse_device::DamagedImage,
+};
 
 use super::{Arguments, Work, remarks::Remarks, target_directory, worker::UNCHANGED};
 
@@ -91,7 +94,8 @@ impl<'a> Report<'a> {
             .filter(|word| outcomes.remove(word))
             .collect();
         let mut total = BTreeMap::new();
-        println!("\n{:<44} {:>7}  outcomes", "structure", "cases");
+        let lossless = if self.is_judged() { " lossless" } else { "" };
+        println!("\n{:<44} {:>7}{lossless}  outcomes", "structure", "cases");
         for (structure, counts) in &self.counts {
             let parts = outcomes.iter().chain(&rest).filter_map(|word| {
                 let count = counts.get(*word)?;
@@ -99,17 +103,33 @@ impl<'a> Report<'a> {
                 Some(format!("{word} {count}"))
             });
             let parts: Vec<String> = parts.collect();
-            println!("{structure:<44} {:>7}  {}", counts.values().sum::<u64>(), parts.join(", "));
+            let lossless = self.lossless(counts.iter().map(|(word, count)| (word.as_str(), *count)));
+            println!("{structure:<44} {:>7}{lossless}  {}", counts.values().sum::<u64>(), parts.join(", "));
         }
         let parts: Vec<String> = total.iter().map(|(word, count)| format!("{word} {count}")).collect();
         let cases: u64 = total.values().sum();
-        println!("{:<44} {cases:>7}  {}", "all", parts.join(", "));
+        let lossless = self.lossless(total.iter().map(|(word, count)| (*word, *count)));
+        println!("{:<44} {cases:>7}{lossless}  {}", "all", parts.join(", "));
         println!(
             "\n{} commands through uxfs; {} escapes; {:.1} s",
             self.commands,
             self.escapes.len(),
             elapsed.as_secs_f64()
         );
+    }
+
+    /// The share of damages after which the whole tree is there, for the table.
+    fn lossless<'w>(&self, counts: impl Iterator<Item = (&'w str, u64)>) -> String {
+        if !self.is_judged() {
+            return String::new();
+        }
+        let judged = counts.filter(|(word, _)| ![UNCHANGED, UNJUDGED].contains(word));
+        let (mut lossless, mut all) = (0, 0);
+        for (word, count) in judged {
+            all += count;
+            lossless += if LOSSLESS.contains(&word) { count } else { 0 };
+        }
+        format!(" {:>6.1} %", lossless as f64 * 100.0 / f64::max(all as f64, 1.0))
     }
 
     /// Writes how to run each escaped case again.

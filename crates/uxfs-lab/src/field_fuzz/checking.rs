@@ -1,8 +1,10 @@
 //! A damaged field before three judges: `xfs_repair -n`, the check, and `xfs_repair -n` again after the repair.
 //!
-//! Two promises:
+//! Promises:
 //! 1. The check has a finding wherever `xfs_repair -n` objects.
 //! 2. Where a repair leaves nothing, `xfs_repair -n` is silent afterwards.
+//! 3. The tree that the kernel reads is that of the sound image, in a repaired image and where nothing was found: all but what
+//!    [`witness`](super::witness) lists.
 
 use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -26,6 +28,7 @@ use uxfs_volume::inode::scan::ScanOptions;
 use super::{
     plan::Damage,
     sparse_device::{DamagedImage, SparseImage},
+    tree::{TreeFound, Truth},
 };
 
 const CACHE_BYTES: u64 = 16 << 20;
@@ -38,6 +41,8 @@ pub struct JudgedImage {
     base: Arc<SparseImage>,
     file: File,
     path: PathBuf,
+    /// Where the kernel mounts it.
+    truth: Option<Truth>,
     _folder: TempDir,
 }
 
@@ -50,6 +55,10 @@ pub struct Judgement {
     pub findings: Vec<(u16, String)>,
     /// How the repair ended.
     pub repair: RepairEnd,
+    /// The tree at the end, where nothing is said against the image any more.
+    pub tree: TreeFound,
+    /// Why the value of the field is lost with it, if it is.
+    pub missing_witness: Option<&'static str>,
 }
 
 /// How a repair ended.
@@ -75,25 +84,45 @@ impl Judgement {
     /// The promise that is broken, if one is: its name and why.
     pub fn escape(&self) -> Option<(&'static str, String)> {
         let first = |lines: &Option<Vec<String>>| lines.as_ref().and_then(|lines| lines.first()).cloned();
-        if self.findings.is_empty() {
-            return first(&self.objections).map(|line| ("unseen", line));
+        if self.findings.is_empty()
+            && let Some(line) = first(&self.objections)
+        {
+            return Some(("unseen", line));
         }
         match &self.repair {
             RepairEnd::Whole { objections, actions } => {
-                let line = first(objections)?;
-                Some(("wrong-repair", format!("{line} (after: {})", actions.join("; "))))
+                if let Some(line) = first(objections) {
+                    return Some(("wrong-repair", format!("{line} (after: {})", actions.join("; "))));
+                }
             }
-            RepairEnd::Nothing => Some(("idle-repair", self.findings[0].1.clone())),
-            RepairEnd::Failed(_) | RepairEnd::Left(_) => None,
+            RepairEnd::Nothing if !self.findings.is_empty() => {
+                return Some(("idle-repair", self.findings[0].1.clone()));
+            }
+            _ => {}
+        }
+        let loss = self.loss().filter(|_| self.missing_witness.is_none())?;
+        let actions = match &self.repair {
+            RepairEnd::Whole { actions, .. } => actions.join("; "),
+            _ => return Some((LOSSES[1], loss.to_owned())),
+        };
+        Some((LOSSES[0], format!("{loss} (after: {actions})")))
+    }
+
+    /// In what the tree differs.
+    fn loss(&self) -> Option<&str> {
+        match &self.tree {
+            TreeFound::Other(differences) => Some(differences),
+            TreeFound::Same | TreeFound::NotAsked => None,
         }
     }
 
-    /// The outcome in a word.
+    /// The outcome in a word. [`LOSSLESS`] says which of them lose nothing.
     pub fn word(&self) -> &'static str {
         match (&self.objections, &self.repair) {
-            (None, _) => "unjudged",
-            (Some(lines), _) if lines.is_empty() && self.findings.is_empty() => "harmless",
+            (None, _) => UNJUDGED,
             (_, RepairEnd::Left(_) | RepairEnd::Failed(_)) => "not-repaired",
+            _ if self.loss().is_some() => "without-witness",
+            (Some(lines), _) if lines.is_empty() && self.findings.is_empty() => "harmless",
             (Some(lines), _) if lines.is_empty() => "repaired-stricter",
             _ => "repaired",
         }
@@ -105,6 +134,10 @@ impl Judgement {
         match &self.repair {
             RepairEnd::Left(left) => Some(("left", left.first().map(said).unwrap_or_default())),
             RepairEnd::Failed(error) => Some(("failed", error.clone())),
+            _ if self.loss().is_some() => {
+                let (why, loss) = (self.missing_witness.unwrap_or_default(), self.loss().unwrap_or_default());
+                Some(("without-witness", format!("{why}: {loss}")))
+            }
             _ if self.objections.as_ref().is_some_and(Vec::is_empty) => {
                 self.findings.first().map(|found| ("stricter", said(found)))
             }
@@ -112,6 +145,13 @@ impl Judgement {
         }
     }
 }
+
+/// `xfs_repair -n` crashed.
+pub const UNJUDGED: &str = "unjudged";
+/// Escapes that are losses: another tree after a repair, and where nothing was found.
+pub const LOSSES: [&str; 2] = ["lossy", "wrong-but-clean"];
+/// Outcomes after which the whole tree is there.
+pub const LOSSLESS: [&str; 3] = ["harmless", "repaired", "repaired-stricter"];
 
 impl JudgedImage {
     /// A copy of this image.
@@ -122,9 +162,10 @@ impl JudgedImage {
         let folder = tempfile::tempdir_in(memory_folder())?;
         let path = folder.path().join("image");
         let file = base.save(&path)?;
-        let image = Self { base, file, path, _folder: folder };
+        let mut image = Self { base, file, path, truth: None, _folder: folder };
         let objections = image.objections()?;
         ensure!(objections == Some(Vec::new()), "the image is not sound: {objections:?}");
+        image.truth = Truth::of(&image.path)?;
         Ok(image)
     }
 
@@ -145,13 +186,24 @@ impl JudgedImage {
             Arc::new(DamagedImage::new(Arc::clone(&self.base), pieces, &damage.bytes));
         let findings = findings_of(&device);
         let (repair, written) = self.repair(&device)?;
+        let last = match &repair {
+            RepairEnd::Whole { objections, .. } => objections,
+            _ => &objections,
+        };
+        // Images that something is said against are not shown to the kernel.
+        let tree = match (&self.truth, &repair, last) {
+            (Some(truth), RepairEnd::Nothing | RepairEnd::Whole { .. }, Some(lines)) if lines.is_empty() => {
+                truth.compare(&self.path)
+            }
+            _ => TreeFound::NotAsked,
+        };
         let pieces = pieces.iter().map(|(offset, length)| (*offset, u64::from(*length)));
         for (offset, length) in pieces.chain(written) {
             let mut bytes = vec![0; length as usize];
             DamagedImage::sound(Arc::clone(&self.base)).read(offset, &mut bytes)?;
             self.file.write_all_at(&bytes, offset)?;
         }
-        Ok(Judgement { objections, findings, repair })
+        Ok(Judgement { objections, findings, repair, tree, missing_witness: damage.missing_witness })
     }
 
     /// Repairs, and has the result judged. Gives the ranges that the copy has from it.

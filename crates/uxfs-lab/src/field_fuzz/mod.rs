@@ -11,6 +11,8 @@
 //! | [`unknowable`] | the lies that edits cannot see |
 //! | [`edits`] | which edits |
 //! | [`checking`] | a damaged image before `xfs_repair`, the check and the repair |
+//! | [`tree`] | what the kernel reads of a sound image and of a repaired one |
+//! | [`witness`] | fields whose value nothing else tells |
 //! | [`small`] | a golden image that `xfs_repair` reads quickly |
 //! | [`quota`] | an image with quota inodes |
 //! | [`holdings`] | what can be read of an image, path by path |
@@ -26,4 +28,6 @@ pub mod slice;
 pub mod small;
 pub mod sparse_device;
 pub mod transform;
+pub mod tree;
 pub mod unknowable;
+pub mod witness;

@@ -15,7 +15,7 @@ use uxfs_format::{
     inode::{FileType, InodeCore},
 };
 
-use super::transform::Transform;
+use super::{transform::Transform, witness};
 use uxfs_testkit::{
     seeds::Random,
     structures::{self, Instance},
@@ -145,7 +145,9 @@ impl Plan {
             super::transform::seal(&mut bytes, &place);
         }
         let is_changed = bytes != sound;
-        Ok(Damage { instance, field: field.name, bytes, is_changed })
+        let kind = format!("{}{}", file_type_of(instance, &sound), without_indices(&field.name));
+        let missing_witness = witness::missing(instance.structure, &kind, &self.geometry);
+        Ok(Damage { instance, field: field.name, bytes, is_changed, missing_witness })
     }
 }
 
@@ -160,6 +162,8 @@ pub struct Damage<'a> {
     pub bytes: Vec<u8>,
     /// Whether the damage changed anything.
     pub is_changed: bool,
+    /// Why the value of the field is lost with it, if it is.
+    pub missing_witness: Option<&'static str>,
 }
 
 fn fields(structure: Structure, bytes: &[u8], geometry: &Geometry) -> Vec<Leaf> {
