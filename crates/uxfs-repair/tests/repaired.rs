@@ -268,8 +268,8 @@ fn a_file_is_whole_or_called_partial() {
         golden.unpack_to(&image).unwrap();
         let map = format!("addr u3.bmbt.ptrs[{of_map}]");
         let owners = format!("addr ptrs[{of_owners}]");
-        plant(&image, &["path /extents/fragmented", &map, "write -c level 3"]);
-        plant(&image, &["agf 1", "addr rmaproot", &owners, "write -c level 3"]);
+        plant(&image, &["path /extents/fragmented", &map, "write -c level 60"]);
+        plant(&image, &["agf 1", "addr rmaproot", &owners, "write -c level 60"]);
         let staged = repair_image_without_log(&image);
         assert!(staged.remaining.is_empty(), "{of_map} {of_owners}: {:#?}", staged.remaining);
         assert_eq!(repair_findings(&image).unwrap(), [""; 0], "{of_map} {of_owners}");

@@ -8,6 +8,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -25,9 +26,12 @@ use super::{
 };
 
 const SIZE_BYTES: u64 = 512 << 20;
+/// Paths that are shown of those that are not as before.
+const EXAMPLES: usize = 4;
 
 /// Runs it and prints both trees side by side.
-pub fn run(work: &Path, repairers: &[Repairer], seed: u64) -> Result<()> {
+pub fn run(work: &Path, repairers: &[Repairer], seed: u64, built: Duration) -> Result<()> {
+    let started = Instant::now();
     let sample = Sample::fresh(work, "source tree", SIZE_BYTES, copy_source_tree)?;
     let device = DamagedImage::sound(SparseImage::load(&sample.image)?);
     let objects = Objects::locate(&device)?;
@@ -47,6 +51,10 @@ pub fn run(work: &Path, repairers: &[Repairer], seed: u64) -> Result<()> {
         endings.push(bench.repair(repairer, &damage.patches, None)?);
     }
     print!("{}", comparison(&sample.truth, &endings));
+    let (seconds, built) = (started.elapsed().as_secs_f64(), built.as_secs_f64());
+    println!(
+        "\n{seconds:.0} s for making the image, both repairs and both comparisons; {built:.0} s before that for building uxfs"
+    );
     Ok(())
 }
 
@@ -92,6 +100,14 @@ fn comparison(truth: &Tree, endings: &[Found]) -> String {
             let same = |path: &&&[u8]| found.as_ref().is_some_and(|found| truth.is_same_in(found, path));
             below.iter().filter(same).count().to_string()
         });
+    }
+    for (ending, _) in endings {
+        let examples =
+            ending.survival.as_ref().map(|survival| survival.examples.as_slice()).unwrap_or_default();
+        let shown: Vec<&str> = examples.iter().take(EXAMPLES).map(String::as_str).collect();
+        if !shown.is_empty() {
+            text.push_str(&format!("\nnot as before, {}: {}\n", ending.repairer, shown.join("; ")));
+        }
     }
     text
 }

@@ -125,7 +125,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     /// Run nothing: read what earlier runs wrote with --json
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     from: Vec<PathBuf>,
     /// Six kinds on a golden image
     #[arg(long)]
@@ -149,12 +149,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     let seed = arguments.seed.map_or_else(new_seed, Ok)?;
+    let started = Instant::now();
     let repairers = repairers(arguments)?;
+    let built = started.elapsed();
     fs::create_dir_all(&arguments.directory)?;
     let work = tempfile::Builder::new().prefix("work-").tempdir_in(&arguments.directory)?;
     println!("seed {seed}");
     if arguments.demo {
-        return demo::run(work.path(), &repairers, seed);
+        return demo::run(work.path(), &repairers, seed, built);
     }
     let report = measure(arguments, (&kinds, seed), &repairers, work.path())?;
     tell(&report, arguments)

@@ -96,10 +96,11 @@ fn row(svg: &mut String, report: &Report, (class, cases, tallies): (&str, usize,
     let middle = top + report.repairers.len() * BAR_HEIGHT / 2;
     let weight = if class == "all" { "font-weight=\"bold\"" } else { "" };
     let anchor = BARS_X - 10;
+    let damages = if cases == 1 { "damage" } else { "damages" };
     let _ = writeln!(
         svg,
         "<text x=\"{anchor}\" y=\"{middle}\" text-anchor=\"end\" {weight} fill=\"#222222\">{class}</text>\
-         <text x=\"{anchor}\" y=\"{}\" text-anchor=\"end\" fill=\"#777777\" font-size=\"11\">{cases} damages</text>",
+         <text x=\"{anchor}\" y=\"{}\" text-anchor=\"end\" fill=\"#777777\" font-size=\"11\">{cases} {damages}</text>",
         middle + 13
     );
     for (index, (repairer, colour)) in report.repairers.iter().zip(COLOURS).enumerate() {

@@ -17,7 +17,7 @@ use uxfs_testkit::{
 
 /// How often `xfs_repair` is run at most. A first run that makes a tree anew may leave work for a second.
 const MOST_RUNS: u32 = 4;
-const TIME_LIMIT: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// A program that repairs.
 #[derive(Debug, Clone, PartialEq, Eq)]

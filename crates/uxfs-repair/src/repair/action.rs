@@ -125,6 +125,17 @@ pub enum Action {
         /// Where it lies.
         sector: Sector,
     },
+    /// One bit of a structure was wrong, as its checksum tells.
+    BitFlippedBack {
+        /// Of which structure.
+        structure: Structure,
+        /// Whose it is.
+        inode: Option<InodeNumber>,
+        /// Where it lies; `None` for inodes.
+        sector: Option<Sector>,
+        /// From the first byte's most significant bit on.
+        bit: usize,
+    },
     /// A new log is written.
     NewLog {
         /// Its cycle.

@@ -157,7 +157,7 @@ fn used_ranges(structure: Structure, bytes: &[u8]) -> [Range<usize>; 2] {
 }
 
 /// Blocks of directories may lie in several extents: these are not put together here.
-fn is_in_one_piece(volume: &Volume, block: &DamagedBlock, length_bytes: usize) -> bool {
+pub(super) fn is_in_one_piece(volume: &Volume, block: &DamagedBlock, length_bytes: usize) -> bool {
     let geometry = volume.geometry();
     let Ok(inode) = volume.inode(block.inode) else { return false };
     let Ok(map) = volume.extent_map(&inode, Fork::Data) else { return false };
@@ -171,7 +171,7 @@ fn is_in_one_piece(volume: &Volume, block: &DamagedBlock, length_bytes: usize) -
 }
 
 /// The inode that the header of a block names.
-fn owner_of(structure: Structure, bytes: &[u8]) -> Option<u64> {
+pub(super) fn owner_of(structure: Structure, bytes: &[u8]) -> Option<u64> {
     use Structure as S;
     let offset = match structure {
         S::ExtentMap => 56,

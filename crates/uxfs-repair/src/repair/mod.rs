@@ -15,6 +15,7 @@
 //! | [`action`] | what a repair does, in sentences and as fields |
 //! | [`weighing`] | which witness is believed: one table for all objects |
 //! | [`work`] | which objects have to be made anew |
+//! | [`bit_flips`] | structures of which one bit has changed |
 //! | [`conflicts`] | blocks that two have |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
@@ -54,6 +55,7 @@ use crate::{
 };
 
 pub mod action;
+mod bit_flips;
 mod conflicts;
 mod log;
 pub(crate) mod log_copies;
@@ -316,6 +318,7 @@ impl<'r> Repair<'r> {
         for block in &work.absurd_lsns {
             lsn::clear(&stage, block, &mut self.actions)?;
         }
+        bit_flips::correct(&volume, &stage, &work.suspects, &mut self.actions)?;
         if self.actions.len() > actions_before {
             return Ok(Pass::Changed(signature));
         }

@@ -81,7 +81,8 @@ pub(super) fn repair(
         make_free(stage, *inode)?;
         actions.push(Action::SymlinkLost { inode: *inode });
     }
-    if work.inodes || !work.groups.is_empty() {
+    // What was given up must not be taken for an inode of which the mode alone is gone.
+    if work.inodes || !work.groups.is_empty() || !work.symlinks.is_empty() {
         Gathering {
             volume,
             sources,
@@ -449,6 +450,10 @@ impl Gathering<'_> {
 
     fn inode(&mut self, chunk: &mut Chunk<'_>, inode: FoundInode, list: &UseList) -> Result<()> {
         let FoundInode { number, index, found } = inode;
+        if self.work.symlinks.contains(&number) {
+            chunk.set_free(index);
+            return Ok(());
+        }
         match found {
             Found::InUse(inode) => self.keep(chunk, index, &inode, list)?,
             Found::WithoutChecksum(inode) => {

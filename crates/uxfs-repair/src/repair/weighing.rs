@@ -14,6 +14,7 @@ pub enum Rule {
     DirtyLog = 10,
     NewLog = 11,
     LogSequenceNumber = 12,
+    ChangedBit = 13,
     Group = 20,
     InodeChunk = 21,
     BlocksOfTwo = 22,
@@ -74,7 +75,7 @@ const fn row(rule: Rule, question: &'static str, order: &'static str, reason: &'
 }
 
 /// All rules, by their numbers.
-pub const TABLE: [Weighing; 34] = [
+pub const TABLE: [Weighing; 35] = [
     row(
         Rule::Superblock,
         "which superblock describes the file system",
@@ -113,6 +114,12 @@ pub const TABLE: [Weighing; 34] = [
         "the field is damaged; a log ahead of it could not be used",
     ),
     row(
+        Rule::ChangedBit,
+        "a structure that is sound with one bit changed, and whose checksum is right then",
+        "the checksum",
+        "each bit changes the checksum in a way of its own; two or three changed bits are never taken for one",
+    ),
+    row(
         Rule::Group,
         "free space, owners, reference counts, inode index and headers of a group",
         "the inodes and their extents",
@@ -148,7 +155,7 @@ pub const TABLE: [Weighing; 34] = [
         Rule::InodeChecksum,
         "an inode that is sound but for its checksum",
         "the log, where its copy is not older; else the inode as it is",
-        "the verifier passes every field; which bit is wrong nothing tells",
+        "the verifier passes every field; which bits are wrong nothing tells",
     ),
     row(
         Rule::FreeInode,

@@ -10,6 +10,7 @@ use uxfs_format::{
 };
 use uxfs_volume::tolerant;
 
+use super::bit_flips::Suspects;
 use super::log_copies::{DamagedBlock, is_of_directory};
 use super::lsn;
 use crate::finding::Finding;
@@ -37,6 +38,8 @@ pub(crate) struct Work {
     pub inode_indexes: BTreeSet<AgNumber>,
     /// Inodes that the superblock names, and that are not in use.
     pub internal_inodes: BTreeSet<InodeNumber>,
+    /// Damaged structures in which a bit may have changed.
+    pub suspects: Suspects,
     /// Damaged blocks of files: the log may have them.
     pub blocks: Vec<DamagedBlock>,
     /// Symbolic links whose targets are lost.
@@ -85,6 +88,7 @@ impl Work {
                     self.log_cycle = self.log_cycle.max(found.cycle().saturating_add(1));
                     return;
                 }
+                self.suspects.add(corruption.structure, corruption.location.sector, object.inode);
                 if let (Some(inode), Some(sector)) = (object.inode, corruption.location.sector) {
                     self.blocks.push(DamagedBlock { inode, sector, structure: corruption.structure });
                 }
@@ -154,6 +158,7 @@ impl Work {
                 self.names = true;
             }
             Finding::FreeInode { inode, .. } => {
+                self.suspects.inodes.insert(*inode);
                 self.free_inodes.insert(*inode);
             }
             Finding::InodeFlags { inode, .. }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use uxfs_format::{
     attribute::remote::{self, RemoteBlock},
     fault::Structure,
-    units::{FileBlock, InodeNumber},
+    units::{FileBlock, InodeNumber, Sector},
 };
 
 use super::{AttributeValue, reader::AttributeReader};
@@ -47,7 +47,7 @@ fn read_remote(
     let mut place = first_block;
     for (sector, piece_bytes) in pieces {
         let buffer = blocks.read_piece(STRUCTURE, place, sector, piece_bytes)?;
-        for block in buffer.chunks(geometry.block_size()) {
+        for (index, block) in buffer.chunks(geometry.block_size()).enumerate() {
             // A block holds less than 64 KiB of the value: both fit.
             let offset_bytes = value.len() as u32;
             let part = RemoteBlock::parse(block, geometry).and_then(|remote| {
@@ -59,6 +59,8 @@ fn read_remote(
                 )?;
                 Ok(remote.part)
             });
+            let sectors = index as u64 * u64::from(geometry.sectors_per_block());
+            let sector = Sector::new(sector.get().saturating_add(sectors));
             value.extend_from_slice(
                 part.map_err(|fault| blocks.corruption(STRUCTURE, place, Some(sector), fault))?,
             );

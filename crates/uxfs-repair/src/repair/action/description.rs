@@ -2,7 +2,7 @@
 
 use uxfs_format::{
     geometry::Geometry,
-    units::{AgNumber, InodeNumber},
+    units::{AgNumber, InodeNumber, Sector},
 };
 
 use super::{Action, InodeSource, PointerCause, Rejection};
@@ -57,6 +57,7 @@ pub enum Witness {
     Superblock,
     Log,
     LogAndReverseMap,
+    Checksum,
     GroupHeaders,
     InodesAndExtents,
     Inode,
@@ -78,6 +79,7 @@ impl Witness {
             Self::Superblock => "superblock",
             Self::Log => "log",
             Self::LogAndReverseMap => "log_and_reverse_map",
+            Self::Checksum => "checksum",
             Self::GroupHeaders => "group_headers",
             Self::InodesAndExtents => "inodes_and_extents",
             Self::Inode => "inode",
@@ -129,6 +131,7 @@ impl Action {
             Self::LogReplayed { .. } => of("log_replayed", O::Log, W::Log, R::DirtyLog),
             Self::LogReplayedInPart { .. } => of("log_replayed_in_part", O::Log, W::Log, R::DirtyLog),
             Self::LsnCleared { .. } => of("lsn_cleared", O::Block, W::None, R::LogSequenceNumber),
+            Self::BitFlippedBack { .. } => of("bit_flipped_back", O::Block, W::Checksum, R::ChangedBit),
             Self::NewLog { .. } => of("new_log", O::Log, W::None, R::NewLog),
             Self::Group { .. } => of("group_rebuilt", O::Group, W::InodesAndExtents, R::Group),
             Self::InodeChunk { .. } => of("inode_chunk", O::InodeChunk, W::ParentPointers, R::InodeChunk),
@@ -211,6 +214,12 @@ impl Action {
             Self::LsnCleared { structure, sector } => {
                 put("structure", structure.name().into());
                 put("sector", sector.get().into());
+            }
+            Self::BitFlippedBack { structure, inode, sector, bit } => {
+                put("structure", structure.name().into());
+                put("inode", inode.map(InodeNumber::get).into());
+                put("sector", sector.map(Sector::get).into());
+                put("bit", (*bit as u64).into());
             }
             Self::NewLog { cycle, is_unread } => {
                 put("cycle", (*cycle).into());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use uxfs_format::inode::Fork;
+use uxfs_format::{fault::Structure, inode::Fork};
 
 use super::{Action, InodeSource};
 use crate::finding::Name;
@@ -84,6 +84,17 @@ impl Action {
     /// Fields of inodes.
     fn write_of_inodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::BitFlippedBack { structure, inode, sector, bit } => {
+                write!(f, "flip bit {bit} of the {} ", structure.name())?;
+                if let Some(inode) = inode {
+                    let of = if *structure == Structure::Inode { "" } else { "of inode " };
+                    write!(f, "{of}{inode} ")?;
+                }
+                if let Some(sector) = sector {
+                    write!(f, "at sector {sector} ")?;
+                }
+                f.write_str("back: its checksum is right with that alone")
+            }
             Self::InodeMended { inode, fault } => {
                 write!(f, "keep inode {inode}, with neutral values where they were wrong: {fault}")
             }
