@@ -38,7 +38,7 @@ fn findings(device: Arc<dyn BlockDevice>, is_tolerant: bool) -> Option<u64> {
             Volume::open(Arc::clone(&device), &strict).or_else(|_| Volume::open_tolerantly(device, &tolerant))
         }
     };
-    let options = CheckOptions { scan: ScanOptions::in_order() };
+    let options = CheckOptions { scan: ScanOptions::in_order(), ..CheckOptions::default() };
     let mut take = |finding: uxfs_repair::Finding| {
         assert!(!finding.to_string().is_empty(), "finding {} has no words", finding.number());
         ControlFlow::Continue(())

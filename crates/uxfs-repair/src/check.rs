@@ -2,7 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use uxfs_format::{features::Incompatible, inode::FileType, units::AgNumber};
+use uxfs_format::{
+    features::Incompatible,
+    inode::FileType,
+    units::{AgBlock, AgNumber},
+};
 use uxfs_volume::{
     allocation_group::damage_limit::DamageLimit, error::Error, inode::scan::ScanOptions, tolerant,
     volume::Volume,
@@ -14,8 +18,14 @@ use crate::{
     counters, directory,
     finding::{Finding, GroupCounter},
     inode, links,
-    observed::{groups::Groups, inodes::InodeTable},
+    memory::Memory,
+    observed::{
+        block_kinds::{BlockKind, SeeBlocks},
+        groups::{GroupState, Groups},
+        inodes::InodeTable,
+    },
     parent_pointer::{self, ParentSums},
+    pass::Pass,
     sink::{Sink, TakeFinding},
     sum::Keys,
     superblock,
@@ -26,6 +36,12 @@ use crate::{
 pub struct CheckOptions {
     /// Threads that look at inodes. One alone sees them in order, and so gives findings in one order.
     pub scan: ScanOptions,
+    /// What it may keep in memory.
+    pub memory: Memory,
+    /// Passes after this one are left out.
+    pub last_pass: Pass,
+    /// The only allocation group to be looked at, where passes over inodes are left out.
+    pub group: Option<AgNumber>,
 }
 
 /// Counts of a check.
@@ -55,16 +71,18 @@ pub(crate) struct Context<'c> {
     pub keys: Keys,
     pub sink: Sink<'c>,
     pub scan: ScanOptions,
+    pub memory: Memory,
     /// Records extents instead of summing them, while groups are compared.
     pub uses: Option<&'c UseList>,
     pub progress: Option<&'c ShowProgress<'c>>,
+    pub see: Option<&'c SeeBlocks<'c>>,
 }
 
 /// Compares every structure of a file system with every other, and gives `take` a finding for each contradiction, until it breaks.
 /// Nothing is written. Of a file system whose log is dirty, this wants a volume on the overlay of its recovery. Metadata that is ahead
 /// of the log is found where [`Volume::begin_log_at`] was called.
 pub fn check(volume: &Volume, options: &CheckOptions, take: &mut TakeFinding<'_>) -> CheckSummary {
-    check_with_progress(volume, options, &|_| {}, take)
+    check_watched(volume, options, &Watch { progress: &|_| {}, see: None }, take)
 }
 
 /// As [`check`], and tells `progress` how far it is.
@@ -74,33 +92,62 @@ pub fn check_with_progress(
     progress: &ShowProgress<'_>,
     take: &mut TakeFinding<'_>,
 ) -> CheckSummary {
+    check_watched(volume, options, &Watch { progress, see: None }, take)
+}
+
+/// What a caller is told beside findings.
+pub struct Watch<'w> {
+    /// How far the check is.
+    pub progress: &'w ShowProgress<'w>,
+    /// Blocks and what they are used for.
+    pub see: Option<&'w SeeBlocks<'w>>,
+}
+
+/// As [`check`], watched by the caller.
+pub fn check_watched(
+    volume: &Volume,
+    options: &CheckOptions,
+    watch: &Watch<'_>,
+    take: &mut TakeFinding<'_>,
+) -> CheckSummary {
     let context = Context {
         volume,
         keys: Keys::default(),
         sink: Sink::new(take),
         scan: options.scan,
+        memory: options.memory,
         uses: None,
-        progress: Some(progress),
+        progress: Some(watch.progress),
+        see: watch.see,
     };
     context.report_left_out();
-    let mut table = InodeTable::default();
+    let mut table = InodeTable::new(options.memory.table_bytes());
     let mut groups = Groups::default();
-    check_groups(&context, &mut table, &mut groups);
-    let inodes = inode::check::check(&context, &table, &mut groups);
-    block_use::compare::compare(&context, &groups, inodes.are_complete);
-    check_names(&context, &table, inodes.are_complete);
+    let only = options.group.filter(|_| options.last_pass == Pass::Groups);
+    check_groups(&context, only, &mut table, &mut groups);
+    let mut inodes =
+        groups.iter().fold(0, |sum, (_, state)| sum + state.inodes.saturating_sub(state.free_inodes));
+    if options.last_pass >= Pass::Inodes {
+        let found = inode::check::check(&context, &table, &mut groups);
+        block_use::compare::compare(&context, &groups, found.are_complete);
+        if options.last_pass >= Pass::Names {
+            check_names(&context, &table, found.are_complete);
+        }
+        inodes = found.inodes;
+    }
     counters::check::check(&context, &groups);
     context.report_left_out();
+    let count = if only.is_some() { 1 } else { groups.len() };
     CheckSummary {
         findings: context.sink.findings(),
-        groups: u32::try_from(groups.len()).unwrap_or(u32::MAX),
-        inodes: inodes.inodes,
+        groups: u32::try_from(count).unwrap_or(u32::MAX),
+        inodes,
         blocks_in_use: blocks_in_use(&context, &groups),
         is_stopped: context.sink.is_stopped(),
     }
 }
 
-fn check_groups(context: &Context<'_>, table: &mut InodeTable, groups: &mut Groups) {
+fn check_groups(context: &Context<'_>, only: Option<AgNumber>, table: &mut InodeTable, groups: &mut Groups) {
     let count = context.volume.geometry().ag_count;
     let mut limit = DamageLimit::default();
     for group in context.volume.groups().with_headers() {
@@ -110,6 +157,12 @@ fn check_groups(context: &Context<'_>, table: &mut InodeTable, groups: &mut Grou
         if limit.is_reached() {
             context.sink.add(Finding::UncheckedGroups { count: count.saturating_sub(group.get()) });
             return;
+        }
+        if only.is_some_and(|only| only != group) {
+            // Groups are counted from 0 on.
+            table.begin_group();
+            groups.push(GroupState::left_out(context.volume.geometry().group_length_blocks(group)));
+            continue;
         }
         superblock::check::check(context, group);
         let state = allocation_group::check::check(context, group, table);
@@ -132,7 +185,12 @@ fn check_names(context: &Context<'_>, table: &InodeTable, are_inodes_complete: b
         all.is_incomplete |= found.is_incomplete;
         all.sums.merge(&found.sums);
     }
-    links::check::check(context, table, are_inodes_complete && !all.is_incomplete);
+    if let Some(error) = table.take_failure() {
+        // What it says about names is wrong.
+        context.sink.add(Finding::NotCompared { error });
+    } else {
+        links::check::check(context, table, are_inodes_complete && !all.is_incomplete);
+    }
     if !all.sums.are_zero() && !context.sink.is_stopped() {
         parent_pointer::compare::compare(context, table, &all.sums);
     }
@@ -178,6 +236,13 @@ impl Context<'_> {
         }
     }
 
+    /// Tells the caller about blocks, where it wants to know.
+    pub fn see_blocks(&self, group: AgNumber, (start, length_blocks): (AgBlock, u32), kind: BlockKind) {
+        if let Some(see) = self.see {
+            see(group, start, length_blocks, kind);
+        }
+    }
+
     /// Whether directory entries hold file types.
     pub fn has_file_types(&self) -> bool {
         self.volume.geometry().features.incompatible.contains(Incompatible::FILE_TYPE)
@@ -211,8 +276,10 @@ impl Context<'_> {
             keys: Keys::default(),
             sink,
             scan: self.scan,
+            memory: self.memory,
             uses: Some(list),
             progress: None,
+            see: None,
         });
     }
 }

@@ -18,6 +18,8 @@
 //! | [`opening`] | opening an image, damaged or not, with its log recovered in an overlay |
 //! | [`sink`] | where findings go |
 //! | [`commit`] | carrying finished changes to the device, durably, and taking them back |
+//! | [`memory`] | shares of the memory of a check |
+//! | [`pass`] | which passes can find what |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
 //! | [`new_log`] | a new, clean log |
@@ -45,13 +47,13 @@
 //! 1. A check writes nothing; only [`commit`] writes to a device.
 //! 2. No fault ends a pass where the next structure can still be reached; a fault is reported once, by the pass that reads the
 //!    structure, and passes after it report no consequences of what could not be read.
-//! 3. Memory is bounded by what the image holds, and small: 5.3 bytes for each inode that the index names (10 million inodes: 53 MB),
-//!    80 bytes for each allocation group, 64 KiB for each thread, some 16 bytes for each inode in a list of unlinked inodes. Extents, names and entries are not kept: two lists that must agree
-//!    are compared by sums, and only where the sums differ the lists themselves are, one allocation group or directory at a time.
-//!    That comparison keeps [`MOST_EXTENTS`] extents of a group at most.
+//! 3. The memory of a check is bounded by [`memory`], whatever the image says: 5.3 bytes for each inode that the index names (10 million inodes:
+//!    53 MB), 80 bytes for each allocation group, 64 KiB for each thread. Extents, names and entries are not kept: two lists that
+//!    must agree are compared by sums, and only where the sums differ the lists themselves are. What does not fit goes to temporary
+//!    files.
 //! 4. On a volume that is read from one thread, findings come in the same order every time.
 //!
-//! Not compared yet: quota counts, minimum fill of btree blocks, realtime structures.
+//! Not compared yet: quota counts, realtime structures.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -70,12 +72,14 @@ mod free_space;
 mod inode;
 mod inode_index;
 mod links;
+pub mod memory;
 mod name_tree;
 mod names;
 pub mod new_log;
 mod observed;
 pub mod opening;
 mod parent_pointer;
+pub mod pass;
 mod reference_count;
 pub mod repair;
 mod reverse_map;
@@ -84,6 +88,6 @@ mod sum;
 mod superblock;
 mod unlinked;
 
-pub use block_use::compare::MOST_EXTENTS;
-pub use check::{CheckOptions, CheckSummary, check, check_with_progress};
+pub use check::{CheckOptions, CheckSummary, Watch, check, check_watched, check_with_progress};
 pub use finding::Finding;
+pub use observed::block_kinds::{BlockKind, SeeBlocks};

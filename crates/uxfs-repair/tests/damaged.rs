@@ -4,14 +4,14 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
-use uxfs_repair::Finding;
+use uxfs_repair::{CheckOptions, Finding, memory::Memory, pass::Pass};
 use uxfs_testkit::{
     golden::GoldenImage, image::memory_folder, judges::Judge, require, verdict::repair_findings,
 };
 
-use common::{findings_of, plant};
+use common::{findings_of, findings_with, plant};
 
 /// A change by `xfs_db`, and the numbers of all findings that it must give.
 struct Damage {
@@ -101,6 +101,9 @@ fn damaged_fields_are_found_where_xfs_repair_finds_them() {
         for finding in &findings {
             assert!(!finding.fields().is_empty(), "{}: nothing for programs: {finding}", damage.name);
         }
+        for number in &numbers {
+            must_be_found_by_its_pass(&image, *number, &findings);
+        }
         let expected: BTreeSet<u16> = damage.expected.iter().copied().collect();
         if numbers != expected || judged.is_empty() {
             let shown: Vec<String> = findings.iter().take(8).map(ToString::to_string).collect();
@@ -112,4 +115,17 @@ fn damaged_fields_are_found_where_xfs_repair_finds_them() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A check without the passes that cannot give a finding, and with the least memory, gives it as the whole check does.
+fn must_be_found_by_its_pass(image: &Path, number: u16, findings: &[Finding]) {
+    let sentences = |findings: &[Finding]| -> Vec<String> {
+        findings.iter().filter(|finding| finding.number() == number).map(ToString::to_string).collect()
+    };
+    let options = CheckOptions {
+        last_pass: Pass::of_number(number),
+        memory: Memory::of_bytes(0),
+        ..CheckOptions::default()
+    };
+    assert_eq!(sentences(&findings_with(image, &options)), sentences(findings), "{number}");
 }

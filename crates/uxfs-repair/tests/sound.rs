@@ -22,7 +22,7 @@ use uxfs_volume::{
 };
 
 fn in_order() -> CheckOptions {
-    CheckOptions { scan: ScanOptions::in_order() }
+    CheckOptions { scan: ScanOptions::in_order(), ..CheckOptions::default() }
 }
 
 fn findings_of(image: &Path, options: &CheckOptions) -> (Vec<Finding>, CheckSummary) {
@@ -48,7 +48,8 @@ fn golden_images_have_no_findings() {
     for golden in GoldenImage::all().unwrap() {
         let image = golden.unpacked().unwrap();
         let summary = must_be_sound(golden.name(), &image, &in_order());
-        let with_threads = must_be_sound(golden.name(), &image, &CheckOptions { scan: threads });
+        let with_threads =
+            must_be_sound(golden.name(), &image, &CheckOptions { scan: threads, ..CheckOptions::default() });
         assert_eq!(summary, with_threads, "{}", golden.name());
         let manifest = golden.manifest().unwrap();
         let names = manifest.entries.iter().filter(|entry| entry.kind != FileKind::Directory).count();

@@ -8,11 +8,13 @@
 //! | [`sorter`] | records, sorted by their keys |
 //! | [`records`] | records that are appended and read at any place |
 //! | [`map`] | a hash map of small keys and values |
+//! | [`pages`] | pages that are changed at any place |
 //! | [`stack`] | a stack of records of one length |
 //! | [`first_paths`] | the first paths of files with several names |
 
 pub mod first_paths;
 pub mod map;
+pub mod pages;
 pub mod records;
 pub mod sorter;
 pub mod stack;

@@ -33,7 +33,7 @@ pub fn check_of_linux(file_system: &Volume, tree: &Tree) -> Result<u64> {
 
 fn check_but(file_system: &Volume, tree: &Tree, is_expected: fn(&Finding) -> bool) -> Result<u64> {
     let mut shown = Vec::new();
-    let options = CheckOptions { scan: ScanOptions::in_order() };
+    let options = CheckOptions { scan: ScanOptions::in_order(), ..CheckOptions::default() };
     let summary = check_volume(file_system, &options, &mut |finding| {
         if !is_expected(&finding) {
             shown.push(finding.to_string());

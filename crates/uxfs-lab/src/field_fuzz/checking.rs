@@ -264,6 +264,10 @@ fn findings_of(device: &Arc<dyn BlockDevice>) -> Vec<(u16, String)> {
         Err(error) => return vec![(0, error.to_string())],
     };
     let mut findings = std::mem::take(&mut opened.findings);
-    check(&opened.volume, &CheckOptions { scan: ScanOptions::in_order() }, &mut all(&mut findings));
+    check(
+        &opened.volume,
+        &CheckOptions { scan: ScanOptions::in_order(), ..CheckOptions::default() },
+        &mut all(&mut findings),
+    );
     findings.iter().map(said).collect()
 }

@@ -35,7 +35,6 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber, inodes: &mut InodeTa
             state.is_complete = false;
         }
     }
-    inodes.end_group();
     state
 }
 
@@ -94,8 +93,8 @@ fn check_inodes(
     state: &mut GroupState,
 ) {
     let geometry = context.volume.geometry();
-    unlinked::check::check_lists(context, group, header, inodes);
     let blocks = inode_index::check::check(context, group, inodes, state);
+    unlinked::check::check_lists(context, group, header, inodes);
     let count = |counter, found: u32, expected: u64| context.count(group, counter, found.into(), expected);
     let is_counted = geometry.features.ro_compatible.contains(RoCompatible::INODE_BTREE_COUNTS);
     if let Some(blocks) = blocks.index {

@@ -1,12 +1,13 @@
 //! Extents of some allocation groups, gathered to be compared one by one.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use parking_lot::Mutex;
+use uxfs_block::spill::SpillError;
 use uxfs_format::{
     btree::reverse_map::{Mapping, Owner},
     units::{AgBlock, AgNumber, FileBlock},
 };
+
+use super::edges::{EdgeSorter, Edges};
 
 /// Which structure shows an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +34,28 @@ pub(crate) struct UseOwner {
 }
 
 impl UseOwner {
+    /// As bytes that are ordered as owners are.
+    pub fn to_bytes(self) -> [u8; 17] {
+        let mut bytes = [0; 17];
+        let flags = u8::from(self.is_attribute_fork) << 2
+            | u8::from(self.is_extent_map_block) << 1
+            | u8::from(self.is_unwritten);
+        let values = self.owner.to_be_bytes().into_iter().chain([flags]).chain(self.shift.to_be_bytes());
+        bytes.iter_mut().zip(values).for_each(|(byte, value)| *byte = value);
+        bytes
+    }
+
+    pub fn from_bytes(bytes: [u8; 17]) -> Self {
+        let [a, b, c, d, e, f, g, h, flags, rest @ ..] = bytes;
+        Self {
+            owner: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            is_attribute_fork: flags & 4 != 0,
+            is_extent_map_block: flags & 2 != 0,
+            is_unwritten: flags & 1 != 0,
+            shift: u64::from_be_bytes(rest),
+        }
+    }
+
     pub fn of(mapping: &Mapping) -> Self {
         let start = u64::from(mapping.start.get());
         Self {
@@ -81,38 +104,55 @@ pub(crate) struct BlockUse {
 pub(crate) struct UseList {
     /// In ascending order.
     groups: Vec<u32>,
-    most: usize,
-    uses: Mutex<Vec<BlockUse>>,
-    is_full: AtomicBool,
+    uses: Mutex<Uses>,
+}
+
+#[derive(Debug)]
+enum Uses {
+    InMemory(Vec<BlockUse>),
+    Sorted(EdgeSorter),
 }
 
 impl UseList {
-    /// Of these groups, which ascend; of `most` extents.
-    pub fn of(groups: Vec<u32>, most: usize) -> Self {
-        Self { groups, most, uses: Mutex::default(), is_full: AtomicBool::new(false) }
+    /// Of these groups, which ascend; all extents are kept in memory.
+    pub fn of(groups: Vec<u32>) -> Self {
+        Self { groups, uses: Mutex::new(Uses::InMemory(Vec::new())) }
+    }
+
+    /// Of these groups, which ascend, to be compared; of the extents, about `memory_limit` bytes are kept in memory.
+    pub fn to_compare(groups: Vec<u32>, memory_limit: usize) -> Self {
+        Self { groups, uses: Mutex::new(Uses::Sorted(EdgeSorter::new(memory_limit))) }
     }
 
     pub fn add(&self, group: AgNumber, kind: UseKind, mapping: &Mapping) {
         let (start, group) = (mapping.start.get(), group.get());
-        if self.groups.binary_search(&group).is_err() || self.is_full() {
+        if self.groups.binary_search(&group).is_err() {
             return;
         }
         let end = start.saturating_add(mapping.length_blocks);
-        let mut uses = self.uses.lock();
-        if uses.len() >= self.most {
-            self.is_full.store(true, Relaxed);
-            return;
+        let one = BlockUse { group, start, end, kind, owner: UseOwner::of(mapping) };
+        match &mut *self.uses.lock() {
+            Uses::InMemory(uses) => uses.push(one),
+            Uses::Sorted(edges) => edges.add(&one),
         }
-        uses.push(BlockUse { group, start, end, kind, owner: UseOwner::of(mapping) });
     }
 
-    /// Whether there were more extents.
-    pub fn is_full(&self) -> bool {
-        self.is_full.load(Relaxed)
-    }
-
-    /// All of them.
+    /// All of them, where they were kept in memory.
     pub fn into_uses(self) -> Vec<BlockUse> {
-        self.uses.into_inner()
+        match self.uses.into_inner() {
+            Uses::InMemory(uses) => uses,
+            Uses::Sorted(_) => Vec::new(),
+        }
+    }
+
+    /// Where they begin and end, in order: of those to be compared.
+    ///
+    /// # Errors
+    /// A temporary file.
+    pub fn into_edges(self) -> Result<Edges, SpillError> {
+        match self.uses.into_inner() {
+            Uses::InMemory(_) => EdgeSorter::new(0).finish(),
+            Uses::Sorted(edges) => edges.finish(),
+        }
     }
 }

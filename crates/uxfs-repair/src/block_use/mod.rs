@@ -3,9 +3,11 @@
 //! | module | holds |
 //! |---|---|
 //! | [`list`] | extents of some groups, gathered to be compared |
+//! | [`edges`] | where extents begin and end, sorted within a bound of memory |
 //! | [`compare`] | what exactly is wrong in groups whose sums are not zero |
 //! | [`sweep`] | the extents of one group against each other |
 
 pub(crate) mod compare;
+pub(crate) mod edges;
 pub(crate) mod list;
 pub(crate) mod sweep;

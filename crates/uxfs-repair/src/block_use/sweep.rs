@@ -2,12 +2,16 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
+use uxfs_block::spill::SpillError;
 use uxfs_format::{
     btree::reverse_map::Owner,
     units::{AgBlock, AgNumber},
 };
 
-use super::list::{BlockUse, UseKind, UseOwner};
+use super::{
+    edges::{EdgeReader, OwnerEdge, SpaceEdge},
+    list::{UseKind, UseOwner},
+};
 use crate::{finding::Finding, sink::Sink};
 
 /// Which sources of the list were read to their end: blocks of the others are missing from it, and that proves nothing.
@@ -32,33 +36,33 @@ enum SpaceFault {
     Count { found: u32, expected: u32 },
 }
 
-/// Free and used blocks: `uses` are those of one group.
-pub(crate) fn compare_space(sink: &Sink<'_>, known: &Known, uses: &[BlockUse], length_blocks: u32) {
-    let mut edges: Vec<(u32, bool, usize)> = Vec::new();
-    for (index, one) in uses.iter().enumerate().filter(|(_, one)| one.kind != UseKind::Mapped) {
-        edges.push((one.start, true, index));
-        edges.push((one.end, false, index));
-    }
-    edges.sort_unstable();
+/// Owners of one block whose uses are told apart; of more, only the number is kept.
+const MOST_OWNERS: usize = 1 << 16;
+
+/// Free and used blocks of the group that `known` is about.
+pub(crate) fn compare_space(
+    sink: &Sink<'_>,
+    known: &Known,
+    edges: &mut EdgeReader<SpaceEdge>,
+    length_blocks: u32,
+) -> Result<(), SpillError> {
     let mut state = SpaceState::default();
     let mut run: Option<(SpaceFault, Range<u32>)> = None;
-    let mut edges = edges.into_iter().peekable();
     let mut at = 0;
     loop {
-        let next = edges.peek().map_or(length_blocks, |(block, ..)| (*block).min(length_blocks));
+        let next = edges.peek(known.group.get())?.map_or(length_blocks, |edge| edge.block.min(length_blocks));
         if next > at {
             run = extend(sink, known.group, run, state.judge(known), at..next);
             at = next;
         }
-        let Some((_, is_start, index)) = edges.next() else { break };
-        if let Some(one) = uses.get(index) {
-            state.change(one, is_start);
-        }
+        let Some(edge) = edges.next(known.group.get())? else { break };
+        state.change(&edge);
         if sink.is_stopped() {
-            return;
+            return Ok(());
         }
     }
     extend(sink, known.group, run, None, at..at);
+    Ok(())
 }
 
 /// Adds blocks to the run before them where they have the same fault, and reports that run where they have not.
@@ -105,6 +109,8 @@ struct SpaceState {
     free: u32,
     /// How often each owner has it.
     owners: BTreeMap<u64, u32>,
+    /// An owner that found no place there.
+    further_owner: u64,
     /// All of them.
     uses: u32,
     /// Those that are files.
@@ -113,29 +119,43 @@ struct SpaceState {
 }
 
 impl SpaceState {
-    fn change(&mut self, one: &BlockUse, is_start: bool) {
-        match one.kind {
+    fn change(&mut self, edge: &SpaceEdge) {
+        let is_start = edge.is_start;
+        match edge.kind {
             UseKind::Free => count(&mut self.free, is_start),
             UseKind::Counted(found) => self.counted = is_start.then_some(found),
             UseKind::Mapped => {}
             UseKind::Shown => {
-                let owner = one.owner.owner().raw();
-                let times = self.owners.entry(owner).or_default();
-                count(times, is_start);
-                if *times == 0 {
-                    self.owners.remove(&owner);
-                }
+                self.change_owner(edge.owner, is_start);
                 count(&mut self.uses, is_start);
-                if matches!(one.owner.owner(), Owner::Inode(_)) {
+                if matches!(Owner::from_raw(edge.owner), Owner::Inode(_)) {
                     count(&mut self.files, is_start);
                 }
             }
         }
     }
 
+    fn change_owner(&mut self, owner: u64, is_start: bool) {
+        let has_room = self.owners.len() < MOST_OWNERS;
+        match self.owners.get_mut(&owner) {
+            Some(times) => {
+                count(times, is_start);
+                if *times == 0 {
+                    self.owners.remove(&owner);
+                }
+            }
+            None if !is_start => {}
+            None if has_room => {
+                self.owners.insert(owner, 1);
+            }
+            None => self.further_owner = owner,
+        }
+    }
+
     fn judge(&self, known: &Known) -> Option<SpaceFault> {
         let mut owners = self.owners.keys().copied();
-        let (first, second) = (owners.next(), owners.next());
+        let further = (self.uses > 0).then_some(self.further_owner);
+        let (first, second) = (owners.next().or(further), owners.next());
         if let (Some(first), true) = (first, self.free > 0) {
             return Some(SpaceFault::FreeInUse(first));
         }
@@ -158,54 +178,70 @@ fn count(counter: &mut u32, is_start: bool) {
     *counter = if is_start { counter.saturating_add(1) } else { counter.saturating_sub(1) };
 }
 
-/// Compares the uses by structures and files with the records of the reverse mapping btree; sorts `uses`, those of one group.
-pub(crate) fn compare_owners(sink: &Sink<'_>, known: &Known, uses: &mut [BlockUse]) {
-    uses.sort_unstable_by_key(|one| (one.owner, one.start, one.kind));
-    for of_owner in uses.chunk_by(|one, next| one.owner == next.owner) {
-        let Some(first) = of_owner.first() else { continue };
-        compare_owner(sink, known, &first.owner, of_owner);
+/// Compares the uses by structures and files with the records of the reverse mapping btree, in the group that `known` is about.
+pub(crate) fn compare_owners(
+    sink: &Sink<'_>,
+    known: &Known,
+    edges: &mut EdgeReader<OwnerEdge>,
+) -> Result<(), SpillError> {
+    let mut state: Option<OwnerState> = None;
+    while let Some(edge) = edges.next(known.group.get())? {
+        if state.as_ref().is_none_or(|state| state.owner != edge.owner) {
+            state.replace(OwnerState::of(edge.owner)).into_iter().for_each(|state| state.finish(sink, known));
+        }
+        if let Some(state) = &mut state {
+            state.change(sink, known, &edge);
+        }
         if sink.is_stopped() {
-            return;
+            return Ok(());
         }
     }
+    state.into_iter().for_each(|state| state.finish(sink, known));
+    Ok(())
 }
 
-fn compare_owner(sink: &Sink<'_>, known: &Known, owner: &UseOwner, uses: &[BlockUse]) {
-    let mut edges: Vec<(u32, i32, i32)> = Vec::new();
-    for one in uses {
-        let (shown, mapped) = match one.kind {
-            UseKind::Shown => (1, 0),
-            UseKind::Mapped => (0, 1),
-            UseKind::Free | UseKind::Counted(_) => continue,
-        };
-        edges.push((one.start, shown, mapped));
-        edges.push((one.end, -shown, -mapped));
+/// Blocks of one owner.
+struct OwnerState {
+    owner: UseOwner,
+    shown: u32,
+    mapped: u32,
+    at: u32,
+    /// Blocks that only one side has, and whether it is the structures and files.
+    run: Option<(bool, Range<u32>)>,
+}
+
+impl OwnerState {
+    fn of(owner: UseOwner) -> Self {
+        Self { owner, shown: 0, mapped: 0, at: 0, run: None }
     }
-    edges.sort_unstable();
-    let (mut shown, mut mapped, mut at) = (0_i32, 0_i32, 0);
-    let mut run: Option<(bool, Range<u32>)> = None;
-    let report = |run: Option<(bool, Range<u32>)>| {
-        if let Some((is_shown, blocks)) = run {
-            report_owner(sink, known, owner, is_shown, &blocks);
-        }
-    };
-    for (block, of_shown, of_mapped) in edges {
-        if block > at {
-            let fault = ((shown > 0) != (mapped > 0)).then_some(shown > 0);
-            run = match (run, fault) {
-                (Some((before, range)), Some(now)) if before == now && range.end == at => {
-                    Some((before, range.start..block))
+
+    fn change(&mut self, sink: &Sink<'_>, known: &Known, edge: &OwnerEdge) {
+        if edge.block > self.at {
+            let blocks = self.at..edge.block;
+            let fault = ((self.shown > 0) != (self.mapped > 0)).then_some(self.shown > 0);
+            match (&mut self.run, fault) {
+                (Some((before, run)), Some(now)) if *before == now && run.end == blocks.start => {
+                    run.end = blocks.end;
                 }
-                (run, fault) => {
-                    report(run);
-                    fault.map(|is_shown| (is_shown, at..block))
+                _ => {
+                    self.report(sink, known);
+                    self.run = fault.map(|is_shown| (is_shown, blocks));
                 }
-            };
-            at = block;
+            }
+            self.at = edge.block;
         }
-        (shown, mapped) = (shown.saturating_add(of_shown), mapped.saturating_add(of_mapped));
+        count(if edge.is_mapped { &mut self.mapped } else { &mut self.shown }, edge.is_start);
     }
-    report(run);
+
+    fn report(&mut self, sink: &Sink<'_>, known: &Known) {
+        if let Some((is_shown, blocks)) = self.run.take() {
+            report_owner(sink, known, &self.owner, is_shown, &blocks);
+        }
+    }
+
+    fn finish(mut self, sink: &Sink<'_>, known: &Known) {
+        self.report(sink, known);
+    }
 }
 
 fn report_owner(sink: &Sink<'_>, known: &Known, owner: &UseOwner, is_shown: bool, blocks: &Range<u32>) {

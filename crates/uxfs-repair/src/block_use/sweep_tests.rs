@@ -6,6 +6,10 @@ use uxfs_format::{
 };
 
 use super::*;
+use crate::block_use::{
+    edges::{EdgeSorter, Edges},
+    list::BlockUse,
+};
 
 const LENGTH: u32 = 100;
 const KNOWN: Known = Known {
@@ -52,12 +56,46 @@ fn sentences(compare: impl FnOnce(&Sink<'_>)) -> Vec<String> {
     all
 }
 
-fn space(known: &Known, uses: &[BlockUse]) -> Vec<String> {
-    sentences(|sink| compare_space(sink, known, uses, LENGTH))
+fn edges(uses: &[BlockUse]) -> Edges {
+    let mut sorter = EdgeSorter::new(0);
+    uses.iter().for_each(|one| sorter.add(one));
+    sorter.finish().unwrap()
 }
 
-fn owners(known: &Known, mut uses: Vec<BlockUse>) -> Vec<String> {
-    sentences(|sink| compare_owners(sink, known, &mut uses))
+fn space(known: &Known, uses: &[BlockUse]) -> Vec<String> {
+    sentences(|sink| compare_space(sink, known, &mut edges(uses).space, LENGTH).unwrap())
+}
+
+fn owners(known: &Known, uses: Vec<BlockUse>) -> Vec<String> {
+    sentences(|sink| compare_owners(sink, known, &mut edges(&uses).owners).unwrap())
+}
+
+/// Far more than is kept in memory: the one fault is found all the same.
+#[test]
+fn a_group_may_have_any_number_of_extents() {
+    const EXTENTS: u32 = 50_000;
+    let mut uses = Vec::new();
+    for index in (0..EXTENTS).rev() {
+        let blocks = index * 2..index * 2 + 2;
+        let mapping = file(blocks, 128 + u64::from(index % 1000), u64::from(index) * 3);
+        uses.push(shown(mapping));
+        if index != 33_333 {
+            uses.push(one(UseKind::Mapped, mapping));
+        }
+    }
+    uses.push(free(40_000..40_001));
+    let mut edges = edges(&uses);
+    let found = sentences(|sink| {
+        compare_space(sink, &KNOWN, &mut edges.space, EXTENTS * 2).unwrap();
+        compare_owners(sink, &KNOWN, &mut edges.owners).unwrap();
+    });
+    assert_eq!(
+        found,
+        [
+            "free and in use by inode 128: block 40000 of allocation group 3",
+            "the reverse mapping btree does not name inode 461 as owner: blocks 66666 to 66667 of allocation group 3",
+        ]
+    );
 }
 
 #[test]

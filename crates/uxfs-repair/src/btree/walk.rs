@@ -45,6 +45,8 @@ pub(crate) fn walk<K: BtreeKind>(
     on_records: &mut dyn FnMut(&[K::Record]),
 ) -> TreeWalk {
     let mut found = TreeWalk { blocks: 0, is_complete: true };
+    let mut fill =
+        Fill { context, owner, block_size_bytes: tree.volume().geometry().block_size_bytes, top: None };
     let flow = tree.visit_blocks(&mut |event| {
         match event {
             BlockEvent::Block { address, view, key } => {
@@ -52,6 +54,7 @@ pub(crate) fn walk<K: BtreeKind>(
                 if key.is_some_and(|key| key_of(&view) != Some(*key)) {
                     context.sink.add(wrong_key::<K>(owner, address));
                 }
+                fill.add(address, &view, key.is_none());
                 on_block(address);
                 on_records(view.records());
             }
@@ -67,6 +70,50 @@ pub(crate) fn walk<K: BtreeKind>(
     });
     found.is_complete &= flow == ControlFlow::Continue(());
     found
+}
+
+/// Compares the records of blocks with the fewest that they may have. The root may have any number, and so may the only child of
+/// a root that lies in an inode.
+struct Fill<'w, 'c> {
+    context: &'w Context<'c>,
+    owner: TreeOwner,
+    block_size_bytes: u32,
+    /// Of a btree whose root is in the inode: the level below it, and what is wrong with the first block there.
+    top: Option<(u16, Option<Finding>)>,
+}
+
+impl Fill<'_, '_> {
+    fn add<K: BtreeKind>(&mut self, address: Address<K>, view: &BtreeBlock<'_, K>, is_root: bool) {
+        let least = K::min_entries(self.block_size_bytes, view.level());
+        let (group, inode) = self.owner.parts();
+        let is_short = !is_root && view.len() < least as usize;
+        let finding = is_short.then(|| Finding::BtreeFill {
+            structure: K::STRUCTURE,
+            group,
+            inode,
+            block: Pointer::<K>::from_address(address).raw(),
+            found: view.len() as u64,
+            least,
+        });
+        match &mut self.top {
+            None if inode.is_some() => {
+                self.top = Some((view.level(), finding));
+            }
+            Some((level, held)) if *level == view.level() => {
+                held.take().into_iter().chain(finding).for_each(|finding| self.context.sink.add(finding));
+            }
+            _ => finding.into_iter().for_each(|finding| self.context.sink.add(finding)),
+        }
+    }
+}
+
+impl TreeOwner {
+    fn parts(self) -> (Option<AgNumber>, Option<InodeNumber>) {
+        match self {
+            Self::Group(group) => (Some(group), None),
+            Self::Inode(inode) => (None, Some(inode)),
+        }
+    }
 }
 
 /// Visits a btree of a group that only some file systems have. Its blocks belong to `owner`; `on_records` adds what its records
@@ -101,10 +148,7 @@ where
 }
 
 fn wrong_key<K: BtreeKind>(owner: TreeOwner, address: Address<K>) -> Finding {
-    let (group, inode) = match owner {
-        TreeOwner::Group(group) => (Some(group), None),
-        TreeOwner::Inode(inode) => (None, Some(inode)),
-    };
+    let (group, inode) = owner.parts();
     let block = Pointer::<K>::from_address(address).raw();
     Finding::BtreeKey { structure: K::STRUCTURE, group, inode, block }
 }

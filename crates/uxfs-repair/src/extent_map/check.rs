@@ -23,7 +23,8 @@ use crate::{
     check::Context,
     finding::Finding,
     inode::fields,
-    observed::groups::SumsByGroup,
+    memory::Memory,
+    observed::{block_kinds::BlockKind, groups::SumsByGroup},
     sink::Sink,
     sum::Keys,
 };
@@ -59,8 +60,10 @@ pub(crate) fn blocks_or_fault(volume: &Volume, inode: &Inode, fork: Fork, scan: 
         keys: Keys::default(),
         sink: Sink::new(&mut forget),
         scan,
+        memory: Memory::default(),
         uses: None,
         progress: None,
+        see: None,
     };
     let blocks = check(&context, inode, fork, &mut SumsByGroup::default());
     blocks.filter(|_| context.sink.findings() == 0)
@@ -121,6 +124,7 @@ impl Extents<'_, '_> {
         self.blocks = self.blocks.saturating_add(1);
         if let Some((group, start)) = self.context.volume.geometry().split_fs_block(block) {
             let mapping = mapping(start);
+            self.context.see_blocks(group, (start, 1), BlockKind::Btrees);
             self.sums.of(group).add_use(self.context, group, &mapping);
         }
     }
@@ -156,6 +160,8 @@ impl Extents<'_, '_> {
         let length_blocks = u32::try_from(extent.length_blocks).ok();
         // An extent within a group has both.
         let (Some((group, start)), Some(length_blocks)) = (place, length_blocks) else { return };
+        let kind = BlockKind::of_fork(file_type, self.fork == Fork::Attribute);
+        self.context.see_blocks(group, (start, length_blocks), kind);
         let mapping = self.mapping(extent, start, length_blocks);
         self.sums.of(group).add_use(self.context, group, &mapping);
     }

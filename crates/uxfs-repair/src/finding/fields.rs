@@ -186,6 +186,7 @@ impl Finding {
                 fields!("error": error.to_string())
             }
             Self::Opening { finding } => fields!("error": finding.to_string()),
+            Self::NotCompared { error } => fields!("error": error.to_string()),
             Self::NotKept { count } => fields!("count": *count),
             Self::UnreadInodes { group, first, count } => {
                 fields!("group": *group, "first_inode": *first, "count": *count)
@@ -199,6 +200,10 @@ impl Finding {
             Self::GroupCount { group, counter, found, expected } => {
                 fields!("group": *group, "counter": counter.name(), "found": *found, "expected": *expected)
             }
+            Self::BtreeFill { structure, group, inode, block, found, least } => fields!(
+                "structure": structure.name(), "group": *group, "inode": *inode, "block": *block,
+                "found": *found, "least": *least
+            ),
             Self::BtreeKey { structure, group, inode, block } => {
                 fields!("structure": structure.name(), "group": *group, "inode": *inode, "block": *block)
             }

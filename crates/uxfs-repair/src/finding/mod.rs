@@ -2,7 +2,7 @@
 //!
 //! Callers make text from it: [`Display`](std::fmt::Display) gives one sentence in plain English.
 
-use uxfs_block::device::DeviceError;
+use uxfs_block::{device::DeviceError, spill::SpillError};
 use uxfs_format::{
     btree::{
         free_space::FreeExtent,
@@ -18,6 +18,7 @@ use uxfs_volume::{error::Error, tolerant};
 mod counted;
 pub mod fields;
 mod number;
+pub mod place;
 pub mod severity;
 mod text;
 
@@ -54,6 +55,11 @@ pub enum Finding {
     NotKept {
         /// How many more times.
         count: u64,
+    },
+    /// What does not fit into memory could not be compared: a temporary file failed.
+    NotCompared {
+        /// Why.
+        error: SpillError,
     },
     /// The log is dirty and was not replayed: what follows may be what the log would mend.
     LogNotReplayed {
@@ -100,6 +106,21 @@ pub enum Finding {
         inode: Option<InodeNumber>,
         /// The child.
         block: u64,
+    },
+    /// A block of a btree that is not the root has fewer records than it must.
+    BtreeFill {
+        /// Which btree.
+        structure: Structure,
+        /// The allocation group that the btree belongs to.
+        group: Option<AgNumber>,
+        /// The inode that it belongs to.
+        inode: Option<InodeNumber>,
+        /// The block.
+        block: u64,
+        /// Its records, or keys.
+        found: u64,
+        /// The fewest that it may have.
+        least: u32,
     },
     /// One free space btree has an extent that the other has not.
     FreeExtent {
@@ -229,7 +250,7 @@ pub enum Finding {
         /// Blocks.
         length_blocks: u32,
     },
-    /// The space of an allocation group does not add up, and it has too many extents to say where.
+    /// The space of an allocation group does not add up, and a temporary file to say where failed.
     SpaceSum {
         /// The allocation group.
         group: AgNumber,

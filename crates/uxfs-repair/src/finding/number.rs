@@ -74,4 +74,6 @@ numbers! {
     UnwrittenExtent = 77,
     SuperblockFields = 78,
     SymlinkBlocks = 79,
+    NotCompared = 80,
+    BtreeFill = 81,
 }

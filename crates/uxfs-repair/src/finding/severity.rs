@@ -35,6 +35,7 @@ impl Finding {
             | Self::SuperblockCount { .. }
             | Self::GroupCount { .. }
             | Self::BtreeKey { .. }
+            | Self::BtreeFill { .. }
             | Self::FreeExtent { .. }
             | Self::InodeChunk { .. }
             | Self::UnlinkedTwice { .. }
@@ -67,6 +68,7 @@ impl Finding {
             | Self::NotChecked { .. }
             | Self::Opening { .. }
             | Self::NotKept { .. }
+            | Self::NotCompared { .. }
             | Self::LogNotReplayed { .. }
             | Self::UnreadInodes { .. }
             | Self::UncheckedGroups { .. }

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use uxfs_format::{
+    fault::Structure,
     inode::FileType,
-    units::{AgBlock, AgNumber},
+    units::{AgBlock, AgNumber, InodeNumber},
 };
 
 use super::Finding;
@@ -49,6 +50,22 @@ impl fmt::Display for Finding {
     }
 }
 
+fn write_btree(
+    f: &mut fmt::Formatter<'_>,
+    structure: Structure,
+    group: Option<AgNumber>,
+    inode: Option<InodeNumber>,
+) -> fmt::Result {
+    write!(f, "{}", structure.name())?;
+    if let Some(group) = group {
+        write!(f, " of allocation group {group}")?;
+    }
+    if let Some(inode) = inode {
+        write!(f, " of inode {inode}")?;
+    }
+    Ok(())
+}
+
 impl Finding {
     /// Superblocks, allocation groups, blocks.
     fn write_space(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,6 +77,7 @@ impl Finding {
                 )
             }
             Self::Opening { finding } => write!(f, "{finding}"),
+            Self::NotCompared { error } => write!(f, "not everything could be compared: {error}"),
             Self::NotKept { count } => write!(f, "{count} more faults were passed over"),
             Self::UncheckedGroups { count } => {
                 write!(f, "{count} allocation groups were not checked, since too many others are damaged")
@@ -80,14 +98,12 @@ impl Finding {
                     "a header of allocation group {group} counts {found} {name}, and there are {expected}"
                 )
             }
+            Self::BtreeFill { structure, group, inode, block, found, least } => {
+                write_btree(f, *structure, *group, *inode)?;
+                write!(f, ": block {block} has {found} records, and must have {least}")
+            }
             Self::BtreeKey { structure, group, inode, block } => {
-                write!(f, "{}", structure.name())?;
-                if let Some(group) = group {
-                    write!(f, " of allocation group {group}")?;
-                }
-                if let Some(inode) = inode {
-                    write!(f, " of inode {inode}")?;
-                }
+                write_btree(f, *structure, *group, *inode)?;
                 write!(f, ": the key that leads to block {block} is not that of its contents")
             }
             Self::FreeExtent { group, extent, only_in } => {

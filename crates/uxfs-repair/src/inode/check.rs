@@ -113,12 +113,12 @@ fn of_event(context: &Context<'_>, event: ScanEvent<'_>, is_incomplete: &mut boo
 }
 
 fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathered: &mut Gathered) {
-    if let Some(ordinal) = table.find(context.volume.geometry(), inode.number)
-        && let Some(file_type) = inode.file_type()
-    {
-        table.set(ordinal, file_type, inode.link_count());
+    if let Some(ordinal) = table.find(context.volume.geometry(), inode.number) {
+        if let Some(file_type) = inode.file_type() {
+            table.set(ordinal, file_type, inode.link_count());
+        }
+        unlinked::check::check_inode(context, table, ordinal, inode);
     }
-    unlinked::check::check_inode(context, table, inode);
     let forks = [Fork::Data, Fork::Attribute];
     let blocks = forks.map(|fork| extent_map::check::check(context, inode, fork, &mut gathered.sums));
     match blocks {

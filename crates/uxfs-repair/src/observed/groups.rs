@@ -20,6 +20,7 @@ use uxfs_format::{
 use crate::{
     block_use::list::{UseKind, UseOwner},
     check::Context,
+    observed::block_kinds::BlockKind,
     sum::{Keys, Sum},
 };
 
@@ -46,6 +47,13 @@ pub(crate) struct GroupState {
     pub free_inodes: u64,
 }
 
+impl GroupState {
+    /// Of a group that is not looked at: nothing in it is in use.
+    pub fn left_out(length_blocks: Option<u32>) -> Self {
+        Self { free_extent_blocks: length_blocks.unwrap_or(0).into(), ..Self::default() }
+    }
+}
+
 impl GroupSums {
     /// Blocks that are used once, and what uses them.
     pub fn add_use(&mut self, context: &Context<'_>, group: AgNumber, mapping: &Mapping) {
@@ -64,6 +72,7 @@ impl GroupSums {
         (start, length_blocks): (AgBlock, u32),
         owner: Owner,
     ) {
+        context.see_blocks(group, (start, length_blocks), BlockKind::of_owner(owner));
         self.add_use(context, group, &Mapping::of_group(start, length_blocks, owner));
     }
 
@@ -81,6 +90,7 @@ impl GroupSums {
                 &Mapping::of_group(start, length_blocks, Owner::GroupBtrees),
             );
         }
+        context.see_blocks(group, (start, length_blocks), BlockKind::Free);
         self.space.add(space(&context.keys, start, length_blocks));
     }
 

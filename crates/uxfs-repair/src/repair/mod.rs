@@ -294,7 +294,12 @@ impl<'r> Repair<'r> {
         let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
         (self.progress)(Event::Begin(Phase::Check { inodes: inodes.saturating_mul(2) }));
         let show = |inodes| (self.progress)(Event::Inodes(inodes));
-        check_with_progress(&opened.volume, &CheckOptions { scan: self.options.scan }, &show, &mut take);
+        check_with_progress(
+            &opened.volume,
+            &CheckOptions { scan: self.options.scan, ..CheckOptions::default() },
+            &show,
+            &mut take,
+        );
         self.findings.get_or_insert(signature.count);
         Ok(Checked { volume: opened.volume, findings, work, signature })
     }

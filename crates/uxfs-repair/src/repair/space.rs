@@ -44,6 +44,7 @@ use crate::{
         witnesses::{Witnesses, copies_of},
     },
     inode_index::{self, gather::ChunksFound},
+    memory::Memory,
     observed::groups::SumsByGroup,
     sink::Sink,
     sum::Keys,
@@ -240,7 +241,7 @@ impl Gathering<'_> {
     fn run(mut self) -> Result<BTreeSet<InodeNumber>> {
         let geometry = self.volume.geometry();
         let every: Vec<u32> = geometry.groups().map(AgNumber::get).collect();
-        let list = UseList::of(every, usize::MAX);
+        let list = UseList::of(every);
         let mut found: Vec<ChunksFound> = geometry
             .groups()
             .map(|group| {
@@ -560,8 +561,10 @@ impl Gathering<'_> {
             keys: Keys::default(),
             sink: Sink::new(&mut forget),
             scan: self.sources.scan,
+            memory: Memory::default(),
             uses: Some(list),
             progress: None,
+            see: None,
         };
         let mut sums = SumsByGroup::default();
         for fork in [Fork::Data, Fork::Attribute] {

@@ -140,10 +140,12 @@ impl Work {
     /// Findings of inodes and names.
     fn add_of_inode(&mut self, finding: &Finding, group: Option<AgNumber>) {
         match finding {
-            Finding::BtreeKey { inode: Some(inode), .. } => {
+            Finding::BtreeKey { inode: Some(inode), .. } | Finding::BtreeFill { inode: Some(inode), .. } => {
                 self.extent_maps.insert(*inode);
             }
-            Finding::BtreeKey { inode: None, .. } => self.groups.extend(group),
+            Finding::BtreeKey { inode: None, .. } | Finding::BtreeFill { inode: None, .. } => {
+                self.groups.extend(group)
+            }
             Finding::NotUnlinked { .. } => self.names = true,
             Finding::FreeInodeInUse { .. }
             | Finding::UnreadInodes { .. }

@@ -1,6 +1,7 @@
 //! The lists of unlinked inodes of a group: an inode is in one of them if and only if its link count is 0.
 //!
-//! An inode is followed once only, so that lists which lead into each other or into a circle end.
+//! An inode is followed once only, so that lists which lead into each other or into a circle end. The table must have the chunks of
+//! the group.
 
 use uxfs_format::{
     allocation_group::inode_header::InodeHeader,
@@ -11,7 +12,11 @@ use uxfs_volume::{
     inode::Inode,
 };
 
-use crate::{check::Context, finding::Finding, observed::inodes::InodeTable};
+use crate::{
+    check::Context,
+    finding::Finding,
+    observed::inodes::{InodeTable, Ordinal},
+};
 
 /// Follows all lists of a group, and notes their inodes in the table.
 pub(crate) fn check_lists(
@@ -43,10 +48,17 @@ fn follow(
     inode: AgInode,
     inodes: &mut InodeTable,
 ) -> Option<AgInode> {
-    let number = context.volume.geometry().inode_number(group, inode);
-    if !inodes.note_unlinked(number) {
-        context.sink.add(Finding::UnlinkedTwice { group, bucket, inode: number });
-        return None;
+    let geometry = context.volume.geometry();
+    let number = geometry.inode_number(group, inode);
+    let ordinal = inodes.find(geometry, number);
+    match ordinal.map(|ordinal| inodes.note_unlinked(ordinal)) {
+        Some(Some(false)) => {
+            context.sink.add(Finding::UnlinkedTwice { group, bucket, inode: number });
+            return None;
+        }
+        Some(Some(true)) => {}
+        // It is not in the table, so that a second time would not be noticed: the list ends here.
+        None | Some(None) => inodes.miss_unlinked(group),
     }
     match context.volume.inode(number) {
         Ok(inode) => {
@@ -54,7 +66,7 @@ fn follow(
                 let links = inode.link_count();
                 context.sink.add(Finding::UnlinkedWithLinks { group, bucket, inode: number, links });
             }
-            inode.next_unlinked()
+            ordinal.and_then(|_| inode.next_unlinked())
         }
         Err(Error::Operation(OperationError::NoSuchInode)) => {
             context.sink.add(Finding::UnlinkedFree { group, bucket, inode: number });
@@ -71,8 +83,9 @@ fn follow(
 
 /// An inode in use must be in a list where it has no links, and may name a next inode only where it is in one. Both hold only
 /// where all lists of its group could be read.
-pub(crate) fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode) {
-    if table.may_be_unlinked(context.volume.geometry(), inode.number) {
+pub(crate) fn check_inode(context: &Context<'_>, table: &InodeTable, ordinal: Ordinal, inode: &Inode) {
+    let group = context.volume.geometry().split_inode_number(inode.number).map(|(group, _)| group);
+    if group.is_none_or(|group| table.may_be_unlinked(group, ordinal)) {
         return;
     }
     if inode.link_count() == 0 {

@@ -20,9 +20,15 @@ pub fn plant(image: &Path, commands: &[&str]) -> String {
 
 /// All findings of an image, opened as `uxfs check` opens it.
 pub fn findings_of(image: &Path) -> Vec<Finding> {
+    findings_with(image, &CheckOptions::default())
+}
+
+/// As [`findings_of`], with options but for the threads: there is one.
+pub fn findings_with(image: &Path, options: &CheckOptions) -> Vec<Finding> {
     let mut opened = opening::open(&open_read_only(image), &OpeningOptions::default()).unwrap();
     let mut findings = std::mem::take(&mut opened.findings);
-    check(&opened.volume, &CheckOptions { scan: ScanOptions::in_order() }, &mut all(&mut findings));
+    let options = CheckOptions { scan: ScanOptions::in_order(), ..*options };
+    check(&opened.volume, &options, &mut all(&mut findings));
     findings
 }
 

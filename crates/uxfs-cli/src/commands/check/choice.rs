@@ -1,4 +1,4 @@
-//! Which findings are wanted.
+//! Which findings are wanted, and which passes can give them.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use uxfs_format::{
     geometry::Geometry,
     units::{AgNumber, InodeNumber},
 };
-use uxfs_repair::{Finding, finding::severity::Severity};
+use uxfs_repair::{Finding, finding::severity::Severity, pass::Pass};
 use uxfs_volume::volume::Volume;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     target::Target,
 };
 
-/// The options that choose. The whole file system is checked all the same, because a fault of one object shows in others.
+/// The options that choose. Passes are left out only where no finding of theirs is wanted, because a fault of one object shows in others.
 #[derive(Debug, clap::Args)]
 pub struct ChoiceArguments {
     /// Only findings with these numbers or at least this severity (leftover, inconsistent, damaged); several with commas
@@ -78,6 +78,20 @@ impl ChoiceArguments {
 }
 
 impl Choice {
+    /// The last pass that can give a finding that is wanted.
+    pub fn last_pass(&self) -> Pass {
+        let passes = self.kinds.iter().map(|kind| match kind {
+            Kind::Number(number) => Pass::of_number(*number),
+            Kind::AtLeast(_) => Pass::default(),
+        });
+        passes.max().unwrap_or_default()
+    }
+
+    /// The only group that is wanted.
+    pub fn group(&self) -> Option<AgNumber> {
+        self.group
+    }
+
     /// Whether a finding is wanted.
     pub fn takes(&self, finding: &Finding) -> bool {
         let is_kind = self.kinds.is_empty()

@@ -4,21 +4,26 @@
 //! |---|---|
 //! | [`choice`] | which findings are wanted |
 //! | [`report`] | findings as text and as JSON |
+//! | [`map`] | `--map`: the image as a page |
 
 mod choice;
+mod map;
 pub(super) mod report;
 
-use std::{num::NonZeroUsize, ops::ControlFlow, sync::Arc};
+use std::{num::NonZeroUsize, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_repair::{
-    CheckOptions, Finding, check_with_progress,
+    CheckOptions, Finding, SeeBlocks, Watch, check_watched,
+    memory::Memory,
     opening::{self, Opened, OpeningOptions},
+    pass::Pass,
 };
 use uxfs_volume::inode::scan::ScanOptions;
 
 use self::{
     choice::{Choice, ChoiceArguments},
+    map::{Cells, MapPage},
     report::Report,
 };
 use crate::{
@@ -27,6 +32,7 @@ use crate::{
     image::{ImageArguments, no_file_system},
     paths::Paths,
     progress::Progress,
+    text::parse_size,
 };
 
 /// Arguments of `uxfs check`.
@@ -36,7 +42,7 @@ use crate::{
     attributes, parent pointers, link counts and counters with each other. A dirty log is recovered in memory, and the file \
     system is checked as it will be. Each finding has a number that never changes.\n\
     Exits with 0 where nothing was found, with 3 where something was.\n\
-    Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img",
+    Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img\n  uxfs check --map disk.html disk.img",
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("no_lock", |argument| argument
@@ -50,9 +56,15 @@ pub struct Arguments {
     summary: bool,
     #[command(flatten)]
     choice: ChoiceArguments,
+    /// Draw the image block by block, with what was found, as a page that works offline
+    #[arg(long, value_name = "FILE.html")]
+    map: Option<PathBuf>,
     /// Do not look for the paths of inodes
     #[arg(long)]
     no_paths: bool,
+    /// Memory that the check may take, with K, M, G; more goes to temporary files in TMPDIR [default: 256M]
+    #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
+    memory: Option<u64>,
     /// Threads; with one, findings come in the same order every time [default: all processors]
     #[arg(short, long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
@@ -63,7 +75,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
     let device = image.device_at_rest()?;
     let options = OpeningOptions {
-        cache_budget_bytes: image.cache_size,
+        cache_budget_bytes: Some(image.cache_size.unwrap_or(arguments.memory().cache_bytes())),
         superblock: image.superblock_choice(),
         ignore_log: image.ignore_log,
     };
@@ -72,14 +84,32 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     check_opened(opened, arguments, &choice, context)
 }
 
+impl Arguments {
+    fn memory(&self) -> Memory {
+        self.memory.map(Memory::of_bytes).unwrap_or_default()
+    }
+}
+
+fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text).map_err(|error| error.to_string())?;
+    match bytes < Memory::LEAST_BYTES {
+        true => Err("give 64M at least".to_owned()),
+        false => Ok(bytes),
+    }
+}
+
 fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, context: &Context) -> Outcome {
     let volume = &opened.volume;
     let device: Arc<dyn BlockDevice> = Arc::clone(volume.device());
-    let paths = match arguments.no_paths || arguments.summary {
+    let paths = match arguments.no_paths || (arguments.summary && arguments.map.is_none()) {
         true => Paths::default(),
         false => Paths::new(device),
     };
-    let mut report = Report::new(context.json, arguments.summary, paths, volume.geometry().clone());
+    let geometry = volume.geometry();
+    let page = arguments.map.as_deref();
+    let page = page.map(|file| MapPage::new(file, &arguments.image.image, geometry)).transpose()?;
+    let cells = page.as_ref().map(|_| Cells::new(geometry));
+    let mut report = Report::new(context.json, arguments.summary, paths, geometry.clone(), page);
     let mut failure: Option<Failure> = None;
     let mut take = |finding: Finding| {
         if !choice.takes(&finding) {
@@ -109,10 +139,18 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     let inodes = superblock.inode_count.get().saturating_sub(superblock.free_inodes.get());
     let progress = Progress::new("inodes", Some(inodes.saturating_mul(2)));
     let show = |inodes| progress.add(inodes);
-    let summary = check_with_progress(&opened.volume, &CheckOptions { scan }, &show, &mut take);
+    let see = cells.as_ref().map(|cells| |group, start, blocks, kind| cells.add(group, start, blocks, kind));
+    let watch = Watch { progress: &show, see: see.as_ref().map(|see| see as &SeeBlocks<'_>) };
+    // The map shows all blocks.
+    let last_pass = if cells.is_some() { Pass::default() } else { choice.last_pass() };
+    let options = CheckOptions { scan, memory: arguments.memory(), last_pass, group: choice.group() };
+    let summary = check_watched(&opened.volume, &options, &watch, &mut take);
     drop(progress);
     if let Some(failure) = failure {
         return Err(failure);
+    }
+    if let Some(file) = &arguments.map {
+        report.write_map(cells.as_ref(), &summary).about(file.display())?;
     }
     Ok(report.finish(&summary, opened.recovery.as_ref())?)
 }

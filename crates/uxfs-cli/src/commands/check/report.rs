@@ -20,6 +20,7 @@ use uxfs_repair::{
     },
 };
 
+use super::map::{Cells, MapPage};
 use crate::{
     failure::Exit,
     output::{JsonName, Output},
@@ -37,27 +38,40 @@ pub struct Report {
     has_colour: bool,
     paths: Paths,
     geometry: Geometry,
+    map: Option<MapPage>,
     counts: BTreeMap<(u16, Severity), u64>,
 }
 
 impl Report {
     /// One that is empty so far.
-    pub fn new(is_json: bool, is_summary: bool, paths: Paths, geometry: Geometry) -> Self {
+    pub fn new(
+        is_json: bool,
+        is_summary: bool,
+        paths: Paths,
+        geometry: Geometry,
+        map: Option<MapPage>,
+    ) -> Self {
         let output = Output::new();
         let has_colour =
             output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { output, is_json, is_summary, has_colour, paths, geometry, counts: BTreeMap::new() }
+        Self { output, is_json, is_summary, has_colour, paths, geometry, map, counts: BTreeMap::new() }
     }
 
     /// Adds a finding.
     pub fn add(&mut self, finding: &Finding) -> io::Result<()> {
         *self.counts.entry((finding.number(), finding.severity())).or_default() += 1;
-        if self.is_summary {
+        if self.is_summary && self.map.is_none() {
             return Ok(());
         }
         let object = finding.object(&self.geometry);
         let inodes = inodes_of(&object).map(|inode| (inode, self.paths.of(inode)));
         let inodes: Vec<_> = inodes.filter(|(_, paths)| !paths.is_empty()).collect();
+        if let Some(map) = &mut self.map {
+            map.add(finding, &inodes);
+        }
+        if self.is_summary {
+            return Ok(());
+        }
         if self.is_json {
             let mut document = document(finding);
             document["object"] = place(&object);
@@ -86,6 +100,14 @@ impl Report {
             Severity::Damaged => AnsiColor::Red,
         };
         if self.has_colour { Style::new().bold().fg_color(Some(colour.into())) } else { Style::new() }
+    }
+
+    /// Writes the map, where one is wanted.
+    pub fn write_map(&mut self, cells: Option<&Cells>, summary: &CheckSummary) -> io::Result<()> {
+        match (self.map.take(), cells) {
+            (Some(map), Some(cells)) => map.write(cells, summary),
+            _ => Ok(()),
+        }
     }
 
     /// Prints the counts and gives the exit code.

@@ -1,0 +1,158 @@
+//! `uxfs check --map` and `--memory`: a page that no name of an image can change, and memory that no image can exceed.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod common;
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Read, Write},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use common::{succeeds, text, uxfs};
+use serde_json::Value as Json;
+use tempfile::TempDir;
+use uxfs_testkit::{
+    judges::Judge,
+    limits::{Limits, run_limited},
+    require,
+    xfs_db::XfsDb,
+};
+
+const HOSTILE: &str = "<script>alert(1)<!--&\"'";
+
+fn image_in(folder: &TempDir) -> PathBuf {
+    let (image, source) = (folder.path().join("image"), folder.path().join("source"));
+    let directory = source.join(HOSTILE);
+    fs::create_dir_all(&directory).unwrap();
+    for file in 0..40 {
+        fs::write(directory.join(format!("file-<b>{file}")), [7; 9000]).unwrap();
+    }
+    succeeds(&["mkfs", "--size", "300M", "--from", text(&source), text(&image)]);
+    image
+}
+
+/// The first mebibyte: memory of this process counts as that of a command that it starts.
+fn beginning(image: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; 1 << 20];
+    File::open(image).unwrap().read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// The data of a page, and the page without them.
+fn parts(page: &Path) -> (Json, String) {
+    let page = fs::read_to_string(page).unwrap();
+    let (before, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
+    let (data, after) = rest.split_once("</script>").unwrap();
+    (serde_json::from_str(data).unwrap(), [before, after].concat())
+}
+
+/// The number that a kind of use has in a cell, 35 for all of it.
+fn share(data: &Json, cell: usize, kind: &str) -> u32 {
+    let kinds = data["kinds"].as_array().unwrap();
+    let kind = kinds.iter().position(|name| name == kind).unwrap();
+    let shares = data["cells"]["shares"].as_str().unwrap().as_bytes();
+    char::from(shares[cell * kinds.len() + kind]).to_digit(36).unwrap()
+}
+
+#[test]
+fn the_map_shows_uses_and_damage_whatever_names_are() {
+    require!(Judge::XfsDb);
+    let folder = TempDir::new().unwrap();
+    let (image, page) = (image_in(&folder), folder.path().join("map.html"));
+    let output = uxfs(&["check", "--map", text(&page), text(&image)]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (sound, template) = parts(&page);
+    assert_eq!((&sound["findings"], &sound["changes"]), (&Json::Array(vec![]), &Json::Array(vec![])));
+    // Every cell is accounted for: headers in the first one of each group, free space at the end of the last.
+    let cells = &sound["cells"];
+    let of_group = cells["cells_per_group"].as_u64().unwrap() as usize;
+    let groups = cells["groups"].as_u64().unwrap() as usize;
+    assert_eq!(cells["shares"].as_str().unwrap().len(), groups * of_group * 9);
+    for group in 0..groups {
+        assert!(share(&sound, group * of_group, "headers") > 0, "{group}");
+        for cell in group * of_group..(group + 1) * of_group {
+            let kinds = sound["kinds"].as_array().unwrap().iter();
+            let sum: u32 = kinds.map(|kind| share(&sound, cell, kind.as_str().unwrap())).sum();
+            assert!((27..=44).contains(&sum), "{cell}: {sum}");
+        }
+    }
+    let all = |kind| (0..groups * of_group).filter(|cell| share(&sound, *cell, kind) > 0).count();
+    assert!(all("data") > 3 && all("directories") > 0 && all("inodes") > 0 && all("log") > 3);
+
+    // The link count of a file whose path would end the page.
+    let name = format!("/{HOSTILE}/file-<b>7");
+    let found = succeeds(&["stat", "--json", text(&image), &name]);
+    let inode =
+        serde_json::from_str::<Json>(found.lines().next().unwrap()).unwrap()["inode"].as_u64().unwrap();
+    XfsDb::new(&image).write(&[format!("inode {inode}").as_str(), "write -d core.nlinkv2 7"]).unwrap();
+    let output = uxfs(&["check", "--summary", "--map", text(&page), text(&image)]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let (damaged, same_template) = parts(&page);
+    assert!(template == same_template);
+    let finding = &damaged["findings"][0];
+    assert_eq!(
+        (damaged["findings"].as_array().unwrap().len(), &finding["number"]),
+        (1, &70.into()),
+        "{finding}"
+    );
+    assert!(finding["group"].is_u64() && finding["block"].is_u64(), "{finding}");
+    let cell = finding["cells"][0].as_u64().unwrap() as usize;
+    assert!(share(&damaged, cell, "inodes") > 0);
+    let data = fs::read_to_string(&page).unwrap();
+    assert!(!data.contains("file-<b>7") && !data.contains("<script>alert"));
+    let shown = finding["paths"].to_string();
+    assert!(shown.contains("file-<b>7") && shown.contains("<script>alert(1)<!--&"), "{finding}");
+
+    let before = beginning(&image);
+    let output = uxfs(&["check", "--map", text(&image), text(&image)]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(beginning(&image) == before);
+    let output = uxfs(&["check", "--map", text(&folder.path().join("no/such/folder")), text(&image)]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(uxfs(&["check", "--memory", "1M", text(&image)]).status.code(), Some(2));
+}
+
+/// The extents of a group are sorted in temporary files where they do not fit.
+#[test]
+fn memory_is_bounded_while_extents_are_compared() {
+    require!(Judge::XfsDb);
+    const LINKS: u64 = 70_000;
+    const MEMORY_BYTES: u64 = 64 << 20;
+    let folder = TempDir::new().unwrap();
+    let (image, manifest) = (folder.path().join("image"), folder.path().join("manifest"));
+    let mut lines = BufWriter::new(File::create(&manifest).unwrap());
+    writeln!(lines, "#mtree").unwrap();
+    let target = "t".repeat(500);
+    for link in 0..LINKS {
+        // A target of that length has a block of its own.
+        writeln!(lines, "./l{link} type=link link={target}").unwrap();
+    }
+    lines.into_inner().unwrap();
+    succeeds(&[
+        "mkfs",
+        "--size",
+        "1G",
+        "-d",
+        "agcount=1",
+        "--unsupported",
+        "--from",
+        text(&manifest),
+        text(&image),
+    ]);
+    let commands =
+        ["agf 0", "addr rmaproot", "addr ptrs[1]", "addr ptrs[1]", "write -d recs[20].owner 278496"];
+    let printed = XfsDb::new(&image).write(&commands).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    command.args(["check", "--json", "--memory", "64M", "--no-paths", text(&image)]);
+    let outcome =
+        run_limited(&mut command, &Limits { time: std::time::Duration::from_secs(120), ..Limits::default() });
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.escape(MEMORY_BYTES), None, "{printed}");
+    let found = String::from_utf8(outcome.stdout).unwrap();
+    let found: Vec<Json> = found.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<_> = found.iter().filter_map(|finding| finding["number"].as_u64()).collect();
+    assert!(numbers.contains(&36) && numbers.contains(&37), "{found:?}");
+    assert!(found.last().unwrap()["inodes"].as_u64().unwrap() > LINKS, "{found:?}");
+}
