@@ -1,6 +1,6 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
+use std::{fs::File, io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
     claim::Lock,
@@ -155,8 +155,25 @@ impl ImageArguments {
     }
 
     fn device_with_lock(&self, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
-        let unpacked = compressed::unpack(&self.image, self.offset)
-            .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
+        self.open_device(self.unpacked()?, lock)
+    }
+
+    /// As [`device`](Self::device), also where the beginning cannot be read.
+    pub fn device_to_rescue(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        self.refuse_repaired()?;
+        let unpacked = match compressed::is_packed(&self.image) {
+            Ok(true) => self.unpacked()?,
+            _ => None,
+        };
+        self.open_device(unpacked, Lock::Shared)
+    }
+
+    fn unpacked(&self) -> Result<Option<File>, Failure> {
+        compressed::unpack(&self.image, self.offset)
+            .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))
+    }
+
+    fn open_device(&self, unpacked: Option<File>, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
         // The unpacked file has no name; its descriptor has one while it is open.
         let path = match &unpacked {
             Some(file) => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),

@@ -17,7 +17,7 @@ struct Layer {
 }
 
 /// All crates. Each comes after those that it may depend on.
-const LAYERS: [Layer; 17] = [
+const LAYERS: [Layer; 18] = [
     Layer { name: "uxfs-format", above: &[], beside: &[] },
     Layer { name: "uxfs-block", above: &["uxfs-format"], beside: &[] },
     Layer { name: "uxfs-volume", above: &["uxfs-block"], beside: &[] },
@@ -29,6 +29,7 @@ const LAYERS: [Layer; 17] = [
     Layer { name: "uxfs-mkfs", above: &["uxfs-block"], beside: &[] },
     Layer { name: "uxfs-source", above: &[], beside: &["uxfs-block"] },
     Layer { name: "uxfs-extract", above: &["uxfs-volume"], beside: &["uxfs-filesystem", "uxfs-engine"] },
+    Layer { name: "uxfs-rescue", above: &["uxfs-repair", "uxfs-extract"], beside: &[] },
     Layer {
         name: "uxfs-populate",
         above: &["uxfs-source", "uxfs-mkfs", "uxfs-volume"],
@@ -40,7 +41,7 @@ const LAYERS: [Layer; 17] = [
         above: &["uxfs-populate", "uxfs-extract", "uxfs-repair", "uxfs-filesystem"],
         beside: &[],
     },
-    Layer { name: "uxfs-cli", above: &["uxfs", "uxfs-bench", "uxfs-metadump"], beside: &[] },
+    Layer { name: "uxfs-cli", above: &["uxfs", "uxfs-bench", "uxfs-metadump", "uxfs-rescue"], beside: &[] },
     Layer { name: "uxfs-testkit", above: &["uxfs-mkfs", "uxfs-filesystem"], beside: &[] },
     Layer { name: "uxfs-lab", above: &["uxfs-testkit", "uxfs-repair"], beside: &[] },
 ];

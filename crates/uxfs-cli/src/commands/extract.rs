@@ -112,7 +112,7 @@ impl From<SinkError> for Failure {
 }
 
 /// Opens the archive without a buffer between: chunks are large.
-fn open_archive(path: &Path) -> Result<File, Failure> {
+pub(super) fn open_archive(path: &Path) -> Result<File, Failure> {
     if path != Path::new("-") {
         return File::create(path).map_err(|error| Failure::failed(error.to_string()).about(path.display()));
     }

@@ -19,6 +19,7 @@ pub mod mkfs;
 pub mod parents;
 pub mod repair;
 pub mod replay;
+pub mod rescue;
 pub mod shell;
 pub mod stat;
 pub mod tree;
@@ -140,6 +141,8 @@ pub enum Command {
     Check(check::Arguments),
     /// Mend a file system, from all that is known of it in several places
     Repair(repair::Arguments),
+    /// Save what can be had of a damaged image or a failing device, best files first, and say what is whole
+    Rescue(rescue::Arguments),
     /// Take a repair back: restore what it changed, byte for byte
     Undo(undo::Arguments),
     /// Write the metadata of a file system to a file, without contents and names, as xfs_metadump does
@@ -170,6 +173,7 @@ impl Command {
             Self::Extract(arguments) => arguments.run(context, extract::run),
             Self::Check(arguments) => check::run(arguments, context),
             Self::Repair(arguments) => repair::run(arguments, context),
+            Self::Rescue(arguments) => rescue::run(arguments, context),
             Self::Undo(arguments) => undo::run(arguments, context),
             Self::Metadump(arguments) => metadump::run(arguments, context),
             Self::Mdrestore(arguments) => mdrestore::run(arguments, context),

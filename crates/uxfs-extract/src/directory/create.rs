@@ -7,13 +7,13 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, FileType, Mode, OFlags, linkat, makedev, mkdirat, mknodat, openat, statat, symlinkat,
-        unlinkat,
+        AtFlags, FileType, Mode, OFlags, RenameFlags, linkat, makedev, mkdirat, mknodat, openat,
+        renameat_with, statat, symlinkat, unlinkat,
     },
     io::Errno,
 };
 
-use crate::entry::{Special, is_safe_component};
+use crate::entry::{Special, Timestamp, is_safe_component};
 
 /// A name in an open directory, checked.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +77,30 @@ impl<'a> OutputName<'a> {
         })
     }
 
+    /// Gives the file the name `to`, in the same directory, where nothing may be.
+    pub fn rename(self, to: &[u8]) -> io::Result<()> {
+        let to = OutputName::new(self.directory, to)?;
+        let flags = RenameFlags::NOREPLACE;
+        match renameat_with(self.directory, self.name, to.directory, to.name, flags) {
+            // The file system has no such flag: a link does not replace anything either.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                to.make_link(self, false)?;
+                self.unlink()
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Whether a regular file of this size and modification time is here.
+    pub fn is_file_of(self, size_bytes: u64, modified: Timestamp) -> bool {
+        statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                && u64::try_from(stat.st_size) == Ok(size_bytes)
+                && stat.st_mtime == modified.seconds
+                && u32::try_from(stat.st_mtime_nsec) == Ok(modified.nanoseconds)
+        })
+    }
+
     fn make<T>(self, overwrite: bool, make: impl Fn() -> Result<T, Errno>) -> io::Result<T> {
         match make() {
             Err(Errno::EXIST) if overwrite => {
@@ -88,7 +112,7 @@ impl<'a> OutputName<'a> {
     }
 
     /// Removes the name. A directory stays, and with it what it holds.
-    fn unlink(self) -> io::Result<()> {
+    pub fn unlink(self) -> io::Result<()> {
         Ok(unlinkat(self.directory, self.name, AtFlags::empty())?)
     }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     chunk::{Buffer, Chunk},
-    entry::{Attribute, Metadata, Special, last_component},
+    entry::{Attribute, Metadata, Special, Timestamp, last_component},
     report::{Aspect, Counts, Observer, Problem, Severity},
     sink::{Sink, SinkError},
 };
@@ -105,6 +105,44 @@ impl DirectorySink {
             failed: HashSet::new(),
             counts: Counts::default(),
         })
+    }
+
+    /// Whether a file is open, and takes data: it could be made.
+    pub fn has_open_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Whether the directory that was begun last could not be made, so that all in it is passed over.
+    pub fn is_skipping(&self) -> bool {
+        self.skipped_depth > 0
+    }
+
+    /// Whether the current directory has a regular file `name` of this size and modification time.
+    pub fn has_same_file(&self, name: &[u8], size_bytes: u64, modified: Timestamp) -> bool {
+        self.in_current(name).is_ok_and(|place| place.is_file_of(size_bytes, modified))
+    }
+
+    /// Gives a file of the current directory another name, which must be free.
+    ///
+    /// # Errors
+    /// It is not free; the file system.
+    pub fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
+        self.in_current(from)?.rename(to)
+    }
+
+    /// Removes a file from the current directory, if there is one.
+    ///
+    /// # Errors
+    /// The file system; a directory.
+    pub fn remove(&self, name: &[u8]) -> io::Result<()> {
+        match self.in_current(name)?.unlink() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    fn in_current<'a>(&'a self, name: &'a [u8]) -> io::Result<OutputName<'a>> {
+        OutputName::new(self.levels.current(), name)
     }
 
     fn gives_acl(&self) -> bool {

@@ -19,7 +19,7 @@
 //! | [`reads`] | file data into a chunk, with zeros where it cannot be read |
 
 mod batch;
-mod listing;
+pub mod listing;
 mod pipeline;
 mod reads;
 mod scout;
@@ -118,7 +118,8 @@ fn problem(path: &[u8], aspect: Aspect, error: &Error) -> Problem {
     Problem::new(path, severity, aspect, error)
 }
 
-fn metadata_of(inode: &Inode) -> Metadata {
+/// What sinks want to know of every kind of file.
+pub fn metadata_of(inode: &Inode) -> Metadata {
     let time = |time: uxfs_volume::inode::Timestamp| Timestamp {
         seconds: time.seconds,
         nanoseconds: time.nanoseconds,

@@ -85,6 +85,9 @@ pub struct RepairOptions {
     pub scan: ScanOptions,
     /// Leaves copies of metadata in the log alone.
     pub ignore_log_copies: bool,
+    /// Leaves regular files of which something is missing at their paths. They read as zeros there, so that only a caller who tells
+    /// them from whole ones may ask for it, by [`Action::FilePartial`].
+    pub keeps_partial_names: bool,
 }
 
 /// A repair that waits to be written.
@@ -397,7 +400,11 @@ impl<'r> Repair<'r> {
     fn repair_names(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<()> {
         (self.progress)(Event::Begin(Phase::Names));
         let mut gathered = names::gather::gather(volume, work);
-        gathered.facts.partial = std::mem::take(&mut self.partial);
+        let partial = std::mem::take(&mut self.partial);
+        match self.options.keeps_partial_names {
+            true => self.actions.extend(partial.into_iter().map(|inode| Action::FilePartial { inode })),
+            false => gathered.facts.partial = partial,
+        }
         let decision = Decision::of(&gathered.facts);
         let changes = Changes::of(&gathered, &decision, work);
         if changes.is_empty(&decision, &gathered) {

@@ -1,0 +1,216 @@
+//! The manifest of a rescue: JSON lines in a file, text or JSON on standard output.
+//!
+//! Each line is written at once, so that what an interrupted rescue leaves is valid.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+};
+
+use serde_json::{Map, Value, json};
+use uxfs_extract::layout::FileRange;
+use uxfs_rescue::{
+    Record, RescueDevice, State, Summary,
+    run::Report,
+    view::{Origin, View},
+};
+
+use crate::{
+    document::type_name,
+    failure::{About, Failure},
+    output::JsonName,
+    progress::Progress,
+    text::{escaped, hexadecimal, human_size},
+};
+
+/// Missing ranges that the text shows of a file.
+const SHOWN_RANGES: usize = 3;
+/// Version of the lines.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Where lines go.
+pub(super) struct Manifest {
+    file: Option<File>,
+    json: bool,
+    verbose: bool,
+    is_stdout_taken: bool,
+    progress: Progress,
+    /// The first error; nothing is written to a file that fails.
+    file_error: Option<io::Error>,
+    output_error: Option<io::Error>,
+}
+
+impl Manifest {
+    pub fn new(file: Option<File>, json: bool, verbose: bool, is_stdout_taken: bool) -> Self {
+        let progress = Progress::new("files", None);
+        Self { file, json, verbose, is_stdout_taken, progress, file_error: None, output_error: None }
+    }
+
+    /// The first line.
+    pub fn begin(&mut self, view: &View, device: &RescueDevice) {
+        let (origin, more) = match &view.origin {
+            Origin::Sound => ("sound", json!({})),
+            Origin::Repaired { changes } => ("repaired", json!({ "changes": changes })),
+            Origin::RepairedInPart { changes, findings } => {
+                ("repaired_in_part", json!({ "changes": changes, "findings": findings }))
+            }
+            Origin::Damaged { error } => ("damaged", json!({ "error": error.to_string() })),
+        };
+        let mut line = json!({
+            "schema_version": SCHEMA_VERSION,
+            "type": "image",
+            "origin": origin,
+            "log_unreadable": view.evidence.is_log_unreadable,
+            "unreadable_bytes": device.unreadable().total_bytes(),
+        });
+        if let (Some(line), Value::Object(mut more)) = (line.as_object_mut(), more) {
+            line.append(&mut more);
+        }
+        self.put_json(&line);
+    }
+
+    /// The last line.
+    pub fn finish(mut self, summary: &Summary, device: &RescueDevice) -> Result<(), Failure> {
+        let unreadable = device.unreadable();
+        let line = json!({
+            "schema_version": SCHEMA_VERSION,
+            "type": "summary",
+            "whole": summary.whole,
+            "inferred": summary.inferred,
+            "partial": summary.partial,
+            "lost": summary.lost,
+            "directories": summary.directories,
+            "written_bytes": summary.written_bytes,
+            "missing_bytes": summary.missing_bytes,
+            "unreadable_bytes": unreadable.total_bytes(),
+            "failed_bytes": device.failed_bytes(),
+            "interrupted": summary.is_interrupted,
+        });
+        self.put_json(&line);
+        let Summary { whole, inferred, partial, lost, .. } = summary;
+        let written = human_size(summary.written_bytes);
+        let mut text =
+            format!("{whole} whole, {inferred} inferred, {partial} partial, {lost} lost; {written} written");
+        if !unreadable.is_empty() {
+            text += &format!("; {} of the image could not be read", human_size(unreadable.total_bytes()));
+        }
+        if summary.is_interrupted {
+            text += "; interrupted: --resume goes on";
+        }
+        self.put_text(&text);
+        if let Some(error) = self.file_error {
+            return Err(Failure::failed(error.to_string())).about("the manifest");
+        }
+        match self.output_error {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn put_json(&mut self, line: &Value) {
+        let text = format!("{line}\n");
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.write_all(text.as_bytes())
+        {
+            self.file_error.get_or_insert(error);
+            self.file = None;
+        }
+        if self.json {
+            self.print(&text);
+        }
+    }
+
+    fn put_text(&mut self, text: &str) {
+        if !self.json {
+            self.print(&format!("{text}\n"));
+        }
+    }
+
+    /// Whoever reads standard output may leave: the files still come out.
+    fn print(&mut self, text: &str) {
+        if self.output_error.is_some() {
+            return;
+        }
+        let written = match self.is_stdout_taken {
+            true => io::stderr().write_all(text.as_bytes()),
+            false => io::stdout().write_all(text.as_bytes()),
+        };
+        self.output_error = written.err();
+    }
+}
+
+impl Report for Manifest {
+    fn record(&mut self, record: Record) {
+        self.progress.add(1);
+        if self.file.is_some() || self.json {
+            self.put_json(&document(&record));
+        }
+        if !self.json && (self.verbose || record.verdict.state != State::Whole) {
+            self.put_text(&describe(&record));
+        }
+    }
+}
+
+fn put_path(line: &mut Map<String, Value>, name: &str, path: &[u8]) {
+    let path = JsonName::new(path);
+    line.insert(name.to_owned(), path.text().into());
+    if let Some(hex) = path.hex() {
+        line.insert(format!("{name}_hex"), hex.into());
+    }
+}
+
+fn document(record: &Record) -> Value {
+    let mut line = Map::new();
+    line.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
+    line.insert("type".to_owned(), "entry".into());
+    put_path(&mut line, "path", &[b"/", record.path.as_slice()].concat());
+    line.insert("inode".to_owned(), record.inode.into());
+    line.insert("kind".to_owned(), record.file_type.map(type_name).into());
+    line.insert("state".to_owned(), record.verdict.state.name().into());
+    line.insert("reasons".to_owned(), record.verdict.reasons.clone().into());
+    match &record.output {
+        Some(output) => put_path(&mut line, "output", if output.is_empty() { b"." } else { output }),
+        None => drop(line.insert("output".to_owned(), Value::Null)),
+    }
+    if let Some(size_bytes) = record.size_bytes {
+        line.insert("size_bytes".to_owned(), size_bytes.into());
+    }
+    if record.missing_bytes > 0 {
+        let ranges = record
+            .missing
+            .iter()
+            .map(|range| json!({ "offset_bytes": range.offset_bytes, "length_bytes": range.length_bytes }));
+        line.insert("missing".to_owned(), ranges.collect());
+        line.insert("missing_bytes".to_owned(), record.missing_bytes.into());
+    }
+    if let Some(first) = &record.hard_link_to {
+        put_path(&mut line, "hard_link_to", first);
+    }
+    if record.is_kept {
+        line.insert("kept".to_owned(), true.into());
+    }
+    if let Some(sha256) = &record.sha256 {
+        line.insert("sha256".to_owned(), hexadecimal(sha256).into());
+    }
+    Value::Object(line)
+}
+
+/// A line for people.
+fn describe(record: &Record) -> String {
+    let mut text = format!("{:<8} /{}", record.verdict.state.name(), escaped(&record.path));
+    match &record.output {
+        Some(output) if *output != record.path => text += &format!(" -> {}", escaped(output)),
+        _ => {}
+    }
+    if record.missing_bytes > 0 {
+        text += &format!(": {} of {} bytes missing", record.missing_bytes, record.size_bytes.unwrap_or(0));
+        let range = |range: &FileRange| format!("{}+{}", range.offset_bytes, range.length_bytes);
+        let shown: Vec<String> = record.missing.iter().take(SHOWN_RANGES).map(range).collect();
+        let more = if record.missing.len() > SHOWN_RANGES { ", …" } else { "" };
+        text += &format!(" (at {}{more})", shown.join(", "));
+    }
+    if !record.verdict.reasons.is_empty() {
+        text += &format!(": {}", escaped(record.verdict.reasons.join("; ").as_bytes()));
+    }
+    text
+}

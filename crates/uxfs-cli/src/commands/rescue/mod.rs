@@ -1,0 +1,241 @@
+//! `uxfs rescue`: what can be had of a damaged image or a failing device.
+
+mod manifest;
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use uxfs_block::device::BlockDevice;
+use uxfs_extract::{
+    directory::{DirectoryOptions, DirectorySink},
+    tar::stream::TarSink,
+};
+use uxfs_rescue::{
+    RescueDevice, RescueError, RescueOptions, Summary,
+    choice::Choice,
+    deliver::Limits,
+    map::RescueMap,
+    rescue,
+    target::Target,
+    view::{Origin, View, ViewOptions, geometry_of},
+};
+
+use self::manifest::Manifest;
+use super::extract::open_archive;
+use crate::{
+    commands::Context,
+    failure::{About, Exit, Failure, Outcome},
+    image::{ImageArguments, no_file_system},
+    output::message,
+    text::parse_size,
+};
+
+/// Contents that are written at most, in sizes of the image, unless `--max-total` says otherwise: files of a hostile image may all have
+/// the same blocks.
+const MOST_IMAGES: u64 = 4;
+
+/// Arguments of `uxfs rescue`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The image is shown as uxfs repair would leave it, in memory; where no repair is possible, it is read as far as \
+    it can be, and searched for inodes that nothing leads to (lost+found). Nothing is written to it.\n\
+    First come directories, then small whole files, large whole ones, files of which a part is missing, and files about which \
+    something had to be guessed. A file has its name only when it is complete: until then, and for good where a part is missing, \
+    it is called NAME.partial. Missing bytes read as zeros.\n\
+    Sectors that cannot be read are tried once, alone, and noted. Copy a failing disk with GNU ddrescue first, and give its map file \
+    with --map: what the copy lacks then counts as unreadable, and does not pass for zeros.\n\
+    Exits with 0 where everything is whole, with 3 where something is inferred, partial or lost, with 1 where DIR or FILE cannot be \
+    written to.\n\
+    Examples:\n  uxfs rescue disk.img --to rescued --manifest rescued.jsonl\n  \
+    ddrescue /dev/sdb copy.img copy.map; uxfs rescue copy.img --map copy.map --to rescued\n  \
+    uxfs rescue disk.img --only /home/anna --only '*.jpg' --tar - | zstd > rescued.tar.zst",
+    mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("repaired", |argument| argument.hide(true)),
+    mut_arg("ignore_log", |argument| argument.hide(true)),
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+    #[command(flatten)]
+    place: Destination,
+    /// Only what matches PATTERN, and all below it: a path from /, or a name at any depth; with * ? [a-z] as in a shell
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<OsString>,
+    /// Map file of GNU ddrescue for IMAGE: what it does not say to be read (+) counts as unreadable
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// Write a line of JSON about each file to this file
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Put the SHA-256 of each file into the manifest
+    #[arg(long)]
+    digest: bool,
+    /// Go on where an earlier run ended: keep complete files of the same size and time, and try the others again
+    #[arg(long, requires = "to")]
+    resume: bool,
+    /// Do not write files of which a part is missing; the manifest lists them
+    #[arg(long)]
+    skip_partial: bool,
+    /// Do not write files larger than this
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    max_size: Option<u64>,
+    /// Write no more than this in all [default: four times the size of the image]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    max_total: Option<u64>,
+    /// Use no older copies of metadata that the log holds
+    #[arg(long)]
+    no_log_copies: bool,
+    /// Print whole files as well
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// Where to.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Destination {
+    /// Write files below this directory, which must be empty, or is made
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Write a pax archive to this file, or to standard output for -
+    #[arg(long, value_name = "FILE")]
+    tar: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
+    let image = &arguments.image;
+    arguments.check_directory()?;
+    let inner = image.device_to_rescue()?;
+    let view_options = ViewOptions {
+        cache_budget_bytes: image.cache_size,
+        superblock: image.superblock_choice(),
+        ignore_log_copies: arguments.no_log_copies,
+        ..ViewOptions::default()
+    };
+    let device = arguments.device(inner, &view_options)?;
+    let view = View::open(&device, &view_options).map_err(no_file_system).about(image.image.display())?;
+    drop(view.drain());
+    tell_origin(&view);
+    let is_stdout_taken = arguments.place.tar.as_deref() == Some(Path::new("-"));
+    let mut manifest = arguments.open_manifest(context, is_stdout_taken)?;
+    manifest.begin(&view, &device);
+    let summary = match (&arguments.place.to, &arguments.place.tar) {
+        (Some(directory), _) => {
+            let options = DirectoryOptions { overwrite: arguments.resume };
+            let mut sink = DirectorySink::create(directory, options)?;
+            arguments.carry_out(&device, &view, &mut sink, &mut manifest)
+        }
+        (None, file) => {
+            let file = file.as_deref().unwrap_or(Path::new("-"));
+            let mut sink = TarSink::new(open_archive(file)?);
+            arguments
+                .carry_out(&device, &view, &mut sink, &mut manifest)
+                .map_err(|failure| failure.about(file.display()))
+        }
+    }?;
+    let is_whole = summary.is_whole() && view.is_sound();
+    manifest.finish(&summary, &device)?;
+    Ok(if is_whole { Exit::Success } else { Exit::Corruption })
+}
+
+impl Arguments {
+    /// Refuses a directory that holds something: files of two rescues would mix.
+    fn check_directory(&self) -> Result<(), Failure> {
+        let Some(directory) = self.place.to.as_deref().filter(|_| !self.resume) else { return Ok(()) };
+        let is_empty = fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
+        if is_empty {
+            return Ok(());
+        }
+        let failure = Failure::usage("the directory is not empty").about(directory.display());
+        Err(failure.with_remedy("--resume goes on with an earlier rescue"))
+    }
+
+    /// The device with what the map says, as long as the file system.
+    fn device(
+        &self,
+        inner: Arc<dyn BlockDevice>,
+        options: &ViewOptions,
+    ) -> Result<Arc<RescueDevice>, Failure> {
+        let size_bytes = inner.size_bytes();
+        let unread: Vec<_> = match &self.map {
+            Some(path) => {
+                let text = fs::read_to_string(path).map_err(|error| Failure::failed(error.to_string()));
+                let text = text.about(path.display())?;
+                let map = RescueMap::parse(&text).map_err(|error| Failure::usage(error.to_string()));
+                map.about(path.display())?.unread(self.image.offset, size_bytes).collect()
+            }
+            None => Vec::new(),
+        };
+        let device = Arc::new(RescueDevice::new(Arc::clone(&inner), size_bytes, unread.iter().cloned()));
+        // A superblock tells how long an image was that has been truncated.
+        let shared: Arc<dyn BlockDevice> = Arc::<RescueDevice>::clone(&device);
+        match geometry_of(&shared, options) {
+            Ok(geometry) if geometry.data_size_bytes() > size_bytes => {
+                let known: Vec<_> = device.unreadable().iter().collect();
+                Ok(Arc::new(RescueDevice::new(inner, geometry.data_size_bytes(), known)))
+            }
+            _ => Ok(device),
+        }
+    }
+
+    fn open_manifest(&self, context: &Context, is_stdout_taken: bool) -> Result<Manifest, Failure> {
+        let file = self.manifest.as_deref().map(|path| {
+            fs::File::create(path).map_err(|error| Failure::failed(error.to_string())).about(path.display())
+        });
+        Ok(Manifest::new(file.transpose()?, context.json, self.verbose, is_stdout_taken))
+    }
+
+    fn carry_out<T: Target>(
+        &self,
+        device: &Arc<RescueDevice>,
+        view: &View,
+        target: &mut T,
+        manifest: &mut Manifest,
+    ) -> Result<Summary, Failure> {
+        let most_total_bytes = self.max_total.unwrap_or(device.size_bytes().saturating_mul(MOST_IMAGES));
+        let limits = Limits {
+            skips_partial: self.skip_partial,
+            most_file_bytes: self.max_size,
+            most_total_bytes: Some(most_total_bytes),
+            resumes: self.resume,
+            hashes: self.digest,
+        };
+        let choice = Choice::new(self.only.iter().map(|pattern| pattern.as_bytes()));
+        let options = RescueOptions { choice, limits };
+        match rescue(device, view, target, &options, manifest) {
+            Ok(summary) => Ok(summary),
+            Err(RescueError::Target(error)) => Err(error.into()),
+            Err(RescueError::Volume(error)) => Err(no_file_system(error).about(self.image.image.display())),
+        }
+    }
+}
+
+/// Says on standard error what the files are taken from.
+fn tell_origin(view: &View) {
+    match &view.origin {
+        Origin::Sound => {}
+        Origin::Repaired { changes } => {
+            message!(
+                "uxfs: files are taken from the image as a repair would leave it ({changes} changes); nothing is written to it"
+            );
+        }
+        Origin::RepairedInPart { changes, findings } => message!(
+            "uxfs: files are taken from the image as a repair would leave it ({changes} changes), which does not mend all of it \
+             ({findings} findings are left); nothing is written to it"
+        ),
+        Origin::Damaged { error } => {
+            message!("uxfs: no repair is possible ({error}): files are taken from the image as it is");
+        }
+    }
+    if view.evidence.is_log_unreadable {
+        message!(
+            "uxfs: a part of the log cannot be read: the latest changes before the damage may be missing"
+        );
+    }
+}

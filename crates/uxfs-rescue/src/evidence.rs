@@ -1,0 +1,170 @@
+//! Inodes and blocks that a repair or a check leaves in doubt.
+//!
+//! | a repair | makes of the inode |
+//! |---|---|
+//! | took its core from the log alone; made an extent map, a group, a directory or names anew from a second witness | nothing: that witness said all of it |
+//! | made a directory anew in which names were missing | inferred: names of files that are lost, too, are not known |
+//! | guessed any of it, kept it with a wrong checksum, gave it neutral values, or made attributes anew from those that could be read | inferred |
+//! | found fewer blocks than the inode counts; made a directory anew without parent pointers | partial |
+//! | left a finding | inferred; partial where a structure of it cannot be read |
+//!
+//! What came from the log is inferred as well where a part of the log cannot be read: the newest copy may be there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uxfs_format::{fault::Structure, geometry::Geometry, inode::Fork, units::InodeNumber};
+use uxfs_repair::{
+    Finding,
+    repair::action::{Action, InodeSource},
+};
+
+use crate::{
+    ranges::RangeSet,
+    state::{State, Verdict},
+};
+
+/// Inodes with doubts that are kept. With more, every inode is in doubt.
+const MOST_INODES: usize = 1 << 20;
+
+/// All doubts.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    by_inode: BTreeMap<InodeNumber, Verdict>,
+    /// Files of which blocks are missing, nobody knows where: any hole of them may have held bytes.
+    without_blocks: BTreeSet<InodeNumber>,
+    /// Inodes that the log had in full.
+    from_log: BTreeSet<InodeNumber>,
+    /// Bytes of the device that several things claim.
+    suspect: RangeSet,
+    /// Why every inode is in doubt.
+    of_all: Option<Verdict>,
+    /// A part of the log cannot be read.
+    pub is_log_unreadable: bool,
+}
+
+impl Evidence {
+    /// What is doubtful about an inode.
+    pub fn of(&self, inode: InodeNumber) -> Verdict {
+        let mut verdict = self.by_inode.get(&inode).cloned().unwrap_or_default();
+        self.of_all.iter().for_each(|all| verdict.merge(all));
+        verdict
+    }
+
+    /// Whether holes of the file may have held bytes.
+    pub fn is_without_blocks(&self, inode: InodeNumber) -> bool {
+        self.without_blocks.contains(&inode)
+    }
+
+    /// Whether the inode is as the log had it.
+    pub fn is_from_log(&self, inode: InodeNumber) -> bool {
+        self.from_log.contains(&inode)
+    }
+
+    /// Bytes of the device that several things claim.
+    pub fn suspect(&self) -> &RangeSet {
+        &self.suspect
+    }
+
+    /// Adds a doubt about an inode.
+    pub fn doubt(&mut self, inode: InodeNumber, state: State, reason: impl Into<String>) {
+        if self.by_inode.len() >= MOST_INODES && !self.by_inode.contains_key(&inode) {
+            self.of_all =
+                Some(Verdict::new(State::Inferred, "more inodes are in doubt than could be remembered"));
+            return;
+        }
+        self.by_inode.entry(inode).or_default().add(state, reason);
+    }
+
+    /// What a change of a repair makes doubtful.
+    pub fn add_action(&mut self, action: &Action, has_parent_pointers: bool) {
+        let log = if self.is_log_unreadable { State::Inferred } else { State::Whole };
+        let (inode, state) = match action {
+            Action::InodeRebuilt { inode, source: InodeSource::Log, .. } => {
+                self.from_log.insert(*inode);
+                (*inode, log)
+            }
+            Action::InodeRebuilt { inode, .. }
+            | Action::InodeMended { inode, .. }
+            | Action::InodeChecksum { inode }
+            | Action::InodeFlags { inode, .. }
+            | Action::InodeTimes { inode }
+            | Action::AccessList { inode, .. }
+            | Action::RealtimeInode { inode }
+            | Action::LostAndFound { inode, .. } => (*inode, State::Inferred),
+            Action::BlockFromLog { inode, .. } => (*inode, log),
+            Action::FilePartial { inode } => {
+                self.without_blocks.insert(*inode);
+                (*inode, State::Partial)
+            }
+            // Nothing tells whether there were more of them.
+            Action::Attributes { inode, .. } => (*inode, State::Inferred),
+            Action::ExtentMap { inode, fork: Fork::Attribute, .. } => (*inode, State::Inferred),
+            Action::ExtentMap { inode, .. }
+            | Action::ExtentsWritten { inode }
+            | Action::SymlinkBlocks { inode } => (*inode, State::Whole),
+            // Entries that no parent pointer repeats may be gone.
+            Action::Directory { inode, .. } if !has_parent_pointers => (*inode, State::Partial),
+            // So may those of files that are lost, too.
+            Action::Directory { inode, from_parent_pointers: 1.., .. } => (*inode, State::Inferred),
+            Action::Directory { inode, .. } => (*inode, State::Whole),
+            _ => return,
+        };
+        self.doubt(inode, state, format!("repair: {action}"));
+    }
+
+    /// What a finding that a repair has left makes doubtful.
+    pub fn add_finding(&mut self, finding: &Finding, geometry: &Geometry) {
+        self.suspect_blocks(finding, geometry);
+        let state = match finding {
+            // These say nothing about the inode's contents or metadata.
+            Finding::LinkCount { .. }
+            | Finding::ParentPointerMissing { .. }
+            | Finding::ParentPointerWithoutEntry { .. }
+            | Finding::Unlinked { .. }
+            | Finding::NextUnlinked { .. }
+            | Finding::IndexEntry { .. }
+            | Finding::FreeIndex { .. }
+            | Finding::NodeHash { .. }
+            | Finding::EntryNotIndexed { .. }
+            | Finding::NoName { .. }
+            | Finding::FreeInode { .. }
+            | Finding::EntryOfFreeInode { .. } => return,
+            Finding::Damaged { corruption } => match corruption.structure {
+                Structure::Inode => State::Inferred,
+                _ => State::Partial,
+            },
+            Finding::Unreadable { .. } | Finding::NotChecked { .. } => State::Partial,
+            Finding::InodeBlocks { inode, found, expected } if found > expected => {
+                self.without_blocks.insert(*inode);
+                State::Partial
+            }
+            _ => State::Inferred,
+        };
+        let object = finding.object(geometry);
+        if let Some(inode) = object.inode {
+            self.doubt(inode, state, finding.to_string());
+        }
+    }
+
+    /// Blocks of which a finding says that something else has them, too, or that they are not the file's.
+    fn suspect_blocks(&mut self, finding: &Finding, geometry: &Geometry) {
+        let (group, start, length_blocks) = match finding {
+            Finding::FreeBlocksInUse { group, start, length_blocks, .. }
+            | Finding::BlocksUsedTwice { group, start, length_blocks, .. } => {
+                (*group, *start, *length_blocks)
+            }
+            Finding::MappingWithoutOwner { group, mapping } | Finding::MappingMissing { group, mapping } => {
+                (*group, mapping.start, mapping.length_blocks)
+            }
+            Finding::SpaceSum { group } => {
+                let length_blocks = geometry.group_length_blocks(*group).unwrap_or(0);
+                (*group, uxfs_format::units::AgBlock::new(0), length_blocks)
+            }
+            _ => return,
+        };
+        let Some(sector) = geometry.sector_of_group_block(group, start) else { return };
+        let first = Geometry::byte_of_sector(sector);
+        let length_bytes = u64::from(length_blocks) << geometry.block_log;
+        self.suspect.insert(first..first.saturating_add(length_bytes));
+    }
+}
