@@ -30,7 +30,7 @@ const MOST_INODES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Evidence {
     by_inode: BTreeMap<InodeNumber, Verdict>,
-    /// Files of which blocks are missing, nobody knows where: any hole of them may have held bytes.
+    /// Files of which blocks are missing without a trace of where: any hole of them may have held bytes.
     without_blocks: BTreeSet<InodeNumber>,
     /// Inodes that the log had in full.
     from_log: BTreeSet<InodeNumber>,

@@ -126,7 +126,7 @@ impl Manifest {
         }
     }
 
-    /// Whoever reads standard output may leave: the files still come out.
+    /// A reader of standard output that goes away ends nothing: the files still come out.
     fn print(&mut self, text: &str) {
         if self.output_error.is_some() {
             return;

@@ -53,7 +53,7 @@ const MOST_IMAGES: u64 = 4;
     written to.\n\
     Examples:\n  uxfs rescue disk.img --to rescued --manifest rescued.jsonl\n  \
     ddrescue /dev/sdb copy.img copy.map; uxfs rescue copy.img --map copy.map --to rescued\n  \
-    uxfs rescue disk.img --only /home/anna --only '*.jpg' --tar - | zstd > rescued.tar.zst",
+    uxfs rescue disk.img --only /srv/mail --only '*.jpg' --tar - | zstd > rescued.tar.zst",
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
