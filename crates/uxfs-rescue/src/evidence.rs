@@ -92,7 +92,8 @@ impl Evidence {
             | Action::RealtimeInode { inode }
             | Action::LostAndFound { inode, .. } => (*inode, State::Inferred),
             Action::BlockFromLog { inode, .. } => (*inode, log),
-            Action::FilePartial { inode } => {
+            Action::BlocksGivenUp { inode, fork: Fork::Attribute, .. } => (*inode, State::Inferred),
+            Action::BlocksGivenUp { inode, .. } | Action::FilePartial { inode } => {
                 self.without_blocks.insert(*inode);
                 (*inode, State::Partial)
             }
