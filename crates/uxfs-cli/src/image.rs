@@ -13,6 +13,7 @@ use uxfs_format::{
     fault::{Fault, HeaderFault, Structure},
     units::AgNumber,
 };
+use uxfs_repair::opening;
 use uxfs_repair::repair::RepairOptions;
 use uxfs_source::packing::Packing;
 use uxfs_volume::error::Error;
@@ -248,7 +249,7 @@ impl ImageArguments {
         let superblock = self.superblock_choice();
         let options = TolerantOptions { cache_budget_bytes: self.cache_size, superblock };
         let filesystem =
-            Volume::open_tolerantly(device, &options).map_err(no_file_system).about(self.image.display())?;
+            opening::open_to_read(device, &options).map_err(no_file_system).about(self.image.display())?;
         Ok(MountedImage { filesystem })
     }
 }

@@ -25,6 +25,7 @@
 //! | [`new_log`] | a new, clean log |
 //! | [`repair`](mod@repair) | the repair: passes of checking and making anew, in an overlay |
 //! | `btree` | any btree, block by block; a sound btree from sorted records |
+//! | [`geometry`] | the geometry of a file system without any superblock |
 //! | `superblock` | the copies of the superblock |
 //! | `allocation_group` | the headers of a group and what they count |
 //! | `free_space` | both free space btrees |
@@ -69,6 +70,7 @@ mod directory;
 mod extent_map;
 pub mod finding;
 mod free_space;
+pub mod geometry;
 mod inode;
 mod inode_index;
 mod links;

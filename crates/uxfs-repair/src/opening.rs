@@ -13,7 +13,10 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use crate::finding::Finding;
+use crate::{
+    finding::Finding,
+    geometry::{self, Inferred, Witnesses},
+};
 
 /// How to open an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,39 +46,87 @@ pub struct Opened {
 /// # Errors
 /// No superblock describes a file system; one with features that uxfs does not know.
 pub fn open(device: &Arc<dyn BlockDevice>, options: &OpeningOptions) -> Result<Opened> {
-    let error = match open_volume(Arc::clone(device), options) {
-        Ok(opened) => return open_log(device, options, opened),
-        Err(error) => error,
+    let opened = open_volume(Arc::clone(device), options);
+    let volume = opened.as_ref().map(|opened| &opened.volume);
+    let Some((overlay, found)) = put_superblock(device, &options.superblock, volume)? else {
+        return open_log(device, options, opened?);
     };
-    // The log may still have a superblock.
-    if options.superblock != SuperblockChoice::Automatic || !is_without_superblock(&error) {
-        return Err(error);
-    }
-    let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
-    if !put_superblock(&overlay)? {
-        return Err(error);
-    }
     let device: Arc<dyn BlockDevice> = overlay;
-    let opened = open_volume(Arc::clone(&device), options)?;
-    let opened = open_log(&device, options, opened)?;
-    Ok(opened.with(Finding::Opening { finding: tolerant::Finding::PrimarySuperblock(error) }))
+    let mut on_overlay = open_log(&device, options, open_volume(Arc::clone(&device), options)?)?;
+    let why = opened.err().map(tolerant::Finding::PrimarySuperblock);
+    let findings = why.into_iter().chain(found.finding());
+    on_overlay.findings.extend(findings.map(|finding| Finding::Opening { finding }));
+    Ok(on_overlay)
 }
 
-/// Whether opening failed because no group has a superblock.
-pub(crate) fn is_without_superblock(error: &Error) -> bool {
-    matches!(error, Error::Corrupt(corruption) if corruption.structure == Structure::Superblock)
+/// Opens the file system on `device` to read its sound parts, without its log: also where no group has a superblock.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_read(device: Arc<dyn BlockDevice>, options: &TolerantOptions) -> Result<Volume> {
+    let opened = Volume::open_tolerantly(Arc::clone(&device), options);
+    let Some((overlay, found)) = put_superblock(&device, &options.superblock, opened.as_ref())? else {
+        return opened;
+    };
+    let volume = Volume::open_tolerantly(overlay, options)?;
+    let why = opened.err().map(tolerant::Finding::PrimarySuperblock);
+    if let Some(findings) = volume.findings() {
+        why.into_iter().chain(found.finding()).for_each(|finding| findings.add(finding));
+    }
+    Ok(volume)
 }
 
-/// Puts the superblock that a log on the device holds in its place. Gives whether there is one.
+/// Where a superblock came from that no group has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FoundSuperblock {
+    /// The log held it.
+    InLog,
+    /// It was inferred.
+    Inferred(Witnesses),
+}
+
+impl FoundSuperblock {
+    fn finding(self) -> Option<tolerant::Finding> {
+        match self {
+            Self::InLog => None,
+            Self::Inferred(witnesses) => {
+                Some(tolerant::Finding::InferredSuperblock { witnesses: witnesses.to_string() })
+            }
+        }
+    }
+}
+
+/// Where no group has a superblock, or nothing lies where it says: another one, and the device with it in its place. `opened` is what
+/// opening gave.
 ///
 /// # Errors
 /// The device; a temporary file.
-pub(crate) fn put_superblock(overlay: &Arc<OverlayDevice>) -> Result<bool> {
-    let found = uxfs_journal::copies::find_superblock(overlay.as_ref())?;
-    if let Some(bytes) = &found {
-        overlay.write(0, bytes)?;
+pub(crate) fn put_superblock(
+    device: &Arc<dyn BlockDevice>,
+    choice: &SuperblockChoice,
+    opened: std::result::Result<&Volume, &Error>,
+) -> Result<Option<(Arc<OverlayDevice>, FoundSuperblock)>> {
+    if *choice != SuperblockChoice::Automatic {
+        return Ok(None);
     }
-    Ok(found.is_some())
+    let found = match opened {
+        Ok(volume) => geometry::outvoting(device.as_ref(), volume.superblock()).map(inferred),
+        Err(Error::Corrupt(corruption)) if corruption.structure == Structure::Superblock => {
+            match uxfs_journal::copies::find_superblock(device.as_ref())? {
+                Some(bytes) => Some((bytes, FoundSuperblock::InLog)),
+                None => geometry::infer(device.as_ref()).map(inferred),
+            }
+        }
+        Err(_) => None,
+    };
+    let Some((bytes, found)) = found else { return Ok(None) };
+    let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
+    overlay.write(0, &bytes)?;
+    Ok(Some((overlay, found)))
+}
+
+fn inferred(inferred: Inferred) -> (Vec<u8>, FoundSuperblock) {
+    (inferred.sector(), FoundSuperblock::Inferred(inferred.witnesses))
 }
 
 fn open_log(device: &Arc<dyn BlockDevice>, options: &OpeningOptions, opened: Opened) -> Result<Opened> {

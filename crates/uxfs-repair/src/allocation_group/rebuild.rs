@@ -24,7 +24,7 @@ use uxfs_format::{
     geometry::Geometry,
     units::{AgBlock, AgInode, AgNumber},
 };
-use uxfs_volume::error::{OperationError, Result};
+use uxfs_volume::error::{Error, OperationError, Result};
 use zerocopy::{FromZeros, big_endian::U32};
 
 use crate::{
@@ -216,16 +216,28 @@ impl Plan<'_> {
         self.contents.chunks.iter().filter(|chunk| chunk.free_count > 0)
     }
 
-    /// Takes blocks until all that follows from having taken them fits.
+    /// A group that is too full for a whole free list, as one that the log fills, gets one without blocks.
     fn lay_out(&self) -> Result<LaidOut> {
-        let mut count = self.needs(&self.free, self.mappings.len()).total();
+        match self.lay_out_with(true) {
+            Err(Error::Operation(OperationError::NoSpace)) => self.lay_out_with(false),
+            laid_out => laid_out,
+        }
+    }
+
+    /// Takes blocks until all that follows from having taken them fits.
+    fn lay_out_with(&self, has_free_list: bool) -> Result<LaidOut> {
+        let needs_of = |free: &Free, records: usize| {
+            let needs = self.needs(free, records);
+            if has_free_list { needs } else { Needs { free_list: 0, ..needs } }
+        };
+        let mut count = needs_of(&self.free, self.mappings.len()).total();
         for _ in 0..MOST_TRIES {
             let mut free = self.free.clone();
             let taken = free.take(count).ok_or(OperationError::NoSpace)?;
-            let estimate = self.needs(&free, self.mappings.len());
+            let estimate = needs_of(&free, self.mappings.len());
             let layout = Layout::of(&taken, &estimate);
             let reverse_map = self.reverse_map_records(&layout);
-            let needs = self.needs(&free, reverse_map.len());
+            let needs = needs_of(&free, reverse_map.len());
             // What is more than needed goes to the free list.
             let surplus = count
                 .checked_sub(needs.trees())
@@ -236,7 +248,7 @@ impl Plan<'_> {
             if surplus.is_some() {
                 let layout = Layout::of(&taken, &needs);
                 let reverse_map = self.reverse_map_records(&layout);
-                if self.needs(&free, reverse_map.len()) == needs {
+                if needs_of(&free, reverse_map.len()) == needs {
                     return Ok(LaidOut { layout, free, reverse_map });
                 }
             }

@@ -11,6 +11,7 @@ use uxfs_format::{directory::is_valid_name, inode::FileType, units::InodeNumber}
 use super::{
     facts::{Facts, Link, Witnesses},
     rejection::{Rejection, Strength},
+    strays::{self, Stray},
 };
 use crate::finding::Name;
 
@@ -61,6 +62,7 @@ impl<'f> Decider<'f> {
         self.choose_inodes_of_names();
         self.join_halves();
         self.choose_names_of_directories();
+        self.take_strays();
         self.break_circles();
         self.find_lost_inodes();
         self.decision
@@ -262,6 +264,33 @@ impl<'f> Decider<'f> {
             let Some(kept) = names.pop() else { continue };
             for place in names {
                 self.reject_for(&place, &kept, inode);
+            }
+        }
+    }
+
+    /// Names in blocks that no map leads to, for inodes that lack names.
+    fn take_strays(&mut self) {
+        let mut missing = if self.facts.strays.is_empty() {
+            BTreeMap::new()
+        } else {
+            strays::missing_names(self.facts, &self.decision)
+        };
+        let mut strays: Vec<(&Link, &Stray)> = self.facts.strays.iter().collect();
+        strays.sort_by_key(|(_, stray)| std::cmp::Reverse(stray.lsn));
+        for (link, stray) in strays {
+            let Some(missing) = missing.get_mut(&link.inode).filter(|missing| **missing > 0) else {
+                continue;
+            };
+            let file_type =
+                self.facts.inodes.get(&link.inode).map_or(FileType::Directory, |fact| fact.file_type);
+            let place = (link.directory, link.name.clone());
+            let is_possible = stray.file_type.is_none_or(|stray| stray == file_type)
+                && self.is_directory(link.directory)
+                && link.directory != link.inode
+                && is_possible_name(&link.name);
+            if is_possible && !self.decision.links.contains_key(&place) {
+                self.decision.links.insert(place, link.inode);
+                *missing -= 1;
             }
         }
     }

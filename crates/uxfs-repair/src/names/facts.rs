@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uxfs_format::{inode::FileType, units::InodeNumber};
 
+use super::strays::Stray;
 use crate::finding::Name;
 
 /// What files are called of which something is missing.
@@ -51,6 +52,8 @@ pub(crate) struct Facts {
     pub has_parent_pointers: bool,
     pub inodes: BTreeMap<InodeNumber, InodeFact>,
     pub links: BTreeMap<Link, Witnesses>,
+    /// Entries in blocks that no map leads to, of inodes that lack names. Each is among the links, with no other witness or an old one.
+    pub strays: BTreeMap<Link, Stray>,
     /// Directories whose entries and index contradict each other.
     pub damaged_directories: BTreeSet<InodeNumber>,
     /// Regular files of which something is missing.

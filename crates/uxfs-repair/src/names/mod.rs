@@ -6,10 +6,12 @@
 //! | [`gather`] | reading all of it |
 //! | [`decide`] | the tree that keeps the most of it |
 //! | [`rejection`] | why a name that some witness says is not in it |
+//! | [`strays`] | entries in blocks that no map leads to |
 //! | [`mod@write`] | directories, parent pointers and link counts as decided |
 
 pub(crate) mod decide;
 pub(crate) mod facts;
 pub(crate) mod gather;
 pub(crate) mod rejection;
+pub(crate) mod strays;
 pub(crate) mod write;

@@ -13,8 +13,8 @@ use uxfs_format::{
     units::{AgBlock, AgInode, AgNumber, InodeNumber, Sector},
 };
 
-use crate::finding::Name;
 pub use crate::names::rejection::{Rejection, Strength};
+use crate::{finding::Name, geometry::Witnesses};
 
 pub mod certainty;
 pub mod description;
@@ -95,6 +95,11 @@ pub enum Action {
     PrimarySuperblock,
     /// No group has a superblock: that of group 0 is written as the log has it.
     SuperblockFromLog,
+    /// Neither a group nor the log has a superblock: it is inferred from other structures. The label is lost.
+    SuperblockInferred {
+        /// From which ones.
+        witnesses: Witnesses,
+    },
     /// Fields of the superblock of group 0 get neutral values.
     SuperblockFields,
     /// The superblock of group 0 is written as all copies say.
@@ -356,6 +361,15 @@ pub enum Action {
         name: Name,
         /// Why.
         cause: PointerCause,
+    },
+    /// A name comes from a directory block that no map leads to: the block may be old.
+    NameFromBlock {
+        /// The inode.
+        inode: InodeNumber,
+        /// The directory.
+        directory: InodeNumber,
+        /// The name.
+        name: Name,
     },
     /// A parent pointer is removed.
     ParentPointerRemoved {

@@ -49,8 +49,8 @@ use crate::{
     extent_map,
     finding::Finding,
     inode,
-    names::{self, decide::Decision, write::Changes},
-    opening::{self, OpeningOptions},
+    names::{self, decide::Decision, facts::Link, write::Changes},
+    opening::{self, FoundSuperblock, OpeningOptions},
     superblock::vote,
 };
 
@@ -246,17 +246,22 @@ impl<'r> Repair<'r> {
         }
     }
 
-    /// Where no group has a superblock, the log may have one.
+    /// Where no group has a superblock, the log may have one; else other structures tell what was in it.
     fn find_superblock(&mut self) -> Result<()> {
-        let options =
-            TolerantOptions { superblock: self.options.superblock.clone(), ..TolerantOptions::default() };
-        match Volume::open_tolerantly(Arc::clone(&self.device), &options) {
-            Err(error) if opening::is_without_superblock(&error) => {}
-            _ => return Ok(()),
+        let superblock = self.options.superblock.clone();
+        let options = TolerantOptions { superblock: superblock.clone(), ..TolerantOptions::default() };
+        let opened = Volume::open_tolerantly(Arc::clone(&self.device), &options);
+        let found = opening::put_superblock(&self.device, &superblock, opened.as_ref())?;
+        let Some((overlay, found)) = found else { return Ok(()) };
+        for (start, length) in overlay.runs(0) {
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+            overlay.read(start, &mut bytes)?;
+            self.overlay.write(start, &bytes)?;
         }
-        if opening::put_superblock(&self.overlay)? {
-            self.actions.push(Action::SuperblockFromLog);
-        }
+        self.actions.push(match found {
+            FoundSuperblock::InLog => Action::SuperblockFromLog,
+            FoundSuperblock::Inferred(witnesses) => Action::SuperblockInferred { witnesses },
+        });
         Ok(())
     }
 
@@ -405,6 +410,12 @@ impl<'r> Repair<'r> {
             true => self.actions.extend(partial.into_iter().map(|inode| Action::FilePartial { inode })),
             false => gathered.facts.partial = partial,
         }
+        let remade = self.actions.iter().filter_map(|action| match action {
+            Action::InodeRebuilt { inode, .. } | Action::ExtentMap { inode, .. } => Some(*inode),
+            _ => None,
+        });
+        let remade = remade.chain(work.directories.iter().copied()).collect();
+        names::strays::add(volume, self.original, &remade, &mut gathered.facts);
         let decision = Decision::of(&gathered.facts);
         let changes = Changes::of(&gathered, &decision, work);
         if changes.is_empty(&decision, &gathered) {
@@ -419,6 +430,12 @@ impl<'r> Repair<'r> {
             space::repair(self.sources(&emptied), stage, &work, &mut Vec::new())?;
         }
         changes.write_names(stage, &gathered, &decision, &mut self.actions)?;
+        let of_blocks = names::strays::taken(&gathered.facts, &decision);
+        self.actions.extend(of_blocks.map(|Link { directory, name, inode }| Action::NameFromBlock {
+            inode: *inode,
+            directory: *directory,
+            name: name.clone(),
+        }));
         self.actions.extend(gathered.facts.partial.iter().map(|inode| Action::FilePartial { inode: *inode }));
         Ok(())
     }

@@ -43,6 +43,7 @@ pub enum Rule {
     NoName = 69,
     UnlinkedFile = 70,
     LinkCount = 71,
+    DirectoryBlock = 72,
 }
 
 impl Rule {
@@ -75,12 +76,12 @@ const fn row(rule: Rule, question: &'static str, order: &'static str, reason: &'
 }
 
 /// All rules, by their numbers.
-pub const TABLE: [Weighing; 35] = [
+pub const TABLE: [Weighing; 36] = [
     row(
         Rule::Superblock,
         "which superblock describes the file system",
         "the first one where it is sound, unless all copies contradict it in one voice and fewer findings are left with their word; then any \
-         sound copy; then the newest one in the log",
+         sound copy; then the newest one in the log; then one inferred from other structures, also where nothing lies where a sound one says",
         "only the first one is kept up to date, and one sector is damaged more easily than all",
     ),
     row(
@@ -279,6 +280,12 @@ pub const TABLE: [Weighing; 35] = [
         "it was removed while it was open; a mount frees it as well",
     ),
     row(Rule::LinkCount, "a link count", "the names", "it is a sum"),
+    row(
+        Rule::DirectoryBlock,
+        "an entry in a directory block that no map leads to",
+        "it counts for an inode with fewer names than links, if its directory was made again, the types agree, the name is free, and the reverse map gives the block to no other inode; the block written last comes first",
+        "blocks that were given back keep their contents, so that the name may be old",
+    ),
 ];
 
 #[cfg(test)]

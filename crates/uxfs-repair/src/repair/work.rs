@@ -98,6 +98,7 @@ impl Work {
                 finding:
                     tolerant::Finding::PrimarySuperblock(_)
                     | tolerant::Finding::OtherSuperblock { .. }
+                    | tolerant::Finding::InferredSuperblock { .. }
                     | tolerant::Finding::NeedsRepair
                     | tolerant::Finding::Unfinished,
             } => self.primary_superblock = true,

@@ -90,6 +90,12 @@ pub enum Finding {
         /// The group.
         group: AgNumber,
     },
+    /// No superblock can be used: the geometry follows from other structures.
+    #[error("no superblock can be used; the geometry is inferred from {witnesses}")]
+    InferredSuperblock {
+        /// From which ones, in words.
+        witnesses: String,
+    },
     /// `NEEDSREPAIR` is set.
     #[error("the file system is marked as needing repair (NEEDSREPAIR)")]
     NeedsRepair,

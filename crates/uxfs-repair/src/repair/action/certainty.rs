@@ -64,6 +64,9 @@ impl Action {
     /// Of a guess: what is true if it is wrong.
     pub fn alternative(&self) -> Option<String> {
         match self {
+            Self::SuperblockInferred { .. } => {
+                Some("what leaves no trace had other values: label, stripe unit and width".into())
+            }
             Self::SuperblockByCopies => {
                 Some("the first superblock is right, and its copies are of an older file system".into())
             }
@@ -121,6 +124,9 @@ impl Action {
     /// Names and parent pointers.
     fn alternative_of_name(&self) -> Option<String> {
         match self {
+            Self::NameFromBlock { directory, .. } => {
+                Some(format!("the name was removed, and the block of directory {directory} is old"))
+            }
             Self::NameAdded { inode, .. } => {
                 Some(format!("the name was removed, and the parent pointer of inode {inode} is left over"))
             }

@@ -119,6 +119,9 @@ impl Action {
             Self::PrimarySuperblock => {
                 of("superblock_from_copy", O::Superblock, W::SuperblockCopies, R::Superblock)
             }
+            Self::SuperblockInferred { .. } => {
+                of("superblock_inferred", O::Superblock, W::GroupHeaders, R::Superblock)
+            }
             Self::SuperblockFromLog => of("superblock_from_log", O::Superblock, W::Log, R::Superblock),
             Self::SuperblockFields => {
                 of("superblock_fields_cleared", O::Superblock, W::None, R::SuperblockFields)
@@ -181,6 +184,7 @@ impl Action {
             Self::NameRemoved { because, .. } => {
                 of("name_removed", O::Name, W::EntriesAndParentPointers, rule_of(because.as_ref()))
             }
+            Self::NameFromBlock { .. } => of("name_from_block", O::Name, W::Entry, R::DirectoryBlock),
             Self::NameAdded { .. } => of("name_added", O::Name, W::ParentPointers, R::PointerAlone),
             Self::LostAndFound { .. } => of("lost_and_found", O::Name, W::None, R::NoName),
             Self::ParentPointerSet { cause, .. } => {
@@ -328,6 +332,7 @@ impl Action {
             }
             Self::NameRemoved { directory, name, inode, .. }
             | Self::NameAdded { directory, name, inode }
+            | Self::NameFromBlock { directory, name, inode }
             | Self::ParentPointerSet { directory, name, inode, .. }
             | Self::ParentPointerRemoved { directory, name, inode, .. } => {
                 put("directory", (*directory).into());

@@ -11,6 +11,9 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
+            Self::SuperblockInferred { witnesses } => {
+                write!(f, "write the superblock of group 0 as inferred from {witnesses}; its label is lost")
+            }
             Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
             Self::SuperblockFields => {
                 f.write_str("clear fields of the superblock of group 0 that have wrong values")
@@ -195,6 +198,11 @@ impl Action {
             Self::ParentPointerRemoved { inode, directory, name, .. } => write!(
                 f,
                 "remove the parent pointer of inode {inode} for {} in directory {directory}",
+                quoted(name)
+            ),
+            Self::NameFromBlock { inode, directory, name } => write!(
+                f,
+                "name inode {inode} {} in directory {directory}, as a block of it says that no map leads to and that may be old",
                 quoted(name)
             ),
             // Every other variant is in the function above.
