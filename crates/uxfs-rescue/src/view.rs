@@ -156,11 +156,15 @@ impl View {
     fn check(&mut self, options: &ViewOptions) -> u64 {
         let (mut count, evidence) = (0, &mut self.evidence);
         let geometry = self.volume.geometry();
-        check(&self.volume, &CheckOptions { scan: options.scan }, &mut |finding: Finding| {
-            count += 1;
-            evidence.add_finding(&finding, geometry);
-            ControlFlow::Continue(())
-        });
+        check(
+            &self.volume,
+            &CheckOptions { scan: options.scan, ..CheckOptions::default() },
+            &mut |finding: Finding| {
+                count += 1;
+                evidence.add_finding(&finding, geometry);
+                ControlFlow::Continue(())
+            },
+        );
         self.drain();
         count
     }
