@@ -12,6 +12,7 @@ mod linux_logs;
 mod manual;
 mod process;
 mod revive;
+mod sound;
 mod test;
 mod tidy;
 
@@ -49,6 +50,8 @@ enum Arguments {
     LinuxLogs(linux_logs::Arguments),
     /// Damage images in many ways and measure what xfs_repair and uxfs repair save (needs root)
     Revive(revive::Arguments),
+    /// Age images of every shape, by the kernel and by uxfs: none may have findings (needs root)
+    Sound(sound::Arguments),
     /// Write man pages and shell completions
     Manual(manual::Arguments),
 }
@@ -77,6 +80,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::Fuzz(arguments) => fuzz::run(&arguments),
         Arguments::LinuxLogs(arguments) => linux_logs::run(&arguments),
         Arguments::Revive(arguments) => revive::run(&arguments),
+        Arguments::Sound(arguments) => sound::run(&arguments),
         Arguments::Manual(arguments) => manual::run(&arguments),
     }
 }

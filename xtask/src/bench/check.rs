@@ -7,7 +7,7 @@ use uxfs_testkit::judges::Judge;
 
 use super::{
     fixtures,
-    measure::{Run, measure},
+    measure::{Run, measure, median},
 };
 
 /// Arguments of `cargo xtask bench check`.
@@ -25,24 +25,62 @@ pub struct Arguments {
     /// MiB of contents; with 0, files are empty
     #[arg(long, default_value_t = 2048)]
     mebibytes: u64,
+    /// Have uxfs mkfs make the image, of empty files: for images that take the kernel too long
+    #[arg(long)]
+    bulk: bool,
+    /// Memory for uxfs check
+    #[arg(long, default_value = "256M")]
+    memory: String,
+    /// Leave out xfs_repair, for images for which this machine has too little memory
+    #[arg(long)]
+    alone: bool,
 }
 
-/// Runs both in turn, and prints the figures of each run.
+/// Runs all in turn, prints the figures of each run, and how they compare.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let uxfs = super::read::build()?;
-    let image = match arguments.mebibytes {
-        0 => fixtures::inodes_image(&arguments.directory, arguments.files)?,
-        mebibytes => fixtures::tree_image(&arguments.directory, arguments.files, mebibytes << 20)?,
+    let image = match (arguments.bulk, arguments.mebibytes) {
+        (true, _) => fixtures::bulk_image(&uxfs, &arguments.directory, arguments.files)?,
+        (false, 0) => fixtures::inodes_image(&arguments.directory, arguments.files)?,
+        (false, mebibytes) => fixtures::tree_image(&arguments.directory, arguments.files, mebibytes << 20)?,
     };
+    let (mut judged, mut checked, mut repaired) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.runs {
-        report("xfs_repair -n", measure(Judge::XfsRepair.command().arg("-n").arg(&image))?);
-        report("uxfs check", measure(Command::new(&uxfs).arg("check").arg(&image))?);
-        report("uxfs repair", measure(Command::new(&uxfs).args(["repair", "--no-undo"]).arg(&image))?);
+        if !arguments.alone {
+            let mut command = Judge::XfsRepair.command();
+            judged.push(report("xfs_repair -n", measure(command.arg("-n").arg(&image))?));
+        }
+        let mut command = Command::new(&uxfs);
+        checked.push(report(
+            "uxfs check",
+            measure(command.args(["check", "--memory", &arguments.memory]).arg(&image))?,
+        ));
+        let mut command = Command::new(&uxfs);
+        repaired.push(report("uxfs repair", measure(command.args(["repair", "--no-undo"]).arg(&image))?));
     }
+    compare("uxfs check by xfs_repair -n", &checked, &judged);
+    compare("uxfs repair by uxfs check", &repaired, &checked);
     Ok(())
 }
 
-fn report(name: &str, run: Run) {
+fn report(name: &str, run: Run) -> Run {
     let (seconds, processor) = (run.elapsed.as_secs_f64(), run.processor.as_secs_f64());
     println!("{name:<20} {seconds:>8.2} s (cpu {processor:.2} s) {:>6} MiB", run.peak_memory_bytes >> 20);
+    run
+}
+
+/// Prints ratios of medians.
+fn compare(name: &str, ours: &[Run], theirs: &[Run]) {
+    if theirs.is_empty() {
+        return;
+    }
+    let ratio = |value: fn(&Run) -> f64| {
+        median(ours.iter().map(value).collect()) / median(theirs.iter().map(value).collect())
+    };
+    println!(
+        "{name:<28} time {:.3}, processor time {:.3}, memory {:.3}",
+        ratio(|run| run.elapsed.as_secs_f64()),
+        ratio(|run| run.processor.as_secs_f64()),
+        ratio(|run| run.peak_memory_bytes as f64),
+    );
 }

@@ -3,9 +3,10 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{BufWriter, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    process::Command,
     thread,
 };
 
@@ -21,6 +22,37 @@ use crate::process::run;
 /// An image with `count` empty files in directories of 1,000. Made once.
 pub fn inodes_image(directory: &Path, count: u32) -> Result<PathBuf> {
     make(directory, &format!("inodes-{count}"), 16 << 30, |root| fill_with_empty_files(root, count))
+}
+
+/// An image with `count` empty files in directories of 1,000, which uxfs makes of a manifest. Made once.
+pub fn bulk_image(uxfs: &Path, directory: &Path, count: u32) -> Result<PathBuf> {
+    fs::create_dir_all(directory)?;
+    let image = directory.join(format!("bulk-{count}.img"));
+    let complete = directory.join(format!("bulk-{count}.complete"));
+    if complete.exists() {
+        return Ok(image);
+    }
+    eprintln!("bench: making {} (once)", image.display());
+    let manifest = directory.join("bulk.mtree");
+    let mut lines = BufWriter::new(fs::File::create(&manifest)?);
+    lines.write_all(b"#mtree\n/set type=file uid=0 gid=0 mode=0644 time=1700000000.0 size=0\n")?;
+    for directory in 0..count.div_ceil(1000) {
+        writeln!(lines, "./d{directory:05} type=dir mode=0755")?;
+        for file in 0..1000.min(count - directory * 1000) {
+            writeln!(lines, "./d{directory:05}/file-{file:04}")?;
+        }
+    }
+    lines.into_inner()?;
+    // An inode and its name take some 560 bytes.
+    let mebibytes = u64::from(count) * 1024 / (1 << 20) + 1024;
+    let mut command = Command::new(uxfs);
+    run(command
+        .args(["mkfs", "-f", "--size", &format!("{mebibytes}M"), "--from"])
+        .arg(&manifest)
+        .arg(&image))?;
+    fs::remove_file(&manifest)?;
+    fs::File::create(&complete)?.write_all(b"made by xtask bench\n")?;
+    Ok(image)
 }
 
 /// An image with a tree of about `count` files and `bytes` bytes of contents that do not compress: many small files,

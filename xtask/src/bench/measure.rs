@@ -86,7 +86,8 @@ impl Pairs {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one of several figures.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
