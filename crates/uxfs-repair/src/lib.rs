@@ -18,6 +18,7 @@
 //! | [`opening`] | opening an image, damaged or not, with its log recovered in an overlay |
 //! | [`sink`] | where findings go |
 //! | [`commit`] | carrying finished changes to the device, durably, and taking them back |
+//! | `parallel` | work in parts, from several threads, with results in one order |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
 //! | [`new_log`] | a new, clean log |
@@ -75,6 +76,7 @@ mod names;
 pub mod new_log;
 mod observed;
 pub mod opening;
+mod parallel;
 mod parent_pointer;
 mod reference_count;
 pub mod repair;

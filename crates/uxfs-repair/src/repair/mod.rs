@@ -32,7 +32,10 @@ use std::{
     sync::Arc,
 };
 
-use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
+use uxfs_block::{
+    device::BlockDevice,
+    engine::{overlay::OverlayDevice, unreadable::FilledDevice},
+};
 use uxfs_engine::options::MountOptions;
 use uxfs_format::units::{InodeNumber, Uuid};
 use uxfs_volume::{
@@ -88,8 +91,10 @@ pub struct RepairOptions {
 /// A repair that waits to be written.
 #[derive(Debug)]
 pub struct Staged {
-    /// The device as it will be.
+    /// The device as it will be. Sectors that cannot be read hold a text until [`show_errors`](Self::show_errors) is called.
     pub overlay: Arc<OverlayDevice>,
+    /// Below the overlay.
+    filled: Arc<FilledDevice>,
     /// What was done, in order.
     pub actions: Vec<Action>,
     /// How many findings there were at first.
@@ -99,6 +104,16 @@ pub struct Staged {
 }
 
 impl Staged {
+    /// Sectors of the device that could not be read. Those that hold metadata are written anew.
+    pub fn unreadable_sectors(&self) -> usize {
+        self.filled.bad_sectors()
+    }
+
+    /// For readers: from now on what cannot be read is an error again.
+    pub fn show_errors(&self) {
+        self.filled.show_errors();
+    }
+
     /// Whether the device is sound as it is.
     pub fn is_clean(&self) -> bool {
         self.actions.is_empty() && self.remaining.is_empty()
@@ -158,12 +173,14 @@ pub fn repair_with_progress(
     options: &RepairOptions,
     progress: &ShowRepair<'_>,
 ) -> Result<Staged> {
-    let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
+    let filled = Arc::new(FilledDevice::new(Arc::clone(device)));
+    let overlay = Arc::new(OverlayDevice::new(Arc::<FilledDevice>::clone(&filled)));
     let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&overlay);
     let mut repair = Repair {
         options,
         progress,
-        original: device.as_ref(),
+        original: filled.as_ref(),
+        filled: Arc::clone(&filled),
         device: staged,
         overlay,
         actions: Vec::new(),
@@ -222,6 +239,7 @@ struct Repair<'r> {
     progress: &'r ShowRepair<'r>,
     /// The device as it was found.
     original: &'r dyn BlockDevice,
+    filled: Arc<FilledDevice>,
     overlay: Arc<OverlayDevice>,
     /// The overlay.
     device: Arc<dyn BlockDevice>,
@@ -388,7 +406,7 @@ impl<'r> Repair<'r> {
     /// The tree of names, once all inodes and groups are sound.
     fn repair_names(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<()> {
         (self.progress)(Event::Begin(Phase::Names));
-        let mut gathered = names::gather::gather(volume, work);
+        let mut gathered = names::gather::gather(volume, work, self.options.scan);
         gathered.facts.partial = std::mem::take(&mut self.partial);
         let decision = Decision::of(&gathered.facts);
         let changes = Changes::of(&gathered, &decision, work);
@@ -410,6 +428,6 @@ impl<'r> Repair<'r> {
 
     fn finish(self, remaining: Vec<Finding>) -> Staged {
         let findings = self.findings.unwrap_or(0);
-        Staged { overlay: self.overlay, actions: self.actions, findings, remaining }
+        Staged { overlay: self.overlay, filled: self.filled, actions: self.actions, findings, remaining }
     }
 }
