@@ -21,7 +21,7 @@ use uxfs_volume::{
     volume::MetadataBuffer,
 };
 
-use super::access_list::is_list;
+use super::{access_list::is_list, leaf::verify_free_regions};
 use crate::{
     check::Context,
     finding::Finding,
@@ -80,7 +80,7 @@ impl Attributes<'_, '_> {
     ) {
         let geometry = blocks.geometry();
         let Ok(leaf) = LeafBlock::parse(buffer, geometry) else { return };
-        if let Err(fault) = leaf.verify_first_name() {
+        if let Err(fault) = leaf.verify_first_name().and_then(|()| verify_free_regions(&leaf)) {
             self.damaged(blocks, place, fault.into());
         }
         for attribute in leaf.attributes() {

@@ -103,3 +103,7 @@ impl Comparison<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

@@ -138,8 +138,8 @@ impl Extents<'_, '_> {
             let fault = ExtentMapFault::UnwrittenAttribute { file_block: extent.file_block };
             self.is_sound &= self.damaged(fault).is_some();
         }
-        let file_type = self.inode.file_type();
-        if extent.is_unwritten && self.fork == Fork::Data && !fields::may_have_unwritten(file_type) {
+        let (volume, core) = (self.context.volume, &self.inode.core);
+        if extent.is_unwritten && self.fork == Fork::Data && !fields::may_be_unwritten(volume, core, extent) {
             let (inode, file_block) = (self.inode.number, extent.file_block);
             self.context.sink.add(Finding::UnwrittenExtent { inode, file_block });
         }
@@ -172,3 +172,7 @@ impl Extents<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

@@ -85,7 +85,7 @@ pub(super) fn is_of_directory(structure: Structure) -> bool {
     )
 }
 
-fn length_bytes(structure: Structure, geometry: &Geometry) -> usize {
+pub(super) fn length_bytes(structure: Structure, geometry: &Geometry) -> usize {
     if is_of_directory(structure) {
         geometry.directory_block_size_bytes as usize
     } else {
@@ -157,7 +157,7 @@ fn used_ranges(structure: Structure, bytes: &[u8]) -> [Range<usize>; 2] {
 }
 
 /// Blocks of directories may lie in several extents: these are not put together here.
-fn is_in_one_piece(volume: &Volume, block: &DamagedBlock, length_bytes: usize) -> bool {
+pub(super) fn is_in_one_piece(volume: &Volume, block: &DamagedBlock, length_bytes: usize) -> bool {
     let geometry = volume.geometry();
     let Ok(inode) = volume.inode(block.inode) else { return false };
     let Ok(map) = volume.extent_map(&inode, Fork::Data) else { return false };

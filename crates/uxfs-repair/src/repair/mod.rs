@@ -15,6 +15,7 @@
 //! | [`action`] | what a repair does, in sentences and as fields |
 //! | [`weighing`] | which witness is believed: one table for all objects |
 //! | [`work`] | which objects have to be made anew |
+//! | [`block_fields`] | single wrong fields of blocks of files |
 //! | [`conflicts`] | blocks that two have |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
@@ -54,6 +55,7 @@ use crate::{
 };
 
 pub mod action;
+mod block_fields;
 mod conflicts;
 mod log;
 pub(crate) mod log_copies;
@@ -329,13 +331,11 @@ impl<'r> Repair<'r> {
             return Ok(Pass::Changed(signature));
         }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
-        if !work.blocks.is_empty() && !self.options.ignore_log_copies {
-            let blocks = &work.blocks;
-            if log_copies::restore(&volume, &stage, self.original, blocks, &mut self.actions)? {
-                return Ok(Pass::Changed(signature));
-            }
+        if work.superblock_fields {
+            // Among them are the numbers of inodes, which the volume has from the superblock as it was.
+            return Ok(Pass::Changed(signature));
         }
-        if inode::mend::mend(&volume, &stage, &work, self.sources(&volume).log, &mut self.actions)? {
+        if self.mend(&volume, &stage, &work)? {
             // What else is wrong may follow from these fields.
             return Ok(Pass::Changed(signature));
         }
@@ -371,6 +371,21 @@ impl<'r> Repair<'r> {
         }
         let is_changed = self.actions.len() > actions_before;
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
+    }
+
+    /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.
+    fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
+        if block_fields::mend(volume, stage, &work.blocks, &mut self.actions)? {
+            return Ok(true);
+        }
+        if !work.blocks.is_empty() && !self.options.ignore_log_copies {
+            let blocks = &work.blocks;
+            if log_copies::restore(volume, stage, self.original, blocks, &mut self.actions)? {
+                return Ok(true);
+            }
+        }
+        let log = self.sources(volume).log;
+        inode::mend::mend(volume, stage, work, log, &mut self.actions)
     }
 
     /// Where all copies of the superblock agree against the first one: takes their word, if less is wrong then.

@@ -102,7 +102,7 @@ impl Action {
                 write!(f, "take blocks from symbolic link {inode}, which its target does not need")
             }
             Self::ExtentsWritten { inode } => {
-                write!(f, "mark the extents of inode {inode} as written, since it is no regular file")
+                write!(f, "mark the extents of inode {inode} as written, which their blocks must be")
             }
             _ => self.write_of_names(f),
         }
@@ -111,6 +111,14 @@ impl Action {
     /// Extent maps, link counts, directories, attributes.
     fn write_of_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::BlockField { structure, inode, sector, removed } => {
+                let structure = structure.name();
+                write!(f, "correct a field of the {structure} of inode {inode} at sector {sector}")?;
+                match removed {
+                    0 => Ok(()),
+                    removed => write!(f, "; {removed} attributes were removed"),
+                }
+            }
             Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
             Self::ExtentMap { inode, fork, extents } => {
                 let fork = match fork {
