@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use uxfs_lab::{
     field_fuzz::sparse_device::{DamagedImage, SparseImage},
-    fuzz::{TARGETS, Target, log, quota, superblock},
+    fuzz::{TARGETS, Target, log, quota, repair, superblock},
 };
 use uxfs_testkit::{golden::GoldenImage, judges::workspace_directory, structures};
 
@@ -146,6 +146,12 @@ fn seeds(targets: &[Target], corpus: &Path) -> Result<()> {
     }
     if is_wanted("quota") {
         more_seeds(&corpus.join("quota"), "records", quota::seeds())?;
+    }
+    if is_wanted("change_file") {
+        more_seeds(&corpus.join("change_file"), "sound", vec![repair::change_file_seed()])?;
+    }
+    if is_wanted("restore") {
+        more_seeds(&corpus.join("restore"), "sound", vec![repair::dump_seed()])?;
     }
     if is_wanted("superblock") {
         let sound = instances.first().context("the list begins with the superblock")?.read(&device)?;

@@ -11,6 +11,7 @@ mod judges;
 mod linux_logs;
 mod manual;
 mod process;
+mod repair_fuzz;
 mod revive;
 mod sound;
 mod test;
@@ -46,6 +47,8 @@ enum Arguments {
     FieldFuzz(field_fuzz::Arguments),
     /// Coverage-guided fuzzing of every parser and of whole images
     Fuzz(fuzz::Arguments),
+    /// Damage images in several places at once, repair them, and edit the result
+    RepairFuzz(repair_fuzz::Arguments),
     /// Shut kernel mounts down under load and compare our recovery with the kernel's (needs root)
     LinuxLogs(linux_logs::Arguments),
     /// Damage images in many ways and measure what xfs_repair and uxfs repair save (needs root)
@@ -78,6 +81,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::Extremes(arguments) => extremes::run(&arguments),
         Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
         Arguments::Fuzz(arguments) => fuzz::run(&arguments),
+        Arguments::RepairFuzz(arguments) => repair_fuzz::run(&arguments),
         Arguments::LinuxLogs(arguments) => linux_logs::run(&arguments),
         Arguments::Revive(arguments) => revive::run(&arguments),
         Arguments::Sound(arguments) => sound::run(&arguments),

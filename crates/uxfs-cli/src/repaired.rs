@@ -22,6 +22,7 @@ pub(crate) struct Repaired {
 /// As [`repair`].
 pub(crate) fn stage(device: &Arc<dyn BlockDevice>, options: &RepairOptions) -> Result<Repaired> {
     let staged = repair(device, options)?;
+    staged.show_errors();
     let (actions, remaining) = (staged.actions.len(), staged.remaining.len());
     if staged.is_clean() {
         notice!("--repaired: there is nothing to repair");

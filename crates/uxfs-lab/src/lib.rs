@@ -8,6 +8,7 @@
 //! | [`crowd`] | several threads at once, each with a model of its own directory |
 //! | [`linux_logs`] | logs that kernel mounts leave behind when they are cut off |
 //! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
+//! | [`repair_fuzz`] | several damages at once, the repair, and edits of what it made |
 //! | [`fuzz`] | what the coverage-guided fuzz targets run |
 #![forbid(unsafe_code)]
 
@@ -16,3 +17,4 @@ pub mod crowd;
 pub mod field_fuzz;
 pub mod fuzz;
 pub mod linux_logs;
+pub mod repair_fuzz;

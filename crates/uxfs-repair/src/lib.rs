@@ -20,6 +20,7 @@
 //! | [`commit`] | carrying finished changes to the device, durably, and taking them back |
 //! | [`memory`] | shares of the memory of a check |
 //! | [`pass`] | which passes can find what |
+//! | `parallel` | work in parts, from several threads, with results in one order |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |
 //! | `observed` | what one pass leaves for the next: sums by group, a few bytes for each inode |
 //! | [`new_log`] | a new, clean log |
@@ -80,6 +81,7 @@ mod names;
 pub mod new_log;
 mod observed;
 pub mod opening;
+mod parallel;
 mod parent_pointer;
 pub mod pass;
 mod reference_count;

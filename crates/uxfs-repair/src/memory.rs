@@ -1,6 +1,6 @@
 //! The memory that a check may take, and how it is shared out.
 //!
-//! The program and the buffers of its threads have 32 MiB. The rest is shared out:
+//! The program and the buffers of its threads have 48 MiB. The rest is shared out:
 //!
 //! | share | for |
 //! |---|---|
@@ -18,7 +18,7 @@ pub struct Memory {
 /// What a check takes where the caller says nothing.
 const DEFAULT_BYTES: u64 = 256 << 20;
 /// The program and the buffers of its threads.
-const PROGRAM_BYTES: u64 = 32 << 20;
+const PROGRAM_BYTES: u64 = 48 << 20;
 
 impl Default for Memory {
     fn default() -> Self {

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// The keys of one check.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Keys {
     high: RandomState,
     low: RandomState,

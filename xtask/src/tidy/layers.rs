@@ -43,7 +43,7 @@ const LAYERS: [Layer; 18] = [
     },
     Layer { name: "uxfs-cli", above: &["uxfs", "uxfs-bench", "uxfs-metadump", "uxfs-rescue"], beside: &[] },
     Layer { name: "uxfs-testkit", above: &["uxfs-mkfs", "uxfs-filesystem"], beside: &[] },
-    Layer { name: "uxfs-lab", above: &["uxfs-testkit", "uxfs-repair"], beside: &[] },
+    Layer { name: "uxfs-lab", above: &["uxfs-testkit", "uxfs-repair", "uxfs-metadump"], beside: &[] },
 ];
 
 /// Crates that a crate may depend on; `None` where the list does not have it.

@@ -8,6 +8,7 @@
 //! | `open_file` | what these two have in common |
 //! | [`memory`] | bytes in memory |
 //! | [`overlay`] | around another device: keeps all writes to itself |
+//! | [`unreadable`] | around another device: has a text where single sectors cannot be read |
 //! | [`counting`], [`throttled`] | around another device: counts requests; makes it as slow as it should be |
 
 pub mod counting;
@@ -17,6 +18,7 @@ mod open_file;
 pub mod overlay;
 pub mod sync;
 pub mod throttled;
+pub mod unreadable;
 pub mod uring;
 
 use std::{fs::File, io, path::Path, sync::Arc};

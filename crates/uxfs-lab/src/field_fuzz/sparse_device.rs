@@ -81,7 +81,7 @@ impl SparseImage {
 }
 
 /// A base image with a few pieces replaced. Cannot be written.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DamagedImage {
     base: Arc<SparseImage>,
     patches: Vec<(u64, Vec<u8>)>,
@@ -96,6 +96,11 @@ impl DamagedImage {
     /// The base with `bytes` over `pieces` (offset and length), in order.
     pub fn new(base: Arc<SparseImage>, pieces: &[(u64, u32)], bytes: &[u8]) -> Self {
         Self::sound(base).with(pieces, bytes)
+    }
+
+    /// What lies over the base, in order: where, and what.
+    pub fn patches(&self) -> &[(u64, Vec<u8>)] {
+        &self.patches
     }
 
     /// This image with `bytes` over `pieces`, over all earlier ones.

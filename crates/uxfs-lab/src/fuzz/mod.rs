@@ -7,12 +7,14 @@
 //! | [`blocks`] | every block with a header of its own |
 //! | [`mod@quota`] | blocks of quota records |
 //! | [`mod@log`] | a whole log |
+//! | [`mod@repair`] | check and repair of a whole image, change files, dumps |
 //! | [`mod@image`] | a whole image with damaged fields, read or edited |
 
 pub mod blocks;
 pub mod image;
 pub mod log;
 pub mod quota;
+pub mod repair;
 pub mod superblock;
 
 use uxfs_format::fault::Structure;
@@ -47,7 +49,7 @@ const fn block_target(name: &'static str, run: fn(&[u8]), layouts: &'static [blo
 }
 
 /// All of them.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "superblock", run: superblock::superblock, input_bytes_max: 512, layouts: &[] },
     block_target(
         "allocation_group",
@@ -62,4 +64,8 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "quota", run: quota::quota, input_bytes_max: 1025, layouts: &[] },
     Target { name: "image", run: image::image, input_bytes_max: 48, layouts: &[] },
     Target { name: "edit", run: image::edit, input_bytes_max: 12, layouts: &[] },
+    Target { name: "check", run: repair::check, input_bytes_max: 240, layouts: &[] },
+    Target { name: "repair", run: repair::repair, input_bytes_max: 240, layouts: &[] },
+    Target { name: "change_file", run: repair::change_file, input_bytes_max: 16 << 10, layouts: &[] },
+    Target { name: "restore", run: repair::restore_dump, input_bytes_max: 16 << 10, layouts: &[] },
 ];

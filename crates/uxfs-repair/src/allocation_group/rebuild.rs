@@ -107,11 +107,11 @@ pub(crate) struct Conflict {
 pub(crate) fn rebuild(
     stage: &Stage,
     group: AgNumber,
-    contents: &GroupContents,
+    contents: GroupContents,
 ) -> Result<std::result::Result<GroupCounts, Vec<Conflict>>> {
     let geometry = stage.geometry();
-    let mut mappings = fixed_mappings(geometry, group, &contents.chunks);
-    mappings.extend_from_slice(&contents.files);
+    let GroupContents { chunks, files: mut mappings, unlinked } = contents;
+    mappings.extend(fixed_mappings(geometry, group, &chunks));
     let shared = Shared::of(&mappings, geometry.features.has_reflink());
     if !shared.conflicts.is_empty() {
         let conflict = |blocks: &std::ops::Range<u32>| Conflict {
@@ -123,7 +123,7 @@ pub(crate) fn rebuild(
     }
     let length_blocks = geometry.group_length_blocks(group).unwrap_or(0);
     let free = Free::without(&shared.in_use, length_blocks);
-    let plan = Plan { stage, group, contents, mappings, shared, free };
+    let plan = Plan { stage, group, chunks, unlinked, mappings, shared, free };
     plan.write().map(Ok)
 }
 
@@ -152,7 +152,8 @@ pub(crate) fn fixed_mappings(geometry: &Geometry, group: AgNumber, chunks: &[Ino
 struct Plan<'r> {
     stage: &'r Stage,
     group: AgNumber,
-    contents: &'r GroupContents,
+    chunks: Vec<InodeChunk>,
+    unlinked: Vec<(u32, AgInode)>,
     /// All but those of the new btrees.
     mappings: Vec<Mapping>,
     shared: Shared,
@@ -186,7 +187,7 @@ impl Plan<'_> {
                 })
                 .transpose()?,
             inode_index: {
-                let records: Vec<_> = self.contents.chunks.iter().map(|chunk| self.pack(chunk)).collect();
+                let records: Vec<_> = self.chunks.iter().map(|chunk| self.pack(chunk)).collect();
                 build::<InodeIndex>(stage, group, &records, &layout.inode_index)?
             },
             free_inode_index: features
@@ -202,8 +203,8 @@ impl Plan<'_> {
         self.write_free_list(&layout)?;
         let below_roots = trees.free_space_blocks_below_roots();
         Ok(GroupCounts {
-            inodes: self.contents.chunks.iter().map(|chunk| u64::from(chunk.count)).sum(),
-            free_inodes: self.contents.chunks.iter().map(|chunk| u64::from(chunk.free_count)).sum(),
+            inodes: self.chunks.iter().map(|chunk| u64::from(chunk.count)).sum(),
+            free_inodes: self.chunks.iter().map(|chunk| u64::from(chunk.free_count)).sum(),
             free_blocks: u64::from(free.blocks()) + layout.free_list.len() as u64 + u64::from(below_roots),
         })
     }
@@ -213,7 +214,7 @@ impl Plan<'_> {
     }
 
     fn chunks_with_free(&self) -> impl Iterator<Item = &InodeChunk> {
-        self.contents.chunks.iter().filter(|chunk| chunk.free_count > 0)
+        self.chunks.iter().filter(|chunk| chunk.free_count > 0)
     }
 
     /// A group that is too full for a whole free list, as one that the log fills, gets one without blocks.
@@ -271,7 +272,7 @@ impl Plan<'_> {
             features.has_reverse_map().then(|| Shape::of::<ReverseMap>(reverse_map_records, geometry));
         let reference_count =
             features.has_reflink().then(|| Shape::of::<ReferenceCount>(self.shared.extents.len(), geometry));
-        let inode_index = Shape::of::<InodeIndex>(self.contents.chunks.len(), geometry);
+        let inode_index = Shape::of::<InodeIndex>(self.chunks.len(), geometry);
         let free_inode_index = features
             .has_free_inode_btree()
             .then(|| Shape::of::<FreeInodeIndex>(self.chunks_with_free().count(), geometry));
@@ -404,7 +405,7 @@ impl Plan<'_> {
 
     fn write_inode_header(&self, trees: &Trees) -> Result<()> {
         let geometry = self.stage.geometry();
-        let chunks = &self.contents.chunks;
+        let chunks = &self.chunks;
         let null = U32::new(u32::MAX);
         let mut header = InodeHeader::new_zeroed();
         header.magic.set(inode_header::MAGIC);
@@ -418,7 +419,7 @@ impl Plan<'_> {
         header.newest_inode = chunks.last().map_or(null, |chunk| U32::new(chunk.start.get()));
         header.directory_inode = null;
         header.unlinked = [null; 64];
-        for (bucket, inode) in &self.contents.unlinked {
+        for (bucket, inode) in &self.unlinked {
             if let Some(head) = header.unlinked.get_mut(*bucket as usize) {
                 head.set(inode.get());
             }

@@ -21,7 +21,7 @@ use uxfs_volume::{
     volume::MetadataBuffer,
 };
 
-use super::access_list::is_list;
+use super::{access_list::is_list, leaf::verify_free_regions};
 use crate::{
     check::Context,
     finding::Finding,
@@ -80,13 +80,13 @@ impl Attributes<'_, '_> {
     ) {
         let geometry = blocks.geometry();
         let Ok(leaf) = LeafBlock::parse(buffer, geometry) else { return };
-        if let Err(fault) = leaf.verify_first_name() {
-            self.damaged(blocks, place, fault.into());
+        if let Err(fault) = leaf.verify_first_name().and_then(|()| verify_free_regions(&leaf)) {
+            self.damaged(blocks, place, buffer, fault.into());
         }
         for attribute in leaf.attributes() {
             let attribute = match attribute {
                 Ok(attribute) => attribute,
-                Err(fault) => return self.damaged(blocks, place, fault.into()),
+                Err(fault) => return self.damaged(blocks, place, buffer, fault.into()),
             };
             if !attribute.is_complete() {
                 let (inode, name) = (self.inode.number, attribute.name.into());
@@ -103,6 +103,7 @@ impl Attributes<'_, '_> {
                         return self.damaged(
                             blocks,
                             place,
+                            buffer,
                             NameTreeFault::TooManyValueBlocks { most }.into(),
                         );
                     };
@@ -114,8 +115,9 @@ impl Attributes<'_, '_> {
         }
     }
 
-    fn damaged(&self, blocks: &ForkBlocks<'_>, place: FileBlock, fault: Fault) {
-        self.context.sink.add_error(blocks.corruption(blocks.index_structure(), place, None, fault));
+    fn damaged(&self, blocks: &ForkBlocks<'_>, place: FileBlock, buffer: &MetadataBuffer, fault: Fault) {
+        let sector = Some(buffer.sector());
+        self.context.sink.add_error(blocks.corruption(blocks.index_structure(), place, sector, fault));
     }
 
     fn attribute(

@@ -2,3 +2,4 @@
 
 pub(crate) mod access_list;
 pub(crate) mod check;
+pub(crate) mod leaf;

@@ -31,11 +31,16 @@ pub(crate) fn compare(context: &Context<'_>, groups: &Groups, are_files_complete
         return;
     }
     if let Err(error) = compare_groups(context, groups, are_files_complete, &differ) {
-        for group in differ {
-            context.sink.add(Finding::SpaceSum { group: AgNumber::new(group) });
-        }
-        context.sink.add(Finding::NotCompared { error });
+        report_uncompared(context, &differ, error);
     }
+}
+
+/// Groups that differ, where nothing can tell in which blocks.
+fn report_uncompared(context: &Context<'_>, differ: &[u32], error: SpillError) {
+    for group in differ {
+        context.sink.add(Finding::SpaceSum { group: AgNumber::new(*group) });
+    }
+    context.sink.add(Finding::NotCompared { error });
 }
 
 /// Compares these groups, which ascend.
@@ -84,3 +89,7 @@ fn compare_group(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

@@ -1,8 +1,11 @@
-//! The sectors in which two devices differ.
+//! The sectors in which two devices differ. A sector that only the new one can read differs.
 
 use std::ops::Range;
 
-use uxfs_block::device::{BlockDevice, DeviceError, DeviceOperation};
+use uxfs_block::{
+    device::{BlockDevice, DeviceError, DeviceOperation},
+    engine::unreadable::{is_filler, read_or_fill},
+};
 
 use super::{PIECE_BYTES, Result, SECTOR_BYTES};
 
@@ -105,10 +108,25 @@ impl<'a> Differences<'a> {
         let length = usize::try_from(length).unwrap_or_default();
         self.old.resize(length, 0);
         self.new.resize(length, 0);
-        self.old_device.read(self.start_bytes, &mut self.old)?;
-        self.new_device.read(self.start_bytes, &mut self.new)?;
+        let _ = read_or_fill(self.old_device, self.start_bytes, &mut self.old);
+        if let Some(error) = read_or_fill(self.new_device, self.start_bytes, &mut self.new) {
+            let mut sectors = self.old.chunks(SECTOR_BYTES).zip(self.new.chunks(SECTOR_BYTES));
+            if sectors.any(|(old, new)| is_filler(new) && !is_filler(old)) {
+                return Err(error.into());
+            }
+        }
+        keep_unknown(&self.old, &mut self.new);
         self.seen = 0;
         Ok(true)
+    }
+}
+
+/// Sectors that could not be read when the new contents were made, and that nothing was written to, stay as they are.
+pub fn keep_unknown(old: &[u8], new: &mut [u8]) {
+    for (old, new) in old.chunks(SECTOR_BYTES).zip(new.chunks_mut(SECTOR_BYTES)) {
+        if is_filler(new) {
+            new.copy_from_slice(old);
+        }
     }
 }
 

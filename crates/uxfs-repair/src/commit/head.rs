@@ -1,6 +1,9 @@
 //! The superblock at the start of the device: old, new, and the one that stands there while others are written.
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{
+    device::BlockDevice,
+    engine::unreadable::{is_filler, read_or_fill},
+};
 use uxfs_format::{
     checksum,
     features::Incompatible,
@@ -8,7 +11,7 @@ use uxfs_format::{
     superblock::{CHECKSUM_OFFSET_BYTES, Copy, MAX_SECTOR_SIZE_BYTES, Superblock},
 };
 
-use super::{Result, SECTOR_BYTES, error::CommitError};
+use super::{Result, SECTOR_BYTES, differences::keep_unknown, error::CommitError};
 
 /// Least bytes of a superblock's sector.
 pub const HEAD_BYTES_MIN: u32 = SECTOR_BYTES as u32;
@@ -36,13 +39,17 @@ impl Head {
         }
         let length = usize::try_from(expected_bytes).unwrap_or(usize::MAX).min(MAX_SECTOR_SIZE_BYTES);
         let (mut old_bytes, mut new_bytes) = (vec![0; length], vec![0; length]);
-        old.read(0, &mut old_bytes)?;
-        new.read(0, &mut new_bytes)?;
+        let _ = read_or_fill(old, 0, &mut old_bytes);
+        let error = read_or_fill(new, 0, &mut new_bytes);
         let claimed = |bytes: &[u8]| Superblock::parse(bytes).ok().map(|(_, sector)| sector.len());
         let sound = is_sound(&old_bytes).then(|| claimed(&old_bytes)).flatten();
         let length = sound.max(claimed(&new_bytes)).ok_or(CommitError::NoSuperblock)?;
         old_bytes.truncate(length);
         new_bytes.truncate(length);
+        match error {
+            Some(error) if new_bytes.chunks(SECTOR_BYTES).any(is_filler) => return Err(error.into()),
+            _ => keep_unknown(&old_bytes, &mut new_bytes),
+        }
         Self::of(old_bytes, new_bytes)
     }
 

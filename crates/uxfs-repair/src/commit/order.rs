@@ -1,6 +1,8 @@
 //! The order of writes, which invariant 1 needs: the mark is durable before the first other byte changes, and the last
 //! superblock is written after all others are durable.
 
+use std::ops::Range;
+
 use uxfs_block::device::BlockDevice;
 
 use super::{Result, head::Head};
@@ -12,7 +14,7 @@ pub fn in_order(
     last: &[u8],
     others: impl FnOnce(&mut Placer<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut placer = Placer { device, widened: Vec::new() };
+    let mut placer = Placer { device, found: Vec::new() };
     placer.place(0, &head.marked)?;
     device.flush()?;
     others(&mut placer)?;
@@ -22,11 +24,15 @@ pub fn in_order(
     Ok(())
 }
 
-/// Writes any range, also where the device takes larger units only.
+/// Pieces that are compared before they are written: pages of the host.
+const PIECE_BYTES: u64 = 4096;
+
+/// Writes any range, also where the device takes larger units only. Pieces that the device has already are not written: to write
+/// zeros again into a hole of an image would need room on the host, which may be full.
 #[derive(Debug)]
 pub struct Placer<'a> {
     device: &'a dyn BlockDevice,
-    widened: Vec<u8>,
+    found: Vec<u8>,
 }
 
 impl Placer<'_> {
@@ -36,15 +42,42 @@ impl Placer<'_> {
         let end_bytes = offset_bytes.saturating_add(bytes.len() as u64);
         let start = offset_bytes - offset_bytes % unit;
         let end = end_bytes.checked_next_multiple_of(unit).unwrap_or(u64::MAX).min(self.device.size_bytes());
-        if (start, end) == (offset_bytes, end_bytes) {
-            return Ok(self.device.write(offset_bytes, bytes)?);
+        let is_whole = (start, end) == (offset_bytes, end_bytes);
+        self.found.clear();
+        self.found.resize(usize::try_from(end.saturating_sub(start)).unwrap_or_default(), 0);
+        match self.device.read(start, &mut self.found) {
+            Ok(()) => {}
+            // Sectors that cannot be read are written as a whole.
+            Err(_) if is_whole => return Ok(self.device.write(offset_bytes, bytes)?),
+            Err(error) => return Err(error.into()),
         }
+        let mut new = self.found.clone();
         let before = usize::try_from(offset_bytes - start).unwrap_or_default();
-        self.widened.resize(usize::try_from(end.saturating_sub(start)).unwrap_or_default(), 0);
-        self.device.read(start, &mut self.widened)?;
-        if let Some(place) = self.widened.get_mut(before..before.saturating_add(bytes.len())) {
+        if let Some(place) = new.get_mut(before..before.saturating_add(bytes.len())) {
             place.copy_from_slice(bytes);
         }
-        Ok(self.device.write(start, &self.widened)?)
+        self.write_differences(start, &new, unit.max(PIECE_BYTES))
+    }
+
+    /// Writes what differs from the bytes that were found, in runs of pieces.
+    fn write_differences(&self, start: u64, new: &[u8], piece_bytes: u64) -> Result<()> {
+        let (mut run, mut at): (Option<usize>, usize) = (None, 0);
+        while at < new.len() {
+            let left = piece_bytes - start.saturating_add(at as u64) % piece_bytes;
+            let end = at.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)).min(new.len());
+            let is_different = new.get(at..end) != self.found.get(at..end);
+            if is_different {
+                run.get_or_insert(at);
+            } else if let Some(from) = run.take() {
+                self.write(start, new, from..at)?;
+            }
+            at = end;
+        }
+        run.map_or(Ok(()), |from| self.write(start, new, from..new.len()))
+    }
+
+    fn write(&self, start: u64, new: &[u8], range: Range<usize>) -> Result<()> {
+        let offset_bytes = start.saturating_add(range.start as u64);
+        Ok(self.device.write(offset_bytes, new.get(range).unwrap_or_default())?)
     }
 }

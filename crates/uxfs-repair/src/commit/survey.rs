@@ -1,6 +1,9 @@
 //! Which of the two contents in a change file a device holds.
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::{
+    device::BlockDevice,
+    engine::unreadable::{is_filler, read_or_fill},
+};
 
 use super::{
     Result, SECTOR_BYTES,
@@ -99,14 +102,24 @@ impl Survey {
 pub fn survey(file: &ChangeFile, head: &Head, device: &dyn BlockDevice) -> Result<Survey> {
     let mut survey = Survey::default();
     let mut found = vec![0; head.old.len()];
-    device.read(0, &mut found)?;
+    read(device, 0, &mut found, &head.old)?;
     let record = Record { offset_bytes: 0, old: &head.old, new: &head.new };
     survey.add(&record, &found, Some(&head.marked));
     let mut records = file.records_behind_head()?;
     while let Some(record) = records.next()? {
         found.resize(record.old.len(), 0);
-        device.read(record.offset_bytes, &mut found)?;
+        read(device, record.offset_bytes, &mut found, record.old)?;
         survey.add(&record, &found, None);
     }
     Ok(survey)
+}
+
+/// Reads from the device. Sectors that cannot be read hold what they held before, if they could not be read then.
+fn read(device: &dyn BlockDevice, offset_bytes: u64, found: &mut [u8], old: &[u8]) -> Result<()> {
+    let Some(error) = read_or_fill(device, offset_bytes, found) else { return Ok(()) };
+    let mut sectors = found.chunks(SECTOR_BYTES).zip(old.chunks(SECTOR_BYTES));
+    match sectors.all(|(found, old)| !is_filler(found) || found == old) {
+        true => Ok(()),
+        false => Err(error.into()),
+    }
 }

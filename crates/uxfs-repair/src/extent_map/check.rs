@@ -142,8 +142,8 @@ impl Extents<'_, '_> {
             let fault = ExtentMapFault::UnwrittenAttribute { file_block: extent.file_block };
             self.is_sound &= self.damaged(fault).is_some();
         }
-        let file_type = self.inode.file_type();
-        if extent.is_unwritten && self.fork == Fork::Data && !fields::may_have_unwritten(file_type) {
+        let (volume, core) = (self.context.volume, &self.inode.core);
+        if extent.is_unwritten && self.fork == Fork::Data && !fields::may_be_unwritten(volume, core, extent) {
             let (inode, file_block) = (self.inode.number, extent.file_block);
             self.context.sink.add(Finding::UnwrittenExtent { inode, file_block });
         }
@@ -160,7 +160,7 @@ impl Extents<'_, '_> {
         let length_blocks = u32::try_from(extent.length_blocks).ok();
         // An extent within a group has both.
         let (Some((group, start)), Some(length_blocks)) = (place, length_blocks) else { return };
-        let kind = BlockKind::of_fork(file_type, self.fork == Fork::Attribute);
+        let kind = BlockKind::of_fork(self.inode.file_type(), self.fork == Fork::Attribute);
         self.context.see_blocks(group, (start, length_blocks), kind);
         let mapping = self.mapping(extent, start, length_blocks);
         self.sums.of(group).add_use(self.context, group, &mapping);
@@ -178,3 +178,7 @@ impl Extents<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

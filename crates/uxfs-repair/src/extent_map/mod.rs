@@ -1,5 +1,6 @@
 //! Where the blocks of a fork lie.
 
 pub(crate) mod check;
+pub(crate) mod mend;
 pub(crate) mod rebuild;
 pub(crate) mod spare;

@@ -466,7 +466,7 @@ pub enum Finding {
         /// Its nanoseconds.
         nanoseconds: u32,
     },
-    /// An inode that is no regular file has blocks that were never written.
+    /// An inode that is no regular file has blocks that were never written, or a file shares such blocks.
     UnwrittenExtent {
         /// The inode.
         inode: InodeNumber,

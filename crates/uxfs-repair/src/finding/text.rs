@@ -246,7 +246,7 @@ impl Finding {
             }
             Self::UnwrittenExtent { inode, file_block } => write!(
                 f,
-                "inode {inode} is no regular file, and the extent at file block {file_block} was never written"
+                "inode {inode}: the extent at file block {file_block} is marked as never written; it is no contents of a regular file, or it is shared"
             ),
             _ => self.write_directory(f),
         }

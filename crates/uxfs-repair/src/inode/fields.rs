@@ -1,6 +1,7 @@
 //! Fields of an inode core that no verifier looks at: Linux reads the inode whatever they say, and `xfs_repair` objects.
 
 use uxfs_format::{
+    btree::extent_map::Extent,
     geometry::Geometry,
     inode::{
         FileType, InodeCore, InodeFlags, InodeFlags2,
@@ -11,9 +12,12 @@ use uxfs_format::{
     units::InodeNumber,
 };
 
+use uxfs_volume::volume::Volume;
+
 use crate::{
     check::Context,
     finding::{Finding, InodeTime},
+    reference_count,
 };
 
 /// Flags that only directories have.
@@ -92,9 +96,11 @@ pub(crate) fn symlink_blocks(size_bytes: u64, geometry: &Geometry) -> Option<u64
     Some(target_blocks(length_bytes, geometry).into())
 }
 
-/// Whether the data fork of an inode may hold blocks that were never written.
-pub(crate) fn may_have_unwritten(file_type: Option<FileType>) -> bool {
-    file_type == Some(FileType::Regular)
+/// Whether an extent of a data fork may be marked as never written: contents of regular files may, and only what has been written is shared.
+pub(crate) fn may_be_unwritten(volume: &Volume, core: &InodeCore, extent: &Extent) -> bool {
+    core.file_type() == Some(FileType::Regular)
+        && !(core.flags2().contains(InodeFlags2::REFLINK)
+            && reference_count::check::is_shared(volume, extent))
 }
 
 /// Reports what is unfit about an inode, in use or free.

@@ -1,5 +1,6 @@
 //! All inodes of the file system by their chunks, whatever the inode btrees say: which are in use, and which are damaged.
 
+use uxfs_block::device::ReadSegment;
 use uxfs_format::{
     btree::inode_index::InodeChunk,
     checksum,
@@ -34,24 +35,52 @@ pub(crate) struct FoundInode {
     pub found: Found,
 }
 
-/// Visits all inodes of a chunk that exist. An inode that cannot be read is damaged.
-pub(crate) fn visit_chunk(
+/// Visits all inodes of some chunks that exist, chunk by chunk. The chunks are read at once; an inode that cannot be read is damaged.
+pub(crate) fn visit_chunks<'c>(
     volume: &Volume,
     group: AgNumber,
-    chunk: &InodeChunk,
-    visit: &mut dyn FnMut(FoundInode),
+    chunks: &'c [InodeChunk],
+    visit: &mut dyn FnMut(&'c InodeChunk, FoundInode),
 ) {
     let geometry = volume.geometry();
     let inode_bytes = geometry.inode_size().max(1);
-    let mut bytes = vec![0; inode_bytes];
-    for index in (0..INODES_PER_CHUNK).filter(|index| chunk.exists(*index)) {
-        let number = geometry.inode_number(group, chunk.inode(index));
-        let place = byte_of(geometry, number);
-        let is_read = place.is_some_and(|offset| volume.device().read(offset, &mut bytes).is_ok());
-        if !is_read {
-            bytes.fill(0);
+    let chunk_bytes = inode_bytes * INODES_PER_CHUNK as usize;
+    let mut bytes = vec![0; chunk_bytes * chunks.len()];
+    let places: Vec<Option<u64>> =
+        chunks.iter().map(|chunk| byte_of(geometry, geometry.inode_number(group, chunk.start))).collect();
+    let mut segments: Vec<ReadSegment<'_>> = Vec::with_capacity(chunks.len());
+    for (place, buffer) in places.iter().zip(bytes.chunks_exact_mut(chunk_bytes)) {
+        segments.extend(place.map(|offset_bytes| ReadSegment { offset_bytes, buffer }));
+    }
+    let is_read = places.iter().all(Option::is_some) && volume.device().read_batch(&mut segments).is_ok();
+    for (chunk, inodes) in chunks.iter().zip(bytes.chunks_exact_mut(chunk_bytes)) {
+        for (index, inode) in (0..).zip(inodes.chunks_exact_mut(inode_bytes)) {
+            if !chunk.exists(index) {
+                continue;
+            }
+            let number = geometry.inode_number(group, chunk.inode(index));
+            if !is_read {
+                read_one(volume, number, inode);
+            }
+            visit(chunk, FoundInode { number, index, found: judge(inode, number, geometry) });
         }
-        visit(FoundInode { number, index, found: judge(&mut bytes, number, geometry) });
+    }
+}
+
+/// Visits one inode. One that cannot be read is damaged.
+pub(crate) fn visit_inode(volume: &Volume, group: AgNumber, chunk: &InodeChunk, index: u32) -> FoundInode {
+    let geometry = volume.geometry();
+    let mut bytes = vec![0; geometry.inode_size()];
+    let number = geometry.inode_number(group, chunk.inode(index));
+    read_one(volume, number, &mut bytes);
+    FoundInode { number, index, found: judge(&mut bytes, number, geometry) }
+}
+
+/// Reads an inode; zeros where that fails.
+fn read_one(volume: &Volume, number: InodeNumber, bytes: &mut [u8]) {
+    let place = byte_of(volume.geometry(), number);
+    if place.is_none_or(|offset| volume.device().read(offset, bytes).is_err()) {
+        bytes.fill(0);
     }
 }
 

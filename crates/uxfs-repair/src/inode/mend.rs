@@ -16,11 +16,13 @@ use super::{
     neutral,
     witnesses::copies_of,
 };
-use crate::repair::{action::Action, stage::Stage, work::Work};
+use crate::{
+    extent_map,
+    repair::{action::Action, stage::Stage, work::Work},
+};
 
-/// An extent as it lies in an inode: its first bit says that it was never written.
+/// An extent as it lies in an inode.
 const EXTENT_BYTES: usize = 16;
-const UNWRITTEN: u8 = 0x80;
 
 /// Mends the inodes of `work` as far as that is possible. Gives whether something was changed. Damaged inodes that the log has are left to
 /// [`rebuild`](super::rebuild).
@@ -42,7 +44,9 @@ pub(crate) fn mend(
             done = mend_fields(core, forks, *inode, volume);
         })?;
         actions.extend(done);
+        extent_map::mend::mark_what_must_be(volume, stage, *inode, actions)?;
     }
+    extent_map::mend::mark_what_holds_data(volume, stage, &work.unwritten, actions)?;
     let copies = log.map(|log| copies_of(volume, log, &work.damaged_inodes, &[])).unwrap_or_default();
     let is_logged = |inode: &InodeNumber| {
         let copy = copies.inode(*inode);
@@ -50,7 +54,7 @@ pub(crate) fn mend(
     };
     for inode in work.damaged_inodes.iter().filter(|inode| !is_logged(inode)) {
         let bytes = read_inode(stage, *inode)?;
-        if let Some((mended, fault)) = neutral_inode(bytes, *inode, stage.geometry()) {
+        if let Some((mended, fault)) = neutral_inode(bytes, *inode, stage) {
             let size_bytes = InodeCore::SIZE_BYTES;
             change_core(stage, *inode, |core, forks| {
                 if let (Some(new), Some(new_forks)) =
@@ -67,16 +71,29 @@ pub(crate) fn mend(
 }
 
 /// The bytes of a damaged inode with neutral values, which pass the verifier, and what was wrong first.
-fn neutral_inode(
-    mut bytes: Vec<u8>,
-    inode: InodeNumber,
-    geometry: &Geometry,
-) -> Option<(Vec<u8>, InodeFault)> {
+fn neutral_inode(mut bytes: Vec<u8>, inode: InodeNumber, stage: &Stage) -> Option<(Vec<u8>, InodeFault)> {
+    let geometry = stage.geometry();
     let fault = verify_inode(&bytes, inode, geometry).err()?;
+    if let InodeFault::Number { found, .. } = fault
+        && is_elsewhere(stage, InodeNumber::new(found), &bytes)
+    {
+        return None;
+    }
     let is_made = neutral::make(&mut bytes, inode, geometry);
     // Its mode is gone as well: what names it may say which type it had.
     let is_free = InodeCore::prefix_of(&bytes).is_none_or(InodeCore::is_free);
     (is_made && !is_free).then_some((bytes, fault))
+}
+
+/// Whether an inode lies at its own place too: then this one was written to the wrong place.
+fn is_elsewhere(stage: &Stage, number: InodeNumber, bytes: &[u8]) -> bool {
+    let is_own = read_inode(stage, number).is_ok_and(|there| {
+        let (there, here) = (InodeCore::prefix_of(&there), InodeCore::prefix_of(bytes));
+        there.zip(here).is_some_and(|(there, here)| {
+            there.number == here.number && there.generation == here.generation && !there.is_free()
+        })
+    });
+    stage.geometry().split_inode_number(number).is_some() && is_own
 }
 
 fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volume: &Volume) -> Vec<Action> {
@@ -102,9 +119,6 @@ fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volum
     if trim_symlink(core, forks, volume.geometry()) {
         done.push(Action::SymlinkBlocks { inode });
     }
-    if mark_written(core, forks) {
-        done.push(Action::ExtentsWritten { inode });
-    }
     done
 }
 
@@ -129,20 +143,4 @@ fn trim_symlink(core: &mut InodeCore, forks: &mut [u8], geometry: &Geometry) -> 
     let Some(trimmed) = ExtentRecord::new(&Extent { length_blocks, ..extent }) else { return false };
     *last = trimmed;
     true
-}
-
-/// Marks the extents in an inode as written whose blocks must have been.
-fn mark_written(core: &InodeCore, forks: &mut [u8]) -> bool {
-    if fields::may_have_unwritten(core.file_type())
-        || core.fork_format(Fork::Data) != Some(ForkFormat::Extents)
-    {
-        return false;
-    }
-    let mut is_changed = false;
-    let count = usize::try_from(core.extent_count(Fork::Data)).unwrap_or(usize::MAX);
-    for first in forks.chunks_exact_mut(EXTENT_BYTES).take(count).filter_map(<[u8]>::first_mut) {
-        is_changed |= *first & UNWRITTEN != 0;
-        *first &= !UNWRITTEN;
-    }
-    is_changed
 }

@@ -12,6 +12,8 @@ use uxfs_format::{
     units::InodeNumber,
 };
 
+use super::told;
+
 /// Faults of one inode that are mended one after the other.
 const MOST_FAULTS: u32 = 6;
 
@@ -33,9 +35,12 @@ pub(super) fn make(bytes: &mut Vec<u8>, inode: InodeNumber, geometry: &Geometry)
 /// The inode with the first change that makes this fault go away, or all faults.
 fn mend_one(bytes: &[u8], inode: InodeNumber, fault: &InodeFault, geometry: &Geometry) -> Option<Vec<u8>> {
     let mut is_better = None;
-    for change in changes(fault) {
+    let simple = changes(fault).iter().filter_map(|change| {
         let mut changed = bytes.to_vec();
         change(InodeCore::prefix_of_mut(&mut changed)?);
+        Some(changed)
+    });
+    for mut changed in simple.chain(told::candidates(bytes, inode, fault, geometry)) {
         checksum::seal(&mut changed, core::CHECKSUM_OFFSET_BYTES);
         match verify_inode(&changed, inode, geometry) {
             Ok(_) => return Some(changed),

@@ -6,7 +6,6 @@ use std::{
     ops::ControlFlow,
 };
 
-use parking_lot::Mutex;
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     inode::{FileType, Fork},
@@ -46,11 +45,16 @@ pub(crate) struct Witnesses {
 
 impl Witnesses {
     /// Of these inodes, with these copies in the log.
-    pub fn gather(volume: &Volume, copies: LogCopies, inodes: &BTreeSet<InodeNumber>) -> Self {
+    pub fn gather(
+        volume: &Volume,
+        copies: LogCopies,
+        inodes: &BTreeSet<InodeNumber>,
+        scan: ScanOptions,
+    ) -> Self {
         if inodes.is_empty() {
             return Self::default();
         }
-        let (named, owned) = (names_of(volume, inodes), gather(volume, inodes));
+        let (named, owned) = (names_of(volume, inodes, scan), gather(volume, inodes));
         Self { copies, named, owned, shared: OnceCell::new() }
     }
 
@@ -115,62 +119,101 @@ pub(crate) fn copies_of(
     LogCopies::gather(log, volume.geometry(), &wanted).unwrap_or_default()
 }
 
-/// Visits all inodes for entries and parent pointers that name some.
-fn names_of(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> BTreeMap<InodeNumber, Named> {
-    let geometry = volume.geometry();
-    let found: Mutex<BTreeMap<InodeNumber, Named>> = Mutex::default();
-    volume.scan_inodes(
-        &ScanOptions::in_order(),
-        || (),
-        |(), event| {
-            if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
-                && let Some(inode) = Inode::decode(bytes, core, geometry)
-            {
-                if inode.file_type() == Some(FileType::Directory) {
-                    note_entries(volume, &inode, inodes, &found);
-                }
-                let _ = volume.visit_parent_pointers(&inode, |pointer| {
-                    if inodes.contains(&pointer.parent) {
-                        let mut found = found.lock();
-                        let named = found.entry(pointer.parent).or_default();
-                        named.generation.get_or_insert(pointer.generation);
-                    }
-                    Ok(ControlFlow::Continue(()))
-                });
-            }
-            ControlFlow::<()>::Continue(())
-        },
-    );
-    found.into_inner()
+/// What one thread has seen of names.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The generation, and the inode whose parent pointer says it: of several, the first one says it.
+    generations: BTreeMap<InodeNumber, (InodeNumber, u32)>,
+    /// What entries say, in the order of each directory.
+    entries: Vec<SeenEntry>,
 }
 
-fn note_entries(
+/// An entry that names an inode.
+#[derive(Debug, Clone, Copy)]
+struct SeenEntry {
+    directory: InodeNumber,
+    inode: InodeNumber,
+    file_type: Option<FileType>,
+    is_above: bool,
+}
+
+/// Visits all inodes for entries and parent pointers that name some. What comes out does not depend on the number of threads.
+fn names_of(
     volume: &Volume,
-    directory: &Inode,
     inodes: &BTreeSet<InodeNumber>,
-    found: &Mutex<BTreeMap<InodeNumber, Named>>,
-) {
-    let Ok(mut reader) = volume.open_directory(directory, 0) else { return };
-    // The walk moves ahead of each block that cannot be read.
-    let mut faults = 0_u32;
-    loop {
-        match reader.next_entry() {
-            Ok(Some(entry)) if entry.name == b"." => {}
-            Ok(Some(entry)) if inodes.contains(&entry.inode) => {
-                let is_above = entry.name == b"..";
-                let mut found = found.lock();
-                let named = found.entry(entry.inode).or_default();
-                if is_above {
-                    named.file_type = Some(FileType::Directory);
-                } else {
-                    named.file_type = entry.file_type.or(named.file_type);
-                    named.directory = Some(directory.number);
+    scan: ScanOptions,
+) -> BTreeMap<InodeNumber, Named> {
+    let geometry = volume.geometry();
+    let (_, all) = volume.scan_inodes(&scan, Seen::default, |seen, event| {
+        if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
+            && let Some(inode) = Inode::decode(bytes, core, geometry)
+        {
+            if inode.file_type() == Some(FileType::Directory) {
+                seen.note_entries(volume, &inode, inodes);
+            }
+            seen.note_pointers(volume, &inode, inodes);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    let mut found: BTreeMap<InodeNumber, Named> = BTreeMap::new();
+    let mut generations: BTreeMap<InodeNumber, (InodeNumber, u32)> = BTreeMap::new();
+    let mut entries = Vec::new();
+    for seen in all {
+        for (inode, said) in seen.generations {
+            let first = generations.entry(inode).or_insert(said);
+            *first = said.min(*first);
+        }
+        entries.extend(seen.entries);
+    }
+    // Each directory was read by one thread: a stable sort keeps the order of its entries.
+    entries.sort_by_key(|entry| entry.directory);
+    for entry in entries {
+        let named = found.entry(entry.inode).or_default();
+        if entry.is_above {
+            named.file_type = Some(FileType::Directory);
+        } else {
+            named.file_type = entry.file_type.or(named.file_type);
+            named.directory = Some(entry.directory);
+        }
+    }
+    for (inode, (_, generation)) in generations {
+        found.entry(inode).or_default().generation = Some(generation);
+    }
+    found
+}
+
+impl Seen {
+    fn note_pointers(&mut self, volume: &Volume, inode: &Inode, inodes: &BTreeSet<InodeNumber>) {
+        let _ = volume.visit_parent_pointers(inode, |pointer| {
+            if inodes.contains(&pointer.parent) {
+                let said = (inode.number, pointer.generation);
+                let first = self.generations.entry(pointer.parent).or_insert(said);
+                if said.0 < first.0 {
+                    *first = said;
                 }
             }
-            Ok(Some(_)) => {}
-            Ok(None) => return,
-            Err(_) if faults >= 1000 => return,
-            Err(_) => faults += 1,
+            Ok(ControlFlow::Continue(()))
+        });
+    }
+
+    fn note_entries(&mut self, volume: &Volume, directory: &Inode, inodes: &BTreeSet<InodeNumber>) {
+        let Ok(mut reader) = volume.open_directory(directory, 0) else { return };
+        // The walk moves ahead of each block that cannot be read.
+        let mut faults = 0_u32;
+        loop {
+            match reader.next_entry() {
+                Ok(Some(entry)) if entry.name == b"." => {}
+                Ok(Some(entry)) if inodes.contains(&entry.inode) => self.entries.push(SeenEntry {
+                    directory: directory.number,
+                    inode: entry.inode,
+                    file_type: entry.file_type,
+                    is_above: entry.name == b"..",
+                }),
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(_) if faults >= 1000 => return,
+                Err(_) => faults += 1,
+            }
         }
     }
 }

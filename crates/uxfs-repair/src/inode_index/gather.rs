@@ -125,9 +125,19 @@ fn free_blocks(volume: &Volume, group: AgNumber) -> Runs {
     extents.map_while(Result::ok).map(|extent| (extent.start, extent.end())).collect()
 }
 
-fn has(runs: &Runs, block: AgBlock) -> bool {
-    let index = runs.partition_point(|(start, _)| *start <= block);
-    index.checked_sub(1).and_then(|index| runs.get(index)).is_some_and(|(_, end)| block < *end)
+/// Sorts runs, joins those that touch, and cuts off what lies behind the end.
+fn in_order(mut runs: Runs, end_of_group: AgBlock) -> Runs {
+    runs.sort_unstable();
+    let mut joined = Runs::new();
+    for (start, end) in runs {
+        let end = end.min(end_of_group);
+        match joined.last_mut() {
+            Some((_, last)) if start <= *last => *last = end.max(*last),
+            _ if start < end => joined.push((start, end)),
+            _ => {}
+        }
+    }
+    joined
 }
 
 /// A search for inodes in all blocks of a group.
@@ -165,8 +175,12 @@ impl Search<'_> {
         let piece_blocks = (PIECE_BYTES >> geometry.block_log).max(1);
         let mut found: BTreeMap<AgInode, Seen> = BTreeMap::new();
         let mut bytes = vec![0; (piece_blocks as usize) << geometry.block_log];
-        for start in (0..length_blocks).step_by(piece_blocks as usize) {
-            let count = piece_blocks.min(length_blocks - start);
+        let candidates = self.candidates(length_blocks);
+        let pieces = candidates.iter().flat_map(|(start, end)| {
+            let starts = (start.get()..end.get()).step_by(piece_blocks as usize);
+            starts.map(move |start| (start, piece_blocks.min(end.get().saturating_sub(start))))
+        });
+        for (start, count) in pieces {
             let length = (count as usize) << geometry.block_log;
             let Some(piece) = bytes.get_mut(..length) else { continue };
             if !self.read(AgBlock::new(start), piece) {
@@ -174,9 +188,7 @@ impl Search<'_> {
             }
             let blocks = piece.chunks_exact(geometry.block_size().max(1));
             for (block, bytes) in (start..).zip(blocks) {
-                if self.may_hold_inodes(AgBlock::new(block)) {
-                    self.look_at(AgBlock::new(block), bytes, &mut found);
-                }
+                self.look_at(AgBlock::new(block), bytes, &mut found);
             }
         }
         self.add_owned(&mut found);
@@ -186,7 +198,10 @@ impl Search<'_> {
     /// Blocks that the reverse map gives to inodes hold some, whatever lies there now.
     fn add_owned(&self, found: &mut BTreeMap<AgInode, Seen>) {
         let geometry = self.volume.geometry();
-        let blocks = self.owned.iter().flatten().flat_map(|(start, end)| start.get()..end.get());
+        let Some(owned) = &self.owned else { return };
+        let length_blocks = geometry.group_length_blocks(self.group).unwrap_or(0);
+        let runs = in_order(owned.clone(), AgBlock::new(length_blocks));
+        let blocks = runs.into_iter().flat_map(|(start, end)| start.get()..end.get());
         for block in blocks {
             let first = block << geometry.inodes_per_block_log;
             for number in (first..first.saturating_add(1 << geometry.inodes_per_block_log)).map(AgInode::new)
@@ -198,11 +213,24 @@ impl Search<'_> {
         }
     }
 
-    fn may_hold_inodes(&self, block: AgBlock) -> bool {
-        match &self.owned {
-            Some(owned) => has(owned, block),
-            None => !has(&self.free, block),
+    /// Runs of blocks that may hold inodes, in order.
+    fn candidates(&self, length_blocks: u32) -> Runs {
+        let end_of_group = AgBlock::new(length_blocks);
+        if let Some(owned) = &self.owned {
+            return in_order(owned.clone(), end_of_group);
         }
+        let mut at = AgBlock::new(0);
+        let mut others = Runs::new();
+        for (start, end) in in_order(self.free.clone(), end_of_group) {
+            if at < start {
+                others.push((at, start));
+            }
+            at = at.max(end);
+        }
+        if at < end_of_group {
+            others.push((at, end_of_group));
+        }
+        others
     }
 
     /// Reads blocks; where that fails, those that can be read, with zeros for the others.

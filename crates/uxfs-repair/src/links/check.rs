@@ -32,7 +32,10 @@ pub(crate) fn begin(context: &Context<'_>, table: &InodeTable) {
     numbers.dedup();
     for number in numbers {
         if let Some(ordinal) = find(context, table, InodeNumber::new(number)) {
-            table.add_name(ordinal);
+            // Of a directory, which no such inode is, the table keeps the parent there.
+            if table.file_type(ordinal) != Some(FileType::Directory) {
+                table.add_name(ordinal);
+            }
         }
     }
 }

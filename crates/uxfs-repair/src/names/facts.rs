@@ -42,6 +42,16 @@ pub(crate) struct Witnesses {
     pub pointer_generation: Option<u32>,
 }
 
+impl Witnesses {
+    /// Adds what others say of the same link; where both say something, they count.
+    pub fn add(&mut self, others: &Self) {
+        if others.has_entry {
+            (self.has_entry, self.entry_type) = (true, others.entry_type);
+        }
+        self.pointer_generation = others.pointer_generation.or(self.pointer_generation);
+    }
+}
+
 /// All facts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {

@@ -18,7 +18,7 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use super::facts::{Facts, InodeFact, Link};
+use super::facts::{Facts, InodeFact, Link, Witnesses};
 use crate::{
     attribute::access_list::{self, Mended},
     repair::{action::Action, work::Work},
@@ -44,7 +44,7 @@ pub(crate) struct Gathered {
 }
 
 /// Reads everything.
-pub(crate) fn gather(volume: &Volume, work: &Work) -> Gathered {
+pub(crate) fn gather(volume: &Volume, work: &Work, scan: ScanOptions) -> Gathered {
     let geometry = volume.geometry();
     let superblock = volume.superblock();
     let has_metadata_directory = geometry.features.has_metadata_directory();
@@ -66,22 +66,32 @@ pub(crate) fn gather(volume: &Volume, work: &Work) -> Gathered {
         superblock.group_quota_inode.get(),
         superblock.project_quota_inode.get(),
     ];
-    let gathering = parking_lot::Mutex::new(&mut gathered);
-    let make = || ();
-    volume.scan_inodes(&ScanOptions::in_order(), make, |(), event| {
+    let (_, parts) = volume.scan_inodes(&scan, Part::default, |part, event| {
         if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
             && let Some(inode) = Inode::decode(bytes, core, geometry)
         {
             let is_internal = internal.contains(&inode.number.get());
-            gathering.lock().add_inode(volume, &inode, is_internal, work);
+            part.add_inode(volume, &inode, is_internal, work);
         }
         ControlFlow::<()>::Continue(())
     });
+    gathered.join(parts);
     gathered.find_places(volume);
     gathered
 }
 
-impl Gathered {
+/// What one thread has read.
+#[derive(Debug, Default)]
+struct Part {
+    inodes: Vec<(InodeNumber, InodeFact)>,
+    /// Each link once for its entry and once for its parent pointer.
+    links: Vec<(Link, Witnesses)>,
+    attributes: Vec<(InodeNumber, Vec<KeptAttribute>)>,
+    access_lists: Vec<(InodeNumber, Vec<Action>)>,
+    lossy: Vec<InodeNumber>,
+}
+
+impl Part {
     fn add_inode(&mut self, volume: &Volume, inode: &Inode, is_internal: bool, work: &Work) {
         let Some(file_type) = inode.file_type() else { return };
         let mut fact = InodeFact {
@@ -94,14 +104,15 @@ impl Gathered {
         if file_type == FileType::Directory {
             fact.dot_dot = self.add_entries(volume, inode);
         }
-        self.facts.inodes.insert(inode.number, fact);
-        let is_damaged = work.attributes.contains(&inode.number);
-        if is_damaged {
-            let kept = self.attributes.entry(inode.number).or_default();
-            if keep_attributes(volume, inode, kept) {
-                self.lossy.insert(inode.number);
+        self.inodes.push((inode.number, fact));
+        if work.attributes.contains(&inode.number) {
+            let (mut kept, mut lists) = (Vec::new(), Vec::new());
+            if keep_attributes(volume, inode, &mut kept) {
+                self.lossy.push(inode.number);
             }
-            mend_access_lists(inode, kept, &mut self.access_lists);
+            mend_access_lists(inode, &mut kept, &mut lists);
+            self.attributes.push((inode.number, kept));
+            self.access_lists.push((inode.number, lists));
         }
         self.add_pointers(volume, inode);
     }
@@ -119,8 +130,9 @@ impl Gathered {
                 Ok(Some(entry)) => {
                     let link =
                         Link { directory: directory.number, name: entry.name.into(), inode: entry.inode };
-                    let witnesses = self.facts.links.entry(link).or_default();
-                    (witnesses.has_entry, witnesses.entry_type) = (true, entry.file_type);
+                    let entry_type = entry.file_type;
+                    self.links
+                        .push((link, Witnesses { has_entry: true, entry_type, ..Witnesses::default() }));
                 }
                 Ok(None) => return dot_dot,
                 Err(_) if faults >= 1000 => return dot_dot,
@@ -132,9 +144,39 @@ impl Gathered {
     fn add_pointers(&mut self, volume: &Volume, inode: &Inode) {
         let _ = volume.visit_parent_pointers(inode, |pointer| {
             let link = Link { directory: pointer.parent, name: pointer.name.into(), inode: inode.number };
-            self.facts.links.entry(link).or_default().pointer_generation = Some(pointer.generation);
+            let pointer_generation = Some(pointer.generation);
+            self.links.push((link, Witnesses { pointer_generation, ..Witnesses::default() }));
             Ok(ControlFlow::Continue(()))
         });
+    }
+}
+
+impl Gathered {
+    /// Puts together what threads have read. What comes out does not depend on their number.
+    fn join(&mut self, parts: Vec<Part>) {
+        let (mut links, mut lists) = (Vec::new(), Vec::new());
+        for part in parts {
+            self.facts.inodes.extend(part.inodes);
+            self.attributes.extend(part.attributes);
+            lists.extend(part.access_lists);
+            self.lossy.extend(part.lossy);
+            match links.is_empty() {
+                true => links = part.links,
+                false => links.extend(part.links),
+            }
+        }
+        lists.sort_by_key(|(inode, _)| *inode);
+        self.access_lists = lists.into_iter().flat_map(|(_, actions)| actions).collect();
+        // Stable: of two entries or two pointers that say the same the later one counts, as one thread has read both.
+        links.sort_by(|(one, _), (other, _)| one.cmp(other));
+        links.dedup_by(|(next, of_next), (link, witnesses)| {
+            let is_same = next == link;
+            if is_same {
+                witnesses.add(of_next);
+            }
+            is_same
+        });
+        self.facts.links = links.into_iter().collect();
     }
 
     /// Places of inodes that something names and that are not in use.

@@ -183,6 +183,17 @@ pub enum Action {
         /// Where it lies.
         sector: Sector,
     },
+    /// A field of a block whose checksum is right gets the value that others tell.
+    BlockField {
+        /// What it is.
+        structure: Structure,
+        /// Whose it is.
+        inode: InodeNumber,
+        /// Where it lies.
+        sector: Sector,
+        /// Attributes of it that could not be kept.
+        removed: u32,
+    },
     /// An inode is lost: its place becomes a free inode.
     InodeLost {
         /// The inode.

@@ -5,7 +5,8 @@
 //! losers are made anew from the reverse map. Where it names none or all of them, the conflict stays a finding.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::{ControlFlow, Range},
 };
 
@@ -66,14 +67,15 @@ pub(super) fn find(
     if ranges.is_empty() {
         return Conflicts::default();
     }
-    let known = reverse_map_of(volume, group, &ranges);
+    let known = Known::of(volume, group, &ranges);
+    let mut claims = in_ranges(files, &ranges);
+    let fixed = in_ranges(fixed, &ranges);
     let mut conflicts = Conflicts::default();
-    for range in &ranges {
-        let is_of = |mapping: &&Mapping| mapping.overlaps(AgBlock::new(range.start), AgBlock::new(range.end));
-        let claims: Vec<&Mapping> = files.iter().filter(is_of).collect();
+    for (number, range) in ranges.iter().enumerate() {
+        let claims = claims.get_mut(number).map(std::mem::take).unwrap_or_default();
         let (backed, others): (Vec<&Mapping>, Vec<&Mapping>) =
-            claims.into_iter().partition(|claim| is_backed(claim, range, &known));
-        let has_winner = !backed.is_empty() || fixed.iter().any(|mapping| is_of(&mapping));
+            claims.into_iter().partition(|claim| known.backs(claim, range));
+        let has_winner = !backed.is_empty() || fixed.get(number).is_some_and(|fixed| !fixed.is_empty());
         if !has_winner || others.is_empty() {
             conflicts.is_open = true;
             continue;
@@ -90,6 +92,18 @@ pub(super) fn find(
     conflicts
 }
 
+/// The mappings that have blocks of each range. Between two ranges no block has two mappings: so few have blocks of several.
+fn in_ranges<'m>(mappings: &'m [Mapping], ranges: &[Range<u32>]) -> Vec<Vec<&'m Mapping>> {
+    let mut found = vec![Vec::new(); ranges.len()];
+    for mapping in mappings {
+        let first = ranges.partition_point(|range| range.end <= mapping.start.get());
+        let overlapping = ranges.iter().skip(first).take_while(|range| range.start < mapping.end().get());
+        let count = overlapping.count();
+        found.iter_mut().skip(first).take(count).for_each(|of_range| of_range.push(mapping));
+    }
+    found
+}
+
 fn inode_of(mapping: &Mapping) -> Option<InodeNumber> {
     match mapping.owner {
         Owner::Inode(inode) => Some(inode),
@@ -97,36 +111,53 @@ fn inode_of(mapping: &Mapping) -> Option<InodeNumber> {
     }
 }
 
-/// The records of a reverse map that lie in these blocks.
-fn reverse_map_of(volume: &Volume, group: AgNumber, ranges: &[Range<u32>]) -> Vec<Mapping> {
-    let mut known = Vec::new();
-    let Ok(Some(tree)) = volume.group(group).reverse_map() else { return known };
-    let _ = tree.visit_blocks(&mut |event| {
-        if let BlockEvent::Block { view, .. } = event {
-            let mappings = view.records().iter().map(|record| record.get());
-            known.extend(mappings.filter(|mapping| {
-                let index = ranges.partition_point(|range| range.end <= mapping.start.get());
-                ranges.get(index).is_some_and(|range| range.start < mapping.end().get())
-            }));
-        }
-        ControlFlow::Continue(())
-    });
-    known
+/// Which file block of which fork a block is: owner, attribute fork, extent map block, and file block less block.
+type Place = (u64, bool, bool, u64);
+
+fn place(mapping: &Mapping) -> Place {
+    let shift = mapping.file_block.get().wrapping_sub(mapping.start.get().into());
+    let shift = if mapping.is_extent_map_block { 0 } else { shift };
+    (mapping.owner.raw(), mapping.is_attribute_fork, mapping.is_extent_map_block, shift)
 }
 
-/// Whether the reverse map gives blocks of this range to the same file block of the same fork.
-fn is_backed(claim: &Mapping, range: &Range<u32>, known: &[Mapping]) -> bool {
-    let start = claim.start.max(AgBlock::new(range.start));
-    let end = claim.end().min(AgBlock::new(range.end));
-    let shift = |mapping: &Mapping| mapping.file_block.get().wrapping_sub(mapping.start.get().into());
-    known.iter().any(|mapping| {
-        mapping.owner == claim.owner
-            && mapping.is_attribute_fork == claim.is_attribute_fork
-            && mapping.is_extent_map_block == claim.is_extent_map_block
-            && mapping.start <= start
-            && end <= mapping.end()
-            && (claim.is_extent_map_block || shift(mapping) == shift(claim))
-    })
+/// What the reverse map says of some blocks.
+struct Known {
+    /// Starts and ends, in order; ends ascend, since what another one covers is left out.
+    runs: HashMap<Place, Vec<(AgBlock, AgBlock)>>,
+}
+
+impl Known {
+    /// The records that lie in these blocks.
+    fn of(volume: &Volume, group: AgNumber, ranges: &[Range<u32>]) -> Self {
+        let mut known = Self { runs: HashMap::new() };
+        let Ok(Some(tree)) = volume.group(group).reverse_map() else { return known };
+        let _ = tree.visit_blocks(&mut |event| {
+            if let BlockEvent::Block { view, .. } = event {
+                for mapping in view.records().iter().map(|record| record.get()) {
+                    let index = ranges.partition_point(|range| range.end <= mapping.start.get());
+                    if ranges.get(index).is_some_and(|range| range.start < mapping.end().get()) {
+                        known.runs.entry(place(&mapping)).or_default().push((mapping.start, mapping.end()));
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        for runs in known.runs.values_mut() {
+            // Of several that begin at one block the longest comes first.
+            runs.sort_unstable_by_key(|(start, end)| (*start, Reverse(*end)));
+            runs.dedup_by(|next, last| next.1 <= last.1);
+        }
+        known
+    }
+
+    /// Whether the reverse map gives blocks of this range to the same file block of the same fork.
+    fn backs(&self, claim: &Mapping, range: &Range<u32>) -> bool {
+        let start = claim.start.max(AgBlock::new(range.start));
+        let end = claim.end().min(AgBlock::new(range.end));
+        let Some(runs) = self.runs.get(&place(claim)) else { return false };
+        let next = runs.partition_point(|(run_start, _)| *run_start <= start);
+        next.checked_sub(1).and_then(|last| runs.get(last)).is_some_and(|(_, run_end)| end <= *run_end)
+    }
 }
 
 /// Makes the maps of the losers anew from the reverse map alone. Gives the regular files of which something is missing.

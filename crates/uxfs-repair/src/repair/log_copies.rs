@@ -85,7 +85,7 @@ pub(super) fn is_of_directory(structure: Structure) -> bool {
     )
 }
 
-fn length_bytes(structure: Structure, geometry: &Geometry) -> usize {
+pub(super) fn length_bytes(structure: Structure, geometry: &Geometry) -> usize {
     if is_of_directory(structure) {
         geometry.directory_block_size_bytes as usize
     } else {

@@ -16,6 +16,7 @@
 //! | [`weighing`] | which witness is believed: one table for all objects |
 //! | [`work`] | which objects have to be made anew |
 //! | [`bit_flips`] | structures of which one bit has changed |
+//! | [`block_fields`] | single wrong fields of blocks of files |
 //! | [`conflicts`] | blocks that two have |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
@@ -33,7 +34,10 @@ use std::{
     sync::Arc,
 };
 
-use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
+use uxfs_block::{
+    device::BlockDevice,
+    engine::{overlay::OverlayDevice, unreadable::FilledDevice},
+};
 use uxfs_engine::options::MountOptions;
 use uxfs_format::units::{InodeNumber, Uuid};
 use uxfs_volume::{
@@ -56,6 +60,7 @@ use crate::{
 
 pub mod action;
 mod bit_flips;
+mod block_fields;
 mod conflicts;
 mod log;
 pub(crate) mod log_copies;
@@ -93,8 +98,10 @@ pub struct RepairOptions {
 /// A repair that waits to be written.
 #[derive(Debug)]
 pub struct Staged {
-    /// The device as it will be.
+    /// The device as it will be. Sectors that cannot be read hold a text until [`show_errors`](Self::show_errors) is called.
     pub overlay: Arc<OverlayDevice>,
+    /// Below the overlay.
+    filled: Arc<FilledDevice>,
     /// What was done, in order.
     pub actions: Vec<Action>,
     /// How many findings there were at first.
@@ -104,6 +111,16 @@ pub struct Staged {
 }
 
 impl Staged {
+    /// Sectors of the device that could not be read. Those that hold metadata are written anew.
+    pub fn unreadable_sectors(&self) -> usize {
+        self.filled.bad_sectors()
+    }
+
+    /// For readers: from now on what cannot be read is an error again.
+    pub fn show_errors(&self) {
+        self.filled.show_errors();
+    }
+
     /// Whether the device is sound as it is.
     pub fn is_clean(&self) -> bool {
         self.actions.is_empty() && self.remaining.is_empty()
@@ -163,12 +180,14 @@ pub fn repair_with_progress(
     options: &RepairOptions,
     progress: &ShowRepair<'_>,
 ) -> Result<Staged> {
-    let overlay = Arc::new(OverlayDevice::new(Arc::clone(device)));
+    let filled = Arc::new(FilledDevice::new(Arc::clone(device)));
+    let overlay = Arc::new(OverlayDevice::new(Arc::<FilledDevice>::clone(&filled)));
     let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&overlay);
     let mut repair = Repair {
         options,
         progress,
-        original: device.as_ref(),
+        original: filled.as_ref(),
+        filled: Arc::clone(&filled),
         device: staged,
         overlay,
         actions: Vec::new(),
@@ -227,6 +246,7 @@ struct Repair<'r> {
     progress: &'r ShowRepair<'r>,
     /// The device as it was found.
     original: &'r dyn BlockDevice,
+    filled: Arc<FilledDevice>,
     overlay: Arc<OverlayDevice>,
     /// The overlay.
     device: Arc<dyn BlockDevice>,
@@ -345,13 +365,11 @@ impl<'r> Repair<'r> {
             return Ok(Pass::Changed(signature));
         }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
-        if !work.blocks.is_empty() && !self.options.ignore_log_copies {
-            let blocks = &work.blocks;
-            if log_copies::restore(&volume, &stage, self.original, blocks, &mut self.actions)? {
-                return Ok(Pass::Changed(signature));
-            }
+        if work.superblock_fields {
+            // Among them are the numbers of inodes, which the volume has from the superblock as it was.
+            return Ok(Pass::Changed(signature));
         }
-        if inode::mend::mend(&volume, &stage, &work, self.sources(&volume).log, &mut self.actions)? {
+        if self.mend(&volume, &stage, &work)? {
             // What else is wrong may follow from these fields.
             return Ok(Pass::Changed(signature));
         }
@@ -389,6 +407,21 @@ impl<'r> Repair<'r> {
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
     }
 
+    /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.
+    fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
+        if block_fields::mend(volume, stage, &work.blocks, &mut self.actions)? {
+            return Ok(true);
+        }
+        if !work.blocks.is_empty() && !self.options.ignore_log_copies {
+            let blocks = &work.blocks;
+            if log_copies::restore(volume, stage, self.original, blocks, &mut self.actions)? {
+                return Ok(true);
+            }
+        }
+        let log = self.sources(volume).log;
+        inode::mend::mend(volume, stage, work, log, &mut self.actions)
+    }
+
     /// Where all copies of the superblock agree against the first one: takes their word, if less is wrong then.
     fn follow_copies(&mut self, volume: &Volume, stage: &Stage, before: Signature) -> Result<bool> {
         let Some(superblock) = vote::outvoted(volume) else { return Ok(false) };
@@ -404,7 +437,7 @@ impl<'r> Repair<'r> {
     /// The tree of names, once all inodes and groups are sound.
     fn repair_names(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<()> {
         (self.progress)(Event::Begin(Phase::Names));
-        let mut gathered = names::gather::gather(volume, work);
+        let mut gathered = names::gather::gather(volume, work, self.options.scan);
         let partial = std::mem::take(&mut self.partial);
         match self.options.keeps_partial_names {
             true => self.actions.extend(partial.into_iter().map(|inode| Action::FilePartial { inode })),
@@ -442,6 +475,6 @@ impl<'r> Repair<'r> {
 
     fn finish(self, remaining: Vec<Finding>) -> Staged {
         let findings = self.findings.unwrap_or(0);
-        Staged { overlay: self.overlay, actions: self.actions, findings, remaining }
+        Staged { overlay: self.overlay, filled: self.filled, actions: self.actions, findings, remaining }
     }
 }

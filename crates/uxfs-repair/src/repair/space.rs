@@ -1,5 +1,8 @@
 //! Inodes and allocation groups: which inodes there are, and all that follows from their extents.
 
+mod holes;
+mod survey;
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -13,11 +16,10 @@ use uxfs_format::{
         inode_index::InodeChunk,
         reverse_map::{Mapping, Owner},
     },
-    features::Incompatible,
     field_table::OnDisk,
-    geometry::{Geometry, INODES_PER_CHUNK},
-    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, InodeFlags, InodeFlags2},
-    units::{AgBlock, AgInode, AgNumber, FileBlock, InodeNumber, Lsn},
+    geometry::INODES_PER_CHUNK,
+    inode::{FileType, ForkFormat, InodeCore, InodeFault, InodeFlags},
+    units::{AgBlock, AgInode, AgNumber, InodeNumber, Lsn},
 };
 use uxfs_journal::copies::LogCopies;
 use uxfs_volume::{
@@ -27,6 +29,10 @@ use uxfs_volume::{
     volume::Volume,
 };
 
+use self::{
+    holes::{Taken, uncovered},
+    survey::{ChunkSurvey, Contents, Seen, Survey},
+};
 use super::{
     action::{Action, InodeSource},
     conflicts,
@@ -35,19 +41,14 @@ use super::{
 };
 use crate::{
     allocation_group::rebuild::{GroupContents, fixed_mappings, rebuild},
-    block_use::list::UseList,
-    check::Context,
-    extent_map::{self, spare::SpareBlocks},
+    extent_map::spare::SpareBlocks,
     inode::{
-        gather::{Found, FoundInode, change_core, make_free, put_inode, read_inode, visit_chunk},
+        gather::{Found, FoundInode, change_core, make_free, put_inode, read_inode, visit_inode},
         rebuild::Rebuilder,
         witnesses::{Witnesses, copies_of},
     },
     inode_index::{self, gather::ChunksFound},
-    memory::Memory,
-    observed::groups::SumsByGroup,
-    sink::Sink,
-    sum::Keys,
+    parallel,
 };
 
 /// What a repair of inodes and groups reads, beside the work.
@@ -91,12 +92,11 @@ pub(super) fn repair(
             witnesses: Witnesses::default(),
             work,
             groups: work.groups.clone(),
-            incomplete: BTreeSet::new(),
+            seen: Seen::new(volume, sources.scan),
+            contents: Contents::default(),
             partial: RefCell::default(),
             spare: SpareBlocks::new(volume),
             freed: BTreeSet::new(),
-            sharing: BTreeSet::new(),
-            wanted: BTreeSet::new(),
             actions,
         }
         .run()
@@ -138,72 +138,6 @@ fn make_realtime_inode(
     Ok(())
 }
 
-/// The parts of a mapping that its owner's other mappings do not have.
-fn uncovered(mapping: &Mapping, files: &[Mapping]) -> Vec<Mapping> {
-    let is_same = |file: &&Mapping| {
-        file.owner == mapping.owner
-            && file.is_attribute_fork == mapping.is_attribute_fork
-            && file.is_extent_map_block == mapping.is_extent_map_block
-    };
-    let overlapping = files.iter().filter(is_same).filter(|file| file.overlaps(mapping.start, mapping.end()));
-    let mut covered: Vec<(AgBlock, AgBlock)> = overlapping.map(|file| (file.start, file.end())).collect();
-    covered.sort_unstable();
-    let (mut parts, mut at) = (Vec::new(), mapping.start);
-    for (start, end) in covered.into_iter().chain([(mapping.end(), mapping.end())]) {
-        if at < start {
-            let done = u64::from(at.get().saturating_sub(mapping.start.get()));
-            let file_block = if mapping.has_file_blocks() { mapping.file_block.get() + done } else { 0 };
-            let length_blocks = start.get().saturating_sub(at.get());
-            parts.push(Mapping {
-                start: at,
-                length_blocks,
-                file_block: FileBlock::new(file_block),
-                ..*mapping
-            });
-        }
-        at = at.max(end);
-    }
-    parts
-}
-
-/// Whether some of these blocks are headers, log, or a file's.
-fn is_taken(
-    geometry: &Geometry,
-    group: AgNumber,
-    (start, end): (AgBlock, AgBlock),
-    files: &[Mapping],
-) -> bool {
-    let log = geometry.log_start.and_then(|log| geometry.split_fs_block(log));
-    let is_log = log.is_some_and(|(of_log, log)| {
-        of_log == group && start.get() < log.get().saturating_add(geometry.log_blocks) && log < end
-    });
-    is_log
-        || start.get() < geometry.group_header_blocks()
-        || files.iter().any(|file| file.overlaps(start, end))
-}
-
-/// Parts of a chunk without inodes in use, whose blocks a file has, are holes.
-fn punch_holes(geometry: &Geometry, chunk: &mut InodeChunk, files: &[Mapping]) {
-    if !geometry.features.incompatible.contains(Incompatible::SPARSE_INODES) {
-        return;
-    }
-    // Inodes come and go by clusters.
-    let unit = (geometry.inode_cluster_blocks() << geometry.inodes_per_block_log).clamp(4, INODES_PER_CHUNK);
-    for first in (0..INODES_PER_CHUNK).step_by(unit as usize) {
-        let of_unit = (u64::MAX >> (64 - unit)) << first;
-        let start = chunk.inode(first).get() >> geometry.inodes_per_block_log;
-        let end =
-            (chunk.inode(first).get().saturating_add(unit)).div_ceil(1 << geometry.inodes_per_block_log);
-        let is_taken = files.iter().any(|file| file.overlaps(AgBlock::new(start), AgBlock::new(end)));
-        if is_taken && chunk.free & of_unit == of_unit {
-            let holes = (0..16).filter(|bit| of_unit & 0b1111 << (bit * 4) != 0);
-            chunk.hole_mask |= holes.fold(0, |mask, bit| mask | 1 << bit);
-        }
-    }
-    chunk.count = chunk.existing().count_ones();
-    chunk.free_count = (chunk.free & chunk.existing()).count_ones();
-}
-
 /// Walks over all chunks of all groups once.
 struct Gathering<'g> {
     volume: &'g Volume,
@@ -214,17 +148,15 @@ struct Gathering<'g> {
     work: &'g Work,
     /// Groups to be made anew.
     groups: BTreeSet<AgNumber>,
-    /// Inodes with extents that could not be read.
-    incomplete: BTreeSet<InodeNumber>,
+    /// What inodes have that needed a decision.
+    seen: Seen<'g>,
+    /// What all inodes in use have.
+    contents: Contents,
     /// Files of which something is missing.
     partial: RefCell<BTreeSet<InodeNumber>>,
     spare: SpareBlocks<'g>,
     /// Damaged inodes that are not made again.
     freed: BTreeSet<InodeNumber>,
-    /// Inodes whose data may be shared.
-    sharing: BTreeSet<InodeNumber>,
-    /// Directories that parent pointers name.
-    wanted: BTreeSet<InodeNumber>,
     actions: &'g mut Vec<Action>,
 }
 
@@ -240,37 +172,35 @@ struct Chunk<'c> {
 impl Gathering<'_> {
     fn run(mut self) -> Result<BTreeSet<InodeNumber>> {
         let geometry = self.volume.geometry();
-        let every: Vec<u32> = geometry.groups().map(AgNumber::get).collect();
-        let list = UseList::of(every);
-        let mut found: Vec<ChunksFound> = geometry
-            .groups()
-            .map(|group| {
-                let is_suspect = self.work.inode_indexes.contains(&group);
-                inode_index::gather::gather(self.volume, group, is_suspect)
-            })
-            .collect();
-        let mut lost = self.lost_inodes(&found);
+        let all: Vec<AgNumber> = geometry.groups().collect();
+        let mut found: Vec<ChunksFound> =
+            parallel::in_order(self.sources.scan.threads, all.len(), |number| {
+                let Some(group) = all.get(number) else { return ChunksFound::default() };
+                inode_index::gather::gather(self.volume, *group, self.work.inode_indexes.contains(group))
+            });
+        let mut survey = Survey::of(self.volume, &found, self.sources.scan);
+        let mut lost = std::mem::take(&mut survey.lost);
         let copies = self.copies(&lost, &found);
         for (inode, _) in copies.inodes().filter(|(_, copy)| copy.core().is_some_and(|core| !core.is_free()))
         {
             self.add_chunk_of(inode, &mut found, &mut lost);
         }
-        self.witnesses = Witnesses::gather(self.volume, copies, &lost);
+        self.witnesses = Witnesses::gather(self.volume, copies, &lost, self.sources.scan);
+        drop(lost);
         let mut chunks_by_group = Vec::new();
         for (group, found) in geometry.groups().zip(found) {
-            chunks_by_group.push(self.group(group, found, &list)?);
+            chunks_by_group.push(self.group(group, found, &survey)?);
         }
-        let mut files_by_group: Vec<Vec<_>> = vec![Vec::new(); chunks_by_group.len()];
-        for one in list.into_uses() {
-            if let Some(files) = files_by_group.get_mut(one.group as usize) {
-                files.push(one.owner.mapping(one.start, one.end.saturating_sub(one.start)));
-            }
-        }
+        self.contents = std::mem::take(&mut survey.contents);
+        let seen = std::mem::replace(&mut self.seen, Seen::new(self.volume, self.sources.scan));
+        seen.add_to(&mut self.contents);
+        let files_by_group = std::mem::take(&mut self.contents.files);
         for (group, (((_, is_sure), chunks), files)) in
             geometry.groups().zip(chunks_by_group.iter_mut().zip(&files_by_group))
         {
             if !*is_sure {
-                chunks.iter_mut().for_each(|chunk| punch_holes(geometry, chunk, files));
+                let taken = Taken::by(files);
+                chunks.iter_mut().for_each(|chunk| taken.punch_holes(geometry, chunk));
             }
             self.write_freed(group, chunks)?;
         }
@@ -285,7 +215,7 @@ impl Gathering<'_> {
         for (group, ((_, chunks), files)) in geometry.groups().zip(&contents) {
             if self.groups.contains(&group) {
                 let fixed = fixed_mappings(geometry, group, chunks);
-                let found = conflicts::find(self.volume, group, files, &fixed, &self.sharing);
+                let found = conflicts::find(self.volume, group, files, &fixed, &self.contents.sharing);
                 losers.extend(found.losers);
                 open.extend(Some(group).filter(|_| found.is_open));
             }
@@ -305,29 +235,11 @@ impl Gathering<'_> {
             }
             self.add_owned(group, &mut files);
             let contents = GroupContents { chunks, files, unlinked: Vec::new() };
-            if rebuild(self.stage, group, &contents)?.is_ok() {
+            if rebuild(self.stage, group, contents)?.is_ok() {
                 self.actions.push(Action::Group { group, chunks_without_index: found });
             }
         }
         Ok(self.partial.into_inner())
-    }
-
-    /// Inodes that are gone or free in spite of the index, and those with a wrong checksum.
-    fn lost_inodes(&self, found: &[ChunksFound]) -> BTreeSet<InodeNumber> {
-        let mut lost = BTreeSet::new();
-        for (group, found) in self.volume.geometry().groups().zip(found) {
-            for chunk in &found.chunks {
-                visit_chunk(self.volume, group, chunk, &mut |inode| {
-                    let is_free_in_use =
-                        matches!(inode.found, Found::Free) && chunk.is_allocated(inode.index);
-                    if is_free_in_use || matches!(inode.found, Found::Damaged(_) | Found::WithoutChecksum(_))
-                    {
-                        lost.insert(inode.number);
-                    }
-                });
-            }
-        }
-        lost
     }
 
     /// What the log has of lost inodes, and of groups whose chunks are not all known.
@@ -362,20 +274,28 @@ impl Gathering<'_> {
         self.actions.push(Action::InodeChunk { group, first: start });
     }
 
-    /// The chunks of a group as they will be, how many of them no index had, and whether there are no others. Adds the extents of its inodes to the list.
+    /// The chunks of a group as they will be, how many of them no index had, and whether there are no others. Decides what the survey
+    /// has left open.
     fn group(
         &mut self,
         group: AgNumber,
         found: ChunksFound,
-        list: &UseList,
+        survey: &Survey,
     ) -> Result<((u32, bool), Vec<InodeChunk>)> {
         let mut chunks = found.chunks;
         for chunk in &mut chunks {
-            let mut inodes = Vec::new();
-            visit_chunk(self.volume, group, chunk, &mut |inode| inodes.push(inode));
+            // Nothing is known of the inodes of a chunk that the log has added.
+            let of_all = ChunkSurvey { in_use: 0, open: u64::MAX };
+            let ChunkSurvey { in_use, open } = survey.chunk(group, chunk.start).unwrap_or(of_all);
             let mut chunk = Chunk { chunk, is_changed: false };
-            for inode in inodes {
-                self.inode(&mut chunk, inode, list)?;
+            for index in 0..INODES_PER_CHUNK {
+                let has = |mask: u64| mask & 1_u64.checked_shl(index).unwrap_or(0) != 0;
+                if has(in_use) {
+                    chunk.set_in_use(index);
+                } else if has(open) && chunk.chunk.exists(index) {
+                    let inode = visit_inode(self.volume, group, chunk.chunk, index);
+                    self.inode(&mut chunk, inode)?;
+                }
             }
             if chunk.is_changed {
                 self.groups.insert(group);
@@ -387,7 +307,8 @@ impl Gathering<'_> {
     /// Of inodes whose extents could not all be read: those that the reverse map gives them, so that they do not become free.
     fn add_owned(&self, group: AgNumber, files: &mut Vec<Mapping>) {
         let Ok(Some(tree)) = self.volume.group(group).reverse_map() else { return };
-        if self.incomplete.is_empty() {
+        let incomplete = &self.contents.incomplete;
+        if incomplete.is_empty() {
             return;
         }
         let mut owned: Vec<Mapping> = Vec::new();
@@ -395,16 +316,14 @@ impl Gathering<'_> {
             if let BlockEvent::Block { view, .. } = event {
                 let mappings = view.records().iter().map(|record| record.get());
                 owned.extend(mappings.filter(|mapping| match mapping.owner {
-                    Owner::Inode(inode) => self.incomplete.contains(&inode),
+                    Owner::Inode(inode) => incomplete.contains(&inode),
                     _ => false,
                 }));
             }
             ControlFlow::Continue(())
         });
-        for mapping in owned {
-            let parts = uncovered(&mapping, files);
-            files.extend(parts);
-        }
+        let parts = uncovered(&owned, files, incomplete);
+        files.extend(parts);
     }
 
     /// Chunks of which nothing is left but parent pointers that name their directories: they come back with free inodes, so that the
@@ -418,13 +337,14 @@ impl Gathering<'_> {
         let geometry = self.volume.geometry();
         let superblock = self.volume.superblock();
         let internal = [superblock.realtime_bitmap_inode.get(), superblock.realtime_summary_inode.get()];
-        let wanted = self.wanted.iter().copied().chain([geometry.root_inode]);
+        let wanted = self.contents.wanted.iter().copied().chain([geometry.root_inode]);
         let wanted: BTreeSet<AgInode> = wanted
             .chain(internal.map(InodeNumber::new))
             .filter_map(|inode| geometry.split_inode_number(inode))
             .filter(|(of, _)| *of == group)
             .map(|(_, inode)| inode)
             .collect();
+        let taken = Taken::by(files);
         for inode in wanted {
             let start = AgInode::new(inode.get() / INODES_PER_CHUNK * INODES_PER_CHUNK);
             let chunk = InodeChunk::new(start);
@@ -434,7 +354,7 @@ impl Gathering<'_> {
             });
             let is_taken = chunk.blocks(geometry).iter().any(|(start, length_blocks)| {
                 let end = AgBlock::new(start.get().saturating_add(*length_blocks));
-                is_taken(geometry, group, (*start, end), files)
+                taken.is_taken(geometry, group, (*start, end))
             });
             if is_known || is_taken || !geometry.group_may_hold_inode(group, AgInode::new(end - 1)) {
                 continue;
@@ -449,14 +369,14 @@ impl Gathering<'_> {
         Ok(())
     }
 
-    fn inode(&mut self, chunk: &mut Chunk<'_>, inode: FoundInode, list: &UseList) -> Result<()> {
+    fn inode(&mut self, chunk: &mut Chunk<'_>, inode: FoundInode) -> Result<()> {
         let FoundInode { number, index, found } = inode;
         if self.work.symlinks.contains(&number) {
             chunk.set_free(index);
             return Ok(());
         }
         match found {
-            Found::InUse(inode) => self.keep(chunk, index, &inode, list)?,
+            Found::InUse(inode) => self.keep(chunk, index, &inode)?,
             Found::WithoutChecksum(inode) => {
                 // What the log has is known to be right, unless the disk has something newer.
                 let disk = Lsn::new(inode.core.lsn.get());
@@ -465,11 +385,11 @@ impl Gathering<'_> {
                 let made = if is_logged { self.rebuilder().rebuild(number)? } else { None };
                 if let Some((inode, source)) = made.filter(|(_, source)| *source == InodeSource::Log) {
                     self.actions.push(Action::InodeRebuilt { inode: number, source, fault: None });
-                    return self.keep(chunk, index, &inode, list);
+                    return self.keep(chunk, index, &inode);
                 }
                 put_inode(self.stage, number, &before)?;
                 self.actions.push(Action::InodeChecksum { inode: number });
-                self.keep(chunk, index, &inode, list)?;
+                self.keep(chunk, index, &inode)?;
             }
             Found::Free if chunk.chunk.is_allocated(index) => {
                 let Some((inode, source)) = self.free_though_indexed(number)? else {
@@ -478,14 +398,14 @@ impl Gathering<'_> {
                 };
                 let fault = Some(InodeFault::FreeThoughIndexed);
                 self.actions.push(Action::InodeRebuilt { inode: number, source, fault });
-                self.keep(chunk, index, &inode, list)?;
+                self.keep(chunk, index, &inode)?;
             }
             Found::Free => chunk.set_free(index),
             Found::Damaged(fault) => {
                 if let Some((inode, source)) = self.rebuilder().rebuild(number)? {
                     let fault = Some(fault);
                     self.actions.push(Action::InodeRebuilt { inode: number, source, fault });
-                    return self.keep(chunk, index, &inode, list);
+                    return self.keep(chunk, index, &inode);
                 }
                 if chunk.chunk.is_allocated(index) {
                     self.actions.push(Action::InodeLost { inode: number, fault });
@@ -516,12 +436,16 @@ impl Gathering<'_> {
     /// Puts free inodes where damaged ones lie, but not into holes: there may be a file.
     fn write_freed(&self, group: AgNumber, chunks: &[InodeChunk]) -> Result<()> {
         let geometry = self.volume.geometry();
-        for chunk in chunks {
-            for index in (0..INODES_PER_CHUNK).filter(|index| chunk.exists(*index)) {
-                let number = geometry.inode_number(group, chunk.inode(index));
-                if self.freed.contains(&number) {
-                    make_free(self.stage, number)?;
-                }
+        let first = geometry.inode_number(group, AgInode::new(0));
+        for number in self.freed.range(first..) {
+            let Some((_, inode)) = geometry.split_inode_number(*number).filter(|(of, _)| *of == group) else {
+                return Ok(());
+            };
+            let next = chunks.partition_point(|chunk| chunk.start <= inode);
+            let Some(chunk) = next.checked_sub(1).and_then(|at| chunks.get(at)) else { continue };
+            let index = inode.get().saturating_sub(chunk.start.get());
+            if index < INODES_PER_CHUNK && chunk.exists(index) {
+                make_free(self.stage, *number)?;
             }
         }
         Ok(())
@@ -537,7 +461,7 @@ impl Gathering<'_> {
         }
     }
 
-    fn keep(&mut self, chunk: &mut Chunk<'_>, index: u32, inode: &Inode, list: &UseList) -> Result<()> {
+    fn keep(&mut self, chunk: &mut Chunk<'_>, index: u32, inode: &Inode) -> Result<()> {
         if inode.link_count() == 0 && self.is_nameless(inode) {
             self.actions.push(Action::UnlinkedFreed { inode: inode.number });
             make_free(self.stage, inode.number)?;
@@ -548,30 +472,7 @@ impl Gathering<'_> {
             change_core(self.stage, inode.number, |core, _| core.next_unlinked.set(AgInode::NULL.get()))?;
         }
         chunk.set_in_use(index);
-        if inode.flags2().contains(InodeFlags2::REFLINK) {
-            self.sharing.insert(inode.number);
-        }
-        let _ = self.volume.visit_parent_pointers(inode, |pointer| {
-            self.wanted.insert(pointer.parent);
-            Ok(ControlFlow::Continue(()))
-        });
-        let mut forget = |_| ControlFlow::Continue(());
-        let context = Context {
-            volume: self.volume,
-            keys: Keys::default(),
-            sink: Sink::new(&mut forget),
-            scan: self.sources.scan,
-            memory: Memory::default(),
-            uses: Some(list),
-            progress: None,
-            see: None,
-        };
-        let mut sums = SumsByGroup::default();
-        for fork in [Fork::Data, Fork::Attribute] {
-            if extent_map::check::check(&context, inode, fork, &mut sums).is_none() {
-                self.incomplete.insert(inode.number);
-            }
-        }
+        self.seen.keep(inode);
         Ok(())
     }
 

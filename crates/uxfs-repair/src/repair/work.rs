@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use uxfs_format::{
-    btree::reverse_map::Owner,
+    btree::reverse_map::{Mapping, Owner},
     fault::{Fault, HeaderFault, Location, Structure},
     geometry::Geometry,
     units::{AgNumber, InodeNumber},
@@ -52,6 +52,8 @@ pub(crate) struct Work {
     pub inode_fields: BTreeSet<InodeNumber>,
     /// Inodes in use that fail their verifier.
     pub damaged_inodes: BTreeSet<InodeNumber>,
+    /// Inodes with extents marked as never written that the reverse map does not know as such.
+    pub unwritten: BTreeSet<InodeNumber>,
     /// Extent maps of inodes.
     pub extent_maps: BTreeSet<InodeNumber>,
     /// Directories whose blocks or index are wrong.
@@ -121,6 +123,13 @@ impl Work {
                     self.inode_indexes.insert(*group);
                 }
                 self.groups.insert(*group);
+            }
+            Finding::MappingMissing {
+                mapping: Mapping { owner: Owner::Inode(inode), is_unwritten: true, .. },
+                ..
+            } => {
+                self.unwritten.insert(*inode);
+                self.groups.extend(object.group);
             }
             Finding::GroupCount { .. }
             | Finding::FreeExtent { .. }

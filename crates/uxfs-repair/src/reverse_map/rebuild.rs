@@ -1,8 +1,13 @@
 //! The records of a reverse mapping btree, from the extents that structures and files have.
 
-use uxfs_format::btree::{
-    BtreeKind,
-    reverse_map::{Mapping, ReverseMap, ReverseMapRecord},
+use std::collections::{HashMap, hash_map::Entry};
+
+use uxfs_format::{
+    btree::{
+        BtreeKind,
+        reverse_map::{Mapping, ReverseMap, ReverseMapRecord},
+    },
+    units::AgBlock,
 };
 
 /// Puts mappings in order, and joins those that Linux would have joined: neighbours with owner and flags in common, whose file blocks
@@ -10,34 +15,61 @@ use uxfs_format::btree::{
 pub(crate) fn records(mut mappings: Vec<Mapping>) -> Vec<ReverseMapRecord> {
     let record = |mapping: &Mapping| ReverseMapRecord::from(*mapping);
     mappings.sort_unstable_by_key(|mapping| ReverseMap::position_of_record(&record(mapping)));
-    // A shared block has several mappings, so that the neighbour of a mapping need not be the one before it.
+    // A shared block has several mappings, so that the neighbour of a mapping need not be the one before it; of a block that very many
+    // files share, all may be open.
     let mut joined: Vec<Mapping> = Vec::with_capacity(mappings.len());
-    let mut open: Vec<usize> = Vec::new();
+    // By what would continue it: where a mapping that may be continued stands in the list.
+    let mut open: HashMap<Continuation, usize> = HashMap::new();
+    let mut most_open = MOST_OPEN;
     for mapping in mappings {
-        open.retain(|index| joined.get(*index).is_some_and(|before| before.end() >= mapping.start));
-        let neighbour =
-            open.iter().find(|index| joined.get(**index).is_some_and(|before| continues(before, &mapping)));
-        match neighbour.and_then(|index| joined.get_mut(*index)) {
+        if open.len() > most_open {
+            // What ends before this block cannot be continued any more.
+            open.retain(|continuation, _| continuation.start >= mapping.start);
+            most_open = MOST_OPEN.max(open.len().saturating_mul(2));
+        }
+        let index = open.remove(&Continuation::that_is(&mapping)).unwrap_or(joined.len());
+        match joined.get_mut(index) {
             Some(before) => before.length_blocks = before.length_blocks.saturating_add(mapping.length_blocks),
-            None => {
-                open.push(joined.len());
-                joined.push(mapping);
-            }
+            None => joined.push(mapping),
+        }
+        if let Some(last) = joined.get(index)
+            && let Entry::Vacant(place) = open.entry(Continuation::of(last))
+        {
+            place.insert(index);
         }
     }
     joined.iter().map(record).collect()
 }
 
-/// Whether `next` is the rest of what `before` is the beginning of.
-fn continues(before: &Mapping, next: &Mapping) -> bool {
-    let continues_in_file = !before.has_file_blocks()
-        || before.file_block.get().checked_add(before.length_blocks.into()) == Some(next.file_block.get());
-    before.end() == next.start
-        && before.owner == next.owner
-        && before.is_attribute_fork == next.is_attribute_fork
-        && before.is_extent_map_block == next.is_extent_map_block
-        && before.is_unwritten == next.is_unwritten
-        && continues_in_file
+/// Mappings that may be continued before those that cannot be any more are thrown out.
+const MOST_OPEN: usize = 1 << 12;
+
+/// What a mapping must be to be the rest of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Continuation {
+    start: AgBlock,
+    owner: u64,
+    file_block: Option<u64>,
+    flags: [bool; 3],
+}
+
+impl Continuation {
+    /// What continues this one.
+    fn of(before: &Mapping) -> Self {
+        let file_block = before.file_block.get().wrapping_add(before.length_blocks.into());
+        Self::new(before, before.end(), file_block)
+    }
+
+    /// What this one is.
+    fn that_is(mapping: &Mapping) -> Self {
+        Self::new(mapping, mapping.start, mapping.file_block.get())
+    }
+
+    fn new(mapping: &Mapping, start: AgBlock, file_block: u64) -> Self {
+        let file_block = mapping.has_file_blocks().then_some(file_block);
+        let flags = [mapping.is_attribute_fork, mapping.is_extent_map_block, mapping.is_unwritten];
+        Self { start, owner: mapping.owner.raw(), file_block, flags }
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber) {
     let copy = read_group_superblock(device, Geometry::byte_of_sector(sector));
     let Some(copy) = context.read(copy) else { return };
     check_fields(context, group, &copy, Geometry::byte_of_sector(sector));
-    if of_all_copies(&Geometry::new(&copy)) != of_all_copies(volume.geometry()) {
+    if is_other(&copy, volume.superblock(), volume.geometry()) {
         context.sink.add(Finding::SuperblockCopy { group });
     }
 }
@@ -41,8 +41,14 @@ fn check_fields(context: &Context<'_>, group: AgNumber, superblock: &Superblock,
     }
 }
 
+/// Whether two superblocks differ in what is equal in all copies. `geometry` is that of the second.
+pub(super) fn is_other(one: &Superblock, other: &Superblock, geometry: &Geometry) -> bool {
+    of_all_copies(&Geometry::new(one)) != of_all_copies(geometry)
+        || fields::of_all_copies(one) != fields::of_all_copies(other)
+}
+
 /// The part of the geometry that is equal in all copies of the superblock.
-pub(super) fn of_all_copies(geometry: &Geometry) -> Geometry {
+fn of_all_copies(geometry: &Geometry) -> Geometry {
     let mut geometry = geometry.clone();
     geometry.root_inode = InodeNumber::NULL;
     let features = &mut geometry.features;

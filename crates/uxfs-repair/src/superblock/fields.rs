@@ -1,7 +1,7 @@
 //! Fields of a superblock that its verifier passes over, and that Linux or `xfs_repair` object to.
 
 use uxfs_format::{
-    features::{Incompatible, LogIncompatible, VersionBits},
+    features::{Features2, Incompatible, LogIncompatible, VersionBits},
     field_table::OnDisk,
     superblock::Superblock,
 };
@@ -62,6 +62,34 @@ fn unknown_log_features(superblock: &Superblock) -> u32 {
     superblock.log_incompatible.get() & !LogIncompatible::KNOWN.bits()
 }
 
+/// The one value that the second word of features has in version 5; and its copy beside it.
+const FEATURES2: Features2 = Features2::LAZY_COUNTERS
+    .union(Features2::ATTRIBUTES_V2)
+    .union(Features2::PROJECT_ID_32)
+    .union(Features2::CHECKSUMS);
+
+fn are_features2_sound(superblock: &Superblock) -> bool {
+    [superblock.features2, superblock.bad_features2].iter().all(|word| word.get() == FEATURES2.bits())
+}
+
+/// The inodes of the realtime bitmap and summary, where the superblock names them: they follow the root directory.
+fn realtime_inodes(superblock: &Superblock) -> Option<[u64; 2]> {
+    let root = superblock.root_inode.get();
+    let has_directory = has(superblock, Incompatible::METADATA_DIRECTORY);
+    let is_named = root != 0 && root != NULL_INODE && !has_directory;
+    is_named.then(|| [root.wrapping_add(1), root.wrapping_add(2)])
+}
+
+fn are_realtime_inodes_sound(superblock: &Superblock) -> bool {
+    let found = [superblock.realtime_bitmap_inode.get(), superblock.realtime_summary_inode.get()];
+    realtime_inodes(superblock).is_none_or(|expected| found == expected)
+}
+
+/// Fields that are the same in all copies, and that are no part of the geometry.
+pub(super) fn of_all_copies(superblock: &Superblock) -> (u32, u8) {
+    (superblock.sparse_inode_alignment_blocks.get(), superblock.inode_max_percent)
+}
+
 /// The first fields that are wrong in a superblock, which `sector` begins with. `primary` is the one that a copy must follow.
 pub(crate) fn unfit(
     superblock: &Superblock,
@@ -80,7 +108,12 @@ pub(crate) fn unfit(
     if unknown_log_features(superblock) != 0 {
         return Some("log features");
     }
-    let primary = primary?;
+    if !are_features2_sound(superblock) {
+        return Some("the second word of features and its copy");
+    }
+    let Some(primary) = primary else {
+        return (!are_realtime_inodes_sound(superblock)).then_some("realtime bitmap and summary");
+    };
     if superblock.log_incompatible != primary.log_incompatible {
         return Some("log features");
     }
@@ -108,6 +141,12 @@ pub(crate) fn make_neutral(sector: &mut [u8]) {
     }
     if unknown_log_features(superblock) != 0 {
         superblock.log_incompatible.set(0);
+    }
+    superblock.features2.set(FEATURES2.bits());
+    superblock.bad_features2.set(FEATURES2.bits());
+    if let Some([bitmap, summary]) = realtime_inodes(superblock) {
+        superblock.realtime_bitmap_inode.set(bitmap);
+        superblock.realtime_summary_inode.set(summary);
     }
     let used = used_bytes(superblock);
     sector.iter_mut().skip(used).for_each(|byte| *byte = 0);

@@ -9,7 +9,7 @@ use uxfs_format::{
 };
 use uxfs_volume::{tolerant::search::read_group_superblock, volume::Volume};
 
-use super::check::of_all_copies;
+use super::check::is_other;
 
 /// Fewer copies do not outvote the first superblock.
 const FEWEST_COPIES: usize = 2;
@@ -25,9 +25,10 @@ pub(crate) fn outvoted(volume: &Volume) -> Option<Superblock> {
         copies.push(read_group_superblock(device, Geometry::byte_of_sector(sector)).ok()?);
     }
     let first = *copies.first()?;
-    let agreed = of_all_copies(&Geometry::new(&first));
-    let is_one_voice = copies.iter().all(|copy| of_all_copies(&Geometry::new(copy)) == agreed);
-    let is_outvoted = copies.len() >= FEWEST_COPIES && is_one_voice && agreed != of_all_copies(geometry);
+    let agreed = Geometry::new(&first);
+    let is_one_voice = !copies.iter().any(|copy| is_other(copy, &first, &agreed));
+    let is_outvoted =
+        copies.len() >= FEWEST_COPIES && is_one_voice && is_other(volume.superblock(), &first, &agreed);
     is_outvoted.then(|| with_own_fields(first, volume.superblock()))
 }
 

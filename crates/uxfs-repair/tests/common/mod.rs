@@ -1,6 +1,8 @@
 //! The steps that every test of damages takes: plant the damage, look for findings, repair.
 #![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
 
+pub mod damages;
+
 use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};

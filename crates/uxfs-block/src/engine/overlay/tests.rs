@@ -53,3 +53,62 @@ proptest! {
         }
     }
 }
+
+/// Cannot read one range.
+#[derive(Debug)]
+struct BadRange {
+    inner: MemoryDevice,
+    bad: std::ops::Range<u64>,
+}
+
+impl crate::device_wrapper::DeviceWrapper for BadRange {
+    type Inner = MemoryDevice;
+
+    fn inner(&self) -> &MemoryDevice {
+        &self.inner
+    }
+
+    fn before_read(&self, segments: &[ReadSegment<'_>]) -> Result<(), DeviceError> {
+        let hits = |segment: &&ReadSegment<'_>| {
+            segment.offset_bytes < self.bad.end
+                && self.bad.start < segment.offset_bytes + segment.buffer.len() as u64
+        };
+        match segments.iter().find(hits) {
+            Some(segment) => Err(DeviceError::outside(DeviceOperation::Read, segment.offset_bytes, 512)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn what_the_base_cannot_read_is_read_once_it_is_written_and_no_sooner() {
+    let bad = 4096 + 1024..4096 + 2048;
+    let overlay =
+        OverlayDevice::new(Arc::new(BadRange { inner: MemoryDevice::new(vec![3; SIZE]), bad: bad.clone() }));
+    let mut sector = [0; 512];
+    let mut page = [0; 4096];
+    overlay.read(4096 + 1024, &mut sector).unwrap_err();
+    // Beside the bad sectors: they stay unknown, and the others are as they were.
+    overlay.write(4096, &[7; 512]).unwrap();
+    overlay.read(4096, &mut page).unwrap_err();
+    overlay.read(4096 + 1536, &mut sector).unwrap_err();
+    overlay.read(4096 + 2048, &mut sector).unwrap();
+    assert_eq!(sector, [3; 512]);
+    overlay.begin_layer();
+    overlay.write(4096 + 1024, &[8; 512]).unwrap();
+    overlay.read(4096 + 1024, &mut sector).unwrap();
+    assert_eq!(sector, [8; 512]);
+    overlay.read(4096 + 1536, &mut sector).unwrap_err();
+    // A part of a sector is not the sector.
+    overlay.write(4096 + 1536, &[8; 100]).unwrap();
+    overlay.read(4096 + 1536, &mut sector).unwrap_err();
+    overlay.write(4096 + 1536, &[9; 512]).unwrap();
+    overlay.read(4096, &mut page).unwrap();
+    let expected = [[7; 512], [3; 512], [8; 512], [9; 512], [3; 512], [3; 512], [3; 512], [3; 512]].concat();
+    assert_eq!(page[..], expected[..]);
+    // Over several pages, of which some lie in the base.
+    let mut all = vec![0; SIZE];
+    overlay.read(0, &mut all).unwrap();
+    assert_eq!(all[4096..8192], expected[..]);
+    assert!(overlay.read_at_layer(Some(0), bad.start, &mut sector).is_err());
+}

@@ -109,13 +109,17 @@ fn a_full_host_file_system_is_told_and_left_as_it_was() {
     // Where little of the ranges differs there is room.
     let mut little = fixture.old.clone();
     little[2 << 20] = 3;
-    let fits = prepare(&*device(&fixture.old), &*device(&little), &fixture.ranges, &about);
+    // The file is closed before its file system is unmounted.
+    let fits = prepare(&*device(&fixture.old), &*device(&little), &fixture.ranges, &about)
+        .map(|file| file.is_some());
     assert!(mount(&["umount"]));
     let error = result.unwrap_err();
     let CommitError::NoRoom { needed_bytes, free_bytes, .. } = error else { panic!("{error}") };
-    assert_eq!((free_bytes, needed_bytes > 6 << 20), (1 << 20, true));
+    // Old and new bytes of the sectors that differ: a few of the first ones are the same.
+    assert_eq!(free_bytes, 1 << 20);
+    assert!((5 << 20..7 << 20).contains(&needed_bytes), "{needed_bytes}");
     assert!(left.is_empty(), "{left:?}");
-    assert!(fits.unwrap().is_some());
+    assert!(fits.unwrap());
 }
 
 #[test]

@@ -139,6 +139,7 @@ impl Action {
             Self::Group { .. } => of("group_rebuilt", O::Group, W::InodesAndExtents, R::Group),
             Self::InodeChunk { .. } => of("inode_chunk", O::InodeChunk, W::ParentPointers, R::InodeChunk),
             Self::BlockFromLog { .. } => of("block_from_log", O::Block, W::Log, R::FileBlock),
+            Self::BlockField { .. } => of("block_field", O::Block, W::Inode, R::FileBlock),
             Self::ExtentMap { .. } => of("extent_map_rebuilt", O::ExtentMap, W::ReverseMap, R::ExtentMap),
             Self::BlocksGivenUp { .. } => of("blocks_given_up", O::ExtentMap, W::ReverseMap, R::BlocksOfTwo),
             _ => self.description_of_inode(),
@@ -241,6 +242,12 @@ impl Action {
                 put("structure", structure.name().into());
                 put("inode", (*inode).into());
                 put("sector", sector.get().into());
+            }
+            Self::BlockField { structure, inode, sector, removed } => {
+                put("structure", structure.name().into());
+                put("inode", (*inode).into());
+                put("sector", sector.get().into());
+                put("attributes_removed", (*removed).into());
             }
             Self::ExtentMap { inode, fork, extents } => {
                 put("inode", (*inode).into());

@@ -10,33 +10,6 @@ use crate::finding::Name;
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
-            Self::SuperblockInferred { witnesses } => {
-                write!(f, "write the superblock of group 0 as inferred from {witnesses}; its label is lost")
-            }
-            Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
-            Self::SuperblockFields => {
-                f.write_str("clear fields of the superblock of group 0 that have wrong values")
-            }
-            Self::SuperblockByCopies => {
-                f.write_str("write the superblock of group 0 as its copies say, which all agree")
-            }
-            Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
-            Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
-            Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
-            Self::LogReplayedInPart { transactions, intents } => write!(
-                f,
-                "replay {transactions} transactions of the log, without the rest of {intents} operations that it leaves open"
-            ),
-            Self::LsnCleared { structure, sector } => write!(
-                f,
-                "clear the log sequence number of the {} at sector {sector}, which no log has reached",
-                structure.name()
-            ),
-            Self::NewLog { cycle, is_unread: false } => write!(f, "write a new log, in cycle {cycle}"),
-            Self::NewLog { cycle, is_unread: true } => {
-                write!(f, "write a new log, in cycle {cycle}; the old one cannot be used")
-            }
             Self::Group { group, chunks_without_index: 0 } => {
                 write!(f, "make the headers and btrees of allocation group {group} anew")
             }
@@ -78,12 +51,46 @@ impl fmt::Display for Action {
                 )
             }
             Self::RealtimeInode { inode } => write!(f, "make realtime inode {inode} again, empty"),
-            _ => self.write_of_inodes(f),
+            _ => self.write_of_file_system(f),
         }
     }
 }
 
 impl Action {
+    /// Superblocks and the log.
+    fn write_of_file_system(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
+            Self::SuperblockInferred { witnesses } => {
+                write!(f, "write the superblock of group 0 as inferred from {witnesses}; its label is lost")
+            }
+            Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
+            Self::SuperblockFields => {
+                f.write_str("clear fields of the superblock of group 0 that have wrong values")
+            }
+            Self::SuperblockByCopies => {
+                f.write_str("write the superblock of group 0 as its copies say, which all agree")
+            }
+            Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
+            Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
+            Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),
+            Self::LogReplayedInPart { transactions, intents } => write!(
+                f,
+                "replay {transactions} transactions of the log, without the rest of {intents} operations that it leaves open"
+            ),
+            Self::LsnCleared { structure, sector } => write!(
+                f,
+                "clear the log sequence number of the {} at sector {sector}, which no log has reached",
+                structure.name()
+            ),
+            Self::NewLog { cycle, is_unread: false } => write!(f, "write a new log, in cycle {cycle}"),
+            Self::NewLog { cycle, is_unread: true } => {
+                write!(f, "write a new log, in cycle {cycle}; the old one cannot be used")
+            }
+            _ => self.write_of_inodes(f),
+        }
+    }
+
     /// Fields of inodes.
     fn write_of_inodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -116,7 +123,7 @@ impl Action {
                 write!(f, "take blocks from symbolic link {inode}, which its target does not need")
             }
             Self::ExtentsWritten { inode } => {
-                write!(f, "mark the extents of inode {inode} as written, since it is no regular file")
+                write!(f, "mark the extents of inode {inode} as written, which their blocks must be")
             }
             _ => self.write_of_names(f),
         }
@@ -125,6 +132,14 @@ impl Action {
     /// Extent maps, link counts, directories, attributes.
     fn write_of_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::BlockField { structure, inode, sector, removed } => {
+                let structure = structure.name();
+                write!(f, "correct a field of the {structure} of inode {inode} at sector {sector}")?;
+                match removed {
+                    0 => Ok(()),
+                    removed => write!(f, "; {removed} attributes were removed"),
+                }
+            }
             Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
             Self::ExtentMap { inode, fork, extents } => {
                 let fork = match fork {

@@ -1,0 +1,192 @@
+//! `uxfs repair` that is killed, and that finds the host's file system full.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use uxfs_testkit::{
+    golden::GoldenImage,
+    image::memory_folder,
+    judges::{Judge, judged},
+    require,
+    seeds::{Random, Seed},
+    verdict::repair_is_silent,
+};
+
+use crate::common::{host, text, uxfs};
+
+/// Times that a repair is killed.
+const KILLS: u64 = 6;
+
+/// An image without any header of its groups, and with its first MiB behind them overwritten.
+fn damaged(folder: &Path) -> PathBuf {
+    let image = folder.join("image");
+    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(&image).unwrap();
+    let mut superblock = [0; 512];
+    file.read_exact_at(&mut superblock, 0).unwrap();
+    let number = |at: usize| u32::from_be_bytes(superblock[at..at + 4].try_into().unwrap());
+    let (block_bytes, group_blocks, groups) = (number(4), number(84), number(88));
+    for group in 0..u64::from(groups) {
+        let start = group * u64::from(group_blocks) * u64::from(block_bytes);
+        file.write_all_at(&[0; 3 * 512], start + 512).unwrap();
+    }
+    file.write_all_at(&[0; 256 << 10], 4096).unwrap();
+    image
+}
+
+fn same(one: &[u8], other: &[u8], what: &str) {
+    assert!(one == other, "{what}: other bytes, from {:?}", one.iter().zip(other).position(|(a, b)| a != b));
+}
+
+/// Puts these contents back: the pages that differ, so that holes stay.
+fn put_back(image: &Path, contents: &[u8]) {
+    let found = fs::read(image).unwrap();
+    let file = OpenOptions::new().write(true).open(image).unwrap();
+    for ((start, old), new) in (0..).step_by(4096).zip(found.chunks(4096)).zip(contents.chunks(4096)) {
+        if old != new {
+            file.write_all_at(new, start).unwrap();
+        }
+    }
+}
+
+/// Starts a repair, and kills it after this time. Gives whether it was still running.
+fn kill_after(time: Duration, arguments: &[&str]) -> bool {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let mut child = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(time);
+    let was_running = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    was_running
+}
+
+fn moment(whole: Duration, random: &mut Random) -> Duration {
+    // Most of the time nothing is written: half of the kills come in the last fifth.
+    let share = if random.below(2) == 0 { random.below(100) } else { 80 + random.below(22) };
+    whole * u32::try_from(share).unwrap() / 100
+}
+
+#[test]
+fn a_repair_that_is_killed_is_finished_by_the_next_and_can_be_taken_back() {
+    require!(Judge::XfsRepair);
+    let mut random = Seed::from_environment("a_repair_that_is_killed", 1).random();
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = damaged(folder.path());
+    let before = fs::read(&image).unwrap();
+    let started = Instant::now();
+    let done = uxfs(&["repair", text(&image)]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stdout));
+    let (whole, after) = (started.elapsed(), fs::read(&image).unwrap());
+    repair_is_silent(&image).unwrap();
+    let undo = folder.path().join("image.uxfs-undo");
+    let mut killed = 0;
+    for _ in 0..KILLS {
+        put_back(&image, &before);
+        let _ = fs::remove_file(&undo);
+        killed += u32::from(kill_after(moment(whole, &mut random), &["repair", text(&image)]));
+        let left = fs::read(&image).unwrap();
+        let again = uxfs(&["repair", text(&image)]);
+        assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
+        same(&fs::read(&image).unwrap(), &after, "repaired again");
+        // From where it was killed, the way back: where it had written anything, there is an undo file.
+        put_back(&image, &left);
+        if left != before {
+            assert_eq!(uxfs(&["undo", text(&image)]).status.code(), Some(0));
+        }
+        same(&fs::read(&image).unwrap(), &before, "taken back");
+    }
+    judged("killed repairs", &format!("{killed} of {KILLS} were running"));
+    assert!(killed > 0, "none was running any more");
+}
+
+#[test]
+fn a_repair_without_an_undo_file_that_is_killed_can_be_repeated() {
+    require!(Judge::XfsRepair);
+    let mut random = Seed::from_environment("without_an_undo_file", 1).random();
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = damaged(folder.path());
+    let before = fs::read(&image).unwrap();
+    let started = Instant::now();
+    assert_eq!(uxfs(&["repair", "--no-undo", text(&image)]).status.code(), Some(0));
+    let whole = started.elapsed();
+    for _ in 0..KILLS / 2 {
+        put_back(&image, &before);
+        kill_after(moment(whole, &mut random), &["repair", "--no-undo", text(&image)]);
+        let again = uxfs(&["repair", "--no-undo", text(&image)]);
+        assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stdout));
+        repair_is_silent(&image).unwrap();
+    }
+    assert!(!folder.path().join("image.uxfs-undo").exists());
+}
+
+#[test]
+fn a_host_that_is_full_ends_a_repair_and_the_next_one_finishes_it() {
+    require!(Judge::Kernel, Judge::XfsRepair);
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small");
+    fs::create_dir(&small).unwrap();
+    host("mount", &["-t", "tmpfs", "-o", "size=80m", "tmpfs", text(&small)]);
+    let result = std::panic::catch_unwind(|| on_a_full_host(&small, folder.path()));
+    host("umount", &[text(&small)]);
+    result.unwrap();
+}
+
+fn on_a_full_host(small: &Path, elsewhere: &Path) {
+    let image = damaged(small);
+    // The blocks of new structures have no room in the file.
+    let file = OpenOptions::new().write(true).open(&image).unwrap();
+    let before = fs::read(&image).unwrap();
+    let mut punched = 0;
+    for (number, page) in before.chunks(4096).enumerate() {
+        if page.iter().all(|byte| *byte == 0) {
+            let from = u64::try_from(number).unwrap() * 4096;
+            let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&file, flags, from, 4096).unwrap();
+            punched += 1;
+        }
+    }
+    assert!(punched > 1000);
+    let balloon = small.join("balloon");
+    let fill = || {
+        let file = fs::File::create(&balloon).unwrap();
+        let mut at = 0;
+        while file.write_all_at(&[1; 4096], at).is_ok() {
+            at += 4096;
+        }
+    };
+    fill();
+    // No room for the undo file: nothing is written.
+    let refused = uxfs(&["repair", text(&image)]);
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("change file"), "{refused:?}");
+    assert!(!small.join("image.uxfs-undo").exists() && !small.join("image.uxfs-undo.part").exists());
+    same(&fs::read(&image).unwrap(), &before, "refused");
+    // Room for that elsewhere, and none for the image.
+    let undo = elsewhere.join("undo");
+    let ended = uxfs(&["repair", "--undo", text(&undo), text(&image)]);
+    assert_eq!(ended.status.code(), Some(1), "{}", String::from_utf8_lossy(&ended.stdout));
+    let words = String::from_utf8_lossy(&ended.stderr).to_lowercase();
+    assert!(words.contains("no space") || words.contains("full"), "{words}");
+    let left = fs::read(&image).unwrap();
+    assert!(left != before, "nothing had been written");
+    assert_eq!(u32::from_be_bytes(left[216..220].try_into().unwrap()) & 0x10, 0x10, "it is not marked");
+    // Back needs no room, forward does.
+    assert_eq!(uxfs(&["undo", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
+    same(&fs::read(&image).unwrap(), &before, "taken back");
+    fs::remove_file(&balloon).unwrap();
+    put_back(&image, &left);
+    let done = uxfs(&["repair", "--undo", text(&undo), text(&image)]);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    repair_is_silent(&image).unwrap();
+    assert_eq!(uxfs(&["undo", "--undo", text(&undo), text(&image)]).status.code(), Some(0));
+    same(&fs::read(&image).unwrap(), &before, "taken back in the end");
+}

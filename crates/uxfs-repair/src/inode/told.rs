@@ -1,0 +1,150 @@
+//! Values of fields of an inode that the rest of the inode tells: what file system it is of, its number, where its forks meet.
+
+use uxfs_format::{
+    attribute::shortform::Shortform as AttributeShortform,
+    btree::extent_map::ExtentRecord,
+    directory::shortform::Shortform,
+    fault::HeaderFault,
+    field_table::OnDisk,
+    geometry::Geometry,
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault},
+    units::InodeNumber,
+};
+
+/// Steps of the fork offset.
+const FORK_UNIT_BYTES: usize = 8;
+/// An extent as it lies in an inode.
+const EXTENT_BYTES: usize = 16;
+/// The sign of a size.
+const SIGN: u64 = 1 << 63;
+
+/// The inode with other values of the fields that a fault is about, the likeliest first.
+pub(super) fn candidates(
+    bytes: &[u8],
+    inode: InodeNumber,
+    fault: &InodeFault,
+    geometry: &Geometry,
+) -> Vec<Vec<u8>> {
+    use InodeFault as F;
+    let with = |change: &dyn Fn(&mut InodeCore)| {
+        let mut changed = bytes.to_vec();
+        InodeCore::prefix_of_mut(&mut changed).map(change);
+        changed
+    };
+    match fault {
+        F::Header(HeaderFault::WrongUuid { .. }) => vec![with(&|core| core.uuid = geometry.metadata_uuid)],
+        F::Number { .. } => vec![with(&|core| core.number.set(inode.get()))],
+        F::NegativeSize { size_bytes } => {
+            let told = sizes(bytes, geometry).into_iter();
+            let all = [size_bytes & !SIGN].into_iter().chain(told);
+            all.map(|size| with(&|core| core.size_bytes.set(size))).collect()
+        }
+        F::ZeroSize { .. }
+        | F::DirectoryNotLocal { .. }
+        | F::SymlinkFormat { .. }
+        | F::LocalTooLarge { .. } => {
+            let sizes = sizes(bytes, geometry).into_iter();
+            let mut all: Vec<_> = sizes.map(|size| with(&|core| core.size_bytes.set(size))).collect();
+            all.extend(fork_offsets(bytes, geometry));
+            all.extend(formats(bytes));
+            all
+        }
+        F::AttributeFormatWithoutFork { .. } | F::ForkOffset { .. } | F::TooManyInlineExtents { .. } => {
+            fork_offsets(bytes, geometry)
+        }
+        F::UnknownFormat { .. } | F::Format { .. } | F::LocalRegularFile | F::LocalWithExtents { .. } => {
+            formats(bytes)
+        }
+        F::BtreeNotNeeded { .. } => formats(bytes),
+        _ => Vec::new(),
+    }
+}
+
+fn forks(bytes: &[u8]) -> &[u8] {
+    bytes.get(InodeCore::SIZE_BYTES..).unwrap_or_default()
+}
+
+/// Sizes that the data fork tells.
+fn sizes(bytes: &[u8], geometry: &Geometry) -> Vec<u64> {
+    let (Some(core), forks) = (InodeCore::prefix_of(bytes), forks(bytes)) else { return Vec::new() };
+    let data = match usize::from(core.fork_offset).saturating_mul(FORK_UNIT_BYTES) {
+        0 => forks,
+        end => forks.get(..end).unwrap_or(forks),
+    };
+    match (core.file_type(), core.fork_format(Fork::Data)) {
+        (Some(FileType::SymbolicLink), Some(ForkFormat::Local)) => {
+            let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+            vec![end as u64]
+        }
+        (Some(FileType::Directory), Some(ForkFormat::Local)) => {
+            let is_whole = |size: &usize| {
+                data.get(..*size).is_some_and(|list| Shortform::verify(list, geometry).is_ok())
+            };
+            (1..=data.len()).filter(is_whole).map(|size| size as u64).collect()
+        }
+        (_, Some(ForkFormat::Extents)) => {
+            let block = geometry.block_size() as u64;
+            let leaf = geometry.directory_leaf_start();
+            let count = usize::try_from(core.extent_count(Fork::Data)).unwrap_or(0);
+            let extents = data.chunks_exact(EXTENT_BYTES).take(count).filter_map(ExtentRecord::prefix_of);
+            let is_directory = core.file_type() == Some(FileType::Directory);
+            let ends =
+                extents.map(ExtentRecord::get).filter(|extent| !is_directory || extent.file_block < leaf);
+            ends.map(|extent| extent.end().get().saturating_mul(block)).max().into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Other formats of both forks.
+fn formats(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let all = [ForkFormat::Extents, ForkFormat::Btree, ForkFormat::Local, ForkFormat::Device];
+    let data = all.iter().map(|format| (Fork::Data, *format));
+    let attributes = all.iter().map(|format| (Fork::Attribute, *format));
+    let changed = data.chain(attributes).filter_map(|(fork, format)| {
+        let mut changed = bytes.to_vec();
+        let core = InodeCore::prefix_of_mut(&mut changed)?;
+        match fork {
+            Fork::Data => core.format = format.code(),
+            Fork::Attribute => core.attribute_format = format.code(),
+        }
+        has_attributes(&changed).then_some(changed)
+    });
+    changed.collect()
+}
+
+/// Other places where the attribute fork may begin: those at which there is one.
+fn fork_offsets(bytes: &[u8], geometry: &Geometry) -> Vec<Vec<u8>> {
+    let most = forks(bytes).len() / FORK_UNIT_BYTES;
+    let places = (1..most).filter_map(|place| {
+        let mut changed = bytes.to_vec();
+        InodeCore::prefix_of_mut(&mut changed)?.fork_offset = u8::try_from(place).ok()?;
+        (has_attributes(&changed) && is_in_use(&changed, geometry)).then_some(changed)
+    });
+    places.collect()
+}
+
+/// Whether the attribute fork of an inode holds attributes, where its format says that they lie in the inode.
+fn has_attributes(bytes: &[u8]) -> bool {
+    let Some(core) = InodeCore::prefix_of(bytes) else { return false };
+    if core.fork_offset == 0 {
+        return true;
+    }
+    let start = usize::from(core.fork_offset).saturating_mul(FORK_UNIT_BYTES);
+    let attributes = forks(bytes).get(start..).unwrap_or_default();
+    core.fork_format(Fork::Attribute) != Some(ForkFormat::Local)
+        || AttributeShortform::verify(attributes).is_ok()
+}
+
+/// Whether extents of the attribute fork can be extents: at a wrong place they are nothing, or anything.
+fn is_in_use(bytes: &[u8], geometry: &Geometry) -> bool {
+    let Some(core) = InodeCore::prefix_of(bytes) else { return false };
+    if core.fork_format(Fork::Attribute) != Some(ForkFormat::Extents) {
+        return true;
+    }
+    let start = usize::from(core.fork_offset).saturating_mul(FORK_UNIT_BYTES);
+    let count = usize::try_from(core.extent_count(Fork::Attribute)).unwrap_or(0);
+    let records = forks(bytes).get(start..).unwrap_or_default().chunks_exact(EXTENT_BYTES);
+    let mut extents = records.take(count).filter_map(ExtentRecord::prefix_of).map(ExtentRecord::get);
+    extents.all(|extent| extent.length_blocks > 0 && extent.verify_place(geometry).is_ok())
+}

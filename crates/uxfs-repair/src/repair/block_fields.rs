@@ -1,0 +1,266 @@
+//! Blocks of files whose checksum is right, and of which a single field is wrong: the field gets the value that the rest of the file
+//! system tells.
+//!
+//! Every block says what it is, where it lies, whose it is, and of which file system. One of the four that contradicts the others, in a
+//! block that is sound otherwise, is a wrong field. Two are another block: an old one, or one that was written to the wrong place. A block
+//! whose place alone is wrong may have been swapped with another one of its file: it is left alone where the other place says so.
+
+use uxfs_format::{
+    attribute::{self, remote},
+    btree, checksum, directory,
+    fault::Structure,
+    geometry::Geometry,
+    inode::{Fork, symlink},
+    name_tree::node,
+    seal::checksum_offset_of,
+    units::Sector,
+    verify::{VerifyContext, verify},
+};
+use uxfs_volume::{attribute::AttributeValue, error::Result, volume::Volume};
+
+use super::{
+    action::Action,
+    log_copies::{DamagedBlock, is_in_one_piece, length_bytes},
+    stage::Stage,
+};
+use crate::attribute::leaf;
+
+/// A number at a place in a block.
+#[derive(Debug, Clone, Copy)]
+struct Field {
+    offset_bytes: usize,
+    length_bytes: usize,
+    value: u64,
+}
+
+const fn field(offset_bytes: usize, length_bytes: usize, value: u64) -> Field {
+    Field { offset_bytes, length_bytes, value }
+}
+
+impl Field {
+    fn place<'b>(&self, bytes: &'b mut [u8]) -> Option<&'b mut [u8]> {
+        bytes.get_mut(self.offset_bytes..self.offset_bytes.checked_add(self.length_bytes)?)
+    }
+
+    fn encoded(&self) -> [u8; 8] {
+        self.value.to_be_bytes()
+    }
+
+    /// Puts the value in place. Gives whether another was there.
+    fn put(&self, bytes: &mut [u8]) -> bool {
+        let encoded = self.encoded();
+        let new = encoded.get(8_usize.saturating_sub(self.length_bytes)..).unwrap_or_default();
+        match self.place(bytes) {
+            Some(place) if place != new => {
+                place.copy_from_slice(new);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Corrects fields. Gives whether there were any.
+///
+/// # Errors
+/// The device.
+pub(super) fn mend(
+    volume: &Volume,
+    stage: &Stage,
+    blocks: &[DamagedBlock],
+    actions: &mut Vec<Action>,
+) -> Result<bool> {
+    let before = actions.len();
+    for block in blocks {
+        let length = length_bytes(block.structure, stage.geometry());
+        let length = symlink_length(volume, block).unwrap_or(length);
+        if length > stage.geometry().block_size() && !is_in_one_piece(volume, block, length) {
+            continue;
+        }
+        let mut bytes = vec![0; length];
+        if stage.read_at(block.sector, &mut bytes).is_err() {
+            continue;
+        }
+        let candidates = structures_of(block.structure).iter();
+        let mended =
+            candidates.copied().find_map(|structure| mend_as(volume, stage, block, structure, &bytes));
+        let Some(Mended { structure, bytes, removed }) = mended else { continue };
+        stage.write_at(block.sector, &bytes)?;
+        let DamagedBlock { inode, sector, .. } = *block;
+        actions.push(Action::BlockField { structure, inode, sector, removed });
+    }
+    Ok(actions.len() > before)
+}
+
+struct Mended {
+    structure: Structure,
+    bytes: Vec<u8>,
+    /// Attributes that could not be kept.
+    removed: u32,
+}
+
+/// What a block may be that was looked for as one of these.
+fn structures_of(structure: Structure) -> &'static [Structure] {
+    use Structure as S;
+    match structure {
+        S::DirectoryAnyData | S::DirectoryBlock | S::DirectoryData => &[S::DirectoryBlock, S::DirectoryData],
+        S::DirectoryAnyIndex | S::DirectoryLeaf | S::DirectoryLeafNode | S::DirectoryNode => {
+            &[S::DirectoryLeaf, S::DirectoryLeafNode, S::DirectoryNode]
+        }
+        S::AttributeAnyIndex | S::AttributeLeaf | S::AttributeNode => &[S::AttributeLeaf, S::AttributeNode],
+        S::DirectoryFreeIndex => &[S::DirectoryFreeIndex],
+        S::AttributeRemoteValue => &[S::AttributeRemoteValue],
+        S::Symlink => &[S::Symlink],
+        S::ExtentMap => &[S::ExtentMap],
+        _ => &[],
+    }
+}
+
+fn mend_as(
+    volume: &Volume,
+    stage: &Stage,
+    block: &DamagedBlock,
+    structure: Structure,
+    found: &[u8],
+) -> Option<Mended> {
+    let geometry = stage.geometry();
+    let checksum_offset = checksum_offset_of(structure)?;
+    if checksum::check(found, checksum_offset).is_err() {
+        return None;
+    }
+    let mut bytes = found.to_vec();
+    let [magic, uuid_high, uuid_low, owner, place] = identity(structure, block, geometry)?;
+    let claimed = own_place(&bytes, &place);
+    let wrong_uuid = uuid_high.put(&mut bytes) | uuid_low.put(&mut bytes);
+    let wrong_place = place.put(&mut bytes);
+    let wrong = [magic.put(&mut bytes), wrong_uuid, owner.put(&mut bytes), wrong_place];
+    let mut wrong = wrong.iter().filter(|is_wrong| **is_wrong).count();
+    if wrong_place && is_elsewhere(stage, found, &place, claimed?, block.sector) {
+        return None;
+    }
+    for field in pieces(volume, block, structure)?.into_iter().flatten() {
+        wrong += usize::from(field.put(&mut bytes));
+    }
+    if wrong > 1 {
+        return None;
+    }
+    checksum::seal(&mut bytes, checksum_offset);
+    let context = VerifyContext::new(geometry, block.sector);
+    if structure == Structure::AttributeLeaf {
+        let removed = leaf::mend(&mut bytes, &context)?;
+        return (bytes != found).then_some(Mended { structure, bytes, removed });
+    }
+    let is_sound = verify(structure, &bytes, &context).is_ok();
+    (is_sound && bytes != found).then_some(Mended { structure, bytes, removed: 0 })
+}
+
+/// Magic number, both halves of the uuid, owner and place.
+fn identity(structure: Structure, block: &DamagedBlock, geometry: &Geometry) -> Option<[Field; 5]> {
+    use Structure as S;
+    // Lengths of the magic number, then where it, the uuid, the owner and the place lie.
+    let (length, magic, magic_at, uuid_at, owner_at, place_at) = match structure {
+        S::DirectoryBlock => (4, directory::block::MAGIC, 0, 24, 40, 8),
+        S::DirectoryData => (4, directory::data::MAGIC, 0, 24, 40, 8),
+        S::DirectoryFreeIndex => (4, directory::free_index::MAGIC, 0, 24, 40, 8),
+        S::DirectoryLeaf => (2, directory::leaf::SINGLE_MAGIC.into(), 8, 32, 48, 16),
+        S::DirectoryLeafNode => (2, directory::leaf::NODE_MAGIC.into(), 8, 32, 48, 16),
+        S::AttributeLeaf => (2, attribute::leaf::MAGIC.into(), 8, 32, 48, 16),
+        S::DirectoryNode | S::AttributeNode => (2, node::MAGIC.into(), 8, 32, 48, 16),
+        S::Symlink => (4, symlink::MAGIC, 0, 16, 32, 40),
+        S::AttributeRemoteValue => (4, remote::MAGIC, 0, 16, 32, 40),
+        S::ExtentMap => (4, btree::extent_map::MAGIC, 0, 40, 56, 24),
+        _ => return None,
+    };
+    let (high, low) = geometry.metadata_uuid.0.split_first_chunk::<8>()?;
+    let low = low.first_chunk::<8>()?;
+    Some([
+        field(magic_at, length, magic.into()),
+        field(uuid_at, 8, u64::from_be_bytes(*high)),
+        field(uuid_at + 8, 8, u64::from_be_bytes(*low)),
+        field(owner_at, 8, block.inode.get()),
+        field(place_at, 8, block.sector.get()),
+    ])
+}
+
+fn own_place(bytes: &[u8], place: &Field) -> Option<Sector> {
+    let found = bytes.get(place.offset_bytes..)?.first_chunk::<8>()?;
+    Some(Sector::new(u64::from_be_bytes(*found)))
+}
+
+/// Whether the place that a block claims holds the same block, or one that claims the place of this one.
+fn is_elsewhere(stage: &Stage, found: &[u8], place: &Field, claimed: Sector, own: Sector) -> bool {
+    let mut there = vec![0; found.len()];
+    if claimed.get() >= stage.geometry().data_size_bytes() / 512
+        || stage.read_at(claimed, &mut there).is_err()
+    {
+        return false;
+    }
+    there == found || own_place(&there, place) == Some(own)
+}
+
+/// Which part of a target or value a block holds: nothing for other structures; `None` where it is not known.
+fn pieces(volume: &Volume, block: &DamagedBlock, structure: Structure) -> Option<[Option<Field>; 2]> {
+    let (start, length) = match structure {
+        Structure::Symlink => symlink_piece(volume, block)?,
+        Structure::AttributeRemoteValue => value_piece(volume, block)?,
+        _ => return Some([None, None]),
+    };
+    Some([Some(field(4, 4, start)), Some(field(8, 4, length))])
+}
+
+/// First byte and length of the piece of a target that an extent holds.
+fn symlink_piece(volume: &Volume, block: &DamagedBlock) -> Option<(u64, u64)> {
+    let (geometry, inode) = (volume.geometry(), volume.inode(block.inode).ok()?);
+    let map = volume.extent_map(&inode, Fork::Data).ok()?;
+    let mut start = 0;
+    for extent in map.iter() {
+        let room = extent.length_blocks.saturating_mul(geometry.block_size() as u64);
+        let room = room.saturating_sub(remote::HEADER_BYTES.into());
+        let length = room.min(inode.size_bytes().saturating_sub(start));
+        if geometry.sector_of_block(extent.start) == Some(block.sector) {
+            return Some((start, length));
+        }
+        start = start.saturating_add(length);
+    }
+    None
+}
+
+/// Bytes of the whole extent of a symbolic link, which has one header.
+fn symlink_length(volume: &Volume, block: &DamagedBlock) -> Option<usize> {
+    if block.structure != Structure::Symlink {
+        return None;
+    }
+    let (geometry, inode) = (volume.geometry(), volume.inode(block.inode).ok()?);
+    let map = volume.extent_map(&inode, Fork::Data).ok()?;
+    let mut extents = map.iter();
+    let extent = extents.find(|extent| geometry.sector_of_block(extent.start) == Some(block.sector))?;
+    // Targets are short.
+    usize::try_from(extent.length_blocks.min(4)).ok()?.checked_mul(geometry.block_size())
+}
+
+/// First byte and length of the part of a value that a block of an attribute fork holds.
+fn value_piece(volume: &Volume, block: &DamagedBlock) -> Option<(u64, u64)> {
+    let (geometry, inode) = (volume.geometry(), volume.inode(block.inode).ok()?);
+    let map = volume.extent_map(&inode, Fork::Attribute).ok()?;
+    let sectors = u64::from(geometry.sectors_per_block());
+    let file_block = map.iter().find_map(|extent| {
+        let first = geometry.sector_of_block(extent.start)?;
+        let skipped = block.sector.get().checked_sub(first.get())? / sectors.max(1);
+        (skipped < extent.length_blocks).then(|| extent.file_block.get().saturating_add(skipped))
+    })?;
+    let part = u64::from(remote::part_size_bytes(geometry));
+    let mut piece = None;
+    let attributes = volume.attributes(&inode).ok()?;
+    let _ = attributes.visit(|attribute| {
+        if let AttributeValue::Remote { first_block, length_bytes } = attribute.value
+            && let Some(skipped) = file_block.checked_sub(first_block.get())
+            && skipped < u64::from(remote::block_count(geometry, length_bytes))
+        {
+            let start = skipped.saturating_mul(part);
+            piece = Some((start, part.min(u64::from(length_bytes).saturating_sub(start))));
+            return Ok(std::ops::ControlFlow::Break(()));
+        }
+        Ok(std::ops::ControlFlow::Continue(()))
+    });
+    piece
+}

@@ -1,0 +1,191 @@
+//! Every kind of finding has a damage that is planted on purpose, and the exact list of findings that it gives.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{collections::BTreeSet, fs, os::unix::fs::FileExt, path::Path, sync::Arc};
+
+use uxfs_block::{
+    device::{BlockDevice, DeviceError, DeviceOperation},
+    engine::sync::SyncDevice,
+};
+use uxfs_format::{geometry::Geometry, superblock::Superblock, units::InodeNumber};
+use uxfs_repair::{
+    CheckOptions, Finding, check,
+    check::all,
+    opening::{self, OpeningOptions},
+};
+use uxfs_testkit::{golden::GoldenImage, image::memory_folder, judges::Judge, require};
+use uxfs_volume::{inode::scan::ScanOptions, tolerant};
+
+use common::{
+    damages::{CONTRADICTIONS, FIELDS},
+    findings_of, plant,
+};
+
+/// A damage that `xfs_repair -n` does not see or that `xfs_db` does not make, and the numbers of all findings that it gives.
+type Planted = (&'static str, fn(&Path) -> Vec<Finding>, &'static [u16]);
+
+const PLANTED: &[Planted] = &[
+    ("reverse-map-key", reverse_map_key, &[21]),
+    ("device-fails", inodes_unreadable, &[2, 4]),
+    ("external-log", external_log, &[3, 32, 36]),
+    ("groups-that-are-not-there", absent_groups, &[1, 2, 5, 6, 10]),
+    ("more-than-are-kept", more_than_are_kept, &[6, 7]),
+    ("log-not-replayed", log_not_replayed, &[1, 8]),
+];
+
+/// Planted in `block_use/compare_tests.rs`, where temporary files fail, and in `extent_map/check_tests.rs`: what reads extents refuses those
+/// that overlap before.
+const IN_UNIT_TESTS: &[u16] = &[35, 42, 80];
+
+#[test]
+fn every_finding_has_a_planted_damage() {
+    let damages = CONTRADICTIONS.iter().chain(FIELDS).map(|damage| damage.expected);
+    let planted = PLANTED.iter().map(|(_, _, expected)| *expected).chain([IN_UNIT_TESTS]);
+    let planted: BTreeSet<u16> = damages.chain(planted).flatten().copied().collect();
+    let all: BTreeSet<u16> = Finding::NUMBERS.iter().copied().collect();
+    assert_eq!(all.len(), Finding::NUMBERS.len(), "a number stands for two kinds of finding");
+    let missing: Vec<_> = all.difference(&planted).collect();
+    assert!(missing.is_empty(), "no damage is planted for findings {missing:?}");
+    let unknown: Vec<_> = planted.difference(&all).collect();
+    assert!(unknown.is_empty(), "findings that do not exist are planted: {unknown:?}");
+}
+
+#[test]
+fn damages_that_no_judge_plants_or_sees_give_exactly_these_findings() {
+    require!(Judge::XfsDb);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    let mut wrong = Vec::new();
+    for (name, plant, expected) in PLANTED {
+        GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+        let findings = plant(&image);
+        let numbers: BTreeSet<u16> = findings.iter().map(Finding::number).collect();
+        if numbers != expected.iter().copied().collect() {
+            let shown: Vec<String> = findings.iter().take(8).map(ToString::to_string).collect();
+            wrong.push(format!("{name}: {numbers:?} {shown:#?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A device that cannot read some bytes.
+#[derive(Debug)]
+struct BadSpot {
+    inner: SyncDevice,
+    bad: std::ops::Range<u64>,
+}
+
+impl BlockDevice for BadSpot {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn engine(&self) -> &'static str {
+        "bad spot"
+    }
+
+    fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        let end = offset_bytes + buffer.len() as u64;
+        if offset_bytes < self.bad.end && self.bad.start < end {
+            let source = std::io::Error::other("a bad spot");
+            return Err(DeviceError {
+                operation: DeviceOperation::Read,
+                offset_bytes,
+                length_bytes: buffer.len() as u64,
+                source,
+            });
+        }
+        self.inner.read(offset_bytes, buffer)
+    }
+
+    fn write(&self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
+        unreachable!("a check writes nothing")
+    }
+
+    fn discard(&self, _: u64, _: u64) -> Result<(), DeviceError> {
+        unreachable!("a check discards nothing")
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+fn check_device(device: &Arc<dyn BlockDevice>) -> Vec<Finding> {
+    let mut opened = opening::open(device, &OpeningOptions::default()).unwrap();
+    let mut findings = std::mem::take(&mut opened.findings);
+    check(
+        &opened.volume,
+        &CheckOptions { scan: ScanOptions::in_order(), ..CheckOptions::default() },
+        &mut all(&mut findings),
+    );
+    findings
+}
+
+fn reverse_map_key(image: &Path) -> Vec<Finding> {
+    plant(image, &["agf 2", "addr rmaproot", "write -d keys[2].startblock 900"]);
+    findings_of(image)
+}
+
+/// The inodes of the second group's first chunk, none of which is a directory's of much.
+fn inodes_unreadable(image: &Path) -> Vec<Finding> {
+    let inner = SyncDevice::open_read_only(image, 0).unwrap();
+    let geometry = geometry_of(image);
+    let place = geometry.inode_place(InodeNumber::new(132_736)).unwrap();
+    let sector = geometry.sector_of_group_block(place.group, place.block).unwrap();
+    let start = Geometry::byte_of_sector(sector);
+    let device: Arc<dyn BlockDevice> = Arc::new(BadSpot { inner, bad: start..start + 1 });
+    check_device(&device)
+}
+
+fn geometry_of(image: &Path) -> Geometry {
+    let mut bytes = vec![0; 512];
+    fs::File::open(image).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+    Geometry::new(Superblock::parse(&bytes).unwrap().0)
+}
+
+fn external_log(image: &Path) -> Vec<Finding> {
+    for group in 0..4 {
+        plant(image, &[&format!("sb {group}"), "write -d logstart 0"]);
+    }
+    findings_of(image)
+}
+
+/// The superblock claims many groups behind the end of the device.
+fn absent_groups(image: &Path) -> Vec<Finding> {
+    let count = 3000;
+    let blocks = u64::from(geometry_of(image).ag_blocks) * count;
+    plant(image, &["sb 0", &format!("write -d agcount {count}"), &format!("write -d dblocks {blocks}")]);
+    findings_of(image)
+}
+
+fn more_than_are_kept(image: &Path) -> Vec<Finding> {
+    let device: Arc<dyn BlockDevice> = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
+    let opened = opening::open(&device, &OpeningOptions::default()).unwrap();
+    let passed_over = opened.volume.findings().unwrap();
+    for inode in 0..=tolerant::MOST_FINDINGS as u64 {
+        let (inode, origin) = (InodeNumber::new(inode), tolerant::root::RootOrigin::Computed);
+        passed_over.add(tolerant::Finding::RootInode { named: None, inode, origin });
+    }
+    let mut findings = Vec::new();
+    check(
+        &opened.volume,
+        &CheckOptions { scan: ScanOptions::in_order(), ..CheckOptions::default() },
+        &mut all(&mut findings),
+    );
+    findings
+}
+
+/// A header of a group that the log wants to change is gone.
+fn log_not_replayed(image: &Path) -> Vec<Finding> {
+    GoldenImage::dirty_log().unpack_to(image).unwrap();
+    let geometry = geometry_of(image);
+    let file = fs::OpenOptions::new().write(true).open(image).unwrap();
+    for group in geometry.groups() {
+        let sector = geometry.sector_of_group_header(group, 1).unwrap();
+        file.write_all_at(&[0; 512], Geometry::byte_of_sector(sector)).unwrap();
+    }
+    findings_of(image)
+}
