@@ -238,15 +238,16 @@ impl Repair {
     /// # Errors
     /// Something would be left; no room for the undo file: then nothing is written. The device: then the image is marked as in need of
     /// repair, and the next repair finishes this one.
-    pub fn write(&self) -> Result<Written> {
-        self.write_with_undo(default_path(&self.path)?)
+    pub fn write(self) -> Result<Written> {
+        let undo_file = default_path(&self.path)?;
+        self.write_with_undo(undo_file)
     }
 
     /// Writes the repair. What is written over is kept in this file, which is replaced.
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn write_with_undo(&self, undo_file: impl AsRef<Path>) -> Result<Written> {
+    pub fn write_with_undo(self, undo_file: impl AsRef<Path>) -> Result<Written> {
         let path = undo_file.as_ref().to_path_buf();
         let about = AboutFile {
             path: path.clone(),
@@ -262,7 +263,7 @@ impl Repair {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn write_without_undo(&self) -> Result<Written> {
+    pub fn write_without_undo(self) -> Result<Written> {
         Ok(Written { changed_bytes: self.write_staged(None)?, undo_file: None })
     }
 
