@@ -96,7 +96,7 @@ fn a_map_makes_a_file_partial_and_a_better_one_whole() {
             && bytes[missing.end..] == expected[missing.end..]
     );
 
-    // Not into what is there already.
+    // A directory with contents is refused.
     assert_eq!(uxfs(&arguments).status.code(), Some(2));
     fs::write(&map, format!("{head}0 + 1\n0 {size} +\n")).unwrap();
     let output = uxfs(&[&arguments[..], &["--resume"]].concat());

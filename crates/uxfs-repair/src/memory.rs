@@ -7,7 +7,7 @@
 //! | 3/8 | cached metadata, where the caller opens the volume with [`Memory::cache_bytes`] |
 //! | 1/4, half as much again while it moves to a temporary file | the table of inodes |
 //! | 1/8 | extents that are compared because sums differ |
-//! | the rest | what is there for a moment |
+//! | the rest | short-lived buffers |
 
 /// The memory of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

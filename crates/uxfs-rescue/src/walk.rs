@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Walk::Directories`] | all directories |
 //! | [`Walk::Files`] with a rank | files that are not written yet and whose rank is no worse: whole and small, whole, partial, inferred |
-//! | [`Walk::Last`] | what is left: owners, modes and times of directories; names of which nothing else was found |
+//! | [`Walk::Last`] | owners, modes and times of directories; names without an inode |
 //!
 //! Invariants:
 //! 1. A walk enters each directory once, so that it ends, and keeps a listing for each level of the path alone.

@@ -86,7 +86,7 @@ fn recorded(image: &Image, change_file: Option<&Path>) -> Result<Option<(Image, 
     Ok(Some((recording.image(), recording.history())))
 }
 
-/// What is left where the request with this number is cut off.
+/// The device after the request with this number is cut off.
 fn remains(history: &History, at: usize, cut: Cut, random: &mut Random) -> Image {
     let mut image = history.base.clone();
     let durable = match cut {

@@ -90,8 +90,8 @@ pub struct RepairOptions {
     pub scan: ScanOptions,
     /// Leaves copies of metadata in the log alone.
     pub ignore_log_copies: bool,
-    /// Leaves regular files of which something is missing at their paths. They read as zeros there, so that only a caller who tells
-    /// them from whole ones may ask for it, by [`Action::FilePartial`].
+    /// Leaves regular files of which blocks are missing at their paths. The missing blocks read as zeros: callers must tell such files
+    /// from whole ones by [`Action::FilePartial`].
     pub keeps_partial_names: bool,
 }
 

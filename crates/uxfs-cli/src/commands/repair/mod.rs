@@ -4,7 +4,7 @@
 //! |---|---|
 //! | here | the arguments |
 //! | [`job`] | one repair, from the image to what became of it; the drop-ins use it as well |
-//! | [`report`] | actions and what is left, as text and as JSON |
+//! | [`report`] | actions and remaining findings, as text and as JSON |
 
 pub(crate) mod job;
 mod report;
@@ -51,7 +51,7 @@ pub struct Arguments {
     /// Use no older copies of metadata that the log holds, where another program changed the file system without writing its log
     #[arg(long)]
     no_log_copies: bool,
-    /// Print no single actions and no progress, only the summary and what is left
+    /// Print no single actions and no progress, only the summary and remaining findings
     #[arg(short, long)]
     quiet: bool,
     /// Do not look for the paths of inodes

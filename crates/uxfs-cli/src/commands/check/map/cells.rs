@@ -83,7 +83,7 @@ impl Cells {
             let counts = cell.each_ref().map(|count| count.load(Relaxed));
             let all = counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count)).max(1);
             for count in counts {
-                // What is there at all is seen.
+                // A cell shows every use that it has.
                 let share = (u128::from(count) * 35 / u128::from(all)) as usize;
                 let share = if count > 0 { share.max(1) } else { 0 };
                 shares.push(SHARES.get(share).copied().map_or('z', char::from));
