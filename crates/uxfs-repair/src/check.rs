@@ -8,8 +8,8 @@ use uxfs_format::{
     units::{AgBlock, AgNumber},
 };
 use uxfs_volume::{
-    allocation_group::damage_limit::DamageLimit, error::Error, inode::scan::ScanOptions, tolerant,
-    volume::Volume,
+    allocation_group::damage_limit::DamageLimit, error::Error, inode::scan::ScanOptions,
+    metadata::CompareMetadata, tolerant, volume::Volume,
 };
 
 use crate::{
@@ -137,6 +137,7 @@ pub fn check_watched(
     }
     counters::check::check(&context, &groups);
     context.report_left_out();
+    context.report_older();
     let count = if only.is_some() { 1 } else { groups.len() };
     CheckSummary {
         findings: context.sink.findings(),
@@ -265,6 +266,14 @@ impl Context<'_> {
             self.sink.add(Finding::NotKept { count: others });
         }
         is_any
+    }
+
+    /// Turns what is older than the log says into findings.
+    pub fn report_older(&self) {
+        let older = self.volume.comparison().map(CompareMetadata::take_older);
+        for older in older.into_iter().flatten() {
+            self.sink.add(Finding::OlderThanLog { older });
+        }
     }
 
     /// Runs passes again for the extents that `list` wants. What they find was reported before.

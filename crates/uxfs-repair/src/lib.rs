@@ -75,6 +75,7 @@ pub mod geometry;
 mod inode;
 mod inode_index;
 mod links;
+pub mod lost_writes;
 pub mod memory;
 mod name_tree;
 mod names;

@@ -16,10 +16,14 @@ use uxfs_volume::{
 use crate::{
     finding::Finding,
     geometry::{self, Inferred, Witnesses},
+    lost_writes::LostWrites,
 };
 
+/// The table of last changes takes this part of what the cache may take.
+const COMPARISON_SHARE: u64 = 8;
+
 /// How to open an image.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct OpeningOptions {
     /// Memory for cached metadata; `None` takes 256 MiB, or less where memory is scarce.
     pub cache_budget_bytes: Option<u64>,
@@ -27,6 +31,20 @@ pub struct OpeningOptions {
     pub superblock: SuperblockChoice,
     /// Look at the metadata as it is on the device, whatever the log holds.
     pub ignore_log: bool,
+    /// Whether metadata is compared with its last change in the log, and with which: see [`lost_writes`](crate::lost_writes).
+    pub comparison: LogComparison,
+}
+
+/// Which log metadata is compared with.
+#[derive(Debug, Clone, Default)]
+pub enum LogComparison {
+    /// That of the image.
+    #[default]
+    OfImage,
+    /// One that was read before.
+    Known(Arc<LostWrites>),
+    /// None.
+    None,
 }
 
 /// An image that is open to be checked.
@@ -137,7 +155,7 @@ fn open_log(device: &Arc<dyn BlockDevice>, options: &OpeningOptions, opened: Ope
         Err(error) => Ok(opened.with(Finding::of_error(error.into()))),
         // A log that was never written begins there.
         Ok(LogState::Empty) => Ok(opened.begin_log_at(Lsn::from_parts(1, 0))),
-        Ok(LogState::Clean(log)) => Ok(opened.begin_log_at(log.head)),
+        Ok(LogState::Clean(log)) => Ok(opened.begin_log_at(log.head).compare_with_log(options)),
         Ok(LogState::Dirty(_)) => recover(device, options, opened),
     }
 }
@@ -154,7 +172,7 @@ fn recover(device: &Arc<dyn BlockDevice>, options: &OpeningOptions, on_device: O
     let report = recovered.report().clone();
     let mut opened = open_volume(recovered.device(), options)?.begin_log_at(report.log.head);
     opened.recovery = Some(report);
-    Ok(opened)
+    Ok(opened.compare_with_log(options))
 }
 
 fn open_volume(device: Arc<dyn BlockDevice>, options: &OpeningOptions) -> Result<Opened> {
@@ -166,6 +184,25 @@ fn open_volume(device: Arc<dyn BlockDevice>, options: &OpeningOptions) -> Result
 impl Opened {
     fn with(mut self, finding: Finding) -> Self {
         self.findings.push(finding);
+        self
+    }
+
+    /// From now on metadata that is older than the log says is a finding.
+    fn compare_with_log(self, options: &OpeningOptions) -> Self {
+        let volume = &self.volume;
+        let most_bytes = volume.cache().budget_bytes() / COMPARISON_SHARE;
+        let comparison = match &options.comparison {
+            LogComparison::OfImage => LostWrites::of_log(
+                volume.device().as_ref(),
+                volume.geometry(),
+                usize::try_from(most_bytes).unwrap_or(usize::MAX),
+            ),
+            LogComparison::Known(known) => Some(known.again()),
+            LogComparison::None => None,
+        };
+        if let Some(comparison) = comparison {
+            volume.compare_metadata(comparison);
+        }
         self
     }
 

@@ -135,6 +135,7 @@ impl View {
             cache_budget_bytes: options.cache_budget_bytes,
             superblock: options.superblock.clone(),
             ignore_log: false,
+            ..OpeningOptions::default()
         };
         Ok(opening::open(device, &options)?.volume)
     }

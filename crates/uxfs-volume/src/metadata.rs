@@ -11,7 +11,7 @@ use uxfs_format::{
     fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
     seal::{lsn_ahead_of, seal},
-    units::{Lsn, SECTOR_SIZE_BYTES, Sector},
+    units::{InodeNumber, Lsn, SECTOR_SIZE_BYTES, Sector},
     verify::{self, VerifyContext},
 };
 
@@ -56,8 +56,33 @@ impl NewestLsn {
     }
 }
 
+/// Metadata that is older than its last change in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OlderMetadata {
+    /// What it is.
+    pub structure: Structure,
+    /// The inode that it is, or whose it is.
+    pub inode: InodeNumber,
+    /// Where it begins; of an inode, where the inode begins.
+    pub sector: Sector,
+    /// Its log sequence number.
+    pub found: Lsn,
+    /// That of its last change.
+    pub logged: Lsn,
+}
+
+/// Compares metadata of files with what is known of its last change. Blocks are shown once they have passed their verifier, and again
+/// after the cache gave them up.
+pub trait CompareMetadata: Send + Sync {
+    /// The bytes of a structure that begins at `sector`, and its log sequence number.
+    fn compare(&self, structure: Structure, bytes: &[u8], sector: Sector, geometry: &Geometry);
+
+    /// All that was older, each once.
+    fn take_older(&self) -> Vec<OlderMetadata>;
+}
+
 /// Lets the cache verify metadata, and says where it is damaged.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct StructureVerifier<'a> {
     /// The structure that the buffer must hold.
     pub structure: Structure,
@@ -65,6 +90,8 @@ pub struct StructureVerifier<'a> {
     pub geometry: &'a Geometry,
     /// Where its log ends; `None` where nothing is logged.
     pub newest: Option<&'a NewestLsn>,
+    /// Is shown what passes.
+    pub compare: Option<&'a dyn CompareMetadata>,
 }
 
 impl BufferVerifier for StructureVerifier<'_> {
@@ -77,8 +104,14 @@ impl BufferVerifier for StructureVerifier<'_> {
 
     fn verify(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), Box<Corruption>> {
         verify_at(self.structure, bytes, offset_bytes, self.geometry)?;
-        let Some(newest) = self.newest else { return Ok(()) };
-        newest.check(self.structure, bytes, sector_of_byte(offset_bytes), self.geometry)
+        let sector = sector_of_byte(offset_bytes);
+        if let Some(newest) = self.newest {
+            newest.check(self.structure, bytes, sector, self.geometry)?;
+        }
+        if let Some(compare) = self.compare {
+            compare.compare(self.structure, bytes, sector, self.geometry);
+        }
+        Ok(())
     }
 
     fn seal(&self, bytes: &mut [u8]) {

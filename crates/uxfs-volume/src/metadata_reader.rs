@@ -73,6 +73,7 @@ impl<'v> MetadataReader<'v> {
 
     fn verifier(self, structure: Structure) -> StructureVerifier<'v> {
         let newest = self.volume.newest_lsn().as_ref();
-        StructureVerifier { structure, geometry: self.volume.geometry(), newest: Some(newest) }
+        let compare = self.volume.comparison();
+        StructureVerifier { structure, geometry: self.volume.geometry(), newest: Some(newest), compare }
     }
 }

@@ -10,10 +10,12 @@
 //! 3. Memory is bounded: by what is wanted, by a limit on the copies, and by the open transactions of one log. What comes when the limit
 //!    is reached is not known at all, so that no copy is older than it says.
 
+mod last_logged;
 mod superblock;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use last_logged::LastLogged;
 pub use superblock::find_superblock;
 
 use uxfs_block::device::BlockDevice;
@@ -121,7 +123,7 @@ fn sectors_of(item: &BufferItem<'_>) -> std::ops::Range<u64> {
 pub struct InodeCopy {
     /// As it would lie on disk. What the log has nothing of is zero.
     pub bytes: Vec<u8>,
-    /// Of the record that holds the newest copy of the core.
+    /// Of the newest transaction that changed the core: the inode on the device has the same once it was written.
     pub lsn: Lsn,
     /// The forks are those of the core.
     pub has_data_fork: bool,
@@ -151,6 +153,36 @@ impl InodeCopy {
     /// The core.
     pub fn core(&self) -> Option<&InodeCore> {
         InodeCore::prefix_of(&self.bytes)
+    }
+
+    /// An inode on the device that is older than this copy, brought up to date: forks that the log did not change are those of the device.
+    /// Its checksum is not set. `None` where the device has another inode, and the copy is not whole.
+    pub fn over(&self, device: &[u8]) -> Option<Vec<u8>> {
+        let (new, old) = (self.core()?, InodeCore::prefix_of(device)?);
+        let is_same = new.generation == old.generation && !old.is_free();
+        let has_same_forks = new.fork_offset == old.fork_offset;
+        if self.is_whole() {
+            return Some(self.bytes.clone());
+        }
+        let keeps_data = has_same_forks && new.format == old.format;
+        let keeps_attributes = has_same_forks && new.attribute_format == old.attribute_format;
+        let is_possible = (self.has_data_fork || keeps_data) && (self.has_attribute_fork || keeps_attributes);
+        if !is_same || !is_possible {
+            return None;
+        }
+        let mut bytes = self.bytes.clone();
+        let attributes_at = match new.fork_offset {
+            0 => bytes.len(),
+            units => InodeCore::SIZE_BYTES.saturating_add(usize::from(units) * 8).min(bytes.len()),
+        };
+        let forks = [
+            (InodeCore::SIZE_BYTES..attributes_at, self.has_data_fork),
+            (attributes_at..bytes.len(), self.has_attribute_fork),
+        ];
+        for (range, _) in forks.into_iter().filter(|(_, is_logged)| !is_logged) {
+            bytes.get_mut(range.clone())?.copy_from_slice(device.get(range)?);
+        }
+        Some(bytes)
     }
 
     fn apply(&mut self, item: &InodeItem<'_>, lsn: Lsn) {
@@ -228,9 +260,9 @@ impl LogCopies {
     /// The log is external, or the device failed.
     pub fn gather(device: &dyn BlockDevice, geometry: &Geometry, wanted: &Wanted) -> Result<Self> {
         let mut listing = Listing::new(LogArea::new(device, geometry)?, ListingRange::Everything)?;
-        let mut collector =
-            Collector { wanted, geometry, copies: Self::default(), open: Vec::new(), lsn: Lsn::new(0) };
-        while let Some(read) = listing.next_with(|record, assembler| collector.record(record, assembler)) {
+        let mut collector = Collector { wanted, geometry, copies: Self::default(), open: Vec::new() };
+        while let Some(read) = listing.next_with(|record, assembler| feed(record, assembler, &mut collector))
+        {
             if let Err(crate::error::JournalError::Io(error)) = read {
                 return Err(error.into());
             }
@@ -351,15 +383,6 @@ struct Collector<'c> {
     copies: LogCopies,
     /// What open transactions hold, by their number.
     open: Vec<(u32, PackedItems)>,
-    /// Of the record that is read.
-    lsn: Lsn,
-}
-
-impl Collector<'_> {
-    fn record(&mut self, record: &Record<'_>, assembler: &mut TransactionAssembler) {
-        self.lsn = record.header.lsn();
-        feed(record, assembler, self);
-    }
 }
 
 /// Gives the operations of a record to `sink`. A record with a wrong checksum ends all transactions that are open.
@@ -401,7 +424,7 @@ impl TransactionSink for Collector<'_> {
         let (_, items) = self.open.swap_remove(index);
         for item in items.tagged(0) {
             if let Ok(item) = LogItem::decode(&item.regions()) {
-                self.copies.apply(&item, self.wanted, self.geometry, self.lsn);
+                self.copies.apply(&item, self.wanted, self.geometry, transaction.start);
             }
         }
     }

@@ -19,7 +19,7 @@ use uxfs_format::{
     superblock::{Copy, Superblock},
     units::Sector,
 };
-use uxfs_repair::opening::{self, OpeningOptions};
+use uxfs_repair::opening::{self, LogComparison, OpeningOptions};
 use uxfs_volume::{error::Error, tolerant::SuperblockChoice, volume::Volume};
 
 use crate::{
@@ -128,6 +128,7 @@ pub fn dump(
         cache_budget_bytes: options.cache_budget_bytes,
         superblock: options.superblock.clone(),
         ignore_log,
+        comparison: LogComparison::None,
     };
     let volume = opening::open(device, &opening(true))?.volume;
     let geometry = volume.geometry().clone();

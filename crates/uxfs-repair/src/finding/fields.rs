@@ -278,6 +278,10 @@ impl Finding {
             Self::ExtentOverlap { inode, fork, file_block, start } => fields!(
                 "inode": *inode, "fork": *fork, "file_block": file_block.get(), "start_block": start.get()
             ),
+            Self::OlderThanLog { older } => fields!(
+                "inode": older.inode, "structure": older.structure.name(), "sector": older.sector.get(),
+                "found": older.found.to_string(), "logged": older.logged.to_string()
+            ),
             Self::AttributeIncomplete { inode, name } => fields!("inode": *inode, "name": name),
             Self::ParentPointerMissing { inode, directory, name } => {
                 fields!("inode": *inode, "directory": *directory, "name": name)

@@ -13,7 +13,7 @@ use uxfs_format::{
     inode::{FileType, Fork, InodeFault},
     units::{AgBlock, AgInode, AgNumber, FileBlock, FsBlock, InodeNumber},
 };
-use uxfs_volume::{error::Error, tolerant};
+use uxfs_volume::{error::Error, metadata::OlderMetadata, tolerant};
 
 mod counted;
 pub mod fields;
@@ -385,6 +385,11 @@ pub enum Finding {
         found: u32,
         /// In the child.
         expected: u32,
+    },
+    /// An inode or a block of a file is older than its last change in the log: a write was lost.
+    OlderThanLog {
+        /// What, whose, where, and both log sequence numbers.
+        older: OlderMetadata,
     },
     /// An attribute that was being set or removed.
     AttributeIncomplete {

@@ -76,4 +76,5 @@ numbers! {
     SymlinkBlocks = 79,
     NotCompared = 80,
     BtreeFill = 81,
+    OlderThanLog = 90,
 }

@@ -71,6 +71,7 @@ impl Finding {
             | Self::NotCompared { .. }
             | Self::LogNotReplayed { .. }
             | Self::UnreadInodes { .. }
+            | Self::OlderThanLog { .. }
             | Self::UncheckedGroups { .. }
             | Self::FreeInodeInUse { .. }
             | Self::UnlinkedWithLinks { .. }

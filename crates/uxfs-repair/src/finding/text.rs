@@ -205,6 +205,17 @@ impl Finding {
                     "inode {inode}: the extent at file block {file_block} (block {start}) overlaps the one before"
                 )
             }
+            Self::OlderThanLog { older } => {
+                let of = if older.structure == Structure::Inode { "" } else { "of inode " };
+                write!(
+                    f,
+                    "{} {of}{} is older than the log says: its last change is {}, and that in the log {}",
+                    older.structure.name(),
+                    older.inode,
+                    older.found,
+                    older.logged
+                )
+            }
             Self::AttributeIncomplete { inode, name } => {
                 write!(f, "inode {inode}: attribute {} is only half set", quoted(name))
             }

@@ -1,15 +1,16 @@
 //! Every inode in use: its core, its extents, the target of a symbolic link. Fills the table of inodes.
 
 use uxfs_format::{
-    fault::{Corruption, Location, Structure},
-    inode::{FileType, Fork},
+    fault::{Corruption, Fault, Location, Structure},
+    inode::{FileType, Fork, InodeFault},
+    units::{InodeNumber, SECTOR_SIZE_BYTES, Sector},
 };
 use uxfs_volume::inode::{
     Inode,
     scan::{ScanEvent, ScannedInode},
 };
 
-use super::fields;
+use super::{fields, gather::byte_of};
 use crate::{
     check::Context,
     extent_map,
@@ -41,8 +42,18 @@ pub(crate) struct InodesFound {
 /// Looks at all inodes; adds their blocks to the sums of their groups.
 pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Groups) -> InodesFound {
     let (summary, all) = context.volume.scan_inodes(&context.scan, Gathered::default, |gathered, event| {
-        if let ScanEvent::Inode(ScannedInode { number, core: Ok(core), .. }) = &event {
-            fields::check(context, *number, core);
+        match &event {
+            ScanEvent::Inode(ScannedInode { number, bytes, core: Ok(core) }) => {
+                fields::check(context, *number, core);
+                compare_with_log(context, *number, bytes);
+            }
+            // It was free before the write that was lost.
+            ScanEvent::Inode(ScannedInode { number, bytes, core: Err(fault) })
+                if *fault == Fault::Inode(InodeFault::FreeThoughIndexed) =>
+            {
+                compare_with_log(context, *number, bytes);
+            }
+            _ => {}
         }
         if let Some(inode) = of_event(context, event, &mut gathered.is_incomplete) {
             check_inode(context, table, &inode, gathered);
@@ -57,6 +68,17 @@ pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Grou
         found.are_complete &= !gathered.is_incomplete;
     }
     found
+}
+
+/// Notes an inode that is older than its last change in the log.
+pub(super) fn compare_with_log(context: &Context<'_>, inode: InodeNumber, bytes: &[u8]) {
+    let geometry = context.volume.geometry();
+    if let Some(comparison) = context.volume.comparison()
+        && let Some(offset_bytes) = byte_of(geometry, inode)
+    {
+        let sector = Sector::new(offset_bytes / SECTOR_SIZE_BYTES);
+        comparison.compare(Structure::Inode, bytes, sector, geometry);
+    }
 }
 
 /// Visits all inodes again for their extents only, which the context records.

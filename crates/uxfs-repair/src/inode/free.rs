@@ -8,7 +8,7 @@ use uxfs_format::{
     units::{AgInode, AgNumber, InodeNumber},
 };
 
-use super::{fields, gather::byte_of};
+use super::{check::compare_with_log, fields, gather::byte_of};
 use crate::{check::Context, finding::Finding};
 
 /// Looks at the inodes of a chunk that the index calls free.
@@ -39,6 +39,9 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber, chunk: &InodeChunk) 
 
 fn check_inode(context: &Context<'_>, inode: InodeNumber, bytes: &[u8]) {
     let Some(core) = InodeCore::prefix_of(bytes) else { return };
+    if core.number.get() == inode.get() && verify_inode(bytes, inode, context.volume.geometry()).is_ok() {
+        compare_with_log(context, inode, bytes);
+    }
     if core.magic.get() == core::MAGIC && !core.is_free() {
         context.sink.add(Finding::FreeInodeInUse { inode });
         return;

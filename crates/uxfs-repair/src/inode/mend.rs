@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     extent_map,
-    repair::{action::Action, stage::Stage, work::Work},
+    repair::{action::Action, misplaced::number_elsewhere, stage::Stage, work::Work},
 };
 
 /// An extent as it lies in an inode.
@@ -54,7 +54,7 @@ pub(crate) fn mend(
     };
     for inode in work.damaged_inodes.iter().filter(|inode| !is_logged(inode)) {
         let bytes = read_inode(stage, *inode)?;
-        if let Some((mended, fault)) = neutral_inode(bytes, *inode, stage) {
+        if let Some((mended, fault)) = neutral_inode(bytes, *inode, stage, work) {
             let size_bytes = InodeCore::SIZE_BYTES;
             change_core(stage, *inode, |core, forks| {
                 if let (Some(new), Some(new_forks)) =
@@ -71,12 +71,16 @@ pub(crate) fn mend(
 }
 
 /// The bytes of a damaged inode with neutral values, which pass the verifier, and what was wrong first.
-fn neutral_inode(mut bytes: Vec<u8>, inode: InodeNumber, stage: &Stage) -> Option<(Vec<u8>, InodeFault)> {
+fn neutral_inode(
+    mut bytes: Vec<u8>,
+    inode: InodeNumber,
+    stage: &Stage,
+    work: &Work,
+) -> Option<(Vec<u8>, InodeFault)> {
     let geometry = stage.geometry();
     let fault = verify_inode(&bytes, inode, geometry).err()?;
-    if let InodeFault::Number { found, .. } = fault
-        && is_elsewhere(stage, InodeNumber::new(found), &bytes)
-    {
+    let other = number_elsewhere(&bytes, inode, stage);
+    if other.is_some_and(|other| work.damaged_inodes.contains(&other) || is_elsewhere(stage, other, &bytes)) {
         return None;
     }
     let is_made = neutral::make(&mut bytes, inode, geometry);

@@ -81,10 +81,24 @@ pub enum InodeSource {
     Log,
     /// The newest copy in the log, and the reverse map.
     LogAndReverseMap,
+    /// The place of another inode, where it was written instead of its own.
+    Elsewhere(InodeNumber),
     /// Its place, which lacks the mode alone. Its type follows from what names it; its permissions are not known.
     Remains,
     /// The entry that names it, and the reverse map: owner, permissions, times and attributes are not known.
     Inferred(Inference),
+}
+
+impl Action {
+    /// The place of a block of a file that was put right.
+    pub(crate) fn mended_block(&self) -> Option<Sector> {
+        match self {
+            Self::BlockMoved { sector, .. }
+            | Self::BlockField { sector, .. }
+            | Self::BlockFromLog { sector, .. } => Some(*sector),
+            _ => None,
+        }
+    }
 }
 
 /// One change of a repair.
@@ -179,6 +193,26 @@ pub enum Action {
         /// What it is.
         structure: Structure,
         /// Whose it is.
+        inode: InodeNumber,
+        /// Where it lies.
+        sector: Sector,
+    },
+    /// A block that was written to the place of another one is put where it belongs.
+    BlockMoved {
+        /// What it is.
+        structure: Structure,
+        /// Whose it is.
+        inode: InodeNumber,
+        /// Where it belongs.
+        sector: Sector,
+        /// Where it lies.
+        from: Sector,
+    },
+    /// An inode or block is older than the log says, and the log no longer has what changed: it is kept as it is.
+    OlderKept {
+        /// What it is.
+        structure: Structure,
+        /// Whose it is, or which.
         inode: InodeNumber,
         /// Where it lies.
         sector: Sector,

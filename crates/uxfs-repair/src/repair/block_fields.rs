@@ -239,7 +239,7 @@ fn symlink_length(volume: &Volume, block: &DamagedBlock) -> Option<usize> {
 }
 
 /// First byte and length of the part of a value that a block of an attribute fork holds.
-fn value_piece(volume: &Volume, block: &DamagedBlock) -> Option<(u64, u64)> {
+pub(super) fn value_piece(volume: &Volume, block: &DamagedBlock) -> Option<(u64, u64)> {
     let (geometry, inode) = (volume.geometry(), volume.inode(block.inode).ok()?);
     let map = volume.extent_map(&inode, Fork::Attribute).ok()?;
     let sectors = u64::from(geometry.sectors_per_block());

@@ -171,7 +171,7 @@ pub(super) fn is_in_one_piece(volume: &Volume, block: &DamagedBlock, length_byte
 }
 
 /// The inode that the header of a block names.
-pub(super) fn owner_of(structure: Structure, bytes: &[u8]) -> Option<u64> {
+pub(crate) fn owner_of(structure: Structure, bytes: &[u8]) -> Option<u64> {
     use Structure as S;
     let offset = match structure {
         S::ExtentMap => 56,

@@ -20,6 +20,7 @@ impl Action {
             | Self::InodeTimes { .. }
             | Self::SizeOfSpecialFile { .. }
             | Self::SuperblockFields => "a copy of a field: it has a neutral value",
+            Self::OlderKept { .. } => "what an inode or block lost with a write: the log has overwritten it",
             Self::InodeLost { .. } => "whatever names an inode and tells its contents: it is lost",
             Self::SymlinkLost { .. } => "a copy of the target of a symbolic link: it is lost",
             Self::FilePartial { .. } => {

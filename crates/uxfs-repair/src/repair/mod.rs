@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! 1. The device is only read. All changes are in the [`Stage`], whose base is the device.
-//! 2. A pass that begins with the same findings as the one before ends the repair: what is left is reported, and the caller writes nothing.
+//! 2. A pass that begins with the same findings as the one before ends the repair, unless that one put blocks right that had not been:
+//!    what is left is reported, and the caller writes nothing.
 //!
 //! | module | holds |
 //! |---|---|
@@ -21,10 +22,13 @@
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
 //! | [`loss`] | witnesses that were missing |
+//! | [`misplaced`] | inodes and blocks at the place of another |
+//! | [`older`] | inodes and blocks that are older than the log says |
 //! | [`lsn`] | log sequence numbers that no log has reached |
 //! | [`progress`] | what it tells while it works |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
+//! | [`value_blocks`] | which blocks of a damaged value are damaged |
 //! | [`stage`] | where changes are kept until all of them have been checked |
 
 use std::{
@@ -39,7 +43,7 @@ use uxfs_block::{
     engine::{overlay::OverlayDevice, unreadable::FilledDevice},
 };
 use uxfs_engine::options::MountOptions;
-use uxfs_format::units::{InodeNumber, Uuid};
+use uxfs_format::units::{InodeNumber, Sector, Uuid};
 use uxfs_volume::{
     error::Result,
     inode::scan::ScanOptions,
@@ -53,8 +57,9 @@ use crate::{
     extent_map,
     finding::Finding,
     inode,
+    lost_writes::LostWrites,
     names::{self, decide::Decision, facts::Link, write::Changes},
-    opening::{self, FoundSuperblock, OpeningOptions},
+    opening::{self, FoundSuperblock, LogComparison, OpeningOptions},
     superblock::vote,
 };
 
@@ -66,14 +71,18 @@ mod log;
 pub(crate) mod log_copies;
 mod loss;
 pub(crate) mod lsn;
+pub(crate) mod misplaced;
+mod older;
 pub mod progress;
 mod space;
 pub(crate) mod stage;
 mod superblocks;
+mod value_blocks;
 pub mod weighing;
 pub(crate) mod work;
 
 use action::Action;
+use log_copies::DamagedBlock;
 use progress::{Event, Phase, ShowRepair};
 use space::Sources;
 use stage::Stage;
@@ -158,8 +167,10 @@ impl Staged {
     }
 }
 
+/// What the table of last changes takes at most.
+const COMPARISON_BYTES: usize = 32 << 20;
 /// Passes, at most: each repairs what the one before has made visible.
-const MOST_PASSES: u32 = 12;
+const MOST_PASSES: u32 = 24;
 /// Remaining findings that are kept.
 const MOST_REMAINING: usize = 1000;
 
@@ -190,8 +201,10 @@ pub fn repair_with_progress(
         filled: Arc::clone(&filled),
         device: staged,
         overlay,
+        comparison: LogComparison::None,
         actions: Vec::new(),
         partial: BTreeSet::new(),
+        mended: BTreeSet::new(),
         findings: None,
     };
     repair.find_superblock()?;
@@ -202,6 +215,7 @@ pub fn repair_with_progress(
         match pass {
             Pass::Done(remaining) => return Ok(repair.finish(remaining)),
             Pass::Changed(signature) => before = Some(signature),
+            Pass::Advanced => before = None,
         }
     }
     let remaining = repair.check()?.findings;
@@ -213,6 +227,8 @@ enum Pass {
     Done(Vec<Finding>),
     /// Something was done; the findings before it had this signature.
     Changed(Signature),
+    /// Blocks were put right that had not been. The next findings may be the same: one names the first of several damaged blocks.
+    Advanced,
 }
 
 /// Tells two lists of findings apart: how many there are, and a sum over their sentences.
@@ -250,9 +266,13 @@ struct Repair<'r> {
     overlay: Arc<OverlayDevice>,
     /// The overlay.
     device: Arc<dyn BlockDevice>,
+    /// What metadata is compared with: the log as it was found.
+    comparison: LogComparison,
     actions: Vec<Action>,
     /// Regular files of which something is missing, and that still have their names.
     partial: BTreeSet<InodeNumber>,
+    /// Blocks of files that were put right.
+    mended: BTreeSet<Sector>,
     /// Of the first check.
     findings: Option<u64>,
 }
@@ -263,6 +283,7 @@ impl<'r> Repair<'r> {
             cache_budget_bytes: self.options.cache_budget_bytes,
             superblock: self.options.superblock.clone(),
             ignore_log: false,
+            comparison: self.comparison.clone(),
         }
     }
 
@@ -292,6 +313,9 @@ impl<'r> Repair<'r> {
         let volume = opening::open(&self.device, &options)?.volume;
         if volume.device().size_bytes() < volume.geometry().data_size_bytes() {
             return Ok(());
+        }
+        if let Some(known) = LostWrites::of_log(self.original, volume.geometry(), COMPARISON_BYTES) {
+            self.comparison = LogComparison::Known(known);
         }
         let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
         let options =
@@ -352,6 +376,10 @@ impl<'r> Repair<'r> {
             lsn::clear(&stage, block, &mut self.actions)?;
         }
         bit_flips::correct(&volume, &stage, &work.suspects, &mut self.actions)?;
+        if !work.older.is_empty() {
+            let log = self.sources(&volume).log;
+            older::bring_up_to_date(&volume, &stage, log, &work.older, &mut self.actions)?;
+        }
         if self.actions.len() > actions_before {
             return Ok(Pass::Changed(signature));
         }
@@ -371,7 +399,10 @@ impl<'r> Repair<'r> {
         }
         if self.mend(&volume, &stage, &work)? {
             // What else is wrong may follow from these fields.
-            return Ok(Pass::Changed(signature));
+            let mended = self.actions.iter().skip(actions_before).filter_map(Action::mended_block);
+            let before = self.mended.len();
+            self.mended.extend(mended);
+            return Ok(if self.mended.len() > before { Pass::Advanced } else { Pass::Changed(signature) });
         }
         if !work.extent_maps.is_empty() {
             let maps = &work.extent_maps;
@@ -409,17 +440,27 @@ impl<'r> Repair<'r> {
 
     /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
-        if block_fields::mend(volume, stage, &work.blocks, &mut self.actions)? {
-            return Ok(true);
+        let before = self.actions.len();
+        let mut blocks = value_blocks::with_whole_values(volume, stage, &work.blocks);
+        misplaced::put_home(volume, stage, work, &blocks, &mut self.actions)?;
+        self.leave_out_mended(before, &mut blocks);
+        block_fields::mend(volume, stage, &blocks, &mut self.actions)?;
+        self.leave_out_mended(before, &mut blocks);
+        if !blocks.is_empty() && !self.options.ignore_log_copies {
+            log_copies::restore(volume, stage, self.original, &blocks, &mut self.actions)?;
         }
-        if !work.blocks.is_empty() && !self.options.ignore_log_copies {
-            let blocks = &work.blocks;
-            if log_copies::restore(volume, stage, self.original, blocks, &mut self.actions)? {
-                return Ok(true);
-            }
+        if self.actions.len() > before {
+            return Ok(true);
         }
         let log = self.sources(volume).log;
         inode::mend::mend(volume, stage, work, log, &mut self.actions)
+    }
+
+    /// Takes blocks from a list that actions since `before` have mended: the next witness is asked about the others only.
+    fn leave_out_mended(&self, before: usize, blocks: &mut Vec<DamagedBlock>) {
+        let mended: BTreeSet<Sector> =
+            self.actions.iter().skip(before).filter_map(Action::mended_block).collect();
+        blocks.retain(|block| !mended.contains(&block.sector));
     }
 
     /// Where all copies of the superblock agree against the first one: takes their word, if less is wrong then.

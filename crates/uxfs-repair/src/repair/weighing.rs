@@ -15,6 +15,7 @@ pub enum Rule {
     NewLog = 11,
     LogSequenceNumber = 12,
     ChangedBit = 13,
+    LostWrite = 14,
     Group = 20,
     InodeChunk = 21,
     BlocksOfTwo = 22,
@@ -76,7 +77,7 @@ const fn row(rule: Rule, question: &'static str, order: &'static str, reason: &'
 }
 
 /// All rules, by their numbers.
-pub const TABLE: [Weighing; 36] = [
+pub const TABLE: [Weighing; 37] = [
     row(
         Rule::Superblock,
         "which superblock describes the file system",
@@ -119,6 +120,12 @@ pub const TABLE: [Weighing; 36] = [
         "a structure that is sound with one bit changed, and whose checksum is right then",
         "the checksum",
         "each bit changes the checksum in a way of its own; two or three changed bits are never taken for one",
+    ),
+    row(
+        Rule::LostWrite,
+        "an inode or a block of a file that is older than its last change in the log",
+        "the log, over what lies on the device; where the log has overwritten a part, the device",
+        "a write that the log says was done went elsewhere or nowhere",
     ),
     row(
         Rule::Group,

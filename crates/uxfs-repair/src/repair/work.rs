@@ -8,7 +8,7 @@ use uxfs_format::{
     geometry::Geometry,
     units::{AgNumber, InodeNumber},
 };
-use uxfs_volume::tolerant;
+use uxfs_volume::{metadata::OlderMetadata, tolerant};
 
 use super::bit_flips::Suspects;
 use super::log_copies::{DamagedBlock, is_of_directory};
@@ -42,12 +42,16 @@ pub(crate) struct Work {
     pub suspects: Suspects,
     /// Damaged blocks of files: the log may have them.
     pub blocks: Vec<DamagedBlock>,
+    /// Inodes and blocks of files that are older than the log says.
+    pub older: Vec<OlderMetadata>,
     /// Symbolic links whose targets are lost.
     pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
     pub inodes: bool,
     /// Free inodes that fail their verifier.
     pub free_inodes: BTreeSet<InodeNumber>,
+    /// Inodes that are in use, and free by the index.
+    pub free_in_use: BTreeSet<InodeNumber>,
     /// Inodes with fields that do not fit.
     pub inode_fields: BTreeSet<InodeNumber>,
     /// Inodes in use that fail their verifier.
@@ -112,6 +116,7 @@ impl Work {
             | Finding::Opening { finding: tolerant::Finding::DeviceTooShort { .. } } => {
                 self.is_without_geometry = true;
             }
+            Finding::OlderThanLog { older } => self.older.push(*older),
             Finding::SuperblockCount { .. } => self.counters = true,
             Finding::LogNotReplayed { .. } => self.log = true,
             Finding::InodeChunk { group, .. } => {
@@ -157,10 +162,12 @@ impl Work {
                 self.groups.extend(group)
             }
             Finding::NotUnlinked { .. } => self.names = true,
-            Finding::FreeInodeInUse { .. }
-            | Finding::UnreadInodes { .. }
-            | Finding::Unlinked { .. }
-            | Finding::NextUnlinked { .. } => {
+            Finding::FreeInodeInUse { inode } => {
+                self.free_in_use.insert(*inode);
+                self.inodes = true;
+                self.groups.extend(group);
+            }
+            Finding::UnreadInodes { .. } | Finding::Unlinked { .. } | Finding::NextUnlinked { .. } => {
                 self.inodes = true;
                 self.groups.extend(group);
             }

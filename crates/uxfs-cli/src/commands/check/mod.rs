@@ -78,6 +78,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         cache_budget_bytes: Some(image.cache_size.unwrap_or(arguments.memory().cache_bytes())),
         superblock: image.superblock_choice(),
         ignore_log: image.ignore_log,
+        ..OpeningOptions::default()
     };
     let opened = opening::open(&device, &options).map_err(no_file_system).about(image.image.display())?;
     let choice = arguments.choice.choice(&opened.volume)?;

@@ -51,6 +51,7 @@ impl Action {
             | Self::LogReplayedInPart { .. }
             | Self::InodeRebuilt { .. }
             | Self::BlockFromLog { .. }
+            | Self::BlockMoved { .. }
             | Self::InodeChunk { .. }
             | Self::ExtentMap { .. }
             | Self::Directory { .. }
@@ -81,6 +82,7 @@ impl Action {
             Self::AccessList { removed: Some(removed @ 1..), .. } => Some(format!(
                 "the {removed} removed entries granted or denied something that cannot be read any more"
             )),
+            Self::OlderKept { .. } => Some("what changed since is lost, unless others tell it".into()),
             _ => self.alternative_of_inode().or_else(|| self.alternative_of_name()),
         }
     }

@@ -64,6 +64,7 @@ pub enum Witness {
     Mode,
     ReverseMap,
     Extents,
+    Block,
     Entry,
     ParentPointers,
     EntriesAndParentPointers,
@@ -86,6 +87,7 @@ impl Witness {
             Self::Mode => "mode",
             Self::ReverseMap => "reverse_map",
             Self::Extents => "extents",
+            Self::Block => "block",
             Self::Entry => "entry",
             Self::ParentPointers => "parent_pointers",
             Self::EntriesAndParentPointers => "entries_and_parent_pointers",
@@ -139,6 +141,8 @@ impl Action {
             Self::Group { .. } => of("group_rebuilt", O::Group, W::InodesAndExtents, R::Group),
             Self::InodeChunk { .. } => of("inode_chunk", O::InodeChunk, W::ParentPointers, R::InodeChunk),
             Self::BlockFromLog { .. } => of("block_from_log", O::Block, W::Log, R::FileBlock),
+            Self::BlockMoved { .. } => of("block_moved", O::Block, W::Block, R::FileBlock),
+            Self::OlderKept { .. } => of("older_kept", O::Block, W::None, R::LostWrite),
             Self::BlockField { .. } => of("block_field", O::Block, W::Inode, R::FileBlock),
             Self::ExtentMap { .. } => of("extent_map_rebuilt", O::ExtentMap, W::ReverseMap, R::ExtentMap),
             Self::BlocksGivenUp { .. } => of("blocks_given_up", O::ExtentMap, W::ReverseMap, R::BlocksOfTwo),
@@ -154,7 +158,7 @@ impl Action {
                 let witness = match source {
                     InodeSource::Log => W::Log,
                     InodeSource::LogAndReverseMap => W::LogAndReverseMap,
-                    InodeSource::Remains => W::Inode,
+                    InodeSource::Elsewhere(_) | InodeSource::Remains => W::Inode,
                     InodeSource::Inferred(_) => W::Entry,
                 };
                 of("inode_rebuilt", O::Inode, witness, R::LostInode)
@@ -243,6 +247,17 @@ impl Action {
                 put("inode", (*inode).into());
                 put("sector", sector.get().into());
             }
+            Self::OlderKept { structure, inode, sector } => {
+                put("structure", structure.name().into());
+                put("inode", (*inode).into());
+                put("sector", sector.get().into());
+            }
+            Self::BlockMoved { structure, inode, sector, from } => {
+                put("structure", structure.name().into());
+                put("inode", (*inode).into());
+                put("sector", sector.get().into());
+                put("from_sector", from.get().into());
+            }
             Self::BlockField { structure, inode, sector, removed } => {
                 put("structure", structure.name().into());
                 put("inode", (*inode).into());
@@ -283,6 +298,9 @@ impl Action {
             Self::InodeRebuilt { inode, source, fault } => {
                 put("inode", (*inode).into());
                 put("fault", fault.map(|fault| fault.to_string()).into());
+                if let InodeSource::Elsewhere(place) = source {
+                    put("from_inode", (*place).into());
+                }
                 if let InodeSource::Inferred(made_up) = source {
                     put("file_type", made_up.file_type.into());
                     put("type_from", made_up.type_from.word().into());

@@ -24,6 +24,9 @@ impl fmt::Display for Action {
                 let source = match source {
                     InodeSource::Log => "as the log has it",
                     InodeSource::LogAndReverseMap => "from the log and the reverse map",
+                    InodeSource::Elsewhere(place) => {
+                        return write!(f, "put inode {inode} back, which lies at the place of inode {place}");
+                    }
                     InodeSource::Remains => {
                         "from what is left of it; its file type follows from what names it, and its permissions are guesses"
                     }
@@ -39,6 +42,20 @@ impl fmt::Display for Action {
             Self::BlockFromLog { structure, inode, sector } => {
                 let structure = structure.name();
                 write!(f, "put the {structure} of inode {inode} at sector {sector} back as the log has it")
+            }
+            Self::BlockMoved { structure, inode, sector, from } => {
+                let structure = structure.name();
+                write!(
+                    f,
+                    "put the {structure} of inode {inode} back to sector {sector}; it lies at the place of another, sector {from}"
+                )
+            }
+            Self::OlderKept { structure, inode, sector } => {
+                let structure = structure.name();
+                write!(
+                    f,
+                    "keep the {structure} of inode {inode} at sector {sector}, which is older than the log says"
+                )
             }
             Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
             Self::SymlinkLost { inode } => {

@@ -1,0 +1,226 @@
+//! When inodes and blocks of files were changed last, by the log. What lies on the device is never older, once the log is clean: something
+//! older is a write that was lost.
+
+use std::collections::HashMap;
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    geometry::{Geometry, INODES_PER_CHUNK},
+    log::{
+        buffer_item::{BufferContents, BufferFlags},
+        item::LogItem,
+        transaction::TransactionHeader,
+    },
+    units::{AgInode, AgNumber, InodeNumber, Lsn, SECTOR_SIZE_BYTES},
+};
+
+use super::{feed, sectors_of};
+use crate::{
+    area::LogArea,
+    error::{JournalError, Result},
+    listing::{Listing, ListingRange},
+    recovery::{
+        find_head_tail::examine_area,
+        transactions::{TransactionInfo, TransactionSink},
+    },
+};
+
+/// What an entry of the table takes, with its share of empty places.
+const ENTRY_BYTES: usize = 40;
+
+/// The log sequence numbers of last changes.
+///
+/// Invariants:
+/// 1. Only transactions that were committed before the log's head count.
+/// 2. What was freed or made anew since has no entry: nor has anything that came when the table was full.
+#[derive(Debug, Clone, Default)]
+pub struct LastLogged {
+    inodes: HashMap<InodeNumber, Lsn>,
+    /// By the first 512-byte unit.
+    blocks: HashMap<u64, Lsn>,
+}
+
+impl LastLogged {
+    /// Reads the whole log of the file system on `device`. The table takes `most_bytes` at most; it is empty where a single transaction
+    /// has more.
+    ///
+    /// # Errors
+    /// The log is external or cannot be understood, or the device failed.
+    pub fn gather(device: &dyn BlockDevice, geometry: &Geometry, most_bytes: usize) -> Result<Self> {
+        let area = LogArea::new(device, geometry)?;
+        let Some(head) = examine_area(&area)?.head() else { return Ok(Self::default()) };
+        let mut listing = Listing::new(area, ListingRange::Everything)?;
+        let mut collector = Collector {
+            geometry,
+            head,
+            most: most_bytes / ENTRY_BYTES,
+            last: Self::default(),
+            open: Vec::new(),
+            is_too_much: false,
+        };
+        while let Some(read) = listing.next_with(|record, assembler| feed(record, assembler, &mut collector))
+        {
+            if let Err(JournalError::Io(error)) = read {
+                return Err(error.into());
+            }
+        }
+        Ok(if collector.is_too_much { Self::default() } else { collector.last })
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.inodes.is_empty() && self.blocks.is_empty()
+    }
+
+    /// The last change of an inode.
+    pub fn inode(&self, inode: InodeNumber) -> Option<Lsn> {
+        self.inodes.get(&inode).copied()
+    }
+
+    /// The last change of the block that begins at this 512-byte unit.
+    pub fn block(&self, sector: u64) -> Option<Lsn> {
+        self.blocks.get(&sector).copied()
+    }
+
+    fn len(&self) -> usize {
+        self.inodes.len().saturating_add(self.blocks.len())
+    }
+
+    fn forget_inodes(&mut self, start: InodeNumber, count: u64) {
+        if count.min(u64::from(u32::MAX)) as usize > self.inodes.len() {
+            let end = start.get().saturating_add(count);
+            self.inodes.retain(|inode, _| !(start.get()..end).contains(&inode.get()));
+        } else {
+            for number in (start.get()..).take(count as usize) {
+                self.inodes.remove(&InodeNumber::new(number));
+            }
+        }
+    }
+}
+
+/// What an item of a transaction says.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Inode(InodeNumber),
+    Block(u64),
+    /// Blocks were freed.
+    Freed {
+        sector: u64,
+        sectors: u64,
+    },
+    /// Inodes were made anew.
+    Made {
+        start: InodeNumber,
+        count: u64,
+    },
+}
+
+struct Collector<'c> {
+    geometry: &'c Geometry,
+    head: Lsn,
+    /// Entries.
+    most: usize,
+    last: LastLogged,
+    /// What open transactions hold, by their number.
+    open: Vec<(u32, Vec<Change>)>,
+    is_too_much: bool,
+}
+
+impl Collector<'_> {
+    fn change_of(&self, item: &LogItem<'_>) -> Option<Change> {
+        match item {
+            LogItem::Inode(item) => Some(Change::Inode(InodeNumber::new(item.format().inode.get()))),
+            LogItem::InodeCreate(item) => {
+                let shift = self.geometry.inodes_per_block_log;
+                let first = item.block.get().checked_shl(shift).unwrap_or(u32::MAX);
+                let start = self.geometry.inode_number(AgNumber::new(item.group.get()), AgInode::new(first));
+                let count = u64::from(item.length_blocks.get()).checked_shl(shift);
+                Some(Change::Made { start, count: count.unwrap_or(u64::from(INODES_PER_CHUNK)) })
+            }
+            LogItem::Buffer(item) if item.format.buffer_flags().contains(BufferFlags::CANCEL) => {
+                let sectors = sectors_of(item);
+                let count = sectors.end.saturating_sub(sectors.start);
+                Some(Change::Freed { sector: sectors.start, sectors: count })
+            }
+            LogItem::Buffer(item) => {
+                use BufferContents as C;
+                let is_of_file = matches!(
+                    item.format.contents()?,
+                    C::Btree
+                        | C::Symlink
+                        | C::DirectoryBlock
+                        | C::DirectoryData
+                        | C::DirectoryFreeIndex
+                        | C::DirectoryLeaf
+                        | C::DirectoryLeafNode
+                        | C::NameTreeNode
+                        | C::AttributeLeaf
+                );
+                is_of_file.then(|| Change::Block(sectors_of(item).start))
+            }
+            _ => None,
+        }
+    }
+
+    fn apply(&mut self, change: Change, lsn: Lsn) {
+        let is_full = self.last.len() >= self.most;
+        match change {
+            Change::Inode(inode) if !is_full || self.last.inodes.contains_key(&inode) => {
+                self.last.inodes.insert(inode, lsn);
+            }
+            Change::Block(sector) if !is_full || self.last.blocks.contains_key(&sector) => {
+                self.last.blocks.insert(sector, lsn);
+            }
+            Change::Inode(_) | Change::Block(_) => {}
+            Change::Freed { sector, sectors } => {
+                self.last.blocks.remove(&sector);
+                if let Some(start) = self.first_inode_at(sector) {
+                    let count = sectors.saturating_mul(SECTOR_SIZE_BYTES) >> self.geometry.inode_log;
+                    self.last.forget_inodes(start, count);
+                }
+            }
+            Change::Made { start, count } => self.last.forget_inodes(start, count),
+        }
+    }
+
+    /// The number that an inode in this 512-byte unit has.
+    fn first_inode_at(&self, sector: u64) -> Option<InodeNumber> {
+        let geometry = self.geometry;
+        let block = sector / u64::from(geometry.sectors_per_block()).max(1);
+        let group = u32::try_from(block / u64::from(geometry.ag_blocks).max(1)).ok()?;
+        let in_group = u32::try_from(block % u64::from(geometry.ag_blocks).max(1)).ok()?;
+        let first = in_group.checked_shl(geometry.inodes_per_block_log)?;
+        Some(geometry.inode_number(AgNumber::new(group), AgInode::new(first)))
+    }
+}
+
+impl TransactionSink for Collector<'_> {
+    fn begin(&mut self, transaction: &TransactionInfo, _: &TransactionHeader) {
+        // What a transaction of this number left that never ended.
+        self.open.retain(|(id, _)| *id != transaction.id);
+        self.open.push((transaction.id, Vec::new()));
+    }
+
+    fn item(&mut self, transaction: &TransactionInfo, regions: &[&[u8]]) {
+        let Ok(item) = LogItem::decode(regions) else { return };
+        if item.verify(self.geometry).is_err() {
+            return;
+        }
+        let Some(change) = self.change_of(&item) else { return };
+        let held: usize = self.open.iter().map(|(_, changes)| changes.len()).sum();
+        if held >= self.most {
+            self.is_too_much = true;
+        } else if let Some((_, changes)) = self.open.iter_mut().find(|(id, _)| *id == transaction.id) {
+            changes.push(change);
+        }
+    }
+
+    fn commit(&mut self, transaction: &TransactionInfo) {
+        let Some(index) = self.open.iter().position(|(id, _)| *id == transaction.id) else { return };
+        let (_, changes) = self.open.swap_remove(index);
+        // Behind the head lies what was never replayed.
+        if transaction.start < self.head {
+            changes.into_iter().for_each(|change| self.apply(change, transaction.start));
+        }
+    }
+}

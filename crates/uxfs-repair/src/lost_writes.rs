@@ -1,0 +1,91 @@
+//! Metadata of files that is older than the log says: a write that was lost, or that brought back an older version.
+//!
+//! Linux stamps what it writes with the number of the transaction that changed it last, and a clean log says that everything was
+//! written. So nothing on the device has a smaller number than the newest transaction in the log that changed it. What an offline
+//! repair made has the number 0, or that of the inode or block as it was: it is not compared, or is not older.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use uxfs_block::device::BlockDevice;
+use uxfs_format::{
+    fault::Structure,
+    field_table::OnDisk,
+    geometry::Geometry,
+    inode::InodeCore,
+    seal::{lsn_of, structure_of},
+    units::{InodeNumber, Lsn, Sector},
+};
+use uxfs_journal::copies::LastLogged;
+use uxfs_volume::metadata::{CompareMetadata, OlderMetadata};
+
+use crate::repair::log_copies::owner_of;
+
+/// What the log says about last changes, and what was found to be older.
+#[derive(Debug, Default)]
+pub struct LostWrites {
+    last: LastLogged,
+    found: Mutex<Found>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    /// Not taken yet.
+    older: Vec<OlderMetadata>,
+    /// First 512-byte units, and numbers of inodes.
+    known: HashSet<(bool, u64)>,
+}
+
+impl LostWrites {
+    /// What the log on `device` says; `None` where it says nothing, or cannot be read. Takes `most_bytes` at most.
+    pub fn of_log(device: &dyn BlockDevice, geometry: &Geometry, most_bytes: usize) -> Option<Arc<Self>> {
+        let last = LastLogged::gather(device, geometry, most_bytes).ok()?;
+        (!last.is_empty()).then(|| Arc::new(Self { last, ..Self::default() }))
+    }
+
+    /// The same log, with nothing found.
+    pub(crate) fn again(&self) -> Arc<Self> {
+        Arc::new(Self { last: self.last.clone(), ..Self::default() })
+    }
+
+    fn add(&self, older: OlderMetadata) {
+        let key = match older.structure {
+            Structure::Inode => (true, older.inode.get()),
+            _ => (false, older.sector.get()),
+        };
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.known.insert(key) {
+            found.older.push(older);
+        }
+    }
+}
+
+impl CompareMetadata for LostWrites {
+    fn compare(&self, structure: Structure, bytes: &[u8], sector: Sector, geometry: &Geometry) {
+        let compared = if structure == Structure::Inode {
+            InodeCore::prefix_of(bytes).and_then(|core| {
+                let inode = InodeNumber::new(core.number.get());
+                let logged = self.last.inode(inode)?;
+                Some((structure, inode, Lsn::new(core.lsn.get()), logged))
+            })
+        } else {
+            self.last.block(sector.get()).and_then(|logged| {
+                let structure = structure_of(bytes, geometry)?;
+                let inode = InodeNumber::new(owner_of(structure, bytes)?);
+                Some((structure, inode, lsn_of(bytes, geometry)?, logged))
+            })
+        };
+        if let Some((structure, inode, found, logged)) = compared
+            && found < logged
+            && found != Lsn::new(0)
+        {
+            self.add(OlderMetadata { structure, inode, sector, found, logged });
+        }
+    }
+
+    fn take_older(&self) -> Vec<OlderMetadata> {
+        std::mem::take(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner).older)
+    }
+}

@@ -1,0 +1,239 @@
+//! Writes that went to the wrong place, and writes that were lost: what checksums do not tell, numbers and the log do.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::{FileExt, PermissionsExt, symlink},
+    path::Path,
+};
+
+use uxfs_block::engine::sync::SyncDevice;
+use uxfs_format::fault::Structure;
+use uxfs_repair::{Finding, repair::RepairOptions};
+use uxfs_testkit::{
+    golden::GoldenImage,
+    image::{make, memory_folder},
+    judges::Judge,
+    mount::{Access, LoopMount},
+    require, same_tree,
+    seeds::{Random, Seed},
+    structures::{self, Instance},
+    verdict::repair_findings,
+};
+
+use common::{findings_of, in_order, repair_image, repair_image_without_log, stage};
+
+/// Pairs that are swapped in one image.
+const PAIRS: usize = 12;
+
+#[test]
+fn what_was_swapped_lies_at_its_place_again() {
+    let seed = Seed::from_environment("what_was_swapped_lies_at_its_place_again", 15);
+    let mut random = seed.random();
+    for name in ["default", "no-parent", "block-1k"] {
+        let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+        let image = folder.path().join("image");
+        GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+        let swapped = swap(&image, &mut random);
+        assert!(swapped.len() > PAIRS, "{name}: {} objects", swapped.len());
+        let staged = repair_image_without_log(&image);
+        assert!(staged.remaining.is_empty(), "{name}: {:?}", staged.remaining);
+        for (instance, sound) in &swapped {
+            let bytes = instance.read(staged.overlay.as_ref()).unwrap();
+            let at = bytes.iter().zip(sound).position(|(one, other)| one != other);
+            assert!(at.is_none(), "{name}: {instance:?} at {at:?}: {:#?}", staged.actions);
+        }
+    }
+}
+
+/// Gives what was swapped, and the bytes before. The first inodes take the others of their block with them.
+fn swap(image: &Path, random: &mut Random) -> Vec<(Instance, Vec<u8>)> {
+    let device = SyncDevice::open_read_only(image, 0).unwrap();
+    let (_, mut all) = structures::list(&device).unwrap();
+    let is_of_file = |structure: Structure| {
+        matches!(
+            structure,
+            Structure::Inode
+                | Structure::DirectoryBlock
+                | Structure::DirectoryData
+                | Structure::AttributeLeaf
+                | Structure::AttributeRemoteValue
+                | Structure::Symlink
+                | Structure::ExtentMap
+        )
+    };
+    all.retain(|instance| is_of_file(instance.structure) && instance.pieces.len() == 1);
+    let file = fs::File::options().write(true).open(image).unwrap();
+    let mut swapped = swap_blocks_of_inodes(&device, &file, &all);
+    let mut taken: BTreeSet<u64> = swapped.iter().map(|(instance, _)| instance.pieces[0].0 >> 14).collect();
+    while swapped.len() < PAIRS * 2 && all.len() > 1 {
+        let one = all.swap_remove(random.index(all.len()));
+        let is_partner = |other: &Instance| {
+            // Of one extent map only the first damaged block is found: the map is made anew.
+            let is_same_map = one.structure == Structure::ExtentMap && other.owner == one.owner;
+            other.structure == one.structure && other.pieces[0].1 == one.pieces[0].1 && !is_same_map
+        };
+        let Some(index) = all.iter().position(is_partner) else { continue };
+        let other = all.swap_remove(index);
+        // Not twice what overlaps.
+        if !taken.insert(one.pieces[0].0 >> 14) | !taken.insert(other.pieces[0].0 >> 14) {
+            continue;
+        }
+        let bytes = [&one, &other].map(|instance| instance.read(&device).unwrap());
+        file.write_all_at(&bytes[1], one.pieces[0].0).unwrap();
+        file.write_all_at(&bytes[0], other.pieces[0].0).unwrap();
+        let [of_one, of_other] = bytes;
+        swapped.push((one, of_one));
+        swapped.push((other, of_other));
+    }
+    swapped
+}
+
+fn swap_blocks_of_inodes(device: &SyncDevice, file: &fs::File, all: &[Instance]) -> Vec<(Instance, Vec<u8>)> {
+    let inodes: Vec<&Instance> =
+        all.iter().filter(|instance| instance.structure == Structure::Inode).collect();
+    let as_block = |inode: &Instance| {
+        let block = Instance { pieces: vec![(inode.pieces[0].0 & !4095, 4096)], ..inode.clone() };
+        let bytes = block.read(device).unwrap();
+        (block, bytes)
+    };
+    let [first, last] = [as_block(inodes[0]), as_block(inodes[inodes.len() - 1])];
+    file.write_all_at(&first.1, last.0.pieces[0].0).unwrap();
+    file.write_all_at(&last.1, first.0.pieces[0].0).unwrap();
+    vec![first, last]
+}
+
+/// The kernel changes a file system in two rounds; of the second one, some writes are taken back.
+#[test]
+fn lost_writes_are_found_by_the_log_and_made_again() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (sound, image) = (folder.path().join("sound"), folder.path().join("image"));
+    make(&sound, 64 << 20, &[]).unwrap();
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    first_round(mount.path());
+    mount.unmount().unwrap();
+    let before = objects(&sound);
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    second_round(mount.path());
+    mount.unmount().unwrap();
+    assert!(findings_of(&sound).is_empty(), "{:?}", findings_of(&sound));
+    let after = objects(&sound);
+    let has_changed = |(instance, old): &(Instance, Vec<u8>)| {
+        after.iter().any(|(other, new)| other == instance && new != old)
+    };
+    let changed: Vec<(Instance, Vec<u8>)> = before.into_iter().filter(has_changed).collect();
+    let kinds: BTreeSet<String> =
+        changed.iter().map(|(instance, _)| instance.structure.name().to_owned()).collect();
+    assert!(kinds.len() >= 4, "{kinds:?}");
+    for (instance, old) in &changed {
+        fs::copy(&sound, &image).unwrap();
+        put(&image, instance, old);
+        let is_lost_write = |finding: &Finding| matches!(finding, Finding::OlderThanLog { .. });
+        let findings = findings_of(&image);
+        // An inode that was never used has no number of a transaction.
+        let has_number = lsn_of(instance, old) != 0;
+        assert_eq!(findings.iter().any(is_lost_write), has_number, "{instance:?}: {findings:?}");
+        assert!(!findings.is_empty(), "{instance:?}");
+        // Without the copies the old version stays, and nothing contradicts it afterwards.
+        let without = stage(&image, &RepairOptions { ignore_log_copies: true, ..in_order() });
+        assert!(without.remaining.is_empty(), "{instance:?}: {:?}", without.remaining);
+        repaired_as(&image, &sound);
+    }
+    // All of them at once: a cache that was never written.
+    fs::copy(&sound, &image).unwrap();
+    changed.iter().for_each(|(instance, old)| put(&image, instance, old));
+    repaired_as(&image, &sound);
+}
+
+fn repaired_as(image: &Path, sound: &Path) {
+    let staged = repair_image(image);
+    assert!(staged.remaining.is_empty(), "{:?}", staged.remaining);
+    assert_eq!(repair_findings(image).unwrap(), Vec::<String>::new());
+    let mounts = [sound, image].map(|image| LoopMount::new(image, Access::ReadOnlyNoRecovery).unwrap());
+    same_tree::compare(mounts[0].path(), mounts[1].path()).unwrap();
+    assert!(findings_of(image).is_empty(), "{:?}", findings_of(image));
+}
+
+fn open(image: &Path) -> SyncDevice {
+    SyncDevice::open_read_only(image, 0).unwrap()
+}
+
+/// Inodes and blocks of files.
+fn objects(image: &Path) -> Vec<(Instance, Vec<u8>)> {
+    let device = open(image);
+    let (_, mut all) = structures::list(&device).unwrap();
+    all.retain(|instance| {
+        matches!(
+            instance.structure,
+            Structure::Inode
+                | Structure::DirectoryBlock
+                | Structure::DirectoryData
+                | Structure::DirectoryLeaf
+                | Structure::AttributeLeaf
+                | Structure::ExtentMap
+        )
+    });
+    all.into_iter().map(|instance| (instance.clone(), instance.read(&device).unwrap())).collect()
+}
+
+fn lsn_of(instance: &Instance, bytes: &[u8]) -> u64 {
+    let offset = match instance.structure {
+        Structure::Inode => 112,
+        Structure::ExtentMap => 32,
+        Structure::DirectoryBlock | Structure::DirectoryData => 16,
+        _ => 24,
+    };
+    u64::from_be_bytes(bytes[offset..offset + 8].try_into().unwrap())
+}
+
+fn put(image: &Path, instance: &Instance, bytes: &[u8]) {
+    let file = fs::File::options().write(true).open(image).unwrap();
+    let mut rest = bytes;
+    for (offset, length) in &instance.pieces {
+        let (piece, behind) = rest.split_at(usize::try_from(*length).unwrap());
+        file.write_all_at(piece, *offset).unwrap();
+        rest = behind;
+    }
+}
+
+fn first_round(root: &Path) {
+    for (directory, files) in [("short", 2), ("block", 20), ("leaf", 200)] {
+        let directory = root.join(directory);
+        fs::create_dir(&directory).unwrap();
+        for file in 0..files {
+            fs::write(directory.join(format!("a-file-with-a-name-{file:03}")), [7; 100]).unwrap();
+        }
+    }
+    let fragmented = fs::File::create(root.join("fragmented")).unwrap();
+    for part in 0..300_u64 {
+        fragmented.write_all_at(&[1; 4096], part * 8192).unwrap();
+    }
+    let attributes = root.join("attributes");
+    fs::write(&attributes, "contents").unwrap();
+    for attribute in 0..30 {
+        set_attribute(&attributes, &format!("user.{attribute:03}"), &[5; 60]);
+    }
+}
+
+fn second_round(root: &Path) {
+    for directory in ["short", "block", "leaf"] {
+        let directory = root.join(directory);
+        fs::rename(directory.join("a-file-with-a-name-001"), directory.join("renamed")).unwrap();
+        fs::remove_file(directory.join("a-file-with-a-name-000")).unwrap();
+        fs::set_permissions(directory.join("renamed"), fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("renamed", directory.join("link")).unwrap();
+    }
+    let fragmented = fs::File::options().write(true).open(root.join("fragmented")).unwrap();
+    for part in 300..400_u64 {
+        fragmented.write_all_at(&[2; 4096], part * 8192).unwrap();
+    }
+    set_attribute(&root.join("attributes"), "user.005", &[6; 50]);
+}
+
+fn set_attribute(path: &Path, name: &str, value: &[u8]) {
+    rustix::fs::setxattr(path, name, value, rustix::fs::XattrFlags::empty()).unwrap();
+}
