@@ -4,50 +4,52 @@
 
 mod common;
 
+use std::path::Path;
+
 use uxfs_repair::Finding;
-use uxfs_testkit::{
-    golden::GoldenImage, image::memory_folder, judges::Judge, require, verdict::repair_findings,
-};
+use uxfs_testkit::{golden::GoldenImage, judges::Judge, require, verdict::repair_findings};
 
 use common::{
     damages::{Damage, FIELDS},
-    findings_of, plant, repair_image,
+    findings_of, plant, repair_image, try_all,
 };
 
 #[test]
 fn fields_are_found_and_repaired_in_place() {
     require!(Judge::XfsDb, Judge::XfsRepair);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let image = folder.path().join("image");
-    let mut wrong = Vec::new();
-    for Damage { name, image: golden, commands, expected, action } in FIELDS {
-        GoldenImage::named(golden).unwrap().unpack_to(&image).unwrap();
-        plant(&image, commands);
-        let judged = repair_findings(&image).unwrap();
-        let findings = findings_of(&image);
-        let mut numbers: Vec<u16> = findings.iter().map(Finding::number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let shown: Vec<String> = findings.iter().take(8).map(ToString::to_string).collect();
-        if numbers != *expected || judged.is_empty() {
-            wrong.push(format!("{name}: {numbers:?} {shown:#?}, xfs_repair: {:#?}", judged.first()));
-        }
-        let staged = repair_image(&image);
-        let done: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
-        let left: Vec<String> = staged.remaining.iter().map(ToString::to_string).collect();
-        let judged = repair_findings(&image).unwrap();
-        let is_said = done.iter().any(|sentence| sentence.contains(action));
-        if !is_said || !left.is_empty() || !judged.is_empty() {
-            let left: Vec<_> = left.iter().take(4).collect();
-            wrong.push(format!(
-                "{name}: {done:#?}, left {left:#?}, xfs_repair: {:#?}",
-                judged.iter().take(4).collect::<Vec<_>>()
-            ));
-        }
-        assert!(
-            !done.iter().any(|sentence| sentence.contains(" up:")),
-            "{name}: an inode is given up: {done:#?}"
-        );
-    }
+    let wrong = try_all(FIELDS, wrong_with);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn wrong_with(damage: &Damage, image: &Path) -> Vec<String> {
+    let Damage { name, image: golden, commands, expected, action } = damage;
+    let mut wrong = Vec::new();
+    GoldenImage::named(golden).unwrap().unpack_to(image).unwrap();
+    plant(image, commands);
+    let judged = repair_findings(image).unwrap();
+    let findings = findings_of(image);
+    let mut numbers: Vec<u16> = findings.iter().map(Finding::number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let shown: Vec<String> = findings.iter().take(8).map(ToString::to_string).collect();
+    if numbers != *expected || judged.is_empty() {
+        wrong.push(format!("{name}: {numbers:?} {shown:#?}, xfs_repair: {:#?}", judged.first()));
+    }
+    let staged = repair_image(image);
+    let done: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
+    let left: Vec<String> = staged.remaining.iter().map(ToString::to_string).collect();
+    let judged = repair_findings(image).unwrap();
+    let is_said = done.iter().any(|sentence| sentence.contains(action));
+    if !is_said || !left.is_empty() || !judged.is_empty() {
+        let left: Vec<_> = left.iter().take(4).collect();
+        wrong.push(format!(
+            "{name}: {done:#?}, left {left:#?}, xfs_repair: {:#?}",
+            judged.iter().take(4).collect::<Vec<_>>()
+        ));
+    }
+    assert!(
+        !done.iter().any(|sentence| sentence.contains(" up:")),
+        "{name}: an inode is given up: {done:#?}"
+    );
+    wrong
 }

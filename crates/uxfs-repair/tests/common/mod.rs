@@ -3,7 +3,17 @@
 
 pub mod damages;
 
-use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{
+    fs,
+    num::NonZero,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
 
 use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
 use uxfs_repair::{
@@ -12,8 +22,27 @@ use uxfs_repair::{
     opening::{self, OpeningOptions},
     repair::{RepairOptions, Staged, repair},
 };
-use uxfs_testkit::xfs_db::XfsDb;
+use uxfs_testkit::{image::memory_folder, xfs_db::XfsDb};
 use uxfs_volume::inode::scan::ScanOptions;
+
+/// Tries all cases, as many at once as there are processors, each with the path of an image of its own. Gives what they found wrong.
+pub fn try_all<T: Sync>(cases: &[T], wrong_with: impl Fn(&T, &Path) -> Vec<String> + Sync) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+        let image = folder.path().join("image");
+        let mut wrong = Vec::new();
+        while let Some(case) = cases.get(next.fetch_add(1, Relaxed)) {
+            wrong.extend(wrong_with(case, &image));
+        }
+        wrong
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    })
+}
 
 /// Runs commands of `xfs_db` that write. Gives what it printed.
 pub fn plant(image: &Path, commands: &[&str]) -> String {
