@@ -270,7 +270,7 @@ impl Context<'_> {
 
     /// Turns what is older than the log says into findings.
     pub fn report_older(&self) {
-        let older = self.volume.comparison().map(CompareMetadata::take_older);
+        let older = self.volume.newest_lsn().comparison().map(CompareMetadata::take_older);
         for older in older.into_iter().flatten() {
             self.sink.add(Finding::OlderThanLog { older });
         }

@@ -19,6 +19,7 @@
 //! | [`sink`] | where findings go |
 //! | [`commit`] | carrying finished changes to the device, durably, and taking them back |
 //! | [`memory`] | shares of the memory of a check |
+//! | [`lost_writes`] | metadata that is older than its last change in the log |
 //! | [`pass`] | which passes can find what |
 //! | `parallel` | work in parts, from several threads, with results in one order |
 //! | `sum` | keyed sums that compare two unordered lists in 16 bytes |

@@ -201,7 +201,7 @@ impl Opened {
             LogComparison::None => None,
         };
         if let Some(comparison) = comparison {
-            volume.compare_metadata(comparison);
+            volume.newest_lsn().compare_with(comparison);
         }
         self
     }

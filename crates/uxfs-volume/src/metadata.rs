@@ -1,8 +1,14 @@
 //! The verifiers that the buffer cache calls.
 
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Release},
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Release},
+        },
+    },
 };
 
 use uxfs_block::cache::{BufferVerifier, Piece};
@@ -17,24 +23,44 @@ use uxfs_format::{
 
 /// Where the log ends, of a file system that is open for changes: no metadata has a log sequence number ahead of it. What had one
 /// would be taken by recovery for newer than changes that were made to it later, and those would be lost.
-#[derive(Debug)]
-pub struct NewestLsn(AtomicU64);
+///
+/// A check also compares what is read with its last change in the log: see [`compare_with`](Self::compare_with).
+pub struct NewestLsn {
+    newest: AtomicU64,
+    comparison: OnceLock<Arc<dyn CompareMetadata>>,
+}
 
 impl Default for NewestLsn {
     fn default() -> Self {
-        Self(AtomicU64::new(Lsn::NULL.get()))
+        Self { newest: AtomicU64::new(Lsn::NULL.get()), comparison: OnceLock::new() }
+    }
+}
+
+impl fmt::Debug for NewestLsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NewestLsn").field(&self.get()).finish()
     }
 }
 
 impl NewestLsn {
     /// `None` while there is no log that anything could be compared with: the file system is only read, or filled.
     pub fn get(&self) -> Option<Lsn> {
-        Some(Lsn::new(self.0.load(Acquire))).filter(|lsn| *lsn != Lsn::NULL)
+        Some(Lsn::new(self.newest.load(Acquire))).filter(|lsn| *lsn != Lsn::NULL)
     }
 
     /// The log has been written up to here.
     pub fn set(&self, head: Lsn) {
-        self.0.store(head.get(), Release);
+        self.newest.store(head.get(), Release);
+    }
+
+    /// From now on metadata that is read from the device is compared. Only the first call of this has an effect.
+    pub fn compare_with(&self, comparison: Arc<dyn CompareMetadata>) {
+        let _ = self.comparison.set(comparison);
+    }
+
+    /// What metadata is compared by.
+    pub fn comparison(&self) -> Option<&dyn CompareMetadata> {
+        self.comparison.get().map(Arc::as_ref)
     }
 
     /// That `bytes`, verified metadata, are not from behind the end of the log.
@@ -49,6 +75,9 @@ impl NewestLsn {
         sector: Sector,
         geometry: &Geometry,
     ) -> Result<(), Box<Corruption>> {
+        if let Some(comparison) = self.comparison() {
+            comparison.compare(structure, bytes, sector, geometry);
+        }
         let Some(head) = self.get() else { return Ok(()) };
         let Some(found) = lsn_ahead_of(head, structure, bytes, geometry) else { return Ok(()) };
         let fault = HeaderFault::AheadOfLog { found, head };
@@ -82,7 +111,7 @@ pub trait CompareMetadata: Send + Sync {
 }
 
 /// Lets the cache verify metadata, and says where it is damaged.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct StructureVerifier<'a> {
     /// The structure that the buffer must hold.
     pub structure: Structure,
@@ -90,8 +119,6 @@ pub struct StructureVerifier<'a> {
     pub geometry: &'a Geometry,
     /// Where its log ends; `None` where nothing is logged.
     pub newest: Option<&'a NewestLsn>,
-    /// Is shown what passes.
-    pub compare: Option<&'a dyn CompareMetadata>,
 }
 
 impl BufferVerifier for StructureVerifier<'_> {
@@ -104,14 +131,8 @@ impl BufferVerifier for StructureVerifier<'_> {
 
     fn verify(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), Box<Corruption>> {
         verify_at(self.structure, bytes, offset_bytes, self.geometry)?;
-        let sector = sector_of_byte(offset_bytes);
-        if let Some(newest) = self.newest {
-            newest.check(self.structure, bytes, sector, self.geometry)?;
-        }
-        if let Some(compare) = self.compare {
-            compare.compare(self.structure, bytes, sector, self.geometry);
-        }
-        Ok(())
+        let Some(newest) = self.newest else { return Ok(()) };
+        newest.check(self.structure, bytes, sector_of_byte(offset_bytes), self.geometry)
     }
 
     fn seal(&self, bytes: &mut [u8]) {

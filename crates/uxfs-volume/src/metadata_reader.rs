@@ -73,7 +73,6 @@ impl<'v> MetadataReader<'v> {
 
     fn verifier(self, structure: Structure) -> StructureVerifier<'v> {
         let newest = self.volume.newest_lsn().as_ref();
-        let compare = self.volume.comparison();
-        StructureVerifier { structure, geometry: self.volume.geometry(), newest: Some(newest), compare }
+        StructureVerifier { structure, geometry: self.volume.geometry(), newest: Some(newest) }
     }
 }

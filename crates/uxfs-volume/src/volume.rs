@@ -22,7 +22,7 @@ use uxfs_format::{
 
 use crate::{
     error::{Error, Result},
-    metadata::{CompareMetadata, NewestLsn, sector_of_byte},
+    metadata::{NewestLsn, sector_of_byte},
     superblock::{check_device_size, read_superblock},
     tolerant::Findings,
 };
@@ -50,20 +50,9 @@ pub struct Volume {
     pub(crate) superblock: Superblock,
     /// Where the log ends; only known of a volume that is open for changes.
     newest_lsn: Arc<NewestLsn>,
-    comparison: Comparison,
     reclaim: Reclaim,
     /// The findings of a volume that was opened tolerantly.
     pub(crate) tolerance: Option<Findings>,
-}
-
-/// A hook of the layer above that compares metadata.
-#[derive(Default)]
-struct Comparison(OnceLock<Arc<dyn CompareMetadata>>);
-
-impl fmt::Debug for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Comparison").field(&self.0.get().is_some()).finish()
-    }
 }
 
 /// A hook of the layer above that frees memory when extents take much of the cache's budget.
@@ -137,7 +126,6 @@ impl Volume {
             geometry: Geometry::new(&superblock),
             superblock,
             newest_lsn: Arc::default(),
-            comparison: Comparison::default(),
             reclaim: Reclaim::default(),
             tolerance,
         }
@@ -183,16 +171,6 @@ impl Volume {
         }
         self.newest_lsn.set(head);
         Ok(())
-    }
-
-    /// From now on metadata that is read from the device is compared. Only the first call of this has an effect.
-    pub fn compare_metadata(&self, comparison: Arc<dyn CompareMetadata>) {
-        let _ = self.comparison.0.set(comparison);
-    }
-
-    /// What metadata is compared by.
-    pub fn comparison(&self) -> Option<&dyn CompareMetadata> {
-        self.comparison.0.get().map(Arc::as_ref)
     }
 
     /// Where extents in memory take much of the cache's budget, `reclaim` is called before buffers are given up. Only the first

@@ -107,11 +107,11 @@ impl<'fs> TransactionBuffers<'fs> {
                 Recording::Nothing { newest } => Some(*newest),
                 _ => None,
             };
-            let verifier = StructureVerifier { structure, geometry: self.geometry, newest, compare: None };
+            let verifier = StructureVerifier { structure, geometry: self.geometry, newest };
             return Ok(self.cache.edit(pieces, &verifier)?);
         };
         let newest = Some(ticket.journal().newest());
-        let verifier = StructureVerifier { structure, geometry: self.geometry, newest, compare: None };
+        let verifier = StructureVerifier { structure, geometry: self.geometry, newest };
         let mut buffer = self.cache.edit_logged(pieces, &verifier, ticket.edits())?;
         if structure == Structure::InodeCluster {
             // The code that marks an inode reserves what that takes.

@@ -8,6 +8,8 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, InodeNumber},
 };
 
+use uxfs_volume::metadata::OlderMetadata;
+
 use super::Finding;
 
 fn quoted(name: &[u8]) -> impl fmt::Display + '_ {
@@ -205,17 +207,7 @@ impl Finding {
                     "inode {inode}: the extent at file block {file_block} (block {start}) overlaps the one before"
                 )
             }
-            Self::OlderThanLog { older } => {
-                let of = if older.structure == Structure::Inode { "" } else { "of inode " };
-                write!(
-                    f,
-                    "{} {of}{} is older than the log says: its last change is {}, and that in the log {}",
-                    older.structure.name(),
-                    older.inode,
-                    older.found,
-                    older.logged
-                )
-            }
+            Self::OlderThanLog { older } => write_older(f, older),
             Self::AttributeIncomplete { inode, name } => {
                 write!(f, "inode {inode}: attribute {} is only half set", quoted(name))
             }
@@ -321,4 +313,16 @@ fn write_room(f: &mut fmt::Formatter<'_>, room: Option<u16>) -> fmt::Result {
         Some(bytes) => write!(f, "has {bytes} bytes free in one piece"),
         None => f.write_str("does not exist"),
     }
+}
+
+fn write_older(f: &mut fmt::Formatter<'_>, older: &OlderMetadata) -> fmt::Result {
+    let of = if older.structure == Structure::Inode { "" } else { "of inode " };
+    write!(
+        f,
+        "{} {of}{} is older than the log says: its last change is {}, and that in the log {}",
+        older.structure.name(),
+        older.inode,
+        older.found,
+        older.logged
+    )
 }

@@ -73,7 +73,7 @@ pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Grou
 /// Notes an inode that is older than its last change in the log.
 pub(super) fn compare_with_log(context: &Context<'_>, inode: InodeNumber, bytes: &[u8]) {
     let geometry = context.volume.geometry();
-    if let Some(comparison) = context.volume.comparison()
+    if let Some(comparison) = context.volume.newest_lsn().comparison()
         && let Some(offset_bytes) = byte_of(geometry, inode)
     {
         let sector = Sector::new(offset_bytes / SECTOR_SIZE_BYTES);

@@ -101,6 +101,16 @@ impl Action {
     }
 }
 
+impl InodeSource {
+    /// The inode at whose place it lay.
+    pub const fn place(self) -> Option<InodeNumber> {
+        match self {
+            Self::Elsewhere(place) => Some(place),
+            _ => None,
+        }
+    }
+}
+
 /// One change of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

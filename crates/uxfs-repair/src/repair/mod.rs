@@ -372,15 +372,7 @@ impl<'r> Repair<'r> {
         }
         let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
         let actions_before = self.actions.len();
-        for block in &work.absurd_lsns {
-            lsn::clear(&stage, block, &mut self.actions)?;
-        }
-        bit_flips::correct(&volume, &stage, &work.suspects, &mut self.actions)?;
-        if !work.older.is_empty() {
-            let log = self.sources(&volume).log;
-            older::bring_up_to_date(&volume, &stage, log, &work.older, &mut self.actions)?;
-        }
-        if self.actions.len() > actions_before {
+        if self.put_back(&volume, &stage, &work)? {
             return Ok(Pass::Changed(signature));
         }
         if work.log {
@@ -436,6 +428,20 @@ impl<'r> Repair<'r> {
         }
         let is_changed = self.actions.len() > actions_before;
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
+    }
+
+    /// What is known to the last bit: log sequence numbers, changed bits, writes that were lost. Gives whether there was any.
+    fn put_back(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
+        let before = self.actions.len();
+        for block in &work.absurd_lsns {
+            lsn::clear(stage, block, &mut self.actions)?;
+        }
+        bit_flips::correct(volume, stage, &work.suspects, &mut self.actions)?;
+        if !work.older.is_empty() {
+            let log = self.sources(volume).log;
+            older::bring_up_to_date(volume, stage, log, &work.older, &mut self.actions)?;
+        }
+        Ok(self.actions.len() > before)
     }
 
     /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.

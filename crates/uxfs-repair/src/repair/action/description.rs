@@ -242,12 +242,8 @@ impl Action {
                 put("group", (*group).into());
                 put("first_inode_of_group", (*first).into());
             }
-            Self::BlockFromLog { structure, inode, sector } => {
-                put("structure", structure.name().into());
-                put("inode", (*inode).into());
-                put("sector", sector.get().into());
-            }
-            Self::OlderKept { structure, inode, sector } => {
+            Self::BlockFromLog { structure, inode, sector }
+            | Self::OlderKept { structure, inode, sector } => {
                 put("structure", structure.name().into());
                 put("inode", (*inode).into());
                 put("sector", sector.get().into());
@@ -298,9 +294,7 @@ impl Action {
             Self::InodeRebuilt { inode, source, fault } => {
                 put("inode", (*inode).into());
                 put("fault", fault.map(|fault| fault.to_string()).into());
-                if let InodeSource::Elsewhere(place) = source {
-                    put("from_inode", (*place).into());
-                }
+                put("from_inode", source.place().into());
                 if let InodeSource::Inferred(made_up) = source {
                     put("file_type", made_up.file_type.into());
                     put("type_from", made_up.type_from.word().into());
