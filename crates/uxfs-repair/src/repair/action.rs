@@ -194,6 +194,20 @@ pub enum Action {
         /// Attributes of it that could not be kept.
         removed: u32,
     },
+    /// The times of an inode are marked as the numbers of 64 bits that they are.
+    BigTimes {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// A target or a value whose checksum alone is wrong is kept.
+    BlockChecksum {
+        /// What it is.
+        structure: Structure,
+        /// Whose it is.
+        inode: InodeNumber,
+        /// Where it lies.
+        sector: Sector,
+    },
     /// An inode is lost: its place becomes a free inode.
     InodeLost {
         /// The inode.

@@ -48,6 +48,7 @@ use uxfs_volume::{
 };
 
 use crate::{
+    attribute,
     check::{CheckOptions, check_with_progress},
     commit::{self, About, CommitError},
     extent_map,
@@ -417,6 +418,12 @@ impl<'r> Repair<'r> {
             if log_copies::restore(volume, stage, self.original, blocks, &mut self.actions)? {
                 return Ok(true);
             }
+        }
+        if block_fields::seal_again(volume, stage, &work.blocks, &mut self.actions)? {
+            return Ok(true);
+        }
+        if attribute::lists::mend(stage, &work.attributes, &mut self.actions)? {
+            return Ok(true);
         }
         let log = self.sources(volume).log;
         inode::mend::mend(volume, stage, work, log, &mut self.actions)

@@ -140,6 +140,7 @@ impl Action {
             Self::InodeChunk { .. } => of("inode_chunk", O::InodeChunk, W::ParentPointers, R::InodeChunk),
             Self::BlockFromLog { .. } => of("block_from_log", O::Block, W::Log, R::FileBlock),
             Self::BlockField { .. } => of("block_field", O::Block, W::Inode, R::FileBlock),
+            Self::BlockChecksum { .. } => of("block_checksum", O::Block, W::Inode, R::FileBlock),
             Self::ExtentMap { .. } => of("extent_map_rebuilt", O::ExtentMap, W::ReverseMap, R::ExtentMap),
             Self::BlocksGivenUp { .. } => of("blocks_given_up", O::ExtentMap, W::ReverseMap, R::BlocksOfTwo),
             _ => self.description_of_inode(),
@@ -165,6 +166,7 @@ impl Action {
             Self::FreeInode { .. } => of("free_inode", O::Inode, W::None, R::FreeInode),
             Self::InodeFlags { .. } => of("inode_flags", O::Inode, W::None, R::InodeFields),
             Self::InodeTimes { .. } => of("inode_times", O::Inode, W::None, R::InodeFields),
+            Self::BigTimes { .. } => of("inode_big_times", O::Inode, W::Inode, R::InodeFields),
             Self::SizeOfSpecialFile { .. } => of("special_file_size", O::Inode, W::Mode, R::InodeFields),
             Self::SymlinkBlocks { .. } => of("symlink_blocks", O::ExtentMap, W::Inode, R::InodeFields),
             Self::ExtentsWritten { .. } => of("extents_written", O::ExtentMap, W::Mode, R::InodeFields),
@@ -238,7 +240,8 @@ impl Action {
                 put("group", (*group).into());
                 put("first_inode_of_group", (*first).into());
             }
-            Self::BlockFromLog { structure, inode, sector } => {
+            Self::BlockFromLog { structure, inode, sector }
+            | Self::BlockChecksum { structure, inode, sector } => {
                 put("structure", structure.name().into());
                 put("inode", (*inode).into());
                 put("sector", sector.get().into());
@@ -275,6 +278,7 @@ impl Action {
             | Self::FilePartial { inode }
             | Self::FreeInode { inode }
             | Self::InodeTimes { inode }
+            | Self::BigTimes { inode }
             | Self::SymlinkBlocks { inode }
             | Self::ExtentsWritten { inode }
             | Self::SymlinkLost { inode }
