@@ -7,6 +7,7 @@ mod extremes;
 mod field_fuzz;
 mod fuzz;
 mod golden_images;
+mod hostile;
 mod judges;
 mod linux_logs;
 mod manual;
@@ -49,6 +50,8 @@ enum Arguments {
     Fuzz(fuzz::Arguments),
     /// Damage images in several places at once, repair them, and edit the result
     RepairFuzz(repair_fuzz::Arguments),
+    /// Images whose structures lie, with right checksums: no panic, hang or excessive memory, and sound after a repair
+    Hostile(hostile::Arguments),
     /// Shut kernel mounts down under load and compare our recovery with the kernel's (needs root)
     LinuxLogs(linux_logs::Arguments),
     /// Damage images in many ways and measure what xfs_repair and uxfs repair save (needs root)
@@ -82,6 +85,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::FieldFuzz(arguments) => field_fuzz::run(&arguments),
         Arguments::Fuzz(arguments) => fuzz::run(&arguments),
         Arguments::RepairFuzz(arguments) => repair_fuzz::run(&arguments),
+        Arguments::Hostile(arguments) => hostile::run(&arguments),
         Arguments::LinuxLogs(arguments) => linux_logs::run(&arguments),
         Arguments::Revive(arguments) => revive::run(&arguments),
         Arguments::Sound(arguments) => sound::run(&arguments),

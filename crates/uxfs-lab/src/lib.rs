@@ -9,6 +9,7 @@
 //! | [`linux_logs`] | logs that kernel mounts leave behind when they are cut off |
 //! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
 //! | [`repair_fuzz`] | several damages at once, the repair, and edits of what it made |
+//! | [`hostile`] | structures that lie, with the right checksums |
 //! | [`fuzz`] | what the coverage-guided fuzz targets run |
 #![forbid(unsafe_code)]
 
@@ -16,5 +17,6 @@ pub mod crash;
 pub mod crowd;
 pub mod field_fuzz;
 pub mod fuzz;
+pub mod hostile;
 pub mod linux_logs;
 pub mod repair_fuzz;

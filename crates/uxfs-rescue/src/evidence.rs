@@ -86,6 +86,7 @@ impl Evidence {
             Action::InodeRebuilt { inode, .. }
             | Action::InodeMended { inode, .. }
             | Action::InodeChecksum { inode }
+            | Action::BlockChecksum { inode, .. }
             | Action::InodeFlags { inode, .. }
             | Action::InodeTimes { inode }
             | Action::AccessList { inode, .. }

@@ -7,7 +7,7 @@ use uxfs_format::{
         Fork,
         symlink::{self, SymlinkFault},
     },
-    units::FileBlock,
+    units::{FileBlock, Sector},
 };
 
 use crate::{
@@ -75,20 +75,20 @@ impl RemoteTarget<'_> {
         let geometry = volume.geometry();
         let missing = SymlinkFault::MissingExtent { held_bytes: target.len() as u32, length_bytes };
         let sector =
-            geometry.sector_of_block(extent.start).ok_or_else(|| corruption(inode, Some(extent), missing))?;
+            geometry.sector_of_block(extent.start).ok_or_else(|| corruption(inode, None, missing))?;
         // At most the blocks of a target: two.
         let size_bytes = (piece_blocks << geometry.block_log) as u32;
         let buffer = volume.metadata().read(Structure::Symlink, sector, size_bytes)?;
         let offset_bytes = target.len() as u32;
         let piece = symlink::piece_of(&buffer, inode.number, offset_bytes, length_bytes - offset_bytes)
-            .map_err(|fault| corruption(inode, Some(extent), fault))?;
+            .map_err(|fault| corruption(inode, Some((extent, sector)), fault))?;
         target.extend_from_slice(piece);
         Ok(())
     }
 }
 
-fn corruption(inode: &Inode, extent: Option<&Extent>, fault: impl Into<Fault>) -> Error {
-    let file_block = extent.map(|extent| extent.file_block);
-    let location = Location { file_block, ..Location::of_inode(inode.number) };
+fn corruption(inode: &Inode, piece: Option<(&Extent, Sector)>, fault: impl Into<Fault>) -> Error {
+    let (file_block, sector) = (piece.map(|(extent, _)| extent.file_block), piece.map(|(_, sector)| sector));
+    let location = Location { file_block, sector, ..Location::of_inode(inode.number) };
     Corruption::new(Structure::Symlink, location, fault).into()
 }

@@ -3,3 +3,5 @@
 pub(crate) mod access_list;
 pub(crate) mod check;
 pub(crate) mod leaf;
+pub(crate) mod lists;
+pub(crate) mod shortform;

@@ -266,6 +266,15 @@ pub(crate) fn write_fork(
 }
 
 fn set_count(core: &mut InodeCore, fork: Fork, format: ForkFormat, count: u64) {
+    set_extent_count(core, fork, count);
+    match fork {
+        Fork::Data => core.format = format.code(),
+        Fork::Attribute => core.attribute_format = format.code(),
+    }
+}
+
+/// Sets the number of extents of a fork in its field.
+pub(crate) fn set_extent_count(core: &mut InodeCore, fork: Fork, count: u64) {
     let has_large_counts = core.flags2().contains(InodeFlags2::LARGE_EXTENT_COUNTS);
     let small = u32::try_from(count).unwrap_or(u32::MAX);
     match (fork, has_large_counts) {
@@ -274,10 +283,6 @@ fn set_count(core: &mut InodeCore, fork: Fork, format: ForkFormat, count: u64) {
         (Fork::Attribute, false) => {
             core.attribute_extent_count.set(u16::try_from(count).unwrap_or(u16::MAX));
         }
-    }
-    match fork {
-        Fork::Data => core.format = format.code(),
-        Fork::Attribute => core.attribute_format = format.code(),
     }
 }
 

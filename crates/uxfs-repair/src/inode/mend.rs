@@ -3,9 +3,10 @@
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     btree::extent_map::{Extent, ExtentRecord},
+    features::Incompatible,
     field_table::OnDisk,
     geometry::Geometry,
-    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, verify_inode},
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, InodeFlags2, verify_inode},
     units::InodeNumber,
 };
 use uxfs_volume::{error::Result, volume::Volume};
@@ -108,6 +109,11 @@ fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volum
         core.flags2.set(core.flags2().difference(flags2).bits());
         done.push(Action::InodeFlags { inode, flags: flags.bits(), flags2: flags2.bits() });
     }
+    if are_big_times(core, volume.geometry()) {
+        let flags2 = core.flags2() | InodeFlags2::BIG_TIME;
+        core.flags2.set(flags2.bits());
+        done.push(Action::BigTimes { inode });
+    }
     if fields::unfit_times(core).next().is_some() {
         let unfit: Vec<_> = fields::unfit_times(core).map(|(time, _)| time).collect();
         for time in unfit {
@@ -124,6 +130,12 @@ fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volum
         done.push(Action::SymlinkBlocks { inode });
     }
     done
+}
+
+/// Whether the times of an inode are numbers of 64 bits without the flag that says so: read as seconds and nanoseconds, several of them
+/// are impossible.
+fn are_big_times(core: &InodeCore, geometry: &Geometry) -> bool {
+    geometry.features.incompatible.contains(Incompatible::BIG_TIME) && fields::unfit_times(core).count() > 1
 }
 
 /// Takes blocks from the last extent of a symbolic link that has more than its target takes. Whose they are the groups tell, which are

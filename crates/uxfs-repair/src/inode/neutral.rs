@@ -40,7 +40,8 @@ fn mend_one(bytes: &[u8], inode: InodeNumber, fault: &InodeFault, geometry: &Geo
         change(InodeCore::prefix_of_mut(&mut changed)?);
         Some(changed)
     });
-    for mut changed in simple.chain(told::candidates(bytes, inode, fault, geometry)) {
+    // What the rest of the inode tells is likelier than a neutral value.
+    for mut changed in told::candidates(bytes, inode, fault, geometry).into_iter().chain(simple) {
         checksum::seal(&mut changed, core::CHECKSUM_OFFSET_BYTES);
         match verify_inode(&changed, inode, geometry) {
             Ok(_) => return Some(changed),

@@ -1,5 +1,6 @@
 //! Values of fields of an inode that the rest of the inode tells: what file system it is of, its number, where its forks meet.
 
+use crate::extent_map::rebuild::set_extent_count;
 use uxfs_format::{
     attribute::shortform::Shortform as AttributeShortform,
     btree::extent_map::ExtentRecord,
@@ -7,7 +8,7 @@ use uxfs_format::{
     fault::HeaderFault,
     field_table::OnDisk,
     geometry::Geometry,
-    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault},
+    inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, InodeFlags2},
     units::InodeNumber,
 };
 
@@ -49,9 +50,25 @@ pub(super) fn candidates(
             all.extend(formats(bytes));
             all
         }
-        F::AttributeFormatWithoutFork { .. } | F::ForkOffset { .. } | F::TooManyInlineExtents { .. } => {
-            fork_offsets(bytes, geometry)
+        F::AttributeFormatWithoutFork { .. } | F::ForkOffset { .. } => fork_offsets(bytes, geometry),
+        F::MoreExtentsThanBlocks { .. } | F::BlocksWithoutExtents { .. } | F::TooManyExtents { .. } => {
+            counts(bytes, geometry)
         }
+        F::TooManyInlineExtents { .. } | F::DirectoryExtents { .. } => {
+            let mut all = counts(bytes, geometry);
+            all.extend(fork_offsets(bytes, geometry));
+            all
+        }
+        // Files outside the metadata directory have no such flag.
+        F::MetadataType { .. }
+        | F::MetadataFileType { .. }
+        | F::MetadataPermissions { .. }
+        | F::MetadataDmapi { .. }
+        | F::MetadataOwner { .. }
+        | F::MetadataFlags { .. }
+        | F::MetadataDax => vec![with(&|core| {
+            core.flags2.set(core.flags2().difference(InodeFlags2::METADATA).bits());
+        })],
         F::UnknownFormat { .. } | F::Format { .. } | F::LocalRegularFile | F::LocalWithExtents { .. } => {
             formats(bytes)
         }
@@ -94,6 +111,52 @@ fn sizes(bytes: &[u8], geometry: &Geometry) -> Vec<u64> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Other numbers of extents: as many as lie in the fork, one behind the other in the file, and are as many blocks as the inode counts.
+fn counts(bytes: &[u8], geometry: &Geometry) -> Vec<Vec<u8>> {
+    let Some(core) = InodeCore::prefix_of(bytes) else { return Vec::new() };
+    let room = usize::from(core.fork_offset).saturating_mul(FORK_UNIT_BYTES);
+    let forks = forks(bytes);
+    let (data, attributes) =
+        if room == 0 { (forks, &[][..]) } else { forks.split_at_checked(room).unwrap_or((forks, &[])) };
+    let known = |fork: Fork, bytes: &[u8]| match core.fork_format(fork) {
+        Some(ForkFormat::Extents) => sound_extents(bytes, geometry),
+        Some(ForkFormat::Local | ForkFormat::Device) | None => vec![0],
+        _ => Vec::new(),
+    };
+    let (data, attributes) = (known(Fork::Data, data), known(Fork::Attribute, attributes));
+    // The last number of each list is that of all extents that lie there: which of them are in use the blocks tell.
+    let mut all = Vec::new();
+    for (data_count, data_blocks) in (0_u64..).zip(&data) {
+        for (attribute_count, attribute_blocks) in (0_u64..).zip(&attributes) {
+            if data_blocks.saturating_add(*attribute_blocks) != core.blocks.get() {
+                continue;
+            }
+            let mut changed = bytes.to_vec();
+            if let Some(core) = InodeCore::prefix_of_mut(&mut changed) {
+                set_extent_count(core, Fork::Data, data_count);
+                set_extent_count(core, Fork::Attribute, attribute_count);
+                all.push(changed);
+            }
+        }
+    }
+    all
+}
+
+/// The blocks of the first extents of a fork: of none, one, two and so on, as long as they can be extents of one file.
+fn sound_extents(fork: &[u8], geometry: &Geometry) -> Vec<u64> {
+    let mut blocks = vec![0];
+    let (mut sum, mut end) = (0_u64, 0);
+    for extent in fork.chunks_exact(EXTENT_BYTES).filter_map(ExtentRecord::prefix_of).map(ExtentRecord::get) {
+        let is_next = extent.length_blocks > 0 && extent.file_block.get() >= end;
+        if !is_next || extent.verify_place(geometry).is_err() {
+            break;
+        }
+        (sum, end) = (sum.saturating_add(extent.length_blocks), extent.end().get());
+        blocks.push(sum);
+    }
+    blocks
 }
 
 /// Other formats of both forks.

@@ -95,6 +95,7 @@ impl Action {
         match self {
             Self::BlockMoved { sector, .. }
             | Self::BlockField { sector, .. }
+            | Self::BlockChecksum { sector, .. }
             | Self::BlockFromLog { sector, .. } => Some(*sector),
             _ => None,
         }
@@ -237,6 +238,20 @@ pub enum Action {
         sector: Sector,
         /// Attributes of it that could not be kept.
         removed: u32,
+    },
+    /// The times of an inode are marked as the numbers of 64 bits that they are.
+    BigTimes {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// A target or a value whose checksum alone is wrong is kept.
+    BlockChecksum {
+        /// What it is.
+        structure: Structure,
+        /// Whose it is.
+        inode: InodeNumber,
+        /// Where it lies.
+        sector: Sector,
     },
     /// An inode is lost: its place becomes a free inode.
     InodeLost {

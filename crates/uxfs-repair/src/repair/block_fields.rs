@@ -7,16 +7,22 @@
 
 use uxfs_format::{
     attribute::{self, remote},
-    btree, checksum, directory,
+    btree::{self, extent_map::Extent},
+    checksum, directory,
     fault::Structure,
+    field_table::OnDisk,
     geometry::Geometry,
     inode::{Fork, symlink},
     name_tree::node,
     seal::checksum_offset_of,
-    units::Sector,
+    units::{InodeNumber, Sector},
     verify::{VerifyContext, verify},
 };
-use uxfs_volume::{attribute::AttributeValue, error::Result, volume::Volume};
+use uxfs_volume::{
+    attribute::{AttributeValue, Namespace},
+    error::Result,
+    volume::Volume,
+};
 
 use super::{
     action::Action,
@@ -24,6 +30,9 @@ use super::{
     stage::Stage,
 };
 use crate::attribute::leaf;
+
+/// The longest value of an attribute.
+const MOST_VALUE_BYTES: u32 = 64 << 10;
 
 /// A number at a place in a block.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +80,8 @@ pub(super) fn mend(
     actions: &mut Vec<Action>,
 ) -> Result<bool> {
     let before = actions.len();
-    for block in blocks {
+    let mut values = Pieces::new(volume);
+    for block in &single_blocks(stage, blocks) {
         let length = length_bytes(block.structure, stage.geometry());
         let length = symlink_length(volume, block).unwrap_or(length);
         if length > stage.geometry().block_size() && !is_in_one_piece(volume, block, length) {
@@ -82,14 +92,95 @@ pub(super) fn mend(
             continue;
         }
         let candidates = structures_of(block.structure).iter();
-        let mended =
-            candidates.copied().find_map(|structure| mend_as(volume, stage, block, structure, &bytes));
+        let mended = candidates
+            .copied()
+            .filter(|structure| is_sealed(*structure, &bytes))
+            .find_map(|structure| mend_as(stage, &mut values, block, structure, &bytes));
         let Some(Mended { structure, bytes, removed }) = mended else { continue };
         stage.write_at(block.sector, &bytes)?;
         let DamagedBlock { inode, sector, .. } = *block;
         actions.push(Action::BlockField { structure, inode, sector, removed });
     }
     Ok(actions.len() > before)
+}
+
+/// Targets of symbolic links and values of attributes whose checksum alone is wrong: they are kept, with a right one. Nothing repeats them,
+/// and what is given up is lost for sure. Attributes of the system are not kept: they may give access away.
+///
+/// # Errors
+/// The device.
+pub(super) fn seal_again(
+    volume: &Volume,
+    stage: &Stage,
+    blocks: &[DamagedBlock],
+    actions: &mut Vec<Action>,
+) -> Result<bool> {
+    let before = actions.len();
+    let mut values = Pieces::new(volume);
+    for block in &single_blocks(stage, blocks) {
+        let is_kept = match block.structure {
+            Structure::Symlink => true,
+            Structure::AttributeRemoteValue => {
+                values.of_value(block).is_some_and(|piece| piece.namespace == Namespace::User)
+            }
+            _ => false,
+        };
+        if !is_kept {
+            continue;
+        }
+        let length = length_bytes(block.structure, stage.geometry());
+        let mut bytes = vec![0; symlink_length(volume, block).unwrap_or(length)];
+        if stage.read_at(block.sector, &mut bytes).is_err() || is_sealed(block.structure, &bytes) {
+            continue;
+        }
+        let Some(offset_bytes) = checksum_offset_of(block.structure) else { continue };
+        checksum::seal(&mut bytes, offset_bytes);
+        if is_whole(stage, &mut values, block, &bytes) {
+            stage.write_at(block.sector, &bytes)?;
+            let DamagedBlock { inode, sector, structure } = *block;
+            actions.push(Action::BlockChecksum { structure, inode, sector });
+        }
+    }
+    Ok(actions.len() > before)
+}
+
+/// Whether a block with a right checksum says all that others say of it.
+fn is_whole(stage: &Stage, pieces: &mut Pieces<'_>, block: &DamagedBlock, bytes: &[u8]) -> bool {
+    let geometry = stage.geometry();
+    let fields = identity(block.structure, block, geometry).zip(pieces.of(block, block.structure));
+    let Some((identity, pieces)) = fields else { return false };
+    let mut wanted = bytes.to_vec();
+    let is_changed = identity.iter().chain(pieces.iter().flatten()).any(|field| field.put(&mut wanted));
+    // A target has no zero bytes.
+    let length = pieces[1].map_or(0, |length| usize::try_from(length.value).unwrap_or(0));
+    let target = bytes.get(symlink::SymlinkHeader::SIZE_BYTES..).and_then(|target| target.get(..length));
+    let is_text = target.is_some_and(|target| !target.contains(&0));
+    !is_changed
+        && (block.structure != Structure::Symlink || is_text)
+        && verify(block.structure, bytes, &VerifyContext::new(geometry, block.sector)).is_ok()
+}
+
+/// Several blocks of a value are read and found damaged at once: each is looked at by itself.
+fn single_blocks(stage: &Stage, blocks: &[DamagedBlock]) -> Vec<DamagedBlock> {
+    let geometry = stage.geometry();
+    let sectors = u64::from(geometry.sectors_per_block());
+    let mut single: Vec<DamagedBlock> = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let count = match block.structure {
+            Structure::AttributeRemoteValue => remote::block_count(geometry, MOST_VALUE_BYTES),
+            _ => 1,
+        };
+        let all = (0..u64::from(count)).map(|index| DamagedBlock {
+            sector: Sector::new(block.sector.get().saturating_add(index.saturating_mul(sectors))),
+            ..*block
+        });
+        single.extend(all);
+    }
+    single
+}
+
+fn is_sealed(structure: Structure, bytes: &[u8]) -> bool {
+    checksum_offset_of(structure).is_some_and(|offset_bytes| checksum::check(bytes, offset_bytes).is_ok())
 }
 
 struct Mended {
@@ -117,17 +208,14 @@ fn structures_of(structure: Structure) -> &'static [Structure] {
 }
 
 fn mend_as(
-    volume: &Volume,
     stage: &Stage,
+    pieces: &mut Pieces<'_>,
     block: &DamagedBlock,
     structure: Structure,
     found: &[u8],
 ) -> Option<Mended> {
     let geometry = stage.geometry();
     let checksum_offset = checksum_offset_of(structure)?;
-    if checksum::check(found, checksum_offset).is_err() {
-        return None;
-    }
     let mut bytes = found.to_vec();
     let [magic, uuid_high, uuid_low, owner, place] = identity(structure, block, geometry)?;
     let claimed = own_place(&bytes, &place);
@@ -138,7 +226,7 @@ fn mend_as(
     if wrong_place && is_elsewhere(stage, found, &place, claimed?, block.sector) {
         return None;
     }
-    for field in pieces(volume, block, structure)?.into_iter().flatten() {
+    for field in pieces.of(block, structure)?.into_iter().flatten() {
         wrong += usize::from(field.put(&mut bytes));
     }
     if wrong > 1 {
@@ -198,16 +286,6 @@ fn is_elsewhere(stage: &Stage, found: &[u8], place: &Field, claimed: Sector, own
     there == found || own_place(&there, place) == Some(own)
 }
 
-/// Which part of a target or value a block holds: nothing for other structures; `None` where it is not known.
-fn pieces(volume: &Volume, block: &DamagedBlock, structure: Structure) -> Option<[Option<Field>; 2]> {
-    let (start, length) = match structure {
-        Structure::Symlink => symlink_piece(volume, block)?,
-        Structure::AttributeRemoteValue => value_piece(volume, block)?,
-        _ => return Some([None, None]),
-    };
-    Some([Some(field(4, 4, start)), Some(field(8, 4, length))])
-}
-
 /// First byte and length of the piece of a target that an extent holds.
 fn symlink_piece(volume: &Volume, block: &DamagedBlock) -> Option<(u64, u64)> {
     let (geometry, inode) = (volume.geometry(), volume.inode(block.inode).ok()?);
@@ -238,29 +316,90 @@ fn symlink_length(volume: &Volume, block: &DamagedBlock) -> Option<usize> {
     usize::try_from(extent.length_blocks.min(4)).ok()?.checked_mul(geometry.block_size())
 }
 
-/// First byte and length of the part of a value that a block of an attribute fork holds.
-pub(super) fn value_piece(volume: &Volume, block: &DamagedBlock) -> Option<(u64, u64)> {
-    let (geometry, inode) = (volume.geometry(), volume.inode(block.inode).ok()?);
-    let map = volume.extent_map(&inode, Fork::Attribute).ok()?;
-    let sectors = u64::from(geometry.sectors_per_block());
-    let file_block = map.iter().find_map(|extent| {
-        let first = geometry.sector_of_block(extent.start)?;
-        let skipped = block.sector.get().checked_sub(first.get())? / sectors.max(1);
-        (skipped < extent.length_blocks).then(|| extent.file_block.get().saturating_add(skipped))
-    })?;
-    let part = u64::from(remote::part_size_bytes(geometry));
-    let mut piece = None;
-    let attributes = volume.attributes(&inode).ok()?;
-    let _ = attributes.visit(|attribute| {
-        if let AttributeValue::Remote { first_block, length_bytes } = attribute.value
-            && let Some(skipped) = file_block.checked_sub(first_block.get())
-            && skipped < u64::from(remote::block_count(geometry, length_bytes))
-        {
-            let start = skipped.saturating_mul(part);
-            piece = Some((start, part.min(u64::from(length_bytes).saturating_sub(start))));
-            return Ok(std::ops::ControlFlow::Break(()));
+/// The part of a value that a block of an attribute fork holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ValuePiece {
+    namespace: Namespace,
+    /// First byte.
+    start: u64,
+    /// Bytes.
+    length: u64,
+}
+
+/// A value in blocks of its own.
+#[derive(Debug, Clone, Copy)]
+struct Value {
+    first_block: u64,
+    namespace: Namespace,
+    length_bytes: u32,
+}
+
+/// Which parts of targets and values blocks hold. Values of the inode that was asked for last are kept.
+pub(super) struct Pieces<'v> {
+    volume: &'v Volume,
+    inode: Option<InodeNumber>,
+    extents: Vec<Extent>,
+    /// By their first block.
+    values: Vec<Value>,
+}
+
+impl<'v> Pieces<'v> {
+    pub(super) fn new(volume: &'v Volume) -> Self {
+        Self { volume, inode: None, extents: Vec::new(), values: Vec::new() }
+    }
+
+    /// First byte and length of what a block holds, as fields: nothing for other structures; `None` where it is not known.
+    fn of(&mut self, block: &DamagedBlock, structure: Structure) -> Option<[Option<Field>; 2]> {
+        let (start, length) = match structure {
+            Structure::Symlink => symlink_piece(self.volume, block)?,
+            Structure::AttributeRemoteValue => {
+                let ValuePiece { start, length, .. } = self.of_value(block)?;
+                (start, length)
+            }
+            _ => return Some([None, None]),
+        };
+        Some([Some(field(4, 4, start)), Some(field(8, 4, length))])
+    }
+
+    /// The part of a value that a block of an attribute fork holds; `None` where it holds none.
+    pub(super) fn of_value(&mut self, block: &DamagedBlock) -> Option<ValuePiece> {
+        if self.inode != Some(block.inode) {
+            (self.extents, self.values) = values_of(self.volume, block.inode).unwrap_or_default();
+            self.inode = Some(block.inode);
+        }
+        let geometry = self.volume.geometry();
+        let sectors = u64::from(geometry.sectors_per_block()).max(1);
+        let file_block = self.extents.iter().find_map(|extent| {
+            let first = geometry.sector_of_block(extent.start)?;
+            let skipped = block.sector.get().checked_sub(first.get())? / sectors;
+            (skipped < extent.length_blocks).then(|| extent.file_block.get().saturating_add(skipped))
+        })?;
+        let next = self.values.partition_point(|value| value.first_block <= file_block);
+        let value = self.values.get(next.checked_sub(1)?)?;
+        let skipped = file_block.saturating_sub(value.first_block);
+        if skipped >= u64::from(remote::block_count(geometry, value.length_bytes)) {
+            return None;
+        }
+        let part = u64::from(remote::part_size_bytes(geometry));
+        let start = skipped.saturating_mul(part);
+        let length = part.min(u64::from(value.length_bytes).saturating_sub(start));
+        Some(ValuePiece { namespace: value.namespace, start, length })
+    }
+}
+
+/// The extents of the attribute fork, and the values in blocks of their own.
+fn values_of(volume: &Volume, inode: InodeNumber) -> Option<(Vec<Extent>, Vec<Value>)> {
+    let inode = volume.inode(inode).ok()?;
+    let extents = volume.extent_map(&inode, Fork::Attribute).ok()?.iter().collect();
+    let mut values = Vec::new();
+    let reader = volume.attributes(&inode).ok()?;
+    let _ = reader.visit(|attribute| {
+        if let AttributeValue::Remote { first_block, length_bytes } = attribute.value {
+            let (first_block, namespace) = (first_block.get(), attribute.namespace);
+            values.push(Value { first_block, namespace, length_bytes });
         }
         Ok(std::ops::ControlFlow::Continue(()))
     });
-    piece
+    values.sort_by_key(|value| value.first_block);
+    Some((extents, values))
 }

@@ -15,6 +15,9 @@ impl Action {
             Self::InodeChecksum { .. } => {
                 "a copy of an inode in the log: its checksum was wrong, and which field is wrong is not known"
             }
+            Self::BlockChecksum { .. } => {
+                "a copy of a target or value: its checksum was wrong, and bytes of it may be"
+            }
             Self::InodeMended { .. }
             | Self::InodeFlags { .. }
             | Self::InodeTimes { .. }

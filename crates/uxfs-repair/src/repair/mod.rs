@@ -52,6 +52,7 @@ use uxfs_volume::{
 };
 
 use crate::{
+    attribute,
     check::{CheckOptions, check_with_progress},
     commit::{self, About, CommitError},
     extent_map,
@@ -456,6 +457,12 @@ impl<'r> Repair<'r> {
             log_copies::restore(volume, stage, self.original, &blocks, &mut self.actions)?;
         }
         if self.actions.len() > before {
+            return Ok(true);
+        }
+        if block_fields::seal_again(volume, stage, &blocks, &mut self.actions)? {
+            return Ok(true);
+        }
+        if attribute::lists::mend(stage, &work.attributes, &mut self.actions)? {
             return Ok(true);
         }
         let log = self.sources(volume).log;

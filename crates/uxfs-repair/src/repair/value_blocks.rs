@@ -9,7 +9,7 @@ use uxfs_format::{
 use uxfs_volume::volume::Volume;
 
 use super::{
-    block_fields::value_piece,
+    block_fields::Pieces,
     log_copies::{DamagedBlock, owner_of},
     stage::Stage,
 };
@@ -21,14 +21,15 @@ pub(super) fn with_whole_values(
     blocks: &[DamagedBlock],
 ) -> Vec<DamagedBlock> {
     let mut all = blocks.to_vec();
+    let mut values = Pieces::new(volume);
     for first in blocks.iter().filter(|block| block.structure == Structure::AttributeRemoteValue) {
-        all.extend(rest_of(volume, stage, first));
+        all.extend(rest_of(&mut values, stage, first));
     }
     all
 }
 
 fn rest_of<'b>(
-    volume: &'b Volume,
+    values: &'b mut Pieces<'_>,
     stage: &'b Stage,
     first: &'b DamagedBlock,
 ) -> impl Iterator<Item = DamagedBlock> + 'b {
@@ -38,7 +39,7 @@ fn rest_of<'b>(
     (1..u64::from(block_count(geometry, MAX_VALUE_BYTES)))
         .map_while(sector_of)
         .map(|sector| DamagedBlock { sector, ..*first })
-        .take_while(|block| value_piece(volume, block).is_some())
+        .take_while(|block| values.of_value(block).is_some())
         .filter(|block| !is_sound(stage, block, block.sector))
 }
 

@@ -199,7 +199,7 @@ pub const TABLE: [Weighing; 37] = [
     row(
         Rule::FileBlock,
         "a damaged block of a directory, an attribute fork, an extent map or a symbolic link",
-        "the log, where it has all bytes in use, or bytes that give the checksum on disk; else the object is made anew",
+        "the log, where it has all bytes in use, or bytes that give the checksum on disk; a target or a user's value whose checksum alone is wrong, as it is; else the object is made anew",
         "the checksum proves that the bytes are the old ones",
     ),
     row(

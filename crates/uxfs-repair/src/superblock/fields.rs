@@ -46,7 +46,14 @@ fn has_realtime_leftovers(superblock: &Superblock) -> bool {
         && (superblock.realtime_extents.get() != 0
             || superblock.realtime_bitmap_blocks.get() != 0
             || superblock.realtime_extents_log != 0
-            || superblock.free_realtime_extents.get() != 0)
+            || superblock.free_realtime_extents.get() != 0
+            || superblock.realtime_group_count.get() != 0 && used_bytes(superblock) == Superblock::SIZE_BYTES)
+}
+
+/// With a metadata directory the superblock names no other inode of the realtime section.
+fn names_inodes_of_the_directory(superblock: &Superblock) -> bool {
+    let named = [superblock.realtime_bitmap_inode.get(), superblock.realtime_summary_inode.get()];
+    has(superblock, Incompatible::METADATA_DIRECTORY) && named != [0, 0]
 }
 
 fn has_quota(superblock: &Superblock) -> bool {
@@ -111,6 +118,9 @@ pub(crate) fn unfit(
     if !are_features2_sound(superblock) {
         return Some("the second word of features and its copy");
     }
+    if names_inodes_of_the_directory(superblock) {
+        return Some("realtime bitmap and summary, which the metadata directory holds");
+    }
     let Some(primary) = primary else {
         return (!are_realtime_inodes_sound(superblock)).then_some("realtime bitmap and summary");
     };
@@ -138,6 +148,11 @@ pub(crate) fn make_neutral(sector: &mut [u8]) {
         superblock.realtime_bitmap_blocks.set(0);
         superblock.realtime_extents_log = 0;
         superblock.free_realtime_extents.set(0);
+        superblock.realtime_group_count.set(0);
+    }
+    if names_inodes_of_the_directory(superblock) {
+        superblock.realtime_bitmap_inode.set(0);
+        superblock.realtime_summary_inode.set(0);
     }
     if unknown_log_features(superblock) != 0 {
         superblock.log_incompatible.set(0);

@@ -30,7 +30,7 @@ use std::{
 use thiserror::Error as ThisError;
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
-    features::Incompatible,
+    features::{Incompatible, Unsupported},
     geometry::Geometry,
     superblock::Superblock,
     units::{AgNumber, InodeNumber},
@@ -267,6 +267,14 @@ fn choose_superblock(
             Ok(superblock) => superblock,
             Err(error @ (Error::Corrupt(_) | Error::Io(_))) => {
                 let Ok((group, superblock)) = find_superblock(device, None) else { return Err(error) };
+                findings.add(Finding::PrimarySuperblock(error));
+                findings.use_copy(group);
+                superblock
+            }
+            Err(error @ Error::Unsupported(Unsupported::UnknownIncompatible { .. })) => {
+                let Some((group, superblock)) = search::without_unknown_features(device) else {
+                    return Err(error);
+                };
                 findings.add(Finding::PrimarySuperblock(error));
                 findings.use_copy(group);
                 superblock

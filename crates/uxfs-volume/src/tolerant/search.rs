@@ -20,6 +20,7 @@ use uxfs_format::{
     checksum,
     fault::{Corruption, HeaderFault, Location, Structure},
     features::Incompatible,
+    field_table::OnDisk,
     geometry::Geometry,
     superblock::{CHECKSUM_OFFSET_BYTES, Copy, MAGIC, MAX_SECTOR_SIZE_BYTES, Superblock, SuperblockError},
     units::{AgNumber, InodeNumber, SECTOR_SIZE_BYTES, Sector},
@@ -38,6 +39,8 @@ const STEP_BYTES: usize = 1024;
 const SEARCHED_BYTES: u64 = 1 << 40;
 /// Places with a superblock's magic number that the search looks at.
 const MOST_CANDIDATES: u32 = 10_000;
+/// Fewer copies do not outvote the first superblock.
+const FEWEST_COPIES: usize = 2;
 /// Groups that are asked for the root directory, besides the last and the middle one.
 const ASKED_GROUPS: u32 = 16;
 
@@ -128,6 +131,34 @@ pub fn find_superblock(device: &dyn BlockDevice, wanted: Option<AgNumber>) -> Re
     }
     let fault = HeaderFault::BadMagic { found: 0, expected: MAGIC };
     Err(Corruption::new(Structure::Superblock, Location::default(), fault).into())
+}
+
+/// A copy without the unknown features of the first superblock, where all copies agree that there are none, and that all else is as it
+/// says: such features are set in all superblocks. One copy alone does not outvote it.
+pub(super) fn without_unknown_features(device: &dyn BlockDevice) -> Option<(AgNumber, Superblock)> {
+    let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES.min(usize::try_from(device.size_bytes()).ok()?)];
+    device.read(0, &mut bytes).ok()?;
+    let first = Superblock::prefix_of(&bytes).copied()?;
+    let mut known = passed_over(&first);
+    known.incompatible.set(first.incompatible.get() & Incompatible::KNOWN.bits());
+    let geometry = Geometry::new(&verified(&known).ok()?);
+    let sector = bytes.get(..geometry.sector_size_bytes as usize)?;
+    checksum::check(sector, CHECKSUM_OFFSET_BYTES).ok()?;
+    let copies: Option<Vec<Superblock>> = (1..first.ag_count.get().min(ASKED_GROUPS))
+        .map(|group| copy_of(device, &known, AgNumber::new(group)).ok())
+        .collect();
+    let copies = copies.filter(|copies| copies.len() >= FEWEST_COPIES)?;
+    let is_same = |copy: &Superblock| {
+        let (one, other) = (Geometry::new(copy), &geometry);
+        passed_over(copy).incompatible == known.incompatible
+            && (one.ag_blocks, one.ag_count, one.block_log)
+                == (other.ag_blocks, other.ag_count, other.block_log)
+            && one.metadata_uuid == other.metadata_uuid
+    };
+    copies.iter().all(is_same).then_some(())?;
+    // Its root directory and counters are right.
+    known.in_progress = first.in_progress;
+    Some((AgNumber::new(1), known))
 }
 
 /// The copy of a group, where another copy is known.

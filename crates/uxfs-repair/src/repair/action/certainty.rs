@@ -93,6 +93,9 @@ impl Action {
             Self::InodeChecksum { .. } => {
                 Some("a field changed after the checksum was made; no copy tells which".into())
             }
+            Self::BlockChecksum { .. } => {
+                Some("bytes of it changed after the checksum was made; nothing tells which".into())
+            }
             Self::InodeRebuilt { source: InodeSource::Remains, .. } => {
                 Some("it had other permissions, or it was free".into())
             }

@@ -144,6 +144,7 @@ impl Action {
             Self::BlockMoved { .. } => of("block_moved", O::Block, W::Block, R::FileBlock),
             Self::OlderKept { .. } => of("older_kept", O::Block, W::None, R::LostWrite),
             Self::BlockField { .. } => of("block_field", O::Block, W::Inode, R::FileBlock),
+            Self::BlockChecksum { .. } => of("block_checksum", O::Block, W::Inode, R::FileBlock),
             Self::ExtentMap { .. } => of("extent_map_rebuilt", O::ExtentMap, W::ReverseMap, R::ExtentMap),
             Self::BlocksGivenUp { .. } => of("blocks_given_up", O::ExtentMap, W::ReverseMap, R::BlocksOfTwo),
             _ => self.description_of_inode(),
@@ -169,6 +170,7 @@ impl Action {
             Self::FreeInode { .. } => of("free_inode", O::Inode, W::None, R::FreeInode),
             Self::InodeFlags { .. } => of("inode_flags", O::Inode, W::None, R::InodeFields),
             Self::InodeTimes { .. } => of("inode_times", O::Inode, W::None, R::InodeFields),
+            Self::BigTimes { .. } => of("inode_big_times", O::Inode, W::Inode, R::InodeFields),
             Self::SizeOfSpecialFile { .. } => of("special_file_size", O::Inode, W::Mode, R::InodeFields),
             Self::SymlinkBlocks { .. } => of("symlink_blocks", O::ExtentMap, W::Inode, R::InodeFields),
             Self::ExtentsWritten { .. } => of("extents_written", O::ExtentMap, W::Mode, R::InodeFields),
@@ -243,6 +245,7 @@ impl Action {
                 put("first_inode_of_group", (*first).into());
             }
             Self::BlockFromLog { structure, inode, sector }
+            | Self::BlockChecksum { structure, inode, sector }
             | Self::OlderKept { structure, inode, sector } => {
                 put("structure", structure.name().into());
                 put("inode", (*inode).into());
@@ -286,6 +289,7 @@ impl Action {
             | Self::FilePartial { inode }
             | Self::FreeInode { inode }
             | Self::InodeTimes { inode }
+            | Self::BigTimes { inode }
             | Self::SymlinkBlocks { inode }
             | Self::ExtentsWritten { inode }
             | Self::SymlinkLost { inode }

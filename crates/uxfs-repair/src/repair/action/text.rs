@@ -133,6 +133,9 @@ impl Action {
             Self::InodeTimes { inode } => {
                 write!(f, "clear the nanoseconds of times of inode {inode} that have too many")
             }
+            Self::BigTimes { inode } => {
+                write!(f, "mark the times of inode {inode} as numbers of 64 bits, which they are")
+            }
             Self::SizeOfSpecialFile { inode, found } => {
                 write!(f, "clear the size of special file {inode}, which was {found} bytes")
             }
@@ -157,6 +160,11 @@ impl Action {
                     removed => write!(f, "; {removed} attributes were removed"),
                 }
             }
+            Self::BlockChecksum { structure, inode, sector } => write!(
+                f,
+                "keep the {} of inode {inode} at sector {sector}, whose checksum alone is wrong",
+                structure.name()
+            ),
             Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
             Self::ExtentMap { inode, fork, extents } => {
                 let fork = match fork {
