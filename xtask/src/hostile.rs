@@ -23,6 +23,8 @@ use uxfs_testkit::{
     limits::{Limits, run_limited},
 };
 
+/// Of what is said about a broken promise.
+const MOST_CHARACTERS: usize = 1000;
 /// Of the clock, against waiting for ever.
 const LONGEST: Duration = Duration::from_secs(120);
 /// The smallest that `uxfs check --memory` takes, and what a repair of such an image may take.
@@ -89,7 +91,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         );
         broken.extend(cost.escapes.iter().map(|escape| format!("{}: {escape}", lie.name)));
     }
-    broken.iter().for_each(|line| eprintln!("BROKEN: {line}"));
+    broken
+        .iter()
+        .for_each(|line| eprintln!("BROKEN: {}", line.chars().take(MOST_CHARACTERS).collect::<String>()));
     ensure!(broken.is_empty(), "{} promises are broken", broken.len());
     Ok(())
 }

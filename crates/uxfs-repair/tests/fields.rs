@@ -14,6 +14,9 @@ use common::{
     findings_of, plant, repair_image, try_all,
 };
 
+/// Fields that `xfs_repair -n` does not look at.
+const UNSEEN: &[&str] = &["length-of-a-value"];
+
 #[test]
 fn fields_are_found_and_repaired_in_place() {
     require!(Judge::XfsDb, Judge::XfsRepair);
@@ -35,7 +38,7 @@ fn wrong_with(damage: &Damage, image: &Path) -> Vec<String> {
     numbers.sort_unstable();
     numbers.dedup();
     let shown: Vec<String> = findings.iter().take(8).map(ToString::to_string).collect();
-    if numbers != *expected || judged.is_empty() {
+    if numbers != *expected || judged.is_empty() != UNSEEN.contains(name) {
         wrong.push(format!("{name}: {numbers:?} {shown:#?}, xfs_repair: {:#?}", judged.first()));
     }
     let staged = repair_image(image);
@@ -49,6 +52,9 @@ fn wrong_with(damage: &Damage, image: &Path) -> Vec<String> {
             "{name}: {done:#?}, left {left:#?}, xfs_repair: {:#?}",
             judged.iter().take(4).collect::<Vec<_>>()
         ));
+    }
+    if done.iter().any(|sentence| sentence.contains("attributes were removed")) {
+        wrong.push(format!("{name}: attributes are lost: {done:#?}"));
     }
     assert!(
         !done.iter().any(|sentence| sentence.contains(" up:")),

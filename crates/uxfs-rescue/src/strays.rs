@@ -8,7 +8,7 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     geometry::Geometry,
     inode::core::MAGIC,
-    units::{AgBlock, AgInode, InodeNumber},
+    units::{AgBlock, AgInode, AgNumber, InodeNumber},
 };
 use uxfs_volume::{
     inode::{FileType, Inode, InodeFlags2, set::InodeSet},
@@ -41,10 +41,18 @@ pub fn search<E>(volume: &Volume, mut visit: impl FnMut(InodeNumber) -> Result<(
     let block_bytes = u64::from(geometry.block_size_bytes);
     let blocks_at_once = (WINDOW_BYTES / block_bytes).max(1) as u32;
     let mut buffer = vec![0; blocks_at_once as usize * block_bytes as usize];
-    for group in geometry.groups() {
+    // A superblock may claim more groups than lie on the device.
+    let is_there = |group: &AgNumber| {
+        let start = geometry.sector_of_group_block(*group, AgBlock::new(0));
+        start.is_some_and(|sector| Geometry::byte_of_sector(sector) < device.size_bytes())
+    };
+    for group in geometry.groups().take_while(is_there) {
         let length_blocks = geometry.group_length_blocks(group).unwrap_or(0);
         for first in (0..length_blocks).step_by(blocks_at_once as usize) {
             let Some(sector) = geometry.sector_of_group_block(group, AgBlock::new(first)) else { continue };
+            if Geometry::byte_of_sector(sector) >= device.size_bytes() {
+                break;
+            }
             let count = blocks_at_once.min(length_blocks - first);
             let window = buffer.get_mut(..count as usize * block_bytes as usize).unwrap_or_default();
             if device.read(Geometry::byte_of_sector(sector), window).is_err() {

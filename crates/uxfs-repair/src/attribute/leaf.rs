@@ -7,6 +7,7 @@
 use uxfs_format::{
     attribute::{
         flags::AttributeFlags,
+        is_valid_name,
         leaf::{AttributeLeafFault, FreeRegion, LeafAttribute, LeafBlock, LeafEntry, LeafHeader, LeafValue},
         parent_pointer,
     },
@@ -14,6 +15,7 @@ use uxfs_format::{
     directory::name_hash::{self, NameRule},
     geometry::Geometry,
     name_tree::header::CHECKSUM_OFFSET_BYTES,
+    units::FileBlock,
     verify::VerifyContext,
 };
 use zerocopy::FromBytes;
@@ -22,11 +24,20 @@ use zerocopy::FromBytes;
 const MOST_FAULTS: u32 = 64;
 const HEADER_BYTES: usize = 80;
 const ENTRY_BYTES: usize = 8;
+/// Where the length of a value in blocks of its own lies in what an entry leads to.
+const VALUE_LENGTH_BYTES: usize = 4;
 /// A name lies at a multiple of this.
 const ALIGNMENT_BYTES: usize = 4;
 
+/// The length of the value that begins at this block, as its blocks tell.
+pub(crate) type LengthOfValue<'v> = dyn Fn(FileBlock) -> Option<u32> + 'v;
+
 /// Mends a leaf whose header says rightly what it is. Gives how many entries were taken out; `None` where it stays damaged.
-pub(crate) fn mend(bytes: &mut [u8], context: &VerifyContext<'_>) -> Option<u32> {
+pub(crate) fn mend(
+    bytes: &mut [u8],
+    context: &VerifyContext<'_>,
+    length_of: &LengthOfValue<'_>,
+) -> Option<u32> {
     let mut removed = 0;
     if count_again(bytes, context) {
         return Some(removed);
@@ -36,7 +47,12 @@ pub(crate) fn mend(bytes: &mut [u8], context: &VerifyContext<'_>) -> Option<u32>
             Ok(()) => break,
             Err(fault) => fault,
         };
-        let (is_mended, is_removed) = mend_one(bytes, &fault, context.geometry);
+        let is_long = matches!(fault, AttributeLeafFault::RemoteLength { .. });
+        let (is_mended, is_removed) =
+            match is_long && mend_value_length(bytes, &fault, context.geometry, length_of) {
+                true => (true, false),
+                false => mend_one(bytes, &fault, context.geometry),
+            };
         if !is_mended {
             return None;
         }
@@ -171,6 +187,27 @@ fn free_nothing(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
+/// Sets the length of a value in blocks of its own, as these say.
+fn mend_value_length(
+    bytes: &mut [u8],
+    fault: &AttributeLeafFault,
+    geometry: &Geometry,
+    length_of: &LengthOfValue<'_>,
+) -> bool {
+    let AttributeLeafFault::RemoteLength { index, .. } = *fault else { return false };
+    let first_block =
+        LeafBlock::parse(bytes, geometry).ok().and_then(|leaf| match leaf.attribute(index)?.value {
+            LeafValue::Remote { first_block, .. } => Some(first_block),
+            LeafValue::Local(_) => None,
+        });
+    let Some(length) = first_block.and_then(length_of) else { return false };
+    let Some(start) = entry(bytes, index as usize).map(|entry| usize::from(entry.name_offset.get())) else {
+        return false;
+    };
+    let place = bytes.get_mut(start + VALUE_LENGTH_BYTES..).and_then(<[u8]>::first_chunk_mut);
+    place.map(|place| *place = length.to_be_bytes()).is_some()
+}
+
 fn hash_of(attribute: &LeafAttribute<'_>, rule: NameRule) -> u32 {
     match attribute.value {
         LeafValue::Local(value) if attribute.flags.contains(AttributeFlags::PARENT) => {
@@ -221,7 +258,10 @@ fn find_name(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool {
         }
     }
     bytes.copy_from_slice(&sound);
-    for offset_bytes in (HEADER_BYTES..bytes.len()).step_by(ALIGNMENT_BYTES) {
+    let own = usize::from(found.name_offset.get());
+    for offset_bytes in
+        (HEADER_BYTES..bytes.len()).step_by(ALIGNMENT_BYTES).filter(|offset_bytes| *offset_bytes != own)
+    {
         let (Some(place), Ok(offset)) = (entry(bytes, index), u16::try_from(offset_bytes)) else {
             return false;
         };
@@ -234,7 +274,8 @@ fn find_name(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool {
     // The length lies behind that of the value; of a remote value, behind its block as well.
     let is_local = AttributeFlags::from_bits_retain(found.flags).contains(AttributeFlags::LOCAL);
     let length_at = usize::from(found.name_offset.get()) + if is_local { 2 } else { 8 };
-    for length in 1..=u8::MAX {
+    let own = bytes.get(length_at).copied();
+    for length in (1..=u8::MAX).filter(|length| Some(*length) != own) {
         let Some(place) = bytes.get_mut(length_at) else { return false };
         *place = length;
         if is_right(bytes, index, geometry) && is_apart(bytes, index, geometry) {
@@ -258,7 +299,10 @@ fn is_right(bytes: &[u8], index: usize, geometry: &Geometry) -> bool {
     let Some(attribute) = u32::try_from(index).ok().and_then(|index| leaf.attribute(index)) else {
         return false;
     };
-    let is_known = attribute.flags.namespace().is_some() && !attribute.name.is_empty();
+    // Zero bytes have a hash of 0.
+    let is_known = attribute.flags.namespace().is_some()
+        && !attribute.name.is_empty()
+        && is_valid_name(attribute.flags, attribute.name);
     is_known && hash_of(&attribute, NameRule::of(geometry)) == attribute.hash
 }
 

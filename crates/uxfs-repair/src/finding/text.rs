@@ -199,7 +199,10 @@ impl Finding {
                 write!(f, "inode {inode} counts {found} blocks, and has {expected}")
             }
             Self::SizeOfSpecialFile { inode, size_bytes } => {
-                write!(f, "inode {inode} is a special file and has a size of {size_bytes} bytes")
+                write!(
+                    f,
+                    "inode {inode} is a special file, or of no realtime section, and has a size of {size_bytes} bytes"
+                )
             }
             Self::ExtentOverlap { inode, file_block, start, .. } => {
                 write!(

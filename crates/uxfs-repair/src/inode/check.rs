@@ -159,8 +159,7 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
                 context.sink.add_error_of(inode.number, error);
             }
         }
-        Some(FileType::Regular | FileType::Directory) => {}
-        _ if inode.size_bytes() != 0 => {
+        _ if fields::has_useless_size(&inode.core, inode.number, context.volume.superblock()) => {
             let (inode, size_bytes) = (inode.number, inode.size_bytes());
             context.sink.add(Finding::SizeOfSpecialFile { inode, size_bytes });
         }

@@ -114,7 +114,9 @@ pub(crate) fn check(context: &Context<'_>, inode: InodeNumber, core: &InodeCore)
     }
 }
 
-/// Whether the size of an inode stands for nothing.
-pub(crate) fn has_useless_size(core: &InodeCore) -> bool {
-    core.file_type().is_some_and(FileType::is_special) && core.size_bytes.get() != 0
+/// Whether the size of an inode stands for nothing: that of a special file, or of a bitmap of a realtime section that does not exist.
+pub(crate) fn has_useless_size(core: &InodeCore, inode: InodeNumber, superblock: &Superblock) -> bool {
+    let internal = [superblock.realtime_bitmap_inode.get(), superblock.realtime_summary_inode.get()];
+    let is_unused = superblock.realtime_blocks.get() == 0 && internal.contains(&inode.get());
+    (is_unused || core.file_type().is_some_and(FileType::is_special)) && core.size_bytes.get() != 0
 }

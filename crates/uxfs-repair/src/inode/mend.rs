@@ -122,7 +122,7 @@ fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volum
         }
         done.push(Action::InodeTimes { inode });
     }
-    if fields::has_useless_size(core) {
+    if fields::has_useless_size(core, inode, volume.superblock()) {
         done.push(Action::SizeOfSpecialFile { inode, found: core.size_bytes.get() });
         core.size_bytes.set(0);
     }

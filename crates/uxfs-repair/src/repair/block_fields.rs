@@ -15,7 +15,7 @@ use uxfs_format::{
     inode::{Fork, symlink},
     name_tree::node,
     seal::checksum_offset_of,
-    units::{InodeNumber, Sector},
+    units::{FileBlock, FsBlock, InodeNumber, Sector},
     verify::{VerifyContext, verify},
 };
 use uxfs_volume::{
@@ -235,7 +235,8 @@ fn mend_as(
     checksum::seal(&mut bytes, checksum_offset);
     let context = VerifyContext::new(geometry, block.sector);
     if structure == Structure::AttributeLeaf {
-        let removed = leaf::mend(&mut bytes, &context)?;
+        let length_of = |first_block: FileBlock| pieces.length_of_value(stage, block.inode, first_block);
+        let removed = leaf::mend(&mut bytes, &context, &length_of)?;
         return (bytes != found).then_some(Mended { structure, bytes, removed });
     }
     let is_sound = verify(structure, &bytes, &context).is_ok();
@@ -359,6 +360,37 @@ impl<'v> Pieces<'v> {
             _ => return Some([None, None]),
         };
         Some([Some(field(4, 4, start)), Some(field(8, 4, length))])
+    }
+
+    /// The length of a value, as the headers of its blocks tell: each says which part of which inode's value it holds.
+    fn length_of_value(&self, stage: &Stage, inode: InodeNumber, first_block: FileBlock) -> Option<u32> {
+        let geometry = self.volume.geometry();
+        let owner = self.volume.inode(inode).ok()?;
+        let map = self.volume.extent_map(&owner, Fork::Attribute).ok()?;
+        let mut length = 0_u32;
+        let mut bytes = vec![0; geometry.block_size()];
+        for index in 0..u64::from(remote::block_count(geometry, MOST_VALUE_BYTES)) {
+            let file_block = FileBlock::new(first_block.get().checked_add(index)?);
+            let extent =
+                map.iter().find(|extent| extent.file_block <= file_block && file_block < extent.end());
+            let Some(extent) = extent else { break };
+            let skipped = file_block.get().saturating_sub(extent.file_block.get());
+            let start = FsBlock::new(extent.start.get().saturating_add(skipped));
+            let sector = geometry.sector_of_block(start)?;
+            stage.read_at(sector, &mut bytes).ok()?;
+            let is_sound =
+                verify(Structure::AttributeRemoteValue, &bytes, &VerifyContext::new(geometry, sector))
+                    .is_ok();
+            let Some(header) = remote::RemoteHeader::prefix_of(&bytes).filter(|_| is_sound) else { break };
+            if header.owner.get() != inode.get() || header.offset_bytes.get() != length {
+                break;
+            }
+            length = length.checked_add(header.length_bytes.get())?;
+            if header.length_bytes.get() < remote::part_size_bytes(geometry) {
+                break;
+            }
+        }
+        Some(length).filter(|length| *length > 0)
     }
 
     /// The part of a value that a block of an attribute fork holds; `None` where it holds none.

@@ -354,6 +354,7 @@ impl<'r> Repair<'r> {
             &mut take,
         );
         self.findings.get_or_insert(signature.count);
+        work.sort();
         Ok(Checked { volume: opened.volume, findings, work, signature })
     }
 
@@ -460,6 +461,9 @@ impl<'r> Repair<'r> {
             return Ok(true);
         }
         if block_fields::seal_again(volume, stage, &blocks, &mut self.actions)? {
+            return Ok(true);
+        }
+        if extent_map::lengths::mend(volume, stage, &work.extent_maps, &mut self.actions)? {
             return Ok(true);
         }
         if attribute::lists::mend(stage, &work.attributes, &mut self.actions)? {

@@ -80,6 +80,13 @@ impl Work {
         *self == Self::default()
     }
 
+    /// Puts what came in any order from several threads in one order.
+    pub fn sort(&mut self) {
+        self.blocks.sort_by_key(|block| (block.inode, block.sector));
+        self.blocks.dedup();
+        self.absurd_lsns.sort_by_key(|(_, location)| (location.sector, location.inode));
+    }
+
     /// Takes a finding in.
     pub fn add(&mut self, finding: &Finding, geometry: &Geometry) {
         let object = finding.object(geometry);

@@ -163,5 +163,9 @@ pub const FIELDS: &[Damage] = &[
     field("bitmap-beside-the-directory", "metadir", &["sb 3", "write -d rbmino 8"], &[78], "superblock in group 3"),
     field("realtime-groups-without-a-section", "metadir", &["sb 0", "write -d rgcount 8"], &[78], "superblock"),
     field("metadata-outside-the-directory", "metadir", &["path /special/symlinks/up", "write -d v3.metadata 1"], &[1], "neutral values"),
+    field("first-hash-of-a-leaf", "default", &["path /attributes/node", "ablock 1", "write -d entries[0].hashval 0"], &[1], "correct a field"),
+    field("length-of-a-value", "default", &["path /attributes/fragmented", "ablock 0", "write -d nvlist[37].valuelen 0xffffffff"], &[1], "correct a field"),
+    field("length-of-an-extent", "no-rmapbt", &[FILE, "write -d u3.bmx[0].blockcount 2000000"], &[1], "extent map"),
+    field("size-of-the-bitmap", "default", &["inode 129", "write -d core.size 4096"], &[41], "clear the size"),
     field("type-of-parent", "default", &["path /directories/block", "dblock 0", "write -d bu[1].filetype 1"], &[51], "directory"),
 ];

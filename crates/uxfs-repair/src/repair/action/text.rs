@@ -137,7 +137,7 @@ impl Action {
                 write!(f, "mark the times of inode {inode} as numbers of 64 bits, which they are")
             }
             Self::SizeOfSpecialFile { inode, found } => {
-                write!(f, "clear the size of special file {inode}, which was {found} bytes")
+                write!(f, "clear the size of special or internal file {inode}, which was {found} bytes")
             }
             Self::SymlinkBlocks { inode } => {
                 write!(f, "take blocks from symbolic link {inode}, which its target does not need")
