@@ -218,7 +218,8 @@ impl<'f> Decider<'f> {
         for (inode, names) in names {
             let Some(fact) = self.facts.inodes.get(&inode) else { continue };
             let excess = names.len().saturating_sub(fact.link_count.max(1) as usize);
-            if fact.file_type == FileType::Directory || excess == 0 {
+            let is_counted = !self.facts.uncounted.contains(&inode);
+            if fact.file_type == FileType::Directory || excess == 0 || !is_counted {
                 continue;
             }
             let entries = names.iter().filter(|(_, _, strength)| *strength == Strength::Entry);

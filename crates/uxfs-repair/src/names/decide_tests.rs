@@ -257,3 +257,32 @@ fn what_is_not_kept_says_why() {
     let told = decision.links.len() + decision.rejected.len();
     assert_eq!(told, case.facts.links.len(), "a name is neither kept nor rejected");
 }
+
+/// An inode that was made again has one link because nothing says more: all names count that nothing contradicts.
+#[test]
+fn an_inode_that_was_made_up_has_as_many_names_as_are_known() {
+    let mut case = Case::new();
+    case.file(200);
+    case.directory(300, ROOT);
+    case.both(ROOT, "directory", 300);
+    case.entry(ROOT, "entry", 200, FileType::Regular);
+    case.pointer(300, "entry", 200);
+    for (name, lsn) in [("one", 1), ("two", 2)] {
+        let of_block = Link { directory: number(300), name: named(name), inode: number(200) };
+        case.facts.links.entry(of_block.clone()).or_default();
+        let stray = Stray { file_type: Some(FileType::Regular), lsn: uxfs_format::units::Lsn::new(lsn) };
+        case.facts.strays.insert(of_block, stray);
+    }
+    assert_eq!(case.links(), [link(ROOT, "directory", 300), link(ROOT, "entry", 200)]);
+    case.facts.uncounted.insert(number(200));
+    assert_eq!(
+        case.links(),
+        [
+            link(ROOT, "directory", 300),
+            link(ROOT, "entry", 200),
+            link(300, "entry", 200),
+            link(300, "one", 200),
+            link(300, "two", 200)
+        ]
+    );
+}

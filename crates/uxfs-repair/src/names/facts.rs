@@ -66,6 +66,8 @@ pub(crate) struct Facts {
     pub strays: BTreeMap<Link, Stray>,
     /// Directories whose entries and index contradict each other.
     pub damaged_directories: BTreeSet<InodeNumber>,
+    /// Inodes that were made again from what names them: how many links they had is not known.
+    pub uncounted: BTreeSet<InodeNumber>,
     /// Regular files of which something is missing.
     pub partial: BTreeSet<InodeNumber>,
     /// Inodes that are free or lost, and have a place: a directory can be made there again.

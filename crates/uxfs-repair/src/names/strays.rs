@@ -59,6 +59,8 @@ pub(super) fn missing_names(facts: &Facts, decision: &Decision) -> BTreeMap<Inod
                 1
             } else if is_unlinked {
                 0
+            } else if facts.uncounted.contains(inode) {
+                u32::MAX
             } else {
                 fact.link_count.max(1)
             },

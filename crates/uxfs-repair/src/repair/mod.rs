@@ -82,7 +82,7 @@ mod value_blocks;
 pub mod weighing;
 pub(crate) mod work;
 
-use action::Action;
+use action::{Action, InodeSource};
 use log_copies::DamagedBlock;
 use progress::{Event, Phase, ShowRepair};
 use space::Sources;
@@ -501,6 +501,11 @@ impl<'r> Repair<'r> {
             true => self.actions.extend(partial.into_iter().map(|inode| Action::FilePartial { inode })),
             false => gathered.facts.partial = partial,
         }
+        let made_up = self.actions.iter().filter_map(|action| match action {
+            Action::InodeRebuilt { inode, source: InodeSource::Inferred(_), .. } => Some(*inode),
+            _ => None,
+        });
+        gathered.facts.uncounted = made_up.collect();
         let remade = self.actions.iter().filter_map(|action| match action {
             Action::InodeRebuilt { inode, .. } | Action::ExtentMap { inode, .. } => Some(*inode),
             _ => None,
