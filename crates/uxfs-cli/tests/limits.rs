@@ -83,6 +83,19 @@ fn groups_that_are_not_there_cost_nothing() {
     assert_eq!(fs::metadata(&path).unwrap().len(), before);
 }
 
+/// The device ends before the groups that are claimed: a rescue searches for inodes up to its end.
+#[test]
+fn a_rescue_ends_where_the_device_ends() {
+    let folder = TempDir::new().unwrap();
+    let path = small_image(&folder);
+    let size = fs::metadata(&path).unwrap().len();
+    claim_groups(&path, 1_048_000);
+    File::options().write(true).open(&path).unwrap().set_len(size).unwrap();
+    let tree = folder.path().join("tree");
+    let outcome = limited(&["rescue", text(&path), "--to", text(&tree)]);
+    assert!(outcome.code.is_some(), "{}", words(&outcome));
+}
+
 #[test]
 fn of_a_packed_file_that_is_no_image_little_is_unpacked() {
     let folder = TempDir::new().unwrap();

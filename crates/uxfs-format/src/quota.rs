@@ -141,6 +141,58 @@ bitflags::bitflags! {
     }
 }
 
+/// Whose use of blocks and inodes is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum QuotaKind {
+    /// Users.
+    User,
+    /// Groups.
+    Group,
+    /// Projects.
+    Project,
+}
+
+impl QuotaKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::User, Self::Group, Self::Project];
+
+    /// The kind of owner, as in "user 1000".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Group => "group",
+            Self::Project => "project",
+        }
+    }
+
+    /// The type of its records.
+    pub const fn record_type(self) -> RecordType {
+        match self {
+            Self::User => RecordType::USER,
+            Self::Group => RecordType::GROUP,
+            Self::Project => RecordType::PROJECT,
+        }
+    }
+
+    /// The flag that says that its counts are complete.
+    pub const fn checked(self) -> QuotaFlags {
+        match self {
+            Self::User => QuotaFlags::USER_CHECKED,
+            Self::Group => QuotaFlags::GROUP_CHECKED,
+            Self::Project => QuotaFlags::PROJECT_CHECKED,
+        }
+    }
+
+    /// The flags that say that it is counted and limited.
+    pub const fn in_use(self) -> QuotaFlags {
+        match self {
+            Self::User => QuotaFlags::USER_COUNTED.union(QuotaFlags::USER_ENFORCED),
+            Self::Group => QuotaFlags::GROUP_COUNTED.union(QuotaFlags::GROUP_ENFORCED),
+            Self::Project => QuotaFlags::PROJECT_COUNTED.union(QuotaFlags::PROJECT_ENFORCED),
+        }
+    }
+}
+
 impl QuotaFlags {
     /// All that say that counts are complete.
     pub const ALL_CHECKED: Self = Self::USER_CHECKED.union(Self::GROUP_CHECKED).union(Self::PROJECT_CHECKED);
@@ -238,7 +290,11 @@ impl QuotaRecord {
         u64::from(raw.get()).wrapping_shl(shift)
     }
 
-    fn verify(&self, index: u32, context: &VerifyContext<'_>) -> Result<(), QuotaFault> {
+    /// Verifies the record at an index of its block.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn verify(&self, index: u32, context: &VerifyContext<'_>) -> Result<(), QuotaFault> {
         use QuotaFault as F;
         if self.magic.get() != MAGIC {
             return Err(F::Magic { index, found: self.magic.get() });
@@ -255,6 +311,26 @@ impl QuotaRecord {
             return Err(F::Type { index, record_type: self.record_type });
         }
         self.verify_timers(index)
+    }
+
+    /// Verifies the record at an index of its block, where the file says whose it is.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn verify_of(
+        &self,
+        index: u32,
+        (kind, id): (QuotaKind, u32),
+        context: &VerifyContext<'_>,
+    ) -> Result<(), QuotaFault> {
+        self.verify(index, context)?;
+        if self.record_type().difference(RecordType::BIG_TIME) != kind.record_type() {
+            return Err(QuotaFault::Type { index, record_type: self.record_type });
+        }
+        if self.id.get() != id {
+            return Err(QuotaFault::Id { index, id: self.id.get(), expected: id });
+        }
+        Ok(())
     }
 
     fn has_possible_type(&self, geometry: &Geometry) -> bool {

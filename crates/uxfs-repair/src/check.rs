@@ -1,6 +1,6 @@
 //! The passes in their order.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::atomic::AtomicBool};
 
 use uxfs_format::{
     features::Incompatible,
@@ -74,6 +74,8 @@ pub(crate) struct Context<'c> {
     pub memory: Memory,
     /// Records extents instead of summing them, while groups are compared.
     pub uses: Option<&'c UseList>,
+    /// Some group has a shared extent, as far as groups were looked at.
+    pub has_shared_extents: AtomicBool,
     pub progress: Option<&'c ShowProgress<'c>>,
     pub see: Option<&'c SeeBlocks<'c>>,
 }
@@ -117,6 +119,7 @@ pub fn check_watched(
         scan: options.scan,
         memory: options.memory,
         uses: None,
+        has_shared_extents: AtomicBool::default(),
         progress: Some(watch.progress),
         see: watch.see,
     };
@@ -287,6 +290,7 @@ impl Context<'_> {
             scan: self.scan,
             memory: self.memory,
             uses: Some(list),
+            has_shared_extents: AtomicBool::default(),
             progress: None,
             see: None,
         });

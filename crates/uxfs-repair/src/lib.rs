@@ -45,6 +45,7 @@
 //! | `parent_pointer` | parent pointers beside directory entries |
 //! | `links` | link counts, and directories that the root does not lead to |
 //! | `counters` | the counters of the superblock |
+//! | `quota` | quota records beside what inodes use |
 //!
 //! Invariants:
 //! 1. A check writes nothing; only [`commit`] writes to a device.
@@ -56,7 +57,7 @@
 //!    files.
 //! 4. On a volume that is read from one thread, findings come in the same order every time.
 //!
-//! Not compared yet: quota counts, realtime structures.
+//! Not compared yet: realtime structures.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -86,6 +87,7 @@ pub mod opening;
 mod parallel;
 mod parent_pointer;
 pub mod pass;
+mod quota;
 mod reference_count;
 pub mod repair;
 mod reverse_map;

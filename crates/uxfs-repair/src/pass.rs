@@ -17,7 +17,7 @@ impl Pass {
     pub fn of_number(number: u16) -> Self {
         match number {
             5 | 8 | 10 | 11 | 20 | 22..=28 | 34 | 74 | 78 => Self::Groups,
-            4 | 21 | 29..=33 | 35..=37 | 40..=43 | 75..=77 | 79 | 81 => Self::Inodes,
+            4 | 21 | 29..=33 | 35..=37 | 40..=45 | 75..=77 | 79 | 81 | 91..=93 => Self::Inodes,
             _ => Self::Names,
         }
     }

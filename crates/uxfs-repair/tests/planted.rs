@@ -19,7 +19,7 @@ use uxfs_testkit::{golden::GoldenImage, image::memory_folder, judges::Judge, req
 use uxfs_volume::{inode::scan::ScanOptions, tolerant};
 
 use common::{
-    damages::{CONTRADICTIONS, FIELDS},
+    damages::{CONTRADICTIONS, Damage, FIELDS, UNSEEN},
     findings_of, plant,
 };
 
@@ -41,10 +41,14 @@ const IN_LOST_WRITES: &[u16] = &[90];
 /// that overlap before.
 const IN_UNIT_TESTS: &[u16] = &[35, 42, 80];
 
+/// Planted in `quota.rs`, on an image of its own.
+const OF_QUOTAS: &[u16] = &[91, 92, 93];
+
 #[test]
 fn every_finding_has_a_planted_damage() {
-    let damages = CONTRADICTIONS.iter().chain(FIELDS).map(|damage| damage.expected);
-    let planted = PLANTED.iter().map(|(_, _, expected)| *expected).chain([IN_UNIT_TESTS, IN_LOST_WRITES]);
+    let damages = CONTRADICTIONS.iter().chain(FIELDS).chain(UNSEEN).map(|damage| damage.expected);
+    let planted =
+        PLANTED.iter().map(|(_, _, expected)| *expected).chain([IN_UNIT_TESTS, IN_LOST_WRITES, OF_QUOTAS]);
     let planted: BTreeSet<u16> = damages.chain(planted).flatten().copied().collect();
     let all: BTreeSet<u16> = Finding::NUMBERS.iter().copied().collect();
     assert_eq!(all.len(), Finding::NUMBERS.len(), "a number stands for two kinds of finding");
@@ -52,6 +56,82 @@ fn every_finding_has_a_planted_damage() {
     assert!(missing.is_empty(), "no damage is planted for findings {missing:?}");
     let unknown: Vec<_> = planted.difference(&all).collect();
     assert!(unknown.is_empty(), "findings that do not exist are planted: {unknown:?}");
+}
+
+/// Kinds of damage, with the names of their damages.
+const KINDS: &[(&str, &[&str])] = &[
+    ("entries against hash index and free index", &["leaf-hash", "node-hash", "leaf-best", "free-index"]),
+    (
+        "names",
+        &["name-twice", "names-that-cannot-be", "entry-named-as-parent", "entry-of-no-inode", "entry-type"],
+    ),
+    (
+        "longest free region of a directory block, extent size hint, NUL in a target or attribute name, log sequence number of a group",
+        &["fields-that-verifiers-know"],
+    ),
+    ("size of a directory", &["size-of-a-directory"]),
+    ("`.`, `..`, circles", &["dot", "dot-dot", "directory-below-itself", "directory-named-twice"]),
+    ("parent pointers, generations", &["entry-of-other-inode", "parent-directory", "parent-generation"]),
+    (
+        "link counts, unlinked lists",
+        &["links-of-file", "no-links-and-a-name", "agi-unlinked-circle", "next-in-no-list"],
+    ),
+    (
+        "keys, siblings and fill of btrees",
+        &["keys-of-btrees", "siblings-in-btrees", "neighbour-of-a-node", "btree-fill"],
+    ),
+    (
+        "log sequence numbers ahead of the log",
+        &["sequence-number", "log-number-of-the-superblock", "log-numbers-of-inodes"],
+    ),
+    (
+        "times, flags, hints, fork offset",
+        &["nanoseconds", "unknown-flag", "directory-flag", "hint-without-flag", "fork-offset"],
+    ),
+    (
+        "cross-links, shared blocks, copy on write",
+        &["cross-link", "file-in-free-space", "reference-count", "shared-without-the-flag", "copy-on-write"],
+    ),
+    ("blocks marked as never written", &["unwritten-link", "unwritten-and-shared"]),
+    ("sparse inode chunks", &["holes-of-an-inode-chunk"]),
+    ("unused inodes", &["free-blocks", "free-version", "free-number", "free-next", "free-flags"]),
+    ("blocks of symbolic links", &["link-too-long"]),
+    (
+        "attributes",
+        &[
+            "attributes-twice",
+            "value-of-two-attributes",
+            "length-of-a-value",
+            "length-of-a-remote-value",
+            "attribute-half-set",
+        ],
+    ),
+    ("access control lists", &["access-list-tag", "access-list-permissions", "access-list-count"]),
+    (
+        "copies of the superblock",
+        &["superblock-copy", "fields-of-copies", "inodes-in-copies", "unused-bytes"],
+    ),
+    ("quota flags", &["quota-flags", "quota-in-a-copy"]),
+];
+
+/// The page has this table. Other tests see to it that it is true: they plant each damage.
+#[test]
+fn the_page_shows_what_both_checks_see() {
+    let page = include_str!("../../../docs/check.md");
+    let seen = CONTRADICTIONS.iter().chain(FIELDS).map(|damage| (damage, "objects"));
+    let all: Vec<(&Damage, &str)> = seen.chain(UNSEEN.iter().map(|damage| (damage, "silent"))).collect();
+    let mut rows = String::new();
+    for (kind, names) in KINDS {
+        for name in *names {
+            let (damage, judged) = all.iter().find(|(damage, _)| damage.name == *name).unwrap();
+            let numbers: Vec<String> = damage.expected.iter().map(u16::to_string).collect();
+            rows += &format!("| {kind} | `{name}` | {judged} | {} |\n", numbers.join(", "));
+        }
+    }
+    let unlisted =
+        UNSEEN.iter().filter(|damage| !KINDS.iter().any(|(_, names)| names.contains(&damage.name)));
+    assert_eq!(unlisted.map(|damage| damage.name).collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(page.contains(&rows), "docs/check.md must show:\n{rows}");
 }
 
 #[test]

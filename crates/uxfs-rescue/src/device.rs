@@ -64,6 +64,11 @@ impl RescueDevice {
         self.unreadable.read().clone()
     }
 
+    /// The end of the device inside: a superblock may claim more.
+    pub fn end(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
     /// Bytes in sectors that failed to be read so far.
     pub fn failed_bytes(&self) -> u64 {
         self.failed_bytes.load(Relaxed)

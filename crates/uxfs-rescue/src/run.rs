@@ -127,7 +127,7 @@ pub fn rescue<T: Target>(
         walker.take_tree(&start)?;
         // They have no paths to choose by.
         if !view.is_sound() && options.choice.is_all() {
-            strays::take(view, &mut walker)?;
+            strays::take(view, &mut walker, device.end())?;
         }
         Ok(())
     };

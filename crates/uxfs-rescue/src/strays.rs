@@ -31,11 +31,15 @@ const MOST_STEPS: usize = 4096;
 /// Longest part of a name that is kept behind the inode number.
 const MOST_NAME_BYTES: usize = 200;
 
-/// Calls `visit` for each number at whose place something looks like an inode.
+/// Calls `visit` for each number at whose place before the byte `end` something looks like an inode.
 ///
 /// # Errors
 /// Those of `visit`.
-pub fn search<E>(volume: &Volume, mut visit: impl FnMut(InodeNumber) -> Result<(), E>) -> Result<(), E> {
+pub fn search<E>(
+    volume: &Volume,
+    end: u64,
+    mut visit: impl FnMut(InodeNumber) -> Result<(), E>,
+) -> Result<(), E> {
     let geometry = volume.geometry();
     let device: &dyn BlockDevice = volume.device().as_ref();
     let block_bytes = u64::from(geometry.block_size_bytes);
@@ -44,13 +48,13 @@ pub fn search<E>(volume: &Volume, mut visit: impl FnMut(InodeNumber) -> Result<(
     // A superblock may claim more groups than lie on the device.
     let is_there = |group: &AgNumber| {
         let start = geometry.sector_of_group_block(*group, AgBlock::new(0));
-        start.is_some_and(|sector| Geometry::byte_of_sector(sector) < device.size_bytes())
+        start.is_some_and(|sector| Geometry::byte_of_sector(sector) < end)
     };
     for group in geometry.groups().take_while(is_there) {
         let length_blocks = geometry.group_length_blocks(group).unwrap_or(0);
         for first in (0..length_blocks).step_by(blocks_at_once as usize) {
             let Some(sector) = geometry.sector_of_group_block(group, AgBlock::new(first)) else { continue };
-            if Geometry::byte_of_sector(sector) >= device.size_bytes() {
+            if Geometry::byte_of_sector(sector) >= end {
                 break;
             }
             let count = blocks_at_once.min(length_blocks - first);
@@ -85,18 +89,18 @@ fn is_internal(volume: &Volume, inode: &Inode) -> bool {
     internal.contains(&inode.number.get()) || inode.flags2().contains(InodeFlags2::METADATA)
 }
 
-/// Takes all strays: first directories, with all that is in them, then files.
+/// Takes all strays before the byte `end` of the device: first directories, with all that is in them, then files.
 ///
 /// # Errors
 /// The target cannot be written to, or the work was interrupted.
-pub fn take<T: Target>(view: &View, walker: &mut Walker<'_, '_, T>) -> Result<(), Stop> {
+pub fn take<T: Target>(view: &View, walker: &mut Walker<'_, '_, T>, end: u64) -> Result<(), Stop> {
     let volume = &view.volume;
     let is_stray = |walker: &Walker<'_, '_, T>, number: InodeNumber| {
         let inode = inode_of(volume, number).ok().filter(|_| !walker.has(number))?;
         (inode.link_count() > 0 && !is_internal(volume, &inode)).then_some(inode)
     };
     let mut is_begun = false;
-    search(volume, |number| {
+    search(volume, end, |number| {
         let Some(inode) = is_stray(walker, number) else { return Ok(()) };
         if inode.file_type() != Some(FileType::Directory) {
             return Ok(());
@@ -106,7 +110,7 @@ pub fn take<T: Target>(view: &View, walker: &mut Walker<'_, '_, T>) -> Result<()
         let path = path_of(view, &top);
         walker.take_tree(&Start { inode: top.number, path })
     })?;
-    search(volume, |number| {
+    search(volume, end, |number| {
         let Some(inode) = is_stray(walker, number) else { return Ok(()) };
         if inode.file_type() == Some(FileType::Directory) {
             return Ok(());

@@ -183,6 +183,10 @@ impl BlockOwners<'_, '_, '_> {
         if headers.own_blocks().any(|block| range.contains(&block)) {
             return Ok(Some(Owner::GroupBtrees));
         }
+        // Blocks of the index that is being split cannot be read.
+        if self.group.state.growing_tree == Some(Structure::InodeIndex) {
+            return Ok(None);
+        }
         let shift = geometry.inodes_per_block_log;
         let first = AgInode::new(range.start.checked_shl(shift).unwrap_or(u32::MAX));
         let last =

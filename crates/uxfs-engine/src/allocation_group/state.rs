@@ -57,6 +57,8 @@ pub struct GroupState {
     pub reserved_reverse_map_bytes: u64,
     /// Free extents that are known to have no owner.
     pub known_free: KnownFree,
+    /// The tree for which a block is being allocated: its own blocks are held, and cannot be asked who owns what.
+    pub growing_tree: Option<Structure>,
     /// Whether the next checkpoint switch knows that it has changed.
     pub is_listed: bool,
     /// Whether the transaction that holds it has changed anything of it.
@@ -104,6 +106,7 @@ impl GroupState {
             pending_reverse_map,
             reserved_reverse_map_bytes: 0,
             known_free: KnownFree::default(),
+            growing_tree: None,
             is_listed: false,
             has_changed: false,
             ag_reservation_blocks: 0,

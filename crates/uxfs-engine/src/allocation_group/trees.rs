@@ -197,7 +197,10 @@ impl<'fs, K: GroupTree> BtreeStorage<'fs, K> for GroupBtreeStorage<'_, 'fs, K> {
             BlockSource::FreeList => self.group.take_from_free_list()?,
             BlockSource::Space(owner, purpose) => {
                 let request = GroupRequest { near, purpose, ..GroupRequest::blocks(1) };
-                let found = self.group.allocate(&request)?;
+                self.group.state.growing_tree = Some(K::STRUCTURE);
+                let found = self.group.allocate(&request);
+                self.group.state.growing_tree = None;
+                let found = found?;
                 let (block, _) = found.ok_or(OperationError::NoSpace)?;
                 self.group.add_owner(block, 1, owner)?;
                 block

@@ -36,6 +36,14 @@ const MOST_OF_A_HASH: u32 = 20;
 /// # Errors
 /// The image cannot be changed or written.
 pub fn make(golden: &GoldenImage, folder: &Path) -> Result<PathBuf> {
+    make_until(golden, folder, usize::MAX)
+}
+
+/// As [`make`], until so many names have become files of their own.
+///
+/// # Errors
+/// As there.
+pub fn make_until(golden: &GoldenImage, folder: &Path, most_files: usize) -> Result<PathBuf> {
     let source = golden.unpacked()?;
     let path = folder.join(source.file_name().context("a file name")?);
     if path.exists() {
@@ -49,7 +57,7 @@ pub fn make(golden: &GoldenImage, folder: &Path) -> Result<PathBuf> {
         ..MountOptions::default()
     };
     let filesystem = FileSystem::mount_logged(Arc::clone(&device) as Arc<dyn BlockDevice>, &options)?;
-    part_names(&filesystem)?;
+    part_names(&filesystem, most_files)?;
     filesystem.close()?;
     // Several workers may make it at once: the name leads to a complete image.
     let made = path.with_extension(std::process::id().to_string());
@@ -58,7 +66,8 @@ pub fn make(golden: &GoldenImage, folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn part_names(filesystem: &FileSystem) -> Result<()> {
+fn part_names(filesystem: &FileSystem, most_files: usize) -> Result<()> {
+    let mut files = 0;
     let mut names: HashMap<u64, u32> = HashMap::new();
     let mut directories = vec![filesystem.open_root()?];
     while let Some(directory) = directories.pop() {
@@ -85,6 +94,10 @@ fn part_names(filesystem: &FileSystem) -> Result<()> {
             let count = names.entry(number.get()).or_default();
             *count += 1;
             if *count > MOST_NAMES {
+                if files == most_files {
+                    return Ok(());
+                }
+                files += 1;
                 filesystem.unlink(&directory, &name)?;
                 filesystem.create(&directory, &name, &NewFile::new(NewKind::Regular, 0o600))?;
             }

@@ -231,11 +231,13 @@ impl Plan<'_> {
             let needs = self.needs(free, records);
             if has_free_list { needs } else { Needs { free_list: 0, ..needs } }
         };
-        let mut count = needs_of(&self.free, self.mappings.len()).total();
+        // Chunks side by side are one record.
+        let records = self.reverse_map_records(&Layout::of(&[], &Needs::default())).len();
+        let mut count = needs_of(&self.free, records).total();
         for _ in 0..MOST_TRIES {
             let mut free = self.free.clone();
             let taken = free.take(count).ok_or(OperationError::NoSpace)?;
-            let estimate = needs_of(&free, self.mappings.len());
+            let estimate = needs_of(&free, records);
             let layout = Layout::of(&taken, &estimate);
             let reverse_map = self.reverse_map_records(&layout);
             let needs = needs_of(&free, reverse_map.len());
@@ -253,7 +255,8 @@ impl Plan<'_> {
                     return Ok(LaidOut { layout, free, reverse_map });
                 }
             }
-            count = needs.total().max(count + 1);
+            let is_too_much = count > needs.trees() + self.free_list_slots();
+            count = if is_too_much { needs.total() } else { needs.total().max(count + 1) };
         }
         Err(OperationError::NoSpace.into())
     }
@@ -474,3 +477,7 @@ fn put<T: OnDisk>(bytes: &mut [u8], offset_bytes: usize, structure: &T) {
         place.copy_from_slice(structure.disk_bytes());
     }
 }
+
+#[cfg(test)]
+#[path = "rebuild_tests.rs"]
+mod tests;

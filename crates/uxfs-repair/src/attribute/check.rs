@@ -21,7 +21,7 @@ use uxfs_volume::{
     volume::MetadataBuffer,
 };
 
-use super::{access_list::is_list, leaf::verify_free_regions};
+use super::{access_list::is_list, leaf::verify_free_regions, twice::Seen};
 use crate::{
     check::Context,
     finding::Finding,
@@ -31,7 +31,7 @@ use crate::{
 
 /// Looks at all attributes of an inode.
 pub(crate) fn check(context: &Context<'_>, inode: &Inode, sums: &mut ParentSums) {
-    let attributes = Attributes { context, inode, sums };
+    let attributes = Attributes { context, inode, sums, seen: Seen::default() };
     match inode.fork(Fork::Attribute) {
         Some(InodeFork::Local(_)) => attributes.local(),
         Some(InodeFork::Extents(_)) if inode.has_extents(Fork::Attribute) => attributes.blocks(),
@@ -43,6 +43,7 @@ struct Attributes<'w, 'c> {
     context: &'w Context<'c>,
     inode: &'w Inode,
     sums: &'w mut ParentSums,
+    seen: Seen,
 }
 
 impl Attributes<'_, '_> {
@@ -51,6 +52,7 @@ impl Attributes<'_, '_> {
         let reader = context.volume.attributes(inode);
         let visited = reader.and_then(|reader| {
             reader.visit(|attribute| {
+                self.name(None, attribute.namespace, attribute.name);
                 self.attribute(attribute.namespace, attribute.name, &attribute.value, None);
                 Ok(ControlFlow::Continue(()))
             })
@@ -68,6 +70,13 @@ impl Attributes<'_, '_> {
         name_tree::walk(context, &blocks, self.inode.number, &mut |place, buffer| {
             self.leaf(&blocks, &reader, &mut value_blocks, place, buffer);
         });
+        let (inode, sink) = (self.inode.number, &context.sink);
+        let shared = self.seen.report_shared(&mut |name, file_block| {
+            sink.add(Finding::AttributeValueShared { inode, name: name.into(), file_block });
+        });
+        if let Err(error) = shared {
+            sink.add(Finding::NotCompared { error });
+        }
     }
 
     fn leaf(
@@ -94,6 +103,7 @@ impl Attributes<'_, '_> {
                 continue;
             }
             let Some(namespace) = attribute.flags.namespace() else { continue };
+            self.name(Some(attribute.hash), namespace, attribute.name);
             let value = match attribute.value {
                 LeafValue::Local(value) => AttributeValue::Local(value),
                 LeafValue::Remote { first_block, length_bytes } => {
@@ -108,6 +118,9 @@ impl Attributes<'_, '_> {
                         );
                     };
                     *value_blocks = left;
+                    if let Err(error) = self.seen.add_value(attribute.name, first_block, count) {
+                        self.context.sink.add(Finding::NotCompared { error });
+                    }
                     AttributeValue::Remote { first_block, length_bytes }
                 }
             };
@@ -118,6 +131,13 @@ impl Attributes<'_, '_> {
     fn damaged(&self, blocks: &ForkBlocks<'_>, place: FileBlock, buffer: &MetadataBuffer, fault: Fault) {
         let sector = Some(buffer.sector());
         self.context.sink.add_error(blocks.corruption(blocks.index_structure(), place, sector, fault));
+    }
+
+    fn name(&mut self, hash: Option<u32>, namespace: Namespace, name: &[u8]) {
+        if self.seen.is_name_twice(hash, namespace, name) {
+            let (inode, name) = (self.inode.number, name.into());
+            self.context.sink.add(Finding::AttributeTwice { inode, name });
+        }
     }
 
     fn attribute(

@@ -5,3 +5,4 @@ pub(crate) mod check;
 pub(crate) mod leaf;
 pub(crate) mod lists;
 pub(crate) mod shortform;
+mod twice;

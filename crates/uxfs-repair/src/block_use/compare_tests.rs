@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
 use uxfs_testkit::golden::GoldenImage;
@@ -30,6 +30,7 @@ fn groups_whose_extents_cannot_be_kept_are_only_named() {
             scan: ScanOptions::in_order(),
             memory: Memory::default(),
             uses: None,
+            has_shared_extents: AtomicBool::default(),
             progress: None,
             see: None,
         };

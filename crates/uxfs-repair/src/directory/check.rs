@@ -14,6 +14,7 @@ use super::{free_index, index};
 use crate::{
     check::Context,
     finding::Finding,
+    inode::fields,
     observed::inodes::{InodeTable, Ordinal, ParentNote, ParentWitness},
     parent_pointer::{Link, ParentSums},
     sum::Sum,
@@ -202,6 +203,12 @@ impl Entries<'_, '_> {
         }
         if !self.has_dot_dot {
             sink.add(Finding::DotDot { directory, found: None, expected: None });
+        }
+        if let Some(expected) = fields::directory_size(self.directory, self.context.volume)
+            && self.directory.size_bytes() != expected
+        {
+            let found = self.directory.size_bytes();
+            sink.add(Finding::DirectorySize { directory, found, expected });
         }
         let (found, expected) = (self.directory.link_count(), self.subdirectories.saturating_add(2));
         if found != expected {

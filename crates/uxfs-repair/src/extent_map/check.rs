@@ -1,6 +1,9 @@
 //! The extents of one fork: read leaf by leaf, so that a file of any size takes no memory.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use uxfs_format::{
     btree::{
@@ -9,7 +12,7 @@ use uxfs_format::{
         reverse_map::{Mapping, Owner},
     },
     fault::{Corruption, Fault, Location, Structure},
-    inode::Fork,
+    inode::{FileType, Fork, InodeFlags2},
     units::{AgBlock, FileBlock, FsBlock},
 };
 use uxfs_volume::{
@@ -25,6 +28,7 @@ use crate::{
     inode::fields,
     memory::Memory,
     observed::{block_kinds::BlockKind, groups::SumsByGroup},
+    reference_count,
     sink::Sink,
     sum::Keys,
 };
@@ -32,8 +36,20 @@ use crate::{
 /// Adds the blocks of a fork to the sums of their groups. Gives their number, those of the btree included; `None` where some could
 /// not be read.
 pub(crate) fn check(context: &Context<'_>, inode: &Inode, fork: Fork, sums: &mut SumsByGroup) -> Option<u64> {
+    check_counting(context, inode, fork, sums, &mut 0)
+}
+
+/// As [`check`], and adds to `realtime_blocks` those that lie in the realtime section.
+pub(crate) fn check_counting(
+    context: &Context<'_>,
+    inode: &Inode,
+    fork: Fork,
+    sums: &mut SumsByGroup,
+    realtime_blocks: &mut u64,
+) -> Option<u64> {
+    let end = FileBlock::new(0);
     let mut extents =
-        Extents { context, inode, fork, sums, end: FileBlock::new(0), count: 0, blocks: 0, is_sound: true };
+        Extents { context, inode, fork, sums, realtime_blocks, end, count: 0, blocks: 0, is_sound: true };
     match inode.fork_format(fork) {
         Some(ForkFormat::Extents) => {
             let map = context.read(context.volume.extent_map(inode, fork))?;
@@ -41,10 +57,16 @@ pub(crate) fn check(context: &Context<'_>, inode: &Inode, fork: Fork, sums: &mut
         }
         Some(ForkFormat::Btree) => extents.walk_btree()?,
         Some(ForkFormat::Local | ForkFormat::Device) | None => {}
-        // A btree of realtime metadata: its blocks are not known.
-        Some(ForkFormat::MetadataBtree) => return None,
+        Some(ForkFormat::MetadataBtree) if has_unknown_blocks(inode) => return None,
+        Some(ForkFormat::MetadataBtree) => {}
     }
     extents.is_sound.then_some(extents.blocks)
+}
+
+/// Whether an inode has a btree of realtime metadata below its root: its blocks are not known.
+pub(crate) fn has_unknown_blocks(inode: &Inode) -> bool {
+    let root = inode.extent_root_bytes(Fork::Data);
+    inode.fork_format(Fork::Data) == Some(ForkFormat::MetadataBtree) && root.first_chunk() != Some(&[0, 0])
 }
 
 /// The blocks of a fork, those of its btree included; 0 where some cannot be read.
@@ -62,6 +84,7 @@ pub(crate) fn blocks_or_fault(volume: &Volume, inode: &Inode, fork: Fork, scan: 
         scan,
         memory: Memory::default(),
         uses: None,
+        has_shared_extents: AtomicBool::default(),
         progress: None,
         see: None,
     };
@@ -75,6 +98,7 @@ struct Extents<'w, 'c> {
     inode: &'w Inode,
     fork: Fork,
     sums: &'w mut SumsByGroup,
+    realtime_blocks: &'w mut u64,
     /// Where the extent before ends.
     end: FileBlock,
     count: u64,
@@ -149,8 +173,10 @@ impl Extents<'_, '_> {
         }
         // Those of realtime files have numbers of another section.
         if self.fork == Fork::Data && self.inode.is_realtime() {
+            *self.realtime_blocks = self.realtime_blocks.saturating_add(extent.length_blocks);
             return;
         }
+        self.check_shared(extent);
         let geometry = self.context.volume.geometry();
         if let Err(fault) = extent.verify_place(geometry) {
             self.is_sound &= self.damaged(fault).is_some();
@@ -164,6 +190,21 @@ impl Extents<'_, '_> {
         self.context.see_blocks(group, (start, length_blocks), kind);
         let mapping = self.mapping(extent, start, length_blocks);
         self.sums.of(group).add_use(self.context, group, &mapping);
+    }
+
+    /// What is written to a file without the flag goes to its blocks in place, also where others have them.
+    fn check_shared(&self, extent: &Extent) {
+        let core = &self.inode.core;
+        let may_share = self.fork == Fork::Attribute || core.flags2().contains(InodeFlags2::REFLINK);
+        if may_share || !self.context.has_shared_extents.load(Relaxed) {
+            return;
+        }
+        if core.file_type() == Some(FileType::Regular)
+            && reference_count::check::is_shared(self.context.volume, extent)
+        {
+            let (inode, file_block) = (self.inode.number, extent.file_block);
+            self.context.sink.add(Finding::SharedWithoutFlag { inode, file_block });
+        }
     }
 
     fn mapping(&self, extent: &Extent, start: AgBlock, length_blocks: u32) -> Mapping {

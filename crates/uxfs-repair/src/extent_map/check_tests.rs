@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use uxfs_block::{device::BlockDevice, engine::sync::SyncDevice};
 use uxfs_testkit::golden::GoldenImage;
@@ -34,6 +34,7 @@ fn overlap(volume: &Volume, inode: &Inode, take: &mut crate::sink::TakeFinding<'
         scan: ScanOptions::in_order(),
         memory: Memory::default(),
         uses: None,
+        has_shared_extents: AtomicBool::default(),
         progress: None,
         see: None,
     };
@@ -43,6 +44,7 @@ fn overlap(volume: &Volume, inode: &Inode, take: &mut crate::sink::TakeFinding<'
         inode,
         fork: Fork::Data,
         sums: &mut sums,
+        realtime_blocks: &mut 0,
         end: FileBlock::new(0),
         count: 0,
         blocks: 0,

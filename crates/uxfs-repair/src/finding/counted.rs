@@ -40,6 +40,18 @@ pub enum SuperblockCounter {
     FreeBlocks,
 }
 
+/// A count of a quota record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QuotaCounter {
+    /// `bcount`.
+    Blocks,
+    /// `icount`.
+    Inodes,
+    /// `rtbcount`.
+    RealtimeBlocks,
+}
+
 /// One of the times of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -79,6 +91,17 @@ impl SuperblockCounter {
             Self::Inodes => "inodes",
             Self::FreeInodes => "free inodes",
             Self::FreeBlocks => "free blocks",
+        }
+    }
+}
+
+impl QuotaCounter {
+    /// The name of the counted objects.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blocks => "blocks",
+            Self::Inodes => "inodes",
+            Self::RealtimeBlocks => "realtime blocks",
         }
     }
 }

@@ -321,6 +321,35 @@ impl Finding {
                 "inode": *inode, "structure": structure.name(), "file_block": block.get(), "found": *found,
                 "expected": *expected
             ),
+            _ => self.fields_of_last(),
+        }
+    }
+
+    fn fields_of_last(&self) -> Fields {
+        match self {
+            Self::SharedWithoutFlag { inode, file_block } => {
+                fields!("inode": *inode, "file_block": file_block.get())
+            }
+            Self::InodeAheadOfLog { inode, found, head } => {
+                fields!("inode": *inode, "found": found.to_string(), "head": head.to_string())
+            }
+            Self::DirectorySize { directory, found, expected } => {
+                fields!("directory": *directory, "found": *found, "expected": *expected)
+            }
+            Self::AttributeTwice { inode, name } => fields!("inode": *inode, "name": name),
+            Self::AttributeValueShared { inode, name, file_block } => {
+                fields!("inode": *inode, "name": name, "file_block": file_block.get())
+            }
+            Self::QuotaCount { quota, id, counter, found, expected } => fields!(
+                "quota": quota.name(), "id": *id, "counter": counter.name(), "found": *found, "expected": *expected
+            ),
+            Self::QuotaRecordMissing { quota, id, blocks, inodes, realtime_blocks } => fields!(
+                "quota": quota.name(), "id": *id, "blocks": *blocks, "inodes": *inodes,
+                "realtime_blocks": *realtime_blocks
+            ),
+            Self::QuotaInode { inode, quota, size_bytes } => {
+                fields!("inode": *inode, "quota": quota.name(), "size_bytes": *size_bytes)
+            }
             // Every other variant is in one of the functions above.
             _ => Fields::new(),
         }

@@ -11,7 +11,8 @@ use uxfs_format::{
     },
     fault::{Corruption, Structure},
     inode::{FileType, Fork, InodeFault},
-    units::{AgBlock, AgInode, AgNumber, FileBlock, FsBlock, InodeNumber},
+    quota::QuotaKind,
+    units::{AgBlock, AgInode, AgNumber, FileBlock, FsBlock, InodeNumber, Lsn},
 };
 use uxfs_volume::{error::Error, metadata::OlderMetadata, tolerant};
 
@@ -22,7 +23,7 @@ pub mod place;
 pub mod severity;
 mod text;
 
-pub use counted::{GroupCounter, InodeTime, SuperblockCounter};
+pub use counted::{GroupCounter, InodeTime, QuotaCounter, SuperblockCounter};
 
 /// A name of a directory entry, an attribute or a parent pointer, at most 255 bytes in whatever encoding.
 pub type Name = Box<[u8]>;
@@ -487,6 +488,47 @@ pub enum Finding {
         /// For a target of its size.
         expected: u64,
     },
+    /// A file without the flag for shared blocks has blocks that others have as well.
+    SharedWithoutFlag {
+        /// The inode.
+        inode: InodeNumber,
+        /// First block of the extent in the data fork.
+        file_block: FileBlock,
+    },
+    /// An inode is from behind the end of the log: a recovery would pass over what the log has of it.
+    InodeAheadOfLog {
+        /// The inode.
+        inode: InodeNumber,
+        /// In the inode.
+        found: Lsn,
+        /// The end of the log.
+        head: Lsn,
+    },
+    /// The size of a directory is not the end of its last data block.
+    DirectorySize {
+        /// The directory.
+        directory: InodeNumber,
+        /// In the inode.
+        found: u64,
+        /// By its extents.
+        expected: u64,
+    },
+    /// Two attributes of an inode have one name.
+    AttributeTwice {
+        /// The inode.
+        inode: InodeNumber,
+        /// The name.
+        name: Name,
+    },
+    /// Two attributes of an inode have their values in the same blocks.
+    AttributeValueShared {
+        /// The inode.
+        inode: InodeNumber,
+        /// The name of one of them.
+        name: Name,
+        /// The first block of its value in the attribute fork.
+        file_block: FileBlock,
+    },
     /// A superblock has values that it may not have, in fields that nothing reads without their feature.
     SuperblockFields {
         /// The allocation group that it belongs to.
@@ -502,6 +544,41 @@ pub enum Finding {
         found: u64,
         /// In all allocation groups.
         expected: u64,
+    },
+    /// The superblock says that the counts of quotas are complete, and one is not what the inodes of its owner use.
+    QuotaCount {
+        /// Which quota.
+        quota: QuotaKind,
+        /// The user, group or project.
+        id: u32,
+        /// Which count.
+        counter: QuotaCounter,
+        /// In the record.
+        found: u64,
+        /// In all inodes of the owner.
+        expected: u64,
+    },
+    /// The superblock says that the counts of quotas are complete, and an owner of inodes has no record.
+    QuotaRecordMissing {
+        /// Which quota.
+        quota: QuotaKind,
+        /// The user, group or project.
+        id: u32,
+        /// Blocks that its inodes use.
+        blocks: u64,
+        /// How many inodes.
+        inodes: u64,
+        /// Blocks of the realtime section that its inodes use.
+        realtime_blocks: u64,
+    },
+    /// An inode that should hold quota records is no regular file, or has a size: records lie behind the end of the file.
+    QuotaInode {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which quota.
+        quota: QuotaKind,
+        /// Its size, where it is a regular file.
+        size_bytes: Option<u64>,
     },
 }
 

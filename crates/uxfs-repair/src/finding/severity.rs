@@ -62,6 +62,11 @@ impl Finding {
             | Self::UnwrittenExtent { .. }
             | Self::SuperblockFields { .. }
             | Self::SymlinkBlocks { .. }
+            | Self::QuotaCount { .. }
+            | Self::SharedWithoutFlag { .. }
+            | Self::InodeAheadOfLog { .. }
+            | Self::DirectorySize { .. }
+            | Self::QuotaRecordMissing { .. }
             | Self::LinkCount { .. } => Severity::Inconsistent,
             Self::Damaged { .. }
             | Self::Unreadable { .. }
@@ -79,6 +84,9 @@ impl Finding {
             | Self::BlocksUsedTwice { .. }
             | Self::ExtentOverlap { .. }
             | Self::InternalInodeMissing { .. }
+            | Self::QuotaInode { .. }
+            | Self::AttributeTwice { .. }
+            | Self::AttributeValueShared { .. }
             | Self::EntryOfFreeInode { .. }
             | Self::NameTwice { .. }
             | Self::ParentPointerMissing { .. }

@@ -254,6 +254,27 @@ impl Finding {
                 f,
                 "inode {inode}: the extent at file block {file_block} is marked as never written; it is no contents of a regular file, or it is shared"
             ),
+            _ => self.write_fields_of_inodes(f),
+        }
+    }
+
+    fn write_fields_of_inodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SharedWithoutFlag { inode, file_block } => write!(
+                f,
+                "inode {inode} shares the extent at file block {file_block} with others, and lacks the flag that says so"
+            ),
+            Self::InodeAheadOfLog { inode, found, head } => {
+                write!(f, "inode {inode}: log sequence number {found} lies ahead of the log at {head}")
+            }
+            Self::AttributeTwice { inode, name } => {
+                write!(f, "inode {inode} has the attribute {} twice", quoted(name))
+            }
+            Self::AttributeValueShared { inode, name, file_block } => write!(
+                f,
+                "inode {inode}: the value of attribute {} at file block {file_block} of the fork has blocks of another value",
+                quoted(name)
+            ),
             _ => self.write_directory(f),
         }
     }
@@ -306,6 +327,37 @@ impl Finding {
                 "{} of inode {inode}: the node above file block {block} has hash {found:#x}, the block ends with {expected:#x}",
                 structure.name()
             ),
+            Self::DirectorySize { directory, found, expected } => {
+                write!(
+                    f,
+                    "directory {directory} has a size of {found} bytes, and its data ends at {expected}"
+                )
+            }
+            _ => self.write_quota(f),
+        }
+    }
+
+    fn write_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QuotaCount { quota, id, counter, found, expected } => write!(
+                f,
+                "the quota record of {} {id} counts {found} {}, and its inodes have {expected}",
+                quota.name(),
+                counter.name()
+            ),
+            Self::QuotaRecordMissing { quota, id, blocks, inodes, .. } => write!(
+                f,
+                "{} {id} has no quota record, and {inodes} inodes with {blocks} blocks",
+                quota.name()
+            ),
+            Self::QuotaInode { inode, quota, size_bytes: Some(size_bytes) } => write!(
+                f,
+                "inode {inode}, which holds the {} quotas, has a size of {size_bytes} bytes, not 0",
+                quota.name()
+            ),
+            Self::QuotaInode { inode, quota, size_bytes: None } => {
+                write!(f, "inode {inode}, which should hold the {} quotas, is no regular file", quota.name())
+            }
             _ => Ok(()),
         }
     }

@@ -19,6 +19,10 @@ use crate::{
         groups::{Groups, SumsByGroup},
         inodes::InodeTable,
     },
+    quota::{
+        self,
+        usage::{ThreadUsage, Usage},
+    },
     unlinked,
 };
 
@@ -26,6 +30,9 @@ use crate::{
 #[derive(Debug, Default)]
 struct Gathered {
     sums: SumsByGroup,
+    usage: ThreadUsage,
+    /// The realtime blocks of some inode could not be counted.
+    is_usage_incomplete: bool,
     inodes: u64,
     /// Extents of some inode could not be read.
     is_incomplete: bool,
@@ -41,6 +48,8 @@ pub(crate) struct InodesFound {
 
 /// Looks at all inodes; adds their blocks to the sums of their groups.
 pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Groups) -> InodesFound {
+    let quota_inodes = quota::inodes(context.volume);
+    let usage = Usage::new(context, &quota_inodes);
     let (summary, all) = context.volume.scan_inodes(&context.scan, Gathered::default, |gathered, event| {
         match &event {
             ScanEvent::Inode(ScannedInode { number, bytes, core: Ok(core) }) => {
@@ -56,17 +65,23 @@ pub(crate) fn check(context: &Context<'_>, table: &InodeTable, groups: &mut Grou
             _ => {}
         }
         if let Some(inode) = of_event(context, event, &mut gathered.is_incomplete) {
-            check_inode(context, table, &inode, gathered);
+            let realtime_blocks = check_inode(context, table, &inode, gathered);
+            usage.add(&mut gathered.usage, &inode, realtime_blocks);
             context.count_visit(&mut gathered.inodes);
         }
         context.sink.flow()
     });
-    let mut found = InodesFound { inodes: 0, are_complete: summary.is_clean() && table.is_complete() };
-    for gathered in all {
+    let are_all_read = summary.is_clean() && table.is_complete() && !context.sink.is_stopped();
+    let mut found = InodesFound { inodes: 0, are_complete: are_all_read };
+    let mut is_counted = are_all_read && !usage.is_unwanted();
+    for mut gathered in all {
+        usage.take(&mut gathered.usage);
+        is_counted &= !gathered.is_usage_incomplete;
         groups.merge(&gathered.sums);
         found.inodes = found.inodes.saturating_add(gathered.inodes);
         found.are_complete &= !gathered.is_incomplete;
     }
+    quota::check::check(context, &quota_inodes, is_counted.then_some(usage));
     found
 }
 
@@ -134,7 +149,8 @@ fn of_event(context: &Context<'_>, event: ScanEvent<'_>, is_incomplete: &mut boo
     None
 }
 
-fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathered: &mut Gathered) {
+/// Gives the blocks that lie in the realtime section.
+fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathered: &mut Gathered) -> u64 {
     if let Some(ordinal) = table.find(context.volume.geometry(), inode.number) {
         if let Some(file_type) = inode.file_type() {
             table.set(ordinal, file_type, inode.link_count());
@@ -142,7 +158,11 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
         unlinked::check::check_inode(context, table, ordinal, inode);
     }
     let forks = [Fork::Data, Fork::Attribute];
-    let blocks = forks.map(|fork| extent_map::check::check(context, inode, fork, &mut gathered.sums));
+    let mut realtime_blocks = 0;
+    let blocks = forks.map(|fork| {
+        let sums = &mut gathered.sums;
+        extent_map::check::check_counting(context, inode, fork, sums, &mut realtime_blocks)
+    });
     match blocks {
         [Some(data), Some(attribute)] => {
             let (found, expected) = (inode.blocks(), data.saturating_add(attribute));
@@ -150,7 +170,10 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
                 context.sink.add(Finding::InodeBlocks { inode: inode.number, found, expected });
             }
         }
-        _ => gathered.is_incomplete = true,
+        _ => {
+            gathered.is_incomplete = true;
+            gathered.is_usage_incomplete |= inode.is_realtime();
+        }
     }
     match inode.file_type() {
         Some(FileType::SymbolicLink) => {
@@ -165,6 +188,7 @@ fn check_inode(context: &Context<'_>, table: &InodeTable, inode: &Inode, gathere
         }
         _ => {}
     }
+    realtime_blocks
 }
 
 fn check_symlink_blocks(context: &Context<'_>, inode: &Inode, found: Option<u64>) {

@@ -4,15 +4,15 @@ use uxfs_format::{
     btree::extent_map::Extent,
     geometry::Geometry,
     inode::{
-        FileType, InodeCore, InodeFlags, InodeFlags2,
+        FileType, Fork, InodeCore, InodeFlags, InodeFlags2,
         symlink::{target_blocks, verify_target_length},
         timestamp::DiskTimestamp,
     },
     superblock::Superblock,
-    units::InodeNumber,
+    units::{InodeNumber, Lsn},
 };
 
-use uxfs_volume::volume::Volume;
+use uxfs_volume::{inode::Inode, volume::Volume};
 
 use crate::{
     check::Context,
@@ -103,11 +103,39 @@ pub(crate) fn may_be_unwritten(volume: &Volume, core: &InodeCore, extent: &Exten
             && reference_count::check::is_shared(volume, extent))
 }
 
+/// The log sequence number of an inode that the log has not reached, and where the log ends.
+pub(crate) fn ahead_of_log(core: &InodeCore, volume: &Volume) -> Option<(Lsn, Lsn)> {
+    let (found, head) = (Lsn::new(core.lsn.get()), volume.newest_lsn().get()?);
+    (found > head && found != Lsn::NULL).then_some((found, head))
+}
+
+/// Whether a regular file has blocks that others have as well.
+pub(crate) fn has_shared_blocks(core: &InodeCore, inode: &Inode, volume: &Volume) -> bool {
+    let may_have = core.file_type() == Some(FileType::Regular) && !inode.is_realtime();
+    let map = may_have.then(|| volume.extent_map(inode, Fork::Data).ok()).flatten();
+    map.is_some_and(|map| map.iter().any(|extent| reference_count::check::is_shared(volume, &extent)))
+}
+
+/// Where the data of a directory ends that has blocks: the size that it must have.
+pub(crate) fn directory_size(inode: &Inode, volume: &Volume) -> Option<u64> {
+    if inode.file_type() != Some(FileType::Directory) || !inode.has_extents(Fork::Data) {
+        return None;
+    }
+    let geometry = volume.geometry();
+    let map = volume.extent_map(inode, Fork::Data).ok()?;
+    let is_data = |extent: &Extent| extent.file_block < geometry.directory_leaf_start();
+    let last = map.iter().take_while(is_data).last()?;
+    last.end().get().checked_mul(geometry.block_size_bytes.into())
+}
+
 /// Reports what is unfit about an inode, in use or free.
 pub(crate) fn check(context: &Context<'_>, inode: InodeNumber, core: &InodeCore) {
     let (flags, flags2) = unfit_flags(core, inode, context.volume.superblock());
     if !flags.is_empty() || !flags2.is_empty() {
         context.sink.add(Finding::InodeFlags { inode, flags: flags.bits(), flags2: flags2.bits() });
+    }
+    if let Some((found, head)) = ahead_of_log(core, context.volume) {
+        context.sink.add(Finding::InodeAheadOfLog { inode, found, head });
     }
     for (time, nanoseconds) in unfit_times(core) {
         context.sink.add(Finding::InodeTime { inode, time, nanoseconds });

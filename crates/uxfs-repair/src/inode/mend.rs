@@ -9,7 +9,7 @@ use uxfs_format::{
     inode::{FileType, Fork, ForkFormat, InodeCore, InodeFault, InodeFlags2, verify_inode},
     units::InodeNumber,
 };
-use uxfs_volume::{error::Result, volume::Volume};
+use uxfs_volume::{error::Result, inode::Inode, volume::Volume};
 
 use super::{
     fields,
@@ -41,8 +41,12 @@ pub(crate) fn mend(
     }
     for inode in &work.inode_fields {
         let mut done = Vec::new();
+        let found = volume.inode(*inode).ok();
         change_core(stage, *inode, |core, forks| {
             done = mend_fields(core, forks, *inode, volume);
+            if let Some(found) = &found {
+                done.extend(mend_by_extents(core, found, volume));
+            }
         })?;
         actions.extend(done);
         extent_map::mend::mark_what_must_be(volume, stage, *inode, actions)?;
@@ -122,6 +126,10 @@ fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volum
         }
         done.push(Action::InodeTimes { inode });
     }
+    if fields::ahead_of_log(core, volume).is_some() {
+        core.lsn.set(0);
+        done.push(Action::InodeLsn { inode });
+    }
     if fields::has_useless_size(core, inode, volume.superblock()) {
         done.push(Action::SizeOfSpecialFile { inode, found: core.size_bytes.get() });
         core.size_bytes.set(0);
@@ -136,6 +144,24 @@ fn mend_fields(core: &mut InodeCore, forks: &mut [u8], inode: InodeNumber, volum
 /// are impossible.
 fn are_big_times(core: &InodeCore, geometry: &Geometry) -> bool {
     geometry.features.incompatible.contains(Incompatible::BIG_TIME) && fields::unfit_times(core).count() > 1
+}
+
+/// What the extents of an inode tell.
+fn mend_by_extents(core: &mut InodeCore, inode: &Inode, volume: &Volume) -> Vec<Action> {
+    let mut done = Vec::new();
+    let number = inode.number;
+    if !core.flags2().contains(InodeFlags2::REFLINK) && fields::has_shared_blocks(core, inode, volume) {
+        core.flags2.set(core.flags2().union(InodeFlags2::REFLINK).bits());
+        done.push(Action::InodeShares { inode: number });
+    }
+    if let Some(expected) = fields::directory_size(inode, volume)
+        && expected != core.size_bytes.get()
+    {
+        let found = core.size_bytes.get();
+        core.size_bytes.set(expected);
+        done.push(Action::DirectorySize { inode: number, found, expected });
+    }
+    done
 }
 
 /// Takes blocks from the last extent of a symbolic link that has more than its target takes. Whose they are the groups tell, which are

@@ -1,5 +1,7 @@
 //! The reference count btree of a group.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use uxfs_format::{
     btree::{extent_map::Extent, reference_count::ReferenceCountPosition, reverse_map::Owner},
     units::{AgBlock, AgNumber},
@@ -18,6 +20,7 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber, state: &mut GroupSta
                 counted.add_own(context, group, (start, length_blocks), Owner::CowStaging);
                 context.sink.add(Finding::CowStaging { group, start, length_blocks });
             } else {
+                context.has_shared_extents.store(true, Relaxed);
                 counted.subtract_shared(context, group, &extent);
             }
         }

@@ -10,6 +10,7 @@
 use uxfs_format::{
     fault::Structure,
     inode::{FileType, Fork, InodeFault},
+    quota::QuotaKind,
     units::{AgBlock, AgInode, AgNumber, InodeNumber, Sector},
 };
 
@@ -108,6 +109,29 @@ impl InodeSource {
         match self {
             Self::Elsewhere(place) => Some(place),
             _ => None,
+        }
+    }
+}
+
+/// From what a quota record was made right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordSource {
+    /// One bit of it was wrong, as its checksum tells.
+    Checksum,
+    /// Its limits are as it has them; its checksum does not tell whether they are right.
+    Remains,
+    /// There was none: it has no limits.
+    Nothing,
+}
+
+impl RecordSource {
+    /// As a word for programs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Checksum => "checksum",
+            Self::Remains => "remains",
+            Self::Nothing => "nothing",
         }
     }
 }
@@ -286,6 +310,25 @@ pub enum Action {
         /// The inode.
         inode: InodeNumber,
     },
+    /// The log sequence number of an inode is cleared, which the log has not reached.
+    InodeLsn {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// A file that shares blocks with others is marked as one that does.
+    InodeShares {
+        /// The inode.
+        inode: InodeNumber,
+    },
+    /// The size of a directory is set to the end of its data.
+    DirectorySize {
+        /// The directory.
+        inode: InodeNumber,
+        /// Before.
+        found: u64,
+        /// Now.
+        expected: u64,
+    },
     /// The size of a special file is cleared.
     SizeOfSpecialFile {
         /// The inode.
@@ -451,5 +494,35 @@ pub enum Action {
         name: Name,
         /// Why; `None` where it is set anew with the right generation.
         because: Option<Rejection>,
+    },
+    /// A damaged quota record is made right.
+    QuotaRecord {
+        /// The inode that holds it.
+        inode: InodeNumber,
+        /// Which quota.
+        quota: QuotaKind,
+        /// The user, group or project.
+        id: u32,
+        /// From what.
+        source: RecordSource,
+    },
+    /// The superblock no longer says that the counts of quotas are complete: Linux makes them at the next mount with quotas.
+    QuotaCounts {
+        /// Which quota.
+        quota: QuotaKind,
+    },
+    /// The size of a quota inode is cleared: its records lie behind the end of the file.
+    QuotaInodeSize {
+        /// The inode.
+        inode: InodeNumber,
+        /// The size that it had.
+        found: u64,
+    },
+    /// The superblock no longer names a quota inode, which is no file.
+    QuotaInode {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which quota.
+        quota: QuotaKind,
     },
 }

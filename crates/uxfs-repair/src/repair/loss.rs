@@ -1,6 +1,6 @@
 //! What a repair could not bring back, and the witness that would have known it.
 
-use super::action::{Action, InodeSource};
+use super::action::{Action, InodeSource, RecordSource};
 
 impl Action {
     /// The witness that was missing, in words, where this action leaves something lost, guessed or without its name.
@@ -35,6 +35,8 @@ impl Action {
             Self::Attributes { is_any_lost: true, .. } | Self::AccessList { .. } => {
                 "a copy of attributes that cannot be read"
             }
+            Self::QuotaRecord { source: RecordSource::Remains | RecordSource::Nothing, .. }
+            | Self::QuotaInode { .. } => "a copy of quota limits",
             Self::LostAndFound { .. } => {
                 "an entry or a parent pointer that names an inode: it is in lost+found"
             }

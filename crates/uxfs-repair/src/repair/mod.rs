@@ -43,10 +43,16 @@ use uxfs_block::{
     engine::{overlay::OverlayDevice, unreadable::FilledDevice},
 };
 use uxfs_engine::options::MountOptions;
-use uxfs_format::units::{InodeNumber, Sector, Uuid};
+use uxfs_format::{
+    inode::InodeFlags2,
+    units::{InodeNumber, Sector, Uuid},
+};
 use uxfs_volume::{
     error::Result,
-    inode::scan::ScanOptions,
+    inode::{
+        Inode,
+        scan::{ScanEvent, ScanOptions, ScannedInode},
+    },
     tolerant::{SuperblockChoice, TolerantOptions},
     volume::{Volume, VolumeOptions},
 };
@@ -61,6 +67,7 @@ use crate::{
     lost_writes::LostWrites,
     names::{self, decide::Decision, facts::Link, write::Changes},
     opening::{self, FoundSuperblock, LogComparison, OpeningOptions},
+    quota,
     superblock::vote,
 };
 
@@ -409,12 +416,11 @@ impl<'r> Repair<'r> {
             // What else is wrong may follow from the old maps.
             return Ok(Pass::Changed(signature));
         }
-        let has_space_work = work.inodes
-            || !work.groups.is_empty()
-            || !work.inode_blocks.is_empty()
-            || !work.symlinks.is_empty()
-            || !work.internal_inodes.is_empty();
-        if has_space_work {
+        if work.has_space_work() {
+            if self.has_unknown_blocks(&volume) {
+                // They would become free.
+                return Ok(Pass::Done(findings));
+            }
             (self.progress)(Event::Begin(Phase::Space));
             let sources = self.sources(&volume);
             let partial = space::repair(sources, &stage, &work, &mut self.actions)?;
@@ -427,6 +433,10 @@ impl<'r> Repair<'r> {
         // Names are gathered from inodes and groups that are sound.
         if self.actions.len() == actions_before && has_name_work {
             self.repair_names(&volume, &stage, &work)?;
+        }
+        // What else is changed moves blocks.
+        if self.actions.len() == actions_before {
+            self.repair_quotas(&volume, &stage, &work)?;
         }
         let is_changed = self.actions.len() > actions_before;
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
@@ -444,6 +454,36 @@ impl<'r> Repair<'r> {
             older::bring_up_to_date(volume, stage, log, &work.older, &mut self.actions)?;
         }
         Ok(self.actions.len() > before)
+    }
+
+    /// Whether there are blocks whose owner is not known: those of realtime metadata below the roots of its btrees.
+    fn has_unknown_blocks(&self, volume: &Volume) -> bool {
+        if !volume.geometry().features.has_metadata_directory() || volume.geometry().realtime_blocks == 0 {
+            return false;
+        }
+        let (_, found) = volume.scan_inodes(
+            &self.options.scan,
+            || false,
+            |found, event| {
+                if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
+                    && core.flags2().contains(InodeFlags2::METADATA)
+                {
+                    let inode = Inode::decode(bytes, core, volume.geometry());
+                    *found |= inode.is_none_or(|inode| extent_map::check::has_unknown_blocks(&inode));
+                }
+                ControlFlow::<()>::Continue(())
+            },
+        );
+        found.contains(&true)
+    }
+
+    /// Quota inodes, records and counts.
+    fn repair_quotas(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<()> {
+        let lost = work.quota.lost.union(&work.internal_inodes).copied().collect();
+        if !quota::mend::forget_lost(volume, stage, &lost, &mut self.actions)? {
+            quota::mend::mend(volume, stage, &work.quota, &mut self.actions)?;
+        }
+        Ok(())
     }
 
     /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.

@@ -33,6 +33,12 @@ pub(super) fn write(volume: &Volume, stage: &Stage, work: &Work, actions: &mut V
         let mut copy = *volume.superblock();
         // As mkfs.xfs leaves copies.
         copy.in_progress = 1;
+        if !stage.geometry().features.has_metadata_directory() {
+            copy.user_quota_inode.set(0);
+            copy.group_quota_inode.set(0);
+            copy.project_quota_inode.set(0);
+            copy.quota_flags.set(0);
+        }
         write_superblock(stage, group.get(), &copy)?;
         actions.push(Action::SuperblockCopy { group: *group });
     }

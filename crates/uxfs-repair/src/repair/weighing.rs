@@ -45,6 +45,9 @@ pub enum Rule {
     UnlinkedFile = 70,
     LinkCount = 71,
     DirectoryBlock = 72,
+    QuotaRecord = 80,
+    QuotaCounts = 81,
+    QuotaInode = 82,
 }
 
 impl Rule {
@@ -77,7 +80,7 @@ const fn row(rule: Rule, question: &'static str, order: &'static str, reason: &'
 }
 
 /// All rules, by their numbers.
-pub const TABLE: [Weighing; 37] = [
+pub const TABLE: [Weighing; 40] = [
     row(
         Rule::Superblock,
         "which superblock describes the file system",
@@ -292,6 +295,24 @@ pub const TABLE: [Weighing; 37] = [
         "an entry in a directory block that no map leads to",
         "it counts for an inode with fewer names than links, if its directory was made again, the types agree, the name is free, and the reverse map gives the block to no other inode; the block written last comes first",
         "blocks that were given back keep their contents, so that the name may be old",
+    ),
+    row(
+        Rule::QuotaRecord,
+        "a damaged quota record",
+        "the checksum, with one bit flipped back; else its own limits, where no more than one other field is wrong; else a record without limits",
+        "nothing repeats a limit; Linux gives up every record that fails its verifier",
+    ),
+    row(
+        Rule::QuotaCounts,
+        "counts of quotas",
+        "what the inodes use, as Linux counts it at the next mount with quotas",
+        "it is a sum, and Linux makes it where the superblock does not say that it is complete",
+    ),
+    row(
+        Rule::QuotaInode,
+        "an inode that should hold quota records and is no regular file, or is not in use",
+        "Linux makes a new one; the limits are lost",
+        "nothing repeats a limit",
     ),
 ];
 

@@ -13,7 +13,7 @@ use uxfs_volume::{metadata::OlderMetadata, tolerant};
 use super::bit_flips::Suspects;
 use super::log_copies::{DamagedBlock, is_of_directory};
 use super::lsn;
-use crate::finding::Finding;
+use crate::{finding::Finding, quota::mend::QuotaWork};
 
 /// Objects that must be made anew.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -66,6 +66,8 @@ pub(crate) struct Work {
     pub attributes: BTreeSet<InodeNumber>,
     /// Block counts of inodes, with the right ones.
     pub inode_blocks: BTreeSet<(InodeNumber, u64)>,
+    /// Quota records and counts.
+    pub quota: QuotaWork,
     /// Names, parent pointers or link counts contradict each other.
     pub names: bool,
     /// The device is too short, or the geometry wrong: nothing may be made anew by it.
@@ -87,11 +89,20 @@ impl Work {
         self.absurd_lsns.sort_by_key(|(_, location)| (location.sector, location.inode));
     }
 
+    /// Whether inodes or groups have to be made anew.
+    pub fn has_space_work(&self) -> bool {
+        self.inodes
+            || !self.groups.is_empty()
+            || !self.inode_blocks.is_empty()
+            || !self.symlinks.is_empty()
+            || !self.internal_inodes.is_empty()
+    }
+
     /// Takes a finding in.
     pub fn add(&mut self, finding: &Finding, geometry: &Geometry) {
         let object = finding.object(geometry);
         match finding {
-            Finding::Damaged { corruption } => {
+            Finding::Damaged { corruption } if corruption.structure != Structure::Quota => {
                 if let Fault::Header(HeaderFault::AheadOfLog { found, .. }) = corruption.fault {
                     if lsn::is_absurd(found) {
                         self.absurd_lsns.push((corruption.structure, corruption.location));
@@ -187,13 +198,6 @@ impl Work {
                 self.suspects.inodes.insert(*inode);
                 self.free_inodes.insert(*inode);
             }
-            Finding::InodeFlags { inode, .. }
-            | Finding::InodeTime { inode, .. }
-            | Finding::UnwrittenExtent { inode, .. }
-            | Finding::SymlinkBlocks { inode, .. }
-            | Finding::SizeOfSpecialFile { inode, .. } => {
-                self.inode_fields.insert(*inode);
-            }
             Finding::InodeBlocks { inode, expected, .. } => {
                 self.inode_blocks.insert((*inode, *expected));
             }
@@ -214,7 +218,9 @@ impl Work {
                 self.names |= is_directory;
             }
             // An attribute that is half set has never been visible: it goes.
-            Finding::AttributeIncomplete { inode, .. } => {
+            Finding::AttributeIncomplete { inode, .. }
+            | Finding::AttributeTwice { inode, .. }
+            | Finding::AttributeValueShared { inode, .. } => {
                 self.attributes.insert(*inode);
             }
             Finding::DotDot { .. }
@@ -225,6 +231,24 @@ impl Work {
             | Finding::DirectoryNamedTwice { .. }
             | Finding::NoName { .. }
             | Finding::Cycle { .. } => self.names = true,
+            _ => self.add_of_fields(finding),
+        }
+    }
+
+    /// Findings of single fields of inodes.
+    fn add_of_fields(&mut self, finding: &Finding) {
+        match finding {
+            Finding::InodeFlags { inode, .. }
+            | Finding::InodeTime { inode, .. }
+            | Finding::UnwrittenExtent { inode, .. }
+            | Finding::SymlinkBlocks { inode, .. }
+            | Finding::SharedWithoutFlag { inode, .. }
+            | Finding::InodeAheadOfLog { inode, .. }
+            | Finding::DirectorySize { directory: inode, .. }
+            | Finding::SizeOfSpecialFile { inode, .. } => {
+                self.inode_fields.insert(*inode);
+            }
+            _ if self.quota.add(finding) => {}
             _ => self.others += 1,
         }
     }

@@ -65,6 +65,25 @@ fn has_quota(superblock: &Superblock) -> bool {
     superblock.quota_flags.get() != 0 || inodes.iter().any(|inode| *inode != 0 && *inode != NULL_INODE)
 }
 
+/// Bits of `qflags` that version 5 does not have: one word stood for groups and projects. Linux refuses them.
+#[doc(alias = "XFS_OQUOTA_ENFD")]
+#[doc(alias = "XFS_OQUOTA_CHKD")]
+const OLD_QUOTA_FLAGS: u16 = 0x30;
+
+fn are_quota_flags_sound(superblock: &Superblock) -> bool {
+    superblock.quota_flags.get() & OLD_QUOTA_FLAGS == 0
+}
+
+/// Whether a copy names the same inodes as the first superblock. Copies that mkfs.xfs made early name none.
+fn are_inodes_sound(copy: &Superblock, primary: &Superblock) -> bool {
+    let pairs = [
+        (copy.root_inode, primary.root_inode),
+        (copy.realtime_bitmap_inode, primary.realtime_bitmap_inode),
+        (copy.realtime_summary_inode, primary.realtime_summary_inode),
+    ];
+    pairs.iter().all(|(copy, primary)| copy == primary || matches!(copy.get(), 0 | NULL_INODE))
+}
+
 fn unknown_log_features(superblock: &Superblock) -> u32 {
     superblock.log_incompatible.get() & !LogIncompatible::KNOWN.bits()
 }
@@ -121,13 +140,26 @@ pub(crate) fn unfit(
     if names_inodes_of_the_directory(superblock) {
         return Some("realtime bitmap and summary, which the metadata directory holds");
     }
+    if !are_quota_flags_sound(superblock) {
+        return Some("quota flags");
+    }
     let Some(primary) = primary else {
         return (!are_realtime_inodes_sound(superblock)).then_some("realtime bitmap and summary");
     };
+    if !are_inodes_sound(superblock, primary) {
+        return Some("root directory, realtime bitmap and summary");
+    }
+    if superblock.in_progress > 1 {
+        return Some("in progress");
+    }
     if superblock.log_incompatible != primary.log_incompatible {
         return Some("log features");
     }
-    if has_quota(superblock) && !has_quota(primary) && !has_bit(primary, VersionBits::QUOTA) {
+    // Without a metadata directory mkfs.xfs sets no quotas. They come into copies where growing the file system writes these, which are no
+    // longer in progress then.
+    let may_have_quota = has(primary, Incompatible::METADATA_DIRECTORY)
+        || superblock.in_progress == 0 && (has_quota(primary) || has_bit(primary, VersionBits::QUOTA));
+    if has_quota(superblock) && !may_have_quota {
         return Some("quota inodes");
     }
     None
@@ -156,6 +188,9 @@ pub(crate) fn make_neutral(sector: &mut [u8]) {
     }
     if unknown_log_features(superblock) != 0 {
         superblock.log_incompatible.set(0);
+    }
+    if !are_quota_flags_sound(superblock) {
+        superblock.quota_flags.set(superblock.quota_flags.get() & !OLD_QUOTA_FLAGS);
     }
     superblock.features2.set(FEATURES2.bits());
     superblock.bad_features2.set(FEATURES2.bits());

@@ -95,6 +95,9 @@ pub const CONTRADICTIONS: &[Damage] = &[
     damage("directory-named-twice", "default", &["path /deep/level-0/level-1/level-2", "write -d u3.sfdir3.list[0].inumber.i4 278514"], &[61, 62, 71, 72]),
     damage("directory-below-itself", "default", &["path /deep/level-0/level-1/level-2", "write -d u3.sfdir3.list[0].inumber.i4 278514", "path /deep/level-0", "write -d u3.sfdir3.list[0].inumber.i4 136"], &[53, 61, 62, 73]),
     damage("attribute-first-name", "default", &["path /attributes/leaf", "ablock 0", "write -d hdr.firstused 1000"], &[1]),
+    damage("names-that-cannot-be", "default", &[SHORTFORM, "write -d u3.sfdir3.list[0].name \"a/\"", "path /directories/block", "dblock 0", "write -d bu[2].name \"a-file\\000in-a-block-00\""], &[1]),
+    damage("fields-that-verifiers-know", "default", &["path /directories/leaf", "dblock 0", "write -d dhdr.bestfree[0].length 0x100", "agf 1", "write -d lsn 0x20000000001", FILE, "write -d core.extsz 1", "write -d core.extsize 9000", "path /special/symlinks/of-30-bytes", "write -d u3.symlink \"0123\\00056789/0123456789/01234567\"", "path /attributes/leaf", "ablock 0", "write -d nvlist[1].name \"leaf\\000008\""], &[1]),
+    damage("holes-of-an-inode-chunk", "default", &["agi 1", "addr root", "write -d recs[1].holemask 0x1"], &[1, 50, 53, 62, 70]),
 ];
 
 /// Single fields that no verifier looks at, and whose repair keeps the whole tree.
@@ -164,8 +167,26 @@ pub const FIELDS: &[Damage] = &[
     field("realtime-groups-without-a-section", "metadir", &["sb 0", "write -d rgcount 8"], &[78], "superblock"),
     field("metadata-outside-the-directory", "metadir", &["path /special/symlinks/up", "write -d v3.metadata 1"], &[1], "neutral values"),
     field("first-hash-of-a-leaf", "default", &["path /attributes/node", "ablock 1", "write -d entries[0].hashval 0"], &[1], "correct a field"),
-    field("length-of-a-value", "default", &["path /attributes/fragmented", "ablock 0", "write -d nvlist[37].valuelen 0xffffffff"], &[1], "correct a field"),
     field("length-of-an-extent", "no-rmapbt", &[FILE, "write -d u3.bmx[0].blockcount 2000000"], &[1], "extent map"),
     field("size-of-the-bitmap", "default", &["inode 129", "write -d core.size 4096"], &[41], "clear the size"),
     field("type-of-parent", "default", &["path /directories/block", "dblock 0", "write -d bu[1].filetype 1"], &[51], "directory"),
+    field("shared-without-the-flag", "default", &["path /extents/shared/copy-0", "write -d v3.reflink 0"], &[44], "shares blocks with others"),
+    field("quota-flags", "default", &["sb 0", "write -d qflags 0x10"], &[78], "superblock"),
+];
+
+/// As [`FIELDS`], and `xfs_repair -n` does not see them.
+#[rustfmt::skip]
+pub const UNSEEN: &[Damage] = &[
+    field("log-numbers-of-inodes", "default", &[FILE, "write -d v3.lsn 0x20000000001", FREE, "write -d v3.lsn 0x20000000001"], &[45], "clear the log sequence number of inode 186"),
+    field("size-of-a-directory", "default", &["path /directories/leaf", "write -d core.size 4096"], &[59], "set the size of directory"),
+    field("attributes-twice", "default", &["path /attributes/shortform", "write -d a.sfattr.list[3].root 0", "path /attributes/leaf", "ablock 0", "write -d nvlist[2].name \"leaf0008\"", "write -d entries[2].hashval 0x66d58f36"], &[63], "make the attributes"),
+    field("value-of-two-attributes", "default", &["path /attributes/remote", "ablock 0", "write -d nvlist[3].valueblk 0x6", "write -d nvlist[3].valuelen 8080"], &[64], "make the attributes"),
+    field("length-of-a-value", "default", &["path /attributes/fragmented", "ablock 0", "write -d nvlist[37].valuelen 0xffffffff"], &[1], "correct a field"),
+    field("length-of-a-remote-value", "default", &["path /attributes/remote", "ablock 0", "write -d nvlist[6].valuelen 3073"], &[1], "correct a field of the remote attribute value"),
+    field("keys-of-btrees", "default", &["agf 2", "addr rmaproot", "write -d keys[2].startblock 900", "agf 2", "addr refcntroot", "write -d keys[1].startblock 0"], &[21], "allocation group 2 anew"),
+    field("siblings-in-btrees", "default", &["agf 2", "addr rmaproot", "addr ptrs[2]", "write -d rightsib 5", "agf 2", "addr refcntroot", "addr ptrs[2]", "write -d leftsib 5", "agf 0", "addr bnoroot", "write -d leftsib 5"], &[1], "allocation group 2 anew"),
+    field("neighbour-of-a-node", "default", &["path /directories/node", "dblock 8388608", "write -d nhdr.info.hdr.back 2"], &[1], "directory"),
+    field("log-number-of-the-superblock", "default", &["sb 0", "write -d lsn 0x20000000001"], &[1], "new log"),
+    field("fields-of-copies", "default", &["sb 1", "write -d uuid 0cd00d0b-6d9a-4a26-b7f7-d7a1e7b0c1e5", "sb 2", "write -d logsunit 65536", "sb 3", "write -d imax_pct 30"], &[10], "superblock in group 3"),
+    field("inodes-in-copies", "default", &["sb 1", "write -d rootino 5", "sb 2", "write -d inprogress 2"], &[78], "superblock in group 1"),
 ];

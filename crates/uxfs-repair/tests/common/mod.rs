@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)] // Each test file is a crate of its own and uses a part.
 
 pub mod damages;
+pub mod quota_image;
 
 use std::{
     fs,

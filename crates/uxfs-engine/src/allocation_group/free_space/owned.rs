@@ -6,9 +6,12 @@
 //!
 //! A whole free extent is compared: allocations from it piece by piece need no further lookup.
 
-use uxfs_format::btree::{
-    check::BtreeFault,
-    free_space::{ByBlock, FreeExtent},
+use uxfs_format::{
+    btree::{
+        check::BtreeFault,
+        free_space::{ByBlock, FreeExtent},
+    },
+    fault::Structure,
 };
 
 use crate::allocation_group::group_edit::GroupEdit;
@@ -53,7 +56,10 @@ impl GroupEdit<'_, '_> {
     #[cold]
     pub(super) fn require_unowned(&mut self, extent: FreeExtent) -> Result<()> {
         self.require_no_owner(extent)?;
-        self.state.known_free.add(extent);
+        // While a tree grows it was not asked.
+        if self.state.growing_tree.is_none() {
+            self.state.known_free.add(extent);
+        }
         Ok(())
     }
 
@@ -67,7 +73,8 @@ impl GroupEdit<'_, '_> {
         }
         // The reverse map knows shared blocks, too.
         let has_owners = self.volume.geometry().features.has_reverse_map();
-        if !has_owners && self.find_shared(extent.start, extent.length_blocks)?.is_some() {
+        let can_ask = self.state.growing_tree != Some(Structure::ReferenceCount);
+        if !has_owners && can_ask && self.find_shared(extent.start, extent.length_blocks)?.is_some() {
             return Err(self.damaged_extent::<ByBlock>(extent, BtreeFault::SharedFreeSpace));
         }
         Ok(())

@@ -5,7 +5,7 @@
 
 use uxfs_format::inode::InodeFault;
 
-use super::{Action, InodeSource, PointerCause, Rejection, Strength};
+use super::{Action, InodeSource, PointerCause, RecordSource, Rejection, Strength};
 
 /// How sure a change is. Programs may rely on [`name`](Self::name).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +42,9 @@ impl Action {
             | Self::LostAndFound { .. }
             | Self::AccessList { removed: None, .. }
             | Self::Attributes { is_any_lost: true, .. }
-            | Self::NewLog { is_unread: true, .. } => Certainty::Loss,
+            | Self::NewLog { is_unread: true, .. }
+            | Self::QuotaRecord { source: RecordSource::Nothing, .. }
+            | Self::QuotaInode { .. } => Certainty::Loss,
             _ if self.alternative().is_some() => Certainty::Guess,
             Self::PrimarySuperblock
             | Self::SuperblockFromLog
@@ -83,6 +85,9 @@ impl Action {
                 "the {removed} removed entries granted or denied something that cannot be read any more"
             )),
             Self::OlderKept { .. } => Some("what changed since is lost, unless others tell it".into()),
+            Self::QuotaRecord { quota, id, source: RecordSource::Remains, .. } => {
+                Some(format!("{} {id} had other limits", quota.name()))
+            }
             _ => self.alternative_of_inode().or_else(|| self.alternative_of_name()),
         }
     }

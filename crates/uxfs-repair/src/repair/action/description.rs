@@ -5,7 +5,7 @@ use uxfs_format::{
     units::{AgNumber, InodeNumber, Sector},
 };
 
-use super::{Action, InodeSource, PointerCause, Rejection};
+use super::{Action, InodeSource, PointerCause, RecordSource, Rejection};
 use crate::{
     finding::fields::{Fields, Object, Value},
     repair::weighing::Rule,
@@ -27,6 +27,7 @@ pub enum ObjectKind {
     Directory,
     Name,
     ParentPointer,
+    QuotaRecord,
 }
 
 impl ObjectKind {
@@ -44,6 +45,7 @@ impl ObjectKind {
             Self::Directory => "directory",
             Self::Name => "name",
             Self::ParentPointer => "parent_pointer",
+            Self::QuotaRecord => "quota_record",
         }
     }
 }
@@ -63,6 +65,7 @@ pub enum Witness {
     Inode,
     Mode,
     ReverseMap,
+    ReferenceCounts,
     Extents,
     Block,
     Entry,
@@ -86,6 +89,7 @@ impl Witness {
             Self::Inode => "inode",
             Self::Mode => "mode",
             Self::ReverseMap => "reverse_map",
+            Self::ReferenceCounts => "reference_counts",
             Self::Extents => "extents",
             Self::Block => "block",
             Self::Entry => "entry",
@@ -171,6 +175,9 @@ impl Action {
             Self::InodeFlags { .. } => of("inode_flags", O::Inode, W::None, R::InodeFields),
             Self::InodeTimes { .. } => of("inode_times", O::Inode, W::None, R::InodeFields),
             Self::BigTimes { .. } => of("inode_big_times", O::Inode, W::Inode, R::InodeFields),
+            Self::InodeLsn { .. } => of("inode_lsn", O::Inode, W::Log, R::InodeFields),
+            Self::InodeShares { .. } => of("inode_shares", O::Inode, W::ReferenceCounts, R::InodeFields),
+            Self::DirectorySize { .. } => of("directory_size", O::Inode, W::Extents, R::InodeFields),
             Self::SizeOfSpecialFile { .. } => of("special_file_size", O::Inode, W::Mode, R::InodeFields),
             Self::SymlinkBlocks { .. } => of("symlink_blocks", O::ExtentMap, W::Inode, R::InodeFields),
             Self::ExtentsWritten { .. } => of("extents_written", O::ExtentMap, W::Mode, R::InodeFields),
@@ -206,6 +213,18 @@ impl Action {
                 let rule = because.as_ref().map_or(R::PointerGeneration, |because| rule_of(Some(because)));
                 of("parent_pointer_removed", O::ParentPointer, W::EntriesAndParentPointers, rule)
             }
+            Self::QuotaRecord { source, .. } => {
+                let witness = match source {
+                    RecordSource::Checksum => W::Checksum,
+                    RecordSource::Remains | RecordSource::Nothing => W::None,
+                };
+                of("quota_record", O::QuotaRecord, witness, R::QuotaRecord)
+            }
+            Self::QuotaCounts { .. } => {
+                of("quota_counts", O::Superblock, W::InodesAndExtents, R::QuotaCounts)
+            }
+            Self::QuotaInodeSize { .. } => of("quota_inode_size", O::Inode, W::Superblock, R::InodeFields),
+            Self::QuotaInode { .. } => of("quota_inode_forgotten", O::Superblock, W::Inode, R::QuotaInode),
             // Every other variant is in one of the functions above.
             _ => of("directory_rebuilt", O::Directory, W::EntriesAndParentPointers, R::LostDirectory),
         }
@@ -290,6 +309,8 @@ impl Action {
             | Self::FreeInode { inode }
             | Self::InodeTimes { inode }
             | Self::BigTimes { inode }
+            | Self::InodeLsn { inode }
+            | Self::InodeShares { inode }
             | Self::SymlinkBlocks { inode }
             | Self::ExtentsWritten { inode }
             | Self::SymlinkLost { inode }
@@ -319,7 +340,7 @@ impl Action {
                 put("inode", (*inode).into());
                 put("found", (*found).into());
             }
-            Self::InodeBlocks { inode, found, expected } => {
+            Self::InodeBlocks { inode, found, expected } | Self::DirectorySize { inode, found, expected } => {
                 put("inode", (*inode).into());
                 put("found", (*found).into());
                 put("expected", (*expected).into());
@@ -365,6 +386,21 @@ impl Action {
             Self::LostAndFound { inode, name } => {
                 put("inode", (*inode).into());
                 put("name", name.into());
+            }
+            Self::QuotaRecord { inode, quota, id, source } => {
+                put("inode", (*inode).into());
+                put("quota", quota.name().into());
+                put("id", (*id).into());
+                put("source", source.word().into());
+            }
+            Self::QuotaCounts { quota } => put("quota", quota.name().into()),
+            Self::QuotaInodeSize { inode, found } => {
+                put("inode", (*inode).into());
+                put("found", (*found).into());
+            }
+            Self::QuotaInode { inode, quota } => {
+                put("inode", (*inode).into());
+                put("quota", quota.name().into());
             }
             // Every other variant is in one of the functions above.
             _ => {}

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uxfs_format::{fault::Structure, inode::Fork};
 
-use super::{Action, InodeSource};
+use super::{Action, InodeSource, RecordSource};
 use crate::finding::Name;
 
 impl fmt::Display for Action {
@@ -136,6 +136,15 @@ impl Action {
             Self::BigTimes { inode } => {
                 write!(f, "mark the times of inode {inode} as numbers of 64 bits, which they are")
             }
+            Self::InodeLsn { inode } => {
+                write!(f, "clear the log sequence number of inode {inode}, which the log has not reached")
+            }
+            Self::InodeShares { inode } => {
+                write!(f, "mark inode {inode} as one that shares blocks with others")
+            }
+            Self::DirectorySize { inode, found, expected } => {
+                write!(f, "set the size of directory {inode} to {expected} bytes; it was {found}")
+            }
             Self::SizeOfSpecialFile { inode, found } => {
                 write!(f, "clear the size of special or internal file {inode}, which was {found} bytes")
             }
@@ -245,7 +254,49 @@ impl Action {
                 "name inode {inode} {} in directory {directory}, as a block of it says that no map leads to and that may be old",
                 quoted(name)
             ),
-            // Every other variant is in the function above.
+            _ => self.write_of_quotas(f),
+        }
+    }
+
+    fn write_of_quotas(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QuotaRecord { inode, quota, id, source } => {
+                let owner = quota.name();
+                match source {
+                    RecordSource::Checksum => {
+                        write!(
+                            f,
+                            "flip a bit of the quota record of {owner} {id} in inode {inode} back: its checksum is right with that alone"
+                        )
+                    }
+                    RecordSource::Remains => {
+                        write!(
+                            f,
+                            "keep the limits of {owner} {id} in inode {inode}, and correct the rest of the record"
+                        )
+                    }
+                    RecordSource::Nothing => {
+                        write!(
+                            f,
+                            "make the quota record of {owner} {id} in inode {inode} anew, without limits"
+                        )
+                    }
+                }
+            }
+            Self::QuotaCounts { quota } => {
+                write!(f, "have the next mount with quotas count what each {} uses", quota.name())
+            }
+            Self::QuotaInodeSize { inode, found } => {
+                write!(f, "clear the size of quota inode {inode}, which was {found} bytes")
+            }
+            Self::QuotaInode { inode, quota } => {
+                write!(
+                    f,
+                    "forget inode {inode}, which should hold the {} quotas and is no file",
+                    quota.name()
+                )
+            }
+            // Every other variant is in one of the functions above.
             _ => Ok(()),
         }
     }

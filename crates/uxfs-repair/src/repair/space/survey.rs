@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     ops::ControlFlow,
+    sync::atomic::AtomicBool,
 };
 
 use uxfs_format::{
@@ -137,6 +138,7 @@ impl<'v> Seen<'v> {
             scan: self.scan,
             memory: Memory::default(),
             uses: Some(&self.list),
+            has_shared_extents: AtomicBool::default(),
             progress: None,
             see: None,
         };
