@@ -13,6 +13,8 @@ mod linux_logs;
 mod manual;
 mod process;
 mod repair_fuzz;
+mod repair_kills;
+mod rescue_fuzz;
 mod revive;
 mod sound;
 mod test;
@@ -52,6 +54,10 @@ enum Arguments {
     RepairFuzz(repair_fuzz::Arguments),
     /// Images whose structures lie, with right checksums: no panic, hang or excessive memory, and sound after a repair
     Hostile(hostile::Arguments),
+    /// Kill repairs and undos at random moments, and run them again: the same bytes
+    RepairKills(repair_kills::Arguments),
+    /// Rescue files from damaged images and failing devices: nothing that is called whole may be wrong
+    RescueFuzz(rescue_fuzz::Arguments),
     /// Shut kernel mounts down under load and compare our recovery with the kernel's (needs root)
     LinuxLogs(linux_logs::Arguments),
     /// Damage images in many ways and measure what xfs_repair and uxfs repair save (needs root)
@@ -86,6 +92,8 @@ fn run(arguments: Arguments) -> Result<()> {
         Arguments::Fuzz(arguments) => fuzz::run(&arguments),
         Arguments::RepairFuzz(arguments) => repair_fuzz::run(&arguments),
         Arguments::Hostile(arguments) => hostile::run(&arguments),
+        Arguments::RepairKills(arguments) => repair_kills::run(&arguments),
+        Arguments::RescueFuzz(arguments) => rescue_fuzz::run(&arguments),
         Arguments::LinuxLogs(arguments) => linux_logs::run(&arguments),
         Arguments::Revive(arguments) => revive::run(&arguments),
         Arguments::Sound(arguments) => sound::run(&arguments),

@@ -56,7 +56,7 @@ impl Lock {
 #[derive(Debug, Error)]
 pub enum ClaimError {
     /// Mounted there.
-    #[error("it is mounted at {}", .0.display())]
+    #[error("it is mounted at {} (umount {})", .0.display(), .0.display())]
     Mounted(PathBuf),
     /// As swap space.
     #[error("it is in use as swap space")]

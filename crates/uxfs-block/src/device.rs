@@ -4,6 +4,8 @@ use std::{fmt, io, ops::Range, os::fd::BorrowedFd};
 
 use thiserror::Error;
 
+use crate::words::in_words;
+
 /// The operation in which a device failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceOperation {
@@ -48,8 +50,11 @@ impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { operation, offset_bytes, length_bytes, source } = self;
         match operation {
-            DeviceOperation::Open => write!(f, "cannot open it: {source}"),
-            _ => write!(f, "cannot {operation} {length_bytes} bytes at byte {offset_bytes}: {source}"),
+            DeviceOperation::Open => write!(f, "cannot open it: {}", in_words(source)),
+            _ => {
+                let words = in_words(source);
+                write!(f, "cannot {operation} {length_bytes} bytes at byte {offset_bytes}: {words}")
+            }
         }
     }
 }

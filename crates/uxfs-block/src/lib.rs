@@ -12,6 +12,8 @@
 //! | [`engine`] | implementations: files and block devices, memory |
 //! | [`busy`], `loop_devices`, `loop_status` | whether a file or device is in use, also through loop devices |
 //! | [`claim`] | opening it so that other users are kept away |
+//! | [`ranges`] | sets of bytes |
+//! | [`words`] | errors of the host in words |
 //! | [`preload`] | whether fakeroot or pseudo decides about owners |
 //! | [`clock`] | time, which tests replace |
 //! | [`contents_io`] | a check of debug builds: no transaction while file contents move |
@@ -36,5 +38,7 @@ mod loop_devices;
 mod loop_status;
 pub mod own_line;
 pub mod preload;
+pub mod ranges;
 pub mod spill;
 pub mod thread_shards;
+pub mod words;

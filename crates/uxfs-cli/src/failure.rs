@@ -3,6 +3,7 @@
 use std::{io, process::ExitCode};
 
 use serde_json::json;
+use uxfs_block::words::without_error_numbers;
 use uxfs_journal::error::ShutdownCause;
 use uxfs_volume::error::Error;
 
@@ -97,7 +98,8 @@ impl Failure {
             return Exit::Success;
         }
         if json {
-            message!("{}", json!({"error": {"message": self.message, "exit_code": self.exit as u8}}));
+            let words = without_error_numbers(&self.message);
+            message!("{}", json!({"error": {"message": words, "exit_code": self.exit as u8}}));
         } else {
             notice!("{}", self.message);
         }

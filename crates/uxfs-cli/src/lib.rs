@@ -11,6 +11,7 @@
 //! | [`drop_in`] | other tools that the program stands in for, called through a link |
 //! | [`edit`] | changing files in an image: what the commands for it share |
 //! | [`image`] | the arguments that say which image and how to open it |
+//! | `interrupt` | Ctrl-C and SIGTERM |
 //! | [`listing`] | the entries of a directory as commands list them |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
 //! | [`failure`] | from an error to a message and an exit code |
@@ -31,6 +32,7 @@ pub mod drop_in;
 pub mod edit;
 pub mod failure;
 pub mod image;
+mod interrupt;
 pub mod listing;
 pub mod output;
 mod paths;

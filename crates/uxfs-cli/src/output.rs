@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde::Serialize;
+use uxfs_block::words::in_words;
 
 /// Writes a line to standard error, as `eprintln!` does, and goes on where that is closed or full.
 macro_rules! message {
@@ -44,7 +45,7 @@ pub(crate) fn set_program(name: &'static str) {
 /// As [`message!`].
 pub fn write_message(text: fmt::Arguments<'_>) {
     // In one piece, so that messages of several processes do not mix.
-    let line = format!("{text}\n");
+    let line = format!("{}\n", in_words(&text));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use uxfs_block::words::in_words;
+
 /// How bad a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -106,7 +108,7 @@ pub struct Problem {
 impl Problem {
     /// Puts the parts together.
     pub fn new(path: &[u8], severity: Severity, aspect: Aspect, reason: impl fmt::Display) -> Self {
-        Self { path: path.to_vec(), severity, aspect, reason: reason.to_string() }
+        Self { path: path.to_vec(), severity, aspect, reason: in_words(&reason) }
     }
 }
 

@@ -4,12 +4,13 @@
 use std::{io, ops::Range};
 
 use thiserror::Error;
+use uxfs_block::words::in_words;
 
 use crate::{chunk::Chunk, entry::Entry, report::Observer};
 
 /// An error that ends an extraction early: going on would fail for every further file.
 #[derive(Debug, Error)]
-#[error("cannot write {}: {source}", String::from_utf8_lossy(.path))]
+#[error("cannot write {}: {}", String::from_utf8_lossy(.path), in_words(source))]
 pub struct SinkError {
     /// The path that was being written.
     pub path: Vec<u8>,

@@ -10,6 +10,7 @@
 //! | [`field_fuzz`] | every field of every structure, damaged in eight ways |
 //! | [`repair_fuzz`] | several damages at once, the repair, and edits of what it made |
 //! | [`hostile`] | structures that lie, with the right checksums |
+//! | [`rescue_fuzz`] | rescues of damaged images and failing devices, beside what the kernel saw |
 //! | [`fuzz`] | what the coverage-guided fuzz targets run |
 #![forbid(unsafe_code)]
 
@@ -20,3 +21,4 @@ pub mod fuzz;
 pub mod hostile;
 pub mod linux_logs;
 pub mod repair_fuzz;
+pub mod rescue_fuzz;

@@ -1,5 +1,10 @@
 //! One file to the target.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
 use sha2::{Digest, Sha256};
 use uxfs_extract::{
     chunk::{CHUNK_BYTES, Chunk},
@@ -47,6 +52,7 @@ pub struct Deliverer<'t, T: Target> {
     chunk: Chunk<T::Record>,
     problems: Problems,
     limits: Limits,
+    interrupt: Arc<AtomicBool>,
     /// Bytes of contents so far.
     pub written_bytes: u64,
 }
@@ -125,10 +131,15 @@ impl Hasher {
 
 impl<'t, T: Target> Deliverer<'t, T> {
     /// Into a target.
-    pub fn new(target: &'t mut T, limits: Limits) -> Self {
+    pub fn new(target: &'t mut T, limits: Limits, interrupt: Arc<AtomicBool>) -> Self {
         let encoder = target.encoder();
         let (chunk, problems) = (Chunk::new(), Problems::default());
-        Self { target, encoder, chunk, problems, limits, written_bytes: 0 }
+        Self { target, encoder, chunk, problems, limits, interrupt, written_bytes: 0 }
+    }
+
+    /// Whether the work is to end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Relaxed)
     }
 
     /// Ends the target.
@@ -343,6 +354,12 @@ impl<'t, T: Target> Deliverer<'t, T> {
         let ranges = judgement.layout.ranges().to_vec();
         for range in ranges {
             for (offset_bytes, length) in pieces(range.offset_bytes, range.length_bytes) {
+                // An archive has promised all of them already.
+                if !T::IS_ARCHIVE && self.is_interrupted() {
+                    judgement.verdict.add(State::Partial, "interrupted");
+                    judgement.missing.add(offset_bytes..range.end_bytes());
+                    break;
+                }
                 let span = self.chunk.bytes.reserve(length);
                 let bytes = self.chunk.bytes.span_mut(span.clone());
                 read_piece(judge, inode, offset_bytes, bytes, judgement);

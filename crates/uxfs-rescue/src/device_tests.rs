@@ -8,6 +8,8 @@ use uxfs_testkit::seeds::Random;
 
 use super::*;
 
+const SECTOR_BYTES: u64 = 512;
+
 const SIZE_BYTES: u64 = 1 << 20;
 
 /// Fails each read that touches one of its bad sectors, and counts how often each of them was asked for alone.

@@ -6,22 +6,24 @@
 //! | made a directory anew in which names were missing | inferred: names of files that are lost, too, are not known |
 //! | guessed any of it, kept it with a wrong checksum, gave it neutral values, or made attributes anew from those that could be read | inferred |
 //! | found fewer blocks than the inode counts; made a directory anew without parent pointers | partial |
+//! | without a reverse map: counted the blocks of an inode anew, had blocks that others had or that were free | inferred |
+//! | believed one witness of a name against another, or an old directory block | inferred |
+//! | gave up a log | perhaps older: every inode |
+//! | kept it although the log has a newer change of it | perhaps older |
 //! | left a finding | inferred; partial where a structure of it cannot be read |
 //!
 //! What came from the log is inferred as well where a part of the log cannot be read: the newest copy may be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use uxfs_block::ranges::RangeSet;
 use uxfs_format::{fault::Structure, geometry::Geometry, inode::Fork, units::InodeNumber};
 use uxfs_repair::{
     Finding,
-    repair::action::{Action, InodeSource},
+    repair::action::{Action, InodeSource, PointerCause, Rejection, Strength},
 };
 
-use crate::{
-    ranges::RangeSet,
-    state::{State, Verdict},
-};
+use crate::state::{State, Verdict};
 
 /// Inodes with doubts that are kept. With more, every inode is in doubt.
 const MOST_INODES: usize = 1 << 20;
@@ -68,55 +70,93 @@ impl Evidence {
     /// Adds a doubt about an inode.
     pub fn doubt(&mut self, inode: InodeNumber, state: State, reason: impl Into<String>) {
         if self.by_inode.len() >= MOST_INODES && !self.by_inode.contains_key(&inode) {
-            self.of_all =
-                Some(Verdict::new(State::Inferred, "more inodes are in doubt than could be remembered"));
+            self.doubt_all(State::Inferred, "more inodes are in doubt than could be remembered");
             return;
         }
         self.by_inode.entry(inode).or_default().add(state, reason);
     }
 
+    /// Why every inode is in doubt.
+    pub fn doubt_about_all(&self) -> Option<&Verdict> {
+        self.of_all.as_ref()
+    }
+
+    /// Adds a doubt about every inode.
+    pub fn doubt_all(&mut self, state: State, reason: impl Into<String>) {
+        self.of_all.get_or_insert_default().add(state, reason);
+    }
+
     /// What a change of a repair makes doubtful.
-    pub fn add_action(&mut self, action: &Action, has_parent_pointers: bool) {
-        let log = if self.is_log_unreadable { State::Inferred } else { State::Whole };
-        let (inode, state) = match action {
+    pub fn add_action(&mut self, action: &Action, geometry: &Geometry) {
+        match action {
+            Action::NewLog { is_unread: true, .. } => {
+                self.doubt_all(State::PerhapsOlder, format!("repair: {action}"));
+            }
             Action::InodeRebuilt { inode, source: InodeSource::Log, .. } => {
                 self.from_log.insert(*inode);
-                (*inode, log)
             }
+            Action::BlocksGivenUp { inode, fork: Fork::Data, .. } | Action::FilePartial { inode } => {
+                self.without_blocks.insert(*inode);
+            }
+            Action::InodeBlocks { inode, found, expected }
+                if found > expected && !geometry.features.has_reverse_map() =>
+            {
+                self.without_blocks.insert(*inode);
+            }
+            _ => {}
+        }
+        if let Some((inode, state)) = self.state_after(action, geometry) {
+            self.doubt(inode, state, format!("repair: {action}"));
+        }
+    }
+
+    /// An inode that a change concerns, and its state by that.
+    fn state_after(&self, action: &Action, geometry: &Geometry) -> Option<(InodeNumber, State)> {
+        let features = &geometry.features;
+        let log = if self.is_log_unreadable { State::Inferred } else { State::Whole };
+        let (inode, state) = match action {
+            Action::InodeRebuilt { inode, source: InodeSource::Log, .. }
+            | Action::BlockFromLog { inode, .. } => (inode, log),
             Action::InodeRebuilt { inode, .. }
             | Action::InodeMended { inode, .. }
             | Action::InodeChecksum { inode }
             | Action::BlockChecksum { inode, .. }
             | Action::InodeFlags { inode, .. }
             | Action::InodeTimes { inode }
+            | Action::SizeOfSpecialFile { inode, .. }
             | Action::AccessList { inode, .. }
             | Action::RealtimeInode { inode }
-            | Action::LostAndFound { inode, .. } => (*inode, State::Inferred),
-            Action::BlockFromLog { inode, .. } => (*inode, log),
-            Action::BlocksGivenUp { inode, fork: Fork::Attribute, .. } => (*inode, State::Inferred),
-            Action::BlocksGivenUp { inode, .. } | Action::FilePartial { inode } => {
-                self.without_blocks.insert(*inode);
-                (*inode, State::Partial)
-            }
             // Nothing tells whether there were more of them.
-            Action::Attributes { inode, .. } => (*inode, State::Inferred),
-            Action::ExtentMap { inode, fork: Fork::Attribute, .. } => (*inode, State::Inferred),
+            | Action::Attributes { inode, .. }
+            | Action::BlockField { inode, removed: 1.., .. }
+            | Action::BlocksGivenUp { inode, fork: Fork::Attribute, .. }
+            | Action::ExtentMap { inode, fork: Fork::Attribute, .. } => (inode, State::Inferred),
+            Action::OlderKept { inode, .. } => (inode, State::PerhapsOlder),
+            Action::BlocksGivenUp { inode, .. } | Action::FilePartial { inode } => (inode, State::Partial),
             Action::ExtentMap { inode, .. }
             | Action::ExtentsWritten { inode }
-            | Action::SymlinkBlocks { inode } => (*inode, State::Whole),
+            | Action::SymlinkBlocks { inode } => (inode, State::Whole),
             // Entries that no parent pointer repeats may be gone.
-            Action::Directory { inode, .. } if !has_parent_pointers => (*inode, State::Partial),
+            Action::Directory { inode, .. } if !features.has_parent_pointers() => (inode, State::Partial),
             // So may those of files that are lost, too.
-            Action::Directory { inode, from_parent_pointers: 1.., .. } => (*inode, State::Inferred),
-            Action::Directory { inode, .. } => (*inode, State::Whole),
-            _ => return,
+            Action::Directory { inode, from_parent_pointers: 1.., .. } => (inode, State::Inferred),
+            Action::Directory { inode, .. } => (inode, State::Whole),
+            // Nothing but the count tells that the extents are wrong.
+            Action::InodeBlocks { inode, found, expected } if !features.has_reverse_map() => {
+                (inode, if found > expected { State::Partial } else { State::Inferred })
+            }
+            _ => return state_of_name(action),
         };
-        self.doubt(inode, state, format!("repair: {action}"));
+        Some((*inode, state))
     }
 
     /// What a finding that a repair has left makes doubtful.
     pub fn add_finding(&mut self, finding: &Finding, geometry: &Geometry) {
         self.suspect_blocks(finding, geometry);
+        if let Finding::LogNotReplayed { .. } = finding {
+            self.doubt_all(State::PerhapsOlder, finding.to_string());
+            return;
+        }
         let state = match finding {
             // These say nothing about the inode's contents or metadata.
             Finding::LinkCount { .. }
@@ -148,6 +188,14 @@ impl Evidence {
         }
     }
 
+    /// What a check of the image without its repair has found: which file has blocks rightly that two had, or that were free, the repair has
+    /// decided without a reverse map.
+    pub fn add_conflict(&mut self, finding: &Finding, geometry: &Geometry) {
+        if let Finding::FreeBlocksInUse { .. } | Finding::BlocksUsedTwice { .. } = finding {
+            self.suspect_blocks(finding, geometry);
+        }
+    }
+
     /// Blocks of which a finding says that something else has them, too, or that they are not the file's.
     fn suspect_blocks(&mut self, finding: &Finding, geometry: &Geometry) {
         let (group, start, length_blocks) = match finding {
@@ -168,5 +216,73 @@ impl Evidence {
         let first = Geometry::byte_of_sector(sector);
         let length_bytes = u64::from(length_blocks) << geometry.block_log;
         self.suspect.insert(first..first.saturating_add(length_bytes));
+    }
+}
+
+/// An inode of whose name a change makes a guess.
+fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
+    match action {
+        Action::NameAdded { inode, .. }
+        | Action::NameFromBlock { inode, .. }
+        | Action::LostAndFound { inode, .. } => Some((*inode, State::Inferred)),
+        Action::ParentPointerSet { inode, cause, .. } => {
+            (*cause != PointerCause::MadeAnew).then_some((*inode, State::Inferred))
+        }
+        Action::NameRemoved { because, .. } | Action::ParentPointerRemoved { because, .. } => match because {
+            // That the name is its own is a guess.
+            Some(Rejection::OtherInode { kept, kept_by, .. }) => {
+                (*kept_by != Strength::Both).then_some((*kept, State::Inferred))
+            }
+            _ => None,
+        },
+        // Structures that follow from others, what is gone, links that the manifest does not have, and what `state_after` has.
+        Action::PrimarySuperblock
+        | Action::SuperblockFromLog
+        | Action::SuperblockInferred { .. }
+        | Action::SuperblockFields
+        | Action::SuperblockByCopies
+        | Action::SuperblockCopy { .. }
+        | Action::Counters
+        | Action::LogReplayed { .. }
+        | Action::LogReplayedInPart { .. }
+        | Action::LsnCleared { .. }
+        | Action::BitFlippedBack { .. }
+        | Action::NewLog { .. }
+        | Action::Group { .. }
+        | Action::BigTimes { .. }
+        | Action::BlockMoved { .. }
+        | Action::OlderKept { .. }
+        | Action::InodeChecksum { .. }
+        | Action::InodeLsn { .. }
+        | Action::InodeShares { .. }
+        | Action::DirectorySize { .. }
+        | Action::QuotaRecord { .. }
+        | Action::QuotaCounts { .. }
+        | Action::QuotaInodeSize { .. }
+        | Action::QuotaInode { .. }
+        | Action::BlockChecksum { .. }
+        | Action::InodeRebuilt { .. }
+        | Action::FilePartial { .. }
+        | Action::BlockFromLog { .. }
+        | Action::BlockField { .. }
+        | Action::InodeLost { .. }
+        | Action::InodeMended { .. }
+        | Action::FreeInode { .. }
+        | Action::InodeFlags { .. }
+        | Action::InodeTimes { .. }
+        | Action::SizeOfSpecialFile { .. }
+        | Action::SymlinkBlocks { .. }
+        | Action::ExtentsWritten { .. }
+        | Action::SymlinkLost { .. }
+        | Action::InodeChunk { .. }
+        | Action::RealtimeInode { .. }
+        | Action::UnlinkedFreed { .. }
+        | Action::ExtentMap { .. }
+        | Action::BlocksGivenUp { .. }
+        | Action::InodeBlocks { .. }
+        | Action::LinkCount { .. }
+        | Action::Directory { .. }
+        | Action::Attributes { .. }
+        | Action::AccessList { .. } => None,
     }
 }

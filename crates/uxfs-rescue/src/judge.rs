@@ -2,6 +2,7 @@
 
 use std::ops::{ControlFlow, Range};
 
+use uxfs_block::ranges::RangeSet;
 use uxfs_extract::{
     entry::Attribute,
     layout::{FileLayout, FileRange},
@@ -18,7 +19,6 @@ use uxfs_volume::{
 use crate::{
     device::RescueDevice,
     evidence::Evidence,
-    ranges::RangeSet,
     state::{State, Verdict},
     view::{PASSED_OVER, drain, inode_of},
 };

@@ -11,8 +11,8 @@
 //! |---|---|
 //! | [`device`] | a device that never fails to be read, and knows what was not |
 //! | [`map`] | map files of GNU ddrescue |
-//! | [`ranges`] | sets of bytes |
-//! | [`state`] | whole, partial, inferred, lost; a line of the manifest |
+//! | [`state`] | whole, perhaps older, inferred, partial, lost; a line of the manifest |
+//! | [`log`] | whether the log may hold newer changes that cannot be read |
 //! | [`view`] | the image as a repair would leave it, or what can be read of it without |
 //! | [`evidence`] | inodes and blocks that a repair or a check leaves in doubt |
 //! | [`judge`] | what can be had of one file |
@@ -27,7 +27,7 @@
 //! 1. Nothing is written to the image.
 //! 2. A file is called whole only if all its bytes were read from blocks that its extent map gives, no block of them is known to be
 //!    unreadable or claimed by something else, and every structure that describes it passed a check or was made anew from a second
-//!    witness that says all of it.
+//!    witness that says all of it; and no log that was not replayed in full may hold a newer change of it.
 //! 3. A regular file has its name in the target only when it is complete; before, and for good where a part is missing, it is called
 //!    `NAME.partial`.
 //! 4. No byte from the image decides about memory: lists are bounded, and walks enter each directory once.
@@ -40,8 +40,8 @@ pub mod deliver;
 pub mod device;
 pub mod evidence;
 pub mod judge;
+pub mod log;
 pub mod map;
-pub mod ranges;
 pub mod run;
 pub mod state;
 pub mod strays;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use crate::ranges::RangeSet;
+use uxfs_block::ranges::RangeSet;
 
 /// Statuses of blocks that were not read.
 const NOT_READ: &[&str] = &["?", "*", "/", "-"];

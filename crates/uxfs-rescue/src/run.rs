@@ -1,6 +1,6 @@
 //! A rescue from its beginning to its end.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use thiserror::Error;
 use uxfs_extract::sink::SinkError;
@@ -26,6 +26,8 @@ pub struct RescueOptions {
     pub choice: Choice,
     /// What is written, and how much.
     pub limits: Limits,
+    /// Once it is set, the rescue ends as soon as what it has written is in order.
+    pub interrupt: Arc<AtomicBool>,
 }
 
 /// Hears what becomes of each file.
@@ -44,6 +46,8 @@ pub trait Report {
 pub struct Summary {
     /// Names of whole files and directories.
     pub whole: u64,
+    /// Of those of which newer changes may be missing.
+    pub perhaps_older: u64,
     /// Of inferred ones.
     pub inferred: u64,
     /// Of partial ones.
@@ -66,6 +70,7 @@ impl Summary {
     pub(crate) fn add(&mut self, record: &Record) {
         let count = match record.verdict.state {
             State::Whole => &mut self.whole,
+            State::PerhapsOlder => &mut self.perhaps_older,
             State::Inferred => &mut self.inferred,
             State::Partial => &mut self.partial,
             State::Lost => &mut self.lost,
@@ -77,7 +82,7 @@ impl Summary {
 
     /// Whether everything is whole.
     pub fn is_whole(&self) -> bool {
-        self.inferred + self.partial + self.lost == 0 && !self.is_interrupted
+        self.perhaps_older + self.inferred + self.partial + self.lost == 0 && !self.is_interrupted
     }
 }
 
@@ -120,7 +125,7 @@ pub fn rescue<T: Target>(
 ) -> Result<Summary, RescueError> {
     let before = view.before.as_ref();
     let judge = Judge { volume: &view.volume, evidence: &view.evidence, device: device.as_ref(), before };
-    let deliverer = Deliverer::new(target, options.limits);
+    let deliverer = Deliverer::new(target, options.limits, Arc::clone(&options.interrupt));
     let mut walker = Walker::new(view, judge, &options.choice, deliverer, report);
     let start = Start { inode: view.volume.geometry().root_inode, path: Vec::new() };
     let mut work = || -> Result<(), Stop> {
@@ -133,7 +138,10 @@ pub fn rescue<T: Target>(
     };
     let is_interrupted = match work() {
         Ok(()) => false,
-        Err(Stop::Interrupted) => true,
+        Err(Stop::Interrupted) => {
+            walker.abandon()?;
+            true
+        }
         Err(Stop::Target(error)) => return Err(error.into()),
     };
     let mut summary = walker.finish()?;

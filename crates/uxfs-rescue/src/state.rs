@@ -1,5 +1,6 @@
-//! Whole, partial, inferred, lost; and a line of the manifest.
+//! Whole, perhaps older, inferred, partial, lost; and a line of the manifest.
 
+use uxfs_block::words::without_error_numbers;
 use uxfs_extract::layout::FileRange;
 use uxfs_volume::inode::FileType;
 
@@ -8,6 +9,8 @@ use uxfs_volume::inode::FileType;
 pub enum State {
     /// Contents and metadata are complete, and every structure that says so is sound or has a second witness.
     Whole,
+    /// As whole, but the log may have a newer change of it that was not put in place, because it cannot be read.
+    PerhapsOlder,
     /// Contents are complete as far as anything tells, but something was guessed: name, size, owner, times.
     Inferred,
     /// Something is known to be missing: bytes of the contents, attributes, entries of a directory.
@@ -21,6 +24,7 @@ impl State {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Whole => "whole",
+            Self::PerhapsOlder => "perhaps_older",
             Self::Inferred => "inferred",
             Self::Partial => "partial",
             Self::Lost => "lost",
@@ -59,7 +63,7 @@ impl Verdict {
     /// Adds a reason; the state becomes at least as bad.
     pub fn add(&mut self, state: State, reason: impl Into<String>) {
         self.state = self.state.max(state);
-        let mut reason: String = reason.into();
+        let mut reason: String = without_error_numbers(&reason.into()).into_owned();
         if reason.len() > MOST_REASON_BYTES {
             reason = reason.chars().take(MOST_REASON_BYTES / 4).chain("…".chars()).collect();
         }

@@ -1,6 +1,9 @@
 //! The image as a repair would leave it; where that is not possible, what can be read of it all the same.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{geometry::Geometry, units::InodeNumber};
@@ -16,7 +19,7 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use crate::{device::RescueDevice, evidence::Evidence, state::State};
+use crate::{device::RescueDevice, evidence::Evidence, log, state::State};
 
 /// How to open.
 #[derive(Debug, Clone, Default)]
@@ -77,6 +80,25 @@ pub fn geometry_of(device: &Arc<dyn BlockDevice>, options: &ViewOptions) -> Resu
     Ok(Volume::open_tolerantly(Arc::clone(device), &options)?.geometry().clone())
 }
 
+/// The device of a rescue from `inner`, of which a map says that `unread` was not read: as long as the superblock says, where the image
+/// has been truncated.
+pub fn device_for(
+    inner: Arc<dyn BlockDevice>,
+    unread: impl IntoIterator<Item = Range<u64>>,
+    options: &ViewOptions,
+) -> Arc<RescueDevice> {
+    let size_bytes = inner.size_bytes();
+    let device = Arc::new(RescueDevice::new(Arc::clone(&inner), size_bytes, unread));
+    let shared: Arc<dyn BlockDevice> = Arc::<RescueDevice>::clone(&device);
+    match geometry_of(&shared, options) {
+        Ok(geometry) if geometry.data_size_bytes() > size_bytes => {
+            let known: Vec<_> = device.unreadable().iter().collect();
+            Arc::new(RescueDevice::new(inner, geometry.data_size_bytes(), known))
+        }
+        _ => device,
+    }
+}
+
 impl View {
     /// Opens what can be opened.
     ///
@@ -99,9 +121,8 @@ impl View {
         let (findings, changes) = (staged.remaining.len(), staged.actions.len());
         let overlay: Arc<dyn BlockDevice> = staged.overlay;
         let mut view = Self::of(Self::open_volume(overlay, options)?, device);
-        let has_parent_pointers = view.volume.geometry().features.has_parent_pointers();
         for action in &staged.actions {
-            view.evidence.add_action(action, has_parent_pointers);
+            view.evidence.add_action(action, view.volume.geometry());
         }
         let is_replay_partial =
             staged.actions.iter().any(|action| matches!(action, Action::LogReplayedInPart { .. }));
@@ -113,6 +134,7 @@ impl View {
         }
         if changes > 0 {
             view.before = Self::open_as_it_is(&shared, options).ok();
+            view.add_conflicts(options);
         }
         Ok(view)
     }
@@ -146,11 +168,31 @@ impl View {
     }
 
     fn of(volume: Volume, device: &RescueDevice) -> Self {
-        let is_log_unreadable =
-            log_of(volume.geometry()).is_some_and(|log| !device.unreadable_in(log).is_empty());
         let mut evidence = Evidence::default();
-        evidence.is_log_unreadable = is_log_unreadable;
+        let log_doubt = log::doubt(device, volume.geometry());
+        // Behind the doubt, which reads of the log what it needs.
+        let place = log::place(volume.geometry());
+        evidence.is_log_unreadable = place.is_some_and(|log| !device.unreadable_in(log).is_empty());
+        if let Some(reason) = log_doubt {
+            evidence.doubt_all(State::PerhapsOlder, reason);
+        }
         Self { volume, evidence, origin: Origin::Sound, before: None }
+    }
+
+    /// Without a reverse map extents have no second witness but the blocks that they must not have.
+    fn add_conflicts(&mut self, options: &ViewOptions) {
+        let Some(before) =
+            self.before.as_ref().filter(|before| !before.geometry().features.has_reverse_map())
+        else {
+            return;
+        };
+        let evidence = &mut self.evidence;
+        let check_options = CheckOptions { scan: options.scan, ..CheckOptions::default() };
+        check(before, &check_options, &mut |finding: Finding| {
+            evidence.add_conflict(&finding, before.geometry());
+            ControlFlow::Continue(())
+        });
+        drop(drain(before));
     }
 
     /// Takes all findings of a check as evidence; gives how many there were.
@@ -213,12 +255,6 @@ pub fn inode_of(volume: &Volume, number: InodeNumber) -> Result<Arc<Inode>> {
     let bytes = volume.inode_bytes(number)?;
     let Ok(core) = uxfs_format::inode::verify_inode(&bytes, number, geometry) else { return Err(error) };
     Inode::decode(&bytes, core, geometry).map(Arc::new).ok_or(error)
-}
-
-/// Where the log lies on the device.
-pub fn log_of(geometry: &Geometry) -> Option<std::ops::Range<u64>> {
-    let first = Geometry::byte_of_sector(geometry.sector_of_block(geometry.log_start?)?);
-    Some(first..first.saturating_add(u64::from(geometry.log_blocks) << geometry.block_log))
 }
 
 /// The state of what a volume passed over while a file was read.

@@ -17,7 +17,11 @@ use uxfs_block::spill::first_paths::FirstPaths;
 use uxfs_extract::{
     entry::{Metadata, is_safe_component},
     sink::SinkError,
-    walk::{listing::Listing, metadata_of},
+    walk::{
+        listing::Listing,
+        metadata_of,
+        path::{self, LINKS_BYTES},
+    },
 };
 use uxfs_format::units::InodeNumber;
 use uxfs_volume::{
@@ -36,10 +40,6 @@ use crate::{
     view::{View, inode_of},
 };
 
-/// Longest path: an image can ask for more than memory holds.
-const MOST_PATH_BYTES: usize = 64 << 10;
-/// Memory for files that have several names.
-const LINKS_BYTES: usize = 8 << 20;
 /// Names of one directory of which nothing is left that are told only once.
 const MOST_LOST_NAMES: usize = 1 << 16;
 
@@ -62,8 +62,8 @@ impl Rank {
 
     fn of(judgement: &Judgement) -> Self {
         match judgement.verdict.state {
-            State::Whole if judgement.layout.data_bytes() <= SMALL_BYTES => Self::Small,
-            State::Whole => Self::Whole,
+            State::Whole | State::PerhapsOlder if judgement.layout.data_bytes() <= SMALL_BYTES => Self::Small,
+            State::Whole | State::PerhapsOlder => Self::Whole,
             State::Partial => Self::Partial,
             State::Inferred | State::Lost => Self::Inferred,
         }
@@ -174,9 +174,17 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
         Ok(self.summary)
     }
 
-    /// Bytes of contents that were written so far.
-    pub fn written_bytes(&self) -> u64 {
-        self.deliverer.written_bytes
+    /// Ends the directories in which an interrupted walk is: they get their owners, modes and times, and new ones their lines in the
+    /// manifest.
+    ///
+    /// # Errors
+    /// The target cannot be written to.
+    pub fn abandon(&mut self) -> Result<(), SinkError> {
+        while let Some(level) = self.levels.last_mut() {
+            level.verdict.add(State::Partial, "interrupted: what is in it may be missing");
+            self.leave_level()?;
+        }
+        Ok(())
     }
 
     /// All walks from a directory.
@@ -225,7 +233,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
                 Some(Err(error)) => self.note(State::Partial, error.to_string()),
                 None => self.leave()?,
             }
-            if self.report.is_interrupted() {
+            if self.report.is_interrupted() || self.deliverer.is_interrupted() {
                 return Err(Stop::Interrupted);
             }
         }
@@ -293,6 +301,10 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
         if self.walk == Walk::Last {
             self.take_from_before()?;
         }
+        Ok(self.leave_level()?)
+    }
+
+    fn leave_level(&mut self) -> Result<(), SinkError> {
         let Some(mut level) = self.levels.pop() else { return Ok(()) };
         let number = level.inode.number;
         if level.is_entered && !T::IS_ARCHIVE {
@@ -307,7 +319,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
             let mut record = Record::new(&self.path, Some(number.get()), level.verdict);
             record.file_type = Some(FileType::Directory);
             record.output = (record.verdict.state != State::Lost).then(|| self.path.clone());
-            self.tell(record)?;
+            self.put(record);
         }
         self.path.truncate(level.above_bytes);
         Ok(())
@@ -315,11 +327,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
 
     /// Goes to one entry of the current directory.
     fn visit(&mut self, name: &[u8], number: InodeNumber) -> Step {
-        let above_bytes = self.path.len();
-        if !self.path.is_empty() {
-            self.path.push(b'/');
-        }
-        self.path.extend_from_slice(name);
+        let above_bytes = path::push(&mut self.path, name);
         let is_entered = self.visit_path(name, number, above_bytes)?;
         if !is_entered {
             self.path.truncate(above_bytes);
@@ -329,13 +337,8 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
 
     /// Says whether the path now leads into a directory.
     fn visit_path(&mut self, name: &[u8], number: InodeNumber, above_bytes: usize) -> Result<bool, Stop> {
-        let fault = match () {
-            () if !is_safe_component(name) => Some("no file can have this name"),
-            () if self.path.len() > MOST_PATH_BYTES => Some("the path is too long"),
-            () => None,
-        };
-        if let Some(fault) = fault {
-            self.tell_once(number, fault)?;
+        if let Some(fault) = path::fault(&self.path, name) {
+            self.tell_once(number, fault.words())?;
             return Ok(false);
         }
         let inode = match self.view.inode(number) {
@@ -465,11 +468,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
             if self.has(number) || self.view.inode(number).is_ok() || !is_safe_component(&name) {
                 continue;
             }
-            let above_bytes = self.path.len();
-            if !self.path.is_empty() {
-                self.path.push(b'/');
-            }
-            self.path.extend_from_slice(&name);
+            let above_bytes = path::push(&mut self.path, &name);
             self.take_given_up(before, &name, number)?;
             self.path.truncate(above_bytes);
         }
@@ -493,9 +492,13 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
     }
 
     fn tell(&mut self, record: Record) -> Step {
+        self.put(record);
+        Ok(())
+    }
+
+    fn put(&mut self, record: Record) {
         self.summary.add(&record);
         self.report.record(record);
-        Ok(())
     }
 
     /// Writes one file that nothing names, below a directory that is begun for it.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use uxfs_rescue::ranges::RangeSet;
+use uxfs_block::ranges::RangeSet;
 use uxfs_testkit::seeds::Random;
 
 use common::{DamagedDevice, Truth, random_ranges, rescue_all};

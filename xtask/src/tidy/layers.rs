@@ -43,7 +43,11 @@ const LAYERS: [Layer; 18] = [
     },
     Layer { name: "uxfs-cli", above: &["uxfs", "uxfs-bench", "uxfs-metadump", "uxfs-rescue"], beside: &[] },
     Layer { name: "uxfs-testkit", above: &["uxfs-mkfs", "uxfs-filesystem"], beside: &[] },
-    Layer { name: "uxfs-lab", above: &["uxfs-testkit", "uxfs-repair", "uxfs-metadump"], beside: &[] },
+    Layer {
+        name: "uxfs-lab",
+        above: &["uxfs-testkit", "uxfs-repair", "uxfs-metadump", "uxfs-rescue"],
+        beside: &[],
+    },
 ];
 
 /// Crates that a crate may depend on; `None` where the list does not have it.

@@ -1,61 +1,162 @@
-//! Sectors that a device cannot read, and a device around another that has a text in their place.
+//! Sectors that a device cannot read: around them, other bytes in their place. And a device that has a text there.
 //!
-//! A repair reads through such a device: what cannot be read is damaged, like anything else that fails its verifier. A sector that could
-//! not be read once stays so, even if it could be later: decisions must not change in the middle.
+//! A repair reads through such a device: what cannot be read is damaged, like anything else that fails its verifier. A rescue has
+//! zeros in place of the text.
+//!
+//! Invariants:
+//! 1. A sector that could not be read once stays so, even if it could be later: decisions must not change in the middle, and each try
+//!    may take a failing device seconds.
+//! 2. A sector is in the set of those that cannot be read before a read that has other bytes in its place returns.
 
 use std::{
-    collections::BTreeSet,
+    ops::Range,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
 use parking_lot::RwLock;
 
-use crate::device::{
-    Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment,
+use crate::{
+    device::{Alignment, BlockDevice, DeviceError, DeviceOperation, Identity, ReadSegment, WriteSegment},
+    ranges::RangeSet,
 };
 
 /// What devices read and write at least, in bytes.
-const SECTOR_BYTES: usize = 512;
+const SECTOR_BYTES: u64 = 512;
 /// Stands for a sector that cannot be read, as often as it takes. Zeros would pass for a log that was never written.
 const FILLER: &[u8; 32] = b"uxfs: this could not be read...\n";
-/// Sectors that may be unreadable, 32 MiB: a device that cannot read more has failed.
-const MOST_SECTORS: usize = 1 << 16;
+/// Bytes that may be unreadable: a device that cannot read more has failed.
+const MOST_BYTES: u64 = 32 << 20;
 
 /// Whether a sector stands for one that could not be read.
 pub fn is_filler(sector: &[u8]) -> bool {
     !sector.is_empty() && sector.chunks(FILLER.len()).all(|part| FILLER.starts_with(part))
 }
 
-fn fill(sector: &mut [u8]) {
-    sector.chunks_mut(FILLER.len()).for_each(|part| part.copy_from_slice(&FILLER[..part.len()]));
+/// Fills what lies at `offset_bytes` of a device with the text.
+fn fill(offset_bytes: u64, bytes: &mut [u8]) {
+    let behind_sector = (offset_bytes % FILLER.len() as u64) as usize;
+    let text = FILLER.iter().cycle().skip(behind_sector);
+    bytes.iter_mut().zip(text).for_each(|(byte, letter)| *byte = *letter);
 }
 
-/// Reads what can be read, with the filler for the rest. Gives the error of the device where some sectors could not be read.
+/// Reads what can be read, with the filler for the rest. Gives an error of the device where some sectors could not be read.
 pub fn read_or_fill(device: &dyn BlockDevice, offset_bytes: u64, bytes: &mut [u8]) -> Option<DeviceError> {
-    let error = device.read(offset_bytes, bytes).err()?;
-    for (start, sector) in (0_u64..).step_by(SECTOR_BYTES).zip(bytes.chunks_mut(SECTOR_BYTES)) {
-        if device.read(offset_bytes.saturating_add(start), sector).is_err() {
-            fill(sector);
-        }
+    Unreadable::default().read(device, offset_bytes, bytes, fill)
+}
+
+/// The sectors that a device could not read so far.
+#[derive(Debug, Default)]
+pub struct Unreadable {
+    ranges: RwLock<RangeSet>,
+    failed_bytes: AtomicU64,
+}
+
+impl Unreadable {
+    /// With ranges that are not to be tried.
+    pub fn knowing(ranges: RangeSet) -> Self {
+        Self { ranges: RwLock::new(ranges), failed_bytes: AtomicU64::new(0) }
     }
-    Some(error)
+
+    /// The parts of a range that cannot be read.
+    pub fn within(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        self.ranges.read().within(range).collect()
+    }
+
+    /// Whether some of a range cannot be read.
+    pub fn touches(&self, range: Range<u64>) -> bool {
+        self.ranges.read().touches(range)
+    }
+
+    /// All of them.
+    pub fn ranges(&self) -> RangeSet {
+        self.ranges.read().clone()
+    }
+
+    /// Bytes in sectors in which reading failed, without those that were known before.
+    pub fn failed_bytes(&self) -> u64 {
+        self.failed_bytes.load(Relaxed)
+    }
+
+    /// Reads what can be read, and has `fill` put bytes in place of the rest. Gives an error of the device where a sector failed
+    /// that was not known to.
+    pub fn read(
+        &self,
+        device: &dyn BlockDevice,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+        fill: fn(u64, &mut [u8]),
+    ) -> Option<DeviceError> {
+        let end = offset_bytes.saturating_add(buffer.len() as u64);
+        let readable = self.ranges.read().without(offset_bytes..end);
+        let (mut position, mut rest, mut error) = (offset_bytes, buffer, None);
+        for part in readable {
+            let (hole, from_here) = split_at(rest, part.start.saturating_sub(position));
+            fill(position, hole);
+            let (piece, after) = split_at(from_here, part.end.saturating_sub(part.start));
+            error = self.read_piece(device, part.start, piece, fill).or(error);
+            (position, rest) = (part.end, after);
+        }
+        fill(position, rest);
+        error
+    }
+
+    /// Reads a piece; where that fails, each half of it, down to single sectors.
+    fn read_piece(
+        &self,
+        device: &dyn BlockDevice,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+        fill: fn(u64, &mut [u8]),
+    ) -> Option<DeviceError> {
+        if buffer.is_empty() {
+            return None;
+        }
+        let error = device.read(offset_bytes, buffer).err()?;
+        let sector = SECTOR_BYTES.max(device.alignment().offset_bytes.into());
+        let first = offset_bytes - offset_bytes % sector;
+        let end = offset_bytes.saturating_add(buffer.len() as u64);
+        if end <= first.saturating_add(sector) {
+            fill(offset_bytes, buffer);
+            self.give_up(first..first.saturating_add(sector).min(device.size_bytes().max(end)));
+            return Some(error);
+        }
+        let sectors = (end - first).div_ceil(sector);
+        let middle = first.saturating_add(sectors.div_ceil(2).saturating_mul(sector));
+        let (left, right) = split_at(buffer, middle.saturating_sub(offset_bytes));
+        let of_left = self.read_piece(device, offset_bytes, left, fill);
+        self.read_piece(device, middle, right, fill).or(of_left)
+    }
+
+    fn give_up(&self, sector: Range<u64>) {
+        let mut ranges = self.ranges.write();
+        if !ranges.touches(sector.clone()) {
+            self.failed_bytes.fetch_add(sector.end - sector.start, Relaxed);
+        }
+        ranges.insert(sector);
+    }
+}
+
+/// As `split_at_mut`, at the end where `length` is behind it.
+fn split_at(bytes: &mut [u8], length: u64) -> (&mut [u8], &mut [u8]) {
+    let length = usize::try_from(length).map_or(bytes.len(), |length| length.min(bytes.len()));
+    bytes.split_at_mut(length)
 }
 
 /// Around a device: reads do not fail where single sectors cannot be read. Not to be written.
 #[derive(Debug)]
 pub struct FilledDevice {
     inner: Arc<dyn BlockDevice>,
-    bad: RwLock<BTreeSet<u64>>,
+    unreadable: Unreadable,
     shows_errors: AtomicBool,
 }
 
 impl FilledDevice {
     /// Around this device.
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
-        Self { inner, bad: RwLock::default(), shows_errors: AtomicBool::new(false) }
+        Self { inner, unreadable: Unreadable::default(), shows_errors: AtomicBool::new(false) }
     }
 
     /// From now on sectors that cannot be read are errors again.
@@ -64,48 +165,8 @@ impl FilledDevice {
     }
 
     /// Sectors of 512 bytes that could not be read so far.
-    pub fn bad_sectors(&self) -> usize {
-        self.bad.read().len()
-    }
-
-    /// Puts the filler over sectors that could not be read earlier.
-    fn cover(&self, offset_bytes: u64, bytes: &mut [u8]) {
-        let bad = self.bad.read();
-        if bad.is_empty() {
-            return;
-        }
-        let sector_bytes = SECTOR_BYTES as u64;
-        let end_bytes = offset_bytes.saturating_add(bytes.len() as u64);
-        for sector in bad.range(offset_bytes / sector_bytes..end_bytes.div_ceil(sector_bytes)) {
-            let mut whole = [0; SECTOR_BYTES];
-            fill(&mut whole);
-            let start = sector * sector_bytes;
-            let (from, to) = (start.max(offset_bytes), (start + sector_bytes).min(end_bytes));
-            bytes[(from - offset_bytes) as usize..(to - offset_bytes) as usize]
-                .copy_from_slice(&whole[(from - start) as usize..(to - start) as usize]);
-        }
-    }
-
-    /// Finds out which sectors of a range cannot be read.
-    fn find_bad(&self, offset_bytes: u64, bytes: &mut [u8], error: DeviceError) -> Result<(), DeviceError> {
-        let end_bytes = offset_bytes.checked_add(bytes.len() as u64);
-        if end_bytes.is_none_or(|end| end > self.inner.size_bytes()) {
-            return Err(error);
-        }
-        let mut done = 0;
-        while done < bytes.len() {
-            let at = offset_bytes + done as u64;
-            let length = (SECTOR_BYTES - (at % SECTOR_BYTES as u64) as usize).min(bytes.len() - done);
-            if self.inner.read(at, &mut bytes[done..done + length]).is_err() {
-                let mut bad = self.bad.write();
-                if bad.len() >= MOST_SECTORS {
-                    return Err(error);
-                }
-                bad.insert(at / SECTOR_BYTES as u64);
-            }
-            done += length;
-        }
-        Ok(())
+    pub fn bad_sectors(&self) -> u64 {
+        self.unreadable.failed_bytes() / SECTOR_BYTES
     }
 }
 
@@ -131,26 +192,27 @@ impl BlockDevice for FilledDevice {
     }
 
     fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        match self.inner.read(offset_bytes, buffer) {
-            Err(error) if self.shows_errors.load(Relaxed) => return Err(error),
-            Err(error) => self.find_bad(offset_bytes, buffer, error)?,
-            Ok(()) if self.shows_errors.load(Relaxed) => return Ok(()),
-            Ok(()) => {}
+        let end_bytes = offset_bytes.checked_add(buffer.len() as u64);
+        let is_outside = end_bytes.is_none_or(|end| end > self.inner.size_bytes());
+        if is_outside || self.shows_errors.load(Relaxed) {
+            return self.inner.read(offset_bytes, buffer);
         }
-        self.cover(offset_bytes, buffer);
-        Ok(())
+        match self.unreadable.read(self.inner.as_ref(), offset_bytes, buffer, fill) {
+            Some(error) if self.unreadable.failed_bytes() > MOST_BYTES => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn read_batch(&self, segments: &mut [ReadSegment<'_>]) -> Result<(), DeviceError> {
-        if self.inner.read_batch(segments).is_err() {
-            return segments
-                .iter_mut()
-                .try_for_each(|segment| self.read(segment.offset_bytes, segment.buffer));
+        let is_bad = |segment: &ReadSegment<'_>| {
+            let end_bytes = segment.offset_bytes.saturating_add(segment.buffer.len() as u64);
+            self.unreadable.touches(segment.offset_bytes..end_bytes)
+        };
+        let is_whole = self.shows_errors.load(Relaxed) || !segments.iter().any(is_bad);
+        if is_whole && self.inner.read_batch(segments).is_ok() {
+            return Ok(());
         }
-        if !self.shows_errors.load(Relaxed) {
-            segments.iter_mut().for_each(|segment| self.cover(segment.offset_bytes, segment.buffer));
-        }
-        Ok(())
+        segments.iter_mut().try_for_each(|segment| self.read(segment.offset_bytes, segment.buffer))
     }
 
     fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {

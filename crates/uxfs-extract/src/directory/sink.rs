@@ -295,8 +295,15 @@ impl DirectorySink {
         self.file = None;
         let descriptor = self.place(entry)?.make_file(self.options.overwrite)?;
         // Now, so that what is not written later is a hole.
-        if size_bytes > 0 {
-            ftruncate(&descriptor, size_bytes)?;
+        if size_bytes > 0
+            && let Err(error) = ftruncate(&descriptor, size_bytes)
+        {
+            // It was made just now, and would pass for an empty file.
+            let _ = self.place(entry)?.unlink();
+            return Err(match error {
+                Errno::FBIG => io::Error::new(io::ErrorKind::FileTooLarge, TooLarge(size_bytes)),
+                error => error.into(),
+            });
         }
         self.file = Some(OpenFile { descriptor, entry: entry.clone() });
         Ok(())
@@ -372,6 +379,11 @@ impl DirectorySink {
         Ok(())
     }
 }
+
+/// A size that the file system of the target refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("a file of {0} bytes is larger than the target can hold; an archive (--tar) takes it")]
+struct TooLarge(u64);
 
 /// Whether every other file would fail in the same way.
 fn is_fatal(error: &io::Error) -> bool {

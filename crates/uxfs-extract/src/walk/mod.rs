@@ -15,11 +15,13 @@
 //! | [`pipeline`] | slots and who may have them |
 //! | [`scout`] | the walk |
 //! | [`listing`] | the entries of a directory |
+//! | [`path`] | the path of a walk |
 //! | [`worker`] | from tasks to a chunk |
 //! | [`reads`] | file data into a chunk, with zeros where it cannot be read |
 
 mod batch;
 pub mod listing;
+pub mod path;
 mod pipeline;
 mod reads;
 mod scout;

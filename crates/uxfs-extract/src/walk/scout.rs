@@ -11,13 +11,13 @@ use super::{
     Start,
     batch::{Task, Work},
     listing::Listing,
+    path::{self, LINKS_BYTES, PathFault},
     pipeline::{Pipeline, Slot},
     problem,
     worker::fill_layout,
 };
 use crate::{
     chunk::CHUNK_BYTES,
-    entry::is_safe_component,
     layout::{FileLayout, FileRange},
     report::{Aspect, Problem, Severity},
 };
@@ -26,12 +26,6 @@ use crate::{
 const WHOLE_FILE_BYTES: u64 = 256 << 10;
 /// Bytes that an entry takes in a chunk beside its data and paths, about.
 const ENTRY_BYTES: usize = 2048;
-/// Longest path. A tree can be deeper than any path that the kernel takes; an image can ask for more than memory holds.
-const MAX_PATH_BYTES: usize = 64 << 10;
-
-/// Memory for files that have several names; records of more of them go to temporary files.
-const LINKS_BYTES: usize = 8 << 20;
-
 /// A directory on the way from the start to where the walk is.
 struct Level<'a> {
     listing: Listing<'a>,
@@ -106,11 +100,7 @@ impl<'a, R> Scout<'a, R> {
 
     /// Goes to one entry of the current directory.
     fn visit(&mut self, name: &[u8], number: InodeNumber) -> Step {
-        let above_bytes = self.path.len();
-        if !self.path.is_empty() {
-            self.path.push(b'/');
-        }
-        self.path.extend_from_slice(name);
+        let above_bytes = path::push(&mut self.path, name);
         let is_entered = self.visit_path(name, number, above_bytes)?;
         if !is_entered {
             self.path.truncate(above_bytes);
@@ -125,11 +115,12 @@ impl<'a, R> Scout<'a, R> {
         number: InodeNumber,
         above_bytes: usize,
     ) -> std::result::Result<bool, Stopped> {
-        if !is_safe_component(name) {
-            return self.leave_out(Severity::Damaged, "no file can have this name");
-        }
-        if self.path.len() > MAX_PATH_BYTES {
-            return self.leave_out(Severity::Failed, "the path is too long");
+        match path::fault(&self.path, name) {
+            Some(fault @ PathFault::ImpossibleName) => {
+                return self.leave_out(Severity::Damaged, fault.words());
+            }
+            Some(fault @ PathFault::TooLong) => return self.leave_out(Severity::Failed, fault.words()),
+            None => {}
         }
         let inode = match self.filesystem.inode(number) {
             Ok(inode) => inode,

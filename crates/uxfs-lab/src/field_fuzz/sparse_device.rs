@@ -98,6 +98,14 @@ impl DamagedImage {
         Self::sound(base).with(pieces, bytes)
     }
 
+    /// Ranges of the base that hold anything but zeros, in order.
+    pub fn used(&self) -> Vec<std::ops::Range<u64>> {
+        let mut starts: Vec<u64> = self.base.chunks.keys().map(|index| index * CHUNK_BYTES).collect();
+        starts.sort_unstable();
+        let end = |start: u64| (start + CHUNK_BYTES).min(self.base.size_bytes);
+        starts.into_iter().map(|start| start..end(start)).collect()
+    }
+
     /// What lies over the base, in order: where, and what.
     pub fn patches(&self) -> &[(u64, Vec<u8>)] {
         &self.patches

@@ -7,13 +7,13 @@ use std::{path::Path, sync::Arc};
 
 use anyhow::Result;
 use uxfs_block::device::BlockDevice;
-use uxfs_format::fault::Structure;
+use uxfs_format::{fault::Structure, geometry::Geometry};
 use uxfs_testkit::seeds::Random;
 
 use crate::{
     crash::image::Image,
     field_fuzz::{
-        plan::{Case, Plan},
+        plan::{Case, Damage, Plan},
         sparse_device::{DamagedImage, SparseImage},
         transform::Transform,
     },
@@ -25,6 +25,9 @@ pub const DAMAGE_BYTES: usize = 12;
 pub const MOST_DAMAGES: usize = 64;
 /// Values of byte 8 that name a field.
 const FIELD_CHANGES: u8 = 192;
+
+/// Which damages of fields a case has.
+type Wanted = fn(&Damage<'_>, &Geometry) -> bool;
 
 /// A sound image, and what can be damaged in it.
 #[derive(Debug)]
@@ -63,6 +66,17 @@ impl Fixture {
     /// The image without damage.
     pub fn sound(&self) -> DamagedImage {
         DamagedImage::sound(Arc::clone(&self.base))
+    }
+
+    /// Kinds of structures that the image has.
+    pub fn structures(&self) -> Vec<Structure> {
+        let mut kinds = Vec::new();
+        for instance in &self.plan.instances {
+            if !kinds.contains(&instance.structure) {
+                kinds.push(instance.structure);
+            }
+        }
+        kinds
     }
 
     /// Sectors of so many random structures.
@@ -105,6 +119,24 @@ impl Fixture {
     /// # Errors
     /// The image cannot be read.
     pub fn damaged(&self, case: &[u8]) -> Result<Damaged> {
+        self.damaged_where(case, |_, _| true)
+    }
+
+    /// As [`damaged`](Self::damaged), of fields only those that something else tells as well.
+    ///
+    /// # Errors
+    /// The image cannot be read.
+    pub fn damaged_with_witnesses(&self, case: &[u8]) -> Result<Damaged> {
+        self.damaged_where(case, |damage, geometry| {
+            let field = damage.field.rsplit('.').next().unwrap_or_default();
+            // Where a file ends within its extents is stored once, and without a reverse map so is what an extent holds.
+            let is_stored_once = damage.field == "core.size"
+                || !geometry.features.has_reverse_map() && matches!(field, "startoff" | "extentflag");
+            damage.missing_witness.is_none() && !is_stored_once
+        })
+    }
+
+    fn damaged_where(&self, case: &[u8], is_wanted: Wanted) -> Result<Damaged> {
         let mut damaged = Damaged { image: self.sound(), damages: Vec::new() };
         for damage in case.chunks_exact(DAMAGE_BYTES).take(MOST_DAMAGES) {
             let word = |from: usize, to: usize| {
@@ -113,7 +145,7 @@ impl Fixture {
             let (instance, leaf, how, seed) = (word(0, 4), word(4, 8), damage[8], word(9, 12));
             let instance = instance % self.plan.instances.len() as u32;
             if how < FIELD_CHANGES {
-                self.damage_field(&mut damaged, instance, leaf, (how, seed));
+                self.damage_field(&mut damaged, instance, leaf, (how, seed), is_wanted);
             } else {
                 self.damage_whole(&mut damaged, (instance, leaf), how - FIELD_CHANGES, seed)?;
             }
@@ -121,11 +153,21 @@ impl Fixture {
         Ok(damaged)
     }
 
-    fn damage_field(&self, damaged: &mut Damaged, instance: u32, leaf: u32, (how, seed): (u8, u32)) {
+    fn damage_field(
+        &self,
+        damaged: &mut Damaged,
+        instance: u32,
+        leaf: u32,
+        (how, seed): (u8, u32),
+        is_wanted: Wanted,
+    ) {
         let transform = Transform::ALL[usize::from(how) % Transform::ALL.len()];
         let case = Case { instance, leaf, transform, seed: seed.into() };
         // A structure that an earlier damage has left without fields has none to change.
         let Ok(damage) = self.plan.damage_any(&damaged.image, &case) else { return };
+        if !is_wanted(&damage, &self.plan.geometry) {
+            return;
+        }
         damaged.damages.push(format!(
             "{:?} {:?}: {} {}",
             damage.instance.structure,

@@ -51,6 +51,9 @@ impl Placer<'_> {
             Err(_) if is_whole => return Ok(self.device.write(offset_bytes, bytes)?),
             Err(error) => return Err(error.into()),
         }
+        if is_whole {
+            return self.write_differences(start, bytes, unit.max(PIECE_BYTES));
+        }
         let mut new = self.found.clone();
         let before = usize::try_from(offset_bytes - start).unwrap_or_default();
         if let Some(place) = new.get_mut(before..before.saturating_add(bytes.len())) {

@@ -136,9 +136,8 @@ impl RecordSource {
     }
 }
 
-/// One change of a repair.
+/// One change of a repair. The compiler finds all places that a new variant needs: each of them ends with a list of all variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Action {
     /// The superblock of group 0 is written from another group's.
     PrimarySuperblock,

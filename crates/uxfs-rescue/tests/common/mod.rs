@@ -14,14 +14,13 @@ use tempfile::TempDir;
 use uxfs_block::{
     device::{BlockDevice, DeviceError, DeviceOperation, ReadSegment},
     engine::sync::SyncDevice,
+    ranges::RangeSet,
 };
 use uxfs_extract::directory::{DirectoryOptions, DirectorySink};
 use uxfs_rescue::{
-    Record, RescueDevice, RescueOptions, State, Summary,
-    ranges::RangeSet,
-    rescue,
+    Record, RescueDevice, RescueOptions, State, Summary, rescue,
     run::Report,
-    view::{View, ViewOptions, geometry_of},
+    view::{View, ViewOptions, device_for},
 };
 use uxfs_testkit::{
     golden::GoldenImage,
@@ -150,11 +149,7 @@ pub fn rescue_device(
 ) -> Result<Rescued, uxfs_volume::error::Error> {
     let view_options = ViewOptions::default();
     let inner: Arc<dyn BlockDevice> = Arc::new(device);
-    let first = Arc::new(RescueDevice::new(Arc::clone(&inner), inner.size_bytes(), known.iter()));
-    let shared: Arc<dyn BlockDevice> = Arc::<RescueDevice>::clone(&first);
-    let size_bytes = geometry_of(&shared, &view_options).map_or(0, |geometry| geometry.data_size_bytes());
-    let known: Vec<_> = first.unreadable().iter().collect();
-    let device = Arc::new(RescueDevice::new(inner, size_bytes, known));
+    let device = device_for(inner, known.iter(), &view_options);
     let view = View::open(&device, &view_options)?;
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let mut sink = DirectorySink::create(&folder.path().join("to"), DirectoryOptions::default()).unwrap();
@@ -177,7 +172,10 @@ pub struct Truth {
 
 impl Truth {
     pub fn new(name: &str) -> Self {
-        let golden = GoldenImage::named(name).unwrap();
+        Self::of(&GoldenImage::named(name).unwrap())
+    }
+
+    pub fn of(golden: &GoldenImage) -> Self {
         let image = golden.unpacked().unwrap();
         let manifest = golden.manifest().unwrap();
         let sound = rescue_all(DamagedDevice::new(&image), &RangeSet::default());
@@ -226,6 +224,7 @@ impl Truth {
                         self.compare_outside(rescued, record);
                     }
                 }
+                State::PerhapsOlder => judged.perhaps_older += 1,
                 State::Inferred => {
                     judged.inferred += 1;
                     judged.inferred_right += usize::from(
@@ -283,6 +282,7 @@ impl Truth {
 pub struct Judged {
     pub names: usize,
     pub whole: usize,
+    pub perhaps_older: usize,
     pub inferred: usize,
     /// Of these, those whose contents are right.
     pub inferred_right: usize,

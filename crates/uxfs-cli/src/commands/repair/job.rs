@@ -8,6 +8,8 @@ use uxfs_repair::{
     repair::{RepairOptions, Staged, action::Action, repair_with_progress},
 };
 
+use uxfs_volume::error::Error;
+
 use super::report;
 use crate::{
     commands::{Context, undo::failure},
@@ -91,7 +93,7 @@ impl Job<'_> {
         let progress = Repairing::start(self.is_quiet);
         let staged = repair_with_progress(&device, &options, &|event| progress.show(event));
         drop(progress);
-        let staged = staged.map_err(no_file_system).about(image.image.display())?;
+        let staged = staged.map_err(|error| self.not_repaired(error)).about(image.image.display())?;
         let mut result =
             Result { staged: &staged, done: self.done(&staged), bytes_written: 0, undo_file: None };
         if matches!(result.done, Done::Repaired { .. }) {
@@ -105,6 +107,19 @@ impl Job<'_> {
         report::print(&mut output, self, &result, context.json)?;
         output.finish()?;
         Ok(result.done)
+    }
+
+    /// Why no repair was possible. Where a file system is there, a rescue may save its files all the same.
+    fn not_repaired(&self, error: Error) -> Failure {
+        let is_file_system = matches!(error, Error::Operation(_));
+        let failure = no_file_system(error);
+        match is_file_system {
+            true => failure.with_remedy(&format!(
+                "no repair is possible, and nothing was written; uxfs rescue {} --to DIR saves the files",
+                self.image.image.display()
+            )),
+            false => failure,
+        }
     }
 
     /// What the repair comes to, once it is written where it may be.

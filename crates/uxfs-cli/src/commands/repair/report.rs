@@ -10,13 +10,17 @@ use serde_json::json;
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_format::geometry::Geometry;
 use uxfs_repair::{
+    Finding,
     finding::fields::Value,
     repair::{
         Staged,
         action::{Action, Certainty, ObjectKind},
     },
 };
-use uxfs_volume::{tolerant::TolerantOptions, volume::Volume};
+use uxfs_volume::{
+    tolerant::{self, TolerantOptions},
+    volume::Volume,
+};
 
 use super::job::{Done, Job, Result};
 use crate::{
@@ -134,12 +138,43 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
             writeln!(output, "  it cannot be taken back: no undo file was kept")?
         }
         (Done::Left, _) => {
+            if let Some(needed_bytes) = needed_bytes(&staged.remaining) {
+                writeln!(
+                    output,
+                    "  to make it as long as its file system: truncate -s {needed_bytes} {image}"
+                )?;
+            }
             writeln!(output, "  what can be read: uxfs ls -lR --repaired {image}")?;
-            writeln!(output, "  to save it: uxfs extract --repaired {image} --to DIR")?;
+            writeln!(output, "  to save the files: uxfs rescue {image} --to DIR")?;
         }
-        _ => {}
+        (Done::Clean | Done::Planned | Done::LogNeeded, _) => {}
     }
-    Ok(())
+    print_remedy_of_losses(output, job, result)
+}
+
+/// A rescue tells of each file what is missing, and takes also what a repair gives up.
+fn print_remedy_of_losses(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io::Result<()> {
+    let image = job.image.image.display();
+    let has_losses = result.staged.actions.iter().any(|action| action.certainty() == Certainty::Loss);
+    match result.done {
+        Done::Planned | Done::LogNeeded if has_losses => {
+            writeln!(output, "  to save before what a repair gives up: uxfs rescue {image} --to DIR")
+        }
+        Done::Repaired { .. } if has_losses && result.undo_file.is_some() => {
+            writeln!(output, "  to save what it gave up: take it back, then uxfs rescue {image} --to DIR")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of the file system, where the image has fewer.
+fn needed_bytes(remaining: &[Finding]) -> Option<u64> {
+    remaining.iter().find_map(|finding| match finding {
+        Finding::Opening { finding: tolerant::Finding::DeviceTooShort { needed_bytes, .. } } => {
+            Some(*needed_bytes)
+        }
+        _ => None,
+    })
 }
 
 fn beside(image: &std::path::Path) -> std::path::PathBuf {

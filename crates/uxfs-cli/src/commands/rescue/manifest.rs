@@ -34,6 +34,7 @@ pub(super) struct Manifest {
     json: bool,
     verbose: bool,
     is_stdout_taken: bool,
+    is_archive: bool,
     progress: Progress,
     /// The first error; nothing is written to a file that fails.
     file_error: Option<io::Error>,
@@ -41,9 +42,25 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    pub fn new(file: Option<File>, json: bool, verbose: bool, is_stdout_taken: bool) -> Self {
+    /// For a rescue into a directory, with the file of the manifest.
+    pub fn new(file: Option<File>, json: bool, verbose: bool) -> Self {
         let progress = Progress::new("files", None);
-        Self { file, json, verbose, is_stdout_taken, progress, file_error: None, output_error: None }
+        Self {
+            file,
+            json,
+            verbose,
+            is_stdout_taken: false,
+            is_archive: false,
+            progress,
+            file_error: None,
+            output_error: None,
+        }
+    }
+
+    /// For a rescue into an archive, which may take standard output.
+    pub fn of_archive(mut self, is_stdout_taken: bool) -> Self {
+        (self.is_archive, self.is_stdout_taken) = (true, is_stdout_taken);
+        self
     }
 
     /// The first line.
@@ -76,6 +93,7 @@ impl Manifest {
             "schema_version": SCHEMA_VERSION,
             "type": "summary",
             "whole": summary.whole,
+            "perhaps_older": summary.perhaps_older,
             "inferred": summary.inferred,
             "partial": summary.partial,
             "lost": summary.lost,
@@ -87,15 +105,23 @@ impl Manifest {
             "interrupted": summary.is_interrupted,
         });
         self.put_json(&line);
-        let Summary { whole, inferred, partial, lost, .. } = summary;
+        let Summary { whole, perhaps_older, inferred, partial, lost, .. } = summary;
         let written = human_size(summary.written_bytes);
-        let mut text =
-            format!("{whole} whole, {inferred} inferred, {partial} partial, {lost} lost; {written} written");
+        let older = match perhaps_older {
+            0 => String::new(),
+            _ => format!("{perhaps_older} perhaps older, "),
+        };
+        let mut text = format!(
+            "{whole} whole, {older}{inferred} inferred, {partial} partial, {lost} lost; {written} written"
+        );
         if !unreadable.is_empty() {
             text += &format!("; {} of the image could not be read", human_size(unreadable.total_bytes()));
         }
         if summary.is_interrupted {
-            text += "; interrupted: --resume goes on";
+            text += match self.is_archive {
+                true => "; interrupted: the archive ends here",
+                false => "; interrupted: the same command with --resume goes on",
+            };
         }
         self.put_text(&text);
         if let Some(error) = self.file_error {
@@ -197,7 +223,7 @@ fn document(record: &Record) -> Value {
 
 /// A line for people.
 fn describe(record: &Record) -> String {
-    let mut text = format!("{:<8} /{}", record.verdict.state.name(), escaped(&record.path));
+    let mut text = format!("{:<8} /{}", record.verdict.state.name().replace('_', " "), escaped(&record.path));
     match &record.output {
         Some(output) if *output != record.path => text += &format!(" -> {}", escaped(output)),
         _ => {}

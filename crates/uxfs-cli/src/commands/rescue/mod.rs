@@ -22,7 +22,7 @@ use uxfs_rescue::{
     map::RescueMap,
     rescue,
     target::Target,
-    view::{Origin, View, ViewOptions, geometry_of},
+    view::{Origin, View, ViewOptions, device_for},
 };
 
 use self::manifest::Manifest;
@@ -31,6 +31,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
+    interrupt::Interrupt,
     output::message,
     text::parse_size,
 };
@@ -49,8 +50,10 @@ const MOST_IMAGES: u64 = 4;
     it is called NAME.partial. Missing bytes read as zeros.\n\
     Sectors that cannot be read are tried once, alone, and noted. Copy a failing disk with GNU ddrescue first, and give its map file \
     with --map: what the copy lacks then counts as unreadable, and does not pass for zeros.\n\
-    Exits with 0 where everything is whole, with 3 where something is inferred, partial or lost, with 1 where DIR or FILE cannot be \
-    written to.\n\
+    Where the log may have newer changes that cannot be read, files are called perhaps older instead of whole. Ctrl-C ends a rescue \
+    in order; --resume goes on with it.\n\
+    Exits with 0 where everything is whole, with 3 where something is perhaps older, inferred, partial or lost, with 1 where DIR or \
+    FILE cannot be written to, or it was interrupted.\n\
     Examples:\n  uxfs rescue disk.img --to rescued --manifest rescued.jsonl\n  \
     ddrescue /dev/sdb copy.img copy.map; uxfs rescue copy.img --map copy.map --to rescued\n  \
     uxfs rescue disk.img --only /srv/mail --only '*.jpg' --tar - | zstd > rescued.tar.zst",
@@ -122,26 +125,31 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let view = View::open(&device, &view_options).map_err(no_file_system).about(image.image.display())?;
     drop(view.drain());
     tell_origin(&view);
-    let is_stdout_taken = arguments.place.tar.as_deref() == Some(Path::new("-"));
-    let mut manifest = arguments.open_manifest(context, is_stdout_taken)?;
+    let mut manifest = arguments.open_manifest(context)?;
+    // Before that nothing has been written: a signal may end the process at once.
+    let interrupt = Interrupt::watch().map_err(|error| Failure::failed(format!("signals: {error}")))?;
     manifest.begin(&view, &device);
     let summary = match (&arguments.place.to, &arguments.place.tar) {
         (Some(directory), _) => {
             let options = DirectoryOptions { overwrite: arguments.resume };
             let mut sink = DirectorySink::create(directory, options)?;
-            arguments.carry_out(&device, &view, &mut sink, &mut manifest)
+            arguments.carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
         }
         (None, file) => {
             let file = file.as_deref().unwrap_or(Path::new("-"));
             let mut sink = TarSink::new(open_archive(file)?);
             arguments
-                .carry_out(&device, &view, &mut sink, &mut manifest)
+                .carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
                 .map_err(|failure| failure.about(file.display()))
         }
     }?;
     let is_whole = summary.is_whole() && view.is_sound();
     manifest.finish(&summary, &device)?;
-    Ok(if is_whole { Exit::Success } else { Exit::Corruption })
+    Ok(match is_whole {
+        _ if summary.is_interrupted => Exit::Failed,
+        true => Exit::Success,
+        false => Exit::Corruption,
+    })
 }
 
 impl Arguments {
@@ -172,23 +180,18 @@ impl Arguments {
             }
             None => Vec::new(),
         };
-        let device = Arc::new(RescueDevice::new(Arc::clone(&inner), size_bytes, unread.iter().cloned()));
-        // A superblock tells how long an image was that has been truncated.
-        let shared: Arc<dyn BlockDevice> = Arc::<RescueDevice>::clone(&device);
-        match geometry_of(&shared, options) {
-            Ok(geometry) if geometry.data_size_bytes() > size_bytes => {
-                let known: Vec<_> = device.unreadable().iter().collect();
-                Ok(Arc::new(RescueDevice::new(inner, geometry.data_size_bytes(), known)))
-            }
-            _ => Ok(device),
-        }
+        Ok(device_for(inner, unread, options))
     }
 
-    fn open_manifest(&self, context: &Context, is_stdout_taken: bool) -> Result<Manifest, Failure> {
+    fn open_manifest(&self, context: &Context) -> Result<Manifest, Failure> {
         let file = self.manifest.as_deref().map(|path| {
             fs::File::create(path).map_err(|error| Failure::failed(error.to_string())).about(path.display())
         });
-        Ok(Manifest::new(file.transpose()?, context.json, self.verbose, is_stdout_taken))
+        let manifest = Manifest::new(file.transpose()?, context.json, self.verbose);
+        Ok(match self.place.tar.as_deref() {
+            Some(archive) => manifest.of_archive(archive == Path::new("-")),
+            None => manifest,
+        })
     }
 
     fn carry_out<T: Target>(
@@ -197,6 +200,7 @@ impl Arguments {
         view: &View,
         target: &mut T,
         manifest: &mut Manifest,
+        interrupt: &Interrupt,
     ) -> Result<Summary, Failure> {
         let most_total_bytes = self.max_total.unwrap_or(device.size_bytes().saturating_mul(MOST_IMAGES));
         let limits = Limits {
@@ -207,7 +211,7 @@ impl Arguments {
             hashes: self.digest,
         };
         let choice = Choice::new(self.only.iter().map(|pattern| pattern.as_bytes()));
-        let options = RescueOptions { choice, limits };
+        let options = RescueOptions { choice, limits, interrupt: interrupt.flag() };
         match rescue(device, view, target, &options, manifest) {
             Ok(summary) => Ok(summary),
             Err(RescueError::Target(error)) => Err(error.into()),
@@ -233,9 +237,7 @@ fn tell_origin(view: &View) {
             message!("uxfs: no repair is possible ({error}): files are taken from the image as it is");
         }
     }
-    if view.evidence.is_log_unreadable {
-        message!(
-            "uxfs: a part of the log cannot be read: the latest changes before the damage may be missing"
-        );
+    if let Some(doubt) = view.evidence.doubt_about_all() {
+        message!("uxfs: {}", doubt.reasons.join("; "));
     }
 }

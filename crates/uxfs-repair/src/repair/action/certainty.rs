@@ -60,7 +60,41 @@ impl Action {
             | Self::Attributes { .. }
             | Self::NameAdded { .. }
             | Self::ParentPointerSet { .. } => Certainty::Restored,
-            _ => Certainty::Computed,
+            Self::SuperblockInferred { .. }
+            | Self::SuperblockFields
+            | Self::SuperblockByCopies
+            | Self::Counters
+            | Self::LsnCleared { .. }
+            | Self::BitFlippedBack { .. }
+            | Self::NewLog { .. }
+            | Self::Group { .. }
+            | Self::BigTimes { .. }
+            | Self::OlderKept { .. }
+            | Self::InodeChecksum { .. }
+            | Self::InodeLsn { .. }
+            | Self::InodeShares { .. }
+            | Self::DirectorySize { .. }
+            | Self::QuotaRecord { .. }
+            | Self::QuotaCounts { .. }
+            | Self::QuotaInodeSize { .. }
+            | Self::BlockChecksum { .. }
+            | Self::BlockField { .. }
+            | Self::InodeMended { .. }
+            | Self::FreeInode { .. }
+            | Self::InodeFlags { .. }
+            | Self::InodeTimes { .. }
+            | Self::SizeOfSpecialFile { .. }
+            | Self::SymlinkBlocks { .. }
+            | Self::ExtentsWritten { .. }
+            | Self::RealtimeInode { .. }
+            | Self::UnlinkedFreed { .. }
+            | Self::BlocksGivenUp { .. }
+            | Self::InodeBlocks { .. }
+            | Self::LinkCount { .. }
+            | Self::AccessList { .. }
+            | Self::NameRemoved { .. }
+            | Self::NameFromBlock { .. }
+            | Self::ParentPointerRemoved { .. } => Certainty::Computed,
         }
     }
 
@@ -150,7 +184,59 @@ impl Action {
             | Self::ParentPointerRemoved { inode, because: Some(because), .. } => {
                 because.alternative(inode.get())
             }
-            _ => None,
+            // Computed, restored or lost, or a guess that the functions above have; a new variant is missing here.
+            Self::PrimarySuperblock
+            | Self::SuperblockFromLog
+            | Self::SuperblockInferred { .. }
+            | Self::SuperblockFields
+            | Self::SuperblockByCopies
+            | Self::SuperblockCopy { .. }
+            | Self::Counters
+            | Self::LogReplayed { .. }
+            | Self::LogReplayedInPart { .. }
+            | Self::LsnCleared { .. }
+            | Self::BitFlippedBack { .. }
+            | Self::NewLog { .. }
+            | Self::Group { .. }
+            | Self::BigTimes { .. }
+            | Self::BlockMoved { .. }
+            | Self::OlderKept { .. }
+            | Self::InodeChecksum { .. }
+            | Self::InodeLsn { .. }
+            | Self::InodeShares { .. }
+            | Self::DirectorySize { .. }
+            | Self::QuotaRecord { .. }
+            | Self::QuotaCounts { .. }
+            | Self::QuotaInodeSize { .. }
+            | Self::QuotaInode { .. }
+            | Self::BlockChecksum { .. }
+            | Self::InodeRebuilt { .. }
+            | Self::FilePartial { .. }
+            | Self::BlockFromLog { .. }
+            | Self::BlockField { .. }
+            | Self::InodeLost { .. }
+            | Self::InodeMended { .. }
+            | Self::FreeInode { .. }
+            | Self::InodeFlags { .. }
+            | Self::InodeTimes { .. }
+            | Self::SizeOfSpecialFile { .. }
+            | Self::SymlinkBlocks { .. }
+            | Self::ExtentsWritten { .. }
+            | Self::SymlinkLost { .. }
+            | Self::InodeChunk { .. }
+            | Self::RealtimeInode { .. }
+            | Self::UnlinkedFreed { .. }
+            | Self::ExtentMap { .. }
+            | Self::BlocksGivenUp { .. }
+            | Self::InodeBlocks { .. }
+            | Self::LinkCount { .. }
+            | Self::Directory { .. }
+            | Self::Attributes { .. }
+            | Self::AccessList { .. }
+            | Self::NameRemoved { .. }
+            | Self::LostAndFound { .. }
+            | Self::ParentPointerSet { .. }
+            | Self::ParentPointerRemoved { .. } => None,
         }
     }
 }

@@ -225,8 +225,70 @@ impl Action {
             }
             Self::QuotaInodeSize { .. } => of("quota_inode_size", O::Inode, W::Superblock, R::InodeFields),
             Self::QuotaInode { .. } => of("quota_inode_forgotten", O::Superblock, W::Inode, R::QuotaInode),
-            // Every other variant is in one of the functions above.
-            _ => of("directory_rebuilt", O::Directory, W::EntriesAndParentPointers, R::LostDirectory),
+            Self::Directory { .. } => {
+                of("directory_rebuilt", O::Directory, W::EntriesAndParentPointers, R::LostDirectory)
+            }
+            _ => self.described_above(),
+        }
+    }
+
+    /// A new variant is missing here, and needs a description and its fields in the functions above and below.
+    const fn described_above(&self) -> Description {
+        match self {
+            Self::PrimarySuperblock
+            | Self::SuperblockFromLog
+            | Self::SuperblockInferred { .. }
+            | Self::SuperblockFields
+            | Self::SuperblockByCopies
+            | Self::SuperblockCopy { .. }
+            | Self::Counters
+            | Self::LogReplayed { .. }
+            | Self::LogReplayedInPart { .. }
+            | Self::LsnCleared { .. }
+            | Self::BitFlippedBack { .. }
+            | Self::NewLog { .. }
+            | Self::Group { .. }
+            | Self::InodeChecksum { .. }
+            | Self::InodeRebuilt { .. }
+            | Self::FilePartial { .. }
+            | Self::BlockFromLog { .. }
+            | Self::BlockMoved { .. }
+            | Self::OlderKept { .. }
+            | Self::BlockField { .. }
+            | Self::BigTimes { .. }
+            | Self::BlockChecksum { .. }
+            | Self::InodeLost { .. }
+            | Self::InodeMended { .. }
+            | Self::FreeInode { .. }
+            | Self::InodeFlags { .. }
+            | Self::InodeTimes { .. }
+            | Self::InodeLsn { .. }
+            | Self::InodeShares { .. }
+            | Self::DirectorySize { .. }
+            | Self::SizeOfSpecialFile { .. }
+            | Self::SymlinkBlocks { .. }
+            | Self::ExtentsWritten { .. }
+            | Self::SymlinkLost { .. }
+            | Self::InodeChunk { .. }
+            | Self::RealtimeInode { .. }
+            | Self::UnlinkedFreed { .. }
+            | Self::ExtentMap { .. }
+            | Self::BlocksGivenUp { .. }
+            | Self::InodeBlocks { .. }
+            | Self::LinkCount { .. }
+            | Self::Directory { .. }
+            | Self::Attributes { .. }
+            | Self::AccessList { .. }
+            | Self::NameRemoved { .. }
+            | Self::NameAdded { .. }
+            | Self::LostAndFound { .. }
+            | Self::ParentPointerSet { .. }
+            | Self::NameFromBlock { .. }
+            | Self::ParentPointerRemoved { .. }
+            | Self::QuotaRecord { .. }
+            | Self::QuotaCounts { .. }
+            | Self::QuotaInodeSize { .. }
+            | Self::QuotaInode { .. } => of("unknown", ObjectKind::Inode, Witness::None, Rule::InodeFields),
         }
     }
 
@@ -402,7 +464,7 @@ impl Action {
                 put("inode", (*inode).into());
                 put("quota", quota.name().into());
             }
-            // Every other variant is in one of the functions above.
+            // Without fields, or in one of the functions above; `described_above` has them all.
             _ => {}
         }
         if let Self::NameRemoved { because: Some(because), .. }
@@ -459,7 +521,13 @@ fn fields_of_rejection(because: &Rejection) -> Fields {
             fields.push(("kept_by", kept_by.word().into()));
             fields.push(("rejected_by", rejected_by.word().into()));
         }
-        _ => {}
+        Rejection::NoInode
+        | Rejection::NoDirectory
+        | Rejection::ImpossibleName
+        | Rejection::Incomplete
+        | Rejection::Circle
+        | Rejection::OfRoot
+        | Rejection::OfItself => {}
     }
     fields
 }

@@ -296,8 +296,67 @@ impl Action {
                     quota.name()
                 )
             }
-            // Every other variant is in one of the functions above.
-            _ => Ok(()),
+            _ => self.written_above(),
+        }
+    }
+
+    /// A new variant is missing here, and needs a sentence in one of the functions above.
+    const fn written_above(&self) -> fmt::Result {
+        match self {
+            Self::PrimarySuperblock
+            | Self::SuperblockFromLog
+            | Self::SuperblockInferred { .. }
+            | Self::SuperblockFields
+            | Self::SuperblockByCopies
+            | Self::SuperblockCopy { .. }
+            | Self::Counters
+            | Self::LogReplayed { .. }
+            | Self::LogReplayedInPart { .. }
+            | Self::LsnCleared { .. }
+            | Self::BitFlippedBack { .. }
+            | Self::NewLog { .. }
+            | Self::Group { .. }
+            | Self::InodeChecksum { .. }
+            | Self::InodeRebuilt { .. }
+            | Self::FilePartial { .. }
+            | Self::BlockFromLog { .. }
+            | Self::BlockMoved { .. }
+            | Self::OlderKept { .. }
+            | Self::BlockField { .. }
+            | Self::BigTimes { .. }
+            | Self::BlockChecksum { .. }
+            | Self::InodeLost { .. }
+            | Self::InodeMended { .. }
+            | Self::FreeInode { .. }
+            | Self::InodeFlags { .. }
+            | Self::InodeTimes { .. }
+            | Self::InodeLsn { .. }
+            | Self::InodeShares { .. }
+            | Self::DirectorySize { .. }
+            | Self::SizeOfSpecialFile { .. }
+            | Self::SymlinkBlocks { .. }
+            | Self::ExtentsWritten { .. }
+            | Self::SymlinkLost { .. }
+            | Self::InodeChunk { .. }
+            | Self::RealtimeInode { .. }
+            | Self::UnlinkedFreed { .. }
+            | Self::ExtentMap { .. }
+            | Self::BlocksGivenUp { .. }
+            | Self::InodeBlocks { .. }
+            | Self::LinkCount { .. }
+            | Self::Directory { .. }
+            | Self::Attributes { .. }
+            | Self::AccessList { .. }
+            | Self::NameRemoved { .. }
+            | Self::NameAdded { .. }
+            | Self::LostAndFound { .. }
+            | Self::ParentPointerSet { .. }
+            | Self::NameFromBlock { .. }
+            | Self::ParentPointerRemoved { .. }
+            | Self::QuotaRecord { .. }
+            | Self::QuotaCounts { .. }
+            | Self::QuotaInodeSize { .. }
+            | Self::QuotaInode { .. } => Ok(()),
         }
     }
 }
