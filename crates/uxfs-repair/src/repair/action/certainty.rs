@@ -184,7 +184,13 @@ impl Action {
             | Self::ParentPointerRemoved { inode, because: Some(because), .. } => {
                 because.alternative(inode.get())
             }
-            // Computed, restored or lost, or a guess that the functions above have; a new variant is missing here.
+            _ => self.without_alternative(),
+        }
+    }
+
+    /// Changes that are no guess, and guesses of the functions above. A new variant is missing here.
+    const fn without_alternative(&self) -> Option<String> {
+        match self {
             Self::PrimarySuperblock
             | Self::SuperblockFromLog
             | Self::SuperblockInferred { .. }
@@ -198,27 +204,23 @@ impl Action {
             | Self::BitFlippedBack { .. }
             | Self::NewLog { .. }
             | Self::Group { .. }
-            | Self::BigTimes { .. }
-            | Self::BlockMoved { .. }
-            | Self::OlderKept { .. }
             | Self::InodeChecksum { .. }
-            | Self::InodeLsn { .. }
-            | Self::InodeShares { .. }
-            | Self::DirectorySize { .. }
-            | Self::QuotaRecord { .. }
-            | Self::QuotaCounts { .. }
-            | Self::QuotaInodeSize { .. }
-            | Self::QuotaInode { .. }
-            | Self::BlockChecksum { .. }
             | Self::InodeRebuilt { .. }
             | Self::FilePartial { .. }
             | Self::BlockFromLog { .. }
+            | Self::BlockMoved { .. }
+            | Self::OlderKept { .. }
             | Self::BlockField { .. }
+            | Self::BigTimes { .. }
+            | Self::BlockChecksum { .. }
             | Self::InodeLost { .. }
             | Self::InodeMended { .. }
             | Self::FreeInode { .. }
             | Self::InodeFlags { .. }
             | Self::InodeTimes { .. }
+            | Self::InodeLsn { .. }
+            | Self::InodeShares { .. }
+            | Self::DirectorySize { .. }
             | Self::SizeOfSpecialFile { .. }
             | Self::SymlinkBlocks { .. }
             | Self::ExtentsWritten { .. }
@@ -234,9 +236,15 @@ impl Action {
             | Self::Attributes { .. }
             | Self::AccessList { .. }
             | Self::NameRemoved { .. }
+            | Self::NameAdded { .. }
             | Self::LostAndFound { .. }
             | Self::ParentPointerSet { .. }
-            | Self::ParentPointerRemoved { .. } => None,
+            | Self::NameFromBlock { .. }
+            | Self::ParentPointerRemoved { .. }
+            | Self::QuotaRecord { .. }
+            | Self::QuotaCounts { .. }
+            | Self::QuotaInodeSize { .. }
+            | Self::QuotaInode { .. } => None,
         }
     }
 }
