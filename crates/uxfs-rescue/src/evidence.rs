@@ -6,6 +6,7 @@
 //! | made a directory anew in which names were missing | inferred: names of files that are lost, too, are not known |
 //! | guessed any of it, kept it with a wrong checksum, gave it neutral values, or made attributes anew from those that could be read | inferred |
 //! | found fewer blocks than the inode counts; made a directory anew without parent pointers | partial |
+//! | had blocks of other files, although its flag says that it has none | inferred |
 //! | without a reverse map: counted the blocks of an inode anew, had blocks that others had or that were free | inferred |
 //! | believed one witness of a name against another, or an old directory block | inferred |
 //! | gave up a log | perhaps older: every inode |
@@ -123,6 +124,8 @@ impl Evidence {
             | Action::BlockChecksum { inode, .. }
             | Action::InodeFlags { inode, .. }
             | Action::InodeTimes { inode }
+            // Its flag says that its blocks are its own.
+            | Action::InodeShares { inode }
             | Action::SizeOfSpecialFile { inode, .. }
             | Action::AccessList { inode, .. }
             | Action::RealtimeInode { inode }

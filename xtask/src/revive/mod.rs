@@ -156,7 +156,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let work = tempfile::Builder::new().prefix("work-").tempdir_in(&arguments.directory)?;
     println!("seed {seed}");
     if arguments.demo {
-        return demo::run(work.path(), &repairers, seed, built);
+        demo::run(work.path(), &repairers, seed, built)?;
+        work.close()?;
+        // Where earlier runs have kept something it stays.
+        let _ = fs::remove_dir(&arguments.directory);
+        return Ok(());
     }
     let report = measure(arguments, (&kinds, seed), &repairers, work.path())?;
     tell(&report, arguments)

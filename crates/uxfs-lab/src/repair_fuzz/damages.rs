@@ -7,8 +7,8 @@ use std::{path::Path, sync::Arc};
 
 use anyhow::Result;
 use uxfs_block::device::BlockDevice;
-use uxfs_format::{fault::Structure, geometry::Geometry};
-use uxfs_testkit::seeds::Random;
+use uxfs_format::fault::Structure;
+use uxfs_testkit::{seeds::Random, structures::Instance};
 
 use crate::{
     crash::image::Image,
@@ -27,7 +27,14 @@ pub const MOST_DAMAGES: usize = 64;
 const FIELD_CHANGES: u8 = 192;
 
 /// Which damages of fields a case has.
-type Wanted = fn(&Damage<'_>, &Geometry) -> bool;
+type Wanted<'w> = dyn Fn(&Damage<'_>) -> bool + 'w;
+/// Structures that tell of blocks whether files have them, and which.
+const SPACE: [Structure; 4] = [
+    Structure::FreeSpaceHeader,
+    Structure::FreeSpaceByBlock,
+    Structure::FreeSpaceByLength,
+    Structure::ReverseMap,
+];
 
 /// A sound image, and what can be damaged in it.
 #[derive(Debug)]
@@ -119,7 +126,7 @@ impl Fixture {
     /// # Errors
     /// The image cannot be read.
     pub fn damaged(&self, case: &[u8]) -> Result<Damaged> {
-        self.damaged_where(case, |_, _| true)
+        self.damaged_where(case, &|_| true)
     }
 
     /// As [`damaged`](Self::damaged), of fields only those that something else tells as well.
@@ -127,23 +134,37 @@ impl Fixture {
     /// # Errors
     /// The image cannot be read.
     pub fn damaged_with_witnesses(&self, case: &[u8]) -> Result<Damaged> {
-        self.damaged_where(case, |damage, geometry| {
-            let field = damage.field.rsplit('.').next().unwrap_or_default();
-            // Where a file ends within its extents is stored once, and without a reverse map so is what an extent holds.
-            let is_stored_once = damage.field == "core.size"
-                || !geometry.features.has_reverse_map() && matches!(field, "startoff" | "extentflag");
+        // Space that is damaged by the same case tells nothing of extents.
+        let is_of_space = |damage: &[u8]| SPACE.contains(&self.instance(damage).1.structure);
+        let is_space_damaged = case.chunks_exact(DAMAGE_BYTES).any(is_of_space);
+        let has_reverse_map = self.plan.geometry.features.has_reverse_map();
+        self.damaged_where(case, &|damage| {
+            // Where a file ends within its extents is stored once.
+            let is_stored_once = match damage.field.rsplit('.').next().unwrap_or_default() {
+                "size" => damage.field == "core.size",
+                "startoff" | "extentflag" => is_space_damaged || !has_reverse_map,
+                "startblock" => is_space_damaged,
+                _ => false,
+            };
             damage.missing_witness.is_none() && !is_stored_once
         })
     }
 
-    fn damaged_where(&self, case: &[u8], is_wanted: Wanted) -> Result<Damaged> {
+    /// The structure of a damage, and its number.
+    fn instance(&self, damage: &[u8]) -> (u32, &Instance) {
+        let number = damage.iter().take(4).fold(0_u32, |word, byte| word << 8 | u32::from(*byte));
+        let number = number % self.plan.instances.len() as u32;
+        (number, &self.plan.instances[number as usize])
+    }
+
+    fn damaged_where(&self, case: &[u8], is_wanted: &Wanted<'_>) -> Result<Damaged> {
         let mut damaged = Damaged { image: self.sound(), damages: Vec::new() };
         for damage in case.chunks_exact(DAMAGE_BYTES).take(MOST_DAMAGES) {
             let word = |from: usize, to: usize| {
                 damage[from..to].iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
             };
-            let (instance, leaf, how, seed) = (word(0, 4), word(4, 8), damage[8], word(9, 12));
-            let instance = instance % self.plan.instances.len() as u32;
+            let (leaf, how, seed) = (word(4, 8), damage[8], word(9, 12));
+            let (instance, _) = self.instance(damage);
             if how < FIELD_CHANGES {
                 self.damage_field(&mut damaged, instance, leaf, (how, seed), is_wanted);
             } else {
@@ -159,13 +180,13 @@ impl Fixture {
         instance: u32,
         leaf: u32,
         (how, seed): (u8, u32),
-        is_wanted: Wanted,
+        is_wanted: &Wanted<'_>,
     ) {
         let transform = Transform::ALL[usize::from(how) % Transform::ALL.len()];
         let case = Case { instance, leaf, transform, seed: seed.into() };
         // A structure that an earlier damage has left without fields has none to change.
         let Ok(damage) = self.plan.damage_any(&damaged.image, &case) else { return };
-        if !is_wanted(&damage, &self.plan.geometry) {
+        if !is_wanted(&damage) {
             return;
         }
         damaged.damages.push(format!(
