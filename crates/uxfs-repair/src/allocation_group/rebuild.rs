@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Blocks for the new btrees come from what neither a structure nor a file has, so that nothing is written over but what is free and
-//!    the old btrees, which nothing refers to any more.
+//!    the old btrees, which nothing refers to any more. Where more becomes known later and the group is rebuilt again, the device's bytes
+//!    come back to the blocks of the first btrees: see [`Stage::begin_trees`].
 //! 2. A group in which two have a block that they may not share is not rebuilt: that must be decided before.
 
 use uxfs_format::{
@@ -171,6 +172,7 @@ struct LaidOut {
 impl Plan<'_> {
     fn write(&self) -> Result<GroupCounts> {
         let LaidOut { layout, free, reverse_map } = self.lay_out()?;
+        self.stage.begin_trees(self.group, layout.trees())?;
         let (stage, group, features) = (self.stage, self.group, &self.stage.geometry().features);
         let (by_block, by_length) = free.records();
         let trees = Trees {
@@ -321,6 +323,19 @@ impl Needs {
 }
 
 impl Layout {
+    /// The blocks of all btrees.
+    fn trees(&self) -> Vec<AgBlock> {
+        let trees = [
+            &self.by_block,
+            &self.by_length,
+            &self.reverse_map,
+            &self.reference_count,
+            &self.inode_index,
+            &self.free_inode_index,
+        ];
+        trees.into_iter().flatten().copied().collect()
+    }
+
     /// Divides blocks; what is left over is the free list.
     fn of(taken: &[AgBlock], needs: &Needs) -> Self {
         let mut rest = taken;

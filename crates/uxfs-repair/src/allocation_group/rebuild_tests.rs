@@ -17,7 +17,8 @@ fn a_group_with_many_chunks_side_by_side_is_laid_out() {
         std::sync::Arc::new(SyncDevice::open_read_only(&path, 0).unwrap());
     let volume = Volume::open(std::sync::Arc::clone(&device), &VolumeOptions::default()).unwrap();
     let geometry = volume.geometry().clone();
-    let stage = Stage::new(std::sync::Arc::new(OverlayDevice::new(device)), geometry);
+    let stage =
+        Stage::new(std::sync::Arc::new(OverlayDevice::new(device)), geometry, std::sync::Arc::default());
     let chunks: Vec<_> = (0..30_000)
         .map(|index| InodeChunk {
             start: AgInode::new(128 + index * 64),

@@ -1,6 +1,7 @@
 //! The extents of one fork: read leaf by leaf, so that a file of any size takes no memory.
 
 use std::{
+    collections::BTreeSet,
     ops::ControlFlow,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
@@ -13,7 +14,7 @@ use uxfs_format::{
     },
     fault::{Corruption, Fault, Location, Structure},
     inode::{FileType, Fork, InodeFlags2},
-    units::{AgBlock, FileBlock, FsBlock},
+    units::{AgBlock, FileBlock, FsBlock, InodeNumber},
 };
 use uxfs_volume::{
     btree::Tree,
@@ -77,19 +78,42 @@ pub(crate) fn count_blocks(volume: &Volume, inode: &Inode, fork: Fork) -> u64 {
 /// The blocks of a fork, those of its btree included; `None` where the map has any fault.
 pub(crate) fn blocks_or_fault(volume: &Volume, inode: &Inode, fork: Fork, scan: ScanOptions) -> Option<u64> {
     let mut forget = |_| ControlFlow::Continue(());
-    let context = Context {
+    let context = context_of_maps(volume, scan, &mut forget);
+    let blocks = check(&context, inode, fork, &mut SumsByGroup::default());
+    blocks.filter(|_| context.sink.findings() == 0)
+}
+
+/// Looks at nothing but the extent maps of these inodes, as far as they can be read.
+pub(crate) fn check_some(
+    volume: &Volume,
+    inodes: &BTreeSet<InodeNumber>,
+    scan: ScanOptions,
+    take: &mut (dyn FnMut(Finding) -> ControlFlow<()> + Send),
+) {
+    let context = context_of_maps(volume, scan, take);
+    for inode in inodes.iter().filter_map(|number| volume.inode(*number).ok()) {
+        for fork in [Fork::Data, Fork::Attribute] {
+            check(&context, &inode, fork, &mut SumsByGroup::default());
+        }
+    }
+}
+
+fn context_of_maps<'c>(
+    volume: &'c Volume,
+    scan: ScanOptions,
+    take: &'c mut (dyn FnMut(Finding) -> ControlFlow<()> + Send),
+) -> Context<'c> {
+    Context {
         volume,
         keys: Keys::default(),
-        sink: Sink::new(&mut forget),
+        sink: Sink::new(take),
         scan,
         memory: Memory::default(),
         uses: None,
         has_shared_extents: AtomicBool::default(),
         progress: None,
         see: None,
-    };
-    let blocks = check(&context, inode, fork, &mut SumsByGroup::default());
-    blocks.filter(|_| context.sink.findings() == 0)
+    }
 }
 
 /// Takes in the extents of a fork in their order.

@@ -61,11 +61,12 @@ pub(crate) struct Written {
 }
 
 /// Makes the extent maps of these inodes anew. Gives the regular files of which something is missing. Inodes that cannot be read are left
-/// out.
+/// out. `unread`: inodes of which the reverse map does not say all.
 pub(crate) fn rebuild(
     volume: &Volume,
     stage: &Stage,
     inodes: &BTreeSet<InodeNumber>,
+    unread: &BTreeSet<InodeNumber>,
     actions: &mut Vec<Action>,
 ) -> Result<BTreeSet<InodeNumber>> {
     let OwnedByInode { forks: mut owned, is_complete } = gather(volume, inodes);
@@ -81,6 +82,7 @@ pub(crate) fn rebuild(
             if let Ok(map) = volume.extent_map(&inode, fork) {
                 owned.extents.extend(map.iter());
             }
+            let is_complete = is_complete && !unread.contains(number);
             let Some(written) = write_fork(&spare, stage, &inode, fork, owned, is_complete)? else {
                 continue;
             };

@@ -30,6 +30,8 @@ use uxfs_volume::{
     volume::Volume,
 };
 
+use crate::allocation_group::sweep::sweep;
+
 /// Chunks of a group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ChunksFound {
@@ -40,9 +42,6 @@ pub(crate) struct ChunksFound {
     /// There are no others.
     pub is_sure: bool,
 }
-
-/// Bytes of a group that are read at once.
-const PIECE_BYTES: u32 = 1 << 20;
 
 /// Finds the chunks of a group. A suspect inode btree is one that contradicts something else.
 pub(crate) fn gather(volume: &Volume, group: AgNumber, is_suspect: bool) -> ChunksFound {
@@ -172,25 +171,11 @@ impl Search<'_> {
     fn inodes(&self) -> BTreeMap<AgInode, Seen> {
         let geometry = self.volume.geometry();
         let length_blocks = geometry.group_length_blocks(self.group).unwrap_or(0);
-        let piece_blocks = (PIECE_BYTES >> geometry.block_log).max(1);
         let mut found: BTreeMap<AgInode, Seen> = BTreeMap::new();
-        let mut bytes = vec![0; (piece_blocks as usize) << geometry.block_log];
         let candidates = self.candidates(length_blocks);
-        let pieces = candidates.iter().flat_map(|(start, end)| {
-            let starts = (start.get()..end.get()).step_by(piece_blocks as usize);
-            starts.map(move |start| (start, piece_blocks.min(end.get().saturating_sub(start))))
+        sweep(self.volume, self.group, &candidates, &mut |block, bytes| {
+            self.look_at(block, bytes, &mut found);
         });
-        for (start, count) in pieces {
-            let length = (count as usize) << geometry.block_log;
-            let Some(piece) = bytes.get_mut(..length) else { continue };
-            if !self.read(AgBlock::new(start), piece) {
-                continue;
-            }
-            let blocks = piece.chunks_exact(geometry.block_size().max(1));
-            for (block, bytes) in (start..).zip(blocks) {
-                self.look_at(AgBlock::new(block), bytes, &mut found);
-            }
-        }
         self.add_owned(&mut found);
         found
     }
@@ -231,23 +216,6 @@ impl Search<'_> {
             others.push((at, end_of_group));
         }
         others
-    }
-
-    /// Reads blocks; where that fails, those that can be read, with zeros for the others.
-    fn read(&self, start: AgBlock, bytes: &mut [u8]) -> bool {
-        let geometry = self.volume.geometry();
-        let Some(sector) = geometry.sector_of_group_block(self.group, start) else { return false };
-        let (device, offset) = (self.volume.device(), Geometry::byte_of_sector(sector));
-        if device.read(offset, bytes).is_ok() {
-            return true;
-        }
-        let block_bytes = geometry.block_size().max(1);
-        for (index, block) in (0_u64..).zip(bytes.chunks_exact_mut(block_bytes)) {
-            if device.read(offset + index * block_bytes as u64, block).is_err() {
-                block.fill(0);
-            }
-        }
-        true
     }
 
     fn look_at(&self, block: AgBlock, bytes: &[u8], found: &mut BTreeMap<AgInode, Seen>) {

@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. The device is only read. All changes are in the [`Stage`], whose base is the device.
 //! 2. A pass that begins with the same findings as the one before ends the repair, unless that one put blocks right that had not been:
-//!    what is left is reported, and the caller writes nothing.
+//!    the findings that remain are reported, and the caller writes nothing.
 //!
 //! | module | holds |
 //! |---|---|
@@ -23,6 +23,7 @@
 //! | [`log_copies`] | blocks that the log still has |
 //! | [`loss`] | witnesses that were missing |
 //! | [`misplaced`] | inodes and blocks at the place of another |
+//! | [`naming`] | the tree of names |
 //! | [`older`] | inodes and blocks that are older than the log says |
 //! | [`lsn`] | log sequence numbers that no log has reached |
 //! | [`progress`] | what it tells while it works |
@@ -45,7 +46,7 @@ use uxfs_block::{
 use uxfs_engine::options::MountOptions;
 use uxfs_format::{
     inode::InodeFlags2,
-    units::{InodeNumber, Sector, Uuid},
+    units::{InodeNumber, Lsn, Sector, Uuid},
 };
 use uxfs_volume::{
     error::Result,
@@ -65,7 +66,6 @@ use crate::{
     finding::Finding,
     inode,
     lost_writes::LostWrites,
-    names::{self, decide::Decision, facts::Link, write::Changes},
     opening::{self, FoundSuperblock, LogComparison, OpeningOptions},
     quota,
     superblock::vote,
@@ -80,6 +80,7 @@ pub(crate) mod log_copies;
 mod loss;
 pub(crate) mod lsn;
 pub(crate) mod misplaced;
+mod naming;
 mod older;
 pub mod progress;
 mod space;
@@ -89,11 +90,11 @@ mod value_blocks;
 pub mod weighing;
 pub(crate) mod work;
 
-use action::{Action, InodeSource};
+use action::Action;
 use log_copies::DamagedBlock;
 use progress::{Event, Phase, ShowRepair};
 use space::Sources;
-use stage::Stage;
+use stage::{Stage, StagedTrees};
 use work::Work;
 
 /// How to repair.
@@ -209,9 +210,11 @@ pub fn repair_with_progress(
         filled: Arc::clone(&filled),
         device: staged,
         overlay,
+        trees: Arc::default(),
         comparison: LogComparison::None,
         actions: Vec::new(),
         partial: BTreeSet::new(),
+        unread: BTreeSet::new(),
         mended: BTreeSet::new(),
         findings: None,
     };
@@ -274,11 +277,15 @@ struct Repair<'r> {
     overlay: Arc<OverlayDevice>,
     /// The overlay.
     device: Arc<dyn BlockDevice>,
+    /// Blocks in which btrees of groups were staged.
+    trees: Arc<StagedTrees>,
     /// What metadata is compared with: the log as it was found.
     comparison: LogComparison,
     actions: Vec<Action>,
     /// Regular files of which something is missing, and that still have their names.
     partial: BTreeSet<InodeNumber>,
+    /// Inodes of which groups were made anew without all extents: what the new reverse maps say of them is not all.
+    unread: BTreeSet<InodeNumber>,
     /// Blocks of files that were put right.
     mended: BTreeSet<Sector>,
     /// Of the first check.
@@ -286,6 +293,10 @@ struct Repair<'r> {
 }
 
 impl<'r> Repair<'r> {
+    fn stage(&self, volume: &Volume) -> Stage {
+        Stage::new(Arc::clone(&self.overlay), volume.geometry().clone(), Arc::clone(&self.trees))
+    }
+
     fn opening_options(&self) -> OpeningOptions {
         OpeningOptions {
             cache_budget_bytes: self.options.cache_budget_bytes,
@@ -325,7 +336,7 @@ impl<'r> Repair<'r> {
         if let Some(known) = LostWrites::of_log(self.original, volume.geometry(), COMPARISON_BYTES) {
             self.comparison = LogComparison::Known(known);
         }
-        let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
+        let stage = self.stage(&volume);
         let options =
             MountOptions { cache_budget_bytes: self.options.cache_budget_bytes, ..MountOptions::default() };
         if log::replay_dirty(&stage, &options, &mut self.actions)? {
@@ -362,6 +373,7 @@ impl<'r> Repair<'r> {
         );
         self.findings.get_or_insert(signature.count);
         work.sort();
+        work.judge_log();
         Ok(Checked { volume: opened.volume, findings, work, signature })
     }
 
@@ -370,7 +382,7 @@ impl<'r> Repair<'r> {
         'r: 's,
     {
         let log = (!self.options.ignore_log_copies).then_some(self.original);
-        Sources { volume, log, scan: self.options.scan }
+        Sources { volume, log, scan: self.options.scan, may_lack_extents: false }
     }
 
     fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {
@@ -379,7 +391,7 @@ impl<'r> Repair<'r> {
         {
             return Ok(Pass::Done(findings));
         }
-        let stage = Stage::new(Arc::clone(&self.overlay), volume.geometry().clone());
+        let stage = self.stage(&volume);
         let actions_before = self.actions.len();
         if self.put_back(&volume, &stage, &work)? {
             return Ok(Pass::Changed(signature));
@@ -389,6 +401,8 @@ impl<'r> Repair<'r> {
             let is_unread = work.log_cycle == 0;
             let cycle = log::new_cycle(&volume, work.log_cycle);
             log::write_new(&stage, cycle, is_unread, &mut self.actions)?;
+            // What was ahead of the old one is read from now on.
+            return Ok(Pass::Changed(signature));
         }
         if !work.superblock_copies.is_empty() && self.follow_copies(&volume, &stage, signature)? {
             return Ok(Pass::Changed(signature));
@@ -405,14 +419,9 @@ impl<'r> Repair<'r> {
             self.mended.extend(mended);
             return Ok(if self.mended.len() > before { Pass::Advanced } else { Pass::Changed(signature) });
         }
-        if !work.extent_maps.is_empty() {
-            let maps = &work.extent_maps;
-            let partial = extent_map::rebuild::rebuild(&volume, &stage, maps, &mut self.actions)?;
-            self.partial.extend(partial);
-        }
-        let has_new_maps =
-            self.actions.iter().skip(actions_before).any(|action| matches!(action, Action::ExtentMap { .. }));
-        if has_new_maps {
+        // What is ahead of the log is read all the same: extents that could not be read would be taken for free.
+        volume.newest_lsn().set(Lsn::NULL);
+        if self.rebuild_extent_maps(&volume, &stage, &work)? {
             // What else is wrong may follow from the old maps.
             return Ok(Pass::Changed(signature));
         }
@@ -421,17 +430,12 @@ impl<'r> Repair<'r> {
                 // They would become free.
                 return Ok(Pass::Done(findings));
             }
-            (self.progress)(Event::Begin(Phase::Space));
-            let sources = self.sources(&volume);
-            let partial = space::repair(sources, &stage, &work, &mut self.actions)?;
-            self.partial.extend(partial);
+            if self.repair_space(&volume, &stage, &work)? {
+                return Ok(Pass::Changed(signature));
+            }
         }
-        let has_name_work = work.names
-            || !self.partial.is_empty()
-            || !work.directories.is_empty()
-            || !work.attributes.is_empty();
         // Names are gathered from inodes and groups that are sound.
-        if self.actions.len() == actions_before && has_name_work {
+        if self.actions.len() == actions_before && (work.has_name_work() || !self.partial.is_empty()) {
             self.repair_names(&volume, &stage, &work)?;
         }
         // What else is changed moves blocks.
@@ -440,6 +444,36 @@ impl<'r> Repair<'r> {
         }
         let is_changed = self.actions.len() > actions_before;
         Ok(if is_changed { Pass::Changed(signature) } else { Pass::Done(findings) })
+    }
+
+    /// Gives whether there were any that could be made anew.
+    fn rebuild_extent_maps(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
+        if work.extent_maps.is_empty() {
+            return Ok(false);
+        }
+        let before = self.actions.len();
+        let partial =
+            extent_map::rebuild::rebuild(volume, stage, &work.extent_maps, &self.unread, &mut self.actions)?;
+        self.partial.extend(partial);
+        Ok(self.actions.len() > before)
+    }
+
+    /// Inodes and groups. Gives whether extent maps were mended instead: what they tell would have become free.
+    fn repair_space(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
+        (self.progress)(Event::Begin(Phase::Space));
+        let (sources, before) = (self.sources(volume), self.actions.len());
+        let mut repaired = space::repair(sources, stage, work, &mut self.actions)?;
+        self.partial.append(&mut repaired.partial);
+        if self.actions.len() > before || repaired.unread.is_empty() {
+            return Ok(false);
+        }
+        if self.mend_extent_maps(volume, stage, &repaired.unread)? {
+            return Ok(true);
+        }
+        self.unread.extend(repaired.unread);
+        let sources = Sources { may_lack_extents: true, ..sources };
+        self.partial.extend(space::repair(sources, stage, work, &mut self.actions)?.partial);
+        Ok(false)
     }
 
     /// What is known to the last bit: log sequence numbers, changed bits, writes that were lost. Gives whether there was any.
@@ -513,6 +547,22 @@ impl<'r> Repair<'r> {
         inode::mend::mend(volume, stage, work, log, &mut self.actions)
     }
 
+    /// Blocks of the extent maps of these inodes that need not be made anew. Gives whether there were any.
+    fn mend_extent_maps(
+        &mut self,
+        volume: &Volume,
+        stage: &Stage,
+        inodes: &BTreeSet<InodeNumber>,
+    ) -> Result<bool> {
+        let mut work = Work::default();
+        extent_map::check::check_some(volume, inodes, self.options.scan, &mut |finding| {
+            work.add(&finding, volume.geometry());
+            ControlFlow::Continue(())
+        });
+        work.sort();
+        Ok(self.put_back(volume, stage, &work)? || self.mend(volume, stage, &work)?)
+    }
+
     /// Takes blocks from a list that actions since `before` have mended: the next witness is asked about the others only.
     fn leave_out_mended(&self, before: usize, blocks: &mut Vec<DamagedBlock>) {
         let mended: BTreeSet<Sector> =
@@ -530,50 +580,6 @@ impl<'r> Repair<'r> {
         }
         superblocks::put_back_primary(stage, &old)?;
         Ok(false)
-    }
-
-    /// The tree of names, once all inodes and groups are sound.
-    fn repair_names(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<()> {
-        (self.progress)(Event::Begin(Phase::Names));
-        let mut gathered = names::gather::gather(volume, work, self.options.scan);
-        let partial = std::mem::take(&mut self.partial);
-        match self.options.keeps_partial_names {
-            true => self.actions.extend(partial.into_iter().map(|inode| Action::FilePartial { inode })),
-            false => gathered.facts.partial = partial,
-        }
-        let made_up = self.actions.iter().filter_map(|action| match action {
-            Action::InodeRebuilt { inode, source: InodeSource::Inferred(_), .. } => Some(*inode),
-            _ => None,
-        });
-        gathered.facts.uncounted = made_up.collect();
-        let remade = self.actions.iter().filter_map(|action| match action {
-            Action::InodeRebuilt { inode, .. } | Action::ExtentMap { inode, .. } => Some(*inode),
-            _ => None,
-        });
-        let remade = remade.chain(work.directories.iter().copied()).collect();
-        names::strays::add(volume, self.original, &remade, &mut gathered.facts);
-        let decision = Decision::of(&gathered.facts);
-        let changes = Changes::of(&gathered, &decision, work);
-        if changes.is_empty(&decision, &gathered) {
-            return Ok(());
-        }
-        if changes.write_inodes(volume, stage, &gathered, &decision)? {
-            // The blocks of what was emptied are free now, and directories that were made again are in use.
-            let options = OpeningOptions { ignore_log: true, ..self.opening_options() };
-            let emptied = opening::open(&self.device, &options)?.volume;
-            let groups = emptied.geometry().groups().collect();
-            let work = Work { inodes: true, groups, ..Work::default() };
-            space::repair(self.sources(&emptied), stage, &work, &mut Vec::new())?;
-        }
-        changes.write_names(stage, &gathered, &decision, &mut self.actions)?;
-        let of_blocks = names::strays::taken(&gathered.facts, &decision);
-        self.actions.extend(of_blocks.map(|Link { directory, name, inode }| Action::NameFromBlock {
-            inode: *inode,
-            directory: *directory,
-            name: name.clone(),
-        }));
-        self.actions.extend(gathered.facts.partial.iter().map(|inode| Action::FilePartial { inode: *inode }));
-        Ok(())
     }
 
     fn finish(self, remaining: Vec<Finding>) -> Staged {

@@ -6,7 +6,6 @@ mod survey;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
 };
 
 use uxfs_block::device::BlockDevice;
@@ -23,7 +22,6 @@ use uxfs_format::{
 };
 use uxfs_journal::copies::LogCopies;
 use uxfs_volume::{
-    btree::BlockEvent,
     error::Result,
     inode::{Inode, scan::ScanOptions},
     volume::Volume,
@@ -48,7 +46,7 @@ use crate::{
         witnesses::{Witnesses, copies_of},
     },
     inode_index::{self, gather::ChunksFound},
-    parallel,
+    parallel, reverse_map,
 };
 
 /// What a repair of inodes and groups reads, beside the work.
@@ -58,15 +56,27 @@ pub(super) struct Sources<'s> {
     /// The device with the log as it was found, where copies in it may be used.
     pub log: Option<&'s dyn BlockDevice>,
     pub scan: ScanOptions,
+    /// Groups are made anew although nothing tells all extents of some inodes.
+    pub may_lack_extents: bool,
 }
 
-/// Makes the groups of `work` anew, and what is wrong with inodes. Gives the regular files of which something is missing.
+/// Of a repair of inodes and groups.
+#[derive(Debug, Default)]
+pub(super) struct Repaired {
+    /// Regular files of which something is missing.
+    pub partial: BTreeSet<InodeNumber>,
+    /// Inodes whose extents no reverse map tells, and whose extent maps cannot be read to their ends: what they have would become free.
+    /// Where there are any, groups were made anew only if they may lack extents.
+    pub unread: BTreeSet<InodeNumber>,
+}
+
+/// Makes the groups of `work` anew, and what is wrong with inodes.
 pub(super) fn repair(
     sources: Sources<'_>,
     stage: &Stage,
     work: &Work,
     actions: &mut Vec<Action>,
-) -> Result<BTreeSet<InodeNumber>> {
+) -> Result<Repaired> {
     let volume = sources.volume;
     for (inode, expected) in &work.inode_blocks {
         let mut found = 0;
@@ -101,7 +111,7 @@ pub(super) fn repair(
         }
         .run()
     } else {
-        Ok(BTreeSet::new())
+        Ok(Repaired::default())
     }
 }
 
@@ -170,7 +180,7 @@ struct Chunk<'c> {
 }
 
 impl Gathering<'_> {
-    fn run(mut self) -> Result<BTreeSet<InodeNumber>> {
+    fn run(mut self) -> Result<Repaired> {
         let geometry = self.volume.geometry();
         let all: Vec<AgNumber> = geometry.groups().collect();
         let mut found: Vec<ChunksFound> =
@@ -209,7 +219,7 @@ impl Gathering<'_> {
     }
 
     /// Makes groups anew, unless there are blocks that two have: then only the maps of those that have them wrongly.
-    fn rebuild_groups(mut self, contents: Vec<GroupFound>) -> Result<BTreeSet<InodeNumber>> {
+    fn rebuild_groups(mut self, mut contents: Vec<GroupFound>) -> Result<Repaired> {
         let geometry = self.volume.geometry();
         let (mut losers, mut open) = (BTreeMap::new(), BTreeSet::new());
         for (group, ((_, chunks), files)) in geometry.groups().zip(&contents) {
@@ -223,9 +233,19 @@ impl Gathering<'_> {
         if !losers.is_empty() {
             let partial = conflicts::resolve(self.volume, self.stage, &losers, self.actions)?;
             self.partial.borrow_mut().extend(partial);
-            return Ok(self.partial.into_inner());
+            return Ok(self.repaired(BTreeSet::new()));
         }
-        for (group, (((found, is_sure), mut chunks), mut files)) in geometry.groups().zip(contents) {
+        let mut is_unread = false;
+        for (group, (_, files)) in geometry.groups().zip(&mut contents) {
+            if self.groups.contains(&group) && !open.contains(&group) {
+                is_unread |= !self.add_owned(group, files);
+            }
+        }
+        let unread = if is_unread { std::mem::take(&mut self.contents.incomplete) } else { BTreeSet::new() };
+        if !unread.is_empty() && !self.sources.may_lack_extents {
+            return Ok(self.repaired(unread));
+        }
+        for (group, (((found, is_sure), mut chunks), files)) in geometry.groups().zip(contents) {
             // A conflict stays a finding.
             if !self.groups.contains(&group) || open.contains(&group) {
                 continue;
@@ -233,13 +253,16 @@ impl Gathering<'_> {
             if !is_sure {
                 self.make_missing_chunks(group, &mut chunks, &files)?;
             }
-            self.add_owned(group, &mut files);
             let contents = GroupContents { chunks, files, unlinked: Vec::new() };
             if rebuild(self.stage, group, contents)?.is_ok() {
                 self.actions.push(Action::Group { group, chunks_without_index: found });
             }
         }
-        Ok(self.partial.into_inner())
+        Ok(self.repaired(unread))
+    }
+
+    fn repaired(self, unread: BTreeSet<InodeNumber>) -> Repaired {
+        Repaired { partial: self.partial.into_inner(), unread }
     }
 
     /// What the log has of lost inodes, and of groups whose chunks are not all known.
@@ -304,26 +327,31 @@ impl Gathering<'_> {
         Ok(((found.without_index, found.is_sure), chunks))
     }
 
-    /// Of inodes whose extents could not all be read: those that the reverse map gives them, so that they do not become free.
-    fn add_owned(&self, group: AgNumber, files: &mut Vec<Mapping>) {
-        let Ok(Some(tree)) = self.volume.group(group).reverse_map() else { return };
+    /// Of inodes whose extents could not all be read: those that the reverse map gives them, so that they do not become free. Gives whether
+    /// these are all that lie in the group.
+    fn add_owned(&self, group: AgNumber, files: &mut Vec<Mapping>) -> bool {
         let incomplete = &self.contents.incomplete;
         if incomplete.is_empty() {
-            return;
+            return true;
         }
-        let mut owned: Vec<Mapping> = Vec::new();
-        let _ = tree.visit_blocks(&mut |event| {
-            if let BlockEvent::Block { view, .. } = event {
-                let mappings = view.records().iter().map(|record| record.get());
-                owned.extend(mappings.filter(|mapping| match mapping.owner {
-                    Owner::Inode(inode) => incomplete.contains(&inode),
-                    _ => false,
-                }));
+        let is_incomplete = |inode| incomplete.contains(&inode);
+        let (mut owned, mut is_whole) = reverse_map::search::of_header(self.volume, group);
+        if !is_whole {
+            // An earlier one does not know all that sound files have.
+            let has_all = |found: &Vec<Mapping>| {
+                uncovered(files, found, &|_| true).iter().all(|part| match part.owner {
+                    Owner::Inode(inode) => is_incomplete(inode),
+                    _ => true,
+                })
+            };
+            if let Some(found) = reverse_map::search::found(self.volume, group).find(has_all) {
+                (owned, is_whole) = (found, true);
             }
-            ControlFlow::Continue(())
-        });
-        let parts = uncovered(&owned, files, incomplete);
+        }
+        owned.retain(|mapping| matches!(mapping.owner, Owner::Inode(inode) if is_incomplete(inode)));
+        let parts = uncovered(&owned, files, &is_incomplete);
         files.extend(parts);
+        is_whole
     }
 
     /// Chunks of which nothing is left but parent pointers that name their directories: they come back with free inodes, so that the

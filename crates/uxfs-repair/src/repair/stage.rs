@@ -1,10 +1,15 @@
 //! Where changes are kept until all of them have been checked.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_format::{
+    fault::Structure,
     geometry::Geometry,
+    seal::{own_sector, structure_of},
     units::{AgBlock, AgNumber, Sector},
 };
 use uxfs_volume::error::{OperationError, Result};
@@ -14,12 +19,39 @@ use uxfs_volume::error::{OperationError, Result};
 pub(crate) struct Stage {
     overlay: Arc<OverlayDevice>,
     geometry: Geometry,
+    trees: Arc<StagedTrees>,
 }
+
+/// Blocks of the btrees that were staged last for each group. They lie where nothing was known to be: what turns out to lie there later
+/// must still be there.
+#[derive(Debug, Default)]
+pub(crate) struct StagedTrees(Mutex<BTreeMap<AgNumber, Vec<AgBlock>>>);
 
 impl Stage {
     /// Over the image, of which a superblock gave the geometry.
-    pub fn new(overlay: Arc<OverlayDevice>, geometry: Geometry) -> Self {
-        Self { overlay, geometry }
+    pub fn new(overlay: Arc<OverlayDevice>, geometry: Geometry, trees: Arc<StagedTrees>) -> Self {
+        Self { overlay, geometry, trees }
+    }
+
+    /// The btrees of a group will lie in these blocks. Blocks in which they were staged before get back what lies on the device, but for
+    /// those that something else was staged in since.
+    ///
+    /// # Errors
+    /// The device.
+    pub fn begin_trees(&self, group: AgNumber, blocks: Vec<AgBlock>) -> Result<()> {
+        let mut trees = self.trees.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = trees.insert(group, blocks).unwrap_or_default();
+        let mut bytes = vec![0; self.geometry.block_size()];
+        for block in before {
+            let sector = self.sector_of(group, block)?;
+            self.read_at(sector, &mut bytes)?;
+            let is_tree = structure_of(&bytes, &self.geometry).is_some_and(is_group_btree);
+            if is_tree && own_sector(&bytes, &self.geometry) == Some(sector) {
+                self.overlay.base().read(Geometry::byte_of_sector(sector), &mut bytes)?;
+                self.write_at(sector, &bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Sizes of the file system.
@@ -55,4 +87,17 @@ impl Stage {
     pub fn read_at(&self, sector: Sector, bytes: &mut [u8]) -> Result<()> {
         Ok(self.overlay.read(Geometry::byte_of_sector(sector), bytes)?)
     }
+}
+
+const fn is_group_btree(structure: Structure) -> bool {
+    use Structure as S;
+    matches!(
+        structure,
+        S::FreeSpaceByBlock
+            | S::FreeSpaceByLength
+            | S::InodeIndex
+            | S::FreeInodeIndex
+            | S::ReverseMap
+            | S::ReferenceCount
+    )
 }

@@ -15,6 +15,9 @@ use super::log_copies::{DamagedBlock, is_of_directory};
 use super::lsn;
 use crate::{finding::Finding, quota::mend::QuotaWork};
 
+/// More inodes ahead of the log than these are right, and the log is wrong.
+const MOST_INODES_AHEAD: u64 = 16;
+
 /// Objects that must be made anew.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Work {
@@ -28,6 +31,9 @@ pub(crate) struct Work {
     pub log: bool,
     /// Metadata is ahead of the log: a cycle that is newer than all of it.
     pub log_cycle: u32,
+    /// Inodes that are ahead of the log, and the cycle of a log that is ahead of them.
+    pub inodes_ahead: u64,
+    pub ahead_cycle: u32,
     /// Blocks whose log sequence number no log can have reached.
     pub absurd_lsns: Vec<(Structure, Location)>,
     /// The counters of the superblock.
@@ -82,6 +88,14 @@ impl Work {
         *self == Self::default()
     }
 
+    /// Many inodes ahead of the log say that the log is wrong, and not each of them.
+    pub fn judge_log(&mut self) {
+        if self.inodes_ahead > MOST_INODES_AHEAD {
+            self.log = true;
+            self.log_cycle = self.log_cycle.max(self.ahead_cycle);
+        }
+    }
+
     /// Puts what came in any order from several threads in one order.
     pub fn sort(&mut self) {
         self.blocks.sort_by_key(|block| (block.inode, block.sector));
@@ -96,6 +110,11 @@ impl Work {
             || !self.inode_blocks.is_empty()
             || !self.symlinks.is_empty()
             || !self.internal_inodes.is_empty()
+    }
+
+    /// Whether names or attributes have to be made anew.
+    pub fn has_name_work(&self) -> bool {
+        self.names || !self.directories.is_empty() || !self.attributes.is_empty()
     }
 
     /// Takes a finding in.
@@ -243,10 +262,16 @@ impl Work {
             | Finding::UnwrittenExtent { inode, .. }
             | Finding::SymlinkBlocks { inode, .. }
             | Finding::SharedWithoutFlag { inode, .. }
-            | Finding::InodeAheadOfLog { inode, .. }
             | Finding::DirectorySize { directory: inode, .. }
             | Finding::SizeOfSpecialFile { inode, .. } => {
                 self.inode_fields.insert(*inode);
+            }
+            Finding::InodeAheadOfLog { inode, found, .. } => {
+                self.inode_fields.insert(*inode);
+                if !lsn::is_absurd(*found) {
+                    self.inodes_ahead += 1;
+                    self.ahead_cycle = self.ahead_cycle.max(found.cycle().saturating_add(1));
+                }
             }
             _ if self.quota.add(finding) => {}
             _ => self.others += 1,
