@@ -1,4 +1,4 @@
-//! Metadata of files that is older than the log says: a write that was lost, or that brought back an older version.
+//! Metadata that is older than the log says: a write that was lost, or that brought back an older version.
 //!
 //! Linux stamps what it writes with the number of the transaction that changed it last, and a clean log says that everything was
 //! written. So nothing on the device has a smaller number than the newest transaction in the log that changed it. What an offline
@@ -19,7 +19,7 @@ use uxfs_format::{
     units::{InodeNumber, Lsn, Sector},
 };
 use uxfs_journal::copies::LastLogged;
-use uxfs_volume::metadata::{CompareMetadata, OlderMetadata};
+use uxfs_volume::metadata::{CompareMetadata, MetadataOwner, OlderMetadata};
 
 use crate::repair::log_copies::owner_of;
 
@@ -34,7 +34,7 @@ pub struct LostWrites {
 struct Found {
     /// Not taken yet.
     older: Vec<OlderMetadata>,
-    /// First 512-byte units, and numbers of inodes.
+    /// Whether it is an inode, and its first 512-byte unit.
     known: HashSet<(bool, u64)>,
 }
 
@@ -51,10 +51,7 @@ impl LostWrites {
     }
 
     fn add(&self, older: OlderMetadata) {
-        let key = match older.structure {
-            Structure::Inode => (true, older.inode.get()),
-            _ => (false, older.sector.get()),
-        };
+        let key = (older.structure == Structure::Inode, older.sector.get());
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if found.known.insert(key) {
             found.older.push(older);
@@ -68,20 +65,23 @@ impl CompareMetadata for LostWrites {
             InodeCore::prefix_of(bytes).and_then(|core| {
                 let inode = InodeNumber::new(core.number.get());
                 let logged = self.last.inode(inode)?;
-                Some((structure, inode, Lsn::new(core.lsn.get()), logged))
+                Some((structure, MetadataOwner::Inode(inode), Lsn::new(core.lsn.get()), logged))
             })
         } else {
             self.last.block(sector.get()).and_then(|logged| {
                 let structure = structure_of(bytes, geometry)?;
-                let inode = InodeNumber::new(owner_of(structure, bytes)?);
-                Some((structure, inode, lsn_of(bytes, geometry)?, logged))
+                let inode =
+                    owner_of(structure, bytes).map(|inode| MetadataOwner::Inode(InodeNumber::new(inode)));
+                let group =
+                    || geometry.block_of_sector(sector).map(|(group, _, _)| MetadataOwner::Group(group));
+                Some((structure, inode.or_else(group)?, lsn_of(bytes, geometry)?, logged))
             })
         };
-        if let Some((structure, inode, found, logged)) = compared
+        if let Some((structure, owner, found, logged)) = compared
             && found < logged
             && found != Lsn::new(0)
         {
-            self.add(OlderMetadata { structure, inode, sector, found, logged });
+            self.add(OlderMetadata { structure, owner, sector, found, logged });
         }
     }
 

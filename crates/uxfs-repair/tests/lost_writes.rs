@@ -149,6 +149,49 @@ fn lost_writes_are_found_by_the_log_and_made_again() {
     repaired_as(&image, &sound);
 }
 
+/// Group 0 comes back from an earlier copy of the device. Inodes that were made, freed or changed since come back from the log, also those of
+/// which the old headers know nothing.
+#[test]
+fn a_group_that_is_older_than_the_log_is_brought_up_to_date() {
+    require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (sound, image) = (folder.path().join("sound"), folder.path().join("image"));
+    make(&sound, 64 << 20, &["-d", "agcount=4"]).unwrap();
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    fs::create_dir(mount.path().join("old")).unwrap();
+    (0..40).for_each(|number| empty(&mount.path().join(format!("old/{number}"))));
+    mount.unmount().unwrap();
+    let before = fs::read(&sound).unwrap();
+    let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
+    let root = mount.path();
+    for folder in ["new", "newer"] {
+        fs::create_dir(root.join(folder)).unwrap();
+        (0..300).for_each(|number| empty(&root.join(format!("{folder}/a name of {number}"))));
+    }
+    (0..20).for_each(|number| fs::remove_file(root.join(format!("old/{number}"))).unwrap());
+    (20..30).for_each(|n| fs::rename(root.join(format!("old/{n}")), root.join(format!("new/{n}"))).unwrap());
+    (0..50).for_each(|n| symlink(format!("target {n}"), root.join(format!("newer/link {n}"))).unwrap());
+    mount.unmount().unwrap();
+    assert!(findings_of(&sound).is_empty(), "{:?}", findings_of(&sound));
+    for (old, structure) in [
+        (512..2048, Structure::InodeHeader),
+        (512..16 << 20, Structure::InodeHeader),
+        (4096..16 << 20, Structure::InodeIndex),
+    ] {
+        fs::copy(&sound, &image).unwrap();
+        let file = fs::File::options().write(true).open(&image).unwrap();
+        file.write_all_at(&before[old.clone()], old.start as u64).unwrap();
+        let findings = findings_of(&image);
+        let is_of_group = |finding: &Finding| matches!(finding, Finding::OlderThanLog { older } if older.structure == structure);
+        assert!(findings.iter().any(is_of_group), "{old:?}: {findings:#?}");
+        repaired_as(&image, &sound);
+    }
+}
+
+fn empty(path: &Path) {
+    fs::File::create(path).unwrap();
+}
+
 /// The headers of all groups are gone, and with them what says whose blocks are whose; the log has a block of an extent map that comes back only
 /// after the group was made anew once. What lies in its extents must not be written over by then.
 #[test]

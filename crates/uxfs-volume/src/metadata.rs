@@ -17,7 +17,7 @@ use uxfs_format::{
     fault::{Corruption, HeaderFault, Location, Structure},
     geometry::Geometry,
     seal::{lsn_ahead_of, seal},
-    units::{InodeNumber, Lsn, SECTOR_SIZE_BYTES, Sector},
+    units::{AgNumber, InodeNumber, Lsn, SECTOR_SIZE_BYTES, Sector},
     verify::{self, VerifyContext},
 };
 
@@ -85,13 +85,22 @@ impl NewestLsn {
     }
 }
 
+/// Owner of metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetadataOwner {
+    /// The inode that it is, or whose it is.
+    Inode(InodeNumber),
+    /// A header or a btree block of an allocation group.
+    Group(AgNumber),
+}
+
 /// Metadata that is older than its last change in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OlderMetadata {
     /// What it is.
     pub structure: Structure,
-    /// The inode that it is, or whose it is.
-    pub inode: InodeNumber,
+    /// Its owner.
+    pub owner: MetadataOwner,
     /// Where it begins; of an inode, where the inode begins.
     pub sector: Sector,
     /// Its log sequence number.
@@ -100,7 +109,7 @@ pub struct OlderMetadata {
     pub logged: Lsn,
 }
 
-/// Compares metadata of files with what is known of its last change. Blocks are shown once they have passed their verifier, and again
+/// Compares metadata with what is known of its last change. Blocks are shown once they have passed their verifier, and again
 /// after the cache gave them up.
 pub trait CompareMetadata: Send + Sync {
     /// The bytes of a structure that begins at `sector`, and its log sequence number.

@@ -1,4 +1,4 @@
-//! When inodes and blocks of files were changed last, by the log. What lies on the device is never older, once the log is clean: something
+//! When inodes, blocks of files, headers and btrees of groups were changed last, by the log. What lies on the device is never older, once the log is clean: something
 //! older is a write that was lost.
 
 use std::collections::HashMap;
@@ -144,9 +144,12 @@ impl Collector<'_> {
             }
             LogItem::Buffer(item) => {
                 use BufferContents as C;
-                let is_of_file = matches!(
+                let is_compared = matches!(
                     item.format.contents()?,
                     C::Btree
+                        | C::FreeSpaceHeader
+                        | C::InodeHeader
+                        | C::FreeList
                         | C::Symlink
                         | C::DirectoryBlock
                         | C::DirectoryData
@@ -156,7 +159,7 @@ impl Collector<'_> {
                         | C::NameTreeNode
                         | C::AttributeLeaf
                 );
-                is_of_file.then(|| Change::Block(sectors_of(item).start))
+                is_compared.then(|| Change::Block(sectors_of(item).start))
             }
             _ => None,
         }

@@ -7,6 +7,8 @@ use uxfs_format::{
     units::{AgBlock, AgInode, AgNumber, InodeNumber},
 };
 
+use uxfs_volume::metadata::MetadataOwner;
+
 use super::{Finding, Name};
 
 /// A value of a field.
@@ -278,10 +280,17 @@ impl Finding {
             Self::ExtentOverlap { inode, fork, file_block, start } => fields!(
                 "inode": *inode, "fork": *fork, "file_block": file_block.get(), "start_block": start.get()
             ),
-            Self::OlderThanLog { older } => fields!(
-                "inode": older.inode, "structure": older.structure.name(), "sector": older.sector.get(),
-                "found": older.found.to_string(), "logged": older.logged.to_string()
-            ),
+            Self::OlderThanLog { older } => {
+                let mut fields = match older.owner {
+                    MetadataOwner::Inode(inode) => fields!("inode": inode),
+                    MetadataOwner::Group(group) => fields!("group": group),
+                };
+                fields.extend(fields!(
+                    "structure": older.structure.name(), "sector": older.sector.get(),
+                    "found": older.found.to_string(), "logged": older.logged.to_string()
+                ));
+                fields
+            }
             Self::AttributeIncomplete { inode, name } => fields!("inode": *inode, "name": name),
             Self::ParentPointerMissing { inode, directory, name } => {
                 fields!("inode": *inode, "directory": *directory, "name": name)

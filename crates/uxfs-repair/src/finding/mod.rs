@@ -387,9 +387,9 @@ pub enum Finding {
         /// In the child.
         expected: u32,
     },
-    /// An inode or a block of a file is older than its last change in the log: a write was lost.
+    /// An inode, a block of a file, a header or a btree block of a group is older than its last change in the log: a write was lost.
     OlderThanLog {
-        /// What, whose, where, and both log sequence numbers.
+        /// What, its owner, where, and both log sequence numbers.
         older: OlderMetadata,
     },
     /// An attribute that was being set or removed.

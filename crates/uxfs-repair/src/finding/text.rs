@@ -8,7 +8,7 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, InodeNumber},
 };
 
-use uxfs_volume::metadata::OlderMetadata;
+use uxfs_volume::metadata::{MetadataOwner, OlderMetadata};
 
 use super::Finding;
 
@@ -371,13 +371,16 @@ fn write_room(f: &mut fmt::Formatter<'_>, room: Option<u16>) -> fmt::Result {
 }
 
 fn write_older(f: &mut fmt::Formatter<'_>, older: &OlderMetadata) -> fmt::Result {
-    let of = if older.structure == Structure::Inode { "" } else { "of inode " };
-    write!(
-        f,
-        "{} {of}{} is older than the log says: its last change is {}, and that in the log {}",
-        older.structure.name(),
-        older.inode,
-        older.found,
-        older.logged
-    )
+    f.write_str(older.structure.name())?;
+    match older.owner {
+        MetadataOwner::Inode(inode) if older.structure == Structure::Inode => write!(f, " {inode}")?,
+        MetadataOwner::Inode(inode) => write!(f, " of inode {inode}")?,
+        MetadataOwner::Group(group) => write!(f, " of allocation group {group}")?,
+    }
+    let OlderMetadata { found, logged, .. } = older;
+    write!(f, " is older than the log says: its last change is {found}, and that in the log {logged}")?;
+    match older.owner {
+        MetadataOwner::Inode(_) => Ok(()),
+        MetadataOwner::Group(_) => f.write_str("; contents of files in the group may be older as well"),
+    }
 }

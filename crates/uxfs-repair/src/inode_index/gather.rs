@@ -43,13 +43,24 @@ pub(crate) struct ChunksFound {
     pub is_sure: bool,
 }
 
-/// Finds the chunks of a group. A suspect inode btree is one that contradicts something else.
-pub(crate) fn gather(volume: &Volume, group: AgNumber, is_suspect: bool) -> ChunksFound {
+/// How far the btrees of a group are believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// As far as they are sound.
+    Sound,
+    /// The inode btrees contradict something else.
+    Suspect,
+    /// They are older than the inodes: chunks may have come since.
+    Older,
+}
+
+/// Finds the chunks of a group.
+pub(crate) fn gather(volume: &Volume, group: AgNumber, trust: Trust) -> ChunksFound {
     let (index, is_complete) = match volume.group(group).inode_index() {
         Ok(tree) => records(&tree, volume.geometry()),
         Err(_) => (Vec::new(), false),
     };
-    if is_complete && !is_suspect {
+    if is_complete && trust == Trust::Sound {
         return ChunksFound { chunks: index, without_index: 0, is_sure: true };
     }
     let free_index = match volume.group(group).free_inode_index() {
@@ -61,8 +72,11 @@ pub(crate) fn gather(volume: &Volume, group: AgNumber, is_suspect: bool) -> Chun
         all.entry(chunk.start).or_insert(chunk);
     }
     let indexed = all.len();
-    let search =
-        Search { volume, group, owned: owned_by_inodes(volume, group), free: free_blocks(volume, group) };
+    let (owned, free) = match trust {
+        Trust::Older => (None, Runs::new()),
+        Trust::Sound | Trust::Suspect => (owned_by_inodes(volume, group), free_blocks(volume, group)),
+    };
+    let search = Search { volume, group, owned, free };
     for chunk in search.chunks() {
         let overlaps = overlaps(&all, &chunk);
         if !overlaps {

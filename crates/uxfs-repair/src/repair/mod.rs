@@ -452,8 +452,10 @@ impl<'r> Repair<'r> {
             return Ok(false);
         }
         let before = self.actions.len();
+        // A reverse map that is older than the log does not say all.
+        let unread = if work.older_groups.is_empty() { &self.unread } else { &work.extent_maps };
         let partial =
-            extent_map::rebuild::rebuild(volume, stage, &work.extent_maps, &self.unread, &mut self.actions)?;
+            extent_map::rebuild::rebuild(volume, stage, &work.extent_maps, unread, &mut self.actions)?;
         self.partial.extend(partial);
         Ok(self.actions.len() > before)
     }

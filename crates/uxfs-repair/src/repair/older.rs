@@ -1,7 +1,10 @@
-//! Inodes and blocks of files that are older than the log says: the log's changes are put over what lies on the device.
+//! Inodes and blocks of files that are older than the log says: the log's changes are put over what lies on the device. Where structures
+//! of a group are older, so may all of its inodes be: those that the log has in use come back.
 //!
 //! Where the ring no longer has all that changed, or the result would not pass its verifier, the device's version stays and gets the
 //! number of the last change: what it contradicts decides about it, as about any other damage.
+
+use std::collections::BTreeSet;
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -11,11 +14,15 @@ use uxfs_format::{
     geometry::Geometry,
     inode::{Fork, InodeCore, core, verify_inode},
     seal::{seal, structure_of},
-    units::{InodeNumber, Sector},
+    units::{AgInode, AgNumber, InodeNumber, Lsn, Sector},
     verify::{VerifyContext, verify},
 };
 use uxfs_journal::copies::{LogCopies, Wanted};
-use uxfs_volume::{error::Result, metadata::OlderMetadata, volume::Volume};
+use uxfs_volume::{
+    error::Result,
+    metadata::{MetadataOwner, OlderMetadata},
+    volume::Volume,
+};
 
 use super::{
     action::{Action, InodeSource},
@@ -35,24 +42,65 @@ pub(super) fn bring_up_to_date(
     older: &[OlderMetadata],
     actions: &mut Vec<Action>,
 ) -> Result<()> {
-    let mut wanted = Wanted::default();
+    let (mut wanted, mut groups) = (Wanted::default(), BTreeSet::new());
     for older in older {
-        match older.structure {
-            Structure::Inode => wanted.add_inode(older.inode),
-            structure => {
-                for (sector, length) in pieces(volume, older, length_bytes(structure, stage.geometry())) {
+        match older.owner {
+            MetadataOwner::Group(group) => {
+                groups.insert(group);
+            }
+            MetadataOwner::Inode(inode) if older.structure == Structure::Inode => wanted.add_inode(inode),
+            MetadataOwner::Inode(inode) => {
+                let length_bytes = length_bytes(older.structure, stage.geometry());
+                for (sector, length) in pieces(volume, inode, older.sector, length_bytes) {
                     wanted.add_block(sector.get(), length as u64 / 512);
                 }
             }
         }
     }
+    groups.iter().for_each(|group| wanted.add_group(stage.geometry(), *group));
     let copies = log.and_then(|log| LogCopies::gather(log, stage.geometry(), &wanted).ok());
     let copies = copies.unwrap_or_default();
     for older in older {
-        if older.structure == Structure::Inode {
-            bring_inode(stage, &copies, older, actions)?;
-        } else {
-            bring_block(volume, stage, &copies, older, actions)?;
+        match older.owner {
+            MetadataOwner::Group(_) => {}
+            MetadataOwner::Inode(inode) if older.structure == Structure::Inode => {
+                bring_inode(stage, &copies, inode, older, actions)?;
+            }
+            MetadataOwner::Inode(inode) => bring_block(volume, stage, &copies, inode, older, actions)?,
+        }
+    }
+    bring_inodes_of(stage, &copies, &groups, actions)
+}
+
+/// Inodes of groups whose headers or btrees are older than the log says: what is on the device may be from a time before an inode was
+/// made, and then has no number of a transaction.
+fn bring_inodes_of(
+    stage: &Stage,
+    copies: &LogCopies,
+    groups: &BTreeSet<AgNumber>,
+    actions: &mut Vec<Action>,
+) -> Result<()> {
+    let geometry = stage.geometry();
+    for (inode, copy) in copies.inodes() {
+        let is_of_group =
+            geometry.split_inode_number(inode).is_some_and(|(group, _)| groups.contains(&group));
+        let is_in_use = copy.core().is_some_and(|core| !core.is_free());
+        if !is_of_group || !is_in_use || !copy.is_whole() {
+            continue;
+        }
+        let device = read_inode(stage, inode)?;
+        let is_current = verify_inode(&device, inode, geometry)
+            .is_ok_and(|core| Lsn::new(core.lsn.get()) >= copy.lsn && core.lsn.get() != Lsn::NULL.get());
+        if is_current {
+            continue;
+        }
+        let mut bytes = copy.bytes.clone();
+        let Some(core) = InodeCore::prefix_of_mut(&mut bytes) else { continue };
+        core.next_unlinked.set(AgInode::NULL.get());
+        checksum::seal(&mut bytes, core::CHECKSUM_OFFSET_BYTES);
+        if verify_inode(&bytes, inode, geometry).is_ok() {
+            put_inode(stage, inode, &bytes)?;
+            actions.push(Action::InodeRebuilt { inode, source: InodeSource::Log, fault: None });
         }
     }
     Ok(())
@@ -61,10 +109,10 @@ pub(super) fn bring_up_to_date(
 fn bring_inode(
     stage: &Stage,
     copies: &LogCopies,
+    inode: InodeNumber,
     older: &OlderMetadata,
     actions: &mut Vec<Action>,
 ) -> Result<()> {
-    let inode = older.inode;
     let device = read_inode(stage, inode)?;
     let made = copies.inode(inode).and_then(|copy| copy.over(&device)).and_then(|mut bytes| {
         let core = InodeCore::prefix_of_mut(&mut bytes)?;
@@ -92,12 +140,13 @@ fn bring_block(
     volume: &Volume,
     stage: &Stage,
     copies: &LogCopies,
+    inode: InodeNumber,
     older: &OlderMetadata,
     actions: &mut Vec<Action>,
 ) -> Result<()> {
     let geometry = stage.geometry();
-    let OlderMetadata { structure, inode, sector, logged, .. } = *older;
-    let pieces = pieces(volume, older, length_bytes(structure, geometry));
+    let OlderMetadata { structure, sector, logged, .. } = *older;
+    let pieces = pieces(volume, inode, sector, length_bytes(structure, geometry));
     let (mut device, mut made, mut is_logged) = (Vec::new(), Vec::new(), false);
     for (sector, length) in &pieces {
         let mut bytes = vec![0; *length];
@@ -107,7 +156,7 @@ fn bring_block(
         made.extend_from_slice(&bytes);
     }
     seal(&mut made, Some(logged), geometry);
-    let is_made = is_logged && is_whole(&made, older, geometry);
+    let is_made = is_logged && is_whole(&made, inode, sector, geometry);
     if !is_made {
         made = device;
         seal(&mut made, Some(logged), geometry);
@@ -125,21 +174,21 @@ fn bring_block(
     Ok(())
 }
 
-fn is_whole(bytes: &[u8], older: &OlderMetadata, geometry: &Geometry) -> bool {
+fn is_whole(bytes: &[u8], inode: InodeNumber, sector: Sector, geometry: &Geometry) -> bool {
     structure_of(bytes, geometry).is_some_and(|structure| {
-        let is_of_owner = owner_of(structure, bytes) == Some(older.inode.get());
-        is_of_owner && verify(structure, bytes, &VerifyContext::new(geometry, older.sector)).is_ok()
+        let is_of_owner = owner_of(structure, bytes) == Some(inode.get());
+        is_of_owner && verify(structure, bytes, &VerifyContext::new(geometry, sector)).is_ok()
     })
 }
 
 /// Where a block of a file lies that begins at a sector: blocks of directories may lie in several extents. A block of which a part is
 /// not mapped is one piece.
-fn pieces(volume: &Volume, older: &OlderMetadata, length_bytes: usize) -> Vec<(Sector, usize)> {
-    let whole = vec![(older.sector, length_bytes)];
+fn pieces(volume: &Volume, inode: InodeNumber, sector: Sector, length_bytes: usize) -> Vec<(Sector, usize)> {
+    let whole = vec![(sector, length_bytes)];
     if length_bytes <= volume.geometry().block_size() {
         return whole;
     }
-    pieces_by_map(volume, older.inode, older.sector, length_bytes).unwrap_or(whole)
+    pieces_by_map(volume, inode, sector, length_bytes).unwrap_or(whole)
 }
 
 fn pieces_by_map(

@@ -186,7 +186,7 @@ impl Gathering<'_> {
         let mut found: Vec<ChunksFound> =
             parallel::in_order(self.sources.scan.threads, all.len(), |number| {
                 let Some(group) = all.get(number) else { return ChunksFound::default() };
-                inode_index::gather::gather(self.volume, *group, self.work.inode_indexes.contains(group))
+                inode_index::gather::gather(self.volume, *group, self.work.trust_in(*group))
             });
         let mut survey = Survey::of(self.volume, &found, self.sources.scan);
         let mut lost = std::mem::take(&mut survey.lost);
@@ -335,18 +335,17 @@ impl Gathering<'_> {
             return true;
         }
         let is_incomplete = |inode| incomplete.contains(&inode);
+        // An earlier one does not know all that sound files have.
+        let has_all = |found: &Vec<Mapping>| {
+            uncovered(files, found, &|_| true).iter().all(|part| match part.owner {
+                Owner::Inode(inode) => is_incomplete(inode),
+                _ => true,
+            })
+        };
         let (mut owned, mut is_whole) = reverse_map::search::of_header(self.volume, group);
-        if !is_whole {
-            // An earlier one does not know all that sound files have.
-            let has_all = |found: &Vec<Mapping>| {
-                uncovered(files, found, &|_| true).iter().all(|part| match part.owner {
-                    Owner::Inode(inode) => is_incomplete(inode),
-                    _ => true,
-                })
-            };
-            if let Some(found) = reverse_map::search::found(self.volume, group).find(has_all) {
-                (owned, is_whole) = (found, true);
-            }
+        is_whole &= has_all(&owned);
+        if !is_whole && let Some(found) = reverse_map::search::found(self.volume, group).find(has_all) {
+            (owned, is_whole) = (found, true);
         }
         owned.retain(|mapping| matches!(mapping.owner, Owner::Inode(inode) if is_incomplete(inode)));
         let parts = uncovered(&owned, files, &is_incomplete);

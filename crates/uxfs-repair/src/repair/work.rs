@@ -8,12 +8,15 @@ use uxfs_format::{
     geometry::Geometry,
     units::{AgNumber, InodeNumber},
 };
-use uxfs_volume::{metadata::OlderMetadata, tolerant};
+use uxfs_volume::{
+    metadata::{MetadataOwner, OlderMetadata},
+    tolerant,
+};
 
 use super::bit_flips::Suspects;
 use super::log_copies::{DamagedBlock, is_of_directory};
 use super::lsn;
-use crate::{finding::Finding, quota::mend::QuotaWork};
+use crate::{finding::Finding, inode_index::gather::Trust, quota::mend::QuotaWork};
 
 /// More inodes ahead of the log than these are right, and the log is wrong.
 const MOST_INODES_AHEAD: u64 = 16;
@@ -50,6 +53,8 @@ pub(crate) struct Work {
     pub blocks: Vec<DamagedBlock>,
     /// Inodes and blocks of files that are older than the log says.
     pub older: Vec<OlderMetadata>,
+    /// Groups of which some of these are.
+    pub older_groups: BTreeSet<AgNumber>,
     /// Symbolic links whose targets are lost.
     pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
@@ -112,6 +117,17 @@ impl Work {
             || !self.internal_inodes.is_empty()
     }
 
+    /// How far the inode btrees of a group are believed.
+    pub fn trust_in(&self, group: AgNumber) -> Trust {
+        if self.older_groups.contains(&group) {
+            Trust::Older
+        } else if self.inode_indexes.contains(&group) {
+            Trust::Suspect
+        } else {
+            Trust::Sound
+        }
+    }
+
     /// Whether names or attributes have to be made anew.
     pub fn has_name_work(&self) -> bool {
         self.names || !self.directories.is_empty() || !self.attributes.is_empty()
@@ -153,7 +169,13 @@ impl Work {
             | Finding::Opening { finding: tolerant::Finding::DeviceTooShort { .. } } => {
                 self.is_without_geometry = true;
             }
-            Finding::OlderThanLog { older } => self.older.push(*older),
+            Finding::OlderThanLog { older } => {
+                self.older.push(*older);
+                if let MetadataOwner::Group(group) = older.owner {
+                    self.groups.insert(group);
+                    self.older_groups.insert(group);
+                }
+            }
             Finding::SuperblockCount { .. } => self.counters = true,
             Finding::LogNotReplayed { .. } => self.log = true,
             Finding::InodeChunk { group, .. } => {
