@@ -3,7 +3,7 @@
 use std::{fs::File, io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 use uxfs_block::{
-    claim::Lock,
+    claim::{self, Lock},
     device::BlockDevice,
     engine::{Engine, OpenOptions},
 };
@@ -16,7 +16,7 @@ use uxfs_format::{
 use uxfs_repair::opening;
 use uxfs_repair::repair::RepairOptions;
 use uxfs_source::packing::Packing;
-use uxfs_volume::error::Error;
+use uxfs_volume::error::{Error, OperationError};
 use uxfs_volume::tolerant::{SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
@@ -146,27 +146,34 @@ impl ImageArguments {
     }
 
     fn stage_repair(&self) -> Result<Repaired, Failure> {
-        let device = self.device_with_lock(Lock::Shared)?;
+        // A repair compares what was written at different times.
+        let device = self.device_with_lock(Lock::Unused)?;
         let options = RepairOptions {
             cache_budget_bytes: self.cache_size,
             superblock: self.superblock_choice(),
             ..RepairOptions::default()
         };
-        repaired::stage(&device, &options).map_err(no_file_system).about(self.image.display())
+        repaired::stage(&device, &options).map_err(|error| self.not_opened(error))
     }
 
     fn device_with_lock(&self, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
         self.open_device(self.unpacked()?, lock)
     }
 
-    /// As [`device`](Self::device), also where the beginning cannot be read.
+    /// As [`device_at_rest`](Self::device_at_rest), also where the beginning cannot be read.
     pub fn device_to_rescue(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         self.refuse_repaired()?;
         let unpacked = match compressed::is_packed(&self.image) {
             Ok(true) => self.unpacked()?,
             _ => None,
         };
-        self.open_device(unpacked, Lock::Shared)
+        self.open_device(unpacked, Lock::Unused)
+    }
+
+    /// With `--no-lock`, the user of the image that is refused without it.
+    pub fn user(&self) -> Option<String> {
+        let user = self.no_lock.then(|| claim::user_at(&self.image)).flatten();
+        user.map(|user| user.to_string())
     }
 
     fn unpacked(&self) -> Result<Option<File>, Failure> {
@@ -245,11 +252,22 @@ impl ImageArguments {
         }
     }
 
+    /// Why the file system could not be opened that [`superblock_choice`](Self::superblock_choice) describes.
+    pub(crate) fn not_opened(&self, error: Error) -> Failure {
+        let failure = match (self.superblock, &error) {
+            (Some(SuperblockArgument(Some(group))), Error::Operation(OperationError::NoSuchGroup)) => {
+                Failure::usage(format!("--superblock {group}: there is no such allocation group"))
+                    .with_remedy("--superblock auto takes the first one with a sound superblock")
+            }
+            _ => no_file_system(error),
+        };
+        failure.about(self.image.display())
+    }
+
     fn mount_tolerantly(&self, device: Arc<dyn BlockDevice>) -> Result<MountedImage, Failure> {
         let superblock = self.superblock_choice();
         let options = TolerantOptions { cache_budget_bytes: self.cache_size, superblock };
-        let filesystem =
-            opening::open_to_read(device, &options).map_err(no_file_system).about(self.image.display())?;
+        let filesystem = opening::open_to_read(device, &options).map_err(|error| self.not_opened(error))?;
         Ok(MountedImage { filesystem })
     }
 }

@@ -8,6 +8,7 @@ use std::{fs, os::unix::fs::FileExt, path::Path, process::Output};
 use serde_json::Value as Json;
 use uxfs_testkit::{
     golden::GoldenImage,
+    image::memory_folder,
     judges::Judge,
     mount::{Access, LoopMount},
     require,
@@ -65,7 +66,7 @@ fn sound_images_have_no_findings_and_are_not_changed() {
 #[test]
 fn findings_have_number_severity_place_and_paths() {
     require!(Judge::XfsDb);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let commands = [
         "path /link-into-the-deep",
         "write -d core.nlinkv2 9",
@@ -110,8 +111,69 @@ fn findings_have_number_severity_place_and_paths() {
     assert_eq!(numbers(&["--inode", &inode]), [70]);
     assert_eq!(check(&image, &["--only", "damaged"]).status.code(), Some(0));
     assert_eq!(check(&image, &["--only", "nonsense"]).status.code(), Some(2));
+    refuses(&image, &["--only", "99"], 2, "no finding has this number; there are 1-8, 10-12, ");
+    // Nothing found of an inode means something of one that is there only.
+    refuses(&image, &["--inode", "18446744073709551615"], 2, "uxfs inodes IMAGE lists");
+    refuses(&image, &["--inode", "9000"], 1, "inode 9000 is not in use, and nothing was found about it");
+    assert_eq!(check(&image, &["--inode", "128"]).status.code(), Some(0));
     assert_eq!(check(&image, &["--ag", "4"]).status.code(), Some(2));
     assert_eq!(check(&image, &["--path", "/nowhere"]).status.code(), Some(1));
+}
+
+fn refuses(image: &Path, options: &[&str], code: i32, expected: &str) {
+    for json in [&[][..], &["--json"]] {
+        let output = check(image, &[options, json].concat());
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {words}");
+        assert!(
+            words.contains(expected) && !shown(&output).contains("nothing found"),
+            "{options:?}: {words}"
+        );
+        // A command line that cannot be parsed is told as text.
+        if !json.is_empty() && !words.starts_with("error: ") {
+            let told: Json = serde_json::from_str(&words).unwrap();
+            assert_eq!(told["error"]["exit_code"], code);
+        }
+    }
+}
+
+/// An inode in a group whose index cannot be read: not in use would be a guess, and nothing found a lie.
+#[test]
+fn an_inode_that_cannot_be_looked_up_was_not_checked() {
+    require!(Judge::XfsDb);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = changed("default", folder.path(), &["agi 0", "write -d magicnum 0"]);
+    refuses(&image, &["--inode", "9000"], 3, "inode 9000 was not checked: ");
+}
+
+/// Commands that take damaged images agree about what is no file system, and about a superblock that cannot be there.
+#[test]
+fn what_is_no_file_system_is_told_alike() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, to) = (folder.path().join("image"), folder.path().join("to"));
+    let commands: [&[&str]; 5] =
+        [&["check"], &["repair"], &["repair", "-n"], &["rescue", "--to", text(&to)], &["ls", "--repaired"]];
+    let told = |options: &[&str], code: i32, expected: &str| {
+        for command in commands {
+            let output = uxfs(&[command, options, &["--json", text(&image)]].concat());
+            let words = String::from_utf8_lossy(&output.stderr);
+            let line = words.lines().last().unwrap();
+            let told: Json = serde_json::from_str(line).unwrap_or_else(|_| panic!("{command:?}: {words}"));
+            assert_eq!(
+                (output.status.code(), &told["error"]["exit_code"]),
+                (Some(code), &code.into()),
+                "{command:?}: {words}"
+            );
+            assert!(words.contains(expected), "{command:?}: {words}");
+        }
+        assert!(!to.exists());
+    };
+    for contents in [vec![], b"text".to_vec(), vec![0; 1 << 20]] {
+        fs::write(&image, contents).unwrap();
+        told(&[], 1, "not an XFS file system");
+    }
+    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    told(&["--superblock", "7"], 2, "--superblock 7: there is no such allocation group");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -75,13 +75,9 @@ impl Arguments {
                 Failure::failed(format!("restored, but cannot remove {}: {error}", path.display()))
             })?;
         }
-        let mut output = Output::new();
-        if context.json {
-            output.json(&self.document(&undone, file.facts(), &path))?;
-        } else {
-            writeln!(output, "{}", words(&undone))?;
-        }
-        output.finish()?;
+        let document = self.document(&undone, file.facts(), &path);
+        print(&undone, &document, context.json)
+            .map_err(|error| Failure::from(error).about(words(&undone)))?;
         Ok(Exit::Success)
     }
 
@@ -121,6 +117,15 @@ impl Arguments {
             "uuid": facts.filesystem_uuid.to_string(),
         })
     }
+}
+
+fn print(undone: &Undone, document: &serde_json::Value, is_json: bool) -> io::Result<()> {
+    let mut output = Output::new();
+    match is_json {
+        true => output.json(document)?,
+        false => writeln!(output, "{}", words(undone))?,
+    }
+    output.finish()
 }
 
 fn words(undone: &Undone) -> String {

@@ -21,7 +21,7 @@ use uxfs_volume::volume::{Volume, VolumeOptions};
 use crate::{
     commands::{
         Context,
-        repair::job::{Done, Job, UndoFile},
+        repair::job::{Done, Ended, Job, UndoFile},
     },
     image::ImageArguments,
     output::notice,
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         is_quiet: false,
         has_paths: true,
     };
-    match job.run(&Context::default()) {
+    match job.run(&Context::default()).map(Ended::tell) {
         Ok(Done::Clean) => 0,
         Ok(Done::Repaired { .. }) => REPAIRED,
         Ok(Done::Planned | Done::Left | Done::LogNeeded) => LEFT,

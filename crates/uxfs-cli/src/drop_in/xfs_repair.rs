@@ -7,7 +7,7 @@ use clap::{ArgAction, Parser};
 use crate::{
     commands::{
         Context,
-        repair::job::{Done, Job, UndoFile},
+        repair::job::{Done, Ended, Job, UndoFile},
     },
     image::ImageArguments,
     output::{Output, notice},
@@ -139,7 +139,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         is_quiet: false,
         has_paths: true,
     };
-    match job.run(&Context::default()) {
+    match job.run(&Context::default()).map(Ended::tell) {
         Ok(Done::Clean) => 0,
         Ok(Done::Repaired { findings }) if arguments.tells && findings > 0 => REPAIRED,
         Ok(Done::Repaired { .. }) => 0,

@@ -57,6 +57,11 @@ impl Report {
         Self { output, is_json, is_summary, has_colour, paths, geometry, map, counts: BTreeMap::new() }
     }
 
+    /// Whether there has been no finding.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
     /// Adds a finding.
     pub fn add(&mut self, finding: &Finding) -> io::Result<()> {
         *self.counts.entry((finding.number(), finding.severity())).or_default() += 1;

@@ -11,7 +11,7 @@ mod report;
 
 use std::path::PathBuf;
 
-use self::job::{Done, Job, UndoFile};
+use self::job::{Done, Ended, Job, UndoFile};
 use crate::{
     commands::Context,
     failure::{Exit, Outcome},
@@ -27,7 +27,8 @@ use crate::{
     over is kept in an undo file: uxfs undo takes the repair back.\n\
     Where two witnesses contradict each other, or none is left, the repair guesses: the line below says what else may be true.\n\
     Exits with 0 where the image is sound afterwards, and with 3 where it could not be repaired; with --dry-run with 3 where \
-    there is anything to repair. Through a link named fsck.uxfs, fsck.xfs or xfs_repair it takes the options of that tool, and \
+    there is anything to repair; with 1 where there is no file system, or the repair failed. Where standard output is full, it exits with 1 \
+    instead of 0, and standard error says whether the image was repaired, and how to take that back. Through a link named fsck.uxfs, fsck.xfs or xfs_repair it takes the options of that tool, and \
     has its exit codes.\n\
     Examples:\n  uxfs repair --dry-run disk.img\n  uxfs repair disk.img\n  uxfs repair --undo /var/tmp/sda1.undo /dev/sda1\n  \
     uxfs repair --dry-run --json disk.img | jq 'select(.certainty == \"guess\")'",
@@ -75,8 +76,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         is_quiet: arguments.quiet,
         has_paths: !arguments.no_paths,
     };
-    Ok(match job.run(context)? {
-        Done::Clean | Done::Repaired { .. } => Exit::Success,
-        Done::Planned | Done::Left | Done::LogNeeded => Exit::Corruption,
-    })
+    match job.run(context)? {
+        Ended { unprinted: Some(failure), .. } => Err(failure),
+        Ended { done: Done::Clean | Done::Repaired { .. }, .. } => Ok(Exit::Success),
+        Ended { done: Done::Planned | Done::Left | Done::LogNeeded, .. } => Ok(Exit::Corruption),
+    }
 }

@@ -52,14 +52,16 @@ const MOST_IMAGES: u64 = 4;
     with --map: what the copy lacks then counts as unreadable, and does not pass for zeros.\n\
     Where the log may have newer changes that cannot be read, files are called perhaps older instead of whole. Ctrl-C ends a rescue \
     in order; --resume goes on with it.\n\
-    Exits with 0 where everything is whole, with 3 where something is perhaps older, inferred, partial or lost, with 1 where DIR or \
-    FILE cannot be written to, or it was interrupted.\n\
+    Exits with 0 where everything is whole, with 3 where something is perhaps older, inferred, partial or lost, with 1 where there is no \
+    file system, DIR or FILE cannot be written to, or it was interrupted.\n\
     Examples:\n  uxfs rescue disk.img --to rescued --manifest rescued.jsonl\n  \
     ddrescue /dev/sdb copy.img copy.map; uxfs rescue copy.img --map copy.map --to rescued\n  \
     uxfs rescue disk.img --only /srv/mail --only '*.jpg' --tar - | zstd > rescued.tar.zst",
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
+    mut_arg("no_lock", |argument| argument
+        .help("Read even while the image is mounted or another program changes it; no file is called whole then")),
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -114,21 +116,23 @@ struct Destination {
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
     arguments.check_directory()?;
+    let user = image.user();
     let inner = image.device_to_rescue()?;
     let view_options = ViewOptions {
         cache_budget_bytes: image.cache_size,
         superblock: image.superblock_choice(),
         ignore_log_copies: arguments.no_log_copies,
+        user,
         ..ViewOptions::default()
     };
     let device = arguments.device(inner, &view_options)?;
-    let view = View::open(&device, &view_options).map_err(no_file_system).about(image.image.display())?;
+    let view = View::open(&device, &view_options).map_err(|error| image.not_opened(error))?;
     drop(view.drain());
     tell_origin(&view);
     let mut manifest = arguments.open_manifest(context)?;
     // Before that nothing has been written: a signal may end the process at once.
     let interrupt = Interrupt::watch().map_err(|error| Failure::failed(format!("signals: {error}")))?;
-    manifest.begin(&view, &device);
+    manifest.begin(&view, &device, view_options.user.as_deref());
     let summary = match (&arguments.place.to, &arguments.place.tar) {
         (Some(directory), _) => {
             let options = DirectoryOptions { overwrite: arguments.resume };
