@@ -21,7 +21,7 @@ use uxfs_volume::volume::{Volume, VolumeOptions};
 use crate::{
     commands::{
         Context,
-        repair::job::{Done, Ended, Job, UndoFile},
+        repair::job::{Done, Ended, Job, UndoPlace},
     },
     image::ImageArguments,
     output::notice,
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     let job = Job {
         image: &image,
         is_dry_run: arguments.is_dry_run,
-        undo: UndoFile::BesideImageFile,
+        undo: UndoPlace::BesideImageFile,
         ignore_log_copies: false,
         keeps_unread_log: false,
         is_quiet: false,

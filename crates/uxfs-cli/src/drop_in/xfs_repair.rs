@@ -7,7 +7,7 @@ use clap::{ArgAction, Parser};
 use crate::{
     commands::{
         Context,
-        repair::job::{Done, Ended, Job, UndoFile},
+        repair::job::{Done, Ended, Job, UndoPlace},
     },
     image::ImageArguments,
     output::{Output, notice},
@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     let job = Job {
         image: &image,
         is_dry_run: arguments.is_dry_run,
-        undo: UndoFile::BesideImageFile,
+        undo: UndoPlace::BesideImageFile,
         ignore_log_copies: false,
         keeps_unread_log: !arguments.gives_up_log,
         is_quiet: false,

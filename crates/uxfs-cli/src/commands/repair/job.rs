@@ -7,7 +7,7 @@ use std::{
 
 use uxfs_block::device::BlockDevice;
 use uxfs_repair::{
-    commit::{self, ChangeFile, CommitError, Existing, State, default_path},
+    commit::{self, CommitError, Existing, State, UndoFile, default_path},
     repair::{RepairOptions, Staged, action::Action, repair_with_progress},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 
 /// Where the undo file goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum UndoFile {
+pub(crate) enum UndoPlace {
     /// Beside the image; a block device needs a path.
     BesideImage,
     /// Beside the image; none for a block device.
@@ -41,7 +41,7 @@ pub(crate) struct Job<'j> {
     pub image: &'j ImageArguments,
     /// Nothing is written.
     pub is_dry_run: bool,
-    pub undo: UndoFile,
+    pub undo: UndoPlace,
     pub ignore_log_copies: bool,
     /// A log that cannot be read or replayed is not given up.
     pub keeps_unread_log: bool,
@@ -181,10 +181,10 @@ impl Job<'_> {
     fn undo_path(&self) -> std::result::Result<Option<PathBuf>, Failure> {
         let beside = || default_path(&self.image.image).map(Some);
         let path = match &self.undo {
-            UndoFile::None => return Ok(None),
-            UndoFile::At(path) => return Ok(Some(path.clone())),
-            UndoFile::BesideImage => beside(),
-            UndoFile::BesideImageFile => match beside() {
+            UndoPlace::None => return Ok(None),
+            UndoPlace::At(path) => return Ok(Some(path.clone())),
+            UndoPlace::BesideImage => beside(),
+            UndoPlace::BesideImageFile => match beside() {
                 Err(CommitError::NoDefaultPath) => Ok(None),
                 path => path,
             },
@@ -218,7 +218,7 @@ fn finish_earlier(path: &Path, device: &dyn BlockDevice) -> std::result::Result<
     if !path.exists() {
         return Ok(());
     }
-    let file = ChangeFile::open(path).map_err(failure)?;
+    let file = UndoFile::open(path).map_err(failure)?;
     if commit::state_of(&file, device).map_err(failure)? == State::Partly {
         commit::apply(&file, device).map_err(failure)?;
         notice!("finished an earlier repair, which was cut off, from {}", path.display());

@@ -11,7 +11,7 @@ mod report;
 
 use std::path::PathBuf;
 
-use self::job::{Done, Ended, Job, UndoFile};
+use self::job::{Done, Ended, Job, UndoPlace};
 use crate::{
     commands::Context,
     failure::{Exit, Outcome},
@@ -63,9 +63,9 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let undo = match &arguments.undo {
-        _ if arguments.no_undo => UndoFile::None,
-        Some(path) => UndoFile::At(path.clone()),
-        None => UndoFile::BesideImage,
+        _ if arguments.no_undo => UndoPlace::None,
+        Some(path) => UndoPlace::At(path.clone()),
+        None => UndoPlace::BesideImage,
     };
     let job = Job {
         image: &arguments.image,
