@@ -21,7 +21,7 @@ use uxfs_volume::tolerant::{SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
 use crate::{
-    compressed,
+    compressed::{self, WithoutSuperblock},
     failure::{About, Complaints, Exit, Failure, Outcome},
     repaired::{self, Repaired},
     text::parse_size,
@@ -157,14 +157,18 @@ impl ImageArguments {
     }
 
     fn device_with_lock(&self, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
-        self.open_device(self.unpacked()?, lock)
+        let otherwise = match self.is_tolerant() || lock == Lock::Unused {
+            true => WithoutSuperblock::Everything,
+            false => WithoutSuperblock::Beginning,
+        };
+        self.open_device(self.unpacked(otherwise)?, lock)
     }
 
     /// As [`device_at_rest`](Self::device_at_rest), also where the beginning cannot be read.
     pub fn device_to_rescue(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         self.refuse_repaired()?;
         let unpacked = match compressed::is_packed(&self.image) {
-            Ok(true) => self.unpacked()?,
+            Ok(true) => self.unpacked(WithoutSuperblock::Everything)?,
             _ => None,
         };
         self.open_device(unpacked, Lock::Unused)
@@ -176,8 +180,8 @@ impl ImageArguments {
         user.map(|user| user.to_string())
     }
 
-    fn unpacked(&self) -> Result<Option<File>, Failure> {
-        compressed::unpack(&self.image, self.offset)
+    fn unpacked(&self, otherwise: WithoutSuperblock) -> Result<Option<File>, Failure> {
+        compressed::unpack(&self.image, self.offset, otherwise)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))
     }
 
@@ -216,7 +220,8 @@ impl ImageArguments {
         let is_packed = compressed::is_packed(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
         if is_packed {
-            return Err(Failure::failed("a compressed image cannot be changed").about(self.image.display()));
+            let failure = Failure::failed("a compressed image cannot be changed");
+            return Err(failure.with_remedy("unpack it first: zstd -d").about(self.image.display()));
         }
         let options = OpenOptions {
             engine: self.engine.into(),

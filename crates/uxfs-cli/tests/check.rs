@@ -14,7 +14,7 @@ use uxfs_testkit::{
     require,
 };
 
-use crate::common::{text, uxfs};
+use crate::common::{succeeds, text, tree, uxfs};
 
 fn check(image: &Path, options: &[&str]) -> Output {
     uxfs(&[&["check"], options, &[text(image)]].concat())
@@ -26,7 +26,7 @@ fn documents(output: &Output) -> Vec<Json> {
 }
 
 fn shown(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A golden image in which `xfs_db` has changed something.
@@ -215,4 +215,55 @@ fn a_mounted_image_is_refused_unless_asked_for() {
     assert!(matches!(check(&image, &["--no-lock"]).status.code(), Some(0 | 3)));
     mount.unmount().unwrap();
     assert_eq!(check(&image, &[]).status.code(), Some(0));
+}
+
+/// A compressed image is the same to commands on damaged images as the plain one: also without its first superblock, and without any.
+#[test]
+fn compressed_images_without_superblocks_are_as_plain_ones() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, packed) = (folder.path().join("image"), folder.path().join("image.zst"));
+    let source = folder.path().join("source");
+    tree(&source);
+    succeeds(&[
+        "mkfs",
+        "--unsupported",
+        "--size",
+        "32M",
+        "-d",
+        "agcount=2",
+        "--from",
+        text(&source),
+        text(&image),
+    ]);
+    let group_bytes = fs::metadata(&image).unwrap().len() / 2;
+    for (group, what) in ["first", "all"].into_iter().enumerate() {
+        let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+        file.write_all_at(&[0; 512], group as u64 * group_bytes).unwrap();
+        fs::write(&packed, zstd::encode_all(fs::File::open(&image).unwrap(), 1).unwrap()).unwrap();
+        let commands: [&[&str]; 4] = [
+            &["check", "--threads", "1"],
+            &["repair", "--dry-run"],
+            &["ls", "-lR", "--repaired"],
+            &["ls", "--tolerant"],
+        ];
+        for command in commands {
+            let [plain, packed] = [&image, &packed].map(|image| uxfs(&[command, &[text(image)]].concat()));
+            assert_eq!(plain.status.code(), packed.status.code(), "{command:?}, {what}");
+            let told = shown(&packed).replace("image.zst", "image");
+            assert!(told == shown(&plain) && !told.is_empty(), "{command:?}, {what}");
+        }
+        let rescue = |image: &Path, to: &str| {
+            let to = folder.path().join(format!("{to}-{what}"));
+            uxfs(&["rescue", text(image), "--only", "/folder", "--verbose", "--to", text(&to)])
+        };
+        let [plain, unpacked] = [rescue(&image, "plain"), rescue(&packed, "packed")];
+        assert_eq!(
+            (plain.status.code(), shown(&plain)),
+            (unpacked.status.code(), shown(&unpacked)),
+            "{what}"
+        );
+        assert!(shown(&plain).contains("whole    /folder/"), "{}", shown(&plain));
+    }
+    let refused = uxfs(&["repair", text(&packed)]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unpack it first: zstd -d"), "{refused:?}");
 }

@@ -94,7 +94,8 @@ impl Arguments {
         let is_packed = compressed::is_packed(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
         if is_packed {
-            return Err(Failure::failed("a compressed image cannot be changed"));
+            let failure = Failure::failed("a compressed image cannot be changed");
+            return Err(failure.with_remedy("give the unpacked one that was repaired"));
         }
         let options = OpenOptions {
             engine: self.engine.into(),

@@ -32,6 +32,8 @@ use crate::{
     has its exit codes.\n\
     Examples:\n  uxfs repair --dry-run disk.img\n  uxfs repair disk.img\n  uxfs repair --undo /var/tmp/sda1.undo /dev/sda1\n  \
     uxfs repair --dry-run --json disk.img | jq 'select(.certainty == \"guess\")'",
+    mut_arg("image", |argument| argument
+        .help("Image file or block device; with --dry-run also an image compressed with zstd, which is not changed")),
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
