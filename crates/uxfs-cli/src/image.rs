@@ -1,6 +1,13 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{fs::File, io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
+use std::{
+    fs::{self, File},
+    io,
+    ops::Deref,
+    os::fd::AsRawFd,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use uxfs_block::{
     claim::{self, Lock},
@@ -11,13 +18,14 @@ use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery;
 use uxfs_format::{
     fault::{Fault, HeaderFault, Structure},
+    superblock::SuperblockFault,
     units::AgNumber,
 };
 use uxfs_repair::opening;
 use uxfs_repair::repair::RepairOptions;
 use uxfs_source::packing::Packing;
 use uxfs_volume::error::{Error, OperationError};
-use uxfs_volume::tolerant::{SuperblockChoice, TolerantOptions};
+use uxfs_volume::tolerant::{Finding, SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
 use crate::{
@@ -241,14 +249,40 @@ impl ImageArguments {
         }
         let options =
             MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };
-        let (filesystem, _) = recovery::mount_recovered(&device, &options)
-            .map_err(no_file_system)
-            .about(self.image.display())?;
-        Ok(MountedImage { filesystem })
+        let (filesystem, _) =
+            recovery::mount_recovered(&device, &options).map_err(|error| self.not_opened(error))?;
+        Ok(MountedImage { filesystem, place: self.place() })
+    }
+}
+
+/// Where an image lies.
+#[derive(Debug, Clone)]
+pub(crate) struct ImagePlace {
+    path: PathBuf,
+    offset_bytes: u64,
+}
+
+impl ImagePlace {
+    /// How to make an image file as long as its file system; `None` for devices and packed images.
+    pub fn lengthening(&self, needed_bytes: u64) -> Option<String> {
+        let is_file = fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file());
+        let is_plain = is_file && matches!(compressed::is_packed(&self.path), Ok(false));
+        let end_bytes = self.offset_bytes.checked_add(needed_bytes)?;
+        is_plain.then(|| {
+            format!(
+                "to make it as long as its file system, with zeros: truncate -s {end_bytes} {}",
+                self.path.display()
+            )
+        })
     }
 }
 
 impl ImageArguments {
+    /// Where the image lies.
+    pub(crate) fn place(&self) -> ImagePlace {
+        ImagePlace { path: self.image.clone(), offset_bytes: self.offset }
+    }
+
     /// Which superblock describes the file system.
     pub fn superblock_choice(&self) -> SuperblockChoice {
         match self.superblock {
@@ -264,7 +298,14 @@ impl ImageArguments {
                 Failure::usage(format!("--superblock {group}: there is no such allocation group"))
                     .with_remedy("--superblock auto takes the first one with a sound superblock")
             }
-            _ => no_file_system(error),
+            _ => {
+                let lengthening = needed_bytes(&error).and_then(|bytes| self.place().lengthening(bytes));
+                let failure = no_file_system(error);
+                match lengthening {
+                    Some(remedy) => failure.with_remedy(&format!("{remedy}; what is there: --tolerant")),
+                    None => failure,
+                }
+            }
         };
         failure.about(self.image.display())
     }
@@ -273,7 +314,7 @@ impl ImageArguments {
         let superblock = self.superblock_choice();
         let options = TolerantOptions { cache_budget_bytes: self.cache_size, superblock };
         let filesystem = opening::open_to_read(device, &options).map_err(|error| self.not_opened(error))?;
-        Ok(MountedImage { filesystem })
+        Ok(MountedImage { filesystem, place: self.place() })
     }
 }
 
@@ -284,7 +325,12 @@ impl MountedImage {
         let (list, others) = findings.take();
         let mut complaints = Complaints::default();
         for finding in &list {
-            complaints.say("damage", Exit::Corruption, finding);
+            let lengthening = match finding {
+                Finding::DeviceTooShort { needed_bytes, .. } => self.place.lengthening(*needed_bytes),
+                _ => None,
+            };
+            let remedy = lengthening.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+            complaints.say("damage", Exit::Corruption, format_args!("{finding}{remedy}"));
         }
         if others > 0 {
             complaints.conclude(Exit::Corruption, format_args!("{others} more findings were not kept"));
@@ -315,6 +361,17 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
              --offset)",
         ),
         _ => error.into(),
+    }
+}
+
+/// Bytes of the file system, where the image has fewer.
+fn needed_bytes(error: &Error) -> Option<u64> {
+    match error {
+        Error::Corrupt(corruption) => match corruption.fault {
+            Fault::Superblock(SuperblockFault::DeviceTooShort { needed_bytes, .. }) => Some(needed_bytes),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -351,6 +408,7 @@ pub(crate) fn not_for_changes(error: Error) -> Failure {
 #[derive(Debug)]
 pub struct MountedImage {
     filesystem: Volume,
+    place: ImagePlace,
 }
 
 impl Deref for MountedImage {

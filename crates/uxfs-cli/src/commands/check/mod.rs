@@ -157,5 +157,5 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     if let Some(file) = &arguments.map {
         report.write_map(cells.as_ref(), &summary).about(file.display())?;
     }
-    Ok(report.finish(&summary, opened.recovery.as_ref())?)
+    Ok(report.finish(&summary, opened.recovery.as_ref(), &arguments.image.place())?)
 }

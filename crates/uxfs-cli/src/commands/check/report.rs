@@ -23,6 +23,7 @@ use uxfs_repair::{
 use super::map::{Cells, MapPage};
 use crate::{
     failure::Exit,
+    image::ImagePlace,
     output::{JsonName, Output},
     paths::Paths,
 };
@@ -40,6 +41,8 @@ pub struct Report {
     geometry: Geometry,
     map: Option<MapPage>,
     counts: BTreeMap<(u16, Severity), u64>,
+    /// Of the file system, where the image has fewer.
+    needed_bytes: Option<u64>,
 }
 
 impl Report {
@@ -54,7 +57,17 @@ impl Report {
         let output = Output::new();
         let has_colour =
             output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { output, is_json, is_summary, has_colour, paths, geometry, map, counts: BTreeMap::new() }
+        Self {
+            output,
+            is_json,
+            is_summary,
+            has_colour,
+            paths,
+            geometry,
+            map,
+            counts: BTreeMap::new(),
+            needed_bytes: None,
+        }
     }
 
     /// Whether there has been no finding.
@@ -64,6 +77,7 @@ impl Report {
 
     /// Adds a finding.
     pub fn add(&mut self, finding: &Finding) -> io::Result<()> {
+        self.needed_bytes = self.needed_bytes.or(finding.needed_bytes());
         *self.counts.entry((finding.number(), finding.severity())).or_default() += 1;
         if self.is_summary && self.map.is_none() {
             return Ok(());
@@ -116,7 +130,12 @@ impl Report {
     }
 
     /// Prints the counts and gives the exit code.
-    pub fn finish(mut self, summary: &CheckSummary, recovery: Option<&RecoveryReport>) -> io::Result<Exit> {
+    pub fn finish(
+        mut self,
+        summary: &CheckSummary,
+        recovery: Option<&RecoveryReport>,
+        image: &ImagePlace,
+    ) -> io::Result<Exit> {
         let findings: u64 = self.counts.values().sum();
         let of = |severity| -> u64 {
             self.counts.iter().filter(|((_, found), _)| *found == severity).map(|(_, count)| count).sum()
@@ -144,6 +163,9 @@ impl Report {
                 for ((number, severity), count) in &self.counts {
                     writeln!(self.output, "[{number}] {}: {count}", severity.name())?;
                 }
+            }
+            if let Some(remedy) = self.needed_bytes.and_then(|bytes| image.lengthening(bytes)) {
+                writeln!(self.output, "{remedy}")?;
             }
             if let Some(recovery) = recovery {
                 let transactions = recovery.replay.transactions;

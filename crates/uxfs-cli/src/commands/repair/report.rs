@@ -17,10 +17,7 @@ use uxfs_repair::{
         action::{Action, Certainty, ObjectKind},
     },
 };
-use uxfs_volume::{
-    tolerant::{self, TolerantOptions},
-    volume::Volume,
-};
+use uxfs_volume::{tolerant::TolerantOptions, volume::Volume};
 
 use super::job::{Done, Job, Result};
 use crate::{
@@ -115,8 +112,9 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
         writeln!(output, "  {way}")?;
     }
     if *done == Done::Left {
-        if let Some(needed_bytes) = needed_bytes(&staged.remaining) {
-            writeln!(output, "  to make it as long as its file system: truncate -s {needed_bytes} {image}")?;
+        let needed_bytes = staged.remaining.iter().find_map(Finding::needed_bytes);
+        if let Some(remedy) = needed_bytes.and_then(|bytes| job.image.place().lengthening(bytes)) {
+            writeln!(output, "  {remedy}")?;
         }
         writeln!(output, "  what can be read: uxfs ls -lR --repaired {image}")?;
         writeln!(output, "  to save the files: uxfs rescue {image} --to DIR")?;
@@ -176,16 +174,6 @@ fn print_remedy_of_losses(output: &mut Output, job: &Job<'_>, result: &Result<'_
         }
         _ => Ok(()),
     }
-}
-
-/// Bytes of the file system, where the image has fewer.
-fn needed_bytes(remaining: &[Finding]) -> Option<u64> {
-    remaining.iter().find_map(|finding| match finding {
-        Finding::Opening { finding: tolerant::Finding::DeviceTooShort { needed_bytes, .. } } => {
-            Some(*needed_bytes)
-        }
-        _ => None,
-    })
 }
 
 fn beside(image: &std::path::Path) -> std::path::PathBuf {

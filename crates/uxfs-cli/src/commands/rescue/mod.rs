@@ -128,6 +128,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let device = arguments.device(inner, &view_options)?;
     let view = View::open(&device, &view_options).map_err(|error| image.not_opened(error))?;
     drop(view.drain());
+    tell_missing_end(&device);
     tell_origin(&view);
     let mut manifest = arguments.open_manifest(context)?;
     // Before that nothing has been written: a signal may end the process at once.
@@ -221,6 +222,16 @@ impl Arguments {
             Err(RescueError::Target(error)) => Err(error.into()),
             Err(RescueError::Volume(error)) => Err(no_file_system(error).about(self.image.image.display())),
         }
+    }
+}
+
+/// Says on standard error that the image has been truncated.
+fn tell_missing_end(device: &RescueDevice) {
+    let (found_bytes, needed_bytes) = (device.end(), device.size_bytes());
+    if found_bytes < needed_bytes {
+        message!(
+            "uxfs: the image has {found_bytes} bytes, and its file system takes {needed_bytes}: the rest counts as unreadable"
+        );
     }
 }
 
