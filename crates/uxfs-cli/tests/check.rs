@@ -12,6 +12,8 @@ use uxfs_testkit::{
     judges::Judge,
     mount::{Access, LoopMount},
     require,
+    verdict::repair_is_silent,
+    xfs_db::XfsDb,
 };
 
 use crate::common::{succeeds, text, tree, uxfs};
@@ -266,4 +268,31 @@ fn compressed_images_without_superblocks_are_as_plain_ones() {
     }
     let refused = uxfs(&["repair", text(&packed)]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unpack it first: zstd -d"), "{refused:?}");
+}
+
+/// A header that cannot be read is one finding, and no inode of its group is called free for that. Other damage is still found.
+#[test]
+fn an_unreadable_header_is_one_finding() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    for (name, groups) in [("no-feature", 4), ("groups-2", 2)] {
+        let golden = GoldenImage::named(name).unwrap();
+        for (group, sector) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+            golden.unpack_to(&image).unwrap();
+            let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+            let group_bytes = fs::metadata(&image).unwrap().len() / groups;
+            file.write_all_at(&[0; 512], group * group_bytes + sector * 512).unwrap();
+            let found = documents(&check(&image, &["--json"]));
+            let numbers: Vec<_> = found.iter().filter_map(|found| found["number"].as_u64()).collect();
+            assert_eq!(numbers, [1], "{name}, sector {sector} of group {group}: {found:#?}");
+        }
+    }
+    // The inode index of group 1 is gone, and the link count of a directory in group 0 is wrong.
+    XfsDb::new(&image).write(&["path /", "write -d core.nlinkv2 77"]).unwrap();
+    let numbers: Vec<_> =
+        documents(&check(&image, &["--json"])).iter().filter_map(|found| found["number"].as_u64()).collect();
+    assert_eq!(numbers, [1, 70]);
+    succeeds(&["repair", text(&image)]);
+    repair_is_silent(&image).unwrap();
 }

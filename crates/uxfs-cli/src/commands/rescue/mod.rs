@@ -158,8 +158,15 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 }
 
 impl Arguments {
-    /// Refuses a directory that holds something: files of two rescues would mix.
+    /// Refuses a directory that holds something: files of two rescues would mix. To go on, it must tell upper from lower case: files of an
+    /// earlier rescue are known by their names.
     fn check_directory(&self) -> Result<(), Failure> {
+        if let Some(directory) = self.place.to.as_deref().filter(|_| self.resume)
+            && folds_case(directory)
+        {
+            let failure = Failure::usage("--resume: the directory does not tell upper from lower case");
+            return Err(failure.about(directory.display()).with_remedy("use another directory, or --tar"));
+        }
         let Some(directory) = self.place.to.as_deref().filter(|_| !self.resume) else { return Ok(()) };
         let is_empty = fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
         if is_empty {
@@ -223,6 +230,15 @@ impl Arguments {
             Err(RescueError::Volume(error)) => Err(no_file_system(error).about(self.image.image.display())),
         }
     }
+}
+
+/// Whether a directory takes names for one that differ in case only.
+fn folds_case(directory: &Path) -> bool {
+    let Ok(probe) = tempfile::Builder::new().prefix(".uxfs-Case-").tempfile_in(directory) else {
+        return false;
+    };
+    let name = probe.path().file_name().map(|name| name.to_ascii_lowercase());
+    name.is_some_and(|name| fs::symlink_metadata(directory.join(name)).is_ok())
 }
 
 /// Says on standard error that the image has been truncated.
