@@ -296,3 +296,56 @@ fn an_unreadable_header_is_one_finding() {
     succeeds(&["repair", text(&image)]);
     repair_is_silent(&image).unwrap();
 }
+
+/// A group of another time, and one of another file system: one line says so, with what is to be known before a repair.
+#[test]
+fn groups_of_another_time_or_file_system_are_told() {
+    require!(Judge::Kernel);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, old) = (folder.path().join("image"), folder.path().join("old"));
+    GoldenImage::named("groups-2").unwrap().unpack_to(&old).unwrap();
+    fs::copy(&old, &image).unwrap();
+    let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
+    let (mut open, mut count) = (vec![mount.path().to_path_buf()], 0);
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(&path).unwrap().map(Result::unwrap) {
+            let file_type = entry.file_type().unwrap();
+            if file_type.is_dir() {
+                open.push(entry.path());
+            } else if file_type.is_file() {
+                let times = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+                // Some are immutable.
+                count += u32::from(fs::File::open(entry.path()).unwrap().set_times(times).is_ok());
+            }
+        }
+    }
+    mount.unmount().unwrap();
+    assert!(count > 100, "{count}");
+    assert!(!shown(&check(&image, &["--no-paths"])).contains("looks like a part"));
+    let second_half = |from: &Path| {
+        let bytes = fs::read(from).unwrap();
+        let half = bytes.len() / 2;
+        let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+        file.write_all_at(&bytes[half..], half as u64).unwrap();
+    };
+    second_half(&old);
+    let told = || {
+        let words = shown(&check(&image, &["--no-paths"]));
+        let line = words.lines().find(|line| line.contains("looks like a part"));
+        line.unwrap_or_else(|| panic!("{words}")).to_owned()
+    };
+    let line = told();
+    assert!(line.starts_with("allocation group 1 looks like a part of an older copy: "), "{line}");
+    assert!(line.contains("uxfs repair --no-log-copies"), "{line}");
+    let source = folder.path().join("source");
+    tree(&source);
+    for (path, uuid) in [(&image, "1111"), (&old, "2222")] {
+        let uuid = format!("uuid=22222222-2222-2222-2222-22222222{uuid}");
+        fs::remove_file(path).unwrap();
+        let options = ["mkfs", "--unsupported", "--size", "32M", "-d", "agcount=2", "-m", &uuid, "--from"];
+        succeeds(&[&options[..], &[text(&source), text(path)]].concat());
+    }
+    second_half(&old);
+    let line = told();
+    assert!(line.starts_with("allocation group 1 looks like a part of another file system: "), "{line}");
+}
