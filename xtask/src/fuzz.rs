@@ -147,8 +147,8 @@ fn seeds(targets: &[Target], corpus: &Path) -> Result<()> {
     if is_wanted("quota") {
         more_seeds(&corpus.join("quota"), "records", quota::seeds())?;
     }
-    if is_wanted("change_file") {
-        more_seeds(&corpus.join("change_file"), "sound", vec![repair::change_file_seed()])?;
+    if is_wanted("undo_file") {
+        more_seeds(&corpus.join("undo_file"), "sound", vec![repair::undo_file_seed()])?;
     }
     if is_wanted("restore") {
         more_seeds(&corpus.join("restore"), "sound", vec![repair::dump_seed()])?;

@@ -224,7 +224,7 @@ impl<'b> Bench<'b> {
         bail!("none of {TRIES} damaged images can be repaired")
     }
 
-    /// Kills a repair; from what is left, forward and back.
+    /// Kills a repair. From the bytes that it leaves, runs it again, and takes it back.
     fn kill_repair(&self, random: &mut Random) -> Result<Met> {
         self.before.restore(self.image)?;
         let _ = fs::remove_file(&self.undo);
@@ -238,7 +238,7 @@ impl<'b> Bench<'b> {
         Ok(Met { was_running, state: self.state(&left, &self.before, &self.after) })
     }
 
-    /// Kills an undo; from what is left, on and forward again.
+    /// Kills an undo. From the bytes that it leaves, runs the undo again, and the repair.
     fn kill_undo(&self, random: &mut Random) -> Result<Met> {
         self.before.restore(self.image)?;
         let _ = fs::remove_file(&self.undo);

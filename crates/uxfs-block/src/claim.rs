@@ -185,6 +185,14 @@ impl Claimed {
     }
 }
 
+/// The user of a file or device that [`Lock::Unused`] would exclude. `None` also where it cannot be opened.
+pub fn user_at(path: &Path) -> Option<ClaimError> {
+    match Claimed::open(path, OFlags::RDONLY, Lock::Unused) {
+        Ok(_) | Err(ClaimError::System(_)) => None,
+        Err(user) => Some(user),
+    }
+}
+
 /// Refuses a file or device, and what lies below it, with users that ask for no lock.
 fn refuse_users(metadata: &Metadata) -> Result<(), ClaimError> {
     let identity = Identity::of(metadata);

@@ -2,8 +2,8 @@
 //! with holes where the image is zero. It disappears when the command ends.
 //!
 //! A packed file of 100 KB may unpack to gigabytes. So the superblock is checked before anything else is unpacked, and
-//! unpacking stops at the end of the file system that it describes; without a file system only the beginning is unpacked.
-//! Some space is left free in the directory.
+//! unpacking stops at the end of the file system that it describes. Where no sound superblock is at its beginning, only that is unpacked, or
+//! for commands on damaged images all of it: other structures tell where the file system ends. Some space is left free in the directory.
 
 use std::{
     fs::File,
@@ -27,6 +27,15 @@ const HOLE_BYTES: usize = 4 << 10;
 
 const _: () = assert!(MAX_SECTOR_SIZE_BYTES <= PIECE_BYTES && PIECE_BYTES.is_multiple_of(HOLE_BYTES));
 
+/// How much is unpacked where no sound superblock is at the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithoutSuperblock {
+    /// The beginning: nothing can be read without a superblock.
+    Beginning,
+    /// All of it: the file system is damaged.
+    Everything,
+}
+
 /// Whether `path` is zstd-compressed.
 pub fn is_packed(path: &Path) -> io::Result<bool> {
     begins_packed(&mut open_plain(path)?)
@@ -38,7 +47,7 @@ fn begins_packed(file: &mut File) -> io::Result<bool> {
 }
 
 /// Unpacks the file system at byte `start_bytes` of `path` if that is zstd-compressed; `None` if it is not.
-pub fn unpack(path: &Path, start_bytes: u64) -> io::Result<Option<File>> {
+pub fn unpack(path: &Path, start_bytes: u64, otherwise: WithoutSuperblock) -> io::Result<Option<File>> {
     let mut file = open_plain(path)?;
     if !begins_packed(&mut file)? {
         return Ok(None);
@@ -50,7 +59,10 @@ pub fn unpack(path: &Path, start_bytes: u64) -> io::Result<Option<File>> {
     let mut unpacked = Unpacked::new(skipped)?;
     let mut piece = vec![0; PIECE_BYTES];
     let mut length = read_piece(&mut stream, &mut piece)?;
-    let size_bytes = piece.get(..length).and_then(size_of_file_system).unwrap_or(PIECE_BYTES as u64);
+    let size_bytes = piece.get(..length).and_then(size_of_file_system).unwrap_or(match otherwise {
+        WithoutSuperblock::Beginning => PIECE_BYTES as u64,
+        WithoutSuperblock::Everything => u64::MAX,
+    });
     let end_bytes = start_bytes.saturating_add(size_bytes);
     while length > 0 && unpacked.end_bytes < end_bytes {
         unpacked.add(piece.get(..length).unwrap_or_default())?;
@@ -172,7 +184,8 @@ mod tests {
             let (one, other) = (start_bytes + 700_000, start_bytes + size_bytes as usize - 1);
             (image[one], image[other]) = (2, 3);
             let file = packed(&image);
-            let unpacked = unpack(file.path(), start_bytes as u64).unwrap().unwrap();
+            let unpacked = unpack(file.path(), start_bytes as u64, WithoutSuperblock::Everything);
+            let unpacked = unpacked.unwrap().unwrap();
             assert!(unpacked.metadata().unwrap().blocks() * 512 < 256 << 10);
             let bytes = all(unpacked);
             assert!(bytes.len() <= image.len() && bytes.len() < image.len() - more_bytes + PIECE_BYTES);
@@ -181,16 +194,18 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_no_file_system_only_the_beginning_is_unpacked() {
+    fn without_a_superblock_the_beginning_is_unpacked_or_all_of_it() {
         let (mut damaged, size_bytes) = superblock();
         damaged[30] ^= 1;
         for mut bytes in [damaged, b"ustar".to_vec()] {
             bytes.resize(size_bytes as usize, 1);
-            let unpacked = unpack(packed(&bytes).path(), 0).unwrap().unwrap();
-            assert!(all(unpacked) == bytes[..PIECE_BYTES]);
+            let file = packed(&bytes);
+            let unpacked = |otherwise| all(unpack(file.path(), 0, otherwise).unwrap().unwrap());
+            assert!(unpacked(WithoutSuperblock::Beginning) == bytes[..PIECE_BYTES]);
+            assert!(unpacked(WithoutSuperblock::Everything) == bytes);
         }
         let plain = tempfile::NamedTempFile::new().unwrap();
-        assert!(unpack(plain.path(), 0).unwrap().is_none());
+        assert!(unpack(plain.path(), 0, WithoutSuperblock::Everything).unwrap().is_none());
     }
 
     #[test]

@@ -1,9 +1,16 @@
 //! Which image a command works on, and how it is opened.
 
-use std::{fs::File, io, ops::Deref, os::fd::AsRawFd, path::PathBuf, sync::Arc};
+use std::{
+    fs::{self, File},
+    io,
+    ops::Deref,
+    os::fd::AsRawFd,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use uxfs_block::{
-    claim::Lock,
+    claim::{self, Lock},
     device::BlockDevice,
     engine::{Engine, OpenOptions},
 };
@@ -11,17 +18,18 @@ use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery;
 use uxfs_format::{
     fault::{Fault, HeaderFault, Structure},
+    superblock::SuperblockFault,
     units::AgNumber,
 };
 use uxfs_repair::opening;
 use uxfs_repair::repair::RepairOptions;
 use uxfs_source::packing::Packing;
-use uxfs_volume::error::Error;
-use uxfs_volume::tolerant::{SuperblockChoice, TolerantOptions};
+use uxfs_volume::error::{Error, OperationError};
+use uxfs_volume::tolerant::{Finding, SuperblockChoice, TolerantOptions};
 use uxfs_volume::volume::Volume;
 
 use crate::{
-    compressed,
+    compressed::{self, WithoutSuperblock},
     failure::{About, Complaints, Exit, Failure, Outcome},
     repaired::{self, Repaired},
     text::parse_size,
@@ -146,31 +154,42 @@ impl ImageArguments {
     }
 
     fn stage_repair(&self) -> Result<Repaired, Failure> {
-        let device = self.device_with_lock(Lock::Shared)?;
+        // A repair compares what was written at different times.
+        let device = self.device_with_lock(Lock::Unused)?;
         let options = RepairOptions {
             cache_budget_bytes: self.cache_size,
             superblock: self.superblock_choice(),
             ..RepairOptions::default()
         };
-        repaired::stage(&device, &options).map_err(no_file_system).about(self.image.display())
+        repaired::stage(&device, &options).map_err(|error| self.not_opened(error))
     }
 
     fn device_with_lock(&self, lock: Lock) -> Result<Arc<dyn BlockDevice>, Failure> {
-        self.open_device(self.unpacked()?, lock)
+        let otherwise = match self.is_tolerant() || lock == Lock::Unused {
+            true => WithoutSuperblock::Everything,
+            false => WithoutSuperblock::Beginning,
+        };
+        self.open_device(self.unpacked(otherwise)?, lock)
     }
 
-    /// As [`device`](Self::device), also where the beginning cannot be read.
+    /// As [`device_at_rest`](Self::device_at_rest), also where the beginning cannot be read.
     pub fn device_to_rescue(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
         self.refuse_repaired()?;
         let unpacked = match compressed::is_packed(&self.image) {
-            Ok(true) => self.unpacked()?,
+            Ok(true) => self.unpacked(WithoutSuperblock::Everything)?,
             _ => None,
         };
-        self.open_device(unpacked, Lock::Shared)
+        self.open_device(unpacked, Lock::Unused)
     }
 
-    fn unpacked(&self) -> Result<Option<File>, Failure> {
-        compressed::unpack(&self.image, self.offset)
+    /// With `--no-lock`, the user of the image that is refused without it.
+    pub fn user(&self) -> Option<String> {
+        let user = self.no_lock.then(|| claim::user_at(&self.image)).flatten();
+        user.map(|user| user.to_string())
+    }
+
+    fn unpacked(&self, otherwise: WithoutSuperblock) -> Result<Option<File>, Failure> {
+        compressed::unpack(&self.image, self.offset, otherwise)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))
     }
 
@@ -209,7 +228,8 @@ impl ImageArguments {
         let is_packed = compressed::is_packed(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")).about(self.image.display()))?;
         if is_packed {
-            return Err(Failure::failed("a compressed image cannot be changed").about(self.image.display()));
+            let failure = Failure::failed("a compressed image cannot be changed");
+            return Err(failure.with_remedy("unpack it first: zstd -d").about(self.image.display()));
         }
         let options = OpenOptions {
             engine: self.engine.into(),
@@ -229,14 +249,40 @@ impl ImageArguments {
         }
         let options =
             MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };
-        let (filesystem, _) = recovery::mount_recovered(&device, &options)
-            .map_err(no_file_system)
-            .about(self.image.display())?;
-        Ok(MountedImage { filesystem })
+        let (filesystem, _) =
+            recovery::mount_recovered(&device, &options).map_err(|error| self.not_opened(error))?;
+        Ok(MountedImage { filesystem, place: self.place() })
+    }
+}
+
+/// Where an image lies.
+#[derive(Debug, Clone)]
+pub(crate) struct ImagePlace {
+    path: PathBuf,
+    offset_bytes: u64,
+}
+
+impl ImagePlace {
+    /// How to make an image file as long as its file system; `None` for devices and packed images.
+    pub fn lengthening(&self, needed_bytes: u64) -> Option<String> {
+        let is_file = fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file());
+        let is_plain = is_file && matches!(compressed::is_packed(&self.path), Ok(false));
+        let end_bytes = self.offset_bytes.checked_add(needed_bytes)?;
+        is_plain.then(|| {
+            format!(
+                "to make it as long as its file system, with zeros: truncate -s {end_bytes} {}",
+                self.path.display()
+            )
+        })
     }
 }
 
 impl ImageArguments {
+    /// Where the image lies.
+    pub(crate) fn place(&self) -> ImagePlace {
+        ImagePlace { path: self.image.clone(), offset_bytes: self.offset }
+    }
+
     /// Which superblock describes the file system.
     pub fn superblock_choice(&self) -> SuperblockChoice {
         match self.superblock {
@@ -245,12 +291,30 @@ impl ImageArguments {
         }
     }
 
+    /// Why the file system could not be opened that [`superblock_choice`](Self::superblock_choice) describes.
+    pub(crate) fn not_opened(&self, error: Error) -> Failure {
+        let failure = match (self.superblock, &error) {
+            (Some(SuperblockArgument(Some(group))), Error::Operation(OperationError::NoSuchGroup)) => {
+                Failure::usage(format!("--superblock {group}: there is no such allocation group"))
+                    .with_remedy("--superblock auto takes the first one with a sound superblock")
+            }
+            _ => {
+                let lengthening = needed_bytes(&error).and_then(|bytes| self.place().lengthening(bytes));
+                let failure = no_file_system(error);
+                match lengthening {
+                    Some(remedy) => failure.with_remedy(&format!("{remedy}; what is there: --tolerant")),
+                    None => failure,
+                }
+            }
+        };
+        failure.about(self.image.display())
+    }
+
     fn mount_tolerantly(&self, device: Arc<dyn BlockDevice>) -> Result<MountedImage, Failure> {
         let superblock = self.superblock_choice();
         let options = TolerantOptions { cache_budget_bytes: self.cache_size, superblock };
-        let filesystem =
-            opening::open_to_read(device, &options).map_err(no_file_system).about(self.image.display())?;
-        Ok(MountedImage { filesystem })
+        let filesystem = opening::open_to_read(device, &options).map_err(|error| self.not_opened(error))?;
+        Ok(MountedImage { filesystem, place: self.place() })
     }
 }
 
@@ -261,7 +325,12 @@ impl MountedImage {
         let (list, others) = findings.take();
         let mut complaints = Complaints::default();
         for finding in &list {
-            complaints.say("damage", Exit::Corruption, finding);
+            let lengthening = match finding {
+                Finding::DeviceTooShort { needed_bytes, .. } => self.place.lengthening(*needed_bytes),
+                _ => None,
+            };
+            let remedy = lengthening.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+            complaints.say("damage", Exit::Corruption, format_args!("{finding}{remedy}"));
         }
         if others > 0 {
             complaints.conclude(Exit::Corruption, format_args!("{others} more findings were not kept"));
@@ -292,6 +361,17 @@ pub(crate) fn no_file_system(error: Error) -> Failure {
              --offset)",
         ),
         _ => error.into(),
+    }
+}
+
+/// Bytes of the file system, where the image has fewer.
+fn needed_bytes(error: &Error) -> Option<u64> {
+    match error {
+        Error::Corrupt(corruption) => match corruption.fault {
+            Fault::Superblock(SuperblockFault::DeviceTooShort { needed_bytes, .. }) => Some(needed_bytes),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -328,6 +408,7 @@ pub(crate) fn not_for_changes(error: Error) -> Failure {
 #[derive(Debug)]
 pub struct MountedImage {
     filesystem: Volume,
+    place: ImagePlace,
 }
 
 impl Deref for MountedImage {

@@ -8,12 +8,15 @@ use std::{fs, os::unix::fs::FileExt, path::Path, process::Output};
 use serde_json::Value as Json;
 use uxfs_testkit::{
     golden::GoldenImage,
+    image::memory_folder,
     judges::Judge,
     mount::{Access, LoopMount},
     require,
+    verdict::repair_is_silent,
+    xfs_db::XfsDb,
 };
 
-use crate::common::{text, uxfs};
+use crate::common::{succeeds, text, tree, uxfs};
 
 fn check(image: &Path, options: &[&str]) -> Output {
     uxfs(&[&["check"], options, &[text(image)]].concat())
@@ -25,7 +28,7 @@ fn documents(output: &Output) -> Vec<Json> {
 }
 
 fn shown(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A golden image in which `xfs_db` has changed something.
@@ -65,7 +68,7 @@ fn sound_images_have_no_findings_and_are_not_changed() {
 #[test]
 fn findings_have_number_severity_place_and_paths() {
     require!(Judge::XfsDb);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let commands = [
         "path /link-into-the-deep",
         "write -d core.nlinkv2 9",
@@ -110,8 +113,69 @@ fn findings_have_number_severity_place_and_paths() {
     assert_eq!(numbers(&["--inode", &inode]), [70]);
     assert_eq!(check(&image, &["--only", "damaged"]).status.code(), Some(0));
     assert_eq!(check(&image, &["--only", "nonsense"]).status.code(), Some(2));
+    refuses(&image, &["--only", "99"], 2, "no finding has this number; there are 1-8, 10-12, ");
+    // Nothing found of an inode means something of one that is there only.
+    refuses(&image, &["--inode", "18446744073709551615"], 2, "uxfs inodes IMAGE lists");
+    refuses(&image, &["--inode", "9000"], 1, "inode 9000 is not in use, and nothing was found about it");
+    assert_eq!(check(&image, &["--inode", "128"]).status.code(), Some(0));
     assert_eq!(check(&image, &["--ag", "4"]).status.code(), Some(2));
     assert_eq!(check(&image, &["--path", "/nowhere"]).status.code(), Some(1));
+}
+
+fn refuses(image: &Path, options: &[&str], code: i32, expected: &str) {
+    for json in [&[][..], &["--json"]] {
+        let output = check(image, &[options, json].concat());
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {words}");
+        assert!(
+            words.contains(expected) && !shown(&output).contains("nothing found"),
+            "{options:?}: {words}"
+        );
+        // A command line that cannot be parsed is told as text.
+        if !json.is_empty() && !words.starts_with("error: ") {
+            let told: Json = serde_json::from_str(&words).unwrap();
+            assert_eq!(told["error"]["exit_code"], code);
+        }
+    }
+}
+
+/// An inode in a group whose index cannot be read: not in use would be a guess, and nothing found a lie.
+#[test]
+fn an_inode_that_cannot_be_looked_up_was_not_checked() {
+    require!(Judge::XfsDb);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = changed("default", folder.path(), &["agi 0", "write -d magicnum 0"]);
+    refuses(&image, &["--inode", "9000"], 3, "inode 9000 was not checked: ");
+}
+
+/// Commands that take damaged images agree about what is no file system, and about a superblock that cannot be there.
+#[test]
+fn what_is_no_file_system_is_told_alike() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, to) = (folder.path().join("image"), folder.path().join("to"));
+    let commands: [&[&str]; 5] =
+        [&["check"], &["repair"], &["repair", "-n"], &["rescue", "--to", text(&to)], &["ls", "--repaired"]];
+    let told = |options: &[&str], code: i32, expected: &str| {
+        for command in commands {
+            let output = uxfs(&[command, options, &["--json", text(&image)]].concat());
+            let words = String::from_utf8_lossy(&output.stderr);
+            let line = words.lines().last().unwrap();
+            let told: Json = serde_json::from_str(line).unwrap_or_else(|_| panic!("{command:?}: {words}"));
+            assert_eq!(
+                (output.status.code(), &told["error"]["exit_code"]),
+                (Some(code), &code.into()),
+                "{command:?}: {words}"
+            );
+            assert!(words.contains(expected), "{command:?}: {words}");
+        }
+        assert!(!to.exists());
+    };
+    for contents in [vec![], b"text".to_vec(), vec![0; 1 << 20]] {
+        fs::write(&image, contents).unwrap();
+        told(&[], 1, "not an XFS file system");
+    }
+    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    told(&["--superblock", "7"], 2, "--superblock 7: there is no such allocation group");
 }
 
 #[test]
@@ -153,4 +217,135 @@ fn a_mounted_image_is_refused_unless_asked_for() {
     assert!(matches!(check(&image, &["--no-lock"]).status.code(), Some(0 | 3)));
     mount.unmount().unwrap();
     assert_eq!(check(&image, &[]).status.code(), Some(0));
+}
+
+/// A compressed image is the same to commands on damaged images as the plain one: also without its first superblock, and without any.
+#[test]
+fn compressed_images_without_superblocks_are_as_plain_ones() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, packed) = (folder.path().join("image"), folder.path().join("image.zst"));
+    let source = folder.path().join("source");
+    tree(&source);
+    succeeds(&[
+        "mkfs",
+        "--unsupported",
+        "--size",
+        "32M",
+        "-d",
+        "agcount=2",
+        "--from",
+        text(&source),
+        text(&image),
+    ]);
+    let group_bytes = fs::metadata(&image).unwrap().len() / 2;
+    for (group, what) in ["first", "all"].into_iter().enumerate() {
+        let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+        file.write_all_at(&[0; 512], group as u64 * group_bytes).unwrap();
+        fs::write(&packed, zstd::encode_all(fs::File::open(&image).unwrap(), 1).unwrap()).unwrap();
+        let commands: [&[&str]; 4] = [
+            &["check", "--threads", "1"],
+            &["repair", "--dry-run"],
+            &["ls", "-lR", "--repaired"],
+            &["ls", "--tolerant"],
+        ];
+        for command in commands {
+            let [plain, packed] = [&image, &packed].map(|image| uxfs(&[command, &[text(image)]].concat()));
+            assert_eq!(plain.status.code(), packed.status.code(), "{command:?}, {what}");
+            let told = shown(&packed).replace("image.zst", "image");
+            assert!(told == shown(&plain) && !told.is_empty(), "{command:?}, {what}");
+        }
+        let rescue = |image: &Path, to: &str| {
+            let to = folder.path().join(format!("{to}-{what}"));
+            uxfs(&["rescue", text(image), "--only", "/folder", "--verbose", "--to", text(&to)])
+        };
+        let [plain, unpacked] = [rescue(&image, "plain"), rescue(&packed, "packed")];
+        assert_eq!(
+            (plain.status.code(), shown(&plain)),
+            (unpacked.status.code(), shown(&unpacked)),
+            "{what}"
+        );
+        assert!(shown(&plain).contains("whole    /folder/"), "{}", shown(&plain));
+    }
+    let refused = uxfs(&["repair", text(&packed)]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unpack it first: zstd -d"), "{refused:?}");
+}
+
+/// A header that cannot be read is one finding, and no inode of its group is called free for that. Other damage is still found.
+#[test]
+fn an_unreadable_header_is_one_finding() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    for (name, groups) in [("no-feature", 4), ("groups-2", 2)] {
+        let golden = GoldenImage::named(name).unwrap();
+        for (group, sector) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+            golden.unpack_to(&image).unwrap();
+            let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+            let group_bytes = fs::metadata(&image).unwrap().len() / groups;
+            file.write_all_at(&[0; 512], group * group_bytes + sector * 512).unwrap();
+            let found = documents(&check(&image, &["--json"]));
+            let numbers: Vec<_> = found.iter().filter_map(|found| found["number"].as_u64()).collect();
+            assert_eq!(numbers, [1], "{name}, sector {sector} of group {group}: {found:#?}");
+        }
+    }
+    // The inode index of group 1 is gone, and the link count of a directory in group 0 is wrong.
+    XfsDb::new(&image).write(&["path /", "write -d core.nlinkv2 77"]).unwrap();
+    let numbers: Vec<_> =
+        documents(&check(&image, &["--json"])).iter().filter_map(|found| found["number"].as_u64()).collect();
+    assert_eq!(numbers, [1, 70]);
+    succeeds(&["repair", text(&image)]);
+    repair_is_silent(&image).unwrap();
+}
+
+/// A group of another time, and one of another file system: one line says so, with what is to be known before a repair.
+#[test]
+fn groups_of_another_time_or_file_system_are_told() {
+    require!(Judge::Kernel);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let (image, old) = (folder.path().join("image"), folder.path().join("old"));
+    GoldenImage::named("groups-2").unwrap().unpack_to(&old).unwrap();
+    fs::copy(&old, &image).unwrap();
+    let mount = LoopMount::new(&image, Access::ReadWrite).unwrap();
+    let (mut open, mut count) = (vec![mount.path().to_path_buf()], 0);
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(&path).unwrap().map(Result::unwrap) {
+            let file_type = entry.file_type().unwrap();
+            if file_type.is_dir() {
+                open.push(entry.path());
+            } else if file_type.is_file() {
+                let times = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+                // Some are immutable.
+                count += u32::from(fs::File::open(entry.path()).unwrap().set_times(times).is_ok());
+            }
+        }
+    }
+    mount.unmount().unwrap();
+    assert!(count > 100, "{count}");
+    assert!(!shown(&check(&image, &["--no-paths"])).contains("looks like a part"));
+    let second_half = |from: &Path| {
+        let bytes = fs::read(from).unwrap();
+        let half = bytes.len() / 2;
+        let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+        file.write_all_at(&bytes[half..], half as u64).unwrap();
+    };
+    second_half(&old);
+    let told = || {
+        let words = shown(&check(&image, &["--no-paths"]));
+        let line = words.lines().find(|line| line.contains("looks like a part"));
+        line.unwrap_or_else(|| panic!("{words}")).to_owned()
+    };
+    let line = told();
+    assert!(line.starts_with("allocation group 1 looks like a part of an older copy: "), "{line}");
+    assert!(line.contains("uxfs repair --no-log-copies"), "{line}");
+    let source = folder.path().join("source");
+    tree(&source);
+    for (path, uuid) in [(&image, "1111"), (&old, "2222")] {
+        let uuid = format!("uuid=22222222-2222-2222-2222-22222222{uuid}");
+        fs::remove_file(path).unwrap();
+        let options = ["mkfs", "--unsupported", "--size", "32M", "-d", "agcount=2", "-m", &uuid, "--from"];
+        succeeds(&[&options[..], &[text(&source), text(path)]].concat());
+    }
+    second_half(&old);
+    let line = told();
+    assert!(line.starts_with("allocation group 1 looks like a part of another file system: "), "{line}");
 }

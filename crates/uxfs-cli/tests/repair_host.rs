@@ -104,14 +104,58 @@ fn without_room_for_the_undo_file_nothing_is_written() {
 
 #[test]
 fn closed_and_full_streams_do_not_stop_a_repair() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     for (streams, code) in [("2>&-", 0), (">&-", 0), (">&- 2>&- <&-", 0), (">/dev/full", 1), ("| true", 0)] {
         let image = damaged(folder.path());
+        let before = fs::read(&image).unwrap();
         let output = shell(&format!("\"$0\" repair \"$1\" {streams}"), &image);
         assert_eq!(output.status.code(), Some(code), "{streams}: {}", words(&output));
         assert_eq!(uxfs(&["repair", text(&image)]).stdout, b"nothing to repair\n", "{streams}");
+        if streams == ">/dev/full" {
+            for expected in [": repaired, ", "to take it back: uxfs undo ", "No space left on device"] {
+                assert!(words(&output).contains(expected), "{}", words(&output));
+            }
+            let output = shell("\"$0\" undo \"$1\" >/dev/full", &image);
+            assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+            assert!(
+                words(&output).starts_with("uxfs: ") && words(&output).contains(": restored: "),
+                "{}",
+                words(&output)
+            );
+            assert!(before == fs::read(&image).unwrap(), "undo did not restore it");
+        }
         fs::remove_file(folder.path().join("image.uxfs-undo")).unwrap();
     }
+}
+
+/// What is left, or would be repaired, is told by the exit code, whatever becomes of the words; a reader that goes away hears of a change.
+#[test]
+fn the_exit_code_tells_the_state_without_output() {
+    require!(Judge::XfsDb);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    for streams in [">/dev/full", ">&-", "| true"] {
+        let script = format!("{{ \"$0\" repair --dry-run \"$1\"; echo \"code $?\" >&2; }} {streams}");
+        let output = shell(&script, &damaged(folder.path()));
+        assert!(words(&output).contains("code 3\n"), "{streams}: {}", words(&output));
+        let is_full = streams == ">/dev/full";
+        assert_eq!(
+            words(&output).contains("; nothing was written (cannot write output: "),
+            is_full,
+            "{}",
+            words(&output)
+        );
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let image = damaged(folder.path());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uxfs"));
+    let output = command.args(["repair", text(&image)]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    assert!(words(&output).contains("to take it back: uxfs undo "), "{}", words(&output));
+    let output = shell("\"$0\" repair --json \"$1\" > /dev/full", &damaged(folder.path()));
+    let told: Json = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(told["error"]["exit_code"], 1);
+    assert!(told["error"]["message"].as_str().unwrap().contains(": repaired, "), "{told}");
 }
 
 /// A plan for programs: which object, by which rule, how sure, what else.

@@ -167,7 +167,7 @@ fn on_a_full_host(small: &Path, elsewhere: &Path) {
     // No room for the undo file: nothing is written.
     let refused = uxfs(&["repair", text(&image)]);
     assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("change file"), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("undo file"), "{refused:?}");
     assert!(!small.join("image.uxfs-undo").exists() && !small.join("image.uxfs-undo.part").exists());
     same(&fs::read(&image).unwrap(), &before, "refused");
     // Room for that elsewhere, and none for the image.

@@ -98,7 +98,7 @@ fn a_sound_image_reads_the_same_and_nothing_is_found() {
         assert_eq!(paths, sample.paths, "{group}");
     }
     let (_, code, words) = sample.left(&["--superblock", "4"]);
-    assert_eq!(code, Some(1), "{words}");
+    assert_eq!(code, Some(2), "{words}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use uxfs_block::{
     engine::{OpenOptions, sync::SyncDevice},
 };
 use uxfs_format::units::Uuid;
-use uxfs_repair::commit::{About, ChangeFile, Existing, State, apply, default_path, prepare, state_of};
+use uxfs_repair::commit::{About, Existing, State, UndoFile, apply, default_path, prepare, state_of};
 use uxfs_testkit::{
     image::memory_folder,
     judges::{Judge, all_present},
@@ -101,7 +101,7 @@ fn stdout(output: &Output) -> String {
 #[test]
 fn a_repair_is_taken_back_to_the_byte() {
     let repaired = Repaired::at(0);
-    let facts = ChangeFile::open(&repaired.undo_file()).unwrap().facts().clone();
+    let facts = UndoFile::open(&repaired.undo_file()).unwrap().facts().clone();
     let words = stdout(&repaired.undo(&[]));
     assert_eq!(words, format!("restored: {} bytes in {} ranges\n", facts.changed_bytes, facts.ranges));
     repaired.must_hold(&repaired.before);
@@ -114,7 +114,7 @@ fn a_repair_is_taken_back_to_the_byte() {
     assert_eq!((&nothing["found"], &nothing["changed"]), (&"not_applied".into(), &false.into()));
     // Done again from the file, and taken back with it.
     let device = SyncDevice::open(&repaired.image, &OpenOptions { writable: true, ..OpenOptions::default() });
-    let file = ChangeFile::open(&repaired.undo_file()).unwrap();
+    let file = UndoFile::open(&repaired.undo_file()).unwrap();
     apply(&file, &device.unwrap()).unwrap();
     repaired.must_hold(&repaired.after);
     let undone = document(&repaired.undo(&["--json", "--remove"]));
@@ -123,7 +123,8 @@ fn a_repair_is_taken_back_to_the_byte() {
     assert_eq!(undone["undo_file_removed"], true);
     repaired.must_hold(&repaired.before);
     assert!(!repaired.undo_file().exists());
-    repaired.must_be_refused(&[], "cannot open the change file");
+    repaired.must_be_refused(&[], "cannot open the undo file");
+    repaired.must_be_refused(&[], "give that with --undo FILE; nothing was changed");
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn an_image_that_was_changed_since_is_left_alone() {
     succeeds(&["chmod", text(&repaired.image), "640", "/b"]);
     repaired.must_be_refused(&[], "the image was changed since");
     stdout(&repaired.undo(&["--force"]));
-    let file = ChangeFile::open(&repaired.undo_file()).unwrap();
+    let file = UndoFile::open(&repaired.undo_file()).unwrap();
     let device = SyncDevice::open_read_only(&repaired.image, 0).unwrap();
     assert_eq!(state_of(&file, &device).unwrap(), State::NotApplied);
 }
@@ -171,7 +172,7 @@ fn images_in_use_and_damaged_files_are_refused() {
     // A pipe is not waited for.
     let pipe = repaired.folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    repaired.must_be_refused(&["--undo", text(&pipe)], "cannot open the change file");
+    repaired.must_be_refused(&["--undo", text(&pipe)], "cannot open the undo file");
 }
 
 /// A device that takes the first write only, as a kill behind it would.
@@ -200,7 +201,7 @@ fn what_is_half_done_is_marked_for_other_programs() {
     stdout(&repaired.undo(&[]));
     let options = OpenOptions { writable: true, ..OpenOptions::default() };
     let device = FirstWrite(SyncDevice::open(&repaired.image, &options).unwrap(), false.into());
-    apply(&ChangeFile::open(&repaired.undo_file()).unwrap(), &device).unwrap_err();
+    apply(&UndoFile::open(&repaired.undo_file()).unwrap(), &device).unwrap_err();
     drop(device);
     let output = uxfs(&["ls", text(&repaired.image)]);
     assert_eq!(output.status.code(), Some(4), "uxfs refuses it: {}", String::from_utf8_lossy(&output.stderr));

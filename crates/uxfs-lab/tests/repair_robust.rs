@@ -44,12 +44,12 @@ fn repairs_that_are_cut_off_are_finished_and_taken_back() {
     for (name, structures) in OVERWRITTEN {
         let (fixture, sound) = small(name);
         let image = fixture.without(structures).unwrap().image_from(&sound);
-        let with = cuts::with_change_file(&image, folder.path(), seed).unwrap().expect("it can be repaired");
+        let with = cuts::with_undo_file(&image, folder.path(), seed).unwrap().expect("it can be repaired");
         assert!(with.requests > 6 && with.states == 3 * with.requests as u64, "{with:?}");
         let step = with.requests / 4;
-        let without = cuts::without_change_file(&image, step, seed).unwrap().expect("it can be repaired");
+        let without = cuts::without_undo_file(&image, step, seed).unwrap().expect("it can be repaired");
         assert!(without.states >= 9, "{without:?}");
-        judged("cuts of repairs", &format!("{name}: {with:?}; without a change file {without:?}"));
+        judged("cuts of repairs", &format!("{name}: {with:?}; without an undo file {without:?}"));
     }
 }
 

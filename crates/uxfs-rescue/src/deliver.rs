@@ -246,8 +246,10 @@ impl<'t, T: Target> Deliverer<'t, T> {
             Some(FileType::Socket) => Body::Special(Special::Socket),
             Some(FileType::Directory) | None => return Ok(record),
         };
-        self.put(&names.whole, &metadata_of(inode), &judgement.attributes, body)?;
-        self.close(&mut record, &names.whole);
+        let path = self.free_path(&names.whole);
+        note_other_name(&mut record, &path, &names.whole);
+        self.put(&path, &metadata_of(inode), &judgement.attributes, body)?;
+        self.close(&mut record, &path);
         Ok(record)
     }
 
@@ -298,8 +300,11 @@ impl<'t, T: Target> Deliverer<'t, T> {
             }
             let _ = self.target.remove(name);
         }
-        let begun = if T::IS_ARCHIVE && !is_partial { &names.whole } else { &names.partial };
-        self.put(begun, &metadata, &judgement.attributes, Body::File(&judgement.layout))?;
+        let begun = match T::IS_ARCHIVE && !is_partial {
+            true => names.whole.clone(),
+            false => self.free_path(&names.partial),
+        };
+        self.put(&begun, &metadata, &judgement.attributes, Body::File(&judgement.layout))?;
         let mut hasher = Hasher::new(&judgement.layout, self.limits.hashes);
         if self.target.takes_data() {
             self.contents(judge, inode, &mut judgement, hasher.as_mut())?;
@@ -308,20 +313,33 @@ impl<'t, T: Target> Deliverer<'t, T> {
         self.flush()?;
         settle_missing(&mut record, &judgement);
         let is_complete = judgement.missing.is_empty();
-        self.close(&mut record, begun);
+        self.close(&mut record, &begun);
         if record.output.is_some() {
             record.sha256 = hasher.map(|hasher| hasher.finish(inode.size_bytes()));
             if is_complete && !T::IS_ARCHIVE {
-                self.give_name(&mut record, names);
+                self.give_name(&mut record, &begun, &names.whole);
             }
         }
         Ok(record)
     }
 
+    /// The path, or another where a file of this rescue has it: a damaged directory may have a name twice, and a target that does not tell
+    /// upper from lower case takes two names for one.
+    /// What an earlier rescue left is replaced.
+    fn free_path(&self, path: &[u8]) -> Vec<u8> {
+        let is_taken = |path: &[u8]| self.target.has(last_component(path));
+        match self.limits.resumes {
+            true => path.to_vec(),
+            false => free_path(path, is_taken),
+        }
+    }
+
     /// Names a complete file.
-    fn give_name(&mut self, record: &mut Record, names: &Names) {
-        match self.target.rename(last_component(&names.partial), last_component(&names.whole)) {
-            Ok(()) => record.output = Some(names.whole.clone()),
+    fn give_name(&mut self, record: &mut Record, begun: &[u8], whole: &[u8]) {
+        let path = self.free_path(whole);
+        note_other_name(record, &path, whole);
+        match self.target.rename(last_component(begun), last_component(&path)) {
+            Ok(()) => record.output = Some(path),
             Err(error) => record.verdict.add(State::Inferred, format!("cannot have its name: {error}")),
         }
     }
@@ -383,6 +401,26 @@ impl<'t, T: Target> Deliverer<'t, T> {
         } else {
             record.output = Some(output.to_vec());
         }
+    }
+}
+
+/// The path, with the first number behind it that makes it free.
+fn free_path(path: &[u8], is_taken: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let numbered = (2..1000_u32).map(|number| {
+        let name = last_component(path);
+        let folder = path.get(..path.len() - name.len()).unwrap_or_default();
+        [folder, &with_suffix(name, format!(".{number}").as_bytes())].concat()
+    });
+    std::iter::once(path.to_vec())
+        .chain(numbered)
+        .find(|path| !is_taken(path))
+        .unwrap_or_else(|| path.to_vec())
+}
+
+fn note_other_name(record: &mut Record, path: &[u8], wanted: &[u8]) {
+    if path != wanted {
+        let reason = "its name is taken in the target, by one that is the same or differs in case only";
+        record.verdict.add(State::Inferred, reason);
     }
 }
 
@@ -462,6 +500,19 @@ mod tests {
         assert_eq!(names(&long, &[]), format!("{}.partial", "x".repeat(247)));
         let accents = "é".repeat(127);
         assert_eq!(names(&accents, &[]), format!("{}.partial", "é".repeat(123)));
+    }
+
+    /// As in a directory that does not tell upper from lower case.
+    #[test]
+    fn names_that_differ_in_case_get_numbers() {
+        let mut held: Vec<String> = Vec::new();
+        for name in ["dir/File", "dir/file", "dir/FILE", "dir/other"] {
+            let is_taken =
+                |path: &[u8]| held.contains(&String::from_utf8(path.to_ascii_lowercase()).unwrap());
+            let path = free_path(name.as_bytes(), is_taken);
+            held.push(String::from_utf8(path).unwrap().to_lowercase());
+        }
+        assert_eq!(held, ["dir/file", "dir/file.2", "dir/file.3", "dir/other"]);
     }
 
     #[test]

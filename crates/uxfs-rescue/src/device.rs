@@ -39,7 +39,7 @@ impl RescueDevice {
         let inner_bytes = inner.size_bytes();
         let size_bytes = size_bytes.max(inner_bytes);
         ranges.insert(inner_bytes..size_bytes);
-        Self { inner, size_bytes, unreadable: Unreadable::knowing(ranges) }
+        Self { inner, size_bytes, unreadable: Unreadable::knowing(ranges, |_, bytes| bytes.fill(0)) }
     }
 
     /// The unreadable parts of a range.
@@ -76,7 +76,7 @@ impl RescueDevice {
 
     fn read_around(&self, offset_bytes: u64, buffer: &mut [u8]) {
         // Its error is in the set.
-        let _ = self.unreadable.read(self.inner.as_ref(), offset_bytes, buffer, |_, bytes| bytes.fill(0));
+        let _ = self.unreadable.read(self.inner.as_ref(), offset_bytes, buffer);
     }
 }
 

@@ -24,6 +24,11 @@ pub trait Target: Sink {
     /// Whether the current directory has a file of this name, size and modification time.
     fn has_same_file(&self, name: &[u8], size_bytes: u64, modified: Timestamp) -> bool;
 
+    /// Whether something has this name in the current directory. An archive may have it twice.
+    fn has(&self, _name: &[u8]) -> bool {
+        false
+    }
+
     /// Gives a file in the current directory another name, which must be free.
     ///
     /// # Errors
@@ -50,6 +55,10 @@ impl Target for DirectorySink {
 
     fn has_same_file(&self, name: &[u8], size_bytes: u64, modified: Timestamp) -> bool {
         Self::has_same_file(self, name, size_bytes, modified)
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        Self::has(self, name)
     }
 
     fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {

@@ -32,6 +32,8 @@ pub struct ViewOptions {
     pub ignore_log_copies: bool,
     /// Threads of checks and scans.
     pub scan: ScanOptions,
+    /// Another program uses the image, and may change it: which one.
+    pub user: Option<String>,
 }
 
 /// What the files are taken from.
@@ -105,6 +107,16 @@ impl View {
     /// # Errors
     /// Nothing describes a file system; one with features that uxfs does not know.
     pub fn open(device: &Arc<RescueDevice>, options: &ViewOptions) -> Result<Self> {
+        let mut view = Self::open_what_lies_there(device, options)?;
+        if let Some(user) = &options.user {
+            let reason =
+                format!("the image was in use ({user}): newer changes may be missing, or there in part");
+            view.evidence.doubt_all(State::PerhapsOlder, reason);
+        }
+        Ok(view)
+    }
+
+    fn open_what_lies_there(device: &Arc<RescueDevice>, options: &ViewOptions) -> Result<Self> {
         let shared: Arc<dyn BlockDevice> = Arc::<RescueDevice>::clone(device);
         let repair_options = RepairOptions {
             cache_budget_bytes: options.cache_budget_bytes,

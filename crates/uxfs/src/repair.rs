@@ -13,7 +13,7 @@ use uxfs_block::{
 };
 use uxfs_format::geometry::Geometry;
 use uxfs_repair::{
-    commit::{self, About as AboutFile, ChangeFile, Existing, State, UndoOptions, default_path},
+    commit::{self, About as AboutFile, Existing, State, UndoFile, UndoOptions, default_path},
     repair::{
         RepairOptions, Staged,
         action::{Action, Certainty as InternalCertainty},
@@ -116,7 +116,7 @@ impl RepairPlanner {
         let undo_path = default_path(path).ok();
         if let Some(undo_path) = undo_path.filter(|undo_path| undo_path.exists()) {
             // A repair that was cut off is finished: its file knows more than the image.
-            let file = ChangeFile::open(&undo_path)?;
+            let file = UndoFile::open(&undo_path)?;
             if commit::state_of(&file, device.as_ref())? == State::Partly {
                 commit::apply(&file, device.as_ref())?;
             }
@@ -285,7 +285,7 @@ impl Repair {
 /// The file is damaged, or of another image; the image was changed since: then nothing is written. The device: then call it again.
 pub fn undo(path: impl AsRef<Path>, undo_file: impl AsRef<Path>) -> Result<u64> {
     let path = path.as_ref();
-    let file = ChangeFile::open(undo_file.as_ref())?;
+    let file = UndoFile::open(undo_file.as_ref())?;
     let options = OpenOptions {
         start_bytes: file.facts().start_bytes,
         writable: true,

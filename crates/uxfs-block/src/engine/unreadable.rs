@@ -35,8 +35,11 @@ pub fn is_filler(sector: &[u8]) -> bool {
     !sector.is_empty() && sector.chunks(FILLER.len()).all(|part| FILLER.starts_with(part))
 }
 
+/// Puts bytes in place of those at a place of a device that cannot be read.
+pub type Fill = fn(u64, &mut [u8]);
+
 /// Fills what lies at `offset_bytes` of a device with the text.
-fn fill(offset_bytes: u64, bytes: &mut [u8]) {
+fn fill_with_text(offset_bytes: u64, bytes: &mut [u8]) {
     let behind_sector = (offset_bytes % FILLER.len() as u64) as usize;
     let text = FILLER.iter().cycle().skip(behind_sector);
     bytes.iter_mut().zip(text).for_each(|(byte, letter)| *byte = *letter);
@@ -44,20 +47,26 @@ fn fill(offset_bytes: u64, bytes: &mut [u8]) {
 
 /// Reads what can be read, with the filler for the rest. Gives an error of the device where some sectors could not be read.
 pub fn read_or_fill(device: &dyn BlockDevice, offset_bytes: u64, bytes: &mut [u8]) -> Option<DeviceError> {
-    Unreadable::default().read(device, offset_bytes, bytes, fill)
+    Unreadable::filled_by(fill_with_text).read(device, offset_bytes, bytes)
 }
 
 /// The sectors that a device could not read so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Unreadable {
     ranges: RwLock<RangeSet>,
     failed_bytes: AtomicU64,
+    fill: Fill,
 }
 
 impl Unreadable {
-    /// With ranges that are not to be tried.
-    pub fn knowing(ranges: RangeSet) -> Self {
-        Self { ranges: RwLock::new(ranges), failed_bytes: AtomicU64::new(0) }
+    /// None so far. `fill` puts other bytes in their place.
+    pub fn filled_by(fill: Fill) -> Self {
+        Self::knowing(RangeSet::default(), fill)
+    }
+
+    /// As [`filled_by`](Self::filled_by), with ranges that are not to be tried.
+    pub fn knowing(ranges: RangeSet, fill: Fill) -> Self {
+        Self { ranges: RwLock::new(ranges), failed_bytes: AtomicU64::new(0), fill }
     }
 
     /// The parts of a range that cannot be read.
@@ -80,26 +89,24 @@ impl Unreadable {
         self.failed_bytes.load(Relaxed)
     }
 
-    /// Reads what can be read, and has `fill` put bytes in place of the rest. Gives an error of the device where a sector failed
-    /// that was not known to.
+    /// Reads what can be read, and fills the rest. Gives an error of the device where a sector failed that was not known to.
     pub fn read(
         &self,
         device: &dyn BlockDevice,
         offset_bytes: u64,
         buffer: &mut [u8],
-        fill: fn(u64, &mut [u8]),
     ) -> Option<DeviceError> {
         let end = offset_bytes.saturating_add(buffer.len() as u64);
         let readable = self.ranges.read().without(offset_bytes..end);
         let (mut position, mut rest, mut error) = (offset_bytes, buffer, None);
         for part in readable {
             let (hole, from_here) = split_at(rest, part.start.saturating_sub(position));
-            fill(position, hole);
+            (self.fill)(position, hole);
             let (piece, after) = split_at(from_here, part.end.saturating_sub(part.start));
-            error = self.read_piece(device, part.start, piece, fill).or(error);
+            error = self.read_piece(device, part.start, piece).or(error);
             (position, rest) = (part.end, after);
         }
-        fill(position, rest);
+        (self.fill)(position, rest);
         error
     }
 
@@ -109,7 +116,6 @@ impl Unreadable {
         device: &dyn BlockDevice,
         offset_bytes: u64,
         buffer: &mut [u8],
-        fill: fn(u64, &mut [u8]),
     ) -> Option<DeviceError> {
         if buffer.is_empty() {
             return None;
@@ -119,15 +125,15 @@ impl Unreadable {
         let first = offset_bytes - offset_bytes % sector;
         let end = offset_bytes.saturating_add(buffer.len() as u64);
         if end <= first.saturating_add(sector) {
-            fill(offset_bytes, buffer);
+            (self.fill)(offset_bytes, buffer);
             self.give_up(first..first.saturating_add(sector).min(device.size_bytes().max(end)));
             return Some(error);
         }
         let sectors = (end - first).div_ceil(sector);
         let middle = first.saturating_add(sectors.div_ceil(2).saturating_mul(sector));
         let (left, right) = split_at(buffer, middle.saturating_sub(offset_bytes));
-        let of_left = self.read_piece(device, offset_bytes, left, fill);
-        self.read_piece(device, middle, right, fill).or(of_left)
+        let of_left = self.read_piece(device, offset_bytes, left);
+        self.read_piece(device, middle, right).or(of_left)
     }
 
     fn give_up(&self, sector: Range<u64>) {
@@ -156,7 +162,11 @@ pub struct FilledDevice {
 impl FilledDevice {
     /// Around this device.
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
-        Self { inner, unreadable: Unreadable::default(), shows_errors: AtomicBool::new(false) }
+        Self {
+            inner,
+            unreadable: Unreadable::filled_by(fill_with_text),
+            shows_errors: AtomicBool::new(false),
+        }
     }
 
     /// From now on sectors that cannot be read are errors again.
@@ -197,7 +207,7 @@ impl BlockDevice for FilledDevice {
         if is_outside || self.shows_errors.load(Relaxed) {
             return self.inner.read(offset_bytes, buffer);
         }
-        match self.unreadable.read(self.inner.as_ref(), offset_bytes, buffer, fill) {
+        match self.unreadable.read(self.inner.as_ref(), offset_bytes, buffer) {
             Some(error) if self.unreadable.failed_bytes() > MOST_BYTES => Err(error),
             _ => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -13,7 +13,7 @@ use uxfs_block::{
     device::BlockDevice,
     engine::{OpenOptions, open},
 };
-use uxfs_repair::commit::{ChangeFile, CommitError, Facts, State, UndoOptions, Undone, default_path, undo};
+use uxfs_repair::commit::{CommitError, Facts, State, UndoFile, UndoOptions, Undone, default_path, undo};
 use uxfs_volume::error::Error;
 
 use crate::{
@@ -30,7 +30,9 @@ use crate::{
 #[command(
     after_help = "Restores what `uxfs repair` changed, byte for byte, from the undo file that it left beside the image. \
     An undo that was cut off is taken up by calling it again. An image that was changed since the repair is refused, and \
-    nothing is written. The undo file stays.\n\
+    nothing is written. The undo file stays. Without it a repair cannot be taken back.\n\
+    Exits with 0 where the image is as it was before the repair, and with 1 where it is not. Where standard output is full, it exits with 1, \
+    and standard error says that it was restored.\n\
     Examples:\n  uxfs undo disk.img\n  uxfs undo --undo /var/tmp/sda1.undo --remove /dev/sda1"
 )]
 pub struct Arguments {
@@ -66,7 +68,7 @@ impl Arguments {
             Some(path) => path.clone(),
             None => default_path(&self.image).map_err(failure)?,
         };
-        let file = ChangeFile::open(&path).map_err(failure)?;
+        let file = UndoFile::open(&path).map_err(failure)?;
         let device = self.device(file.facts())?;
         let options = UndoOptions { force: self.force };
         let undone = undo(&file, &*device, options).map_err(failure)?;
@@ -75,13 +77,9 @@ impl Arguments {
                 Failure::failed(format!("restored, but cannot remove {}: {error}", path.display()))
             })?;
         }
-        let mut output = Output::new();
-        if context.json {
-            output.json(&self.document(&undone, file.facts(), &path))?;
-        } else {
-            writeln!(output, "{}", words(&undone))?;
-        }
-        output.finish()?;
+        let document = self.document(&undone, file.facts(), &path);
+        print(&undone, &document, context.json)
+            .map_err(|error| Failure::from(error).about(words(&undone)))?;
         Ok(Exit::Success)
     }
 
@@ -96,7 +94,8 @@ impl Arguments {
         let is_packed = compressed::is_packed(&self.image)
             .map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
         if is_packed {
-            return Err(Failure::failed("a compressed image cannot be changed"));
+            let failure = Failure::failed("a compressed image cannot be changed");
+            return Err(failure.with_remedy("give the unpacked one that was repaired"));
         }
         let options = OpenOptions {
             engine: self.engine.into(),
@@ -123,6 +122,15 @@ impl Arguments {
     }
 }
 
+fn print(undone: &Undone, document: &serde_json::Value, is_json: bool) -> io::Result<()> {
+    let mut output = Output::new();
+    match is_json {
+        true => output.json(document)?,
+        false => writeln!(output, "{}", words(undone))?,
+    }
+    output.finish()
+}
+
 fn words(undone: &Undone) -> String {
     let Undone { found, changed_bytes, ranges } = undone;
     let plural = if *ranges == 1 { "" } else { "s" };
@@ -138,7 +146,10 @@ pub(super) fn failure(error: CommitError) -> Failure {
         CommitError::Foreign { .. } | CommitError::OtherSize { .. } => Some(
             "nothing was changed; --force restores all the same, and loses later changes of the same places",
         ),
-        CommitError::NoDefaultPath => Some("give it with --undo"),
+        CommitError::NoDefaultPath => Some("give it with --undo FILE"),
+        CommitError::File { action: "open", source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
+            "uxfs repair leaves it beside the image, or where its --undo said: give that with --undo FILE; nothing was changed",
+        ),
         CommitError::Unusable { .. } => Some("nothing was changed"),
         _ => None,
     };

@@ -21,7 +21,7 @@ use uxfs_volume::volume::{Volume, VolumeOptions};
 use crate::{
     commands::{
         Context,
-        repair::job::{Done, Job, UndoFile},
+        repair::job::{Done, Ended, Job, UndoPlace},
     },
     image::ImageArguments,
     output::notice,
@@ -90,13 +90,13 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     let job = Job {
         image: &image,
         is_dry_run: arguments.is_dry_run,
-        undo: UndoFile::BesideImageFile,
+        undo: UndoPlace::BesideImageFile,
         ignore_log_copies: false,
         keeps_unread_log: false,
         is_quiet: false,
         has_paths: true,
     };
-    match job.run(&Context::default()) {
+    match job.run(&Context::default()).map(Ended::tell) {
         Ok(Done::Clean) => 0,
         Ok(Done::Repaired { .. }) => REPAIRED,
         Ok(Done::Planned | Done::Left | Done::LogNeeded) => LEFT,

@@ -7,7 +7,7 @@ use clap::{ArgAction, Parser};
 use crate::{
     commands::{
         Context,
-        repair::job::{Done, Job, UndoFile},
+        repair::job::{Done, Ended, Job, UndoPlace},
     },
     image::ImageArguments,
     output::{Output, notice},
@@ -133,13 +133,13 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     let job = Job {
         image: &image,
         is_dry_run: arguments.is_dry_run,
-        undo: UndoFile::BesideImageFile,
+        undo: UndoPlace::BesideImageFile,
         ignore_log_copies: false,
         keeps_unread_log: !arguments.gives_up_log,
         is_quiet: false,
         has_paths: true,
     };
-    match job.run(&Context::default()) {
+    match job.run(&Context::default()).map(Ended::tell) {
         Ok(Done::Clean) => 0,
         Ok(Done::Repaired { findings }) if arguments.tells && findings > 0 => REPAIRED,
         Ok(Done::Repaired { .. }) => 0,

@@ -57,7 +57,7 @@ pub struct GroupState {
     pub reserved_reverse_map_bytes: u64,
     /// Free extents that are known to have no owner.
     pub known_free: KnownFree,
-    /// The tree for which a block is being allocated: its own blocks are held, and cannot be asked who owns what.
+    /// The tree for which a block is being allocated. The change holds its blocks, so that it cannot look up owners.
     pub growing_tree: Option<Structure>,
     /// Whether the next checkpoint switch knows that it has changed.
     pub is_listed: bool,

@@ -91,6 +91,11 @@ impl<'a> OutputName<'a> {
         }
     }
 
+    /// Whether something is here.
+    pub fn is_taken(self) -> bool {
+        statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
     /// Whether a regular file of this size and modification time is here.
     pub fn is_file_of(self, size_bytes: u64, modified: Timestamp) -> bool {
         statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {

@@ -122,6 +122,11 @@ impl DirectorySink {
         self.in_current(name).is_ok_and(|place| place.is_file_of(size_bytes, modified))
     }
 
+    /// Whether something has this name in the current directory, as the file system compares names.
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.in_current(name).is_ok_and(OutputName::is_taken)
+    }
+
     /// Gives a file of the current directory another name, which must be free.
     ///
     /// # Errors

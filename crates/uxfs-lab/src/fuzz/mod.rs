@@ -7,7 +7,7 @@
 //! | [`blocks`] | every block with a header of its own |
 //! | [`mod@quota`] | blocks of quota records |
 //! | [`mod@log`] | a whole log |
-//! | [`mod@repair`] | check and repair of a whole image, change files, dumps |
+//! | [`mod@repair`] | check and repair of a whole image, undo files, dumps |
 //! | [`mod@image`] | a whole image with damaged fields, read or edited |
 
 pub mod blocks;
@@ -66,6 +66,6 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "edit", run: image::edit, input_bytes_max: 12, layouts: &[] },
     Target { name: "check", run: repair::check, input_bytes_max: 240, layouts: &[] },
     Target { name: "repair", run: repair::repair, input_bytes_max: 240, layouts: &[] },
-    Target { name: "change_file", run: repair::change_file, input_bytes_max: 16 << 10, layouts: &[] },
+    Target { name: "undo_file", run: repair::undo_file, input_bytes_max: 16 << 10, layouts: &[] },
     Target { name: "restore", run: repair::restore_dump, input_bytes_max: 16 << 10, layouts: &[] },
 ];

@@ -1,4 +1,4 @@
-//! Check and repair of an image with several damages; change files; dumps of metadata.
+//! Check and repair of an image with several damages; undo files; dumps of metadata.
 
 use std::{
     io::Write,
@@ -11,7 +11,7 @@ use uxfs_block::{
 };
 use uxfs_format::units::Uuid;
 use uxfs_metadump::restore::{RestoreError, Target, information, restore};
-use uxfs_repair::commit::{self, About, ChangeFile, Existing, UndoOptions};
+use uxfs_repair::commit::{self, About, Existing, UndoFile, UndoOptions};
 use uxfs_testkit::golden::GoldenImage;
 
 use crate::{
@@ -48,10 +48,10 @@ pub fn repair(bytes: &[u8]) {
     }
 }
 
-/// The device that change files are for.
+/// The device that undo files are for.
 const DEVICE_BYTES: usize = 64 << 10;
 
-/// A change file of a few sectors, and the device before it.
+/// An undo file of a few sectors, and the device before it.
 static CHANGES: LazyLock<(Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
     let mut old = vec![0; DEVICE_BYTES];
     BASE.1.read(0, &mut old).expect("the image is longer");
@@ -72,18 +72,18 @@ static CHANGES: LazyLock<(Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
     (std::fs::read(&about.path).expect("it can be read"), old)
 });
 
-/// A sound change file.
-pub fn change_file_seed() -> Vec<u8> {
+/// A sound undo file.
+pub fn undo_file_seed() -> Vec<u8> {
     let mut seed = vec![0];
     seed.extend_from_slice(&CHANGES.0);
     seed
 }
 
-/// Runs one input: a change file, used forward and back. Where the first byte is odd, all of its checksums are made right first.
+/// Runs one input: an undo file, used forward and back. Where the first byte is odd, all of its checksums are made right first.
 ///
 /// # Panics
 /// An undo that succeeds comes to other bytes than those that the file holds; no temporary file can be made.
-pub fn change_file(bytes: &[u8]) {
+pub fn undo_file(bytes: &[u8]) {
     let Some((first, contents)) = bytes.split_first() else { return };
     let mut contents = contents.to_vec();
     if first % 2 == 1 {
@@ -91,7 +91,7 @@ pub fn change_file(bytes: &[u8]) {
     }
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(&contents).expect("it can be written");
-    let Ok(changes) = ChangeFile::open(file.path()) else { return };
+    let Ok(changes) = UndoFile::open(file.path()) else { return };
     let device = MemoryDevice::new(CHANGES.1.clone());
     let _ = commit::state_of(&changes, &device);
     if commit::apply(&changes, &device).is_ok() {

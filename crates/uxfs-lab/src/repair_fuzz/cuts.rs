@@ -1,6 +1,6 @@
 //! A repair that is cut off at each write and flush.
 //!
-//! With a change file: from each state the way forward ends with the bytes of a repair that was not cut off, and the way back with those
+//! With an undo file: from each state the way forward ends with the bytes of a repair that was not cut off, and the way back with those
 //! before it. Without one: a repair from the beginning ends with a sound image.
 
 use std::{path::Path, sync::Arc};
@@ -8,7 +8,7 @@ use std::{path::Path, sync::Arc};
 use anyhow::{Context, Result, bail, ensure};
 use uxfs_block::device::BlockDevice;
 use uxfs_repair::{
-    commit::{self, About, ChangeFile, Existing, State, UndoOptions},
+    commit::{self, About, Existing, State, UndoFile, UndoOptions},
     repair::{RepairOptions, Staged, repair},
 };
 use uxfs_testkit::seeds::Random;
@@ -67,13 +67,13 @@ fn stage(image: &Image) -> Result<Staged> {
 }
 
 /// Repairs an image while all that is written is recorded; `None` where it cannot be repaired.
-fn recorded(image: &Image, change_file: Option<&Path>) -> Result<Option<(Image, History)>> {
+fn recorded(image: &Image, undo_file: Option<&Path>) -> Result<Option<(Image, History)>> {
     let recording = RecordingDevice::new(image.clone());
     let staged = stage(image)?;
     if staged.is_clean() || !staged.remaining.is_empty() {
         return Ok(None);
     }
-    let about = match change_file {
+    let about = match undo_file {
         None => None,
         Some(path) => Some(About {
             path: path.into(),
@@ -114,14 +114,14 @@ fn remains(history: &History, at: usize, cut: Cut, random: &mut Random) -> Image
     image
 }
 
-/// Cuts a repair with a change file at each write and flush. `None` where the image cannot be repaired.
+/// Cuts a repair with an undo file at each write and flush. `None` where the image cannot be repaired.
 ///
 /// # Errors
 /// From some state one of both ways does not lead out.
-pub fn with_change_file(image: &Image, folder: &Path, seed: u64) -> Result<Option<Cuts>> {
+pub fn with_undo_file(image: &Image, folder: &Path, seed: u64) -> Result<Option<Cuts>> {
     let path = folder.join("undo");
     let Some((whole, history)) = recorded(image, Some(&path))? else { return Ok(None) };
-    let file = ChangeFile::open(&path)?;
+    let file = UndoFile::open(&path)?;
     let mut random = Random::new(seed);
     let mut cuts = Cuts { requests: history.events.len(), ..Cuts::default() };
     for at in 0..history.events.len() {
@@ -139,7 +139,7 @@ pub fn with_change_file(image: &Image, folder: &Path, seed: u64) -> Result<Optio
 }
 
 /// As `uxfs repair` goes on where one was cut off.
-fn forward(file: &ChangeFile, remains: &Image, whole: &Image) -> Result<()> {
+fn forward(file: &UndoFile, remains: &Image, whole: &Image) -> Result<()> {
     let device = device_of(remains);
     match commit::state_of(file, device.as_ref())? {
         State::Partly => {
@@ -151,7 +151,7 @@ fn forward(file: &ChangeFile, remains: &Image, whole: &Image) -> Result<()> {
             staged.write(device.as_ref(), None)?;
         }
         State::Applied => {}
-        State::Other => bail!("the device holds other bytes than the change file"),
+        State::Other => bail!("the device holds other bytes than the undo file"),
     }
     must_be(&device.image(), whole)
 }
@@ -163,11 +163,11 @@ fn must_be(found: &Image, wanted: &Image) -> Result<()> {
     }
 }
 
-/// Cuts a repair without a change file at each `step`th write or flush. `None` where the image cannot be repaired.
+/// Cuts a repair without an undo file at each `step`th write or flush. `None` where the image cannot be repaired.
 ///
 /// # Errors
 /// From some state a repair does not lead to a sound image.
-pub fn without_change_file(image: &Image, step: usize, seed: u64) -> Result<Option<Cuts>> {
+pub fn without_undo_file(image: &Image, step: usize, seed: u64) -> Result<Option<Cuts>> {
     let Some((whole, history)) = recorded(image, None)? else { return Ok(None) };
     let mut random = Random::new(seed);
     let mut cuts = Cuts { requests: history.events.len(), ..Cuts::default() };

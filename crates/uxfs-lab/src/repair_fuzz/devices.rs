@@ -9,7 +9,7 @@ use uxfs_block::{
     device_wrapper::DeviceWrapper,
 };
 use uxfs_repair::{
-    commit::{self, About, ChangeFile, CommitError, Existing, State, UndoOptions},
+    commit::{self, About, CommitError, Existing, State, UndoFile, UndoOptions},
     repair::{RepairOptions, Staged, repair},
 };
 use uxfs_volume::inode::scan::ScanOptions;
@@ -137,7 +137,7 @@ pub fn unreadable(image: &Image, bad: &BTreeSet<u64>, heals_itself: bool, folder
     // On another disk, without bad sectors.
     let copy: Arc<dyn BlockDevice> = Arc::new(ImageDevice::new(faulty.image()));
     promises::must_be_sound(&copy, "unsound on a copy").map_err(anyhow::Error::msg)?;
-    let file = ChangeFile::open(&path)?;
+    let file = UndoFile::open(&path)?;
     ensure!(commit::state_of(&file, device.as_ref())? == State::Applied, "not applied");
     commit::undo(&file, device.as_ref(), UndoOptions::default()).context("undo")?;
     let undone = faulty.image();
@@ -159,7 +159,7 @@ fn must_differ_in(found: &Image, wanted: &Image, bad: &BTreeSet<u64>) -> Result<
     Ok(found.digest() == wanted.digest())
 }
 
-/// Lets the n-th write or flush of a repair fail, each once, and goes on from its change file, forward and back. Gives how many failed;
+/// Lets the n-th write or flush of a repair fail, each once, and goes on from its undo file, forward and back. Gives how many failed;
 /// `None` where the image cannot be repaired.
 ///
 /// # Errors
@@ -189,7 +189,7 @@ pub fn failing_writes(image: &Image, folder: &Path) -> Result<Option<u64>> {
                 Err(error) => bail!("{operation} {request} fails, and it is told: {error}"),
                 Ok(_) => bail!("{operation} {request} fails, and nothing is told"),
             }
-            let (file, left) = (ChangeFile::open(&path)?, device.inner().image());
+            let (file, left) = (UndoFile::open(&path)?, device.inner().image());
             let forward = ImageDevice::new(left.clone());
             commit::apply(&file, &forward)?;
             ensure!(forward.image().digest() == whole.image().digest(), "{operation} {request}: forward");

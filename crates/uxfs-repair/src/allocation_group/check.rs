@@ -32,6 +32,7 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber, inodes: &mut InodeTa
         Err(error) => {
             context.sink.add_error(error);
             inodes.miss_unlinked(group);
+            inodes.miss_index(group);
             state.is_complete = false;
         }
     }

@@ -1,4 +1,4 @@
-//! Writing a change file: everything or nothing.
+//! Writing an undo file: everything or nothing.
 //!
 //! It is written under another name, made durable, and then gets its own, so that a file of that name is complete. What a kill
 //! leaves under the other name is overwritten by the next attempt.
@@ -17,15 +17,15 @@ use uxfs_format::units::Uuid;
 
 use super::{
     About, Existing, Result,
-    change_file::{ChangeFile, Facts},
     differences::{Differences, Totals},
     error::CommitError,
     head::Head,
     header::{HEADER_BYTES, Header, RecordHeader},
+    undo_file::{Facts, UndoFile},
     with_suffix,
 };
 
-/// Makes a complete and durable change file for all sectors in `ranges` in which `old` and `new` differ; the ranges may
+/// Makes a complete and durable undo file for all sectors in `ranges` in which `old` and `new` differ; the ranges may
 /// overlap. Neither device is written. Gives `None`, and makes no file, where nothing differs.
 ///
 /// # Errors
@@ -36,7 +36,7 @@ pub fn prepare(
     new: &dyn BlockDevice,
     ranges: &[Range<u64>],
     about: &About,
-) -> Result<Option<ChangeFile>> {
+) -> Result<Option<UndoFile>> {
     let path = &about.path;
     if about.existing == Existing::Refuse && fs::symlink_metadata(path).is_ok() {
         return Err(CommitError::Exists(path.clone()));
@@ -60,7 +60,7 @@ pub fn prepare(
     part.file.sync_all().map_err(failed("write"))?;
     part.rename_to(path).map_err(failed("name"))?;
     let file = part.file.try_clone().map_err(failed("open"))?;
-    ChangeFile::of(file, path).map(Some)
+    UndoFile::of(file, path).map(Some)
 }
 
 /// The file before it has its name. Unless it gets that, it is removed.

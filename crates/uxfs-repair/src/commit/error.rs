@@ -13,8 +13,8 @@ pub enum CommitError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The host does not let the change file be made or read.
-    #[error("cannot {action} the change file {}: {source}", path.display())]
+    /// The host does not let the undo file be made or read.
+    #[error("cannot {action} the undo file {}: {source}", path.display())]
     File {
         /// What was tried.
         action: &'static str,
@@ -23,9 +23,9 @@ pub enum CommitError {
         /// The host's error.
         source: io::Error,
     },
-    /// The host has no room for the change file.
+    /// The host has no room for the undo file.
     #[error(
-        "the change file {} takes {needed_bytes} bytes, and there is room for {free_bytes}",
+        "the undo file {} takes {needed_bytes} bytes, and there is room for {free_bytes}",
         path.display()
     )]
     NoRoom {
@@ -37,13 +37,13 @@ pub enum CommitError {
         free_bytes: u64,
     },
     /// It would take the place of another.
-    #[error("the change file {} exists: it may be the only way back to an earlier state", .0.display())]
+    #[error("the undo file {} exists: it may be the only way back to an earlier state", .0.display())]
     Exists(PathBuf),
     /// The image is a block device.
-    #[error("a block device needs a change file by name: /dev does not outlive the machine")]
+    #[error("a block device needs an undo file by name: /dev does not outlive the machine")]
     NoDefaultPath,
-    /// It is damaged, incomplete, or no change file.
-    #[error("the change file {} cannot be used: {fault}", path.display())]
+    /// It is damaged, incomplete, or no undo file.
+    #[error("the undo file {} cannot be used: {fault}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum CommitError {
     },
 }
 
-/// What is wrong with a change file.
+/// What is wrong with an undo file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FileFault {
     /// Shorter than a header.
@@ -81,7 +81,7 @@ pub enum FileFault {
         length_bytes: u64,
     },
     /// Another kind of file.
-    #[error("it is no change file of uxfs")]
+    #[error("it is no undo file of uxfs")]
     Magic,
     /// Made by a later uxfs.
     #[error("its format has version {0}, which is not known")]

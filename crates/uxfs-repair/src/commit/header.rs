@@ -1,4 +1,4 @@
-//! The bytes of a change file. All numbers are little-endian.
+//! The bytes of an undo file. All numbers are little-endian.
 //!
 //! ```text
 //! header │ record of the superblock │ record │ record │ …
@@ -15,9 +15,9 @@ use zerocopy::{
 
 use super::{
     PIECE_BYTES,
-    change_file::Facts,
     error::FileFault,
     head::{HEAD_BYTES_MAX, HEAD_BYTES_MIN},
+    undo_file::Facts,
 };
 
 const MAGIC: [u8; 8] = *b"UXFSundo";

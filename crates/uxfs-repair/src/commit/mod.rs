@@ -1,7 +1,7 @@
 //! Carrying a finished repair to the device, so that a kill leaves nothing half done for good, and so that it can be taken
 //! back.
 //!
-//! A *change file* beside the image holds the old and the new bytes of all that changes. It is complete and durable before the
+//! An *undo file* beside the image holds the old and the new bytes of all that changes. It is complete and durable before the
 //! image is touched. From it a repair that was cut off is done again ([`apply`]), and a repair that was a mistake is taken back
 //! ([`undo`]).
 //!
@@ -14,25 +14,24 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `change_file` | [`ChangeFile`]: opening, verifying and reading one |
+//! | `undo_file` | [`UndoFile`]: opening, verifying and reading one |
 //! | `create` | [`prepare`]: writing one |
 //! | `differences` | the sectors in which two devices differ |
 //! | [`error`] | [`CommitError`] |
 //! | `head` | the superblock: old, new, and marked as in need of repair |
-//! | `header` | the first bytes of a change file, and those of each record |
+//! | `header` | the first bytes of an undo file, and those of each record |
 //! | `order` | the three steps of writing |
-//! | `room` | whether the host has room for a change file |
+//! | `room` | whether the host has room for an undo file |
 //! | `survey` | which of both contents a device holds |
 //!
 //! Invariants:
 //! 1. While the device holds some old and some new bytes, its first superblock has `NEEDSREPAIR` set: Linux does not mount it.
 //! 2. Each sector of 512 bytes holds its old or its new bytes at every moment (the first superblock also the marked ones), so
 //!    that both [`apply`] and [`undo`] can begin again after any kill and come to the same bytes.
-//! 3. A change file is verified as a whole before the first write, and each record again when it is written.
+//! 3. An undo file is verified as a whole before the first write, and each record again when it is written.
 //! 4. A device that holds other bytes than the old and the new ones is not written, unless an undo is forced.
 //! 5. Memory is bounded by some 3 MiB, whatever the file and the device hold; the list of ranges is the caller's.
 
-mod change_file;
 mod create;
 mod differences;
 pub mod error;
@@ -41,6 +40,7 @@ mod header;
 mod order;
 mod room;
 mod survey;
+mod undo_file;
 
 use std::{
     ffi::OsString,
@@ -53,10 +53,10 @@ use uxfs_block::device::BlockDevice;
 use uxfs_format::units::Uuid;
 
 pub use self::{
-    change_file::{ChangeFile, Facts},
     create::prepare,
     error::{CommitError, FileFault},
     survey::{State, state_of},
+    undo_file::{Facts, UndoFile},
 };
 use self::{differences::Differences, head::Head, order::in_order};
 
@@ -64,12 +64,12 @@ use self::{differences::Differences, head::Head, order::in_order};
 pub const SECTOR_BYTES: usize = 512;
 /// What is read and written at once, in bytes.
 const PIECE_BYTES: u32 = 1 << 20;
-/// What the usual name of a change file has behind the name of its image.
+/// What the usual name of an undo file has behind the name of its image.
 pub const SUFFIX: &str = ".uxfs-undo";
 
 type Result<T> = std::result::Result<T, CommitError>;
 
-/// Where a change file is made, and what it says about its image.
+/// Where an undo file is made, and what it says about its image.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Its path; see [`default_path`].
@@ -111,7 +111,7 @@ pub struct Undone {
     pub ranges: u64,
 }
 
-/// The path of the change file of an image: beside it, with [`SUFFIX`] behind its name.
+/// The path of the undo file of an image: beside it, with [`SUFFIX`] behind its name.
 ///
 /// # Errors
 /// The image is a block device: what lies in its folder does not outlive the machine.
@@ -134,7 +134,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// # Errors
 /// Before the first write: the file is damaged; the device holds other bytes than the old and the new ones, or has another
 /// size. Later: the device fails, or the file cannot be read again; then call it again.
-pub fn apply(file: &ChangeFile, device: &dyn BlockDevice) -> Result<State> {
+pub fn apply(file: &UndoFile, device: &dyn BlockDevice) -> Result<State> {
     let head = file.verify()?;
     file.must_fit(device)?;
     let found = survey::survey(file, &head, device)?.refuse_foreign()?;
@@ -154,7 +154,7 @@ pub fn apply(file: &ChangeFile, device: &dyn BlockDevice) -> Result<State> {
 ///
 /// # Errors
 /// As for [`apply`]; with [`UndoOptions::force`] only a device that is too small is refused.
-pub fn undo(file: &ChangeFile, device: &dyn BlockDevice, options: UndoOptions) -> Result<Undone> {
+pub fn undo(file: &UndoFile, device: &dyn BlockDevice, options: UndoOptions) -> Result<Undone> {
     let head = file.verify()?;
     let fit = file.must_fit(device);
     if !options.force || device.size_bytes() < file.facts().device_size_bytes {

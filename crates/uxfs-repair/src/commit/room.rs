@@ -1,4 +1,4 @@
-//! Whether the host has room for a change file, asked before it is begun.
+//! Whether the host has room for an undo file, asked before it is begun.
 
 use std::{ops::Range, path::Path};
 

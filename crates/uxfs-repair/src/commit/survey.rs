@@ -1,4 +1,4 @@
-//! Which of the two contents in a change file a device holds.
+//! Which of the two contents in an undo file a device holds.
 
 use uxfs_block::{
     device::BlockDevice,
@@ -7,12 +7,12 @@ use uxfs_block::{
 
 use super::{
     Result, SECTOR_BYTES,
-    change_file::{ChangeFile, Record},
     error::CommitError,
     head::Head,
+    undo_file::{Record, UndoFile},
 };
 
-/// Which of the two contents in a change file a device holds.
+/// Which of the two contents in an undo file a device holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// The old ones everywhere.
@@ -42,7 +42,7 @@ impl State {
 ///
 /// # Errors
 /// The file is damaged; the device has another size, or fails.
-pub fn state_of(file: &ChangeFile, device: &dyn BlockDevice) -> Result<State> {
+pub fn state_of(file: &UndoFile, device: &dyn BlockDevice) -> Result<State> {
     let head = file.verify()?;
     file.must_fit(device)?;
     Ok(survey(file, &head, device)?.state())
@@ -99,7 +99,7 @@ impl Survey {
 }
 
 /// Compares the device with a file that has been verified.
-pub fn survey(file: &ChangeFile, head: &Head, device: &dyn BlockDevice) -> Result<Survey> {
+pub fn survey(file: &UndoFile, head: &Head, device: &dyn BlockDevice) -> Result<Survey> {
     let mut survey = Survey::default();
     let mut found = vec![0; head.old.len()];
     read(device, 0, &mut found, &head.old)?;

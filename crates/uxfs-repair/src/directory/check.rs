@@ -47,6 +47,7 @@ pub(crate) fn check(
         rule: NameRule::of(context.volume.geometry()),
         sum: Sum::default(),
         subdirectories: 0,
+        has_unread_types: false,
         has_dot: false,
         has_dot_dot: false,
     };
@@ -72,6 +73,8 @@ struct Entries<'w, 'c> {
     rule: NameRule,
     sum: Sum,
     subdirectories: u32,
+    /// An entry may be that of a subdirectory, or not.
+    has_unread_types: bool,
     has_dot: bool,
     has_dot_dot: bool,
 }
@@ -142,6 +145,7 @@ impl Entries<'_, '_> {
             }
             // It is in use and could not be read.
             (Some(_), Some(None)) => {}
+            (None, _) if self.table.is_unknown(geometry, parent) => {}
             _ => {
                 let (directory, found) = (self.directory.number, Some(parent));
                 context.sink.add(Finding::DotDot { directory, found, expected: None });
@@ -166,12 +170,15 @@ impl Entries<'_, '_> {
             self.sums.add_entry(&context.keys, &Link { directory, generation, inode, name });
         }
         let Some(ordinal) = self.table.find(geometry, inode) else {
+            if self.table.is_unknown(geometry, inode) {
+                self.unread(entry);
+                return;
+            }
             context.sink.add(Finding::EntryOfFreeInode { directory, name: name.into(), inode });
             return;
         };
         let Some(expected) = self.table.file_type(ordinal) else {
-            // It is in use and could not be read; the entry's type must do.
-            self.subdirectories += u32::from(entry.file_type == Some(FileType::Directory));
+            self.unread(entry);
             return;
         };
         let has_types = context.has_file_types();
@@ -190,6 +197,12 @@ impl Entries<'_, '_> {
             }
             note => self.contradiction(inode, note),
         }
+    }
+
+    /// The entry of an inode that could not be read: its type must do.
+    fn unread(&mut self, entry: &DirectoryEntry<'_>) {
+        self.subdirectories += u32::from(entry.file_type == Some(FileType::Directory));
+        self.has_unread_types |= entry.file_type.is_none();
     }
 
     /// After the last entry.
@@ -211,7 +224,7 @@ impl Entries<'_, '_> {
             sink.add(Finding::DirectorySize { directory, found, expected });
         }
         let (found, expected) = (self.directory.link_count(), self.subdirectories.saturating_add(2));
-        if found != expected {
+        if found != expected && !self.has_unread_types {
             sink.add(Finding::LinkCount { inode: directory, found, expected });
         }
     }

@@ -5,6 +5,8 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, InodeNumber, Sector},
 };
 
+use uxfs_volume::tolerant;
+
 use super::{Finding, fields::Value};
 
 /// Blocks of an allocation group.
@@ -59,6 +61,16 @@ impl Finding {
         let start = u32::try_from(start).ok().filter(|start| *start < end)?;
         let length_blocks = u32::try_from(length_blocks).unwrap_or(u32::MAX).clamp(1, end - start);
         Some(Place { group, start: AgBlock::new(start), length_blocks })
+    }
+
+    /// Bytes of the file system, of the finding that the device has fewer.
+    pub fn needed_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Opening { finding: tolerant::Finding::DeviceTooShort { needed_bytes, .. } } => {
+                Some(*needed_bytes)
+            }
+            _ => None,
+        }
     }
 
     fn numbers(&self) -> Numbers {

@@ -39,6 +39,7 @@ pub(crate) fn check(
 ) -> InodeIndexBlocks {
     let mut blocks = InodeIndexBlocks::default();
     let Some(index) = context.read(context.volume.group(group).inode_index()) else {
+        inodes.miss_index(group);
         state.is_complete = false;
         return blocks;
     };

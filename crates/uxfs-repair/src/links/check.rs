@@ -41,8 +41,9 @@ pub(crate) fn begin(context: &Context<'_>, table: &InodeTable) {
 }
 
 fn find(context: &Context<'_>, table: &InodeTable, inode: InodeNumber) -> Option<Ordinal> {
-    let found = table.find(context.volume.geometry(), inode);
-    if found.is_none() {
+    let geometry = context.volume.geometry();
+    let found = table.find(geometry, inode);
+    if found.is_none() && !table.is_unknown(geometry, inode) {
         context.sink.add(Finding::InternalInodeMissing { inode });
     }
     found

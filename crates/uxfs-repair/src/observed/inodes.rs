@@ -47,6 +47,8 @@ pub(crate) struct InodeTable {
     parents: Mutex<()>,
     /// Groups whose lists of unlinked inodes could not be read to their ends.
     missed_lists: BTreeSet<AgNumber>,
+    /// Groups whose inode index could not be read: nothing tells which of their inodes are in use.
+    missed_indexes: BTreeSet<AgNumber>,
 }
 
 /// Where the chunks of a group are among all chunks. Each group begins a page of them.
@@ -91,6 +93,7 @@ impl InodeTable {
             is_incomplete: false,
             parents: Mutex::default(),
             missed_lists: BTreeSet::new(),
+            missed_indexes: BTreeSet::new(),
         }
     }
 
@@ -131,6 +134,18 @@ impl InodeTable {
     /// Whether an inode is in a list of unlinked inodes, or in one that could not be read.
     pub fn may_be_unlinked(&self, group: AgNumber, ordinal: Ordinal) -> bool {
         self.state(ordinal).is_none_or(|state| state & UNLINKED != 0) || self.missed_lists.contains(&group)
+    }
+
+    /// The inode index of a group could not be read.
+    pub fn miss_index(&mut self, group: AgNumber) {
+        self.missed_indexes.insert(group);
+    }
+
+    /// Whether nothing tells if an inode is in use: the index of its group was not read. Only of inodes that [`find`](Self::find) lacks.
+    pub fn is_unknown(&self, geometry: &Geometry, number: InodeNumber) -> bool {
+        geometry.split_inode_number(number).is_some_and(|(group, _)| {
+            self.missed_indexes.contains(&group) || self.groups.len() <= group.get() as usize
+        })
     }
 
     /// Whether all inodes have ordinals.

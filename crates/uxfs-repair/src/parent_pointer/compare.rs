@@ -74,7 +74,9 @@ impl Comparison<'_, '_> {
     /// `None` where the directory could not be read.
     fn has_entry(&self, inode: InodeNumber, pointer: &ParentPointer<'_>) -> Option<bool> {
         let volume = self.context.volume;
-        let Some(ordinal) = self.table.find(volume.geometry(), pointer.parent) else { return Some(false) };
+        let Some(ordinal) = self.table.find(volume.geometry(), pointer.parent) else {
+            return (!self.table.is_unknown(volume.geometry(), pointer.parent)).then_some(false);
+        };
         if self.table.file_type(ordinal)? != FileType::Directory {
             return Some(false);
         }

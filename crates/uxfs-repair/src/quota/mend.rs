@@ -177,7 +177,7 @@ fn mend_records(volume: &Volume, stage: &Stage, inode: QuotaInode, actions: &mut
     .map(|_| ())
 }
 
-/// The record as it should be.
+/// A sound record in place of a damaged one, and its source.
 fn mended(
     found: &QuotaRecord,
     index: u32,

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | here | one variant for each kind of change |
+//! | [`room`] | what a change is about: the list of all kinds, by which the others are divided |
 //! | [`text`] | the sentences |
 //! | [`description`] | the same for programs: object, witness, rule, fields |
 //! | [`certainty`] | how sure a change is, and what else may be true |
@@ -19,6 +20,7 @@ use crate::{finding::Name, geometry::Witnesses};
 
 pub mod certainty;
 pub mod description;
+mod room;
 mod text;
 
 pub use certainty::Certainty;
@@ -136,7 +138,7 @@ impl RecordSource {
     }
 }
 
-/// One change of a repair. The compiler finds all places that a new variant needs: each of them ends with a list of all variants.
+/// One change of a repair. The compiler asks for the room and the certainty of a new variant, a test for the rest: see [`room`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// The superblock of group 0 is written from another group's.

@@ -79,29 +79,22 @@ pub(super) fn mend(
     blocks: &[DamagedBlock],
     actions: &mut Vec<Action>,
 ) -> Result<bool> {
-    let before = actions.len();
     let mut values = Pieces::new(volume);
-    for block in &single_blocks(stage, blocks) {
-        let length = length_bytes(block.structure, stage.geometry());
-        let length = symlink_length(volume, block).unwrap_or(length);
+    write_each(stage, blocks, actions, |block| {
+        let length = length_of(volume, stage, block);
         if length > stage.geometry().block_size() && !is_in_one_piece(volume, block, length) {
-            continue;
+            return None;
         }
-        let mut bytes = vec![0; length];
-        if stage.read_at(block.sector, &mut bytes).is_err() {
-            continue;
-        }
+        let bytes = bytes_of(stage, block, length)?;
         let candidates = structures_of(block.structure).iter();
         let mended = candidates
             .copied()
             .filter(|structure| is_sealed(*structure, &bytes))
             .find_map(|structure| mend_as(stage, &mut values, block, structure, &bytes));
-        let Some(Mended { structure, bytes, removed }) = mended else { continue };
-        stage.write_at(block.sector, &bytes)?;
+        let Mended { structure, bytes, removed } = mended?;
         let DamagedBlock { inode, sector, .. } = *block;
-        actions.push(Action::BlockField { structure, inode, sector, removed });
-    }
-    Ok(actions.len() > before)
+        Some((bytes, Action::BlockField { structure, inode, sector, removed }))
+    })
 }
 
 /// Targets of symbolic links and values of attributes whose checksum alone is wrong: they are kept, with a right one. Nothing repeats them,
@@ -115,9 +108,8 @@ pub(super) fn seal_again(
     blocks: &[DamagedBlock],
     actions: &mut Vec<Action>,
 ) -> Result<bool> {
-    let before = actions.len();
     let mut values = Pieces::new(volume);
-    for block in &single_blocks(stage, blocks) {
+    write_each(stage, blocks, actions, |block| {
         let is_kept = match block.structure {
             Structure::Symlink => true,
             Structure::AttributeRemoteValue => {
@@ -126,22 +118,43 @@ pub(super) fn seal_again(
             _ => false,
         };
         if !is_kept {
-            continue;
+            return None;
         }
-        let length = length_bytes(block.structure, stage.geometry());
-        let mut bytes = vec![0; symlink_length(volume, block).unwrap_or(length)];
-        if stage.read_at(block.sector, &mut bytes).is_err() || is_sealed(block.structure, &bytes) {
-            continue;
+        let mut bytes = bytes_of(stage, block, length_of(volume, stage, block))?;
+        if is_sealed(block.structure, &bytes) {
+            return None;
         }
-        let Some(offset_bytes) = checksum_offset_of(block.structure) else { continue };
-        checksum::seal(&mut bytes, offset_bytes);
-        if is_whole(stage, &mut values, block, &bytes) {
+        checksum::seal(&mut bytes, checksum_offset_of(block.structure)?);
+        let DamagedBlock { inode, sector, structure } = *block;
+        let is_whole = is_whole(stage, &mut values, block, &bytes);
+        is_whole.then_some((bytes, Action::BlockChecksum { structure, inode, sector }))
+    })
+}
+
+/// Writes each block of which `mended` has better bytes. Gives whether there were any.
+fn write_each(
+    stage: &Stage,
+    blocks: &[DamagedBlock],
+    actions: &mut Vec<Action>,
+    mut mended: impl FnMut(&DamagedBlock) -> Option<(Vec<u8>, Action)>,
+) -> Result<bool> {
+    let before = actions.len();
+    for block in &single_blocks(stage, blocks) {
+        if let Some((bytes, action)) = mended(block) {
             stage.write_at(block.sector, &bytes)?;
-            let DamagedBlock { inode, sector, structure } = *block;
-            actions.push(Action::BlockChecksum { structure, inode, sector });
+            actions.push(action);
         }
     }
     Ok(actions.len() > before)
+}
+
+fn length_of(volume: &Volume, stage: &Stage, block: &DamagedBlock) -> usize {
+    symlink_length(volume, block).unwrap_or_else(|| length_bytes(block.structure, stage.geometry()))
+}
+
+fn bytes_of(stage: &Stage, block: &DamagedBlock, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    stage.read_at(block.sector, &mut bytes).is_ok().then_some(bytes)
 }
 
 /// Whether a block with a right checksum says all that others say of it.

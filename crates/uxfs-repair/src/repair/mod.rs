@@ -144,19 +144,19 @@ impl Staged {
         self.actions.is_empty() && self.remaining.is_empty()
     }
 
-    /// Carries the repair to the device, which is the one that it was made from, from a change file that is made at `path` first; directly
+    /// Carries the repair to the device, which is the one that it was made from, from an undo file that is made at `path` first; directly
     /// where there is none. Gives how many bytes were changed.
     ///
     /// # Errors
-    /// The change file cannot be made: then nothing was written. The device: the image is marked as needing repair then.
+    /// The undo file cannot be made: then nothing was written. The device: the image is marked as needing repair then.
     pub fn write(
         &self,
         device: &dyn BlockDevice,
-        change_file: Option<&About>,
+        undo_file: Option<&About>,
     ) -> std::result::Result<u64, CommitError> {
         let ranges = self.overlay.runs(0).into_iter().map(|(start, length)| start..start + length);
         let ranges: Vec<_> = ranges.collect();
-        let Some(about) = change_file else {
+        let Some(about) = undo_file else {
             return commit::apply_without_file(device, self.overlay.as_ref(), &ranges, device);
         };
         let Some(file) = commit::prepare(device, self.overlay.as_ref(), &ranges, about)? else {

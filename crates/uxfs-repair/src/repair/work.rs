@@ -169,13 +169,7 @@ impl Work {
             | Finding::Opening { finding: tolerant::Finding::DeviceTooShort { .. } } => {
                 self.is_without_geometry = true;
             }
-            Finding::OlderThanLog { older } => {
-                self.older.push(*older);
-                if let MetadataOwner::Group(group) = older.owner {
-                    self.groups.insert(group);
-                    self.older_groups.insert(group);
-                }
-            }
+            Finding::OlderThanLog { older } => self.add_older(older),
             Finding::SuperblockCount { .. } => self.counters = true,
             Finding::LogNotReplayed { .. } => self.log = true,
             Finding::InodeChunk { group, .. } => {
@@ -208,6 +202,14 @@ impl Work {
             | Finding::UnlinkedWithLinks { .. }
             | Finding::UnlinkedFree { .. } => self.groups.extend(object.group),
             _ => self.add_of_inode(finding, object.group),
+        }
+    }
+
+    fn add_older(&mut self, older: &OlderMetadata) {
+        self.older.push(*older);
+        if let MetadataOwner::Group(group) = older.owner {
+            self.groups.insert(group);
+            self.older_groups.insert(group);
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use uxfs_block::device::BlockDevice;
+use uxfs_block::device::{BlockDevice, DeviceError, DeviceOperation};
 use uxfs_format::{
     allocation_group::{
         free_space_header::{self, FreeSpaceHeader},
@@ -50,6 +50,9 @@ const ASKED_GROUPS: u32 = 16;
 /// None there, a damaged one, one with unknown features; the device.
 pub fn read_group_superblock(device: &dyn BlockDevice, offset_bytes: u64) -> Result<Superblock> {
     let left = device.size_bytes().saturating_sub(offset_bytes);
+    if left == 0 && offset_bytes > 0 {
+        return Err(DeviceError::outside(DeviceOperation::Read, offset_bytes, SECTOR_SIZE_BYTES).into());
+    }
     let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX))];
     device.read(offset_bytes, &mut bytes)?;
     let verified = Superblock::parse(&bytes).and_then(|(superblock, sector)| {

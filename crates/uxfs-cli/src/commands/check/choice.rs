@@ -7,7 +7,10 @@ use uxfs_format::{
     units::{AgNumber, InodeNumber},
 };
 use uxfs_repair::{Finding, finding::severity::Severity, pass::Pass};
-use uxfs_volume::volume::Volume;
+use uxfs_volume::{
+    error::{Error, OperationError},
+    volume::Volume,
+};
 
 use crate::{
     failure::{About, Failure},
@@ -40,13 +43,27 @@ enum Kind {
 
 fn parse_kind(text: &str) -> Result<Kind, String> {
     if let Ok(number) = text.parse() {
-        return Ok(Kind::Number(number));
+        return match Finding::NUMBERS.contains(&number) {
+            true => Ok(Kind::Number(number)),
+            false => Err(format!("no finding has this number; there are {}", known_numbers())),
+        };
     }
     [Severity::Leftover, Severity::Inconsistent, Severity::Damaged]
         .into_iter()
         .find(|severity| severity.name() == text)
         .map(Kind::AtLeast)
         .ok_or_else(|| "give the number of a finding, or leftover, inconsistent or damaged".to_owned())
+}
+
+/// The numbers of all findings, as "1-8, 10-12".
+fn known_numbers() -> String {
+    let runs = Finding::NUMBERS.chunk_by(|one, next| one + 1 == *next);
+    let words = runs.filter_map(|run| match run {
+        [] => None,
+        [only] => Some(only.to_string()),
+        [first, .., last] => Some(format!("{first}-{last}")),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Chooses findings.
@@ -73,6 +90,14 @@ impl ChoiceArguments {
             None => self.inode.map(InodeNumber::new),
         };
         let geometry = volume.geometry().clone();
+        if let Some(number) =
+            self.inode.filter(|number| geometry.inode_place(InodeNumber::new(*number)).is_none())
+        {
+            return Err(Failure::usage(format!(
+                "--inode {number}: the file system has no place for such an inode"
+            ))
+            .with_remedy("uxfs inodes IMAGE lists all that are in use"));
+        }
         Ok(Choice { geometry, kinds: self.only.clone(), group: self.ag.map(AgNumber::new), inode })
     }
 }
@@ -90,6 +115,20 @@ impl Choice {
     /// The only group that is wanted.
     pub fn group(&self) -> Option<AgNumber> {
         self.group
+    }
+
+    /// That nothing was found of an inode means something only where it is in use and could be looked at.
+    pub fn require_inode(&self, volume: &Volume) -> Result<(), Failure> {
+        let Some(number) = self.inode else { return Ok(()) };
+        match volume.inode_from_outside(number) {
+            Ok(_) => Ok(()),
+            Err(Error::Operation(OperationError::NoSuchInode)) => {
+                let failure =
+                    Failure::failed(format!("inode {number} is not in use, and nothing was found about it"));
+                Err(failure.with_remedy("uxfs inodes IMAGE lists all that are in use"))
+            }
+            Err(error) => Err(Failure::from(error).about(format_args!("inode {number} was not checked"))),
+        }
     }
 
     /// Whether a finding is wanted.

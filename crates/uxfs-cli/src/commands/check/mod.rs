@@ -29,7 +29,7 @@ use self::{
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
-    image::{ImageArguments, no_file_system},
+    image::ImageArguments,
     paths::Paths,
     progress::Progress,
     text::parse_size,
@@ -41,7 +41,8 @@ use crate::{
     after_help = "Compares free space, reverse mappings, reference counts, inode indexes, inodes, extents, directories, \
     attributes, parent pointers, link counts and counters with each other. A dirty log is recovered in memory, and the file \
     system is checked as it will be. Each finding has a number that never changes.\n\
-    Exits with 0 where nothing was found, with 3 where something was.\n\
+    Exits with 0 where nothing was found, with 3 where something was, and with 1 where there is no file system, or the check or its \
+    output failed.\n\
     Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img\n  uxfs check --map disk.html disk.img",
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("repaired", |argument| argument.hide(true)),
@@ -80,7 +81,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         ignore_log: image.ignore_log,
         ..OpeningOptions::default()
     };
-    let opened = opening::open(&device, &options).map_err(no_file_system).about(image.image.display())?;
+    let opened = opening::open(&device, &options).map_err(|error| image.not_opened(error))?;
     let choice = arguments.choice.choice(&opened.volume)?;
     check_opened(opened, arguments, &choice, context)
 }
@@ -150,8 +151,11 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     if let Some(failure) = failure {
         return Err(failure);
     }
+    if report.is_empty() {
+        choice.require_inode(&opened.volume).about(arguments.image.image.display())?;
+    }
     if let Some(file) = &arguments.map {
         report.write_map(cells.as_ref(), &summary).about(file.display())?;
     }
-    Ok(report.finish(&summary, opened.recovery.as_ref())?)
+    Ok(report.finish(&summary, opened.recovery.as_ref(), &arguments.image.place())?)
 }

@@ -9,6 +9,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value as Json, json};
 use uxfs_filesystem::recovery::RecoveryReport;
 use uxfs_format::{
+    fault::{Fault, HeaderFault},
     geometry::Geometry,
     units::{AgNumber, InodeNumber},
 };
@@ -23,12 +24,18 @@ use uxfs_repair::{
 use super::map::{Cells, MapPage};
 use crate::{
     failure::Exit,
+    image::ImagePlace,
     output::{JsonName, Output},
     paths::Paths,
 };
 
 /// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
+
+/// So many older inodes and blocks of a group are no single lost writes.
+const MANY_OLDER: u64 = 16;
+/// So many structures of a group do not get the same wrong uuid by accident. Of a whole group only the headers are looked at.
+const MANY_FOREIGN: u64 = 2;
 
 /// Prints findings as they come.
 pub struct Report {
@@ -40,6 +47,44 @@ pub struct Report {
     geometry: Geometry,
     map: Option<MapPage>,
     counts: BTreeMap<(u16, Severity), u64>,
+    /// Of the file system, where the image has fewer.
+    needed_bytes: Option<u64>,
+    /// Inodes and blocks of each group that are older than the log says, and those of another file system.
+    strange: BTreeMap<AgNumber, Strange>,
+}
+
+/// What a group has that does not belong to it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Strange {
+    older: u64,
+    foreign: u64,
+}
+
+impl Strange {
+    fn of(finding: &Finding) -> Self {
+        let is_foreign = match finding {
+            Finding::Damaged { corruption } => {
+                matches!(corruption.fault, Fault::Header(HeaderFault::WrongUuid { .. }))
+            }
+            _ => false,
+        };
+        let is_older = matches!(finding, Finding::OlderThanLog { .. });
+        Self { older: is_older.into(), foreign: is_foreign.into() }
+    }
+
+    fn words(self) -> Option<String> {
+        let Self { older, foreign } = self;
+        match () {
+            () if foreign >= MANY_FOREIGN => {
+                Some(format!("of another file system: {foreign} structures have another uuid"))
+            }
+            () if older >= MANY_OLDER => Some(format!(
+                "of an older copy: {older} inodes and blocks are older than the log says (if the log is what is stale: uxfs repair \
+                 --no-log-copies)"
+            )),
+            () => None,
+        }
+    }
 }
 
 impl Report {
@@ -54,16 +99,41 @@ impl Report {
         let output = Output::new();
         let has_colour =
             output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { output, is_json, is_summary, has_colour, paths, geometry, map, counts: BTreeMap::new() }
+        Self {
+            output,
+            is_json,
+            is_summary,
+            has_colour,
+            paths,
+            geometry,
+            map,
+            counts: BTreeMap::new(),
+            needed_bytes: None,
+            strange: BTreeMap::new(),
+        }
+    }
+
+    /// Whether there has been no finding.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
     }
 
     /// Adds a finding.
     pub fn add(&mut self, finding: &Finding) -> io::Result<()> {
+        self.needed_bytes = self.needed_bytes.or(finding.needed_bytes());
         *self.counts.entry((finding.number(), finding.severity())).or_default() += 1;
+        let object = finding.object(&self.geometry);
+        let strange = Strange::of(finding);
+        if strange.older + strange.foreign > 0
+            && let Some(place) = finding.place(&self.geometry)
+        {
+            let of_group = self.strange.entry(place.group).or_default();
+            of_group.older += strange.older;
+            of_group.foreign += strange.foreign;
+        }
         if self.is_summary && self.map.is_none() {
             return Ok(());
         }
-        let object = finding.object(&self.geometry);
         let inodes = inodes_of(&object).map(|inode| (inode, self.paths.of(inode)));
         let inodes: Vec<_> = inodes.filter(|(_, paths)| !paths.is_empty()).collect();
         if let Some(map) = &mut self.map {
@@ -111,7 +181,12 @@ impl Report {
     }
 
     /// Prints the counts and gives the exit code.
-    pub fn finish(mut self, summary: &CheckSummary, recovery: Option<&RecoveryReport>) -> io::Result<Exit> {
+    pub fn finish(
+        mut self,
+        summary: &CheckSummary,
+        recovery: Option<&RecoveryReport>,
+        image: &ImagePlace,
+    ) -> io::Result<Exit> {
         let findings: u64 = self.counts.values().sum();
         let of = |severity| -> u64 {
             self.counts.iter().filter(|((_, found), _)| *found == severity).map(|(_, count)| count).sum()
@@ -138,6 +213,17 @@ impl Report {
             if self.is_summary {
                 for ((number, severity), count) in &self.counts {
                     writeln!(self.output, "[{number}] {}: {count}", severity.name())?;
+                }
+            }
+            if let Some(remedy) = self.needed_bytes.and_then(|bytes| image.lengthening(bytes)) {
+                writeln!(self.output, "{remedy}")?;
+            }
+            for (group, strange) in &self.strange {
+                if let Some(words) = strange.words() {
+                    writeln!(
+                        self.output,
+                        "allocation group {group} looks like a part {words}; contents of its files may be wrong, whatever a repair brings back"
+                    )?;
                 }
             }
             if let Some(recovery) = recovery {

@@ -1,27 +1,30 @@
 //! One repair, from the image to what became of it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_repair::{
-    commit::{self, ChangeFile, CommitError, Existing, State, default_path},
+    commit::{self, CommitError, Existing, State, UndoFile, default_path},
     repair::{RepairOptions, Staged, action::Action, repair_with_progress},
 };
 
-use uxfs_volume::error::Error;
+use uxfs_volume::error::{Error, OperationError};
 
 use super::report;
 use crate::{
     commands::{Context, undo::failure},
     failure::{About, Failure},
-    image::{ImageArguments, no_file_system},
+    image::ImageArguments,
     output::{Output, notice},
     progress::Repairing,
 };
 
 /// Where the undo file goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum UndoFile {
+pub(crate) enum UndoPlace {
     /// Beside the image; a block device needs a path.
     BesideImage,
     /// Beside the image; none for a block device.
@@ -38,7 +41,7 @@ pub(crate) struct Job<'j> {
     pub image: &'j ImageArguments,
     /// Nothing is written.
     pub is_dry_run: bool,
-    pub undo: UndoFile,
+    pub undo: UndoPlace,
     pub ignore_log_copies: bool,
     /// A log that cannot be read or replayed is not given up.
     pub keeps_unread_log: bool,
@@ -66,6 +69,24 @@ pub(crate) enum Done {
     LogNeeded,
 }
 
+/// A repair that came to an end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub done: Done,
+    /// Standard output is full: says so, and what became of the image.
+    pub unprinted: Option<Failure>,
+}
+
+impl Ended {
+    /// Says what could not be printed, for the drop-ins, whose exit codes are about the image alone.
+    pub fn tell(self) -> Done {
+        if let Some(failure) = self.unprinted {
+            failure.tell(false);
+        }
+        self.done
+    }
+}
+
 /// What is known at the end.
 #[derive(Debug)]
 pub(super) struct Result<'r> {
@@ -77,7 +98,7 @@ pub(super) struct Result<'r> {
 
 impl Job<'_> {
     /// Repairs, and prints what was done.
-    pub fn run(&self, context: &Context) -> std::result::Result<Done, Failure> {
+    pub fn run(&self, context: &Context) -> std::result::Result<Ended, Failure> {
         let image = self.image;
         let device = if self.is_dry_run { image.device_at_rest()? } else { image.device_to_repair()? };
         let undo_path = if self.is_dry_run { None } else { self.undo_path()? };
@@ -93,7 +114,7 @@ impl Job<'_> {
         let progress = Repairing::start(self.is_quiet);
         let staged = repair_with_progress(&device, &options, &|event| progress.show(event));
         drop(progress);
-        let staged = staged.map_err(|error| self.not_repaired(error)).about(image.image.display())?;
+        let staged = staged.map_err(|error| self.not_repaired(error))?;
         let mut result =
             Result { staged: &staged, done: self.done(&staged), bytes_written: 0, undo_file: None };
         if matches!(result.done, Done::Repaired { .. }) {
@@ -104,15 +125,33 @@ impl Job<'_> {
             result.undo_file = about.map(|about| about.path).filter(|_| result.bytes_written > 0);
         }
         let mut output = Output::new();
-        report::print(&mut output, self, &result, context.json)?;
-        output.finish()?;
-        Ok(result.done)
+        let printed = report::print(&mut output, self, &result, context.json);
+        let unprinted = printed.and_then(|()| output.finish()).err();
+        let unprinted = unprinted.and_then(|error| self.tell_without_output(&error, &result));
+        Ok(Ended { done: result.done, unprinted })
+    }
+
+    /// The image may have been changed: what became of it is told on standard error, where standard output has ended early.
+    fn tell_without_output(&self, error: &io::Error, result: &Result<'_>) -> Option<Failure> {
+        let words = report::in_one_line(self, result);
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            if matches!(result.done, Done::Repaired { .. }) {
+                notice!("{words}");
+            }
+            return None;
+        }
+        let words = format!("{words} (cannot write output: {error})");
+        Some(match result.done {
+            Done::Clean | Done::Repaired { .. } => Failure::failed(words),
+            Done::Planned | Done::Left | Done::LogNeeded => Failure::corruption(words),
+        })
     }
 
     /// Why no repair was possible. Where a file system is there, a rescue may save its files all the same.
     fn not_repaired(&self, error: Error) -> Failure {
-        let is_file_system = matches!(error, Error::Operation(_));
-        let failure = no_file_system(error);
+        let is_file_system =
+            matches!(&error, Error::Operation(error) if !matches!(error, OperationError::NoSuchGroup));
+        let failure = self.image.not_opened(error);
         match is_file_system {
             true => failure.with_remedy(&format!(
                 "no repair is possible, and nothing was written; uxfs rescue {} --to DIR saves the files",
@@ -142,10 +181,10 @@ impl Job<'_> {
     fn undo_path(&self) -> std::result::Result<Option<PathBuf>, Failure> {
         let beside = || default_path(&self.image.image).map(Some);
         let path = match &self.undo {
-            UndoFile::None => return Ok(None),
-            UndoFile::At(path) => return Ok(Some(path.clone())),
-            UndoFile::BesideImage => beside(),
-            UndoFile::BesideImageFile => match beside() {
+            UndoPlace::None => return Ok(None),
+            UndoPlace::At(path) => return Ok(Some(path.clone())),
+            UndoPlace::BesideImage => beside(),
+            UndoPlace::BesideImageFile => match beside() {
                 Err(CommitError::NoDefaultPath) => Ok(None),
                 path => path,
             },
@@ -179,7 +218,7 @@ fn finish_earlier(path: &Path, device: &dyn BlockDevice) -> std::result::Result<
     if !path.exists() {
         return Ok(());
     }
-    let file = ChangeFile::open(path).map_err(failure)?;
+    let file = UndoFile::open(path).map_err(failure)?;
     if commit::state_of(&file, device).map_err(failure)? == State::Partly {
         commit::apply(&file, device).map_err(failure)?;
         notice!("finished an earlier repair, which was cut off, from {}", path.display());

@@ -11,7 +11,7 @@ mod report;
 
 use std::path::PathBuf;
 
-use self::job::{Done, Job, UndoFile};
+use self::job::{Done, Ended, Job, UndoPlace};
 use crate::{
     commands::Context,
     failure::{Exit, Outcome},
@@ -27,10 +27,13 @@ use crate::{
     over is kept in an undo file: uxfs undo takes the repair back.\n\
     Where two witnesses contradict each other, or none is left, the repair guesses: the line below says what else may be true.\n\
     Exits with 0 where the image is sound afterwards, and with 3 where it could not be repaired; with --dry-run with 3 where \
-    there is anything to repair. Through a link named fsck.uxfs, fsck.xfs or xfs_repair it takes the options of that tool, and \
+    there is anything to repair; with 1 where there is no file system, or the repair failed. Where standard output is full, it exits with 1 \
+    instead of 0, and standard error says whether the image was repaired, and how to take that back. Through a link named fsck.uxfs, fsck.xfs or xfs_repair it takes the options of that tool, and \
     has its exit codes.\n\
     Examples:\n  uxfs repair --dry-run disk.img\n  uxfs repair disk.img\n  uxfs repair --undo /var/tmp/sda1.undo /dev/sda1\n  \
     uxfs repair --dry-run --json disk.img | jq 'select(.certainty == \"guess\")'",
+    mut_arg("image", |argument| argument
+        .help("Image file or block device; with --dry-run also an image compressed with zstd, which is not changed")),
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
@@ -62,9 +65,9 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let undo = match &arguments.undo {
-        _ if arguments.no_undo => UndoFile::None,
-        Some(path) => UndoFile::At(path.clone()),
-        None => UndoFile::BesideImage,
+        _ if arguments.no_undo => UndoPlace::None,
+        Some(path) => UndoPlace::At(path.clone()),
+        None => UndoPlace::BesideImage,
     };
     let job = Job {
         image: &arguments.image,
@@ -75,8 +78,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         is_quiet: arguments.quiet,
         has_paths: !arguments.no_paths,
     };
-    Ok(match job.run(context)? {
-        Done::Clean | Done::Repaired { .. } => Exit::Success,
-        Done::Planned | Done::Left | Done::LogNeeded => Exit::Corruption,
-    })
+    match job.run(context)? {
+        Ended { unprinted: Some(failure), .. } => Err(failure),
+        Ended { done: Done::Clean | Done::Repaired { .. }, .. } => Ok(Exit::Success),
+        Ended { done: Done::Planned | Done::Left | Done::LogNeeded, .. } => Ok(Exit::Corruption),
+    }
 }

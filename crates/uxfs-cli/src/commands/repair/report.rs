@@ -17,10 +17,7 @@ use uxfs_repair::{
         action::{Action, Certainty, ObjectKind},
     },
 };
-use uxfs_volume::{
-    tolerant::{self, TolerantOptions},
-    volume::Volume,
-};
+use uxfs_volume::{tolerant::TolerantOptions, volume::Volume};
 
 use super::job::{Done, Job, Result};
 use crate::{
@@ -93,27 +90,11 @@ fn print_actions<'a>(
 }
 
 fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io::Result<()> {
-    let Result { staged, done, bytes_written, undo_file } = result;
-    let (findings, image) = (staged.findings, job.image.image.display());
-    let plural = if findings == 1 { "finding" } else { "findings" };
-    match done {
-        Done::Clean => return writeln!(output, "nothing to repair"),
-        Done::Repaired { .. } => {
-            writeln!(output, "{findings} {plural}: repaired, {bytes_written} bytes written")?;
-        }
-        Done::Planned => {
-            writeln!(output, "{findings} {plural}: all of this would repair them; nothing was written")?;
-        }
-        Done::Left if job.is_dry_run => {
-            writeln!(output, "{findings} {plural}, of which some would be left; nothing was written")?;
-        }
-        Done::Left => {
-            writeln!(output, "{findings} {plural}: they could not all be repaired, so nothing was written")?;
-        }
-        Done::LogNeeded => writeln!(
-            output,
-            "{findings} {plural}: the log cannot be used, and changes that only it has would be lost; nothing was written"
-        )?,
+    let Result { staged, done, .. } = result;
+    let image = job.image.image.display();
+    writeln!(output, "{}", headline(job, result))?;
+    if *done == Done::Clean {
+        return Ok(());
     }
     let words = [
         (Certainty::Computed, "computed anew"),
@@ -127,29 +108,57 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
             writeln!(output, "  {words}: {counts}")?;
         }
     }
-    match (done, undo_file) {
-        (Done::Repaired { .. }, Some(file)) if *file == beside(&job.image.image) => {
-            writeln!(output, "  to take it back: uxfs undo {image} (from {})", file.display())?;
+    if let Some(way) = way_back(job, result) {
+        writeln!(output, "  {way}")?;
+    }
+    if *done == Done::Left {
+        let needed_bytes = staged.remaining.iter().find_map(Finding::needed_bytes);
+        if let Some(remedy) = needed_bytes.and_then(|bytes| job.image.place().lengthening(bytes)) {
+            writeln!(output, "  {remedy}")?;
         }
-        (Done::Repaired { .. }, Some(file)) => {
-            writeln!(output, "  to take it back: uxfs undo --undo {} {image}", file.display())?;
-        }
-        (Done::Repaired { .. }, None) => {
-            writeln!(output, "  it cannot be taken back: no undo file was kept")?
-        }
-        (Done::Left, _) => {
-            if let Some(needed_bytes) = needed_bytes(&staged.remaining) {
-                writeln!(
-                    output,
-                    "  to make it as long as its file system: truncate -s {needed_bytes} {image}"
-                )?;
-            }
-            writeln!(output, "  what can be read: uxfs ls -lR --repaired {image}")?;
-            writeln!(output, "  to save the files: uxfs rescue {image} --to DIR")?;
-        }
-        (Done::Clean | Done::Planned | Done::LogNeeded, _) => {}
+        writeln!(output, "  what can be read: uxfs ls -lR --repaired {image}")?;
+        writeln!(output, "  to save the files: uxfs rescue {image} --to DIR")?;
     }
     print_remedy_of_losses(output, job, result)
+}
+
+/// What became of the image.
+fn headline(job: &Job<'_>, result: &Result<'_>) -> String {
+    let findings = result.staged.findings;
+    let plural = if findings == 1 { "finding" } else { "findings" };
+    let words = match result.done {
+        Done::Clean => return "nothing to repair".to_owned(),
+        Done::Repaired { .. } => {
+            return format!("{findings} {plural}: repaired, {} bytes written", result.bytes_written);
+        }
+        Done::Planned => ": all of this would repair them",
+        Done::Left if job.is_dry_run => ", of which some would be left",
+        Done::Left => ": they could not all be repaired",
+        Done::LogNeeded => ": the log cannot be used, and changes that only it has would be lost",
+    };
+    format!("{findings} {plural}{words}; nothing was written")
+}
+
+/// How to take a repair back.
+fn way_back(job: &Job<'_>, result: &Result<'_>) -> Option<String> {
+    if !matches!(result.done, Done::Repaired { .. }) {
+        return None;
+    }
+    let image = job.image.image.display();
+    Some(match &result.undo_file {
+        Some(file) if *file == beside(&job.image.image) => {
+            format!("to take it back: uxfs undo {image} (from {})", file.display())
+        }
+        Some(file) => format!("to take it back: uxfs undo --undo {} {image}", file.display()),
+        None => "it cannot be taken back: no undo file was kept".to_owned(),
+    })
+}
+
+/// What became of the image, and how to take it back, where nothing else can be printed.
+pub(super) fn in_one_line(job: &Job<'_>, result: &Result<'_>) -> String {
+    let image = job.image.image.display();
+    let way_back = way_back(job, result).map(|way| format!("; {way}")).unwrap_or_default();
+    format!("{image}: {}{way_back}", headline(job, result))
 }
 
 /// A rescue tells of each file what is missing, and takes also what a repair gives up.
@@ -165,16 +174,6 @@ fn print_remedy_of_losses(output: &mut Output, job: &Job<'_>, result: &Result<'_
         }
         _ => Ok(()),
     }
-}
-
-/// Bytes of the file system, where the image has fewer.
-fn needed_bytes(remaining: &[Finding]) -> Option<u64> {
-    remaining.iter().find_map(|finding| match finding {
-        Finding::Opening { finding: tolerant::Finding::DeviceTooShort { needed_bytes, .. } } => {
-            Some(*needed_bytes)
-        }
-        _ => None,
-    })
 }
 
 fn beside(image: &std::path::Path) -> std::path::PathBuf {

@@ -36,6 +36,8 @@ pub(super) struct Manifest {
     is_stdout_taken: bool,
     is_archive: bool,
     progress: Progress,
+    /// Another program that used the image meanwhile.
+    user: Option<String>,
     /// The first error; nothing is written to a file that fails.
     file_error: Option<io::Error>,
     output_error: Option<io::Error>,
@@ -52,6 +54,7 @@ impl Manifest {
             is_stdout_taken: false,
             is_archive: false,
             progress,
+            user: None,
             file_error: None,
             output_error: None,
         }
@@ -63,8 +66,9 @@ impl Manifest {
         self
     }
 
-    /// The first line.
-    pub fn begin(&mut self, view: &View, device: &RescueDevice) {
+    /// The first line. `user` is another program that uses the image.
+    pub fn begin(&mut self, view: &View, device: &RescueDevice, user: Option<&str>) {
+        self.user = user.map(str::to_owned);
         let (origin, more) = match &view.origin {
             Origin::Sound => ("sound", json!({})),
             Origin::Repaired { changes } => ("repaired", json!({ "changes": changes })),
@@ -77,6 +81,7 @@ impl Manifest {
             "schema_version": SCHEMA_VERSION,
             "type": "image",
             "origin": origin,
+            "in_use": user,
             "log_unreadable": view.evidence.is_log_unreadable,
             "unreadable_bytes": device.unreadable().total_bytes(),
         });
@@ -102,6 +107,7 @@ impl Manifest {
             "missing_bytes": summary.missing_bytes,
             "unreadable_bytes": unreadable.total_bytes(),
             "failed_bytes": device.failed_bytes(),
+            "in_use": self.user.as_deref(),
             "interrupted": summary.is_interrupted,
         });
         self.put_json(&line);
@@ -116,6 +122,9 @@ impl Manifest {
         );
         if !unreadable.is_empty() {
             text += &format!("; {} of the image could not be read", human_size(unreadable.total_bytes()));
+        }
+        if let Some(user) = &self.user {
+            text += &format!("; the image was in use: {user}");
         }
         if summary.is_interrupted {
             text += match self.is_archive {

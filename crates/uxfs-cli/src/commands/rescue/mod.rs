@@ -52,14 +52,16 @@ const MOST_IMAGES: u64 = 4;
     with --map: what the copy lacks then counts as unreadable, and does not pass for zeros.\n\
     Where the log may have newer changes that cannot be read, files are called perhaps older instead of whole. Ctrl-C ends a rescue \
     in order; --resume goes on with it.\n\
-    Exits with 0 where everything is whole, with 3 where something is perhaps older, inferred, partial or lost, with 1 where DIR or \
-    FILE cannot be written to, or it was interrupted.\n\
+    Exits with 0 where everything is whole, with 3 where something is perhaps older, inferred, partial or lost, with 1 where there is no \
+    file system, DIR or FILE cannot be written to, or it was interrupted.\n\
     Examples:\n  uxfs rescue disk.img --to rescued --manifest rescued.jsonl\n  \
     ddrescue /dev/sdb copy.img copy.map; uxfs rescue copy.img --map copy.map --to rescued\n  \
     uxfs rescue disk.img --only /srv/mail --only '*.jpg' --tar - | zstd > rescued.tar.zst",
     mut_arg("tolerant", |argument| argument.hide(true)),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
+    mut_arg("no_lock", |argument| argument
+        .help("Read even while the image is mounted or another program changes it; no file is called whole then")),
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -114,21 +116,24 @@ struct Destination {
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
     arguments.check_directory()?;
+    let user = image.user();
     let inner = image.device_to_rescue()?;
     let view_options = ViewOptions {
         cache_budget_bytes: image.cache_size,
         superblock: image.superblock_choice(),
         ignore_log_copies: arguments.no_log_copies,
+        user,
         ..ViewOptions::default()
     };
     let device = arguments.device(inner, &view_options)?;
-    let view = View::open(&device, &view_options).map_err(no_file_system).about(image.image.display())?;
+    let view = View::open(&device, &view_options).map_err(|error| image.not_opened(error))?;
     drop(view.drain());
+    tell_missing_end(&device);
     tell_origin(&view);
     let mut manifest = arguments.open_manifest(context)?;
     // Before that nothing has been written: a signal may end the process at once.
     let interrupt = Interrupt::watch().map_err(|error| Failure::failed(format!("signals: {error}")))?;
-    manifest.begin(&view, &device);
+    manifest.begin(&view, &device, view_options.user.as_deref());
     let summary = match (&arguments.place.to, &arguments.place.tar) {
         (Some(directory), _) => {
             let options = DirectoryOptions { overwrite: arguments.resume };
@@ -153,8 +158,15 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
 }
 
 impl Arguments {
-    /// Refuses a directory that holds something: files of two rescues would mix.
+    /// Refuses a directory that holds something: files of two rescues would mix. To go on, it must tell upper from lower case: files of an
+    /// earlier rescue are known by their names.
     fn check_directory(&self) -> Result<(), Failure> {
+        if let Some(directory) = self.place.to.as_deref().filter(|_| self.resume)
+            && folds_case(directory)
+        {
+            let failure = Failure::usage("--resume: the directory does not tell upper from lower case");
+            return Err(failure.about(directory.display()).with_remedy("use another directory, or --tar"));
+        }
         let Some(directory) = self.place.to.as_deref().filter(|_| !self.resume) else { return Ok(()) };
         let is_empty = fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none());
         if is_empty {
@@ -217,6 +229,25 @@ impl Arguments {
             Err(RescueError::Target(error)) => Err(error.into()),
             Err(RescueError::Volume(error)) => Err(no_file_system(error).about(self.image.image.display())),
         }
+    }
+}
+
+/// Whether a directory takes names for one that differ in case only.
+fn folds_case(directory: &Path) -> bool {
+    let Ok(probe) = tempfile::Builder::new().prefix(".uxfs-Case-").tempfile_in(directory) else {
+        return false;
+    };
+    let name = probe.path().file_name().map(|name| name.to_ascii_lowercase());
+    name.is_some_and(|name| fs::symlink_metadata(directory.join(name)).is_ok())
+}
+
+/// Says on standard error that the image has been truncated.
+fn tell_missing_end(device: &RescueDevice) {
+    let (found_bytes, needed_bytes) = (device.end(), device.size_bytes());
+    if found_bytes < needed_bytes {
+        message!(
+            "uxfs: the image has {found_bytes} bytes, and its file system takes {needed_bytes}: the rest counts as unreadable"
+        );
     }
 }
 

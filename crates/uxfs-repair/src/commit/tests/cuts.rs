@@ -5,7 +5,7 @@ use uxfs_testkit::seeds::{Random, Seed};
 
 use super::{
     super::{
-        ChangeFile, CommitError, SECTOR_BYTES, State, UndoOptions, apply, apply_without_file, state_of, undo,
+        CommitError, SECTOR_BYTES, State, UndoFile, UndoOptions, apply, apply_without_file, state_of, undo,
     },
     Fixture, SHAPES, assert_same, bytes_of, device,
     devices::{Cut, CutDevice, UnitDevice},
@@ -24,7 +24,7 @@ enum Way {
 }
 
 impl Way {
-    fn run(self, file: &ChangeFile, device: &dyn BlockDevice) -> Result<(), CommitError> {
+    fn run(self, file: &UndoFile, device: &dyn BlockDevice) -> Result<(), CommitError> {
         match self {
             Self::Apply => apply(file, device).map(drop),
             Self::Undo => undo(file, device, USUAL).map(drop),
@@ -41,7 +41,7 @@ impl Way {
 }
 
 /// The invariants of what a cut has left, and that both ways lead out of it.
-fn examine(fixture: &Fixture, file: &ChangeFile, remains: &[u8], what: &str) {
+fn examine(fixture: &Fixture, file: &UndoFile, remains: &[u8], what: &str) {
     let state = state_of(file, &*device(remains)).unwrap();
     let is_old = remains == fixture.old;
     let expected = match (is_old, remains == fixture.new) {
@@ -75,7 +75,7 @@ fn every_cut_leads_to_the_new_and_to_the_old_bytes() {
     }
 }
 
-fn cut_everywhere(fixture: &Fixture, file: &ChangeFile, way: Way, what: &str, random: &mut Random) {
+fn cut_everywhere(fixture: &Fixture, file: &UndoFile, way: Way, what: &str, random: &mut Random) {
     let begin = way.begins_with(fixture);
     let whole = CutDevice::new(begin, None, 0);
     way.run(file, &whole).unwrap();

@@ -1,4 +1,4 @@
-//! Change files that are damaged or made to deceive: refused before the device is written, and without much memory.
+//! Undo files that are damaged or made to deceive: refused before the device is written, and without much memory.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use uxfs_testkit::seeds::Random;
 
 use super::{
     super::{
-        ChangeFile, CommitError, FileFault, UndoOptions, apply,
+        CommitError, FileFault, UndoFile, UndoOptions, apply,
         header::{HEADER_BYTES, Header, RECORD_HEADER_BYTES, RecordHeader},
         state_of, undo,
     },
@@ -14,7 +14,7 @@ use super::{
     devices::CutDevice,
 };
 
-/// A change file of a superblock and two records.
+/// An undo file of a superblock and two records.
 fn small() -> (Fixture, Vec<u8>) {
     let shape = Shape { size_bytes: 4096, runs: 0, ..SHAPES[0] };
     let mut fixture = Fixture::new(shape, &mut Random::new(1));
@@ -32,7 +32,7 @@ fn refused(fixture: &Fixture, bytes: &[u8]) -> FileFault {
     let path = fixture.about().path;
     fs::write(&path, bytes).unwrap();
     let device = CutDevice::new(&fixture.new, None, 0);
-    let all = ChangeFile::open(&path).map(|file| {
+    let all = UndoFile::open(&path).map(|file| {
         let force = UndoOptions { force: true };
         let results = [
             apply(&file, &device).map(drop),
@@ -154,7 +154,7 @@ fn records_that_lie_are_refused() {
     lie[HEADER_BYTES as usize..first].copy_from_slice(&header.encode());
     let path = fixture.about().path;
     fs::write(&path, with_header(&lie, |_| {})).unwrap();
-    assert!(ChangeFile::open(&path).unwrap().check().is_err());
+    assert!(UndoFile::open(&path).unwrap().check().is_err());
 }
 
 #[test]

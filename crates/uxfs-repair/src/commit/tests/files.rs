@@ -1,4 +1,4 @@
-//! Making change files: their names, their durability, and the leftovers where they cannot be made.
+//! Making undo files: their names, their durability, and the leftovers where they cannot be made.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use uxfs_format::units::Uuid;
 use uxfs_testkit::seeds::Random;
 
 use super::{
-    super::{About, ChangeFile, CommitError, Existing, apply, apply_without_file, default_path, prepare},
+    super::{About, CommitError, Existing, UndoFile, apply, apply_without_file, default_path, prepare},
     Fixture, SHAPES, assert_same, bytes_of, device,
     devices::CutDevice,
 };
@@ -31,7 +31,7 @@ fn a_file_says_what_it_is_for_and_can_be_opened_again() {
     let fixture = Fixture::new(SHAPES[0], &mut Random::new(1));
     let made = fixture.prepare();
     let path = fixture.about().path;
-    let opened = ChangeFile::open(&path).unwrap();
+    let opened = UndoFile::open(&path).unwrap();
     assert_eq!(made.facts(), opened.facts());
     let facts = opened.facts();
     assert_eq!((facts.filesystem_uuid, facts.start_bytes), (Uuid([7; 16]), 1 << 20));
@@ -64,7 +64,7 @@ fn a_file_that_is_there_is_kept_unless_it_may_be_replaced() {
     assert_same(&bytes_of(&*old), &fixture.new, "applied");
     // No difference: no file, and the one that is there stays.
     assert!(prepare(&*old, &*new, &fixture.ranges, &replacing).unwrap().is_none());
-    ChangeFile::open(&about.path).unwrap().check().unwrap();
+    UndoFile::open(&about.path).unwrap().check().unwrap();
     assert_eq!(names(fixture.folder.path()), ["image.uxfs-undo"]);
 }
 

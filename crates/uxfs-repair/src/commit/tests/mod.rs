@@ -17,7 +17,7 @@ use uxfs_format::{
 };
 use uxfs_testkit::{golden::GoldenImage, image::memory_folder, seeds::Random};
 
-use super::{About, ChangeFile, Existing, SECTOR_BYTES, prepare};
+use super::{About, Existing, SECTOR_BYTES, UndoFile, prepare};
 
 /// What differs between fixtures.
 #[derive(Debug, Clone, Copy)]
@@ -134,7 +134,7 @@ impl Fixture {
         }
     }
 
-    fn prepare(&self) -> ChangeFile {
+    fn prepare(&self) -> UndoFile {
         let file = prepare(&*device(&self.old), &*device(&self.new), &self.ranges, &self.about());
         file.unwrap().expect("old and new differ")
     }

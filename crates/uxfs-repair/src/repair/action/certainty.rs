@@ -5,7 +5,7 @@
 
 use uxfs_format::inode::InodeFault;
 
-use super::{Action, InodeSource, PointerCause, RecordSource, Rejection, Strength};
+use super::{Action, InodeSource, PointerCause, RecordSource, Rejection, Strength, room::Room};
 
 /// How sure a change is. Programs may rely on [`name`](Self::name).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,72 +100,104 @@ impl Action {
 
     /// Of a guess: what is true if it is wrong.
     pub fn alternative(&self) -> Option<String> {
-        match self {
-            Self::SuperblockInferred { .. } => {
-                Some("what leaves no trace had other values: label, stripe unit and width".into())
-            }
-            Self::SuperblockByCopies => {
-                Some("the first superblock is right, and its copies are of an older file system".into())
-            }
-            Self::SuperblockFields => Some("the values are right, and the features are wrong".into()),
-            Self::BlocksGivenUp { inode, group, .. } => Some(format!(
-                "the extent map of inode {inode} is right, and the reverse map of allocation group {group} is wrong"
-            )),
-            Self::LinkCount { inode, found, expected } if found > expected => Some(format!(
-                "the count is right, and inode {inode} had {} more names that are lost",
-                found - expected
-            )),
-            Self::AccessList { removed: Some(removed @ 1..), .. } => Some(format!(
-                "the {removed} removed entries granted or denied something that cannot be read any more"
-            )),
-            Self::OlderKept { .. } => Some("what changed since is lost, unless others tell it".into()),
-            Self::QuotaRecord { quota, id, source: RecordSource::Remains, .. } => {
-                Some(format!("{} {id} had other limits", quota.name()))
-            }
-            _ => self.alternative_of_inode().or_else(|| self.alternative_of_name()),
+        match self.room() {
+            Room::FileSystem => self.alternative_of_file_system(),
+            Room::Block => self.alternative_of_block(),
+            Room::Inode => self.alternative_of_inode(),
+            Room::InodeField => self.alternative_of_inode_field(),
+            Room::Fork => self.alternative_of_fork(),
+            Room::Name => self.alternative_of_name(),
+            Room::Quota => self.alternative_of_quota(),
         }
     }
 
-    /// Inodes and their fields.
-    fn alternative_of_inode(&self) -> Option<String> {
-        match self {
-            Self::InodeChecksum { .. } => {
-                Some("a field changed after the checksum was made; no copy tells which".into())
+    fn alternative_of_file_system(&self) -> Option<String> {
+        Some(match self {
+            Self::SuperblockInferred { .. } => {
+                "what leaves no trace had other values: label, stripe unit and width".into()
             }
+            Self::SuperblockByCopies => {
+                "the first superblock is right, and its copies are of an older file system".into()
+            }
+            Self::SuperblockFields => "the values are right, and the features are wrong".into(),
+            _ => return None,
+        })
+    }
+
+    fn alternative_of_block(&self) -> Option<String> {
+        Some(match self {
             Self::BlockChecksum { .. } => {
-                Some("bytes of it changed after the checksum was made; nothing tells which".into())
+                "bytes of it changed after the checksum was made; nothing tells which".into()
+            }
+            Self::OlderKept { .. } => "what changed since is lost, unless others tell it".into(),
+            _ => return None,
+        })
+    }
+
+    fn alternative_of_inode(&self) -> Option<String> {
+        Some(match self {
+            Self::InodeChecksum { .. } => {
+                "a field changed after the checksum was made; no copy tells which".into()
             }
             Self::InodeRebuilt { source: InodeSource::Remains, .. } => {
-                Some("it had other permissions, or it was free".into())
+                "it had other permissions, or it was free".into()
             }
             Self::InodeRebuilt { source: InodeSource::Inferred(made_up), .. } => {
                 let owner = match made_up.owner_from {
                     Some(directory) => format!("directory {directory}"),
                     None => "no directory".into(),
                 };
-                Some(format!(
+                format!(
                     "it had another owner and other times than {owner}, wider permissions, or another size than {} bytes",
                     made_up.size_bytes
-                ))
+                )
             }
             Self::InodeRebuilt { fault: Some(InodeFault::FreeThoughIndexed), .. } => {
-                Some("it was freed, and the inode index is wrong".into())
+                "it was freed, and the inode index is wrong".into()
             }
+            _ => return None,
+        })
+    }
+
+    fn alternative_of_inode_field(&self) -> Option<String> {
+        Some(match self {
             Self::InodeMended { fault, .. } => {
-                Some(format!("another field is wrong, and this one is right: {fault}"))
+                format!("another field is wrong, and this one is right: {fault}")
             }
-            Self::InodeFlags { .. } => Some("the flags are right, and the type of the file is wrong".into()),
-            Self::InodeTimes { .. } => Some("the times had other nanoseconds".into()),
-            Self::SizeOfSpecialFile { .. } => {
-                Some("the size is right, and the type of the file is wrong".into())
+            Self::InodeFlags { .. } => "the flags are right, and the type of the file is wrong".into(),
+            Self::InodeTimes { .. } => "the times had other nanoseconds".into(),
+            Self::SizeOfSpecialFile { .. } => "the size is right, and the type of the file is wrong".into(),
+            Self::LinkCount { inode, found, expected } if found > expected => format!(
+                "the count is right, and inode {inode} had {} more names that are lost",
+                found - expected
+            ),
+            _ => return None,
+        })
+    }
+
+    fn alternative_of_fork(&self) -> Option<String> {
+        Some(match self {
+            Self::BlocksGivenUp { inode, group, .. } => format!(
+                "the extent map of inode {inode} is right, and the reverse map of allocation group {group} is wrong"
+            ),
+            Self::SymlinkBlocks { .. } => "the blocks are right, and the target is longer".into(),
+            Self::ExtentsWritten { .. } => "the blocks were never written".into(),
+            Self::AccessList { removed: Some(removed @ 1..), .. } => format!(
+                "the {removed} removed entries granted or denied something that cannot be read any more"
+            ),
+            _ => return None,
+        })
+    }
+
+    fn alternative_of_quota(&self) -> Option<String> {
+        match self {
+            Self::QuotaRecord { quota, id, source: RecordSource::Remains, .. } => {
+                Some(format!("{} {id} had other limits", quota.name()))
             }
-            Self::SymlinkBlocks { .. } => Some("the blocks are right, and the target is longer".into()),
-            Self::ExtentsWritten { .. } => Some("the blocks were never written".into()),
             _ => None,
         }
     }
 
-    /// Names and parent pointers.
     fn alternative_of_name(&self) -> Option<String> {
         match self {
             Self::NameFromBlock { directory, .. } => {
@@ -184,67 +216,7 @@ impl Action {
             | Self::ParentPointerRemoved { inode, because: Some(because), .. } => {
                 because.alternative(inode.get())
             }
-            _ => self.without_alternative(),
-        }
-    }
-
-    /// Changes that are no guess, and guesses of the functions above. A new variant is missing here.
-    const fn without_alternative(&self) -> Option<String> {
-        match self {
-            Self::PrimarySuperblock
-            | Self::SuperblockFromLog
-            | Self::SuperblockInferred { .. }
-            | Self::SuperblockFields
-            | Self::SuperblockByCopies
-            | Self::SuperblockCopy { .. }
-            | Self::Counters
-            | Self::LogReplayed { .. }
-            | Self::LogReplayedInPart { .. }
-            | Self::LsnCleared { .. }
-            | Self::BitFlippedBack { .. }
-            | Self::NewLog { .. }
-            | Self::Group { .. }
-            | Self::InodeChecksum { .. }
-            | Self::InodeRebuilt { .. }
-            | Self::FilePartial { .. }
-            | Self::BlockFromLog { .. }
-            | Self::BlockMoved { .. }
-            | Self::OlderKept { .. }
-            | Self::BlockField { .. }
-            | Self::BigTimes { .. }
-            | Self::BlockChecksum { .. }
-            | Self::InodeLost { .. }
-            | Self::InodeMended { .. }
-            | Self::FreeInode { .. }
-            | Self::InodeFlags { .. }
-            | Self::InodeTimes { .. }
-            | Self::InodeLsn { .. }
-            | Self::InodeShares { .. }
-            | Self::DirectorySize { .. }
-            | Self::SizeOfSpecialFile { .. }
-            | Self::SymlinkBlocks { .. }
-            | Self::ExtentsWritten { .. }
-            | Self::SymlinkLost { .. }
-            | Self::InodeChunk { .. }
-            | Self::RealtimeInode { .. }
-            | Self::UnlinkedFreed { .. }
-            | Self::ExtentMap { .. }
-            | Self::BlocksGivenUp { .. }
-            | Self::InodeBlocks { .. }
-            | Self::LinkCount { .. }
-            | Self::Directory { .. }
-            | Self::Attributes { .. }
-            | Self::AccessList { .. }
-            | Self::NameRemoved { .. }
-            | Self::NameAdded { .. }
-            | Self::LostAndFound { .. }
-            | Self::ParentPointerSet { .. }
-            | Self::NameFromBlock { .. }
-            | Self::ParentPointerRemoved { .. }
-            | Self::QuotaRecord { .. }
-            | Self::QuotaCounts { .. }
-            | Self::QuotaInodeSize { .. }
-            | Self::QuotaInode { .. } => None,
+            _ => None,
         }
     }
 }

@@ -4,84 +4,32 @@ use std::fmt;
 
 use uxfs_format::{fault::Structure, inode::Fork};
 
-use super::{Action, InodeSource, RecordSource};
+use super::{Action, InodeSource, RecordSource, room::Room};
 use crate::finding::Name;
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Group { group, chunks_without_index: 0 } => {
-                write!(f, "make the headers and btrees of allocation group {group} anew")
-            }
-            Self::Group { group, chunks_without_index } => write!(
-                f,
-                "make the headers and btrees of allocation group {group} anew; {chunks_without_index} inode chunks were found by searching"
-            ),
-            Self::InodeChecksum { inode } => {
-                write!(f, "keep inode {inode}, which is sound but for its checksum")
-            }
-            Self::InodeRebuilt { inode, source, .. } => {
-                let source = match source {
-                    InodeSource::Log => "as the log has it",
-                    InodeSource::LogAndReverseMap => "from the log and the reverse map",
-                    InodeSource::Elsewhere(place) => {
-                        return write!(f, "put inode {inode} back, which lies at the place of inode {place}");
-                    }
-                    InodeSource::Remains => {
-                        "from what is left of it; its file type follows from what names it, and its permissions are guesses"
-                    }
-                    InodeSource::Inferred(_) => {
-                        "from what names it and the reverse map; owner, permissions, times and size are guesses"
-                    }
-                };
-                write!(f, "make inode {inode} again {source}")
-            }
-            Self::FilePartial { inode } => {
-                write!(f, "note that parts of inode {inode} are missing and read as zeros: see lost+found")
-            }
-            Self::BlockFromLog { structure, inode, sector } => {
-                let structure = structure.name();
-                write!(f, "put the {structure} of inode {inode} at sector {sector} back as the log has it")
-            }
-            Self::BlockMoved { structure, inode, sector, from } => {
-                let structure = structure.name();
-                write!(
-                    f,
-                    "put the {structure} of inode {inode} back to sector {sector}; it lies at the place of another, sector {from}"
-                )
-            }
-            Self::OlderKept { structure, inode, sector } => {
-                let structure = structure.name();
-                write!(
-                    f,
-                    "keep the {structure} of inode {inode} at sector {sector}, which is older than the log says"
-                )
-            }
-            Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
-            Self::SymlinkLost { inode } => {
-                write!(f, "give symbolic link {inode} up: its target cannot be read")
-            }
-            Self::InodeChunk { group, first } => {
-                write!(
-                    f,
-                    "make an inode chunk at inode {first} of allocation group {group}, where inodes are missing"
-                )
-            }
-            Self::RealtimeInode { inode } => write!(f, "make realtime inode {inode} again, empty"),
-            _ => self.write_of_file_system(f),
+        match self.room() {
+            Room::FileSystem => self.write_of_file_system(f),
+            Room::Block => self.write_of_block(f),
+            Room::Inode => self.write_of_inode(f),
+            Room::InodeField => self.write_of_inode_field(f),
+            Room::Fork => self.write_of_fork(f),
+            Room::Name => self.write_of_name(f),
+            Room::Quota => self.write_of_quota(f),
         }
     }
 }
 
+/// A change is told by the function for its room; the others have no words for it.
 impl Action {
-    /// Superblocks and the log.
     fn write_of_file_system(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PrimarySuperblock => f.write_str("write the superblock of group 0 from a copy"),
+            Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
             Self::SuperblockInferred { witnesses } => {
                 write!(f, "write the superblock of group 0 as inferred from {witnesses}; its label is lost")
             }
-            Self::SuperblockFromLog => f.write_str("write the superblock of group 0 as the log has it"),
             Self::SuperblockFields => {
                 f.write_str("clear fields of the superblock of group 0 that have wrong values")
             }
@@ -104,12 +52,24 @@ impl Action {
             Self::NewLog { cycle, is_unread: true } => {
                 write!(f, "write a new log, in cycle {cycle}; the old one cannot be used")
             }
-            _ => self.write_of_inodes(f),
+            Self::Group { group, chunks_without_index: 0 } => {
+                write!(f, "make the headers and btrees of allocation group {group} anew")
+            }
+            Self::Group { group, chunks_without_index } => write!(
+                f,
+                "make the headers and btrees of allocation group {group} anew; {chunks_without_index} inode chunks were found by searching"
+            ),
+            Self::InodeChunk { group, first } => {
+                write!(
+                    f,
+                    "make an inode chunk at inode {first} of allocation group {group}, where inodes are missing"
+                )
+            }
+            _ => Ok(()),
         }
     }
 
-    /// Fields of inodes.
-    fn write_of_inodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_of_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BitFlippedBack { structure, inode, sector, bit } => {
                 write!(f, "flip bit {bit} of the {} ", structure.name())?;
@@ -122,10 +82,81 @@ impl Action {
                 }
                 f.write_str("back: its checksum is right with that alone")
             }
+            Self::BlockFromLog { structure, inode, sector } => {
+                let structure = structure.name();
+                write!(f, "put the {structure} of inode {inode} at sector {sector} back as the log has it")
+            }
+            Self::BlockMoved { structure, inode, sector, from } => {
+                let structure = structure.name();
+                write!(
+                    f,
+                    "put the {structure} of inode {inode} back to sector {sector}; it lies at the place of another, sector {from}"
+                )
+            }
+            Self::OlderKept { structure, inode, sector } => {
+                let structure = structure.name();
+                write!(
+                    f,
+                    "keep the {structure} of inode {inode} at sector {sector}, which is older than the log says"
+                )
+            }
+            Self::BlockField { structure, inode, sector, removed } => {
+                let structure = structure.name();
+                write!(f, "correct a field of the {structure} of inode {inode} at sector {sector}")?;
+                match removed {
+                    0 => Ok(()),
+                    removed => write!(f, "; {removed} attributes were removed"),
+                }
+            }
+            Self::BlockChecksum { structure, inode, sector } => write!(
+                f,
+                "keep the {} of inode {inode} at sector {sector}, whose checksum alone is wrong",
+                structure.name()
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_of_inode(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InodeChecksum { inode } => {
+                write!(f, "keep inode {inode}, which is sound but for its checksum")
+            }
+            Self::InodeRebuilt { inode, source, .. } => {
+                let source = match source {
+                    InodeSource::Log => "as the log has it",
+                    InodeSource::LogAndReverseMap => "from the log and the reverse map",
+                    InodeSource::Elsewhere(place) => {
+                        return write!(f, "put inode {inode} back, which lies at the place of inode {place}");
+                    }
+                    InodeSource::Remains => {
+                        "from what is left of it; its file type follows from what names it, and its permissions are guesses"
+                    }
+                    InodeSource::Inferred(_) => {
+                        "from what names it and the reverse map; owner, permissions, times and size are guesses"
+                    }
+                };
+                write!(f, "make inode {inode} again {source}")
+            }
+            Self::InodeLost { inode, fault } => write!(f, "give inode {inode} up: {fault}"),
+            Self::FreeInode { inode } => write!(f, "make free inode {inode} anew"),
+            Self::FilePartial { inode } => {
+                write!(f, "note that parts of inode {inode} are missing and read as zeros: see lost+found")
+            }
+            Self::SymlinkLost { inode } => {
+                write!(f, "give symbolic link {inode} up: its target cannot be read")
+            }
+            Self::RealtimeInode { inode } => write!(f, "make realtime inode {inode} again, empty"),
+            Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_of_inode_field(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::InodeMended { inode, fault } => {
                 write!(f, "keep inode {inode}, with neutral values where they were wrong: {fault}")
             }
-            Self::FreeInode { inode } => write!(f, "make free inode {inode} anew"),
             Self::InodeFlags { inode, flags, flags2 } => write!(
                 f,
                 "clear flags {flags:#x} of inode {inode}, and {flags2:#x} of the second word, which it may not have"
@@ -148,33 +179,18 @@ impl Action {
             Self::SizeOfSpecialFile { inode, found } => {
                 write!(f, "clear the size of special or internal file {inode}, which was {found} bytes")
             }
-            Self::SymlinkBlocks { inode } => {
-                write!(f, "take blocks from symbolic link {inode}, which its target does not need")
+            Self::InodeBlocks { inode, found, expected } => {
+                write!(f, "set the block count of inode {inode} to {expected}; it was {found}")
             }
-            Self::ExtentsWritten { inode } => {
-                write!(f, "mark the extents of inode {inode} as written, which their blocks must be")
+            Self::LinkCount { inode, found, expected } => {
+                write!(f, "set the link count of inode {inode} to {expected}; it was {found}")
             }
-            _ => self.write_of_names(f),
+            _ => Ok(()),
         }
     }
 
-    /// Extent maps, link counts, directories, attributes.
-    fn write_of_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_of_fork(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BlockField { structure, inode, sector, removed } => {
-                let structure = structure.name();
-                write!(f, "correct a field of the {structure} of inode {inode} at sector {sector}")?;
-                match removed {
-                    0 => Ok(()),
-                    removed => write!(f, "; {removed} attributes were removed"),
-                }
-            }
-            Self::BlockChecksum { structure, inode, sector } => write!(
-                f,
-                "keep the {} of inode {inode} at sector {sector}, whose checksum alone is wrong",
-                structure.name()
-            ),
-            Self::UnlinkedFreed { inode } => write!(f, "free inode {inode}, which has no links and no name"),
             Self::ExtentMap { inode, fork, extents } => {
                 let fork = match fork {
                     Fork::Data => "data",
@@ -199,17 +215,12 @@ impl Action {
                     None => f.write_str("are those of a structure of the group"),
                 }
             }
-            Self::InodeBlocks { inode, found, expected } => {
-                write!(f, "set the block count of inode {inode} to {expected}; it was {found}")
+            Self::SymlinkBlocks { inode } => {
+                write!(f, "take blocks from symbolic link {inode}, which its target does not need")
             }
-            Self::LinkCount { inode, found, expected } => {
-                write!(f, "set the link count of inode {inode} to {expected}; it was {found}")
+            Self::ExtentsWritten { inode } => {
+                write!(f, "mark the extents of inode {inode} as written, which their blocks must be")
             }
-            Self::Directory { inode, names, from_parent_pointers, removed } => write!(
-                f,
-                "make directory {inode} anew with {names} names, {from_parent_pointers} of them known by parent pointers only; \
-                 {removed} names were removed"
-            ),
             Self::Attributes { inode, attributes, is_any_lost } => {
                 write!(f, "make the attributes of inode {inode} anew; {attributes} could be read")?;
                 if *is_any_lost { f.write_str(", others could not") } else { Ok(()) }
@@ -220,20 +231,29 @@ impl Action {
             Self::AccessList { inode, removed: Some(removed) } => {
                 write!(f, "mend an access control list of inode {inode}; {removed} entries were removed")
             }
-            _ => self.write_of_single_names(f),
+            _ => Ok(()),
         }
     }
 
-    /// Single names and parent pointers.
-    fn write_of_single_names(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_of_name(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
         match self {
+            Self::Directory { inode, names, from_parent_pointers, removed } => write!(
+                f,
+                "make directory {inode} anew with {names} names, {from_parent_pointers} of them known by parent pointers only; \
+                 {removed} names were removed"
+            ),
             Self::NameRemoved { directory, name, inode, .. } => {
                 write!(f, "remove {} from directory {directory}, which named inode {inode}", quoted(name))
             }
             Self::NameAdded { directory, name, inode } => {
                 write!(f, "add {} to directory {directory}, for inode {inode}", quoted(name))
             }
+            Self::NameFromBlock { inode, directory, name } => write!(
+                f,
+                "name inode {inode} {} in directory {directory}, as a block of it says that no map leads to and that may be old",
+                quoted(name)
+            ),
             Self::LostAndFound { inode, name } => {
                 write!(f, "name inode {inode} {} in lost+found", quoted(name))
             }
@@ -249,16 +269,11 @@ impl Action {
                 "remove the parent pointer of inode {inode} for {} in directory {directory}",
                 quoted(name)
             ),
-            Self::NameFromBlock { inode, directory, name } => write!(
-                f,
-                "name inode {inode} {} in directory {directory}, as a block of it says that no map leads to and that may be old",
-                quoted(name)
-            ),
-            _ => self.write_of_quotas(f),
+            _ => Ok(()),
         }
     }
 
-    fn write_of_quotas(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_of_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::QuotaRecord { inode, quota, id, source } => {
                 let owner = quota.name();
@@ -296,67 +311,7 @@ impl Action {
                     quota.name()
                 )
             }
-            _ => self.written_above(),
-        }
-    }
-
-    /// A new variant is missing here, and needs a sentence in one of the functions above.
-    const fn written_above(&self) -> fmt::Result {
-        match self {
-            Self::PrimarySuperblock
-            | Self::SuperblockFromLog
-            | Self::SuperblockInferred { .. }
-            | Self::SuperblockFields
-            | Self::SuperblockByCopies
-            | Self::SuperblockCopy { .. }
-            | Self::Counters
-            | Self::LogReplayed { .. }
-            | Self::LogReplayedInPart { .. }
-            | Self::LsnCleared { .. }
-            | Self::BitFlippedBack { .. }
-            | Self::NewLog { .. }
-            | Self::Group { .. }
-            | Self::InodeChecksum { .. }
-            | Self::InodeRebuilt { .. }
-            | Self::FilePartial { .. }
-            | Self::BlockFromLog { .. }
-            | Self::BlockMoved { .. }
-            | Self::OlderKept { .. }
-            | Self::BlockField { .. }
-            | Self::BigTimes { .. }
-            | Self::BlockChecksum { .. }
-            | Self::InodeLost { .. }
-            | Self::InodeMended { .. }
-            | Self::FreeInode { .. }
-            | Self::InodeFlags { .. }
-            | Self::InodeTimes { .. }
-            | Self::InodeLsn { .. }
-            | Self::InodeShares { .. }
-            | Self::DirectorySize { .. }
-            | Self::SizeOfSpecialFile { .. }
-            | Self::SymlinkBlocks { .. }
-            | Self::ExtentsWritten { .. }
-            | Self::SymlinkLost { .. }
-            | Self::InodeChunk { .. }
-            | Self::RealtimeInode { .. }
-            | Self::UnlinkedFreed { .. }
-            | Self::ExtentMap { .. }
-            | Self::BlocksGivenUp { .. }
-            | Self::InodeBlocks { .. }
-            | Self::LinkCount { .. }
-            | Self::Directory { .. }
-            | Self::Attributes { .. }
-            | Self::AccessList { .. }
-            | Self::NameRemoved { .. }
-            | Self::NameAdded { .. }
-            | Self::LostAndFound { .. }
-            | Self::ParentPointerSet { .. }
-            | Self::NameFromBlock { .. }
-            | Self::ParentPointerRemoved { .. }
-            | Self::QuotaRecord { .. }
-            | Self::QuotaCounts { .. }
-            | Self::QuotaInodeSize { .. }
-            | Self::QuotaInode { .. } => Ok(()),
+            _ => Ok(()),
         }
     }
 }

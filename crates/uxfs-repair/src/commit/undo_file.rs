@@ -1,4 +1,4 @@
-//! Reading a change file. It may have been damaged, or made to deceive: nothing in it is believed before it has been compared
+//! Reading an undo file. It may have been damaged, or made to deceive: nothing in it is believed before it has been compared
 //! with the length of the file, and no count in it decides about memory.
 
 use std::{
@@ -19,7 +19,7 @@ use super::{
     header::{HEADER_BYTES, Header, RECORD_HEADER_BYTES, RecordHeader},
 };
 
-/// What a change file says about itself.
+/// What an undo file says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Drawn at random.
@@ -30,7 +30,7 @@ pub struct Facts {
     pub device_size_bytes: u64,
     /// Where in the image the file system begins.
     pub start_bytes: u64,
-    /// Bytes of the change file.
+    /// Bytes of the undo file.
     pub length_bytes: u64,
     /// Ranges that change: runs of neighbouring sectors.
     pub ranges: u64,
@@ -38,9 +38,9 @@ pub struct Facts {
     pub changed_bytes: u64,
 }
 
-/// An open change file whose header is sound.
+/// An open undo file whose header is sound.
 #[derive(Debug)]
-pub struct ChangeFile {
+pub struct UndoFile {
     file: File,
     path: PathBuf,
     header: Header,
@@ -54,8 +54,8 @@ pub struct Record<'a> {
     pub new: &'a [u8],
 }
 
-impl ChangeFile {
-    /// Opens a change file. Its header is verified here, and the rest whenever it is used.
+impl UndoFile {
+    /// Opens an undo file. Its header is verified here, and the rest whenever it is used.
     ///
     /// # Errors
     /// It cannot be opened, or its header is damaged or does not fit the length of the file.
@@ -162,10 +162,10 @@ impl ChangeFile {
     }
 }
 
-/// The records of a change file in their order, each verified.
+/// The records of an undo file in their order, each verified.
 #[derive(Debug)]
 pub struct Records<'a> {
-    file: &'a ChangeFile,
+    file: &'a UndoFile,
     reader: BufReader<FileFrom<'a>>,
     /// Where in the file the next one begins.
     position_bytes: u64,

@@ -4,4 +4,4 @@
 use libfuzzer_sys::fuzz_target;
 use uxfs_lab::fuzz::repair;
 
-fuzz_target!(|bytes: &[u8]| repair::change_file(bytes));
+fuzz_target!(|bytes: &[u8]| repair::undo_file(bytes));
