@@ -277,6 +277,10 @@ impl Context<'_> {
         for older in older.into_iter().flatten() {
             self.sink.add(Finding::OlderThanLog { older });
         }
+        let contradicted = self.volume.newest_lsn().comparison().map(CompareMetadata::take_contradicted);
+        for contradicted in contradicted.into_iter().flatten() {
+            self.sink.add(Finding::InodeAgainstLog(contradicted));
+        }
     }
 
     /// Runs passes again for the extents that `list` wants. What they find was reported before.

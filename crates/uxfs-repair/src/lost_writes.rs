@@ -3,6 +3,9 @@
 //! Linux stamps what it writes with the number of the transaction that changed it last, and a clean log says that everything was
 //! written. So nothing on the device has a smaller number than the newest transaction in the log that changed it. What an offline
 //! repair made has the number 0, or that of the inode or block as it was: it is not compared, or is not older.
+//!
+//! An inode that has the number of its last change in the log says what that change says. Where nothing else on the device repeats it, a
+//! difference is damage that no checksum shows.
 
 use std::{
     collections::HashSet,
@@ -18,8 +21,8 @@ use uxfs_format::{
     seal::{lsn_of, structure_of},
     units::{InodeNumber, Lsn, Sector},
 };
-use uxfs_journal::copies::LastLogged;
-use uxfs_volume::metadata::{CompareMetadata, MetadataOwner, OlderMetadata};
+use uxfs_journal::copies::{LastLogged, LoggedInode, OwnFacts};
+use uxfs_volume::metadata::{CompareMetadata, ContradictedInode, MetadataOwner, OlderMetadata};
 
 use crate::repair::log_copies::owner_of;
 
@@ -34,6 +37,7 @@ pub struct LostWrites {
 struct Found {
     /// Not taken yet.
     older: Vec<OlderMetadata>,
+    contradicted: Vec<ContradictedInode>,
     /// Whether it is an inode, and its first 512-byte unit.
     known: HashSet<(bool, u64)>,
 }
@@ -59,13 +63,30 @@ impl LostWrites {
     }
 }
 
+impl LostWrites {
+    fn compare_facts(&self, inode: InodeNumber, sector: Sector, bytes: &[u8], logged: &LoggedInode) {
+        let (Some(logged), Some(disk)) = (&logged.facts, OwnFacts::of(bytes, true)) else { return };
+        let facts = logged.contradicted_by(&disk);
+        if facts.is_empty() {
+            return;
+        }
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.known.insert((true, sector.get())) {
+            found.contradicted.push(ContradictedInode { inode, facts });
+        }
+    }
+}
+
 impl CompareMetadata for LostWrites {
     fn compare(&self, structure: Structure, bytes: &[u8], sector: Sector, geometry: &Geometry) {
         let compared = if structure == Structure::Inode {
             InodeCore::prefix_of(bytes).and_then(|core| {
                 let inode = InodeNumber::new(core.number.get());
-                let logged = self.last.inode(inode)?;
-                Some((structure, MetadataOwner::Inode(inode), Lsn::new(core.lsn.get()), logged))
+                let (found, logged) = (Lsn::new(core.lsn.get()), self.last.inode(inode)?);
+                if found == logged.lsn {
+                    self.compare_facts(inode, sector, bytes, &logged);
+                }
+                Some((structure, MetadataOwner::Inode(inode), found, logged.lsn))
             })
         } else {
             self.last.block(sector.get()).and_then(|logged| {
@@ -87,5 +108,9 @@ impl CompareMetadata for LostWrites {
 
     fn take_older(&self) -> Vec<OlderMetadata> {
         std::mem::take(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner).older)
+    }
+
+    fn take_contradicted(&self) -> Vec<ContradictedInode> {
+        std::mem::take(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner).contradicted)
     }
 }

@@ -154,7 +154,7 @@ fn open_log(device: &Arc<dyn BlockDevice>, options: &OpeningOptions, opened: Ope
     match uxfs_journal::examine(device.as_ref(), opened.volume.geometry()) {
         Err(error) => Ok(opened.with(Finding::of_error(error.into()))),
         // A log that was never written begins there.
-        Ok(LogState::Empty) => Ok(opened.begin_log_at(Lsn::from_parts(1, 0))),
+        Ok(LogState::Empty) => Ok(opened.with(Finding::LogUnwritten).begin_log_at(Lsn::from_parts(1, 0))),
         Ok(LogState::Clean(log)) => Ok(opened.begin_log_at(log.head).compare_with_log(options)),
         Ok(LogState::Dirty(_)) => recover(device, options, opened),
     }

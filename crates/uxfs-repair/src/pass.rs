@@ -16,8 +16,8 @@ impl Pass {
     /// The last pass that can give findings with this number: of one that several passes give, or that is not listed here, the last.
     pub fn of_number(number: u16) -> Self {
         match number {
-            5 | 8 | 10 | 11 | 20 | 22..=28 | 34 | 74 | 78 => Self::Groups,
-            4 | 21 | 29..=33 | 35..=37 | 40..=45 | 75..=77 | 79 | 81 | 91..=93 => Self::Inodes,
+            5 | 8..=11 | 20 | 22..=28 | 34 | 74 | 78 => Self::Groups,
+            4 | 21 | 29..=33 | 35..=37 | 40..=46 | 75..=77 | 79 | 81 | 91..=93 => Self::Inodes,
             _ => Self::Names,
         }
     }

@@ -15,7 +15,12 @@ use uxfs_repair::{
     check::all,
     opening::{self, OpeningOptions},
 };
-use uxfs_testkit::{golden::GoldenImage, image::memory_folder, judges::Judge, require};
+use uxfs_testkit::{
+    golden::GoldenImage,
+    image::{make, memory_folder},
+    judges::Judge,
+    require,
+};
 use uxfs_volume::{inode::scan::ScanOptions, tolerant};
 
 use common::{
@@ -33,10 +38,11 @@ const PLANTED: &[Planted] = &[
     ("groups-that-are-not-there", absent_groups, &[2, 5, 6, 10]),
     ("more-than-are-kept", more_than_are_kept, &[6, 7]),
     ("log-not-replayed", log_not_replayed, &[1, 8]),
+    ("log-unwritten", log_unwritten, &[9]),
 ];
 
 /// Planted in `lost_writes.rs`, by a log of the kernel.
-const IN_LOST_WRITES: &[u16] = &[90];
+const IN_LOST_WRITES: &[u16] = &[46, 90];
 /// Planted in `block_use/compare_tests.rs`, where temporary files fail, and in `extent_map/check_tests.rs`: what reads extents refuses those
 /// that overlap before.
 const IN_UNIT_TESTS: &[u16] = &[35, 42, 80];
@@ -261,6 +267,15 @@ fn more_than_are_kept(image: &Path) -> Vec<Finding> {
 }
 
 /// A header of a group that the log wants to change is gone.
+fn log_unwritten(image: &Path) -> Vec<Finding> {
+    make(image, 300 << 20, &[]).unwrap();
+    let geometry = geometry_of(image);
+    let start = Geometry::byte_of_sector(geometry.sector_of_block(geometry.log_start.unwrap()).unwrap());
+    let file = fs::OpenOptions::new().write(true).open(image).unwrap();
+    file.write_all_at(&vec![0; (geometry.log_blocks as usize) << geometry.block_log], start).unwrap();
+    findings_of(image)
+}
+
 fn log_not_replayed(image: &Path) -> Vec<Finding> {
     GoldenImage::dirty_log().unpack_to(image).unwrap();
     let geometry = geometry_of(image);

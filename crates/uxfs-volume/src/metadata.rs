@@ -109,6 +109,15 @@ pub struct OlderMetadata {
     pub logged: Lsn,
 }
 
+/// An inode that says something else than its last change in the log, under the same log sequence number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContradictedInode {
+    /// The inode.
+    pub inode: InodeNumber,
+    /// What differs, in words.
+    pub facts: Vec<&'static str>,
+}
+
 /// Compares metadata with what is known of its last change. Blocks are shown once they have passed their verifier, and again
 /// after the cache gave them up.
 pub trait CompareMetadata: Send + Sync {
@@ -117,6 +126,9 @@ pub trait CompareMetadata: Send + Sync {
 
     /// All that was older, each once.
     fn take_older(&self) -> Vec<OlderMetadata>;
+
+    /// All inodes that the log contradicts, each once.
+    fn take_contradicted(&self) -> Vec<ContradictedInode>;
 }
 
 /// Lets the cache verify metadata, and says where it is damaged.

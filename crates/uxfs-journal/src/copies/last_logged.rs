@@ -8,13 +8,14 @@ use uxfs_format::{
     geometry::{Geometry, INODES_PER_CHUNK},
     log::{
         buffer_item::{BufferContents, BufferFlags},
+        inode_item::{InodeItem, InodeItemFields},
         item::LogItem,
         transaction::TransactionHeader,
     },
     units::{AgInode, AgNumber, InodeNumber, Lsn, SECTOR_SIZE_BYTES},
 };
 
-use super::{feed, sectors_of};
+use super::{OwnFacts, feed, sectors_of};
 use crate::{
     area::LogArea,
     error::{JournalError, Result},
@@ -26,7 +27,16 @@ use crate::{
 };
 
 /// What an entry of the table takes, with its share of empty places.
-const ENTRY_BYTES: usize = 40;
+const ENTRY_BYTES: usize = 192;
+
+/// The last change of an inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedInode {
+    /// The log sequence number.
+    pub lsn: Lsn,
+    /// What the inode says since; `None` where it is free.
+    pub facts: Option<OwnFacts>,
+}
 
 /// The log sequence numbers of last changes.
 ///
@@ -35,7 +45,7 @@ const ENTRY_BYTES: usize = 40;
 /// 2. What was freed or made anew since has no entry: nor has anything that came when the table was full.
 #[derive(Debug, Clone, Default)]
 pub struct LastLogged {
-    inodes: HashMap<InodeNumber, Lsn>,
+    inodes: HashMap<InodeNumber, LoggedInode>,
     /// By the first 512-byte unit.
     blocks: HashMap<u64, Lsn>,
 }
@@ -57,6 +67,7 @@ impl LastLogged {
             last: Self::default(),
             open: Vec::new(),
             is_too_much: false,
+            inode: vec![0; geometry.inode_size()],
         };
         while let Some(read) = listing.next_with(|record, assembler| feed(record, assembler, &mut collector))
         {
@@ -73,7 +84,7 @@ impl LastLogged {
     }
 
     /// The last change of an inode.
-    pub fn inode(&self, inode: InodeNumber) -> Option<Lsn> {
+    pub fn inode(&self, inode: InodeNumber) -> Option<LoggedInode> {
         self.inodes.get(&inode).copied()
     }
 
@@ -101,7 +112,7 @@ impl LastLogged {
 /// What an item of a transaction says.
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    Inode(InodeNumber),
+    Inode(InodeNumber, Option<OwnFacts>),
     Block(u64),
     /// Blocks were freed.
     Freed {
@@ -124,12 +135,25 @@ struct Collector<'c> {
     /// What open transactions hold, by their number.
     open: Vec<(u32, Vec<Change>)>,
     is_too_much: bool,
+    /// Room for one inode.
+    inode: Vec<u8>,
 }
 
 impl Collector<'_> {
-    fn change_of(&self, item: &LogItem<'_>) -> Option<Change> {
+    fn change_of_inode(&mut self, item: &InodeItem<'_>) -> Change {
+        use InodeItemFields as F;
+        self.inode.fill(0);
+        let has_contents = item.fields.intersects(F::DATA_LOCAL | F::DEVICE);
+        let facts = match item.apply_to(&mut self.inode, Lsn::new(0)) {
+            Ok(()) => OwnFacts::of(&self.inode, has_contents),
+            Err(_) => None,
+        };
+        Change::Inode(InodeNumber::new(item.format().inode.get()), facts)
+    }
+
+    fn change_of(&mut self, item: &LogItem<'_>) -> Option<Change> {
         match item {
-            LogItem::Inode(item) => Some(Change::Inode(InodeNumber::new(item.format().inode.get()))),
+            LogItem::Inode(item) => Some(self.change_of_inode(item)),
             LogItem::InodeCreate(item) => {
                 let shift = self.geometry.inodes_per_block_log;
                 let first = item.block.get().checked_shl(shift).unwrap_or(u32::MAX);
@@ -168,13 +192,15 @@ impl Collector<'_> {
     fn apply(&mut self, change: Change, lsn: Lsn) {
         let is_full = self.last.len() >= self.most;
         match change {
-            Change::Inode(inode) if !is_full || self.last.inodes.contains_key(&inode) => {
-                self.last.inodes.insert(inode, lsn);
+            Change::Inode(inode, facts) if !is_full || self.last.inodes.contains_key(&inode) => {
+                let before = self.last.inodes.get(&inode).and_then(|logged| logged.facts);
+                let facts = facts.map(|facts| before.map_or(facts, |before| facts.with_contents_of(&before)));
+                self.last.inodes.insert(inode, LoggedInode { lsn, facts });
             }
             Change::Block(sector) if !is_full || self.last.blocks.contains_key(&sector) => {
                 self.last.blocks.insert(sector, lsn);
             }
-            Change::Inode(_) | Change::Block(_) => {}
+            Change::Inode(..) | Change::Block(_) => {}
             Change::Freed { sector, sectors } => {
                 self.last.blocks.remove(&sector);
                 if let Some(start) = self.first_inode_at(sector) {

@@ -11,11 +11,13 @@
 //!    is reached is not known at all, so that no copy is older than it says.
 
 mod last_logged;
+mod own_facts;
 mod superblock;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use last_logged::LastLogged;
+pub use last_logged::{LastLogged, LoggedInode};
+pub use own_facts::OwnFacts;
 pub use superblock::find_superblock;
 
 use uxfs_block::device::BlockDevice;

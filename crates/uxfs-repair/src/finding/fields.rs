@@ -7,7 +7,7 @@ use uxfs_format::{
     units::{AgBlock, AgInode, AgNumber, InodeNumber},
 };
 
-use uxfs_volume::metadata::MetadataOwner;
+use uxfs_volume::metadata::{ContradictedInode, MetadataOwner};
 
 use super::{Finding, Name};
 
@@ -280,6 +280,9 @@ impl Finding {
             Self::ExtentOverlap { inode, fork, file_block, start } => fields!(
                 "inode": *inode, "fork": *fork, "file_block": file_block.get(), "start_block": start.get()
             ),
+            Self::InodeAgainstLog(ContradictedInode { inode, facts }) => {
+                fields!("inode": *inode, "facts": facts.join(", "))
+            }
             Self::OlderThanLog { older } => {
                 let mut fields = match older.owner {
                     MetadataOwner::Inode(inode) => fields!("inode": inode),

@@ -14,11 +14,15 @@ use uxfs_format::{
     quota::QuotaKind,
     units::{AgBlock, AgInode, AgNumber, FileBlock, FsBlock, InodeNumber, Lsn},
 };
-use uxfs_volume::{error::Error, metadata::OlderMetadata, tolerant};
+use uxfs_volume::{
+    error::Error,
+    metadata::{ContradictedInode, OlderMetadata},
+    tolerant,
+};
 
 mod counted;
 pub mod fields;
-mod number;
+mod kind;
 pub mod place;
 pub mod severity;
 mod text;
@@ -67,6 +71,8 @@ pub enum Finding {
         /// Why.
         error: Error,
     },
+    /// The log is all zeros. Each program that makes an XFS file system writes a first record.
+    LogUnwritten,
     /// Some inodes could not be read.
     UnreadInodes {
         /// Their allocation group.
@@ -387,6 +393,8 @@ pub enum Finding {
         /// In the child.
         expected: u32,
     },
+    /// An inode says something else than its last change in the log, and has the number of that change.
+    InodeAgainstLog(ContradictedInode),
     /// An inode, a block of a file, a header or a btree block of a group is older than its last change in the log: a write was lost.
     OlderThanLog {
         /// What, its owner, where, and both log sequence numbers.
@@ -580,15 +588,4 @@ pub enum Finding {
         /// Its size, where it is a regular file.
         size_bytes: Option<u64>,
     },
-}
-
-impl Finding {
-    /// The finding for a reader's error.
-    pub fn of_error(error: Error) -> Self {
-        match error {
-            Error::Corrupt(corruption) => Self::Damaged { corruption },
-            Error::Io(error) => Self::Unreadable { error },
-            error => Self::NotChecked { error },
-        }
-    }
 }

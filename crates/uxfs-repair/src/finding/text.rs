@@ -8,7 +8,7 @@ use uxfs_format::{
     units::{AgBlock, AgNumber, InodeNumber},
 };
 
-use uxfs_volume::metadata::{MetadataOwner, OlderMetadata};
+use uxfs_volume::metadata::{ContradictedInode, MetadataOwner, OlderMetadata};
 
 use super::Finding;
 
@@ -45,6 +45,7 @@ impl fmt::Display for Finding {
             Self::Damaged { corruption } => write!(f, "{corruption}"),
             Self::Unreadable { error } => write!(f, "{error}"),
             Self::NotChecked { error } => write!(f, "not checked: {error}"),
+            Self::LogUnwritten => f.write_str("the log has no record, not even the first one"),
             Self::LogNotReplayed { error } => write!(f, "the log is dirty and was not replayed: {error}"),
             _ if self.number() < 40 => self.write_space(f),
             _ => self.write_files(f),
@@ -260,6 +261,13 @@ impl Finding {
 
     fn write_fields_of_inodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::InodeAgainstLog(ContradictedInode { inode, facts }) => {
+                write!(
+                    f,
+                    "inode {inode}: other values than in its last change in the log: {}",
+                    facts.join(", ")
+                )
+            }
             Self::SharedWithoutFlag { inode, file_block } => write!(
                 f,
                 "inode {inode} shares the extent at file block {file_block} with others, and lacks the flag that says so"

@@ -29,6 +29,7 @@
 //! | [`progress`] | what it tells while it works |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
+//! | [`told_by_log`] | facts that nothing but the log repeats |
 //! | [`value_blocks`] | which blocks of a damaged value are damaged |
 //! | [`stage`] | where changes are kept until all of them have been checked |
 
@@ -86,6 +87,7 @@ pub mod progress;
 mod space;
 pub(crate) mod stage;
 mod superblocks;
+mod told_by_log;
 mod value_blocks;
 pub mod weighing;
 pub(crate) mod work;
@@ -488,6 +490,10 @@ impl<'r> Repair<'r> {
         if !work.older.is_empty() {
             let log = self.sources(volume).log;
             older::bring_up_to_date(volume, stage, log, &work.older, &mut self.actions)?;
+        }
+        if !work.contradicted.is_empty() {
+            let log = self.sources(volume).log;
+            told_by_log::follow(stage, log, &work.contradicted, &mut self.actions)?;
         }
         Ok(self.actions.len() > before)
     }

@@ -126,9 +126,10 @@ pub const TABLE: [Weighing; 40] = [
     ),
     row(
         Rule::LostWrite,
-        "an inode or a block of a file that is older than its last change in the log",
+        "an inode or a block of a file that is older than its last change in the log; all inodes of a group whose headers or btrees are; \
+         what an inode alone tells, where it has the number of that change",
         "the log, over what lies on the device; where the log has overwritten a part, the device",
-        "a write that the log says was done went elsewhere or nowhere",
+        "a write that the log says was done went elsewhere or nowhere, or was changed since",
     ),
     row(
         Rule::Group,

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use uxfs_format::{
     btree::reverse_map::{Mapping, Owner},
-    fault::{Fault, HeaderFault, Location, Structure},
+    fault::{Corruption, Fault, HeaderFault, Location, Structure},
     geometry::Geometry,
-    units::{AgNumber, InodeNumber},
+    units::{AgNumber, InodeNumber, Lsn},
 };
 use uxfs_volume::{
-    metadata::{MetadataOwner, OlderMetadata},
+    metadata::{ContradictedInode, MetadataOwner, OlderMetadata},
     tolerant,
 };
 
@@ -55,6 +55,8 @@ pub(crate) struct Work {
     pub older: Vec<OlderMetadata>,
     /// Groups of which some of these are.
     pub older_groups: BTreeSet<AgNumber>,
+    /// Inodes that the log contradicts.
+    pub contradicted: BTreeSet<InodeNumber>,
     /// Symbolic links whose targets are lost.
     pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
@@ -139,13 +141,7 @@ impl Work {
         match finding {
             Finding::Damaged { corruption } if corruption.structure != Structure::Quota => {
                 if let Fault::Header(HeaderFault::AheadOfLog { found, .. }) = corruption.fault {
-                    if lsn::is_absurd(found) {
-                        self.absurd_lsns.push((corruption.structure, corruption.location));
-                        return;
-                    }
-                    self.log = true;
-                    self.log_cycle = self.log_cycle.max(found.cycle().saturating_add(1));
-                    return;
+                    return self.add_ahead(corruption, found);
                 }
                 self.suspects.add(corruption.structure, corruption.location.sector, object.inode);
                 if let (Some(inode), Some(sector)) = (object.inode, corruption.location.sector) {
@@ -170,8 +166,12 @@ impl Work {
                 self.is_without_geometry = true;
             }
             Finding::OlderThanLog { older } => self.add_older(older),
+            Finding::InodeAgainstLog(ContradictedInode { inode, .. }) => {
+                self.contradicted.insert(*inode);
+            }
             Finding::SuperblockCount { .. } => self.counters = true,
             Finding::LogNotReplayed { .. } => self.log = true,
+            Finding::LogUnwritten => self.add_new_log(1),
             Finding::InodeChunk { group, .. } => {
                 self.inode_indexes.insert(*group);
                 self.groups.insert(*group);
@@ -203,6 +203,20 @@ impl Work {
             | Finding::UnlinkedFree { .. } => self.groups.extend(object.group),
             _ => self.add_of_inode(finding, object.group),
         }
+    }
+
+    fn add_ahead(&mut self, corruption: &Corruption, found: Lsn) {
+        if lsn::is_absurd(found) {
+            self.absurd_lsns.push((corruption.structure, corruption.location));
+        } else {
+            self.add_new_log(found.cycle().saturating_add(1));
+        }
+    }
+
+    /// A new log, whose cycle is at least this one. The old one holds nothing that is given up.
+    fn add_new_log(&mut self, cycle: u32) {
+        self.log = true;
+        self.log_cycle = self.log_cycle.max(cycle);
     }
 
     fn add_older(&mut self, older: &OlderMetadata) {
