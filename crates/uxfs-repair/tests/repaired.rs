@@ -26,7 +26,7 @@ use uxfs_testkit::{
 };
 use uxfs_volume::volume::{Volume, VolumeOptions};
 
-use common::{plant, repair_image, repair_image_without_log, stage};
+use common::{plant, repair_image, repair_image_without_log, stage, try_all};
 
 /// A change by `xfs_db` or by hand, that a repair makes good without a loss.
 struct Damage {
@@ -558,36 +558,37 @@ fn overwrite(image: &Path, inodes: &BTreeSet<u64>, byte: u8, with_headers: bool)
 #[test]
 fn single_damages_are_repaired_without_loss() {
     require!(Judge::XfsDb, Judge::XfsRepair);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let image = folder.path().join("image");
-    let mut wrong = Vec::new();
-    for damage in DAMAGES {
-        let golden = GoldenImage::named(damage.image).unwrap();
-        golden.unpack_to(&image).unwrap();
-        plant(&image, damage.commands);
-        let damaged = fs::read(&image).unwrap();
-        let staged = repair_image(&image);
-        let shown: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
-        if !staged.remaining.is_empty() || staged.findings == 0 || fs::read(&image).unwrap() == damaged {
-            let left: Vec<String> = staged.remaining.iter().take(8).map(ToString::to_string).collect();
-            wrong.push(format!(
-                "{}: {} findings, then {left:#?} after {shown:#?}",
-                damage.name, staged.findings
-            ));
-            continue;
-        }
-        let judged = repair_findings(&image).unwrap();
-        if !judged.is_empty() {
-            wrong.push(format!("{}: xfs_repair says {judged:#?} after {shown:#?}", damage.name));
-            continue;
-        }
-        let (expected, found) = (without_places(golden.manifest().unwrap()), tree_of(&golden, &image));
-        if let Some(differences) = report(&differences(&expected, &found), 20) {
-            wrong.push(format!("{}: {differences} after {shown:#?}", damage.name));
-        }
-        // A second repair finds nothing to do.
-        let again = repair_image(&image);
-        assert_eq!((again.findings, again.actions.len()), (0, 0), "{}: {:?}", damage.name, again.actions);
-    }
+    let wrong =
+        try_all(DAMAGES, |damage, image| repaired_without_loss(damage, image).err().into_iter().collect());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn repaired_without_loss(damage: &Damage, image: &Path) -> Result<(), String> {
+    let golden = GoldenImage::named(damage.image).unwrap();
+    golden.unpack_to(image).unwrap();
+    plant(image, damage.commands);
+    let damaged = fs::read(image).unwrap();
+    let staged = repair_image(image);
+    let shown: Vec<String> = staged.actions.iter().map(ToString::to_string).collect();
+    if !staged.remaining.is_empty() || staged.findings == 0 || fs::read(image).unwrap() == damaged {
+        let left: Vec<String> = staged.remaining.iter().take(8).map(ToString::to_string).collect();
+        return Err(format!(
+            "{}: {} findings, then {left:#?} after {shown:#?}",
+            damage.name, staged.findings
+        ));
+    }
+    let judged = repair_findings(image).unwrap();
+    if !judged.is_empty() {
+        return Err(format!("{}: xfs_repair says {judged:#?} after {shown:#?}", damage.name));
+    }
+    let (expected, found) = (without_places(golden.manifest().unwrap()), tree_of(&golden, image));
+    if let Some(differences) = report(&differences(&expected, &found), 20) {
+        return Err(format!("{}: {differences} after {shown:#?}", damage.name));
+    }
+    // A second repair finds nothing to do.
+    let again = repair_image(image);
+    match (again.findings, again.actions.len()) {
+        (0, 0) => Ok(()),
+        _ => Err(format!("{}: again {:?}", damage.name, again.actions)),
+    }
 }
