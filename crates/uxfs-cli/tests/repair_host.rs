@@ -128,7 +128,8 @@ fn closed_and_full_streams_do_not_stop_a_repair() {
     }
 }
 
-/// What is left, or would be repaired, is told by the exit code, whatever becomes of the words; a reader that goes away hears of a change.
+/// The exit code tells whether damage remains, or would be repaired, also where the text cannot be printed. Where the reader of the text is
+/// gone, standard error tells of a change.
 #[test]
 fn the_exit_code_tells_the_state_without_output() {
     require!(Judge::XfsDb);

@@ -84,7 +84,7 @@ fn a_mounted_image_is_refused_unless_asked_for() {
     assert!(lines(&fs::read(&manifest).unwrap())[0]["in_use"].is_null());
 }
 
-/// Each command says how long the image must be; made so long, it can be repaired. A rescue takes what is there.
+/// Each command tells the length that the image must have; an image of this length can be repaired. A rescue takes the files that are there.
 #[test]
 fn of_a_truncated_image_the_right_length_is_told() {
     require!(Judge::XfsRepair);

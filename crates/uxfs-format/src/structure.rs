@@ -85,6 +85,19 @@ pub enum Structure {
 }
 
 impl Structure {
+    /// Whether it is a block of a btree of an allocation group: free space, inodes, owners, reference counts.
+    pub const fn is_group_btree(self) -> bool {
+        matches!(
+            self,
+            Self::FreeSpaceByBlock
+                | Self::FreeSpaceByLength
+                | Self::InodeIndex
+                | Self::FreeInodeIndex
+                | Self::ReverseMap
+                | Self::ReferenceCount
+        )
+    }
+
     /// Its name, with the kernel's where that is better known.
     pub const fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::{
     collections::BTreeSet,
     fs,
     os::unix::fs::{FileExt, PermissionsExt, symlink},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -155,9 +155,7 @@ fn lost_writes_are_found_by_the_log_and_made_again() {
 #[test]
 fn a_group_that_is_older_than_the_log_is_brought_up_to_date() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let (sound, image) = (folder.path().join("sound"), folder.path().join("image"));
-    make(&sound, 64 << 20, &["-d", "agcount=4"]).unwrap();
+    let Images { _folder, sound, image } = Images::new();
     let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
     fs::create_dir(mount.path().join("old")).unwrap();
     (0..40).for_each(|number| empty(&mount.path().join(format!("old/{number}"))));
@@ -193,9 +191,7 @@ fn a_group_that_is_older_than_the_log_is_brought_up_to_date() {
 #[test]
 fn what_only_an_inode_tells_comes_back_from_the_log() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel, Judge::XfsDb);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let (sound, image) = (folder.path().join("sound"), folder.path().join("image"));
-    make(&sound, 64 << 20, &["-d", "agcount=4"]).unwrap();
+    let Images { _folder, sound, image } = Images::new();
     let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
     let root = mount.path();
     fs::write(root.join("file"), [7; 5000]).unwrap();
@@ -236,6 +232,22 @@ fn what_only_an_inode_tells_comes_back_from_the_log() {
     assert!(findings_of(&image).is_empty(), "{:?}", findings_of(&image));
 }
 
+/// A file system of 64 MiB in four groups, and the path for a damaged copy.
+struct Images {
+    _folder: tempfile::TempDir,
+    sound: PathBuf,
+    image: PathBuf,
+}
+
+impl Images {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+        let (sound, image) = (folder.path().join("sound"), folder.path().join("image"));
+        make(&sound, 64 << 20, &["-d", "agcount=4"]).unwrap();
+        Self { _folder: folder, sound, image }
+    }
+}
+
 fn empty(path: &Path) {
     fs::File::create(path).unwrap();
 }
@@ -245,9 +257,7 @@ fn empty(path: &Path) {
 #[test]
 fn a_group_that_is_made_anew_twice_writes_over_nothing() {
     require!(Judge::Mkfs, Judge::XfsRepair, Judge::Kernel);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let (sound, image) = (folder.path().join("sound"), folder.path().join("image"));
-    make(&sound, 64 << 20, &["-d", "agcount=4"]).unwrap();
+    let Images { _folder, sound, image } = Images::new();
     let mount = LoopMount::new(&sound, Access::ReadWrite).unwrap();
     first_round(mount.path());
     mount.unmount().unwrap();

@@ -4,10 +4,7 @@
 //! Where blocks of a reverse map are damaged as well, the block count of the inode decides whether anything is missing. A regular file of
 //! which something is missing reads as zeros there: it is told to the caller, and leaves its name for one in `lost+found`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use uxfs_format::{
     btree::{
@@ -18,7 +15,6 @@ use uxfs_format::{
     units::{FileBlock, FsBlock, InodeNumber},
 };
 use uxfs_volume::{
-    btree::BlockEvent,
     error::Result,
     inode::{Inode, scan::ScanOptions},
     volume::Volume,
@@ -30,6 +26,7 @@ use crate::{
     btree::build::{BelowRoot, build_extent_map},
     inode::gather::{change_core, read_inode},
     repair::{action::Action, stage::Stage},
+    reverse_map::read::visit_group,
 };
 
 /// The longest extent of a map.
@@ -115,30 +112,19 @@ pub(crate) fn gather(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> OwnedBy
     let mut all: BTreeMap<(InodeNumber, bool), Owned> = BTreeMap::new();
     let mut is_complete = true;
     for group in geometry.groups() {
-        let Ok(Some(tree)) = volume.group(group).reverse_map() else {
-            is_complete = false;
-            continue;
-        };
-        let _ = tree.visit_blocks(&mut |event| {
-            let BlockEvent::Block { view, .. } = event else {
-                is_complete = false;
-                return ControlFlow::Continue(());
+        is_complete &= visit_group(volume, group, &mut |mapping| {
+            let Owner::Inode(inode) = mapping.owner else { return };
+            let Some(start) = geometry.fs_block(group, mapping.start).filter(|_| inodes.contains(&inode))
+            else {
+                return;
             };
-            for mapping in view.records().iter().map(|record| record.get()) {
-                let Owner::Inode(inode) = mapping.owner else { continue };
-                let Some(start) = geometry.fs_block(group, mapping.start).filter(|_| inodes.contains(&inode))
-                else {
-                    continue;
-                };
-                let owned = all.entry((inode, mapping.is_attribute_fork)).or_default();
-                if mapping.is_extent_map_block {
-                    let blocks = start.get()..start.get() + u64::from(mapping.length_blocks);
-                    owned.btree_blocks.extend(blocks.map(FsBlock::new));
-                } else {
-                    owned.add(mapping.file_block, start, mapping.length_blocks.into(), mapping.is_unwritten);
-                }
+            let owned = all.entry((inode, mapping.is_attribute_fork)).or_default();
+            if mapping.is_extent_map_block {
+                let blocks = start.get()..start.get() + u64::from(mapping.length_blocks);
+                owned.btree_blocks.extend(blocks.map(FsBlock::new));
+            } else {
+                owned.add(mapping.file_block, start, mapping.length_blocks.into(), mapping.is_unwritten);
             }
-            ControlFlow::Continue(())
         });
     }
     OwnedByInode { forks: all, is_complete }

@@ -30,7 +30,7 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use crate::allocation_group::sweep::sweep;
+use crate::{allocation_group::sweep::sweep, reverse_map::read::visit_group};
 
 /// Chunks of a group.
 #[derive(Debug, Clone, Default)]
@@ -116,18 +116,11 @@ type Runs = Vec<(AgBlock, AgBlock)>;
 
 /// Blocks that the reverse map gives to inodes; `None` where it cannot be read to its end, or there is none.
 fn owned_by_inodes(volume: &Volume, group: AgNumber) -> Option<Runs> {
-    let tree = volume.group(group).reverse_map().ok().flatten()?;
-    let (mut runs, mut is_complete) = (Runs::new(), true);
-    let _ = tree.visit_blocks(&mut |event| {
-        match event {
-            BlockEvent::Block { view, .. } => {
-                let mappings = view.records().iter().map(|record| record.get());
-                let of_inodes = mappings.filter(|mapping| mapping.owner == Owner::InodeChunks);
-                runs.extend(of_inodes.map(|mapping| (mapping.start, mapping.end())));
-            }
-            BlockEvent::Damage(_) => is_complete = false,
+    let mut runs = Runs::new();
+    let is_complete = visit_group(volume, group, &mut |mapping| {
+        if mapping.owner == Owner::InodeChunks {
+            runs.push((mapping.start, mapping.end()));
         }
-        ControlFlow::Continue(())
     });
     is_complete.then_some(runs)
 }

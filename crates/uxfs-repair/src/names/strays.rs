@@ -6,10 +6,7 @@
 //! an inode that has fewer names than links, only where its file type is the inode's, and only where the reverse map gives the block to
 //! no other inode; of several the one in the block that was written last.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -24,13 +21,13 @@ use uxfs_format::{
     inode::FileType,
     units::{AgNumber, InodeNumber, Lsn, SECTOR_SIZE_BYTES, Sector},
 };
-use uxfs_volume::{btree::BlockEvent, volume::Volume};
+use uxfs_volume::volume::Volume;
 
 use super::{
     decide::Decision,
     facts::{Facts, Link},
 };
-use crate::geometry::survey::survey;
+use crate::{geometry::survey::survey, reverse_map::read::visit_group};
 
 /// Entries that are kept.
 const MOST_STRAYS: usize = 1 << 20;
@@ -153,17 +150,11 @@ fn leave_out_others_blocks(volume: &Volume, found: &mut BTreeMap<Link, (Stray, S
         .map(|(group, _, _)| group)
         .collect();
     for group in groups {
-        let Ok(Some(tree)) = volume.group(group).reverse_map() else { continue };
         let mut owners: BTreeMap<u32, (u32, InodeNumber)> = BTreeMap::new();
-        let _ = tree.visit_blocks(&mut |event| {
-            if let BlockEvent::Block { view, .. } = event {
-                for mapping in view.records().iter().map(|record| record.get()) {
-                    if let Owner::Inode(inode) = mapping.owner {
-                        owners.insert(mapping.start.get(), (mapping.end().get(), inode));
-                    }
-                }
+        visit_group(volume, group, &mut |mapping| {
+            if let Owner::Inode(inode) = mapping.owner {
+                owners.insert(mapping.start.get(), (mapping.end().get(), inode));
             }
-            ControlFlow::Continue(())
         });
         found.retain(|link, (_, sector)| {
             let Some((of_group, block, _)) = geometry.block_of_sector(*sector) else { return false };

@@ -1,13 +1,13 @@
 //! Blocks that two have and may not share: the reverse map tells whose they are.
 //!
-//! Blocks may be shared by the data forks of regular files whose inodes say so, and by nothing else. Of several that have the same blocks,
-//! those lose whom the reverse map does not name there, if it names another, or if a structure of the group lies there. The maps of the
-//! losers are made anew from the reverse map. Where it names none or all of them, the conflict stays a finding.
+//! Blocks may be shared by the data forks of regular files whose inodes say so, and by nothing else. Of several forks that have the same
+//! blocks, one loses them if the reverse map names another there, or if a structure of the group lies there. The maps of the losers are
+//! made anew from the reverse map. Where it names none or all of them, the conflict stays a finding.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
-    ops::{ControlFlow, Range},
+    ops::Range,
 };
 
 use uxfs_format::{
@@ -15,7 +15,7 @@ use uxfs_format::{
     inode::{FileType, Fork},
     units::{AgBlock, AgNumber, InodeNumber},
 };
-use uxfs_volume::{btree::BlockEvent, error::Result, volume::Volume};
+use uxfs_volume::{error::Result, volume::Volume};
 
 use super::{action::Action, stage::Stage};
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
         spare::SpareBlocks,
     },
     reference_count::rebuild::{Shared, is_shareable},
+    reverse_map::read::visit_group,
 };
 
 /// A fork: an inode, and whether it is the attribute fork.
@@ -130,17 +131,11 @@ impl Known {
     /// The records that lie in these blocks.
     fn of(volume: &Volume, group: AgNumber, ranges: &[Range<u32>]) -> Self {
         let mut known = Self { runs: HashMap::new() };
-        let Ok(Some(tree)) = volume.group(group).reverse_map() else { return known };
-        let _ = tree.visit_blocks(&mut |event| {
-            if let BlockEvent::Block { view, .. } = event {
-                for mapping in view.records().iter().map(|record| record.get()) {
-                    let index = ranges.partition_point(|range| range.end <= mapping.start.get());
-                    if ranges.get(index).is_some_and(|range| range.start < mapping.end().get()) {
-                        known.runs.entry(place(&mapping)).or_default().push((mapping.start, mapping.end()));
-                    }
-                }
+        visit_group(volume, group, &mut |mapping| {
+            let index = ranges.partition_point(|range| range.end <= mapping.start.get());
+            if ranges.get(index).is_some_and(|range| range.start < mapping.end().get()) {
+                known.runs.entry(place(&mapping)).or_default().push((mapping.start, mapping.end()));
             }
-            ControlFlow::Continue(())
         });
         for runs in known.runs.values_mut() {
             // Of several that begin at one block the longest comes first.

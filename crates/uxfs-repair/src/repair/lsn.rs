@@ -61,15 +61,7 @@ fn length_of(structure: Structure, geometry: &Geometry) -> Option<usize> {
         | S::DirectoryFreeIndex => {
             (geometry.blocks_per_directory_block() == 1).then_some(geometry.block_size())
         }
-        S::FreeSpaceByBlock
-        | S::FreeSpaceByLength
-        | S::InodeIndex
-        | S::FreeInodeIndex
-        | S::ReverseMap
-        | S::ReferenceCount
-        | S::ExtentMap
-        | S::AttributeLeaf
-        | S::AttributeNode => Some(geometry.block_size()),
-        _ => None,
+        S::ExtentMap | S::AttributeLeaf | S::AttributeNode => Some(geometry.block_size()),
+        _ => structure.is_group_btree().then_some(geometry.block_size()),
     }
 }

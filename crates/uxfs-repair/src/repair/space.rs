@@ -342,7 +342,10 @@ impl Gathering<'_> {
                 _ => true,
             })
         };
-        let (mut owned, mut is_whole) = reverse_map::search::of_header(self.volume, group);
+        let mut owned = Vec::new();
+        let mut is_whole = reverse_map::read::visit_group(self.volume, group, &mut |mapping| {
+            owned.extend(Some(mapping).filter(|mapping| matches!(mapping.owner, Owner::Inode(_))));
+        });
         is_whole &= has_all(&owned);
         if !is_whole && let Some(found) = reverse_map::search::found(self.volume, group).find(has_all) {
             (owned, is_whole) = (found, true);

@@ -45,7 +45,7 @@ impl Stage {
         for block in before {
             let sector = self.sector_of(group, block)?;
             self.read_at(sector, &mut bytes)?;
-            let is_tree = structure_of(&bytes, &self.geometry).is_some_and(is_group_btree);
+            let is_tree = structure_of(&bytes, &self.geometry).is_some_and(Structure::is_group_btree);
             if is_tree && own_sector(&bytes, &self.geometry) == Some(sector) {
                 self.overlay.base().read(Geometry::byte_of_sector(sector), &mut bytes)?;
                 self.write_at(sector, &bytes)?;
@@ -87,17 +87,4 @@ impl Stage {
     pub fn read_at(&self, sector: Sector, bytes: &mut [u8]) -> Result<()> {
         Ok(self.overlay.read(Geometry::byte_of_sector(sector), bytes)?)
     }
-}
-
-const fn is_group_btree(structure: Structure) -> bool {
-    use Structure as S;
-    matches!(
-        structure,
-        S::FreeSpaceByBlock
-            | S::FreeSpaceByLength
-            | S::InodeIndex
-            | S::FreeInodeIndex
-            | S::ReverseMap
-            | S::ReferenceCount
-    )
 }

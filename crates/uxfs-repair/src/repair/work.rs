@@ -323,19 +323,10 @@ impl Work {
             (S::Superblock, Some(group), _) => {
                 self.superblock_copies.insert(group);
             }
-            (
-                S::FreeSpaceHeader
-                | S::InodeHeader
-                | S::FreeList
-                | S::FreeSpaceByBlock
-                | S::FreeSpaceByLength
-                | S::InodeIndex
-                | S::FreeInodeIndex
-                | S::ReverseMap
-                | S::ReferenceCount,
-                Some(group),
-                _,
-            ) => {
+            (S::FreeSpaceHeader | S::InodeHeader | S::FreeList, Some(group), _) => {
+                self.groups.insert(group);
+            }
+            (structure, Some(group), _) if structure.is_group_btree() => {
                 self.groups.insert(group);
             }
             (S::Inode | S::InodeCluster, group, inode) => {

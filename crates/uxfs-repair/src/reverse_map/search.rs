@@ -3,7 +3,7 @@
 //! Blocks of an earlier tree stay on disk until something else is written there. What is found proves nothing before it was compared with
 //! the files of the group.
 
-use std::{cmp::Reverse, ops::ControlFlow};
+use std::cmp::Reverse;
 
 use uxfs_format::{
     btree::{
@@ -14,30 +14,24 @@ use uxfs_format::{
     seal::own_sector,
     units::{AgBlock, AgNumber, Lsn},
 };
-use uxfs_volume::{
-    btree::{BlockEvent, Tree},
-    volume::Volume,
-};
+use uxfs_volume::{btree::Tree, volume::Volume};
 
+use super::read::visit;
 use crate::allocation_group::sweep::sweep;
 
 /// Roots that are looked at.
 const MOST_ROOTS: usize = 16;
 
-/// What the reverse map to which the header of a group leads gives to inodes, and whether it could be read to its end.
-pub(crate) fn of_header(volume: &Volume, group: AgNumber) -> (Vec<Mapping>, bool) {
-    match volume.group(group).reverse_map() {
-        Ok(Some(tree)) => mappings_of_inodes(&tree),
-        _ => (Vec::new(), false),
-    }
-}
-
-/// Whole trees whose roots were found by reading all blocks of a group, the one that was written last first.
+/// What whole trees give to inodes whose roots were found by reading all blocks of a group: of the tree that was written last first.
 pub(crate) fn found(volume: &Volume, group: AgNumber) -> impl Iterator<Item = Vec<Mapping>> {
     let trees = roots(volume, group).into_iter();
     trees.filter_map(move |root| {
         let levels = u32::from(root.level).saturating_add(1);
-        let (mappings, is_whole) = mappings_of_inodes(&Tree::of_group(volume, group, root.block, levels));
+        let tree = Tree::of_group(volume, group, root.block, levels);
+        let mut mappings = Vec::new();
+        let is_whole = visit(&tree, &mut |mapping| {
+            mappings.extend(Some(mapping).filter(|mapping| matches!(mapping.owner, Owner::Inode(_))));
+        });
         is_whole.then_some(mappings)
     })
 }
@@ -79,20 +73,4 @@ fn roots(volume: &Volume, group: AgNumber) -> Vec<Root> {
 fn keep_newest(roots: &mut Vec<Root>) {
     roots.sort_unstable_by_key(|root| Reverse((root.lsn, root.level, root.block)));
     roots.truncate(MOST_ROOTS);
-}
-
-/// What a tree gives to inodes, and whether it could be read to its end.
-fn mappings_of_inodes(tree: &Tree<'_, ReverseMap>) -> (Vec<Mapping>, bool) {
-    let (mut mappings, mut is_whole) = (Vec::new(), true);
-    let _ = tree.visit_blocks(&mut |event| {
-        match event {
-            BlockEvent::Block { view, .. } => {
-                let records = view.records().iter().map(|record| record.get());
-                mappings.extend(records.filter(|mapping| matches!(mapping.owner, Owner::Inode(_))));
-            }
-            BlockEvent::Damage(_) => is_whole = false,
-        }
-        ControlFlow::Continue(())
-    });
-    (mappings, is_whole)
 }

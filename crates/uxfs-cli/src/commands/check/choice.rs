@@ -55,7 +55,7 @@ fn parse_kind(text: &str) -> Result<Kind, String> {
         .ok_or_else(|| "give the number of a finding, or leftover, inconsistent or damaged".to_owned())
 }
 
-/// The numbers of all findings, as "1-8, 10-12".
+/// The numbers of all findings, as "1-12, 20-37".
 fn known_numbers() -> String {
     let runs = Finding::NUMBERS.chunk_by(|one, next| one + 1 == *next);
     let words = runs.filter_map(|run| match run {

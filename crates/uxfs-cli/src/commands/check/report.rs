@@ -74,16 +74,15 @@ impl Strange {
 
     fn words(self) -> Option<String> {
         let Self { older, foreign } = self;
-        match () {
-            () if foreign >= MANY_FOREIGN => {
-                Some(format!("of another file system: {foreign} structures have another uuid"))
-            }
-            () if older >= MANY_OLDER => Some(format!(
-                "of an older copy: {older} inodes and blocks are older than the log says (if the log is what is stale: uxfs repair \
-                 --no-log-copies)"
-            )),
-            () => None,
+        if foreign >= MANY_FOREIGN {
+            return Some(format!("of another file system: {foreign} structures have another uuid"));
         }
+        (older >= MANY_OLDER).then(|| {
+            format!(
+                "of an older copy: {older} inodes and blocks are older than the log says (if the log itself is stale: uxfs repair \
+                 --no-log-copies)"
+            )
+        })
     }
 }
 
