@@ -36,8 +36,8 @@ const MOST_EXTENT_BLOCKS: u64 = (1 << 21) - 1;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Owned {
     pub extents: Vec<Extent>,
-    /// Blocks of the old btree: the new one goes there.
-    pub btree_blocks: Vec<FsBlock>,
+    /// Blocks of the old btree: the new one goes there. Starts and lengths: a record that lies may be as long as a group.
+    pub btree_runs: Vec<(FsBlock, u64)>,
 }
 
 /// What the reverse maps of all groups say of some inodes.
@@ -120,8 +120,7 @@ pub(crate) fn gather(volume: &Volume, inodes: &BTreeSet<InodeNumber>) -> OwnedBy
             };
             let owned = all.entry((inode, mapping.is_attribute_fork)).or_default();
             if mapping.is_extent_map_block {
-                let blocks = start.get()..start.get() + u64::from(mapping.length_blocks);
-                owned.btree_blocks.extend(blocks.map(FsBlock::new));
+                owned.btree_runs.push((start, mapping.length_blocks.into()));
             } else {
                 owned.add(mapping.file_block, start, mapping.length_blocks.into(), mapping.is_unwritten);
             }
@@ -149,7 +148,19 @@ impl Owned {
     /// Blocks of the file and of the btree.
     pub fn blocks(&self) -> u64 {
         let mapped: u64 = self.extents.iter().map(|extent| extent.length_blocks).sum();
-        mapped.saturating_add(self.btree_blocks.len() as u64)
+        mapped.saturating_add(self.btree_blocks())
+    }
+
+    /// Blocks of the btree.
+    fn btree_blocks(&self) -> u64 {
+        self.btree_runs.iter().map(|(_, length_blocks)| length_blocks).sum()
+    }
+
+    /// The first of these blocks: a btree has at most one for each extent.
+    fn blocks_for_btree(&self, extents: usize) -> Vec<FsBlock> {
+        let runs = self.btree_runs.iter();
+        let blocks = runs.flat_map(|(start, length_blocks)| (start.get()..).take(*length_blocks as usize));
+        blocks.map(FsBlock::new).take(extents).collect()
     }
 
     /// The extents in their order, each part of the file once, and whether no two say different things. Of two that do, the one that begins
@@ -207,24 +218,25 @@ pub(crate) fn write_fork(
     let mapped: u64 = extents.iter().map(|extent| extent.length_blocks).sum();
     let other = if fork == Fork::Data { Fork::Attribute } else { Fork::Data };
     let other_blocks = super::check::count_blocks(spare.volume(), inode, other);
-    let known = mapped.saturating_add(owned.btree_blocks.len() as u64).saturating_add(other_blocks);
+    let known = mapped.saturating_add(owned.btree_blocks()).saturating_add(other_blocks);
     let is_whole = is_consistent && (is_complete || known == inode.blocks());
     let records: Option<Vec<ExtentRecord>> = extents.iter().map(ExtentRecord::new).collect();
     let Some(records) = records else { return Ok(None) };
     let room = inode.fork_room_bytes(fork, geometry) as usize;
     let data_room = inode.fork_room_bytes(Fork::Data, geometry) as usize;
     let is_inline = records.len() * size_of::<ExtentRecord>() <= room;
+    let mut blocks = owned.blocks_for_btree(records.len());
     let below = if is_inline {
         None
     } else {
         let entries = ExtentMapRoot::capacity(room) as usize;
         loop {
-            let below = build_extent_map(stage, inode.number, &records, &owned.btree_blocks, entries)?;
+            let below = build_extent_map(stage, inode.number, &records, &blocks, entries)?;
             if below.is_some() {
                 break below;
             }
             let Some(block) = spare.take() else { return Ok(None) };
-            owned.btree_blocks.push(block);
+            blocks.push(block);
         }
     };
     let own_blocks = mapped + below.as_ref().map_or(0, |below| below.blocks);
@@ -288,5 +300,20 @@ fn put_root(bytes: &mut [u8], below: &BelowRoot) {
     }
     for (slot, (_, block)) in pointers.chunks_exact_mut(8).zip(&below.children) {
         slot.copy_from_slice(&block.get().to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record that lies about a length costs no memory.
+    #[test]
+    fn a_btree_takes_no_more_blocks_than_it_has_extents() {
+        let btree_runs = vec![(FsBlock::new(7), 2), (FsBlock::new(1 << 40), u64::from(u32::MAX))];
+        let owned = Owned { extents: Vec::new(), btree_runs };
+        let blocks = [7, 8, 1 << 40, (1 << 40) + 1].map(FsBlock::new);
+        assert_eq!(owned.blocks_for_btree(4), blocks);
+        assert_eq!(owned.blocks(), u64::from(u32::MAX) + 2);
     }
 }

@@ -111,13 +111,13 @@ impl Rebuilder<'_> {
         match inode.fork_format(fork) {
             Some(ForkFormat::Extents) => {
                 let Ok(map) = self.volume.extent_map(inode, fork) else { return false };
-                let mut known = Owned { extents: map.iter().collect(), btree_blocks: Vec::new() };
-                known.union().0 == owned.union().0 && owned.btree_blocks.is_empty()
+                let mut known = Owned { extents: map.iter().collect(), btree_runs: Vec::new() };
+                known.union().0 == owned.union().0 && owned.btree_runs.is_empty()
             }
             Some(ForkFormat::Btree) => {
                 let other = if fork == Fork::Data { Fork::Attribute } else { Fork::Data };
                 let other = self.witnesses.owned(inode.number, other).blocks();
-                !owned.btree_blocks.is_empty() && owned.blocks().saturating_add(other) == inode.blocks()
+                !owned.btree_runs.is_empty() && owned.blocks().saturating_add(other) == inode.blocks()
             }
             Some(ForkFormat::Local | ForkFormat::Device | ForkFormat::MetadataBtree) | None => {
                 owned.blocks() == 0
