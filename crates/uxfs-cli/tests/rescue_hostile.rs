@@ -81,15 +81,18 @@ impl Full {
     /// right.
     fn rename(&self, names: &[(&[u8], &[u8])]) {
         let mut bytes = fs::read(&self.image).unwrap();
-        let block = (BLOCK_BYTES, b"XDB3".as_slice(), 4);
-        let inode = (INODE_BYTES as usize, b"IN".as_slice(), 100);
+        // Size, magic, place of the checksum, end of the header, distance from the length of a name to the name. Headers hold random
+        // numbers, which may look like a short name.
+        let block = (BLOCK_BYTES, b"XDB3".as_slice(), 4, 64, 1);
+        let inode = (INODE_BYTES as usize, b"IN".as_slice(), 100, 176, 3);
         for (old, new) in names {
             let mut renamed = 0;
-            for (length, magic, checksum_at) in [block, inode] {
+            for (length, magic, checksum_at, header_bytes, distance) in [block, inode] {
                 for piece in bytes.chunks_mut(length).filter(|piece| piece.starts_with(magic)) {
-                    let Some(at) = piece.windows(old.len()).position(|window| window == *old) else {
-                        continue;
+                    let is_entry = |at: &usize| {
+                        piece[*at..].starts_with(old) && usize::from(piece[at - distance]) == old.len()
                     };
+                    let Some(at) = (header_bytes + distance..length).find(is_entry) else { continue };
                     piece[at..at + old.len()].copy_from_slice(new);
                     assert!(checksum::seal(piece, checksum_at));
                     renamed += 1;
