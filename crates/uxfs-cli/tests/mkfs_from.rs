@@ -55,6 +55,29 @@ fn a_new_image_fits_its_content() {
     judges::judged("kernel and xfs_repair", "mkfs --from, sizes that fit");
 }
 
+/// Of a small image inodes may take one per cent here: their number says how large it must be, not the blocks.
+#[test]
+fn a_fitting_image_may_have_all_inodes() {
+    let folder = TempDir::new().unwrap();
+    let (manifest, image) = (folder.path().join("manifest"), folder.path().join("image"));
+    let mut lines = String::from("#mtree\n. type=dir\n/set type=file mode=0644 size=0\n");
+    (0..10_000).for_each(|file| lines.push_str(&format!("./file-{file}\n")));
+    fs::write(&manifest, lines).unwrap();
+    let make = |size: &str| {
+        let from = ["--from", text(&manifest), text(&image)];
+        uxfs(&[&["mkfs", "-q", "-f", "-i", "maxpct=1", "--size", size][..], &from].concat())
+    };
+    let output = make("300M");
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && words.contains("the contents need an image of at least"), "{words}");
+    assert!(make("fit").status.success());
+    repair_is_silent(&image).unwrap();
+    let mebibytes = fs::metadata(&image).unwrap().len() >> 20;
+    // 10,003 inodes of 512 bytes in chunks of 64 take 4.91 MiB.
+    assert!((491..500).contains(&mebibytes), "{mebibytes}");
+    judges::judged("xfs_repair", "mkfs --size fit, share of inodes");
+}
+
 #[test]
 fn archives_hold_the_same() {
     if !judges::all_present(

@@ -6,7 +6,7 @@
 use std::{os::fd::AsRawFd, path::Path, sync::Arc};
 
 use uxfs_block::{device::BlockDevice, engine};
-use uxfs_engine::allocation_group::free_space::reservation::Reservation;
+use uxfs_engine::{allocation_group::free_space::reservation::Reservation, engine::statistics::most_inodes};
 use uxfs_filesystem::filesystem::FileSystem;
 use uxfs_mkfs::{
     empty,
@@ -37,6 +37,13 @@ const FIRST_SCRATCH_BYTES: u64 = 1 << 40;
 const LARGEST_SCRATCH_BYTES: u64 = 8 << 40;
 const MOST_ATTEMPTS: u32 = 12;
 
+/// What contents take.
+struct Need {
+    blocks: u64,
+    /// In whole chunks: a share of the space is the most that inodes may take.
+    inodes: u64,
+}
+
 /// The contents that must fit, and the directory for scratch images.
 pub struct Fit<'a> {
     /// Options of the new file system.
@@ -62,8 +69,8 @@ impl Fit<'_> {
     /// A source cannot be read; options that make no file system; no room for scratch files.
     pub fn size_bytes(&mut self, contents: &mut Contents) -> Result<u64, MakeError> {
         contents.restart(Reading::Metadata)?;
-        let content_blocks = self.measure(contents)?;
-        let mut size_bytes = self.size_for(content_blocks)?;
+        let need = self.measure(contents)?;
+        let mut size_bytes = self.size_for(&need)?;
         for _ in 0..MOST_ATTEMPTS {
             contents.restart(Reading::Metadata)?;
             match self.try_size(contents, size_bytes)? {
@@ -78,12 +85,12 @@ impl Fit<'_> {
         Err(MakeError::NoSize)
     }
 
-    /// Blocks that the content takes in an image with room to spare.
-    fn measure(&mut self, contents: &mut Contents) -> Result<u64, MakeError> {
+    /// What the content takes in an image with room to spare.
+    fn measure(&mut self, contents: &mut Contents) -> Result<Need, MakeError> {
         let mut scratch_bytes = FIRST_SCRATCH_BYTES;
         loop {
-            if let Some(blocks) = self.try_size(contents, scratch_bytes)? {
-                return Ok(blocks);
+            if let Some(need) = self.try_size(contents, scratch_bytes)? {
+                return Ok(need);
             }
             if scratch_bytes >= LARGEST_SCRATCH_BYTES {
                 return Err(MakeError::TooLarge);
@@ -93,8 +100,8 @@ impl Fit<'_> {
         }
     }
 
-    /// Blocks that the content takes in an image of `size_bytes`; nothing where it does not fit.
-    fn try_size(&mut self, contents: &mut Contents, size_bytes: u64) -> Result<Option<u64>, MakeError> {
+    /// What the content takes in an image of `size_bytes`; nothing where it does not fit.
+    fn try_size(&mut self, contents: &mut Contents, size_bytes: u64) -> Result<Option<Need>, MakeError> {
         let layout = self.layout(size_bytes)?;
         let device = self.scratch(size_bytes)?;
         let _unfinished = empty::begin(&*device, &layout, self.identity)?;
@@ -103,7 +110,10 @@ impl Fit<'_> {
         let before = file_system.free_blocks();
         let options = Options { writes_contents: false, ..self.options };
         match contents.fill(&file_system, self.adjustments, &options, &Progress::default()) {
-            Ok(_) => Ok(Some(before.saturating_sub(file_system.free_blocks()))),
+            Ok(_) => Ok(Some(Need {
+                blocks: before.saturating_sub(file_system.free_blocks()),
+                inodes: file_system.inode_count(),
+            })),
             Err(error) if is_full(&error) => Ok(None),
             // Files have not been opened yet: reading everything names all that cannot be read.
             Err(PopulateError::Source(error @ SourceError::Unreadable(_))) => {
@@ -124,30 +134,40 @@ impl Fit<'_> {
     }
 
     /// The first size whose free blocks, without those that groups keep for themselves, hold the content and leave
-    /// the share that is to be free.
-    fn size_for(&self, content_blocks: u64) -> Result<u64, MakeError> {
+    /// the share that is to be free, and that may have as many inodes.
+    fn size_for(&self, need: &Need) -> Result<u64, MakeError> {
         let is_small_allowed = self.mkfs.allow_unsupported;
         let mut size_bytes = if is_small_allowed { LEAST_BYTES } else { LEAST_SUPPORTED_BYTES };
         loop {
-            let (room_blocks, block_bytes) = match self.layout(size_bytes) {
-                Ok(layout) if is_checkable(&layout, self.mkfs) => {
-                    (room(&layout), u64::from(layout.geometry().block_size_bytes))
-                }
+            let layout = match self.layout(size_bytes) {
+                Ok(layout) if is_checkable(&layout, self.mkfs) => layout,
                 // Too small for this geometry.
                 Ok(_) | Err(_) if size_bytes < LEAST_SUPPORTED_BYTES => {
                     size_bytes += 4 * STEP_BYTES;
                     continue;
                 }
-                Ok(layout) => (room(&layout), u64::from(layout.geometry().block_size_bytes)),
+                Ok(layout) => layout,
                 Err(error) => return Err(error),
             };
-            let wanted_blocks = content_blocks.saturating_mul(100).div_ceil(100 - self.free_percent);
-            if room_blocks >= wanted_blocks {
+            let missing_bytes = self.missing_bytes(&layout, need);
+            if missing_bytes == 0 {
                 return Ok(size_bytes);
             }
-            let missing_bytes = (wanted_blocks - room_blocks).saturating_mul(block_bytes);
             size_bytes = size_bytes.saturating_add(missing_bytes).next_multiple_of(STEP_BYTES);
         }
+    }
+
+    /// By how much at least the image must become larger; 0 where it is large enough.
+    fn missing_bytes(&self, layout: &Layout, need: &Need) -> u64 {
+        let geometry = layout.geometry();
+        let wanted_blocks = need.blocks.saturating_mul(100).div_ceil(100 - self.free_percent);
+        let missing_blocks = wanted_blocks.saturating_sub(room(layout));
+        let most = most_inodes(&geometry, layout.inode_max_percent).unwrap_or(u64::MAX);
+        let missing_inodes = need.inodes.saturating_sub(most);
+        let for_inodes = missing_inodes.div_ceil(1 << geometry.inodes_per_block_log).saturating_mul(100)
+            / u64::from(layout.inode_max_percent.max(1));
+        let for_all = missing_blocks.max(for_inodes).saturating_mul(u64::from(geometry.block_size_bytes));
+        for_all.max(u64::from(missing_inodes > 0))
     }
 
     fn layout(&self, size_bytes: u64) -> Result<Layout, MakeError> {

@@ -43,11 +43,11 @@ pub fn bulk_image(uxfs: &Path, directory: &Path, count: u32) -> Result<PathBuf> 
         }
     }
     lines.into_inner()?;
-    // An inode and its name take some 560 bytes.
+    // An inode and its name take some 560 bytes. Inodes may take more than the quarter that mkfs allows them.
     let mebibytes = u64::from(count) * 1024 / (1 << 20) + 1024;
     let mut command = Command::new(uxfs);
     run(command
-        .args(["mkfs", "-f", "--size", &format!("{mebibytes}M"), "--from"])
+        .args(["mkfs", "-f", "-i", "maxpct=0", "--size", &format!("{mebibytes}M"), "--from"])
         .arg(&manifest)
         .arg(&image))?;
     fs::remove_file(&manifest)?;

@@ -1,6 +1,6 @@
 //! How full a file system is, as Linux tells it.
 
-use uxfs_format::directory::MAX_NAME_BYTES;
+use uxfs_format::{directory::MAX_NAME_BYTES, geometry::Geometry};
 
 use crate::engine::Engine;
 
@@ -58,14 +58,17 @@ impl Engine {
     }
 
     /// Most inodes that there may be: the superblock has a limit in per cent of the space. `None` without one.
-    #[doc(alias = "maxicount")]
     pub fn most_inodes(&self) -> Option<u64> {
-        let geometry = self.geometry();
-        let percent = self.superblock().inode_max_percent;
-        let chunk_blocks = u64::from(geometry.blocks_per_inode_chunk());
-        // A share of the blocks, in whole chunks.
-        let blocks = u128::from(geometry.data_blocks) * u128::from(percent) / 100;
-        let chunks = u64::try_from(blocks).unwrap_or(u64::MAX) / chunk_blocks;
-        (percent != 0).then(|| (chunks * chunk_blocks) << geometry.inodes_per_block_log)
+        most_inodes(&self.geometry(), self.superblock().inode_max_percent)
     }
+}
+
+/// Most inodes in a file system of this geometry, of which inodes may take so many per cent: a share of the blocks, in whole chunks.
+/// `None` without a limit.
+#[doc(alias = "maxicount")]
+pub fn most_inodes(geometry: &Geometry, percent: u8) -> Option<u64> {
+    let chunk_blocks = u64::from(geometry.blocks_per_inode_chunk());
+    let blocks = u128::from(geometry.data_blocks) * u128::from(percent) / 100;
+    let chunks = u64::try_from(blocks).unwrap_or(u64::MAX) / chunk_blocks;
+    (percent != 0).then(|| (chunks * chunk_blocks) << geometry.inodes_per_block_log)
 }
