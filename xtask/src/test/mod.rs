@@ -1,5 +1,7 @@
 //! `cargo xtask test`: sets up what the tests need, runs them all and says what was judged.
 
+mod binaries;
+
 use std::{env, ffi::OsString, fs, process::Command};
 
 use anyhow::{Result, ensure};
@@ -12,6 +14,9 @@ pub struct Arguments {
     /// Fail where a judge is missing (always so where CI is set)
     #[arg(long)]
     required: bool,
+    /// Run as many test binaries at the same time as there are processors, instead of one after the other
+    #[arg(long, conflicts_with = "cargo")]
+    together: bool,
     /// Passed on to `cargo test --workspace`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     cargo: Vec<String>,
@@ -29,17 +34,33 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     judges::report(&directory);
     let work = tempfile::tempdir()?;
     let report = work.path().join("report");
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
-    cargo.args(["test", "--workspace", "--no-fail-fast"]).args(&arguments.cargo);
-    cargo.current_dir(kit::workspace_directory());
-    cargo.env(kit::DIRECTORY_VARIABLE, &directory).env(kit::REPORT_VARIABLE, &report);
-    cargo.env("PATH", path_with(&directory.join("bin"))?);
-    if is_required {
-        cargo.env(kit::REQUIRED_VARIABLE, "required");
-    }
-    let result = process::run(&mut cargo);
+    let path = path_with(&directory.join("bin"))?;
+    let set_up = |command: &mut Command| {
+        command
+            .env(kit::DIRECTORY_VARIABLE, &directory)
+            .env(kit::REPORT_VARIABLE, &report)
+            .env("PATH", &path);
+        if is_required {
+            command.env(kit::REQUIRED_VARIABLE, "required");
+        }
+    };
+    let result = run_tests(arguments, set_up);
     summarise(&fs::read_to_string(&report).unwrap_or_default(), is_required)?;
     result
+}
+
+/// All binaries are run, and then the examples in the documentation, whatever fails.
+fn run_tests(arguments: &Arguments, set_up: impl Fn(&mut Command) + Sync) -> Result<()> {
+    let workspace = kit::workspace_directory();
+    let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut cargo = Command::new(&program);
+    cargo.args(["test", "--workspace", "--no-fail-fast"]).current_dir(&workspace);
+    set_up(&mut cargo);
+    if !arguments.together {
+        return process::run(cargo.args(&arguments.cargo));
+    }
+    let result = binaries::run(&program, &workspace, set_up);
+    process::run(cargo.arg("--doc")).and(result)
 }
 
 fn path_with(folder: &std::path::Path) -> Result<OsString> {

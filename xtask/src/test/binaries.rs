@@ -1,0 +1,110 @@
+//! Test binaries, several at a time: `cargo test` runs one after the other, and at the end of each a processor waits.
+
+use std::{
+    ffi::OsStr,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// A built test binary.
+#[derive(Debug, PartialEq, Eq)]
+struct Binary {
+    package_folder: PathBuf,
+    source: PathBuf,
+    program: PathBuf,
+}
+
+/// Builds the test binaries of the workspace and runs them. Each one's output comes as a whole.
+///
+/// # Errors
+/// Something does not build, or tests fail: all others have run.
+pub fn run(cargo: &OsStr, workspace: &Path, set_up: impl Fn(&mut Command) + Sync) -> Result<()> {
+    let binaries = build(cargo, workspace)?;
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    let worker = || -> Result<()> {
+        while let Some(binary) = binaries.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if !binary.run(cargo, &set_up)? {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).push(binary.source.clone());
+            }
+        }
+        Ok(())
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| -> Result<()> {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("it does not panic"))
+    })?;
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ensure!(failed.is_empty(), "tests failed in {failed:?}");
+    Ok(())
+}
+
+fn build(cargo: &OsStr, workspace: &Path) -> Result<Vec<Binary>> {
+    let mut command = Command::new(cargo);
+    command.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    let output = command.current_dir(workspace).stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{command:?}: {}", output.status);
+    let binaries: Vec<Binary> = String::from_utf8(output.stdout)?.lines().filter_map(binary_of).collect();
+    ensure!(!binaries.is_empty(), "{command:?} named no test binary");
+    Ok(binaries)
+}
+
+/// The test binary that a message of cargo tells of.
+fn binary_of(line: &str) -> Option<Binary> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
+    let program = PathBuf::from(message["executable"].as_str().filter(|_| is_test)?);
+    let package_folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    Some(Binary { package_folder, source: message["target"]["src_path"].as_str()?.into(), program })
+}
+
+impl Binary {
+    /// Whether its tests pass. Folder and variables are as `cargo test` has them.
+    fn run(&self, cargo: &OsStr, set_up: &impl Fn(&mut Command)) -> Result<bool> {
+        let started = Instant::now();
+        let mut shell = Command::new("sh");
+        // One stream, in the order in which it was written.
+        shell.args(["-c", "exec \"$0\" 2>&1"]).arg(&self.program).current_dir(&self.package_folder);
+        shell.env("CARGO", cargo).env("CARGO_MANIFEST_DIR", &self.package_folder);
+        set_up(&mut shell);
+        let output = shell.output().with_context(|| format!("cannot run {}", self.program.display()))?;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "\n     Running {} ({} s)", self.source.display(), started.elapsed().as_secs())?;
+        out.write_all(&output.stdout)?;
+        Ok(output.status.success())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_test_binaries_are_run() {
+        let line = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/a/Cargo.toml","target":{{"src_path":"/w/crates/a/tests/b.rs"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let binary = Binary {
+            package_folder: "/w/crates/a".into(),
+            source: "/w/crates/a/tests/b.rs".into(),
+            program: "/t/b".into(),
+        };
+        assert_eq!(binary_of(&line(true, "\"/t/b\"")), Some(binary));
+        assert_eq!(binary_of(&line(false, "\"/t/uxfs\"")), None);
+        assert_eq!(binary_of(&line(true, "null")), None);
+        assert_eq!(binary_of(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}
