@@ -59,7 +59,7 @@ impl Engine {
 
     /// Most inodes that there may be: the superblock has a limit in per cent of the space. `None` without one.
     pub fn most_inodes(&self) -> Option<u64> {
-        most_inodes(&self.geometry(), self.superblock().inode_max_percent)
+        most_inodes(self.geometry(), self.superblock().inode_max_percent)
     }
 }
 

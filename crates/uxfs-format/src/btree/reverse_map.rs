@@ -6,7 +6,10 @@ use std::fmt;
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
 
-use super::{BtreeKind, bit_field, block_header::ShortBlockHeader, check::RecordFault, levels};
+use super::{
+    BtreeKind, bit_field, block_header::ShortBlockHeader, check::RecordFault, extent_map::MAX_FILE_BLOCKS,
+    levels,
+};
 use crate::{
     field_table::{
         Field,
@@ -364,7 +367,7 @@ impl Mapping {
         let end = self.file_block.get().saturating_add(length_blocks.into());
         let is_possible = match owner {
             Owner::Inode(_) if self.is_extent_map_block => self.file_block.get() == 0 && !self.is_unwritten,
-            Owner::Inode(_) => end <= OFFSET_MASK && !(self.is_attribute_fork && self.is_unwritten),
+            Owner::Inode(_) => end <= MAX_FILE_BLOCKS && !(self.is_attribute_fork && self.is_unwritten),
             _ => offset == 0,
         };
         if !is_possible || offset & RESERVED != 0 {

@@ -6,6 +6,7 @@ use uxfs_format::{
     fault::{Location, Structure},
     field_table::FieldFormat,
     geometry::Geometry,
+    seal::structure_of,
     units::Lsn,
 };
 use uxfs_volume::error::Result;
@@ -32,7 +33,13 @@ pub(super) fn clear(
     };
     let mut bytes = vec![0; length_bytes];
     stage.read_at(sector, &mut bytes)?;
-    let fields = leaves(&describe(*structure, &bytes, geometry));
+    // A finding may leave open whether an index block is a leaf or a node: its magic number says it.
+    let structure = match structure {
+        Structure::DirectoryAnyIndex | Structure::AttributeAnyIndex => structure_of(&bytes, geometry),
+        known => Some(*known),
+    };
+    let Some(structure) = structure else { return Ok(()) };
+    let fields = leaves(&describe(structure, &bytes, geometry));
     let is_checksum = FieldFormat::Checksum.into();
     let checksum = fields.iter().find(|field| field.place.format == is_checksum);
     let lsn = fields.iter().find(|field| field.name == "lsn" || field.name.ends_with(".lsn"));
@@ -42,7 +49,7 @@ pub(super) fn clear(
     place.fill(0);
     checksum::seal(&mut bytes, checksum.place.bit_offset / 8);
     stage.write_at(sector, &bytes)?;
-    actions.push(Action::LsnCleared { structure: *structure, sector });
+    actions.push(Action::LsnCleared { structure, sector });
     Ok(())
 }
 
@@ -58,10 +65,13 @@ fn length_of(structure: Structure, geometry: &Geometry) -> Option<usize> {
         | S::DirectoryLeaf
         | S::DirectoryLeafNode
         | S::DirectoryNode
+        | S::DirectoryAnyIndex
         | S::DirectoryFreeIndex => {
             (geometry.blocks_per_directory_block() == 1).then_some(geometry.block_size())
         }
-        S::ExtentMap | S::AttributeLeaf | S::AttributeNode => Some(geometry.block_size()),
+        S::ExtentMap | S::AttributeLeaf | S::AttributeNode | S::AttributeAnyIndex => {
+            Some(geometry.block_size())
+        }
         _ => structure.is_group_btree().then_some(geometry.block_size()),
     }
 }

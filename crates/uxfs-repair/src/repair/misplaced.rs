@@ -107,6 +107,12 @@ fn move_blocks(
         }
     }
     for (sector, Moved { structure, inode, from, bytes, .. }) in homes {
+        let mut there = vec![0; bytes.len()];
+        stage.read_at(sector, &mut there)?;
+        if there == bytes {
+            // It is home already: what it belongs to is damaged elsewhere.
+            continue;
+        }
         stage.write_at(sector, &bytes)?;
         actions.push(Action::BlockMoved { structure, inode, sector, from });
     }

@@ -7,8 +7,9 @@
 //!
 //! Invariants:
 //! 1. The device is only read. All changes are in the [`Stage`], whose base is the device.
-//! 2. A pass that begins with the same findings as the one before ends the repair, unless that one put blocks right that had not been:
-//!    the findings that remain are reported, and the caller writes nothing.
+//! 2. A pass that begins with the same findings as the one before ends the repair, unless that one did something that no pass before it
+//!    had done: findings name the first of several damaged blocks, and none of those that lie behind another damage. The findings that
+//!    remain are reported, and the caller writes nothing.
 //!
 //! | module | holds |
 //! |---|---|
@@ -34,7 +35,7 @@
 //! | [`stage`] | where changes are kept until all of them have been checked |
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
     ops::ControlFlow,
     sync::Arc,
@@ -217,18 +218,19 @@ pub fn repair_with_progress(
         actions: Vec::new(),
         partial: BTreeSet::new(),
         unread: BTreeSet::new(),
-        mended: BTreeSet::new(),
+        done: HashSet::new(),
         findings: None,
     };
     repair.find_superblock()?;
     repair.replay_log()?;
     let mut before = None;
     for _ in 0..MOST_PASSES {
-        let pass = repair.pass(before)?;
-        match pass {
+        let actions_before = repair.actions.len();
+        match repair.pass(before)? {
             Pass::Done(remaining) => return Ok(repair.finish(remaining)),
-            Pass::Changed(signature) => before = Some(signature),
-            Pass::Advanced => before = None,
+            Pass::Changed(signature) => {
+                before = Some(signature).filter(|_| !repair.has_done_new(actions_before));
+            }
         }
     }
     let remaining = repair.check()?.findings;
@@ -240,8 +242,6 @@ enum Pass {
     Done(Vec<Finding>),
     /// Something was done; the findings before it had this signature.
     Changed(Signature),
-    /// Blocks were put right that had not been. The next findings may be the same: one names the first of several damaged blocks.
-    Advanced,
 }
 
 /// Tells two lists of findings apart: how many there are, and a sum over their sentences.
@@ -288,8 +288,8 @@ struct Repair<'r> {
     partial: BTreeSet<InodeNumber>,
     /// Inodes of which groups were made anew without all extents: what the new reverse maps say of them is not all.
     unread: BTreeSet<InodeNumber>,
-    /// Blocks of files that were put right.
-    mended: BTreeSet<Sector>,
+    /// Sums of the actions of earlier passes.
+    done: HashSet<u64>,
     /// Of the first check.
     findings: Option<u64>,
 }
@@ -379,6 +379,17 @@ impl<'r> Repair<'r> {
         Ok(Checked { volume: opened.volume, findings, work, signature })
     }
 
+    /// Whether one of the actions from this one on is none of an earlier pass. They count as such from now on.
+    fn has_done_new(&mut self, from: usize) -> bool {
+        let mut is_new = false;
+        for action in self.actions.iter().skip(from) {
+            let mut hasher = DefaultHasher::new();
+            action.to_string().hash(&mut hasher);
+            is_new |= self.done.insert(hasher.finish());
+        }
+        is_new
+    }
+
     fn sources<'s>(&self, volume: &'s Volume) -> Sources<'s>
     where
         'r: 's,
@@ -416,10 +427,7 @@ impl<'r> Repair<'r> {
         }
         if self.mend(&volume, &stage, &work)? {
             // What else is wrong may follow from these fields.
-            let mended = self.actions.iter().skip(actions_before).filter_map(Action::mended_block);
-            let before = self.mended.len();
-            self.mended.extend(mended);
-            return Ok(if self.mended.len() > before { Pass::Advanced } else { Pass::Changed(signature) });
+            return Ok(Pass::Changed(signature));
         }
         // What is ahead of the log is read all the same: extents that could not be read would be taken for free.
         volume.newest_lsn().set(Lsn::NULL);
