@@ -28,6 +28,7 @@
 //! | [`older`] | inodes and blocks that are older than the log says |
 //! | [`lsn`] | log sequence numbers that no log has reached |
 //! | [`progress`] | what it tells while it works |
+//! | [`signature`] | whether two passes are the same |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |
 //! | [`told_by_log`] | facts that nothing but the log repeats |
@@ -36,7 +37,6 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
-    hash::{DefaultHasher, Hash, Hasher},
     ops::ControlFlow,
     sync::Arc,
 };
@@ -85,6 +85,7 @@ pub(crate) mod misplaced;
 mod naming;
 mod older;
 pub mod progress;
+mod signature;
 mod space;
 pub(crate) mod stage;
 mod superblocks;
@@ -96,6 +97,7 @@ pub(crate) mod work;
 use action::Action;
 use log_copies::DamagedBlock;
 use progress::{Event, Phase, ShowRepair};
+use signature::{Signature, sum_of};
 use space::Sources;
 use stage::{Stage, StagedTrees};
 use work::Work;
@@ -244,22 +246,6 @@ enum Pass {
     Changed(Signature),
 }
 
-/// Tells two lists of findings apart: how many there are, and a sum over their sentences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Signature {
-    count: u64,
-    sum: u64,
-}
-
-impl Signature {
-    fn add(&mut self, finding: &Finding) {
-        let mut hasher = DefaultHasher::new();
-        finding.to_string().hash(&mut hasher);
-        self.count += 1;
-        self.sum = self.sum.wrapping_add(hasher.finish());
-    }
-}
-
 /// A check of the stage.
 struct Checked {
     volume: Volume,
@@ -383,9 +369,7 @@ impl<'r> Repair<'r> {
     fn has_done_new(&mut self, from: usize) -> bool {
         let mut is_new = false;
         for action in self.actions.iter().skip(from) {
-            let mut hasher = DefaultHasher::new();
-            action.to_string().hash(&mut hasher);
-            is_new |= self.done.insert(hasher.finish());
+            is_new |= self.done.insert(sum_of(action));
         }
         is_new
     }
