@@ -1,4 +1,5 @@
-//! Test binaries, several at a time: `cargo test` runs one after the other, and at the end of each a processor waits.
+//! Test binaries, two at a time: `cargo test` runs one after the other, and at the end of each, when a last long test is left, processors
+//! wait. Each binary runs its tests on as many threads as there are processors, so that more than two at a time would only take memory.
 
 use std::{
     ffi::OsStr,
@@ -15,6 +16,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+
+/// Binaries at the same time.
+const AT_ONCE: usize = 2;
 
 /// A built test binary.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,9 +44,8 @@ pub fn run(cargo: &OsStr, workspace: &Path, set_up: impl Fn(&mut Command) + Sync
         }
         Ok(())
     };
-    let processors = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| -> Result<()> {
-        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("it does not panic"))
     })?;
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);

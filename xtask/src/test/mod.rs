@@ -1,4 +1,8 @@
 //! `cargo xtask test`: sets up what the tests need, runs them all and says what was judged.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`binaries`] | running the test binaries, two at a time |
 
 mod binaries;
 
@@ -14,10 +18,7 @@ pub struct Arguments {
     /// Fail where a judge is missing (always so where CI is set)
     #[arg(long)]
     required: bool,
-    /// Run as many test binaries at the same time as there are processors, instead of one after the other
-    #[arg(long, conflicts_with = "cargo")]
-    together: bool,
-    /// Passed on to `cargo test --workspace`
+    /// Run `cargo test --workspace` with these, one test binary after the other, instead of two binaries at a time
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     cargo: Vec<String>,
 }
@@ -56,7 +57,7 @@ fn run_tests(arguments: &Arguments, set_up: impl Fn(&mut Command) + Sync) -> Res
     let mut cargo = Command::new(&program);
     cargo.args(["test", "--workspace", "--no-fail-fast"]).current_dir(&workspace);
     set_up(&mut cargo);
-    if !arguments.together {
+    if !arguments.cargo.is_empty() {
         return process::run(cargo.args(&arguments.cargo));
     }
     let result = binaries::run(&program, &workspace, set_up);
