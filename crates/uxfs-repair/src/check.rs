@@ -252,11 +252,10 @@ impl Context<'_> {
         self.volume.geometry().features.incompatible.contains(Incompatible::FILE_TYPE)
     }
 
-    /// Turns all faults that a tolerant volume has passed over since the last call into findings. Gives whether there were any.
-    pub fn report_left_out(&self) -> bool {
-        let Some(findings) = self.volume.findings() else { return false };
+    /// Turns all faults that a tolerant volume has passed over since the last call, for any thread, into findings.
+    pub fn report_left_out(&self) {
+        let Some(findings) = self.volume.findings() else { return };
         let (list, others) = findings.take();
-        let is_any = !list.is_empty() || others > 0;
         for finding in list {
             self.sink.add(match finding {
                 tolerant::Finding::LeftOut(error) | tolerant::Finding::AttributeValue { error, .. } => {
@@ -268,7 +267,6 @@ impl Context<'_> {
         if others > 0 {
             self.sink.add(Finding::NotKept { count: others });
         }
-        is_any
     }
 
     /// Turns what is older than the log says into findings.

@@ -8,6 +8,7 @@ use uxfs_format::{
 use uxfs_volume::{
     directory::DirectoryEntry,
     inode::{Inode, InodeFork},
+    tolerant::passed_over_by_this_thread,
 };
 
 use super::{free_index, index};
@@ -83,6 +84,7 @@ impl Entries<'_, '_> {
     /// Reads all entries. Gives whether none was left out; `None` where the directory cannot be opened.
     fn read(&mut self) -> Option<bool> {
         let context = self.context;
+        let passed_over_before = passed_over_by_this_thread();
         let mut reader = context.read(context.volume.open_directory(self.directory, 0))?;
         let is_local = matches!(self.directory.fork(Fork::Data), Some(InodeFork::Local(_)));
         let mut faults = 0;
@@ -102,7 +104,9 @@ impl Entries<'_, '_> {
                 return None;
             }
         }
-        Some(faults == 0 && !context.report_left_out())
+        context.report_left_out();
+        let is_map_whole = context.volume.lost_extents(self.directory, Fork::Data).is_none();
+        Some(faults == 0 && is_map_whole && passed_over_by_this_thread() == passed_over_before)
     }
 
     fn entry(&mut self, entry: &DirectoryEntry<'_>) {

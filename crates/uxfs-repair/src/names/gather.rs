@@ -6,7 +6,7 @@ use std::{
 };
 
 use uxfs_format::{
-    inode::{FileType, InodeFlags2},
+    inode::{FileType, Fork, InodeFlags2},
     units::InodeNumber,
 };
 use uxfs_volume::{
@@ -15,6 +15,7 @@ use uxfs_volume::{
         Inode,
         scan::{ScanEvent, ScanOptions, ScannedInode},
     },
+    tolerant::passed_over_by_this_thread,
     volume::Volume,
 };
 
@@ -202,18 +203,9 @@ impl Gathered {
     }
 }
 
-/// Whether a tolerant volume has passed over faults since the last call.
-fn has_passed_over(volume: &Volume) -> bool {
-    volume
-        .findings()
-        .map(|findings| findings.take())
-        .is_some_and(|(list, others)| !list.is_empty() || others > 0)
-}
-
 /// The attributes that can be read, but for parent pointers. Gives whether there were others.
 fn keep_attributes(volume: &Volume, inode: &Inode, kept: &mut Vec<KeptAttribute>) -> bool {
-    // Faults of other inodes.
-    has_passed_over(volume);
+    let passed_over_before = passed_over_by_this_thread();
     let Ok(reader) = volume.attributes(inode) else { return true };
     let mut is_any_lost = false;
     let visited = reader.visit(|attribute| {
@@ -231,8 +223,8 @@ fn keep_attributes(volume: &Volume, inode: &Inode, kept: &mut Vec<KeptAttribute>
         }
         Ok(ControlFlow::Continue(()))
     });
-    // Both sides: the faults are taken.
-    has_passed_over(volume) | visited.is_err() | is_any_lost
+    let is_map_whole = volume.lost_extents(inode, Fork::Attribute).is_none();
+    !is_map_whole || passed_over_by_this_thread() != passed_over_before || visited.is_err() || is_any_lost
 }
 
 /// Makes lists such that Linux takes them.

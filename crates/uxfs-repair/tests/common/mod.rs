@@ -57,10 +57,14 @@ pub fn findings_of(image: &Path) -> Vec<Finding> {
 
 /// As [`findings_of`], with options but for the threads: there is one.
 pub fn findings_with(image: &Path, options: &CheckOptions) -> Vec<Finding> {
+    findings_with_threads(image, &CheckOptions { scan: ScanOptions::in_order(), ..*options })
+}
+
+/// As [`findings_of`], with options.
+pub fn findings_with_threads(image: &Path, options: &CheckOptions) -> Vec<Finding> {
     let mut opened = opening::open(&open_read_only(image), &OpeningOptions::default()).unwrap();
     let mut findings = std::mem::take(&mut opened.findings);
-    let options = CheckOptions { scan: ScanOptions::in_order(), ..*options };
-    check(&opened.volume, &options, &mut all(&mut findings));
+    check(&opened.volume, options, &mut all(&mut findings));
     findings
 }
 

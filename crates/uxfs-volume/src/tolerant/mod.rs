@@ -20,6 +20,7 @@
 //! | [`search`] | the superblocks of groups on a device whose geometry is not known |
 
 use std::{
+    cell::Cell,
     collections::HashSet,
     sync::{
         Arc, Mutex, PoisonError,
@@ -233,6 +234,7 @@ impl Volume {
     pub(crate) fn pass_over(&self, error: Error, finding: impl FnOnce(Error) -> Finding) -> Result<()> {
         match self.findings().filter(|_| is_damage(&error)) {
             Some(findings) => {
+                PASSED_OVER.set(PASSED_OVER.get().wrapping_add(1));
                 findings.add(finding(error));
                 Ok(())
             }
@@ -244,6 +246,16 @@ impl Volume {
     pub(crate) fn may_pass_over(&self, error: &Error) -> bool {
         self.findings().is_some() && is_damage(error)
     }
+}
+
+thread_local! {
+    static PASSED_OVER: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many faults this thread has passed over, in all tolerant volumes. What was passed over in one inode is what came while it was read:
+/// [`Findings`] are those of all threads.
+pub fn passed_over_by_this_thread() -> u64 {
+    PASSED_OVER.get()
 }
 
 fn is_damage(error: &Error) -> bool {
