@@ -220,6 +220,7 @@ pub fn repair_with_progress(
         actions: Vec::new(),
         partial: BTreeSet::new(),
         unread: BTreeSet::new(),
+        given_up: BTreeSet::new(),
         done: HashSet::new(),
         findings: None,
     };
@@ -274,6 +275,8 @@ struct Repair<'r> {
     partial: BTreeSet<InodeNumber>,
     /// Inodes of which groups were made anew without all extents: what the new reverse maps say of them is not all.
     unread: BTreeSet<InodeNumber>,
+    /// Symbolic links that were given up.
+    given_up: BTreeSet<InodeNumber>,
     /// Sums of the actions of earlier passes.
     done: HashSet<u64>,
     /// Of the first check.
@@ -374,12 +377,17 @@ impl<'r> Repair<'r> {
         is_new
     }
 
-    fn sources<'s>(&self, volume: &'s Volume) -> Sources<'s>
+    /// The device with the log as it was found, where copies in it may be used.
+    fn log(&self) -> Option<&'r dyn BlockDevice> {
+        (!self.options.ignore_log_copies).then_some(self.original)
+    }
+
+    fn sources<'s>(&self, volume: &'s Volume, given_up: &'s BTreeSet<InodeNumber>) -> Sources<'s>
     where
         'r: 's,
     {
-        let log = (!self.options.ignore_log_copies).then_some(self.original);
-        Sources { volume, log, scan: self.options.scan, may_lack_extents: false }
+        let (log, scan) = (self.log(), self.options.scan);
+        Sources { volume, log, scan, given_up, may_lack_extents: false }
     }
 
     fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {
@@ -457,7 +465,9 @@ impl<'r> Repair<'r> {
     /// Inodes and groups. Gives whether extent maps were mended instead: what they tell would have become free.
     fn repair_space(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
         (self.progress)(Event::Begin(Phase::Space));
-        let (sources, before) = (self.sources(volume), self.actions.len());
+        self.given_up.extend(&work.symlinks);
+        let (given_up, before) = (self.given_up.clone(), self.actions.len());
+        let sources = self.sources(volume, &given_up);
         let mut repaired = space::repair(sources, stage, work, &mut self.actions)?;
         self.partial.append(&mut repaired.partial);
         if self.actions.len() > before || repaired.unread.is_empty() {
@@ -480,11 +490,11 @@ impl<'r> Repair<'r> {
         }
         bit_flips::correct(volume, stage, &work.suspects, &mut self.actions)?;
         if !work.older.is_empty() {
-            let log = self.sources(volume).log;
+            let log = self.log();
             older::bring_up_to_date(volume, stage, log, &work.older, &mut self.actions)?;
         }
         if !work.contradicted.is_empty() {
-            let log = self.sources(volume).log;
+            let log = self.log();
             told_by_log::follow(stage, log, &work.contradicted, &mut self.actions)?;
         }
         Ok(self.actions.len() > before)
@@ -543,7 +553,7 @@ impl<'r> Repair<'r> {
         if attribute::lists::mend(stage, &work.attributes, &mut self.actions)? {
             return Ok(true);
         }
-        let log = self.sources(volume).log;
+        let log = self.log();
         inode::mend::mend(volume, stage, work, log, &mut self.actions)
     }
 

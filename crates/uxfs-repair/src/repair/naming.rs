@@ -47,7 +47,7 @@ impl Repair<'_> {
             let emptied = opening::open(&self.device, &options)?.volume;
             let groups = emptied.geometry().groups().collect();
             let work = Work { inodes: true, groups, ..Work::default() };
-            let sources = Sources { may_lack_extents: true, ..self.sources(&emptied) };
+            let sources = Sources { may_lack_extents: true, ..self.sources(&emptied, &self.given_up) };
             space::repair(sources, stage, &work, &mut Vec::new())?;
         }
         changes.write_names(stage, &gathered, &decision, &mut self.actions)?;

@@ -56,6 +56,8 @@ pub(super) struct Sources<'s> {
     /// The device with the log as it was found, where copies in it may be used.
     pub log: Option<&'s dyn BlockDevice>,
     pub scan: ScanOptions,
+    /// Inodes that were given up: they are not made again, although the index and names tell of them.
+    pub given_up: &'s BTreeSet<InodeNumber>,
     /// Groups are made anew although nothing tells all extents of some inodes.
     pub may_lack_extents: bool,
 }
@@ -401,7 +403,9 @@ impl Gathering<'_> {
 
     fn inode(&mut self, chunk: &mut Chunk<'_>, inode: FoundInode) -> Result<()> {
         let FoundInode { number, index, found } = inode;
-        if self.work.symlinks.contains(&number) {
+        // Its place may have been given to another one since.
+        let is_given_up = self.sources.given_up.contains(&number) && !matches!(found, Found::InUse(_));
+        if self.work.symlinks.contains(&number) || is_given_up {
             chunk.set_free(index);
             return Ok(());
         }
