@@ -337,6 +337,12 @@ impl Geometry {
         if self.inode_alignment_blocks >= large { large.max(1) } else { small.max(1) }
     }
 
+    /// Inodes that come and go together in a sparse chunk: those of a cluster.
+    #[inline]
+    pub fn inodes_per_sparse_unit(&self) -> u32 {
+        self.inode_cluster_blocks().wrapping_shl(self.inodes_per_block_log).clamp(4, INODES_PER_CHUNK)
+    }
+
     /// First block and length in blocks of the inode cluster that holds `block` of `group`, or `None` where it does
     /// not lie within the group. Chunks, and with them clusters, are aligned.
     pub fn inode_cluster_of(&self, group: AgNumber, block: AgBlock) -> Option<(AgBlock, u32)> {

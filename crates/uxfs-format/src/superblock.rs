@@ -306,8 +306,9 @@ impl Superblock {
         let fault = SuperblockFault::InodeAlignment { inode_alignment, sparse_alignment };
         let chunk_blocks = 64u32.checked_shr(self.inodes_per_block_log.into()).unwrap_or(0);
         if self.feature_words().has_sparse_inodes() && chunk_blocks > 1 {
-            // Facts (xfs-facts §1): a full chunk is the alignment, and sparse chunks align to a cluster.
-            if inode_alignment != chunk_blocks || sparse_alignment == 0 || sparse_alignment > chunk_blocks {
+            // Facts (xfs-facts §1): a full chunk is the alignment, and sparse chunks align to a cluster, half a chunk. Linux does not
+            // mount another one.
+            if inode_alignment != chunk_blocks || sparse_alignment != chunk_blocks / 2 {
                 return Err(fault);
             }
         } else if inode_alignment > self.ag_blocks.get() {

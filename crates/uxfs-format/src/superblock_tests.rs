@@ -54,6 +54,12 @@ fn each_check_rejects_its_damage() {
             &[0, 0, 0, 2],
             F::InodeAlignment { inode_alignment: 2, sparse_alignment: 4 },
         ),
+        (
+            "sparse alignment",
+            228,
+            &[0, 0, 0, 5],
+            F::InodeAlignment { inode_alignment: 8, sparse_alignment: 5 },
+        ),
     ];
     for (name, offset, value, fault) in cases {
         assert_eq!(patched(*offset, value), Err((*fault).into()), "{name}");

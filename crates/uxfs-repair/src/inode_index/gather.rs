@@ -10,7 +10,10 @@
 //! Inodes of a chunk that was freed stay on disk until something else is written over them, and may look as if in use: so they
 //! alone prove nothing.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use uxfs_format::{
     btree::{
@@ -41,6 +44,8 @@ pub(crate) struct ChunksFound {
     pub without_index: u32,
     /// There are no others.
     pub is_sure: bool,
+    /// Chunks that only their inodes show: a hole may be a lost cluster.
+    pub doubtful: BTreeSet<AgInode>,
 }
 
 /// How far the btrees of a group are believed.
@@ -61,7 +66,7 @@ pub(crate) fn gather(volume: &Volume, group: AgNumber, trust: Trust) -> ChunksFo
         Err(_) => (Vec::new(), false),
     };
     if is_complete && trust == Trust::Sound {
-        return ChunksFound { chunks: index, without_index: 0, is_sure: true };
+        return ChunksFound { chunks: index, is_sure: true, ..ChunksFound::default() };
     }
     let free_index = match volume.group(group).free_inode_index() {
         Ok(Some(tree)) => records(&tree, volume.geometry()).0,
@@ -77,14 +82,15 @@ pub(crate) fn gather(volume: &Volume, group: AgNumber, trust: Trust) -> ChunksFo
         Trust::Sound | Trust::Suspect => (owned_by_inodes(volume, group), free_blocks(volume, group)),
     };
     let search = Search { volume, group, owned, free };
+    let mut doubtful = BTreeSet::new();
     for chunk in search.chunks() {
-        let overlaps = overlaps(&all, &chunk);
-        if !overlaps {
+        if !overlaps(&all, &chunk) {
+            doubtful.extend(Some(chunk.start).filter(|_| search.owned.is_none() && chunk.hole_mask != 0));
             all.insert(chunk.start, chunk);
         }
     }
     let without_index = u32::try_from(all.len() - indexed).unwrap_or(u32::MAX);
-    ChunksFound { chunks: all.into_values().collect(), without_index, is_sure: false }
+    ChunksFound { chunks: all.into_values().collect(), without_index, is_sure: false, doubtful }
 }
 
 fn overlaps(all: &BTreeMap<AgInode, InodeChunk>, chunk: &InodeChunk) -> bool {
@@ -270,8 +276,7 @@ impl Search<'_> {
 /// A chunk whose holes and free inodes are what was seen.
 fn chunk_of(start: AgInode, seen: Seen, geometry: &Geometry) -> InodeChunk {
     let is_sparse = geometry.features.incompatible.contains(Incompatible::SPARSE_INODES);
-    // Inodes come and go by clusters.
-    let unit = (geometry.inode_cluster_blocks() << geometry.inodes_per_block_log).clamp(4, INODES_PER_CHUNK);
+    let unit = geometry.inodes_per_sparse_unit();
     let mut chunk = InodeChunk { start, hole_mask: 0, count: 0, free_count: 0, free: u64::MAX };
     for bit in 0..16_u32 {
         let first = bit * 4 / unit * unit;

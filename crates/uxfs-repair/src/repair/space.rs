@@ -1,6 +1,7 @@
 //! Inodes and allocation groups: which inodes there are, and all that follows from their extents.
 
 mod holes;
+mod lost_clusters;
 mod survey;
 
 use std::{
@@ -20,7 +21,7 @@ use uxfs_format::{
     inode::{FileType, ForkFormat, InodeCore, InodeFault, InodeFlags},
     units::{AgBlock, AgInode, AgNumber, InodeNumber, Lsn},
 };
-use uxfs_journal::copies::LogCopies;
+use uxfs_journal::copies::{InodeCopy, LogCopies};
 use uxfs_volume::{
     error::Result,
     inode::{Inode, scan::ScanOptions},
@@ -192,6 +193,7 @@ impl Gathering<'_> {
             });
         let mut survey = Survey::of(self.volume, &found, self.sources.scan);
         let mut lost = std::mem::take(&mut survey.lost);
+        lost.extend(lost_clusters::inodes(geometry, &found));
         let copies = self.copies(&lost, &found);
         for (inode, _) in copies.inodes().filter(|(_, copy)| copy.core().is_some_and(|core| !core.is_free()))
         {
@@ -308,11 +310,14 @@ impl Gathering<'_> {
         survey: &Survey,
     ) -> Result<((u32, bool), Vec<InodeChunk>)> {
         let mut chunks = found.chunks;
+        let lost_clusters = self.give_back_lost_clusters(group, (&mut chunks, &found.doubtful), survey);
         for chunk in &mut chunks {
             // Nothing is known of the inodes of a chunk that the log has added.
             let of_all = ChunkSurvey { in_use: 0, open: u64::MAX };
-            let ChunkSurvey { in_use, open } = survey.chunk(group, chunk.start).unwrap_or(of_all);
-            let mut chunk = Chunk { chunk, is_changed: false };
+            let ChunkSurvey { in_use, mut open } = survey.chunk(group, chunk.start).unwrap_or(of_all);
+            let given_back = lost_clusters.get(&chunk.start).copied().unwrap_or(0);
+            open |= given_back;
+            let mut chunk = Chunk { chunk, is_changed: given_back != 0 };
             for index in 0..INODES_PER_CHUNK {
                 let has = |mask: u64| mask & 1_u64.checked_shl(index).unwrap_or(0) != 0;
                 if has(in_use) {
@@ -327,6 +332,37 @@ impl Gathering<'_> {
             }
         }
         Ok(((found.without_index, found.is_sure), chunks))
+    }
+
+    /// Clusters of these chunks that a name, the log or the superblock knows an inode of. Gives the inodes, one bit each.
+    fn give_back_lost_clusters(
+        &mut self,
+        group: AgNumber,
+        (chunks, doubtful): (&mut [InodeChunk], &BTreeSet<AgInode>),
+        survey: &Survey,
+    ) -> BTreeMap<AgInode, u64> {
+        if doubtful.is_empty() {
+            return BTreeMap::new();
+        }
+        let geometry = self.volume.geometry();
+        let files = survey.contents.files.get(group.get() as usize);
+        let taken = Taken::by(files.map(Vec::as_slice).unwrap_or_default());
+        let witnesses = &self.witnesses;
+        let is_named = |inode| {
+            let copy = witnesses.copy(inode).and_then(InodeCopy::core);
+            inode == geometry.root_inode
+                || witnesses.named(inode).is_some()
+                || copy.is_some_and(|core| !core.is_free())
+        };
+        let mut given_back = BTreeMap::new();
+        for chunk in chunks.iter_mut().filter(|chunk| doubtful.contains(&chunk.start)) {
+            let inodes = lost_clusters::give_back(geometry, (group, chunk), &taken, &is_named);
+            if inodes != 0 {
+                given_back.insert(chunk.start, inodes);
+                self.actions.push(Action::InodeChunk { group, first: chunk.start });
+            }
+        }
+        given_back
     }
 
     /// Of inodes whose extents could not all be read: those that the reverse map gives them, so that they do not become free. Gives whether

@@ -141,8 +141,8 @@ pub const TABLE: [Weighing; 40] = [
         Rule::InodeChunk,
         "which inode chunks there are",
         "both inode btrees; the reverse map; inodes with their own number and the uuid in their place; inodes that the log has in use; the \
-         root, and directories that parent pointers name",
-        "an inode tells where it belongs; the last two say only that there was one",
+         root, and directories that parent pointers name; beside sound inodes of a chunk, also inodes that an entry names",
+        "an inode tells where it belongs; the last three say only that there was one",
     ),
     row(
         Rule::BlocksOfTwo,

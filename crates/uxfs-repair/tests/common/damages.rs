@@ -142,7 +142,7 @@ pub const FIELDS: &[Damage] = &[
     field("number-of-an-inode", "default", &[FILE, "write -d v3.inumber 5"], &[1], "neutral values"),
     field("fork-offset", "default", &["path /special/symlinks/of-30-bytes", "write -d core.forkoff 0"], &[1], "neutral values"),
     field("realtime-summary", "default", &["sb 0", "write -d rsumino 131"], &[41, 72, 78], "superblock"),
-    field("sparse-alignment", "default", &["sb 0", "write -d spino_align 1"], &[10], "as its copies say"),
+    field("sparse-alignment", "default", &["sb 0", "write -d spino_align 1"], &[1, 6], "superblock"),
     field("unwritten-and-shared", "default", &["path /extents/shared/copy-0", "write -d u3.bmx[0].extentflag 1"], &[36, 37, 77], "as written"),
     field("features-against-all-copies", "default", &["sb 0", "write -d features_compat 0x80"], &[10], "as its copies say"),
     field("sequence-number", "default", &["agf 1", "write -d lsn 0x9000000000000001"], &[1], "clear the log sequence number"),

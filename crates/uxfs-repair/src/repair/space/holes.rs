@@ -53,9 +53,7 @@ impl Taken {
         if !geometry.features.incompatible.contains(Incompatible::SPARSE_INODES) {
             return;
         }
-        // Inodes come and go by clusters.
-        let unit =
-            (geometry.inode_cluster_blocks() << geometry.inodes_per_block_log).clamp(4, INODES_PER_CHUNK);
+        let unit = geometry.inodes_per_sparse_unit();
         for first in (0..INODES_PER_CHUNK).step_by(unit as usize) {
             let of_unit = (u64::MAX >> (64 - unit)) << first;
             let start = chunk.inode(first).get() >> geometry.inodes_per_block_log;
