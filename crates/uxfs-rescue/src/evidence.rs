@@ -133,6 +133,8 @@ impl Evidence {
             | Action::Attributes { inode, .. }
             | Action::BlockField { inode, removed: 1.., .. }
             | Action::BlocksGivenUp { inode, fork: Fork::Attribute, .. }
+            | Action::ExtentMapOverruled { inode, .. }
+            | Action::ExtentMapKept { inode, .. }
             | Action::ExtentMap { inode, fork: Fork::Attribute, .. } => (inode, State::Inferred),
             Action::OlderKept { inode, .. } => (inode, State::PerhapsOlder),
             Action::BlocksGivenUp { inode, .. } | Action::FilePartial { inode } => (inode, State::Partial),
@@ -281,6 +283,8 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | Action::RealtimeInode { .. }
         | Action::UnlinkedFreed { .. }
         | Action::ExtentMap { .. }
+        | Action::ExtentMapOverruled { .. }
+        | Action::ExtentMapKept { .. }
         | Action::BlocksGivenUp { .. }
         | Action::InodeBlocks { .. }
         | Action::LinkCount { .. }

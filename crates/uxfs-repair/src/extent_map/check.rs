@@ -18,7 +18,10 @@ use uxfs_format::{
 };
 use uxfs_volume::{
     btree::Tree,
-    inode::{ForkFormat, Inode, scan::ScanOptions},
+    inode::{
+        ForkFormat, Inode,
+        scan::{ScanEvent, ScanOptions, ScannedInode},
+    },
     volume::Volume,
 };
 
@@ -68,6 +71,27 @@ pub(crate) fn check_counting(
 pub(crate) fn has_unknown_blocks(inode: &Inode) -> bool {
     let root = inode.extent_root_bytes(Fork::Data);
     inode.fork_format(Fork::Data) == Some(ForkFormat::MetadataBtree) && root.first_chunk() != Some(&[0, 0])
+}
+
+/// Whether there are blocks whose owner is not known: those of realtime metadata below the roots of its btrees.
+pub(crate) fn are_any_unknown(volume: &Volume, scan: ScanOptions) -> bool {
+    if !volume.geometry().features.has_metadata_directory() || volume.geometry().realtime_blocks == 0 {
+        return false;
+    }
+    let (_, found) = volume.scan_inodes(
+        &scan,
+        || false,
+        |found, event| {
+            if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
+                && core.flags2().contains(InodeFlags2::METADATA)
+            {
+                let inode = Inode::decode(bytes, core, volume.geometry());
+                *found |= inode.is_none_or(|inode| has_unknown_blocks(&inode));
+            }
+            ControlFlow::<()>::Continue(())
+        },
+    );
+    found.contains(&true)
 }
 
 /// The blocks of a fork, those of its btree included; 0 where some cannot be read.

@@ -1,6 +1,7 @@
 //! Where the blocks of a fork lie.
 
 pub(crate) mod check;
+pub(crate) mod contradicted;
 pub(crate) mod lengths;
 pub(crate) mod mend;
 pub(crate) mod rebuild;

@@ -47,6 +47,11 @@ fn is_possible_name(name: &[u8]) -> bool {
     is_valid_name(name) && name != b"." && name != b".."
 }
 
+/// Whether people may have given this name: it is UTF-8 without control characters. Bytes that were overwritten seldom are.
+fn is_text(name: &[u8]) -> bool {
+    str::from_utf8(name).is_ok_and(|name| !name.chars().any(char::is_control))
+}
+
 fn is_pointer(strength: Strength) -> bool {
     matches!(strength, Strength::Pointer | Strength::OldPointer)
 }
@@ -230,9 +235,11 @@ impl<'f> Decider<'f> {
                     |other: &&(InodeNumber, Name, Strength)| other.0 == *directory || other.1 == *name;
                 let Some(index) = pointers.iter().position(is_other_half) else { continue };
                 let (other_directory, other_name, _) = pointers.swap_remove(index);
-                // An index that does not lead to the entry speaks against it.
                 let (entry, pointer) = ((*directory, name.clone()), (*other_directory, other_name.clone()));
-                match self.facts.damaged_directories.contains(directory) {
+                // An index that does not lead to the entry speaks against it.
+                let is_doubtful = self.facts.damaged_directories.contains(directory)
+                    || is_text(other_name) && !is_text(name);
+                match is_doubtful {
                     true => self.reject_for(&entry, &pointer, inode),
                     false => self.reject_for(&pointer, &entry, inode),
                 }
@@ -259,7 +266,9 @@ impl<'f> Decider<'f> {
         }
         for (inode, mut names) in names {
             names.sort_by_key(|(directory, name)| {
-                (self.weight(*directory, name, inode), std::cmp::Reverse((*directory, name.clone())))
+                let (is_both, is_dot_dot, strength) = self.weight(*directory, name, inode);
+                let last = std::cmp::Reverse((*directory, name.clone()));
+                (is_both, is_dot_dot, is_text(name), strength, last)
             });
             // The strongest comes last.
             let Some(kept) = names.pop() else { continue };

@@ -187,6 +187,19 @@ fn a_directory_has_one_name() {
 }
 
 #[test]
+fn of_two_names_the_one_that_is_no_text_goes() {
+    let mut case = Case::new();
+    case.file(200);
+    case.entry(ROOT, "\u{1}\u{80}", 200, FileType::Regular);
+    case.pointer(ROOT, "name", 200);
+    case.directory(300, ROOT);
+    case.entry(ROOT, "directory", 300, FileType::Directory);
+    case.pointer(ROOT, "\u{1}irectory", 300);
+    assert_eq!(case.links(), [link(ROOT, "directory", 300), link(ROOT, "name", 200)]);
+    assert!(is_text("Grüße".as_bytes()) && !is_text(b"\xad"));
+}
+
+#[test]
 fn circles_are_broken_at_their_weakest_name() {
     let mut case = Case::new();
     case.directory(300, 301);

@@ -65,6 +65,41 @@ impl TypeSource {
     }
 }
 
+/// What decides between an extent map and the reverse map. Programs may rely on [`name`](Self::name).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MapWitness {
+    /// The copy of the inode in the log.
+    Log,
+    /// The number of blocks that the inode counts.
+    BlockCount,
+    /// The free space btree.
+    FreeSpace,
+    /// The size of the file.
+    Size,
+}
+
+impl MapWitness {
+    /// As a word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::BlockCount => "block_count",
+            Self::FreeSpace => "free_space",
+            Self::Size => "size",
+        }
+    }
+
+    const fn subject(self) -> &'static str {
+        match self {
+            Self::Log => "the copy of the inode in the log",
+            Self::BlockCount => "the block count of the inode",
+            Self::FreeSpace => "the free space",
+            Self::Size => "the size of the file",
+        }
+    }
+}
+
 /// Why a parent pointer is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointerCause {
@@ -377,6 +412,25 @@ pub enum Action {
         fork: Fork,
         /// Extents that it has now.
         extents: u64,
+    },
+    /// The reverse map contradicts the extent map of a fork, and a third witness agrees with the reverse map: the extent map follows it.
+    ExtentMapOverruled {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which fork.
+        fork: Fork,
+        /// Extents that it has now.
+        extents: u64,
+        /// The third witness.
+        by: MapWitness,
+    },
+    /// The reverse map contradicts the extent map of a fork, and no third witness says which is right: the extent map stays, and the
+    /// reverse map follows it.
+    ExtentMapKept {
+        /// The inode.
+        inode: InodeNumber,
+        /// Which fork.
+        fork: Fork,
     },
     /// A fork gives up blocks that it may not share with what has them as well.
     BlocksGivenUp {

@@ -46,7 +46,8 @@ pub(super) fn clear(
     let (Some(checksum), Some(lsn)) = (checksum, lsn) else { return Ok(()) };
     let (first, length) = (lsn.place.bit_offset as usize / 8, lsn.place.bit_length as usize / 8);
     let Some(place) = bytes.get_mut(first..first + length) else { return Ok(()) };
-    place.fill(0);
+    // Linux writes values of attributes outside the log, and refuses to write any number but this one.
+    place.fill(if structure == Structure::AttributeRemoteValue { 0xff } else { 0 });
     checksum::seal(&mut bytes, checksum.place.bit_offset / 8);
     stage.write_at(sector, &bytes)?;
     actions.push(Action::LsnCleared { structure, sector });
@@ -69,6 +70,7 @@ fn length_of(structure: Structure, geometry: &Geometry) -> Option<usize> {
         | S::DirectoryFreeIndex => {
             (geometry.blocks_per_directory_block() == 1).then_some(geometry.block_size())
         }
+        S::Symlink | S::AttributeRemoteValue => Some(geometry.block_size()),
         S::ExtentMap | S::AttributeLeaf | S::AttributeNode | S::AttributeAnyIndex => {
             Some(geometry.block_size())
         }

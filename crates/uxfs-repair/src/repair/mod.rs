@@ -47,15 +47,12 @@ use uxfs_block::{
 };
 use uxfs_engine::options::MountOptions;
 use uxfs_format::{
-    inode::InodeFlags2,
+    inode::Fork,
     units::{InodeNumber, Lsn, Sector, Uuid},
 };
 use uxfs_volume::{
     error::Result,
-    inode::{
-        Inode,
-        scan::{ScanEvent, ScanOptions, ScannedInode},
-    },
+    inode::scan::ScanOptions,
     tolerant::{SuperblockChoice, TolerantOptions},
     volume::{Volume, VolumeOptions},
 };
@@ -64,7 +61,10 @@ use crate::{
     attribute,
     check::{CheckOptions, check_with_progress},
     commit::{self, About, CommitError},
-    extent_map,
+    extent_map::{
+        self,
+        contradicted::{self, Undecided},
+    },
     finding::Finding,
     inode,
     lost_writes::LostWrites,
@@ -221,6 +221,7 @@ pub fn repair_with_progress(
         partial: BTreeSet::new(),
         unread: BTreeSet::new(),
         given_up: BTreeSet::new(),
+        undecided_maps: Undecided::new(),
         done: HashSet::new(),
         findings: None,
     };
@@ -277,6 +278,8 @@ struct Repair<'r> {
     unread: BTreeSet<InodeNumber>,
     /// Symbolic links that were given up.
     given_up: BTreeSet<InodeNumber>,
+    /// Extent maps that stay although the reverse map contradicts them.
+    undecided_maps: Undecided,
     /// Sums of the actions of earlier passes.
     done: HashSet<u64>,
     /// Of the first check.
@@ -428,7 +431,7 @@ impl<'r> Repair<'r> {
             return Ok(Pass::Changed(signature));
         }
         if work.has_space_work() {
-            if self.has_unknown_blocks(&volume) {
+            if extent_map::check::are_any_unknown(&volume, self.options.scan) {
                 // They would become free.
                 return Ok(Pass::Done(findings));
             }
@@ -500,27 +503,6 @@ impl<'r> Repair<'r> {
         Ok(self.actions.len() > before)
     }
 
-    /// Whether there are blocks whose owner is not known: those of realtime metadata below the roots of its btrees.
-    fn has_unknown_blocks(&self, volume: &Volume) -> bool {
-        if !volume.geometry().features.has_metadata_directory() || volume.geometry().realtime_blocks == 0 {
-            return false;
-        }
-        let (_, found) = volume.scan_inodes(
-            &self.options.scan,
-            || false,
-            |found, event| {
-                if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), .. }) = event
-                    && core.flags2().contains(InodeFlags2::METADATA)
-                {
-                    let inode = Inode::decode(bytes, core, volume.geometry());
-                    *found |= inode.is_none_or(|inode| extent_map::check::has_unknown_blocks(&inode));
-                }
-                ControlFlow::<()>::Continue(())
-            },
-        );
-        found.contains(&true)
-    }
-
     /// Quota inodes, records and counts.
     fn repair_quotas(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<()> {
         let lost = work.quota.lost.union(&work.internal_inodes).copied().collect();
@@ -554,6 +536,19 @@ impl<'r> Repair<'r> {
             return Ok(true);
         }
         let log = self.log();
+        // A reverse map that is older than the log is no witness.
+        if work.older_groups.is_empty()
+            && contradicted::follow_reverse_map(
+                volume,
+                stage,
+                log,
+                &work.contradicted_maps,
+                &mut self.actions,
+                &mut self.undecided_maps,
+            )?
+        {
+            return Ok(true);
+        }
         inode::mend::mend(volume, stage, work, log, &mut self.actions)
     }
 
@@ -592,7 +587,11 @@ impl<'r> Repair<'r> {
         Ok(false)
     }
 
-    fn finish(self, remaining: Vec<Finding>) -> Staged {
+    fn finish(mut self, remaining: Vec<Finding>) -> Staged {
+        self.actions.extend(self.undecided_maps.iter().map(|(inode, is_attribute_fork)| {
+            let fork = if *is_attribute_fork { Fork::Attribute } else { Fork::Data };
+            Action::ExtentMapKept { inode: *inode, fork }
+        }));
         let findings = self.findings.unwrap_or(0);
         Staged { overlay: self.overlay, filled: self.filled, actions: self.actions, findings, remaining }
     }

@@ -31,7 +31,9 @@ impl Repair<'_> {
         });
         gathered.facts.uncounted = made_up.collect();
         let remade = self.actions.iter().filter_map(|action| match action {
-            Action::InodeRebuilt { inode, .. } | Action::ExtentMap { inode, .. } => Some(*inode),
+            Action::InodeRebuilt { inode, .. }
+            | Action::ExtentMap { inode, .. }
+            | Action::ExtentMapOverruled { inode, .. } => Some(*inode),
             _ => None,
         });
         let remade = remade.chain(work.directories.iter().copied()).collect();

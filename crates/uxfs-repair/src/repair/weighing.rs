@@ -30,6 +30,7 @@ pub enum Rule {
     InodeBlocks = 42,
     FileBlock = 43,
     SymlinkTarget = 44,
+    ContradictedMap = 45,
     Attributes = 50,
     AccessList = 51,
     LostDirectory = 60,
@@ -80,7 +81,7 @@ const fn row(rule: Rule, question: &'static str, order: &'static str, reason: &'
 }
 
 /// All rules, by their numbers.
-pub const TABLE: [Weighing; 40] = [
+pub const TABLE: [Weighing; 41] = [
     row(
         Rule::Superblock,
         "which superblock describes the file system",
@@ -213,6 +214,13 @@ pub const TABLE: [Weighing; 40] = [
         "nothing else repeats a target",
     ),
     row(
+        Rule::ContradictedMap,
+        "an extent map and a reverse map that contradict each other, both sound",
+        "the one that agrees with the log; else with the block count of the inode; else with the free space; else with the size of the file; \
+         else the extent map",
+        "the third witness decides; a changed record in either looks the same",
+    ),
+    row(
         Rule::Attributes,
         "a damaged attribute fork",
         "the attributes that can be read, and parent pointers from entries",
@@ -257,13 +265,13 @@ pub const TABLE: [Weighing; 40] = [
     row(
         Rule::HalvesOfName,
         "an entry alone and a parent pointer alone of a file that has fewer links than names, with the name or the directory in common",
-        "one name: that of the entry, unless the index of its directory does not lead to it",
+        "one name: that of the entry, unless the index of its directory does not lead to it, or the pointer alone has a name in UTF-8",
         "one field of one side is wrong, and the link count says so",
     ),
     row(
         Rule::NamesOfDirectory,
         "a directory with several names",
-        "entry and parent pointer together; then the name in the directory of its ..; then the parent pointer; the others go",
+        "entry and parent pointer together; then the name in the directory of its ..; then a name in UTF-8; then the parent pointer; the others go",
         "a directory has one name, and .. is a third witness",
     ),
     row(

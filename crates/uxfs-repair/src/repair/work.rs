@@ -57,6 +57,8 @@ pub(crate) struct Work {
     pub older_groups: BTreeSet<AgNumber>,
     /// Inodes that the log contradicts.
     pub contradicted: BTreeSet<InodeNumber>,
+    /// Inodes whose extent maps the reverse map contradicts.
+    pub contradicted_maps: BTreeSet<InodeNumber>,
     /// Symbolic links whose targets are lost.
     pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
@@ -180,14 +182,13 @@ impl Work {
                 if mapping.owner == Owner::InodeChunks {
                     self.inode_indexes.insert(*group);
                 }
-                self.groups.insert(*group);
+                self.add_contradicted_map(*group, mapping.owner);
             }
-            Finding::MappingMissing {
-                mapping: Mapping { owner: Owner::Inode(inode), is_unwritten: true, .. },
-                ..
-            } => {
-                self.unwritten.insert(*inode);
-                self.groups.extend(object.group);
+            Finding::MappingMissing { group, mapping } => {
+                if let Mapping { owner: Owner::Inode(inode), is_unwritten: true, .. } = mapping {
+                    self.unwritten.insert(*inode);
+                }
+                self.add_contradicted_map(*group, mapping.owner);
             }
             Finding::GroupCount { .. }
             | Finding::FreeExtent { .. }
@@ -197,12 +198,18 @@ impl Work {
             | Finding::ReferenceCount { .. }
             | Finding::CowStaging { .. }
             | Finding::SpaceSum { .. }
-            | Finding::MappingMissing { .. }
             | Finding::UnlinkedTwice { .. }
             | Finding::UnlinkedWithLinks { .. }
             | Finding::UnlinkedFree { .. } => self.groups.extend(object.group),
             _ => self.add_of_inode(finding, object.group),
         }
+    }
+
+    fn add_contradicted_map(&mut self, group: AgNumber, owner: Owner) {
+        if let Owner::Inode(inode) = owner {
+            self.contradicted_maps.insert(inode);
+        }
+        self.groups.insert(group);
     }
 
     fn add_ahead(&mut self, corruption: &Corruption, found: Lsn) {

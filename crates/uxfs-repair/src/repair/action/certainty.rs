@@ -89,6 +89,8 @@ impl Action {
             | Self::RealtimeInode { .. }
             | Self::UnlinkedFreed { .. }
             | Self::BlocksGivenUp { .. }
+            | Self::ExtentMapOverruled { .. }
+            | Self::ExtentMapKept { .. }
             | Self::InodeBlocks { .. }
             | Self::LinkCount { .. }
             | Self::AccessList { .. }
@@ -180,6 +182,12 @@ impl Action {
             Self::BlocksGivenUp { inode, group, .. } => format!(
                 "the extent map of inode {inode} is right, and the reverse map of allocation group {group} is wrong"
             ),
+            Self::ExtentMapOverruled { by, .. } => {
+                format!("the extent map was right, and both {} and the reverse map are wrong", by.subject())
+            }
+            Self::ExtentMapKept { .. } => {
+                "the reverse map was right: other blocks are those of the file, or lie elsewhere in it".into()
+            }
             Self::SymlinkBlocks { .. } => "the blocks are right, and the target is longer".into(),
             Self::ExtentsWritten { .. } => "the blocks were never written".into(),
             Self::AccessList { removed: Some(removed @ 1..), .. } => format!(

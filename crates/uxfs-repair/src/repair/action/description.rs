@@ -219,6 +219,10 @@ impl Action {
         use {ObjectKind as O, Rule as R, Witness as W};
         match self {
             Self::ExtentMap { .. } => of("extent_map_rebuilt", O::ExtentMap, W::ReverseMap, R::ExtentMap),
+            Self::ExtentMapOverruled { .. } => {
+                of("extent_map_overruled", O::ExtentMap, W::ReverseMap, R::ContradictedMap)
+            }
+            Self::ExtentMapKept { .. } => of("extent_map_kept", O::ExtentMap, W::Extents, R::ContradictedMap),
             Self::BlocksGivenUp { .. } => of("blocks_given_up", O::ExtentMap, W::ReverseMap, R::BlocksOfTwo),
             Self::SymlinkBlocks { .. } => of("symlink_blocks", O::ExtentMap, W::Inode, R::InodeFields),
             Self::ExtentsWritten { .. } => of("extents_written", O::ExtentMap, W::Mode, R::InodeFields),
@@ -327,10 +331,29 @@ impl Action {
                 put("sector", sector.get().into());
                 put("attributes_removed", (*removed).into());
             }
+            _ => return self.fields_of_map(),
+        }
+        fields
+    }
+
+    fn fields_of_map(&self) -> Fields {
+        let mut fields = Fields::new();
+        let mut put = |name, value: Value| fields.push((name, value));
+        match self {
             Self::ExtentMap { inode, fork, extents } => {
                 put("inode", (*inode).into());
                 put("fork", (*fork).into());
                 put("extents", (*extents).into());
+            }
+            Self::ExtentMapOverruled { inode, fork, extents, by } => {
+                put("inode", (*inode).into());
+                put("fork", (*fork).into());
+                put("extents", (*extents).into());
+                put("by", by.name().into());
+            }
+            Self::ExtentMapKept { inode, fork } => {
+                put("inode", (*inode).into());
+                put("fork", (*fork).into());
             }
             Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by } => {
                 put("inode", (*inode).into());

@@ -7,7 +7,7 @@ use uxfs_format::{
     units::{AgBlock, AgInode, AgNumber, InodeNumber, Sector},
 };
 
-use super::super::{Action, InodeSource, PointerCause, RecordSource};
+use super::super::{Action, InodeSource, MapWitness, PointerCause, RecordSource};
 use crate::{finding::Name, geometry::Witnesses};
 
 const GROUP: AgNumber = AgNumber::new(3);
@@ -49,6 +49,8 @@ fn of_blocks_and_forks() -> Vec<Action> {
         Action::BlockField { structure, inode, sector, removed: 1 },
         Action::BlockChecksum { structure, inode, sector },
         Action::ExtentMap { inode, fork, extents: 4 },
+        Action::ExtentMapOverruled { inode, fork, extents: 4, by: MapWitness::Size },
+        Action::ExtentMapKept { inode, fork },
         Action::BlocksGivenUp { inode, fork, group: GROUP, start: AgBlock::new(8), blocks: 2, kept_by: None },
         Action::SymlinkBlocks { inode },
         Action::ExtentsWritten { inode },

@@ -192,20 +192,25 @@ impl Action {
     fn write_of_fork(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ExtentMap { inode, fork, extents } => {
-                let fork = match fork {
-                    Fork::Data => "data",
-                    Fork::Attribute => "attribute",
-                };
+                let fork = name_of(*fork);
                 write!(
                     f,
                     "make the extent map of the {fork} fork of inode {inode} anew, with {extents} extents"
                 )
             }
+            Self::ExtentMapOverruled { inode, fork, extents, by } => write!(
+                f,
+                "make the extent map of the {} fork of inode {inode} anew as the reverse map has it, with {extents} extents: {} agrees with that",
+                name_of(*fork),
+                by.subject()
+            ),
+            Self::ExtentMapKept { inode, fork } => write!(
+                f,
+                "keep the extent map of the {} fork of inode {inode}, which the reverse map contradicts",
+                name_of(*fork)
+            ),
             Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by } => {
-                let fork = match fork {
-                    Fork::Data => "data",
-                    Fork::Attribute => "attribute",
-                };
+                let fork = name_of(*fork);
                 write!(
                     f,
                     "take {blocks} blocks, from block {start} of allocation group {group} on, from the {fork} fork of inode {inode}, which "
@@ -313,5 +318,12 @@ impl Action {
             }
             _ => Ok(()),
         }
+    }
+}
+
+const fn name_of(fork: Fork) -> &'static str {
+    match fork {
+        Fork::Data => "data",
+        Fork::Attribute => "attribute",
     }
 }

@@ -1,0 +1,153 @@
+//! Extent maps that lie with right checksums: the reverse map says otherwise, and a third witness tells which of the two is right.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+use uxfs_block::engine::sync::SyncDevice;
+use uxfs_format::{
+    btree::extent_map::Extent,
+    inode::{FileType, Fork, ForkFormat, InodeFlags2},
+    units::{FileBlock, InodeNumber},
+};
+use uxfs_repair::repair::{
+    Staged,
+    action::{Action, MapWitness},
+};
+use uxfs_testkit::{
+    golden::GoldenImage, image::memory_folder, judges::Judge, require, verdict::repair_is_silent,
+};
+use uxfs_volume::{
+    inode::{
+        Inode,
+        scan::{ScanEvent, ScanOptions, ScannedInode},
+    },
+    volume::{Volume, VolumeOptions},
+};
+
+use common::{plant, repair_image, repair_image_without_log};
+
+struct MappedFile {
+    inode: InodeNumber,
+    extents: Vec<Extent>,
+    end_block: u64,
+}
+
+fn open(image: &Path) -> Volume {
+    let device = Arc::new(SyncDevice::open_read_only(image, 0).unwrap());
+    Volume::open(device, &VolumeOptions::default()).unwrap()
+}
+
+fn extents_of(image: &Path, inode: InodeNumber) -> Vec<Extent> {
+    let volume = open(image);
+    let inode = volume.inode(inode).unwrap();
+    volume.extent_map(&inode, Fork::Data).unwrap().iter().collect()
+}
+
+/// Regular files whose extents lie in the inode, and that share none.
+fn mapped_files(image: &Path) -> Vec<MappedFile> {
+    let volume = open(image);
+    let geometry = volume.geometry();
+    let visit = |found: &mut Vec<MappedFile>, event: ScanEvent<'_>| {
+        if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), number, .. }) = event
+            && core.file_type() == Some(FileType::Regular)
+            && !core.flags2().intersects(InodeFlags2::REFLINK | InodeFlags2::METADATA)
+            && let Some(inode) = Inode::decode(bytes, core, geometry)
+            && inode.fork_format(Fork::Data) == Some(ForkFormat::Extents)
+        {
+            let extents = volume.extent_map(&inode, Fork::Data).unwrap().iter().collect();
+            let end_block = inode.size_bytes().div_ceil(geometry.block_size() as u64);
+            found.push(MappedFile { inode: number, extents, end_block });
+        }
+        ControlFlow::Continue(())
+    };
+    let (_, found) = volume.scan_inodes(&ScanOptions::in_order(), Vec::new, visit);
+    found.into_iter().flatten().collect()
+}
+
+impl MappedFile {
+    /// One extent that holds the whole file.
+    fn is_plain(&self) -> bool {
+        matches!(self.extents[..], [one] if one.file_block.get() == 0 && one.length_blocks == self.end_block)
+    }
+
+    /// The first extent before which there is a hole.
+    fn after_a_hole(&self) -> Option<usize> {
+        let is_after = |pair: &[Extent]| pair[0].end() < pair[1].file_block;
+        let is_below = |extent: &Extent| extent.end().get() <= self.end_block;
+        let index = self.extents.windows(2).position(is_after)? + 1;
+        self.extents.iter().all(is_below).then_some(index)
+    }
+}
+
+/// Which witness overruled the extent map of the data fork.
+fn overruled_by(staged: &Staged, number: InodeNumber) -> Option<MapWitness> {
+    staged.actions.iter().find_map(|action| match action {
+        Action::ExtentMapOverruled { inode, fork: Fork::Data, by, .. } if *inode == number => Some(*by),
+        _ => None,
+    })
+}
+
+fn is_kept(staged: &Staged, number: InodeNumber) -> bool {
+    staged
+        .actions
+        .iter()
+        .any(|action| matches!(action, Action::ExtentMapKept { inode, fork: Fork::Data } if *inode == number))
+}
+
+/// A field of an extent that is changed, and the witness that tells, with the copies of the log or without.
+type Lie = (&'static str, fn(&Extent) -> u64, Option<MapWitness>);
+
+const LIES: &[Lie] = &[
+    ("startoff", |extent| extent.file_block.get() + 0x1000, Some(MapWitness::Size)),
+    ("blockcount", |extent| extent.length_blocks + 3, Some(MapWitness::BlockCount)),
+];
+
+#[test]
+fn the_reverse_map_overrules_what_a_third_contradicts() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    let golden = GoldenImage::named("default").unwrap();
+    golden.unpack_to(&image).unwrap();
+    let files = mapped_files(&image);
+    let file = files.iter().find(|file| file.is_plain()).unwrap();
+    for (field, lie, witness) in LIES {
+        for with_log in [false, true] {
+            golden.unpack_to(&image).unwrap();
+            let change = format!("write -d u3.bmx[0].{field} {}", lie(&file.extents[0]));
+            plant(&image, &[&format!("inode {}", file.inode), &change]);
+            assert_ne!(extents_of(&image, file.inode), file.extents);
+            let staged = if with_log { repair_image(&image) } else { repair_image_without_log(&image) };
+            let actions = &staged.actions;
+            let by = overruled_by(&staged, file.inode);
+            assert!(by == *witness || with_log && by == Some(MapWitness::Log), "{field}: {actions:#?}");
+            assert_eq!(extents_of(&image, file.inode), file.extents, "{field}: {actions:#?}");
+            assert!(staged.remaining.is_empty(), "{field}: {:#?}", staged.remaining);
+            repair_is_silent(&image).unwrap();
+        }
+    }
+}
+
+#[test]
+fn where_nothing_tells_the_map_stays_and_the_report_says_so() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    let files = mapped_files(&image);
+    let (file, index) = files.iter().find_map(|file| Some((file, file.after_a_hole()?))).unwrap();
+    let mut moved = file.extents.clone();
+    moved[index].file_block = FileBlock::new(moved[index].file_block.get() - 1);
+    let change = format!("write -d u3.bmx[{index}].startoff {}", moved[index].file_block.get());
+    plant(&image, &[&format!("inode {}", file.inode), &change]);
+    let staged = repair_image_without_log(&image);
+    assert!(is_kept(&staged, file.inode), "{:#?}", staged.actions);
+    assert_eq!(extents_of(&image, file.inode), moved);
+    assert!(staged.remaining.is_empty(), "{:#?}", staged.remaining);
+    repair_is_silent(&image).unwrap();
+    // The reverse map follows the extent map: the second repair has no question left.
+    let again = repair_image_without_log(&image);
+    assert!(again.actions.is_empty(), "{:#?}", again.actions);
+}
