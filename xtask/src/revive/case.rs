@@ -13,10 +13,11 @@ use uxfs_testkit::sparse;
 
 use super::{
     catalogue::Kind,
+    contents::Contents,
     damage::{Damage, Patch, Scene},
     repairers::Repairer,
     sample::{self, Sample},
-    survival::{self, Survival, Tree},
+    survival::{self, Known, Survival, Tree},
     work,
 };
 
@@ -72,6 +73,8 @@ pub struct Bench<'a> {
     pub sample: &'a Sample,
     /// Its bytes and objects.
     pub scene: &'a Scene<'a>,
+    /// Where contents lie in it.
+    pub contents: &'a Contents,
     /// Programs to be measured.
     pub repairers: &'a [Repairer],
     /// For the copies.
@@ -145,7 +148,9 @@ impl Bench<'_> {
             match sample::describe_repaired(&image) {
                 Ok(manifest) => {
                     let found = tree.insert(Tree::new(&manifest));
-                    ending.survival = Some(survival::compare(&self.sample.truth, found));
+                    let overwritten = self.contents.overwritten_by(patches);
+                    let known = Known { overwritten, declared: repaired.declared };
+                    ending.survival = Some(survival::compare(&self.sample.truth, found, &known));
                 }
                 Err(error) => ending.fault = Some(format!("the kernel cannot read it: {error:#}")),
             }

@@ -18,6 +18,7 @@ use uxfs_testkit::judges::workspace_directory;
 use super::{
     case::{Bench, Ending},
     catalogue,
+    contents::Contents,
     damage::{Change, Damage, Scene},
     objects::Objects,
     repairers::Repairer,
@@ -35,6 +36,7 @@ pub fn run(work: &Path, repairers: &[Repairer], seed: u64, built: Duration) -> R
     let sample = Sample::fresh(work, "source tree", SIZE_BYTES, copy_source_tree)?;
     let device = DamagedImage::sound(SparseImage::load(&sample.image)?);
     let objects = Objects::locate(&device)?;
+    let contents = Contents::locate(&sample.image)?;
     let scene = Scene { device: &device, older: None, objects: &objects };
     let mut damage = Damage::new(&scene, seed);
     let lost = catalogue::third_of_directories(&mut damage, &scene, Change::Random)?;
@@ -45,7 +47,16 @@ pub fn run(work: &Path, repairers: &[Repairer], seed: u64, built: Duration) -> R
         lost - 1,
         objects.of("directory-inode").len(),
     );
-    let bench = Bench { sample: &sample, scene: &scene, repairers, work, seed, keep: None, work_every: 0 };
+    let bench = Bench {
+        sample: &sample,
+        scene: &scene,
+        contents: &contents,
+        repairers,
+        work,
+        seed,
+        keep: None,
+        work_every: 0,
+    };
     let mut endings = Vec::new();
     for repairer in repairers {
         endings.push(bench.repair(repairer, &damage.patches, None)?);

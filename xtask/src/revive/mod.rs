@@ -25,6 +25,7 @@
 mod case;
 mod catalogue;
 mod classes;
+mod contents;
 mod damage;
 mod demo;
 mod filling;

@@ -1,7 +1,7 @@
 //! Running a repair on an image until the judge is silent, or until it gives up.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -46,6 +46,8 @@ pub struct Repaired {
     pub broken_promise: Option<String>,
     /// Witnesses that were missing, as the repair says, and how often.
     pub missing_witnesses: BTreeMap<String, usize>,
+    /// Inodes of which the repair says that something is lost or a guess; of `xfs_repair`, all that it names.
+    pub declared: BTreeSet<u64>,
 }
 
 impl Repairer {
@@ -92,6 +94,7 @@ fn by_xfs_repair(image: &Path) -> Result<Repaired> {
             outcome = xfs_repair(&["-L"], image)?;
         }
         repaired.runs += 1;
+        repaired.declared.extend(inodes_in(&outcome));
         repaired.seconds += started.elapsed().as_secs_f64();
         repaired.broken_promise = repaired.broken_promise.or(death(&outcome));
         repaired.fault = judge(image)?;
@@ -128,6 +131,7 @@ fn by_uxfs(program: &Path, uses_log_copies: bool, image: &Path) -> Result<Repair
     for missing in report.iter().filter_map(|document| document["missing_witness"].as_str()) {
         *repaired.missing_witnesses.entry(missing.to_owned()).or_default() += 1;
     }
+    repaired.declared = report.iter().filter(|document| is_doubtful(document)).flat_map(inodes_of).collect();
     let said_sound = outcome.code == Some(0);
     repaired.broken_promise = match &repaired.fault {
         Some(fault) if said_sound => Some(format!("said that the image is sound: {fault}")),
@@ -138,6 +142,26 @@ fn by_uxfs(program: &Path, uses_log_copies: bool, image: &Path) -> Result<Repair
         *fault = last_words(&report, &outcome);
     }
     Ok(repaired)
+}
+
+fn is_doubtful(document: &Value) -> bool {
+    let is_unsure = matches!(document["certainty"].as_str(), Some("guess" | "loss"));
+    is_unsure || !document["missing_witness"].is_null() || document["type"] == "left"
+}
+
+fn inodes_of(document: &Value) -> impl Iterator<Item = u64> + use<> {
+    let object = document["object"].clone();
+    ["inode", "other_inode"].into_iter().filter_map(move |name| object[name].as_u64())
+}
+
+/// Inode numbers in the words of `xfs_repair`.
+fn inodes_in(outcome: &Outcome) -> BTreeSet<u64> {
+    let printed = [outcome.stdout.as_slice(), &outcome.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed);
+    let words = printed.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let after = words.windows(2).filter(|pair| matches!(pair[0], "inode" | "ino"));
+    after.filter_map(|pair| pair[1].parse().ok()).collect()
 }
 
 /// What `uxfs check` or a second repair finds in an image that a repair called sound.
@@ -228,6 +252,18 @@ mod tests {
             stdout: stdout.into(),
             stderr: stderr.into(),
         }
+    }
+
+    #[test]
+    fn inodes_that_a_repair_speaks_of() {
+        let printed = outcome(0, "bad data fork in inode 132\ninode 99, clearing; ino 7 x12", "inode x");
+        assert_eq!(inodes_in(&printed), BTreeSet::from([7, 99, 132]));
+        let action = serde_json::json!({
+            "certainty": "guess", "missing_witness": null, "object": {"inode": 5, "other_inode": null}
+        });
+        let sure = serde_json::json!({"certainty": "computed", "missing_witness": null});
+        assert!(is_doubtful(&action) && !is_doubtful(&sure));
+        assert_eq!(inodes_of(&action).collect::<Vec<_>>(), [5]);
     }
 
     #[test]

@@ -34,6 +34,15 @@ pub struct Tally {
     pub unreadable: usize,
     /// Of those, with wrong contents that can be read.
     pub wrong_bytes: usize,
+    /// Of those, with contents that the damage has overwritten.
+    #[serde(default)]
+    pub overwritten: usize,
+    /// Of the others, those of which the repair speaks.
+    #[serde(default)]
+    pub declared: usize,
+    /// Of the others, those of which nothing tells.
+    #[serde(default)]
+    pub silently_wrong: usize,
     /// Gone, in repaired images.
     pub lost: usize,
     /// New paths.
@@ -67,6 +76,9 @@ impl Tally {
         self.changed += survival.changed;
         self.unreadable += survival.unreadable;
         self.wrong_bytes += survival.wrong_bytes;
+        self.overwritten += survival.overwritten;
+        self.declared += survival.declared;
+        self.silently_wrong += survival.silently_wrong();
         self.lost += survival.lost;
         self.extra += survival.extra;
     }

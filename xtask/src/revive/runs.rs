@@ -17,6 +17,7 @@ use super::{
     Arguments,
     case::{Bench, Case},
     catalogue::Kind,
+    contents::Contents,
     damage::{Scene, choose},
     objects::{self, Objects},
     repairers::Repairer,
@@ -35,10 +36,12 @@ pub fn run(
     let objects = Objects::locate(&device)?;
     println!("{}: {} paths, {}", sample.name, sample.truth.len(), counts(&objects));
     let older = older.as_ref().map(|older| older as &dyn uxfs_block::device::BlockDevice);
+    let contents = Contents::locate(&sample.image)?;
     let scene = Scene { device: &device, older, objects: &objects };
     let bench = Bench {
         sample,
         scene: &scene,
+        contents: &contents,
         repairers,
         work,
         seed,

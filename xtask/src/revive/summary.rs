@@ -75,7 +75,9 @@ struct Loss {
     cases: usize,
     lost: usize,
     moved: usize,
-    wrong_bytes: usize,
+    overwritten: usize,
+    declared: usize,
+    silently_wrong: usize,
     otherwise: usize,
     not_repaired: usize,
     reasons: BTreeMap<String, usize>,
@@ -113,7 +115,9 @@ fn loss<'a>(cases: impl Iterator<Item = &'a Case>, repairer: &str) -> Loss {
         loss.cases += 1;
         loss.lost += survival.lost;
         loss.moved += survival.moved;
-        loss.wrong_bytes += survival.wrong_bytes;
+        loss.overwritten += survival.overwritten;
+        loss.declared += survival.declared;
+        loss.silently_wrong += survival.silently_wrong();
         loss.otherwise += survival.changed - survival.wrong_bytes;
         for (reason, count) in &ending.missing_witnesses {
             *loss.reasons.entry(reason.clone()).or_default() += count;
@@ -127,7 +131,9 @@ fn line(kind: &str, loss: &Loss) -> String {
         (loss.not_repaired, "images not repaired"),
         (loss.lost, "lost"),
         (loss.moved, "in lost+found"),
-        (loss.wrong_bytes, "with wrong contents"),
+        (loss.silently_wrong, "with wrong contents"),
+        (loss.declared, "with contents that the repair calls doubtful"),
+        (loss.overwritten, "with contents that the damage overwrote"),
         (loss.otherwise, "otherwise changed"),
     ];
     let counts: Vec<String> = counts

@@ -72,8 +72,14 @@ pub struct Survival {
     pub changed: usize,
     /// Of those: with contents or attributes that cannot be read.
     pub unreadable: usize,
-    /// Of those: with other contents. Nothing tells that they are wrong.
+    /// Of those: with other contents that can be read.
     pub wrong_bytes: usize,
+    /// Of those: the damage itself has overwritten contents.
+    #[serde(default)]
+    pub overwritten: usize,
+    /// Of the others with wrong contents: the repair says that something of the inode is lost or a guess.
+    #[serde(default)]
+    pub declared: usize,
     /// Of those: with other times, and else the same.
     pub only_times: usize,
     /// Nowhere.
@@ -86,7 +92,21 @@ pub struct Survival {
     pub ways: BTreeMap<String, usize>,
 }
 
+/// What is known of inodes beside the trees.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Their contents were overwritten.
+    pub overwritten: BTreeSet<u64>,
+    /// The repair speaks of a loss or a guess.
+    pub declared: BTreeSet<u64>,
+}
+
 impl Survival {
+    /// Entries with wrong contents of which nothing tells.
+    pub fn silently_wrong(&self) -> usize {
+        self.wrong_bytes.saturating_sub(self.overwritten + self.declared)
+    }
+
     /// Whether all is there, and nothing else.
     pub fn is_lossless(&self) -> bool {
         self.intact == self.entries && self.extra == 0
@@ -145,7 +165,7 @@ impl Tree {
 }
 
 /// Compares what was found with the truth.
-pub fn compare(truth: &Tree, found: &Tree) -> Survival {
+pub fn compare(truth: &Tree, found: &Tree, known: &Known) -> Survival {
     let mut survival = Survival { entries: truth.len(), ..Survival::default() };
     let mut missing = Vec::new();
     for (path, item) in &truth.items {
@@ -161,7 +181,9 @@ pub fn compare(truth: &Tree, found: &Tree) -> Survival {
         survival.changed += 1;
         let is_unreadable = is_unreadable(&now.details);
         survival.unreadable += usize::from(is_unreadable);
-        survival.wrong_bytes += usize::from(!is_unreadable && (differences.contents || differences.kind));
+        if !is_unreadable && (differences.contents || differences.kind) {
+            survival.add_wrong(item, known);
+        }
         survival.only_times += usize::from(!differences.any_but_times());
         survival.tell(path, &differences.words(), b"");
     }
@@ -184,6 +206,16 @@ pub fn compare(truth: &Tree, found: &Tree) -> Survival {
 }
 
 impl Survival {
+    fn add_wrong(&mut self, item: &Item, known: &Known) {
+        let is_in = |inodes: &BTreeSet<u64>| item.inode.is_some_and(|inode| inodes.contains(&inode));
+        self.wrong_bytes += 1;
+        match (is_in(&known.overwritten), is_in(&known.declared)) {
+            (true, _) => self.overwritten += 1,
+            (false, true) => self.declared += 1,
+            (false, false) => {}
+        }
+    }
+
     fn tell(&mut self, path: &[u8], way: &str, more: &[u8]) {
         let told = self.ways.entry(way.to_owned()).or_default();
         *told += 1;

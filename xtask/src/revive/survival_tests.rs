@@ -57,7 +57,7 @@ fn sound() -> Vec<Entry> {
 
 #[test]
 fn the_same_tree_is_lossless() {
-    let survival = compare(&tree(sound()), &tree(sound()));
+    let survival = compare(&tree(sound()), &tree(sound()), &Known::default());
     assert!(survival.is_lossless());
     assert_eq!((survival.entries, survival.intact), (5, 5));
 }
@@ -66,7 +66,7 @@ fn the_same_tree_is_lossless() {
 fn an_empty_orphanage_is_no_loss() {
     let mut found = sound();
     found.push(directory("/lost+found", 9));
-    assert!(compare(&tree(sound()), &tree(found)).is_lossless());
+    assert!(compare(&tree(sound()), &tree(found), &Known::default()).is_lossless());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn entries_below_an_orphan_are_moved() {
         // With another inode number.
         file("/lost+found/2/b", 40, "b"),
     ];
-    let survival = compare(&tree(sound()), &tree(found));
+    let survival = compare(&tree(sound()), &tree(found), &Known::default());
     let counts = (survival.intact, survival.moved, survival.changed, survival.lost, survival.extra);
     assert_eq!(counts, (2, 3, 0, 0, 0));
     assert!(!survival.is_lossless() && survival.examples.len() == 3);
@@ -94,7 +94,7 @@ fn changes_are_told_apart() {
         file("/d/a", 3, "other"),
         file("/new", 6, "n"),
     ];
-    let survival = compare(&tree(sound()), &tree(found));
+    let survival = compare(&tree(sound()), &tree(found), &Known::default());
     let counts = (survival.intact, survival.changed, survival.wrong_bytes, survival.only_times);
     assert_eq!(counts, (0, 3, 1, 1));
     assert_eq!((survival.lost, survival.extra), (2, 1));
@@ -104,7 +104,7 @@ fn changes_are_told_apart() {
 fn what_cannot_be_read_is_not_wrong_silently() {
     let mut found = sound();
     found[2] = file("/d/a", 3, UNREADABLE);
-    let survival = compare(&tree(sound()), &tree(found));
+    let survival = compare(&tree(sound()), &tree(found), &Known::default());
     assert_eq!((survival.changed, survival.unreadable, survival.wrong_bytes), (1, 1, 0));
 }
 
@@ -112,7 +112,7 @@ fn what_cannot_be_read_is_not_wrong_silently() {
 fn times_alone_are_told_apart() {
     let mut found = sound();
     found[0] = entry("/", 1, FileKind::Directory, |details| details.modification_time = None);
-    let survival = compare(&tree(sound()), &tree(found));
+    let survival = compare(&tree(sound()), &tree(found), &Known::default());
     assert!(!survival.is_lossless() && survival.is_lossless_but_for_times());
 }
 
@@ -122,12 +122,12 @@ fn links_share_their_details() {
         Entry { path: b"/z".as_slice().into(), inode: Some(5), kind: FileKind::Regular, details: None };
     let mut linked = sound();
     linked.push(link);
-    let survival = compare(&tree(linked.clone()), &tree(sound()));
+    let survival = compare(&tree(linked.clone()), &tree(sound()), &Known::default());
     assert_eq!((survival.intact, survival.lost), (5, 1));
     linked[4] = file("/e", 5, "changed");
     let mut truth = sound();
     truth.push(file("/z", 5, "e"));
-    assert_eq!(compare(&tree(truth), &tree(linked)).wrong_bytes, 2);
+    assert_eq!(compare(&tree(truth), &tree(linked), &Known::default()).wrong_bytes, 2);
 }
 
 #[test]

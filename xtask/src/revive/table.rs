@@ -40,9 +40,17 @@ pub fn text(report: &Report) -> String {
         let seconds = tally.seconds / (tally.cases.max(1) as f64);
         let _ = writeln!(
             text,
-            "{repairer}: {} cases, {} changed ({} unreadable) and {} new paths, {} broken promises, the kernel worked on {}, \
+            "{repairer}: {} cases, {} changed ({} unreadable, {} overwritten by the damage, {} with contents that the \
+             repair calls doubtful) and {} new paths, {} broken promises, the kernel worked on {}, \
              {seconds:.2} s a repair",
-            tally.cases, tally.changed, tally.unreadable, tally.extra, tally.broken_promises, tally.worked_on,
+            tally.cases,
+            tally.changed,
+            tally.unreadable,
+            tally.overwritten,
+            tally.declared,
+            tally.extra,
+            tally.broken_promises,
+            tally.worked_on,
         );
     }
     text.push_str(&complaints(report));
@@ -70,7 +78,7 @@ fn cells(tally: &Tally) -> String {
         tally.not_repaired,
         tally.percent_intact(),
         tally.moved,
-        tally.wrong_bytes,
+        tally.silently_wrong,
         tally.lost
     )
 }
