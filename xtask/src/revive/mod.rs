@@ -12,6 +12,7 @@
 //! | `catalogue` | the kinds of damage |
 //! | `repairers` | running a repair until the judge is silent |
 //! | `survival` | comparison of a repaired tree with the sound one |
+//! | `contents` | where the contents of files lie |
 //! | `work` | work of the kernel on a repaired image |
 //! | `case` | one damage, repaired by each |
 //! | `runs` | all cases of one sample, several at a time |
