@@ -7,11 +7,13 @@
 //! | [`decide`] | the tree that keeps the most of it |
 //! | [`rejection`] | why a name that some witness says is not in it |
 //! | [`strays`] | entries in blocks that no map leads to |
+//! | [`lost_and_found`] | the folder of what has no name |
 //! | [`mod@write`] | directories, parent pointers and link counts as decided |
 
 pub(crate) mod decide;
 pub(crate) mod facts;
 pub(crate) mod gather;
+mod lost_and_found;
 pub(crate) mod rejection;
 pub(crate) mod strays;
 pub(crate) mod write;

@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uxfs_engine::{
     attribute::{AttributeName, SetMode},
-    bulk::create::{FileAttributes, NewKind},
-    directory::{NameCheck, NewName},
+    directory::NewName,
     engine::{BulkEngine, modes::AnyEngine},
     inode::{create::feature_flags2, edit::room::default_attribute_offset_bytes},
     options::{Generations, MountOptions},
@@ -32,6 +31,7 @@ use super::{
     decide::Decision,
     facts::{Facts, Link, Witnesses},
     gather::Gathered,
+    lost_and_found,
 };
 use crate::{
     finding::Name,
@@ -213,7 +213,7 @@ impl Changes {
         writer.fill_directories(&self.directories)?;
         writer.set_attributes()?;
         writer.change_pointers(&self.pointers)?;
-        writer.rescue_lost()?;
+        lost_and_found::name_lost(&engine, &gathered.facts, decision, actions)?;
         engine.close()?;
         actions.extend(decision.unlinked.iter().map(|inode| Action::UnlinkedFreed { inode: *inode }));
         for (inode, (found, expected)) in &self.link_counts {
@@ -432,74 +432,7 @@ impl Writer<'_> {
         }
         Ok(())
     }
-
-    /// Names what has no name in `lost+found`.
-    fn rescue_lost(&mut self) -> Result<()> {
-        if self.decision.lost.is_empty() {
-            return Ok(());
-        }
-        let root = self.gathered.facts.root;
-        let mut transaction = Transaction::begin(self.engine)?;
-        let mut root_inode = transaction.load_inode(root)?;
-        let found = transaction.directories().lookup_name(&mut root_inode, LOST_AND_FOUND)?;
-        let mut folder = match found {
-            Some(found) => transaction.load_inode(found.inode)?,
-            None => {
-                let times = root_inode.modification_time();
-                let attributes = FileAttributes {
-                    permissions: 0o700,
-                    access_time: times,
-                    modification_time: times,
-                    change_time: times,
-                    creation_time: times,
-                    ..FileAttributes::default()
-                };
-                let mut folder = transaction.files().create(
-                    &mut root_inode,
-                    LOST_AND_FOUND,
-                    &NewKind::Directory,
-                    &attributes,
-                    NameCheck::KnownToBeNew,
-                )?;
-                transaction.store_inode(&mut folder)?;
-                folder
-            }
-        };
-        if folder.file_type() != Some(FileType::Directory) {
-            return Err(OperationError::NotADirectory.into());
-        }
-        transaction.store_inode(&mut root_inode)?;
-        for (number, best) in &self.decision.lost {
-            let mut inode = transaction.load_inode(*number)?;
-            let file_type = self.file_type(*number);
-            let plain = self.gathered.facts.plain_name(*number);
-            let is_taken = transaction.directories().lookup_name(&mut folder, best)?.is_some();
-            let name = if is_taken { &plain } else { best };
-            transaction.directories().add_name(&mut folder, name, *number, file_type, NameCheck::Check)?;
-            if file_type == FileType::Directory {
-                transaction.directories().replace_name(
-                    &mut inode,
-                    b"..",
-                    folder.number,
-                    FileType::Directory,
-                )?;
-                let links = folder.core.link_count.get();
-                folder.set_link_count(links.saturating_add(1));
-            }
-            let pointer = ParentPointer { parent: folder.number, generation: folder.generation(), name };
-            unless_there(transaction.parent_pointers().add_parent_pointer(&mut inode, pointer))?;
-            if file_type != FileType::Directory {
-                inode.set_link_count(1);
-            }
-            transaction.store_inode(&mut inode)?;
-            self.actions.push(Action::LostAndFound { inode: *number, name: name.clone() });
-        }
-        transaction.store_inode(&mut folder)?;
-        transaction.commit()
-    }
 }
-
-const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 fn unless_gone(result: Result<()>) -> Result<()> {
     match result {
@@ -508,7 +441,7 @@ fn unless_gone(result: Result<()>) -> Result<()> {
     }
 }
 
-fn unless_there(result: Result<()>) -> Result<()> {
+pub(super) fn unless_there(result: Result<()>) -> Result<()> {
     match result {
         Err(Error::Operation(OperationError::Exists)) => Ok(()),
         result => result,

@@ -516,7 +516,9 @@ pub enum Action {
     LostAndFound {
         /// The inode.
         inode: InodeNumber,
-        /// The name.
+        /// The name of the folder in the root directory: `lost+found`, or another where that is no directory.
+        folder: Name,
+        /// The name in it.
         name: Name,
     },
     /// A parent pointer is set.

@@ -451,8 +451,9 @@ impl Action {
                 put("name", name.into());
                 put("inode", (*inode).into());
             }
-            Self::LostAndFound { inode, name } => {
+            Self::LostAndFound { inode, folder, name } => {
                 put("inode", (*inode).into());
+                put("folder", folder.into());
                 put("name", name.into());
             }
             Self::QuotaRecord { inode, quota, id, source } => {

@@ -90,7 +90,7 @@ fn of_names_and_quotas() -> Vec<Action> {
         Action::NameRemoved { directory, name: name(), inode, because: None },
         Action::NameAdded { directory, name: name(), inode },
         Action::NameFromBlock { inode, directory, name: name() },
-        Action::LostAndFound { inode, name: name() },
+        Action::LostAndFound { inode, folder: b"lost+found"[..].into(), name: name() },
         Action::ParentPointerSet { inode, directory, name: name(), cause: PointerCause::EntryAlone },
         Action::ParentPointerRemoved { inode, directory, name: name(), because: None },
         Action::QuotaRecord { inode, quota, id: 5, source: RecordSource::Remains },

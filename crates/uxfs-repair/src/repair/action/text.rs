@@ -259,8 +259,8 @@ impl Action {
                 "name inode {inode} {} in directory {directory}, as a block of it says that no map leads to and that may be old",
                 quoted(name)
             ),
-            Self::LostAndFound { inode, name } => {
-                write!(f, "name inode {inode} {} in lost+found", quoted(name))
+            Self::LostAndFound { inode, folder, name } => {
+                write!(f, "name inode {inode} {} in {}", quoted(name), folder.escape_ascii())
             }
             Self::ParentPointerSet { inode, directory, name, .. } => {
                 write!(
