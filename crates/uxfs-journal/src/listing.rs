@@ -21,7 +21,7 @@ use crate::{
     area::LogArea,
     error::{JournalError, Result},
     recovery::{
-        find_head_tail::{LogState, examine_area},
+        find_head_tail::{LogState, examine_area, head_despite_damage},
         read_records::{Record, RecordError, RecordReader},
         search,
         transactions::{TransactionAssembler, TransactionInfo, TransactionSink},
@@ -234,7 +234,10 @@ impl<'a> Listing<'a> {
             (ListingRange::Everything, Ok(state)) => {
                 RecordReader::whole_ring(area, state.head().map_or(0, Lsn::block))
             }
-            (ListingRange::Everything, Err(JournalError::Corrupt(_))) => RecordReader::whole_ring(area, 0),
+            (ListingRange::Everything, Err(JournalError::Corrupt(_))) => {
+                let head = head_despite_damage(&area).ok().flatten();
+                RecordReader::whole_ring(area, head.map_or(0, Lsn::block))
+            }
             (_, Err(error)) => return Err(error),
         };
         Ok(Self { reader, assembler: TransactionAssembler::new(), range, failed: false })

@@ -21,7 +21,7 @@ use crate::{
     error::{JournalError, Result},
     listing::{Listing, ListingRange},
     recovery::{
-        find_head_tail::examine_area,
+        find_head_tail::{examine_area, head_despite_damage},
         transactions::{TransactionInfo, TransactionSink},
     },
 };
@@ -58,7 +58,12 @@ impl LastLogged {
     /// The log is external or cannot be understood, or the device failed.
     pub fn gather(device: &dyn BlockDevice, geometry: &Geometry, most_bytes: usize) -> Result<Self> {
         let area = LogArea::new(device, geometry)?;
-        let Some(head) = examine_area(&area)?.head() else { return Ok(Self::default()) };
+        let head = match examine_area(&area) {
+            Ok(state) => state.head(),
+            Err(JournalError::Corrupt(_)) => head_despite_damage(&area)?,
+            Err(error) => return Err(error),
+        };
+        let Some(head) = head else { return Ok(Self::default()) };
         let mut listing = Listing::new(area, ListingRange::Everything)?;
         let mut collector = Collector {
             geometry,

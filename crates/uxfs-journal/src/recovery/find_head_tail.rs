@@ -123,6 +123,17 @@ pub fn examine_area(area: &LogArea<'_>) -> Result<LogState> {
     find_tail(area, head, newest)
 }
 
+/// Where a log ends of which records before the end are damaged, so that it has no state: for those who look for copies in it. `None`
+/// for a log that was never written.
+///
+/// # Errors
+/// As [`examine_area`], but for damaged records from tail to head.
+pub(crate) fn head_despite_damage(area: &LogArea<'_>) -> Result<Option<Lsn>> {
+    let Some(head) = find_head(area)? else { return Ok(None) };
+    let newest = newest_before(area, head, head)?;
+    Ok(Some(lsn_of_head(area, &newest, head)))
+}
+
 /// The newest block's successor, backed up over whatever is not in full. `None` for a log that was never written.
 fn find_head(area: &LogArea<'_>) -> Result<Option<u32>> {
     let blocks = area.blocks();
@@ -233,22 +244,22 @@ fn is_unmount(area: &LogArea<'_>, newest: &FoundHeader, head: u32) -> Result<boo
     Ok(OperationFlags::from_bits_retain(flags).contains(OperationFlags::UNMOUNT))
 }
 
-/// CheckpointSwitches torn records off the head, moves the tail over overwritten ones, and counts what is left.
+/// Takes torn records off the head, moves the tail over overwritten ones, and counts what is left.
 fn find_tail(area: &LogArea<'_>, head: u32, newest: FoundHeader) -> Result<LogState> {
     let mut tail = tail_of(area, &newest)?;
-    if tail == head {
+    if tail.block() == head {
         return Ok(clean(area, &newest, head));
     }
     let (mut head, mut newest, mut torn_block) = (head, newest, None);
-    if let Some(torn) = first_torn(area, tail, head)? {
+    if let Some(torn) = first_torn(area, tail.block(), head)? {
         let nothing_left = || area.fault_at(torn, LogFault::NothingBeforeTornRecord { block: torn });
         // Where the torn record is the tail itself, the one before it is the newest, all round the ring.
-        let before = search::headers_back(area, tail, torn, 1)?;
+        let before = search::headers_back(area, tail.block(), torn, 1)?;
         newest = before.first().copied().ok_or_else(nothing_left)?;
         head = torn;
         torn_block = Some(torn);
         tail = tail_of(area, &newest)?;
-        if tail == head {
+        if tail.block() == head {
             return Err(nothing_left());
         }
     }
@@ -263,16 +274,16 @@ fn find_tail(area: &LogArea<'_>, head: u32, newest: FoundHeader) -> Result<LogSt
         newest: newest.header.lsn(),
         records: walked.records,
         torn_block,
-        overwritten_tail: (walked.tail.block() != tail).then_some(tail),
+        overwritten_tail: (walked.tail.block() != tail.block()).then_some(tail.block()),
     }))
 }
 
-/// The block that the newest record names as tail.
-fn tail_of(area: &LogArea<'_>, newest: &FoundHeader) -> Result<u32> {
+/// What the newest record names as tail: a block of the log.
+fn tail_of(area: &LogArea<'_>, newest: &FoundHeader) -> Result<Lsn> {
     use uxfs_format::log::record::LogRecordFault;
     let tail = newest.header.tail_lsn();
     if tail.block() < area.blocks() {
-        return Ok(tail.block());
+        return Ok(tail);
     }
     let fault = LogRecordFault::TailOutside { tail, log_blocks: area.blocks() };
     Err(area.fault_at(newest.block, fault))
@@ -305,12 +316,14 @@ struct Walked {
 /// Checks all records from `tail` to `head`. Damaged ones are passed over while they lie at most `reach` blocks ahead
 /// of the head: new records may have begun to overwrite them when the machine stopped, and so their changes were in
 /// place.
-fn walk(area: &LogArea<'_>, tail: u32, head: u32, reach: u32) -> Result<Walked> {
-    let room = area.distance(tail, head);
-    let first = search::next_header(area, tail, room)?;
+fn walk(area: &LogArea<'_>, tail: Lsn, head: u32, reach: u32) -> Result<Walked> {
+    let room = area.distance(tail.block(), head);
+    let first = search::next_header(area, tail.block(), room)?;
     let first = first.ok_or_else(|| no_record(area, head, room))?;
-    let mut walked = Walked { tail: first.lsn(), records: 0 };
-    let mut reader = RecordReader::new(*area, first.block, head);
+    // Where the tail is no record at all, it is a damaged one.
+    let start = if first.block == tail.block() { first.lsn() } else { tail };
+    let mut walked = Walked { tail: start, records: 0 };
+    let mut reader = RecordReader::new(*area, tail.block(), head);
     loop {
         let block = reader.next_block();
         let fault = match reader.read() {

@@ -1,4 +1,4 @@
-use uxfs_block::engine::memory::MemoryDevice;
+use uxfs_block::{device::BlockDevice, engine::memory::MemoryDevice};
 
 use super::*;
 use crate::{
@@ -60,4 +60,30 @@ fn an_external_log_is_refused_by_name() {
     geometry.log_start = None;
     let error = examine(&dump.into_image(), &geometry).unwrap_err();
     assert!(matches!(error, JournalError::Unsupported(Unsupported::ExternalLog)), "{error}");
+}
+
+#[test]
+fn a_damaged_tail_is_passed_over_only_where_new_records_may_have_begun() {
+    let (mut refused, mut passed_over) = (0, 0);
+    for expected in expectations().into_iter().filter(|expected| expected.is_dirty) {
+        let dump = Dump::load(&expected.name);
+        let LogState::Dirty(sound) = examine_area(&dump.area()).unwrap() else { unreachable!() };
+        let tail = sound.tail.block();
+        dump.log.write(u64::from(tail) * 512, &[0xff, 0xfe, 0xff, 0xff]).unwrap();
+        let area = dump.area();
+        let is_near = area.distance(sound.head.block(), tail) <= IN_FLIGHT_BLOCKS;
+        match examine_area(&area) {
+            Ok(LogState::Dirty(damaged)) => {
+                assert!(is_near || sound.torn_block.is_some(), "{}: {damaged:?}", expected.name);
+                passed_over += 1;
+            }
+            Err(JournalError::Corrupt(_)) => {
+                let head = head_despite_damage(&area).unwrap();
+                assert!(head.is_some_and(|head| head >= sound.head), "{}: {head:?}", expected.name);
+                refused += 1;
+            }
+            other => panic!("{}: {other:?}", expected.name),
+        }
+    }
+    assert!(refused > 0, "{refused} refused, {passed_over} passed over");
 }
