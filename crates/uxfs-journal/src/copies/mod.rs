@@ -187,6 +187,29 @@ impl InodeCopy {
         Some(bytes)
     }
 
+    /// Whether the core has attributes in the inode of which the log has nothing.
+    pub fn lacks_attributes_in_inode(&self) -> bool {
+        let is_local =
+            |core: &InodeCore| core.fork_offset != 0 && core.attribute_format == ForkFormat::Local.code();
+        !self.has_attribute_fork && self.core().is_some_and(is_local)
+    }
+
+    /// The copy with the attributes of a damaged inode on the device, where that is the same inode. Nothing of it was verified.
+    pub fn with_attributes_of(&self, device: &[u8]) -> Option<Vec<u8>> {
+        let (new, old) = (self.core()?, InodeCore::prefix_of(device)?);
+        let is_same = new.inode_number() == old.inode_number()
+            && new.generation == old.generation
+            && new.fork_offset == old.fork_offset
+            && new.attribute_format == old.attribute_format;
+        if !is_same || !self.lacks_attributes_in_inode() {
+            return None;
+        }
+        let start = InodeCore::SIZE_BYTES.saturating_add(usize::from(new.fork_offset) * 8);
+        let mut bytes = self.bytes.clone();
+        bytes.get_mut(start..)?.copy_from_slice(device.get(start..)?);
+        Some(bytes)
+    }
+
     fn apply(&mut self, item: &InodeItem<'_>, lsn: Lsn) {
         let old = self.core().map(|core| core.generation.get());
         if old.is_some_and(|old| old != item.core.generation.get()) {

@@ -59,7 +59,13 @@ impl Rebuilder<'_> {
                 return Ok(None);
             }
             let before = read_inode(self.stage, number)?;
-            if let Some(made) = self.take_copy(number, copy)? {
+            let with_attributes =
+                copy.with_attributes_of(&before).filter(|bytes| self.is_sound(number, bytes));
+            let (bytes, has_attribute_fork) = match with_attributes {
+                Some(bytes) => (bytes, true),
+                None => (copy.bytes.clone(), copy.has_attribute_fork),
+            };
+            if let Some(made) = self.take_copy(number, copy, bytes, has_attribute_fork)? {
                 return Ok(Some(made));
             }
             put_inode(self.stage, number, &before)?;
@@ -70,10 +76,19 @@ impl Rebuilder<'_> {
         self.infer(number)
     }
 
+    fn is_sound(&self, number: InodeNumber, bytes: &[u8]) -> bool {
+        verify_inode(&seal(&mut bytes.to_vec()), number, self.stage.geometry()).is_ok()
+    }
+
     /// The inode of the log's newest copy, its maps from the reverse map where the copy has not the forks that it describes.
-    fn take_copy(&self, number: InodeNumber, copy: &InodeCopy) -> Result<Option<(Inode, InodeSource)>> {
+    fn take_copy(
+        &self,
+        number: InodeNumber,
+        copy: &InodeCopy,
+        mut bytes: Vec<u8>,
+        has_attribute_fork: bool,
+    ) -> Result<Option<(Inode, InodeSource)>> {
         let geometry = self.stage.geometry();
-        let mut bytes = copy.bytes.clone();
         if let Some(core) = InodeCore::prefix_of_mut(&mut bytes) {
             core.next_unlinked.set(AgInode::NULL.get());
         }
@@ -83,7 +98,7 @@ impl Rebuilder<'_> {
             is_logged && whole.as_ref().is_some_and(|inode| self.agrees(inode, fork))
         };
         let is_data_known = is_known(Fork::Data, copy.has_data_fork);
-        let are_attributes_known = is_known(Fork::Attribute, copy.has_attribute_fork);
+        let are_attributes_known = is_known(Fork::Attribute, has_attribute_fork);
         put_inode(self.stage, number, &bytes)?;
         if is_data_known && are_attributes_known {
             return Ok(self.verified(number)?.map(|inode| (inode, InodeSource::Log)));
@@ -98,7 +113,11 @@ impl Rebuilder<'_> {
         if !are_attributes_known && !self.map(number, Fork::Attribute)? {
             return Ok(None);
         }
-        Ok(self.verified(number)?.map(|inode| (inode, InodeSource::LogAndReverseMap)))
+        let source = match copy.lacks_attributes_in_inode() && !has_attribute_fork {
+            true => InodeSource::LogWithoutAttributes,
+            false => InodeSource::LogAndReverseMap,
+        };
+        Ok(self.verified(number)?.map(|inode| (inode, source)))
     }
 
     /// Whether the reverse map does not contradict a fork.

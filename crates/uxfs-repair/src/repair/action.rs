@@ -119,6 +119,8 @@ pub enum InodeSource {
     Log,
     /// The newest copy in the log, and the reverse map.
     LogAndReverseMap,
+    /// The same, and the attributes that lay in the inode are lost.
+    LogWithoutAttributes,
     /// The place of another inode, where it was written instead of its own.
     Elsewhere(InodeNumber),
     /// Its place, which lacks the mode alone. Its type follows from what names it; its permissions are not known.

@@ -9,6 +9,9 @@ impl Action {
             Self::InodeRebuilt { source: InodeSource::Inferred(_), .. } => {
                 "a copy of an inode in the log: owner, permissions, times, attributes in the inode and exact size are guesses"
             }
+            Self::InodeRebuilt { source: InodeSource::LogWithoutAttributes, .. } => {
+                "a copy of the attributes in an inode: those that it had beside its names are lost"
+            }
             Self::InodeRebuilt { source: InodeSource::Remains, .. } => {
                 "a copy of an inode's mode: its permissions are guesses"
             }

@@ -154,7 +154,7 @@ pub const TABLE: [Weighing; 41] = [
     row(
         Rule::LostInode,
         "owner, permissions, times, flags and size of an inode that is gone",
-        "the newest copy in the log, its extents only where the reverse map says the same; the inode itself, where its mode alone is gone; \
+        "the newest copy in the log, its extents only where the reverse map says the same; attributes in the inode that were not logged, from its place, where the rest of it is the same inode; the inode itself, where its mode alone is gone; \
          else the owner and times of the directory that names it, a mode private to the owner, and the size from the last byte that is not zero",
         "the log is the only second copy; what is made up must not give access away",
     ),

@@ -141,6 +141,9 @@ impl Action {
             Self::InodeChecksum { .. } => {
                 "a field changed after the checksum was made; no copy tells which".into()
             }
+            Self::InodeRebuilt { source: InodeSource::LogWithoutAttributes, .. } => {
+                "it had attributes, which are lost".into()
+            }
             Self::InodeRebuilt { source: InodeSource::Remains, .. } => {
                 "it had other permissions, or it was free".into()
             }

@@ -182,7 +182,7 @@ impl Action {
             Self::InodeRebuilt { source, .. } => {
                 let witness = match source {
                     InodeSource::Log => W::Log,
-                    InodeSource::LogAndReverseMap => W::LogAndReverseMap,
+                    InodeSource::LogAndReverseMap | InodeSource::LogWithoutAttributes => W::LogAndReverseMap,
                     InodeSource::Elsewhere(_) | InodeSource::Remains => W::Inode,
                     InodeSource::Inferred(_) => W::Entry,
                 };

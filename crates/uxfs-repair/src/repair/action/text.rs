@@ -126,6 +126,9 @@ impl Action {
                 let source = match source {
                     InodeSource::Log => "as the log has it",
                     InodeSource::LogAndReverseMap => "from the log and the reverse map",
+                    InodeSource::LogWithoutAttributes => {
+                        "from the log and the reverse map; attributes that lay in the inode are lost, but for its names"
+                    }
                     InodeSource::Elsewhere(place) => {
                         return write!(f, "put inode {inode} back, which lies at the place of inode {place}");
                     }
