@@ -250,7 +250,7 @@ impl ImageArguments {
         let options =
             MountOptions { ignore_dirty_log, cache_budget_bytes: self.cache_size, ..MountOptions::default() };
         let (filesystem, _) =
-            recovery::mount_recovered(&device, &options).map_err(|error| self.not_opened(error))?;
+            recovery::mount_recovered(&device, &options).map_err(|error| self.not_mounted(error))?;
         Ok(MountedImage { filesystem, place: self.place() })
     }
 }
@@ -263,6 +263,14 @@ pub(crate) struct ImagePlace {
 }
 
 impl ImagePlace {
+    /// As arguments of another command.
+    pub fn arguments(&self) -> String {
+        match self.offset_bytes {
+            0 => format!(" {}", self.path.display()),
+            offset => format!(" --offset {offset} {}", self.path.display()),
+        }
+    }
+
     /// How to make an image file as long as its file system; `None` for devices and packed images.
     pub fn lengthening(&self, needed_bytes: u64) -> Option<String> {
         let is_file = fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file());
@@ -310,6 +318,18 @@ impl ImageArguments {
         failure.about(self.image.display())
     }
 
+    /// As [`not_opened`](Self::not_opened), for a command that shows files: says how those of a damaged image are seen.
+    fn not_mounted(&self, error: Error) -> Failure {
+        let is_none = is_no_file_system(&error);
+        let failure = self.not_opened(error);
+        match is_none && !self.repaired {
+            true => failure.with_remedy(
+                "of a damaged file system uxfs check tells what is wrong, and --repaired shows the files as a repair would leave them",
+            ),
+            false => failure,
+        }
+    }
+
     fn mount_tolerantly(&self, device: Arc<dyn BlockDevice>) -> Result<MountedImage, Failure> {
         let superblock = self.superblock_choice();
         let options = TolerantOptions { cache_budget_bytes: self.cache_size, superblock };
@@ -338,6 +358,17 @@ impl MountedImage {
         complaints.raise(outcome?);
         Ok(complaints.exit())
     }
+}
+
+/// Whether the first sector begins no file system, as far as anything tells.
+fn is_no_file_system(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Corrupt(corruption)
+            if corruption.structure == Structure::Superblock
+                && corruption.location.sector.is_none_or(|sector| sector.get() == 0)
+                && matches!(corruption.fault, Fault::Header(HeaderFault::BadMagic { found, .. }) if packing_name(found).is_none())
+    )
 }
 
 /// Explains the error for a file without a superblock.

@@ -14,6 +14,7 @@
 //! | `interrupt` | Ctrl-C and SIGTERM |
 //! | [`listing`] | the entries of a directory as commands list them |
 //! | [`output`] | standard output: buffered, quiet when the pipe closes, safe names on terminals; messages |
+//! | `overwrite` | keeps commands from writing over what they read |
 //! | [`failure`] | from an error to a message and an exit code |
 //! | `paths` | the paths of the inodes that findings and actions are about |
 //! | [`progress`] | a bar on a terminal, nothing elsewhere |
@@ -35,6 +36,7 @@ pub mod image;
 mod interrupt;
 pub mod listing;
 pub mod output;
+mod overwrite;
 mod paths;
 pub mod progress;
 mod repaired;
@@ -116,7 +118,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(print_usage(&error, false) as u8);
         }
     };
-    let context = Context { json: arguments.json, directory: None };
+    let context = Context { json: arguments.json, ..Context::default() };
     // Whatever file systems the command opens: without the watch their caches merely keep to their budgets.
     let _ = pressure::watch_all_caches();
     match arguments.command.run(&context) {

@@ -2,6 +2,11 @@
 
 use std::io::{self, Write};
 
+/// A count with its noun, as "1 inode" or "2 inodes".
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Parses a size in bytes: a number with an optional suffix K, M, G, T, P or E (powers of 1024).
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -213,7 +213,7 @@ fn a_mounted_file_system_is_refused() {
 #[test]
 fn fsck_has_the_exit_codes_of_fsck() {
     let bench = Bench::new();
-    let cases: [(&str, &[&str], i32); 19] = [
+    let cases: [(&str, &[&str], i32); 21] = [
         ("sound", &[], 0),
         ("sound", &["-n"], 0),
         ("sound", &["-a"], 0),
@@ -229,7 +229,10 @@ fn fsck_has_the_exit_codes_of_fsck() {
         ("damaged", &["-a"], 0),
         ("damaged", &["-p", "-f"], 1),
         ("without superblock", &["-a"], 1),
-        ("bad log", &["-p"], 1),
+        // To give up a log is no decision for a boot.
+        ("bad log", &["-p"], 4),
+        ("bad log", &["-a", "-f"], 4),
+        ("bad log", &["-y"], 1),
         ("not a file system", &[], 8),
         ("missing", &["-a"], 8),
         ("sound", &["-n", "-y"], 16),

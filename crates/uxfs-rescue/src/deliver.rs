@@ -18,7 +18,7 @@ use uxfs_volume::inode::{FileType, Inode};
 use crate::{
     judge::{Judge, Judgement, UNREADABLE, unreadable_bytes},
     state::{Record, State},
-    target::{Problems, Target},
+    target::{NotRestored, Problems, Target},
 };
 
 /// Files up to this size are small: they are read before anything of them is written to an archive.
@@ -137,6 +137,11 @@ impl<'t, T: Target> Deliverer<'t, T> {
         Self { target, encoder, chunk, problems, limits, interrupt, written_bytes: 0 }
     }
 
+    /// Metadata that was not restored.
+    pub fn not_restored(&mut self) -> NotRestored {
+        std::mem::take(&mut self.problems.not_restored)
+    }
+
     /// Whether the work is to end.
     pub fn is_interrupted(&self) -> bool {
         self.interrupt.load(Relaxed)
@@ -182,14 +187,15 @@ impl<'t, T: Target> Deliverer<'t, T> {
         Ok(self.problems.take())
     }
 
-    /// Ends the directory begun last; gives what went wrong.
+    /// Ends the directory begun last; gives what went wrong. A later walk may come back to it, unless this is the last.
     ///
     /// # Errors
     /// The target cannot be written to.
-    pub fn end_directory(&mut self) -> Result<Vec<String>, SinkError> {
+    pub fn end_directory(&mut self, is_last: bool) -> Result<Vec<String>, SinkError> {
         self.encoder.end_directory(&mut self.chunk);
         self.flush()?;
-        Ok(self.problems.take().1)
+        let (_, sentences) = if is_last { self.problems.take() } else { self.problems.take_uncounted() };
+        Ok(sentences)
     }
 
     /// Writes a further name of a file.

@@ -14,7 +14,7 @@ use crate::{
     judge::Judge,
     state::{Record, State},
     strays,
-    target::Target,
+    target::{NotRestored, Target},
     view::View,
     walk::{Start, Walker},
 };
@@ -60,6 +60,8 @@ pub struct Summary {
     pub missing_bytes: u64,
     /// Bytes of contents that were written.
     pub written_bytes: u64,
+    /// Metadata that the target does not take, as owners for want of root.
+    pub not_restored: NotRestored,
     /// The work was interrupted.
     pub is_interrupted: bool,
     /// Directories that were begun and whose record is still to come.

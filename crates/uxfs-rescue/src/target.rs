@@ -1,11 +1,14 @@
 //! What a rescue needs of a directory or an archive, beside what an extraction does.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
 
 use uxfs_extract::{
     directory::DirectorySink,
     entry::Timestamp,
-    report::{Counts, Observer, Problem, Severity},
+    report::{Aspect, Counts, Observer, Problem, Severity},
     sink::Sink,
     tar::stream::TarSink,
 };
@@ -94,16 +97,29 @@ impl<W: Write> Target for TarSink<W> {
     }
 }
 
+/// How often metadata of a kind was not restored, with the first such problem.
+pub type NotRestored = BTreeMap<Aspect, (u64, Problem)>;
+
 /// Problems of the sink with the file at hand.
 #[derive(Debug, Default)]
 pub struct Problems {
     /// Since they were taken last.
     pub list: Vec<Problem>,
+    /// Of all that were taken for good.
+    pub not_restored: NotRestored,
 }
 
 impl Problems {
     /// Takes them: whether the file is not there, and all of them as sentences.
     pub fn take(&mut self) -> (bool, Vec<String>) {
+        for problem in self.list.iter().filter(|problem| problem.severity == Severity::NotRestored) {
+            self.not_restored.entry(problem.aspect).or_insert_with(|| (0, problem.clone())).0 += 1;
+        }
+        self.take_uncounted()
+    }
+
+    /// As [`take`](Self::take), of what is tried again later.
+    pub fn take_uncounted(&mut self) -> (bool, Vec<String>) {
         let list = std::mem::take(&mut self.list);
         let is_missing = list.iter().any(|problem| {
             matches!(problem.severity, Severity::Failed | Severity::LeftOut | Severity::Unsupported)

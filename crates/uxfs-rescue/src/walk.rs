@@ -171,6 +171,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
     pub fn finish(mut self) -> Result<Summary, SinkError> {
         self.deliverer.finish()?;
         self.summary.written_bytes = self.deliverer.written_bytes;
+        self.summary.not_restored = self.deliverer.not_restored();
         Ok(self.summary)
     }
 
@@ -308,7 +309,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
         let Some(mut level) = self.levels.pop() else { return Ok(()) };
         let number = level.inode.number;
         if level.is_entered && !T::IS_ARCHIVE {
-            let sentences = self.deliverer.end_directory()?;
+            let sentences = self.deliverer.end_directory(self.walk == Walk::Last)?;
             if self.walk == Walk::Last {
                 sentences.into_iter().for_each(|sentence| level.verdict.add(State::Whole, sentence));
             }
@@ -530,7 +531,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
     /// As [`take_tree`](Self::take_tree).
     pub fn end_made_up(&mut self) -> Step {
         if !T::IS_ARCHIVE {
-            self.deliverer.end_directory()?;
+            self.deliverer.end_directory(true)?;
         }
         Ok(())
     }

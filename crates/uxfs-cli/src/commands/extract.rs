@@ -18,13 +18,17 @@ use uxfs_extract::{
     tar::stream::TarSink,
     walk::{ExtractOptions, Start, extract},
 };
-use uxfs_volume::inode::FileType;
-use uxfs_volume::volume::Volume;
+use uxfs_volume::{
+    error::{Error, OperationError},
+    inode::FileType,
+    volume::Volume,
+};
 
 use crate::{
     commands::Context,
     failure::{About, Complaints, Exit, Failure, Outcome},
     output::{JsonName, Output, message, notice},
+    overwrite,
     progress::Progress,
     target::Target,
     text::write_escaped,
@@ -65,7 +69,7 @@ struct Destination {
     /// Write files below this directory
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Write a pax archive to this file, or to standard output for -
+    /// Write a pax archive to this file, or to standard output for -. An existing file is replaced
     #[arg(long, value_name = "FILE")]
     tar: Option<PathBuf>,
 }
@@ -79,11 +83,16 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
     }
     let mut tally = Tally::new(context.json);
     let mut is_stdout_taken = false;
+    let images: Vec<_> = context.image.iter().map(|image| overwrite::Input::image(image)).collect();
     if let Some(directory) = &arguments.place.to {
+        if arguments.overwrite {
+            spare_image(filesystem, &start, directory, context)?;
+        }
         let sink = DirectorySink::create(directory, DirectoryOptions { overwrite: arguments.overwrite });
         carry_out(filesystem, &start, &options, sink?, &mut tally)?;
     } else if let Some(file) = &arguments.place.tar {
         is_stdout_taken = file == Path::new("-");
+        overwrite::refuse_or_file_system(file, &images)?;
         let sink = TarSink::new(open_archive(file)?);
         carry_out(filesystem, &start, &options, sink, &mut tally).about(file.display())?;
     }
@@ -124,6 +133,32 @@ pub(super) fn open_archive(path: &Path) -> Result<File, Failure> {
     // A reader that keeps up saves switches between the two. No pipe, or none so large, is no harm.
     let _ = fcntl_setpipe_size(&archive, PIPE_BYTES);
     Ok(File::from(archive))
+}
+
+/// Refuses an extraction that would put a file in the place of the image.
+pub(super) fn spare_image(
+    filesystem: &Volume,
+    start: &Start,
+    folder: &Path,
+    context: &Context,
+) -> Result<(), Failure> {
+    let Some(image) = &context.image else { return Ok(()) };
+    let Some(within) = overwrite::path_within(folder, image) else { return Ok(()) };
+    let mut names = within.iter().map(OsStrExt::as_bytes);
+    if start.name.as_deref().is_some_and(|name| names.next() != Some(name)) {
+        return Ok(());
+    }
+    let mut inode = filesystem.inode_from_outside(start.inode);
+    for name in names {
+        let entry = inode.and_then(|directory| filesystem.lookup(&directory, name));
+        inode = match entry {
+            Ok(Some(entry)) => filesystem.inode_from_outside(entry.inode),
+            Ok(None) | Err(Error::Operation(OperationError::NotADirectory)) => return Ok(()),
+            Err(error) => Err(error),
+        };
+    }
+    let failure = Failure::usage("a file of this name would take the place of the image itself");
+    Err(failure.with_remedy("extract to another directory")).about(image.display())
 }
 
 /// The meaning of PATH: `/`, `DIR/.` and `DIR/..` are their contents, anything else a file or directory under its last name. An
@@ -188,9 +223,8 @@ impl Tally {
             }
             return Ok(self.complaints.exit());
         }
-        for ((severity, aspect), (count, example)) in &self.not_restored {
-            let verb = if *severity == Severity::LeftOut { "left out" } else { "not restored" };
-            notice!("{aspect} {verb}: {count} (first: {})", describe(example));
+        for (count, example) in self.not_restored.values() {
+            tell_not_restored(*count, example);
         }
         Ok(self.complaints.exit())
     }
@@ -223,6 +257,12 @@ impl Observer for Tally {
             _ => self.complaints.say(problem.aspect.name(), exit, describe(&problem)),
         }
     }
+}
+
+/// Says how often metadata of a kind was not restored, with an example.
+pub(super) fn tell_not_restored(count: u64, example: &Problem) {
+    let verb = if example.severity == Severity::LeftOut { "left out" } else { "not restored" };
+    notice!("{} {verb}: {count} (first: {})", example.aspect, describe(example));
 }
 
 fn describe(problem: &Problem) -> String {

@@ -21,6 +21,7 @@ use crate::{
     commands::{Context, cat, extract},
     edit::session::last_name,
     failure::{About, Failure, Outcome},
+    overwrite,
     target::Target,
 };
 
@@ -76,11 +77,27 @@ pub fn run(filesystem: &Volume, arguments: &Arguments, context: &Context) -> Out
             return Err(failure.about(folder.join(OsStr::from_bytes(name)).display()));
         }
         let options = DirectoryOptions { overwrite: !arguments.no_clobber };
-        let sink = DirectorySink::create(&folder, options)?;
         let start = Start { inode: inode.number, name };
+        if options.overwrite {
+            must_spare_image(filesystem, &start, &folder, context)?;
+        }
+        let sink = DirectorySink::create(&folder, options)?;
         extract::carry_out(filesystem, &start, &ExtractOptions::default(), sink, &mut tally)?;
     }
     tally.finish(false)
+}
+
+/// Refuses a source that would take the place of the image.
+fn must_spare_image(
+    filesystem: &Volume,
+    start: &Start,
+    folder: &Path,
+    context: &Context,
+) -> Result<(), Failure> {
+    if let (Some(image), Some(name)) = (&context.image, &start.name) {
+        overwrite::refuse(&folder.join(OsStr::from_bytes(name)), &[overwrite::Input::image(image)])?;
+    }
+    extract::spare_image(filesystem, start, folder, context)
 }
 
 /// The directory into which it is copied, and its name there; without a name if only the contents of a directory are copied.

@@ -24,6 +24,7 @@ use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     output::Output,
+    overwrite,
     progress::Progress,
 };
 
@@ -67,6 +68,7 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         output.finish()?;
         return Ok(Exit::Success);
     };
+    overwrite::refuse(path, &[overwrite::Input::new("dump", &arguments.source)])?;
     let mut target = ImageTarget::new(path, arguments.force);
     let progress = arguments.progress.then(|| Progress::new("KiB", None));
     let mut shown = 0;

@@ -3,10 +3,7 @@
 use std::{
     fs::File,
     io::{self, BufWriter, IsTerminal, Write},
-    os::{
-        fd::AsFd,
-        unix::fs::{FileTypeExt, MetadataExt},
-    },
+    os::{fd::AsFd, unix::fs::FileTypeExt},
     path::{Path, PathBuf},
 };
 
@@ -21,6 +18,7 @@ use crate::{
     failure::{Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
     output::{Output, message, notice},
+    overwrite,
     progress::Progress,
 };
 
@@ -34,6 +32,8 @@ use crate::{
     A damaged image is dumped as far as it can be read. Exits with 0 where the dump was written.\n\
     Examples:\n  uxfs metadump disk.img disk.metadump\n  uxfs metadump -o -a /dev/sda1 - | zstd > sda1.metadump.zst",
     mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("superblock", |argument| argument
+        .help("Use the superblock of allocation group N, or of the first one with a sound superblock")),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
     mut_arg("no_lock", |argument| argument
@@ -42,7 +42,7 @@ use crate::{
 pub struct Arguments {
     #[command(flatten)]
     image: ImageArguments,
-    /// Write the dump to this file, or to standard output for -
+    /// Write the dump to this file, or to standard output for -. An existing file is replaced
     #[arg(value_name = "FILE")]
     target: PathBuf,
     /// Keep unused bytes of metadata, with what was in them before; they are not obfuscated
@@ -112,6 +112,7 @@ impl Arguments {
 
     /// Refuses targets that cannot be meant.
     fn check_target(&self) -> Result<(), Failure> {
+        overwrite::refuse(&self.target, &[overwrite::Input::image(&self.image.image)])?;
         if self.is_to_standard_output() {
             return match io::stdout().is_terminal() {
                 true => {
@@ -121,17 +122,11 @@ impl Arguments {
             };
         }
         let Ok(existing) = self.target.metadata() else { return Ok(()) };
-        let is_image = self
-            .image
-            .image
-            .metadata()
-            .is_ok_and(|image| (image.dev(), image.ino()) == (existing.dev(), existing.ino()));
-        let message = match (is_image, existing.file_type().is_block_device()) {
-            (true, _) => "the image itself cannot take its dump",
-            (_, true) => "a dump is written to a file, not to a device",
-            _ => return Ok(()),
-        };
-        Err(Failure::usage(message).about(self.target.display()))
+        if existing.file_type().is_block_device() {
+            let failure = Failure::usage("a dump is written to a file, not to a device");
+            return Err(failure.about(self.target.display()));
+        }
+        overwrite::refuse_or_file_system(&self.target, &[])
     }
 
     fn tell(&self, summary: &DumpSummary, context: &Context) -> Result<(), Failure> {

@@ -26,7 +26,7 @@ pub mod tree;
 pub mod undo;
 pub mod xattr;
 
-use std::ffi::OsStr;
+use std::{ffi::OsStr, path::PathBuf};
 
 use uxfs_volume::volume::Volume;
 
@@ -40,6 +40,8 @@ pub struct Context {
     pub json: bool,
     /// Where paths without a slash in front begin; the root without one. Of the shell.
     pub directory: Option<Vec<u8>>,
+    /// The image, which nothing may be written over.
+    pub image: Option<PathBuf>,
 }
 
 impl Context {
@@ -70,7 +72,8 @@ pub struct OnImage<T: clap::Args> {
 impl<T: clap::Args> OnImage<T> {
     fn run(&self, context: &Context, command: fn(&Volume, &T, &Context) -> Outcome) -> Outcome {
         let image = self.image.open()?;
-        image.conclude(command(&image, &self.arguments, context))
+        let context = Context { image: Some(self.image.image.clone()), ..context.clone() };
+        image.conclude(command(&image, &self.arguments, &context))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, not_for_changes},
     output::Output,
+    text::counted,
 };
 
 /// Arguments of `uxfs replay`.
@@ -163,27 +164,40 @@ fn print(output: &mut Output, report: Option<&RecoveryReport>, is_change: bool) 
     let Some(report) = report else { return writeln!(output, "the log is clean: nothing to do") };
     let replay = &report.replay;
     let verb = if is_change { "replayed" } else { "would be replayed" };
-    writeln!(output, "log from {} to {}: {} records", report.log.tail, report.log.head, replay.records)?;
+    writeln!(
+        output,
+        "log from {} to {}: {}",
+        report.log.tail,
+        report.log.head,
+        counted(replay.records, "record")
+    )?;
     if let Some(block) = report.log.torn_block {
         writeln!(output, "torn record at block {block}: ignored, with all that follow")?;
     }
     writeln!(
         output,
-        "{verb}: {} transactions; {} buffers, {} inodes, {} inode chunks, {} quota records",
-        replay.transactions, replay.buffers, replay.inodes, replay.inode_chunks, replay.quotas
+        "{verb}: {}; {}, {}, {}, {}",
+        counted(replay.transactions, "transaction"),
+        counted(replay.buffers, "buffer"),
+        counted(replay.inodes, "inode"),
+        counted(replay.inode_chunks, "inode chunk"),
+        counted(replay.quotas, "quota record")
     )?;
     writeln!(
         output,
-        "skipped: {} items of freed buffers, {} already in place; {} transactions without commit",
-        replay.cancelled, replay.newer, replay.dropped_transactions
+        "skipped: {} of freed buffers, {} already in place; {} without commit",
+        counted(replay.cancelled, "item"),
+        replay.newer,
+        counted(replay.dropped_transactions, "transaction")
     )?;
     let kinds = by_kind(report).into_iter().map(|(kind, count)| format!("{count} {}", kind.name()));
     let kinds = kinds.collect::<Vec<_>>().join(", ");
     writeln!(output, "intents finished: {}", if kinds.is_empty() { "none" } else { &kinds })?;
     writeln!(
         output,
-        "freed: {} unlinked inodes, {} CoW staging blocks",
-        report.freed_inodes, report.freed_staging_blocks
+        "freed: {}, {}",
+        counted(report.freed_inodes, "unlinked inode"),
+        counted(report.freed_staging_blocks, "CoW staging block")
     )?;
     if report.kept_inodes > 0 {
         let kept = report.kept_inodes;

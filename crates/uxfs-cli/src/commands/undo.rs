@@ -17,11 +17,12 @@ use uxfs_repair::commit::{CommitError, Facts, State, UndoFile, UndoOptions, Undo
 use uxfs_volume::error::Error;
 
 use crate::{
-    commands::Context,
+    commands::{Context, repair::undo_files},
     compressed,
     failure::{About, Exit, Failure, Outcome},
     image::EngineArgument,
     output::Output,
+    overwrite,
     text::parse_size,
 };
 
@@ -30,7 +31,7 @@ use crate::{
 #[command(
     after_help = "Restores what `uxfs repair` changed, byte for byte, from the undo file that it left beside the image. \
     An undo that was cut off is taken up by calling it again. An image that was changed since the repair is refused, and \
-    nothing is written. The undo file stays. Without it a repair cannot be taken back.\n\
+    nothing is written. The undo file stays: after several repairs, each call takes back one more. Without it a repair cannot be taken back.\n\
     Exits with 0 where the image is as it was before the repair, and with 1 where it is not. Where standard output is full, it exits with 1, \
     and standard error says that it was restored.\n\
     Examples:\n  uxfs undo disk.img\n  uxfs undo --undo /var/tmp/sda1.undo --remove /dev/sda1"
@@ -39,7 +40,7 @@ pub struct Arguments {
     /// Image file or block device
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
-    /// The undo file [default: IMAGE.uxfs-undo]
+    /// The undo file [default: IMAGE.uxfs-undo; of several repairs, that of the last which is not taken back yet]
     #[arg(long, value_name = "FILE")]
     undo: Option<PathBuf>,
     /// Restore even if the image was changed since the repair: later changes of the same places are lost, others stay. Run
@@ -66,8 +67,9 @@ impl Arguments {
     fn run(&self, context: &Context) -> Outcome {
         let path = match &self.undo {
             Some(path) => path.clone(),
-            None => default_path(&self.image).map_err(failure)?,
+            None => undo_files::newest(&self.image, |file| self.device(file.facts()))?,
         };
+        overwrite::refuse(&self.image, &[overwrite::Input::new("undo file", &path)])?;
         let file = UndoFile::open(&path).map_err(failure)?;
         let device = self.device(file.facts())?;
         let options = UndoOptions { force: self.force };
@@ -78,8 +80,11 @@ impl Arguments {
             })?;
         }
         let document = self.document(&undone, file.facts(), &path);
-        print(&undone, &document, context.json)
-            .map_err(|error| Failure::from(error).about(words(&undone)))?;
+        // Which one, where there is a choice.
+        let is_first = self.undo.is_some() || default_path(&self.image).is_ok_and(|first| first == path);
+        let from = (!is_first).then_some(path.as_path());
+        print(&undone, &document, from, context.json)
+            .map_err(|error| Failure::from(error).about(words(&undone, from)))?;
         Ok(Exit::Success)
     }
 
@@ -122,21 +127,29 @@ impl Arguments {
     }
 }
 
-fn print(undone: &Undone, document: &serde_json::Value, is_json: bool) -> io::Result<()> {
+fn print(
+    undone: &Undone,
+    document: &serde_json::Value,
+    from: Option<&Path>,
+    is_json: bool,
+) -> io::Result<()> {
     let mut output = Output::new();
     match is_json {
         true => output.json(document)?,
-        false => writeln!(output, "{}", words(undone))?,
+        false => writeln!(output, "{}", words(undone, from))?,
     }
     output.finish()
 }
 
-fn words(undone: &Undone) -> String {
+fn words(undone: &Undone, from: Option<&Path>) -> String {
     let Undone { found, changed_bytes, ranges } = undone;
     let plural = if *ranges == 1 { "" } else { "s" };
     match found {
         State::NotApplied => "the image is as it was before the repair: nothing to do".to_owned(),
-        _ => format!("restored: {changed_bytes} bytes in {ranges} range{plural}"),
+        _ => {
+            let from = from.map(|path| format!(" (from {})", path.display())).unwrap_or_default();
+            format!("restored: {changed_bytes} bytes in {ranges} range{plural}{from}")
+        }
     }
 }
 

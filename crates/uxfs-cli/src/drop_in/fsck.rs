@@ -45,9 +45,10 @@ const USAGE: u8 = 16;
     max_term_width = 100,
     after_help = "This is uxfs, called as fsck.uxfs or fsck.xfs: uxfs repair --help tells what it does. It asks nothing. With -a or -p, and \
     without -f, only the superblock and the log are looked at, and a mounted file system is passed over: Linux replays the log when \
-    it mounts. Of an image file, what is written over is kept in IMAGE.uxfs-undo, for uxfs undo; of a block device nothing is kept.\n\
+    it mounts. With -a or -p a log that cannot be replayed is kept, and nothing is written: that is no decision for a boot. Of an image file, what is written over is kept in IMAGE.uxfs-undo, for uxfs undo; of a block device nothing is kept.\n\
     Exit codes: 0 sound, 1 repaired, 4 errors are left, 8 the operation failed, 16 wrong command line.\n\
-    Example: fsck.uxfs -n disk.img; or fsck disk.img, with a link named fsck.xfs in PATH"
+    Example: fsck.uxfs -n disk.img; or fsck $PWD/disk.img, with a link named fsck.xfs in PATH: the fsck of util-linux takes only what begins \
+    with / for a device, and else checks all of /etc/fstab"
 )]
 pub struct Arguments {
     /// Image file or block device
@@ -82,8 +83,8 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         Ok(arguments) => arguments,
         Err(exit) => return exit,
     };
-    let is_preening = (arguments.automatic || arguments.preen) && !arguments.full;
-    if is_preening && needs_nothing(&arguments.device) {
+    let is_automatic = arguments.automatic || arguments.preen;
+    if is_automatic && !arguments.full && needs_nothing(&arguments.device) {
         return 0;
     }
     let image = ImageArguments { image: arguments.device, ..ImageArguments::default() };
@@ -92,14 +93,21 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         is_dry_run: arguments.is_dry_run,
         undo: UndoPlace::BesideImageFile,
         ignore_log_copies: false,
-        keeps_unread_log: false,
+        keeps_unread_log: is_automatic,
         is_quiet: false,
         has_paths: true,
     };
     match job.run(&Context::default()).map(Ended::tell) {
         Ok(Done::Clean) => 0,
         Ok(Done::Repaired { .. }) => REPAIRED,
-        Ok(Done::Planned | Done::Left | Done::LogNeeded) => LEFT,
+        Ok(Done::LogNeeded) => {
+            let image = image.image.display();
+            notice!(
+                "{image}: the log is kept with -a and -p; uxfs repair {image}, or fsck.uxfs without -a, gives it up"
+            );
+            LEFT
+        }
+        Ok(Done::Planned | Done::Left) => LEFT,
         Err(failure) => {
             failure.tell(false);
             FAILED

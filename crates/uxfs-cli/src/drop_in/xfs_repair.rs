@@ -56,7 +56,7 @@ pub struct Arguments {
     /// No multithreading: accepted, without effect
     #[arg(short = 'M')]
     no_threads: bool,
-    /// Show single actions also where nothing but counters changes: they are always shown
+    /// Show more: accepted, without effect, since all actions are always shown
     #[arg(short = 'v', action = ArgAction::Count)]
     verbose: u8,
     /// bhash=N, ihash=N, ag_stride=N, phase2_threads=N, assume_xfs, force_geometry: accepted, without effect

@@ -1,6 +1,11 @@
 //! An image that is open for changes.
 
-use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use uxfs_block::{claim::Lock, device::BlockDevice, engine::OpenOptions};
 use uxfs_engine::options::{LogOptions, MountOptions};
@@ -98,7 +103,8 @@ impl EditArguments {
         let root = filesystem.open_root()?;
         Ok(Session {
             filesystem,
-            image: self.image.clone(),
+            // A shell may go to another directory of the host.
+            image: std::path::absolute(&self.image).unwrap_or_else(|_| self.image.clone()),
             directory: Directory { handle: root, path: b"/".to_vec() },
             report: Report::new(json),
             just_made: JustMade::default(),
@@ -394,6 +400,11 @@ impl Session {
     /// Forgets users and groups: files have changed.
     pub fn forget_people(&mut self) {
         self.people = None;
+    }
+
+    /// Where the image is on the host.
+    pub fn image(&self) -> &Path {
+        &self.image
     }
 
     /// The identity of the image file on the host: it is not put into itself.

@@ -1,7 +1,10 @@
 //! Findings as names and values, for programs.
 
 use uxfs_format::{
-    btree::{inode_index::InodeChunk, reverse_map::Mapping},
+    btree::{
+        inode_index::InodeChunk,
+        reverse_map::{Mapping, Owner},
+    },
     geometry::Geometry,
     inode::{FileType, Fork},
     units::{AgBlock, AgInode, AgNumber, InodeNumber},
@@ -394,6 +397,28 @@ impl Finding {
                 _ => {}
             }
         }
+        let [first, second] = self.owners().map(inode_of);
+        (object.inode, object.other_inode) =
+            (object.inode.or(first).or(second), object.other_inode.or(first.and(second)));
         object
+    }
+
+    /// Who owns the blocks that it is about.
+    fn owners(&self) -> [Option<Owner>; 2] {
+        match self {
+            Self::FreeBlocksInUse { owner, .. } => [Some(*owner), None],
+            Self::BlocksUsedTwice { first, second, .. } => [Some(*first), Some(*second)],
+            Self::MappingWithoutOwner { mapping, .. } | Self::MappingMissing { mapping, .. } => {
+                [Some(mapping.owner), None]
+            }
+            _ => [None, None],
+        }
+    }
+}
+
+fn inode_of(owner: Option<Owner>) -> Option<InodeNumber> {
+    match owner {
+        Some(Owner::Inode(inode)) => Some(inode),
+        _ => None,
     }
 }

@@ -45,6 +45,8 @@ use crate::{
     output failed.\n\
     Examples:\n  uxfs check disk.img\n  uxfs check --only damaged --json disk.img\n  uxfs check --path /var/log disk.img\n  uxfs check --map disk.html disk.img",
     mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("superblock", |argument| argument
+        .help("Use the superblock of allocation group N, or of the first one with a sound superblock")),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("no_lock", |argument| argument
         .help("Check even while the image is mounted or another program changes it; findings may be false")),

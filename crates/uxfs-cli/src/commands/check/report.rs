@@ -27,6 +27,7 @@ use crate::{
     image::ImagePlace,
     output::{JsonName, Output},
     paths::Paths,
+    text::counted,
 };
 
 /// Of the JSON documents. Fields may be added to a version; none is removed or changes its meaning.
@@ -227,19 +228,24 @@ impl Report {
             }
             if let Some(recovery) = recovery {
                 let transactions = recovery.replay.transactions;
+                let verb = if transactions == 1 { "is" } else { "are" };
+                let transactions = counted(transactions, "transaction");
                 writeln!(
                     self.output,
-                    "the log is dirty: checked as it will be after its {transactions} transactions are replayed"
+                    "the log is dirty: checked as it will be after its {transactions} {verb} replayed"
                 )?;
             }
             writeln!(
                 self.output,
-                "{} inodes and {} blocks in use in {} allocation groups: {}",
-                summary.inodes,
-                summary.blocks_in_use,
-                summary.groups,
+                "{} and {} in use in {}: {}",
+                counted(summary.inodes, "inode"),
+                counted(summary.blocks_in_use, "block"),
+                counted(summary.groups.into(), "allocation group"),
                 in_words(findings, of(Severity::Damaged), of(Severity::Inconsistent), of(Severity::Leftover)),
             )?;
+            if findings > 0 {
+                writeln!(self.output, "uxfs repair -n{} shows what a repair would do", image.arguments())?;
+            }
         }
         self.output.finish()?;
         Ok(if findings == 0 { Exit::Success } else { Exit::Corruption })

@@ -36,6 +36,7 @@ use crate::{
         time::parse_date,
     },
     failure::Failure,
+    overwrite,
 };
 
 /// Arguments of `uxfs put`.
@@ -136,6 +137,9 @@ impl Putting<'_> {
         }
         if !is_tree && !found.is_file() {
             return Err(Failure::failed("a special file (use -r to create one like it)").about(&shown));
+        }
+        if found.is_file() {
+            overwrite::refuse(session.image(), &[overwrite::Input::new("source", source)])?;
         }
         let place = goal.place(session, source.as_os_str().as_bytes())?;
         let entry = self.examine(source, &found).map_err(failed)?;

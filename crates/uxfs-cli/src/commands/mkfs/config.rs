@@ -1,13 +1,16 @@
 //! Configuration files of `uxfs mkfs`.
 
-use std::{fs, io::Read};
+use std::{fs, io::Read, path::Path};
 
 use uxfs_mkfs::{
     layout::Layout,
     options::{Options, Source, config_file, grammar::Setting},
 };
 
-use crate::failure::{About, Exit, Failure, Outcome};
+use crate::{
+    failure::{About, Exit, Failure, Outcome},
+    overwrite::{self, Input},
+};
 
 /// The largest file that is read: some hundred times what any can usefully hold.
 const MAX_BYTES: u64 = 1 << 20;
@@ -35,6 +38,33 @@ fn read(path: &str) -> Result<String, Failure> {
     let mut text = String::new();
     fs::File::open(path).map_err(cannot)?.take(MAX_BYTES).read_to_string(&mut text).map_err(cannot)?;
     Ok(text)
+}
+
+/// The files that the options name, and that are read.
+pub(crate) fn inputs(options: &Options) -> impl Iterator<Item = Input<'_>> {
+    let settings = [
+        (Setting::ConfigOptions, "configuration file"),
+        (Setting::ConfigDefaults, "configuration file"),
+        (Setting::ProtoFile, "prototype file"),
+    ];
+    settings
+        .into_iter()
+        .filter_map(|(setting, what)| Some(Input::new(what, Path::new(options.text(setting)?))))
+}
+
+/// Refuses to write a file or an image over what is read for it.
+pub(crate) fn refuse_overwriting(
+    options: &Options,
+    image: &Path,
+    inputs: &[Input<'_>],
+) -> Result<(), Failure> {
+    match options.text(Setting::ConfigMake) {
+        Some(file) => {
+            let inputs: Vec<_> = inputs.iter().copied().chain([Input::image(image)]).collect();
+            overwrite::refuse_or_file_system(Path::new(file), &inputs)
+        }
+        None => overwrite::refuse(image, inputs),
+    }
 }
 
 /// Writes a file that makes the same features again.

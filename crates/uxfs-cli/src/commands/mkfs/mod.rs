@@ -57,6 +57,8 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let mut options = arguments.options()?;
     config::read_files(&mut options)?;
     let path = device(arguments, &options)?;
+    let inputs: Vec<_> = config::inputs(&options).chain(arguments.source.inputs()).collect();
+    config::refuse_overwriting(&options, path, &inputs)?;
     make(arguments, &options, path, context).about(path.display())
 }
 

@@ -25,7 +25,7 @@ use uxfs_source::{
     tree::{Reading, TreeSource},
 };
 
-use crate::{failure::Failure, output::notice, text::parse_size};
+use crate::{failure::Failure, output::notice, overwrite::Input, text::parse_size};
 
 /// Sources, and options for filling.
 #[derive(Debug, clap::Args)]
@@ -90,6 +90,15 @@ impl SourceArguments {
     /// Whether there is anything to fill the file system with.
     pub fn is_given(&self) -> bool {
         !self.from.is_empty()
+    }
+
+    /// The files that are read.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = Input<'_>> {
+        let sources = self.from.iter().map(|path| Input::new("source", path));
+        let manifests = self.manifest.iter().map(|path| Input::new("manifest", path));
+        let contexts = self.file_contexts.iter().map(|path| Input::new("file of labels", path));
+        let owners = self.owner_map.iter().map(|path| Input::new("owner map", Path::new(path)));
+        sources.chain(manifests).chain(contexts).chain(owners)
     }
 
     /// Opens all that is named. `image` is left out where it lies in the source itself.

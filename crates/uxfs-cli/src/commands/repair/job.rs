@@ -1,24 +1,22 @@
 //! One repair, from the image to what became of it.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::{io, path::PathBuf};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_repair::{
-    commit::{self, CommitError, Existing, State, UndoFile, default_path},
+    commit::{self, CommitError, Existing, default_path},
     repair::{RepairOptions, Staged, action::Action, repair_with_progress},
 };
 
 use uxfs_volume::error::{Error, OperationError};
 
-use super::report;
+use super::{report, undo_files};
 use crate::{
     commands::{Context, undo::failure},
     failure::{About, Failure},
     image::ImageArguments,
     output::{Output, notice},
+    overwrite::{self, Input},
     progress::Repairing,
 };
 
@@ -100,11 +98,11 @@ impl Job<'_> {
     /// Repairs, and prints what was done.
     pub fn run(&self, context: &Context) -> std::result::Result<Ended, Failure> {
         let image = self.image;
-        let device = if self.is_dry_run { image.device_at_rest()? } else { image.device_to_repair()? };
-        let undo_path = if self.is_dry_run { None } else { self.undo_path()? };
-        if let Some(path) = &undo_path {
-            finish_earlier(path, device.as_ref()).about(image.image.display())?;
+        if let UndoPlace::At(path) = &self.undo {
+            overwrite::refuse_or_file_system(path, &[Input::image(&image.image)])?;
         }
+        let device = if self.is_dry_run { image.device_at_rest()? } else { image.device_to_repair()? };
+        let undo_path = if self.is_dry_run { None } else { self.undo_path(device.as_ref())? };
         let options = RepairOptions {
             cache_budget_bytes: image.cache_size,
             superblock: image.superblock_choice(),
@@ -121,6 +119,9 @@ impl Job<'_> {
             let about = undo_path.map(|path| self.about(path, &staged)).transpose()?;
             let written = staged.write(device.as_ref(), about.as_ref());
             result.bytes_written = written.map_err(not_written).about(image.image.display())?;
+            if let Some(about) = about.as_ref().filter(|_| result.bytes_written > 0) {
+                undo_files::give_owner(&about.path, &image.image);
+            }
             // The file may have changed nothing but what lay in the log.
             result.undo_file = about.map(|about| about.path).filter(|_| result.bytes_written > 0);
         }
@@ -178,18 +179,21 @@ impl Job<'_> {
         }
     }
 
-    fn undo_path(&self) -> std::result::Result<Option<PathBuf>, Failure> {
-        let beside = || default_path(&self.image.image).map(Some);
-        let path = match &self.undo {
-            UndoPlace::None => return Ok(None),
-            UndoPlace::At(path) => return Ok(Some(path.clone())),
-            UndoPlace::BesideImage => beside(),
-            UndoPlace::BesideImageFile => match beside() {
-                Err(CommitError::NoDefaultPath) => Ok(None),
-                path => path,
-            },
+    /// Where the undo file goes. A repair that was cut off is finished before.
+    fn undo_path(&self, device: &dyn BlockDevice) -> std::result::Result<Option<PathBuf>, Failure> {
+        let image = &self.image.image;
+        let target = undo_files::Target { device, start_bytes: self.image.offset };
+        let first = match (&self.undo, default_path(image)) {
+            (UndoPlace::None, _) | (UndoPlace::BesideImageFile, Err(CommitError::NoDefaultPath)) => {
+                return Ok(None);
+            }
+            (UndoPlace::At(path), _) => {
+                undo_files::take_named(path, target).about(image.display())?;
+                return Ok(Some(path.clone()));
+            }
+            (_, first) => first.map_err(failure).about(image.display())?,
         };
-        path.map_err(|error| failure(error).about(self.image.image.display()))
+        undo_files::next(&first, target).map(Some).about(image.display())
     }
 
     fn about(&self, path: PathBuf, staged: &Staged) -> std::result::Result<commit::About, Failure> {
@@ -211,17 +215,4 @@ fn not_written(error: CommitError) -> Failure {
         ),
         _ => failure(error),
     }
-}
-
-/// Finishes a repair that was cut off, from its undo file.
-fn finish_earlier(path: &Path, device: &dyn BlockDevice) -> std::result::Result<(), Failure> {
-    if !path.exists() {
-        return Ok(());
-    }
-    let file = UndoFile::open(path).map_err(failure)?;
-    if commit::state_of(&file, device).map_err(failure)? == State::Partly {
-        commit::apply(&file, device).map_err(failure)?;
-        notice!("finished an earlier repair, which was cut off, from {}", path.display());
-    }
-    Ok(())
 }

@@ -5,9 +5,11 @@
 //! | here | the arguments |
 //! | [`job`] | one repair, from the image to what became of it; the drop-ins use it as well |
 //! | [`report`] | actions and remaining findings, as text and as JSON |
+//! | [`undo_files`] | the undo files beside the image |
 
 pub(crate) mod job;
 mod report;
+pub(crate) mod undo_files;
 
 use std::path::PathBuf;
 
@@ -35,6 +37,8 @@ use crate::{
     mut_arg("image", |argument| argument
         .help("Image file or block device; with --dry-run also an image compressed with zstd, which is not changed")),
     mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("superblock", |argument| argument
+        .help("Use the superblock of allocation group N, or of the first one with a sound superblock")),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
     mut_arg("no_lock", |argument| argument.hide(true)),
@@ -45,7 +49,8 @@ pub struct Arguments {
     /// Print what would be done, and write nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Keep what is written over in this file, for uxfs undo and for a repair that is cut off [default: IMAGE.uxfs-undo]
+    /// Keep what is written over in this file, for uxfs undo and for a repair that is cut off. The undo file of an earlier repair is
+    /// replaced [default: IMAGE.uxfs-undo, or the next of IMAGE.uxfs-undo.1 and so on]
     #[arg(long, value_name = "FILE", conflicts_with = "no_undo")]
     undo: Option<PathBuf>,
     /// Keep nothing: the repair cannot be undone, and one that is cut off may lose more

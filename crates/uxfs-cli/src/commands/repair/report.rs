@@ -19,7 +19,10 @@ use uxfs_repair::{
 };
 use uxfs_volume::{tolerant::TolerantOptions, volume::Volume};
 
-use super::job::{Done, Job, Result};
+use super::{
+    job::{Done, Job, Result},
+    undo_files,
+};
 use crate::{
     commands::check::report::{document, inodes_of, paths_of, place, values},
     output::Output,
@@ -146,7 +149,7 @@ fn way_back(job: &Job<'_>, result: &Result<'_>) -> Option<String> {
     }
     let image = job.image.image.display();
     Some(match &result.undo_file {
-        Some(file) if *file == beside(&job.image.image) => {
+        Some(file) if undo_files::is_beside(&job.image.image, file) => {
             format!("to take it back: uxfs undo {image} (from {})", file.display())
         }
         Some(file) => format!("to take it back: uxfs undo --undo {} {image}", file.display()),
@@ -174,10 +177,6 @@ fn print_remedy_of_losses(output: &mut Output, job: &Job<'_>, result: &Result<'_
         }
         _ => Ok(()),
     }
-}
-
-fn beside(image: &std::path::Path) -> std::path::PathBuf {
-    uxfs_repair::commit::default_path(image).unwrap_or_default()
 }
 
 /// The objects of all actions that are this sure, each once, as "3 inodes, 1 extent map".

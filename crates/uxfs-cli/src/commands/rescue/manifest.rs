@@ -5,6 +5,7 @@
 use std::{
     fs::File,
     io::{self, Write},
+    path::Path,
 };
 
 use serde_json::{Map, Value, json};
@@ -15,6 +16,7 @@ use uxfs_rescue::{
     view::{Origin, View},
 };
 
+use super::wanted::Wanted;
 use crate::{
     document::type_name,
     failure::{About, Failure},
@@ -35,6 +37,8 @@ pub(super) struct Manifest {
     verbose: bool,
     is_stdout_taken: bool,
     is_archive: bool,
+    /// What `--only` asks for.
+    pub wanted: Wanted,
     progress: Progress,
     /// Another program that used the image meanwhile.
     user: Option<String>,
@@ -53,6 +57,7 @@ impl Manifest {
             verbose,
             is_stdout_taken: false,
             is_archive: false,
+            wanted: Wanted::default(),
             progress,
             user: None,
             file_error: None,
@@ -66,8 +71,8 @@ impl Manifest {
         self
     }
 
-    /// The first line. `user` is another program that uses the image.
-    pub fn begin(&mut self, view: &View, device: &RescueDevice, user: Option<&str>) {
+    /// The first line. `user` is another program that uses the image, `map` the file of `--map`.
+    pub fn begin(&mut self, view: &View, device: &RescueDevice, user: Option<&str>, map: Option<&Path>) {
         self.user = user.map(str::to_owned);
         let (origin, more) = match &view.origin {
             Origin::Sound => ("sound", json!({})),
@@ -82,6 +87,7 @@ impl Manifest {
             "type": "image",
             "origin": origin,
             "in_use": user,
+            "map": map.map(Path::to_string_lossy),
             "log_unreadable": view.evidence.is_log_unreadable,
             "unreadable_bytes": device.unreadable().total_bytes(),
         });
@@ -92,7 +98,7 @@ impl Manifest {
     }
 
     /// The last line.
-    pub fn finish(mut self, summary: &Summary, device: &RescueDevice) -> Result<(), Failure> {
+    pub fn finish(&mut self, summary: &Summary, device: &RescueDevice) -> Result<(), Failure> {
         let unreadable = device.unreadable();
         let line = json!({
             "schema_version": SCHEMA_VERSION,
@@ -133,10 +139,10 @@ impl Manifest {
             };
         }
         self.put_text(&text);
-        if let Some(error) = self.file_error {
+        if let Some(error) = self.file_error.take() {
             return Err(Failure::failed(error.to_string())).about("the manifest");
         }
-        match self.output_error {
+        match self.output_error.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
             _ => Ok(()),
         }
@@ -177,6 +183,7 @@ impl Manifest {
 impl Report for Manifest {
     fn record(&mut self, record: Record) {
         self.progress.add(1);
+        self.wanted.meet(&record.path);
         if self.file.is_some() || self.json {
             self.put_json(&document(&record));
         }

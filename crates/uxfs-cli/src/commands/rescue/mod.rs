@@ -1,6 +1,14 @@
 //! `uxfs rescue`: what can be had of a damaged image or a failing device.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`manifest`] | what is told of each file |
+//! | [`resume`] | what a rescue leaves for the one that goes on with it |
+//! | [`wanted`] | whether each pattern of `--only` matched something |
 
 mod manifest;
+mod resume;
+mod wanted;
 
 use std::{
     ffi::OsString,
@@ -25,15 +33,16 @@ use uxfs_rescue::{
     view::{Origin, View, ViewOptions, device_for},
 };
 
-use self::manifest::Manifest;
-use super::extract::open_archive;
+use self::{manifest::Manifest, resume::Note, wanted::Wanted};
+use super::extract::{open_archive, tell_not_restored};
 use crate::{
     commands::Context,
     failure::{About, Exit, Failure, Outcome},
     image::{ImageArguments, no_file_system},
     interrupt::Interrupt,
     output::message,
-    text::parse_size,
+    overwrite::{self, Input},
+    text::{counted, parse_size},
 };
 
 /// Contents that are written at most, in sizes of the image, unless `--max-total` says otherwise: files of a hostile image may all have
@@ -53,11 +62,13 @@ const MOST_IMAGES: u64 = 4;
     Where the log may have newer changes that cannot be read, files are called perhaps older instead of whole. Ctrl-C ends a rescue \
     in order; --resume goes on with it.\n\
     Exits with 0 where everything is whole, with 3 where something is perhaps older, inferred, partial or lost, with 1 where there is no \
-    file system, DIR or FILE cannot be written to, or it was interrupted.\n\
+    file system, DIR or FILE cannot be written to, nothing matches a PATTERN, or it was interrupted.\n\
     Examples:\n  uxfs rescue disk.img --to rescued --manifest rescued.jsonl\n  \
     ddrescue /dev/sdb copy.img copy.map; uxfs rescue copy.img --map copy.map --to rescued\n  \
     uxfs rescue disk.img --only /srv/mail --only '*.jpg' --tar - | zstd > rescued.tar.zst",
     mut_arg("tolerant", |argument| argument.hide(true)),
+    mut_arg("superblock", |argument| argument
+        .help("Use the superblock of allocation group N, or of the first one with a sound superblock")),
     mut_arg("repaired", |argument| argument.hide(true)),
     mut_arg("ignore_log", |argument| argument.hide(true)),
     mut_arg("no_lock", |argument| argument
@@ -74,13 +85,14 @@ pub struct Arguments {
     /// Map file of GNU ddrescue for IMAGE: what it does not say to be read (+) counts as unreadable
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
-    /// Write a line of JSON about each file to this file
+    /// Write a line of JSON about each file to this file. An existing file is replaced
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     /// Put the SHA-256 of each file into the manifest
     #[arg(long)]
     digest: bool,
-    /// Go on where an earlier run ended: keep complete files of the same size and time, and try the others again
+    /// Go on where an earlier run ended: keep complete files of the same size and time, and try the others again. A run that had
+    /// --map needs it again
     #[arg(long, requires = "to")]
     resume: bool,
     /// Do not write files of which a part is missing; the manifest lists them
@@ -107,7 +119,7 @@ struct Destination {
     /// Write files below this directory, which must be empty, or is made
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Write a pax archive to this file, or to standard output for -
+    /// Write a pax archive to this file, or to standard output for -. An existing file is replaced
     #[arg(long, value_name = "FILE")]
     tar: Option<PathBuf>,
 }
@@ -115,6 +127,7 @@ struct Destination {
 /// Runs the command.
 pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let image = &arguments.image;
+    arguments.check_outputs()?;
     arguments.check_directory()?;
     let user = image.user();
     let inner = image.device_to_rescue()?;
@@ -130,14 +143,19 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
     drop(view.drain());
     tell_missing_end(&device);
     tell_origin(&view);
+    let note = arguments.note();
+    if let Some(note) = note.as_ref().filter(|_| arguments.resume) {
+        note.require_map(arguments.manifest.as_deref(), device.unreadable().total_bytes())?;
+    }
     let mut manifest = arguments.open_manifest(context)?;
     // Before that nothing has been written: a signal may end the process at once.
     let interrupt = Interrupt::watch().map_err(|error| Failure::failed(format!("signals: {error}")))?;
-    manifest.begin(&view, &device, view_options.user.as_deref());
+    manifest.begin(&view, &device, view_options.user.as_deref(), arguments.map.as_deref());
     let summary = match (&arguments.place.to, &arguments.place.tar) {
         (Some(directory), _) => {
             let options = DirectoryOptions { overwrite: arguments.resume };
             let mut sink = DirectorySink::create(directory, options)?;
+            note.iter().for_each(|note| note.put(0));
             arguments.carry_out(&device, &view, &mut sink, &mut manifest, &interrupt)
         }
         (None, file) => {
@@ -148,16 +166,55 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
                 .map_err(|failure| failure.about(file.display()))
         }
     }?;
-    let is_whole = summary.is_whole() && view.is_sound();
+    if let Some(note) = &note {
+        match summary.is_whole() && arguments.only.is_empty() {
+            true => note.remove(),
+            false => note.put(device.failed_bytes()),
+        }
+    }
     manifest.finish(&summary, &device)?;
-    Ok(match is_whole {
-        _ if summary.is_interrupted => Exit::Failed,
-        true => Exit::Success,
+    if !context.json {
+        summary.not_restored.values().for_each(|(count, example)| tell_not_restored(*count, example));
+    }
+    if summary.is_interrupted {
+        return Ok(Exit::Failed);
+    }
+    let unmatched = manifest.wanted.tell(context.json);
+    Ok(match summary.is_whole() && view.is_sound() {
+        true => unmatched,
         false => Exit::Corruption,
     })
 }
 
 impl Arguments {
+    /// Refuses to write over what is read.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        let image = Input::image(&self.image.image);
+        let inputs: Vec<_> =
+            self.map.iter().map(|map| Input::new("map", map.as_path())).chain([image]).collect();
+        for output in self.place.tar.iter().chain(&self.manifest) {
+            overwrite::refuse_or_file_system(output, &inputs)?;
+        }
+        if let (Some(archive), Some(manifest)) = (&self.place.tar, &self.manifest) {
+            overwrite::refuse_same_outputs(archive, manifest)?;
+        }
+        let Some(directory) = self.place.to.as_deref().filter(|_| self.resume) else { return Ok(()) };
+        let paths = [Some(&self.image.image), self.map.as_ref()];
+        let within =
+            paths.into_iter().flatten().find(|path| overwrite::path_within(directory, path).is_some());
+        match within {
+            Some(path) => Err(Failure::usage("it lies in the directory that files are written to"))
+                .about(path.display()),
+            None => Ok(()),
+        }
+    }
+
+    /// Of a rescue into a directory.
+    fn note(&self) -> Option<Note<'_>> {
+        let directory = self.place.to.as_deref()?;
+        Some(Note { directory, image: &self.image.image, map: self.map.as_deref() })
+    }
+
     /// Refuses a directory that holds something: files of two rescues would mix. To go on, it must tell upper from lower case: files of an
     /// earlier rescue are known by their names.
     fn check_directory(&self) -> Result<(), Failure> {
@@ -199,7 +256,8 @@ impl Arguments {
         let file = self.manifest.as_deref().map(|path| {
             fs::File::create(path).map_err(|error| Failure::failed(error.to_string())).about(path.display())
         });
-        let manifest = Manifest::new(file.transpose()?, context.json, self.verbose);
+        let mut manifest = Manifest::new(file.transpose()?, context.json, self.verbose);
+        manifest.wanted = Wanted::new(&self.only);
         Ok(match self.place.tar.as_deref() {
             Some(archive) => manifest.of_archive(archive == Path::new("-")),
             None => manifest,
@@ -257,12 +315,15 @@ fn tell_origin(view: &View) {
         Origin::Sound => {}
         Origin::Repaired { changes } => {
             message!(
-                "uxfs: files are taken from the image as a repair would leave it ({changes} changes); nothing is written to it"
+                "uxfs: files are taken from the image as a repair would leave it ({}); nothing is written to it",
+                counted(*changes as u64, "change")
             );
         }
         Origin::RepairedInPart { changes, findings } => message!(
-            "uxfs: files are taken from the image as a repair would leave it ({changes} changes), which does not mend all of it \
-             ({findings} findings are left); nothing is written to it"
+            "uxfs: files are taken from the image as a repair would leave it ({}), which does not mend all of it \
+             ({} left); nothing is written to it",
+            counted(*changes as u64, "change"),
+            counted(*findings as u64, "finding")
         ),
         Origin::Damaged { error } => {
             message!("uxfs: no repair is possible ({error}): files are taken from the image as it is");

@@ -283,7 +283,11 @@ impl Shell {
     }
 
     fn dispatch(&mut self, command: &Command) -> Outcome {
-        let context = Context { json: self.json, directory: Some(self.session.directory().to_vec()) };
+        let context = Context {
+            json: self.json,
+            directory: Some(self.session.directory().to_vec()),
+            image: Some(self.session.image().to_owned()),
+        };
         let filesystem = self.session.filesystem();
         match command {
             Command::Cd { path } => self.session.change_directory(path.as_bytes())?,

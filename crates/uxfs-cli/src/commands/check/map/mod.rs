@@ -11,9 +11,7 @@ mod cells;
 
 use std::{
     collections::BTreeMap,
-    fs,
     io::{self, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -22,7 +20,10 @@ use uxfs_format::{geometry::Geometry, units::InodeNumber};
 use uxfs_repair::{BlockKind, CheckSummary, Finding};
 
 pub use self::cells::Cells;
-use crate::failure::Failure;
+use crate::{
+    failure::{About, Failure},
+    overwrite,
+};
 
 /// Findings that are told in full; of further ones the page has only the number in each cell.
 const MOST_FINDINGS: usize = 2000;
@@ -51,11 +52,11 @@ impl MapPage {
     /// A page that will be in `file`.
     ///
     /// # Errors
-    /// The file is the image.
+    /// The file is the image, or holds another one; it cannot be made.
     pub fn new(file: &Path, image: &Path, geometry: &Geometry) -> Result<Self, Failure> {
-        let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-        if identity(file).is_some_and(|file| Some(file) == identity(image)) {
-            return Err(Failure::usage("the map would be written over the image".to_owned()));
+        overwrite::refuse_or_file_system(file, &[overwrite::Input::image(image)])?;
+        if !folder_of(file).is_dir() {
+            return Err(Failure::failed("no such directory")).about(folder_of(file).display());
         }
         Ok(Self {
             file: file.to_owned(),
@@ -114,15 +115,21 @@ impl MapPage {
         });
         let (before, after) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
         let page = [before, &without_markup(&document.to_string()), after].concat();
-        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut temporary = tempfile::Builder::new();
         let temporary =
             temporary.prefix(".uxfs-map-").permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-        let mut file = temporary.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        // Its error would name the temporary file.
+        let made = temporary.tempfile_in(folder_of(&self.file));
+        let mut file = made.map_err(|error| io::Error::from(error.kind()))?;
         file.write_all(page.as_bytes())?;
         file.persist(&self.file).map_err(|error| error.error)?;
         Ok(())
     }
+}
+
+/// The folder that a file lies in.
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn name(kind: BlockKind) -> &'static str {
