@@ -95,6 +95,11 @@ fn findings_have_number_severity_place_and_paths() {
 
     let words = shown(&check(&image, &[]));
     assert!(words.contains("[70] inconsistent: inode "), "{words}");
+    let remedy = format!("uxfs repair -n {} shows what a repair would do\n", text(&image));
+    for options in [&[][..], &["--summary"]] {
+        assert!(shown(&check(&image, options)).ends_with(&remedy), "{words}");
+    }
+    assert!(!shown(&output).contains("repair -n"), "JSON has none");
     assert!(words.contains(" is /link-into-the-deep\n"), "{words}");
     let counts = shown(&check(&image, &["--summary"]));
     assert!(counts.contains("[70] inconsistent: 1\n") && !counts.contains("link count"), "{counts}");
@@ -146,6 +151,32 @@ fn an_inode_that_cannot_be_looked_up_was_not_checked() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();
     let image = changed("default", folder.path(), &["agi 0", "write -d magicnum 0"]);
     refuses(&image, &["--inode", "9000"], 3, "inode 9000 was not checked: ");
+}
+
+/// Each command says of its options what it does with them.
+#[test]
+fn helps_tell_of_options_that_there_are() {
+    for command in ["check", "repair", "rescue", "metadump"] {
+        let help = succeeds(&[command, "--help"]);
+        assert!(help.contains("Use the superblock of allocation group N"), "{command}: {help}");
+        assert!(!help.contains("--tolerant") && !help.contains("--repaired"), "{command}: {help}");
+    }
+}
+
+/// A damaged first sector: who only wants to see files hears what looks at them.
+#[test]
+fn listing_an_image_without_superblock_names_what_can_look_at_it() {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    fs::OpenOptions::new().write(true).open(&image).unwrap().write_all_at(&[0; 512], 0).unwrap();
+    let output = uxfs(&["ls", text(&image)]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    for expected in ["not an XFS file system", "--offset", "uxfs check", "--repaired"] {
+        assert!(words.contains(expected), "{words}");
+    }
+    assert!(uxfs(&["ls", "--repaired", text(&image)]).status.success());
 }
 
 /// Commands that take damaged images agree about what is no file system, and about a superblock that cannot be there.

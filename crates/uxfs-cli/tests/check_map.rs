@@ -111,6 +111,8 @@ fn the_map_shows_uses_and_damage_whatever_names_are() {
     assert!(beginning(&image) == before);
     let output = uxfs(&["check", "--map", text(&folder.path().join("no/such/folder")), text(&image)]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.ends_with("/no/such: no such directory\n"), "{told}");
     assert_eq!(uxfs(&["check", "--memory", "1M", text(&image)]).status.code(), Some(2));
 }
 

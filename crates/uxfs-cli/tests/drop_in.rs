@@ -243,6 +243,16 @@ fn fsck_has_the_exit_codes_of_fsck() {
         let output = bench.call("fsck.uxfs", &[options, &[text(&image)]].concat());
         assert_eq!(output.status.code(), Some(expected), "{state} {options:?}: {}", words(&output));
     }
+    // A log that cannot be used is told, and kept to the last byte.
+    let image = bench.image("bad log");
+    let before = fs::read(&image).unwrap();
+    let told = words(&bench.call("fsck.uxfs", &["-a", text(&image)]));
+    for expected in ["changes that only it has would be lost", "; uxfs repair ", "fsck.uxfs without -a"] {
+        assert!(told.contains(expected), "{told}");
+    }
+    assert!(before == fs::read(&image).unwrap(), "it was changed");
+    let help = words(&bench.call("fsck.uxfs", &["--help"]));
+    assert!(help.contains("fsck $PWD/disk.img") && help.contains("/etc/fstab"), "{help}");
     for tool in ["fsck.uxfs", "fsck.xfs"] {
         assert_eq!(bench.call(tool, &[]).status.code(), Some(16));
     }
