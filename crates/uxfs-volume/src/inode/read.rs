@@ -43,11 +43,24 @@ impl Volume {
     /// As there.
     pub fn inode_and_cluster(&self, number: InodeNumber) -> Result<(Inode, Cluster)> {
         let (place, cluster) = self.inode_cluster(number)?;
-        let buffer = self.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes)?;
+        let buffer = match self.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes)
+        {
+            Err(error @ Error::Corrupt(_)) if self.tolerance.is_some() => {
+                return self.inode_beside_damage(number).ok_or(error).map(|inode| (inode, cluster));
+            }
+            buffer => buffer?,
+        };
         let (core, bytes) = self.verified_inode(number, place, &buffer, cluster.offset_bytes)?;
         let account = Some(self.cache().memory_account());
         let inode = Inode::decode_counted(bytes, core, self.geometry(), account);
         Ok((inode.ok_or(OperationError::NoSuchInode)?, cluster))
+    }
+
+    /// A sound inode of a cluster of which others are damaged. `None` where it is not in use, or damaged, too.
+    fn inode_beside_damage(&self, number: InodeNumber) -> Option<Inode> {
+        let bytes = self.inode_bytes(number).ok()?;
+        let core = verify_inode(&bytes, number, self.geometry()).ok().filter(|core| !core.is_free())?;
+        Inode::decode_counted(&bytes, core, self.geometry(), Some(self.cache().memory_account()))
     }
 
     /// As [`inode`](Self::inode) for a number from outside (a command line, a file handle): asks the inode index first,
