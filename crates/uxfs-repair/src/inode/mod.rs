@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod fields;
 pub(crate) mod free;
 pub(crate) mod gather;
+mod lost_directories;
 pub(crate) mod mend;
 mod neutral;
 pub(crate) mod rebuild;

@@ -20,6 +20,7 @@ use uxfs_volume::{
     volume::Volume,
 };
 
+use super::lost_directories;
 use crate::extent_map::rebuild::{Owned, OwnedByInode, gather};
 
 /// What names say of an inode.
@@ -54,7 +55,9 @@ impl Witnesses {
         if inodes.is_empty() {
             return Self::default();
         }
-        let (named, owned) = (names_of(volume, inodes, scan), gather(volume, inodes));
+        let owned = gather(volume, inodes);
+        let entries = lost_directories::entries(volume, &owned, inodes);
+        let named = names_of(volume, inodes, entries, scan);
         Self { copies, named, owned, shared: OnceCell::new() }
     }
 
@@ -130,17 +133,19 @@ struct Seen {
 
 /// An entry that names an inode.
 #[derive(Debug, Clone, Copy)]
-struct SeenEntry {
-    directory: InodeNumber,
-    inode: InodeNumber,
-    file_type: Option<FileType>,
-    is_above: bool,
+pub(super) struct SeenEntry {
+    pub directory: InodeNumber,
+    pub inode: InodeNumber,
+    pub file_type: Option<FileType>,
+    /// It is "..".
+    pub is_above: bool,
 }
 
-/// Visits all inodes for entries and parent pointers that name some. What comes out does not depend on the number of threads.
+/// Visits all inodes for entries and parent pointers that name some; `entries` are those of directories that are lost. What comes out does not depend on the number of threads.
 fn names_of(
     volume: &Volume,
     inodes: &BTreeSet<InodeNumber>,
+    mut entries: Vec<SeenEntry>,
     scan: ScanOptions,
 ) -> BTreeMap<InodeNumber, Named> {
     let geometry = volume.geometry();
@@ -157,7 +162,6 @@ fn names_of(
     });
     let mut found: BTreeMap<InodeNumber, Named> = BTreeMap::new();
     let mut generations: BTreeMap<InodeNumber, (InodeNumber, u32)> = BTreeMap::new();
-    let mut entries = Vec::new();
     for seen in all {
         for (inode, said) in seen.generations {
             let first = generations.entry(inode).or_insert(said);
