@@ -163,7 +163,7 @@ fn helps_tell_of_options_that_there_are() {
     }
 }
 
-/// A damaged first sector: who only wants to see files hears what looks at them.
+/// A damaged first sector: the message of a listing names the commands that look at such an image.
 #[test]
 fn listing_an_image_without_superblock_names_what_can_look_at_it() {
     let folder = tempfile::tempdir_in(memory_folder()).unwrap();

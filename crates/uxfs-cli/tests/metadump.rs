@@ -290,8 +290,9 @@ fn streams_flags_and_refusals() {
         2,
         "the image itself would be overwritten",
     );
-    refused(&["metadump", text(&dump), text(&restored)], 1, "not an XFS file system");
-    assert!(fs::metadata(&restored).unwrap().len() > 0, "a target stays where there is nothing to dump");
+    fs::write(at("old"), "old").unwrap();
+    refused(&["metadump", text(&dump), text(&at("old"))], 1, "not an XFS file system");
+    assert_eq!(fs::read(at("old")).unwrap(), b"old", "a target stays where there is nothing to dump");
     let mut bytes = fs::read(&dump).unwrap();
     fs::write(at("cut"), &bytes[..bytes.len() - 100]).unwrap();
     refused(&["mdrestore", text(&at("cut")), text(&fresh)], 3, "cut off");

@@ -323,7 +323,7 @@ fn tell_origin(view: &View) {
             "uxfs: files are taken from the image as a repair would leave it ({}), which does not mend all of it \
              ({} left); nothing is written to it",
             counted(*changes as u64, "change"),
-            counted(*findings as u64, "finding")
+            counted(*findings, "finding")
         ),
         Origin::Damaged { error } => {
             message!("uxfs: no repair is possible ({error}): files are taken from the image as it is");
