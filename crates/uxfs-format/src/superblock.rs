@@ -193,8 +193,10 @@ impl Superblock {
             return Err(HeaderFault::BadMagic { found, expected: MAGIC }.into());
         }
         let version = superblock.version_number.get() & 0xf;
-        if version < 5 {
-            return Err(Unsupported::OldVersion { version }.into());
+        match version {
+            5 => {}
+            1..=4 => return Err(Unsupported::OldVersion { version }.into()),
+            version => return Err(SuperblockFault::Version { version }.into()),
         }
         superblock.verify_sector_size()?;
         let sector_size = usize::from(superblock.sector_size_bytes.get());

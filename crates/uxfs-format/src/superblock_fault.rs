@@ -8,6 +8,12 @@ use crate::{features::Unsupported, header_fault::HeaderFault, units::AgNumber};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SuperblockFault {
+    /// No version of XFS has this number.
+    #[error("version {version} is none that XFS has had")]
+    Version {
+        /// From the low bits of `versionnum`.
+        version: u16,
+    },
     /// Not one of the sizes XFS has, or its log2 field disagrees.
     #[error("sector size {size_bytes} (log2 {log}) is not a power of two from 512 to 32768")]
     SectorSize {

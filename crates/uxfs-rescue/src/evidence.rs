@@ -246,6 +246,8 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | Action::SuperblockInferred { .. }
         | Action::SuperblockFields
         | Action::SuperblockByCopies
+        | Action::SuperblockLog { .. }
+        | Action::SuperblockRoot { .. }
         | Action::SuperblockCopy { .. }
         | Action::Counters
         | Action::LogReplayed { .. }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use uxfs_format::{directory::is_valid_name, inode::FileType, units::InodeNumber};
 
 use super::{
-    facts::{Facts, Link, Witnesses},
+    facts::{Facts, InodeFact, Link, Witnesses},
     rejection::{Rejection, Strength},
     strays::{self, Stray},
 };
@@ -66,6 +66,7 @@ impl<'f> Decider<'f> {
         self.find_lost_directories();
         self.choose_inodes_of_names();
         self.join_halves();
+        self.follow_types();
         self.choose_names_of_directories();
         self.take_strays();
         self.break_circles();
@@ -245,6 +246,62 @@ impl<'f> Decider<'f> {
                 }
             }
         }
+    }
+
+    /// Without parent pointers: an entry that names an inode of another type names the wrong one, where that has a name of its own, and one
+    /// inode of the entry's type has none. A directory must also name the directory of the entry as its parent.
+    fn follow_types(&mut self) {
+        if self.facts.has_parent_pointers {
+            return;
+        }
+        let (mut suspects, mut named) = (Vec::new(), HashSet::new());
+        for ((directory, name), inode) in &self.decision.links {
+            match self.contradicting_type(*directory, name, *inode) {
+                Some(file_type) => suspects.push((*directory, name.clone(), *inode, file_type)),
+                None => _ = named.insert(*inode),
+            }
+        }
+        if suspects.is_empty() {
+            return;
+        }
+        let mut matched = BTreeMap::new();
+        for (directory, name, _, file_type) in &suspects {
+            let is_candidate = |(inode, fact): &(&InodeNumber, &InodeFact)| {
+                let is_child = *file_type != FileType::Directory || fact.dot_dot == Some(*directory);
+                let is_nameless = **inode != self.facts.root && !fact.is_internal && !named.contains(*inode);
+                fact.file_type == *file_type && is_child && is_nameless
+            };
+            let mut candidates = self.facts.inodes.iter().filter(is_candidate).map(|(inode, _)| *inode);
+            if let (Some(inode), None) = (candidates.next(), candidates.next()) {
+                matched.insert((*directory, name.clone()), inode);
+            }
+        }
+        let mut uses: HashMap<InodeNumber, u32> = HashMap::new();
+        matched.values().for_each(|inode| *uses.entry(*inode).or_default() += 1);
+        // Two entries cannot both have lost the same inode.
+        matched.retain(|_, inode| uses.get(inode) == Some(&1));
+        named.extend(matched.values().copied());
+        for (directory, name, inode, _) in suspects {
+            let place = (directory, name);
+            if let Some(kept) = matched.get(&place).copied().filter(|_| named.contains(&inode)) {
+                let (kept_by, rejected_by) = (Strength::Entry, Strength::Entry);
+                self.reject(&place, Rejection::OtherInode { kept, kept_by, rejected_by });
+                self.decision.links.insert(place, kept);
+            }
+        }
+    }
+
+    /// The type that an entry says, where its inode has another one.
+    fn contradicting_type(
+        &self,
+        directory: InodeNumber,
+        name: &Name,
+        inode: InodeNumber,
+    ) -> Option<FileType> {
+        let link = Link { directory, name: name.clone(), inode };
+        let said = self.facts.links.get(&link)?.entry_type?;
+        let fact = self.facts.inodes.get(&inode)?;
+        (said != fact.file_type).then_some(said)
     }
 
     /// The strength of a link that was chosen, and whether `..` of the directory agrees.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::names::facts::InodeFact;
 
 const ROOT: u64 = 128;
 
@@ -197,6 +196,40 @@ fn of_two_names_the_one_that_is_no_text_goes() {
     case.pointer(ROOT, "\u{1}irectory", 300);
     assert_eq!(case.links(), [link(ROOT, "directory", 300), link(ROOT, "name", 200)]);
     assert!(is_text("Grüße".as_bytes()) && !is_text(b"\xad"));
+}
+
+#[test]
+fn an_entry_of_another_type_finds_the_inode_that_lost_it() {
+    let case_of = |has_parent_pointers: bool| {
+        let mut case = Case::new();
+        case.facts.has_parent_pointers = has_parent_pointers;
+        case.file(200);
+        case.inode(201, FileType::Fifo, None);
+        case.entry(ROOT, "file", 201, FileType::Regular);
+        case.entry(ROOT, "pipe", 201, FileType::Fifo);
+        case
+    };
+    assert_eq!(case_of(false).links(), [link(ROOT, "file", 200), link(ROOT, "pipe", 201)]);
+    assert_eq!(case_of(true).links(), [link(ROOT, "file", 201), link(ROOT, "pipe", 201)]);
+    // Two candidates.
+    let mut case = case_of(false);
+    case.file(202);
+    assert_eq!(case.links(), [link(ROOT, "file", 201), link(ROOT, "pipe", 201)]);
+    // The type alone is wrong: the inode has no other name.
+    let mut case = Case::new();
+    case.facts.has_parent_pointers = false;
+    case.file(200);
+    case.inode(201, FileType::Fifo, None);
+    case.entry(ROOT, "pipe", 201, FileType::Regular);
+    assert_eq!(case.links(), [link(ROOT, "pipe", 201)]);
+    // Exchanged.
+    let mut case = Case::new();
+    case.facts.has_parent_pointers = false;
+    case.directory(300, ROOT);
+    case.file(200);
+    case.entry(ROOT, "directory", 200, FileType::Directory);
+    case.entry(ROOT, "file", 300, FileType::Regular);
+    assert_eq!(case.links(), [link(ROOT, "directory", 300), link(ROOT, "file", 200)]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use uxfs_format::{
     fault::Structure,
     inode::{FileType, Fork, InodeFault},
     quota::QuotaKind,
-    units::{AgBlock, AgInode, AgNumber, InodeNumber, Sector},
+    units::{AgBlock, AgInode, AgNumber, FsBlock, InodeNumber, Sector},
 };
 
 pub use crate::names::rejection::{Rejection, Strength};
@@ -191,6 +191,18 @@ pub enum Action {
     SuperblockFields,
     /// The superblock of group 0 is written as all copies say.
     SuperblockByCopies,
+    /// The superblock of group 0 gets the place of the log that the reverse map knows.
+    SuperblockLog {
+        /// The first block.
+        start: FsBlock,
+        /// Blocks.
+        length_blocks: u32,
+    },
+    /// The superblock of group 0 gets another root directory: the one it named is none.
+    SuperblockRoot {
+        /// The root directory.
+        inode: InodeNumber,
+    },
     /// A copy of the superblock is written from that of group 0.
     SuperblockCopy {
         /// The copy's group.

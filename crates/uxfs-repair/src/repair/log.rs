@@ -6,12 +6,18 @@
 
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery;
-use uxfs_format::units::{AgNumber, Lsn, Sector};
+use uxfs_format::{
+    fault::Structure,
+    field_table::OnDisk,
+    geometry::Geometry,
+    inode::InodeCore,
+    units::{AgNumber, Lsn, Sector},
+};
 use uxfs_journal::{LogState, area::LogArea, recovery::replay::replay};
 use uxfs_volume::{allocation_group::damage_limit::DamageLimit, error::Result, volume::Volume};
 
 use super::{action::Action, stage::Stage};
-use crate::new_log::NewLog;
+use crate::{geometry::survey::survey, inode::gather::byte_of, new_log::NewLog};
 
 const SECTOR_BYTES: usize = 512;
 /// Bytes that are written at once.
@@ -68,6 +74,28 @@ fn note_headers(volume: &Volume, group: AgNumber, note: &mut dyn FnMut(Lsn)) -> 
         note(Lsn::new(header.lsn.get()));
     }
     space.is_ok() && inodes.is_ok()
+}
+
+/// Whether sound metadata lies where the superblock puts the log: then the log is elsewhere, and writing it would destroy that.
+pub(super) fn has_other_metadata(volume: &Volume) -> bool {
+    let geometry = volume.geometry();
+    let Some(start) = geometry.log_start.and_then(|start| geometry.sector_of_block(start)) else {
+        return false;
+    };
+    let start = Geometry::byte_of_sector(start);
+    let end = start.saturating_add(u64::from(geometry.log_blocks) << geometry.block_log);
+    let mut has_other = false;
+    survey(volume.device().as_ref(), start..end, &mut |structure| {
+        let is_here = match structure.kind {
+            Structure::LogRecord => false,
+            Structure::Inode => InodeCore::prefix_of(structure.bytes)
+                .and_then(|core| byte_of(geometry, core.inode_number()))
+                .is_some_and(|place| place == structure.offset_bytes),
+            _ => true,
+        };
+        has_other |= is_here && structure.uuid == geometry.metadata_uuid;
+    });
+    has_other
 }
 
 /// Writes a new, clean log. `is_unread`: what the old one holds is given up.

@@ -70,7 +70,6 @@ use crate::{
     lost_writes::LostWrites,
     opening::{self, FoundSuperblock, LogComparison, OpeningOptions},
     quota,
-    superblock::vote,
 };
 
 pub mod action;
@@ -85,6 +84,7 @@ pub(crate) mod misplaced;
 mod naming;
 mod older;
 pub mod progress;
+mod settle;
 mod signature;
 mod space;
 pub(crate) mod stage;
@@ -226,6 +226,8 @@ pub fn repair_with_progress(
         findings: None,
     };
     repair.find_superblock()?;
+    // A log at the wrong place would be replayed from, and written over, what lies there.
+    repair.settle_superblock()?;
     repair.replay_log()?;
     let mut before = None;
     for _ in 0..MOST_PASSES {
@@ -407,12 +409,15 @@ impl<'r> Repair<'r> {
         if work.log {
             // Metadata ahead of a sound log says the cycle.
             let is_unread = work.log_cycle == 0;
+            if log::has_other_metadata(&volume) {
+                return Ok(Pass::Done(findings));
+            }
             let cycle = log::new_cycle(&volume, work.log_cycle);
             log::write_new(&stage, cycle, is_unread, &mut self.actions)?;
             // What was ahead of the old one is read from now on.
             return Ok(Pass::Changed(signature));
         }
-        if !work.superblock_copies.is_empty() && self.follow_copies(&volume, &stage, signature)? {
+        if !work.superblock_copies.is_empty() && self.follow_witnesses(&volume, &stage, signature)? {
             return Ok(Pass::Changed(signature));
         }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
@@ -573,18 +578,6 @@ impl<'r> Repair<'r> {
         let mended: BTreeSet<Sector> =
             self.actions.iter().skip(before).filter_map(Action::mended_block).collect();
         blocks.retain(|block| !mended.contains(&block.sector));
-    }
-
-    /// Where all copies of the superblock agree against the first one: takes their word, if less is wrong then.
-    fn follow_copies(&mut self, volume: &Volume, stage: &Stage, before: Signature) -> Result<bool> {
-        let Some(superblock) = vote::outvoted(volume) else { return Ok(false) };
-        let old = superblocks::replace_primary(stage, &superblock)?;
-        if self.check().is_ok_and(|checked| checked.signature.count < before.count) {
-            self.actions.push(Action::SuperblockByCopies);
-            return Ok(true);
-        }
-        superblocks::put_back_primary(stage, &old)?;
-        Ok(false)
     }
 
     fn finish(mut self, remaining: Vec<Finding>) -> Staged {

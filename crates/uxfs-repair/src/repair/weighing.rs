@@ -11,6 +11,7 @@ pub enum Rule {
     Superblock = 1,
     SuperblockFields = 2,
     SuperblockCounters = 3,
+    SuperblockWitnesses = 4,
     DirtyLog = 10,
     NewLog = 11,
     LogSequenceNumber = 12,
@@ -81,7 +82,7 @@ const fn row(rule: Rule, question: &'static str, order: &'static str, reason: &'
 }
 
 /// All rules, by their numbers.
-pub const TABLE: [Weighing; 41] = [
+pub const TABLE: [Weighing; 42] = [
     row(
         Rule::Superblock,
         "which superblock describes the file system",
@@ -100,6 +101,12 @@ pub const TABLE: [Weighing; 41] = [
         "counters of the superblock",
         "the headers of all groups",
         "they are a sum",
+    ),
+    row(
+        Rule::SuperblockWitnesses,
+        "where the log lies and which inode is the root directory, before anything else",
+        "the superblock; the reverse map of the log, and a directory that is its own parent, where fewer findings are left with their word",
+        "a log at the wrong place would be written over what lies there, and all names hang on the root",
     ),
     row(
         Rule::DirtyLog,
@@ -241,7 +248,7 @@ pub const TABLE: [Weighing; 41] = [
     row(
         Rule::NameOfTwo,
         "one name in one directory, several inodes",
-        "entry and parent pointer together; then the inode that would have no name otherwise; then the parent pointer; then the lower number",
+        "entry and parent pointer together; then the inode that would have no name otherwise; then the parent pointer; then the lower number; without parent pointers, for an entry of another type than its inode, the one inode of its type that has no name",
         "two witnesses say more than one, and an entry alone says less than a parent pointer: a wrong inode number is one field",
     ),
     row(

@@ -65,6 +65,11 @@ fn has_quota(superblock: &Superblock) -> bool {
     superblock.quota_flags.get() != 0 || inodes.iter().any(|inode| *inode != 0 && *inode != NULL_INODE)
 }
 
+/// Without the bit for quota nothing reads the inodes and flags; where they name a user's file, it must not be taken for one of quotas.
+fn has_quota_without_bit(superblock: &Superblock) -> bool {
+    has_quota(superblock) && !has_bit(superblock, VersionBits::QUOTA)
+}
+
 /// Bits of `qflags` that version 5 does not have: one word stood for groups and projects. Linux refuses them.
 #[doc(alias = "XFS_OQUOTA_ENFD")]
 #[doc(alias = "XFS_OQUOTA_CHKD")]
@@ -111,6 +116,24 @@ fn are_realtime_inodes_sound(superblock: &Superblock) -> bool {
     realtime_inodes(superblock).is_none_or(|expected| found == expected)
 }
 
+/// Linux wants no alignment of sparse chunks without the feature. Where the alignment is the one that the feature needs, the bit is lost.
+fn lacks_sparse_inodes(superblock: &Superblock) -> bool {
+    superblock.sparse_inode_alignment_blocks.get() != 0 && !has(superblock, Incompatible::SPARSE_INODES)
+}
+
+fn restore_sparse_inodes(superblock: &mut Superblock) {
+    let chunk_blocks = 64_u32.checked_shr(superblock.inodes_per_block_log.into()).unwrap_or(0);
+    let is_theirs = chunk_blocks > 1
+        && superblock.inode_alignment_blocks.get() == chunk_blocks
+        && superblock.sparse_inode_alignment_blocks.get() == chunk_blocks / 2;
+    match is_theirs {
+        true => {
+            superblock.incompatible.set(superblock.incompatible.get() | Incompatible::SPARSE_INODES.bits())
+        }
+        false => superblock.sparse_inode_alignment_blocks.set(0),
+    }
+}
+
 /// Fields that are the same in all copies, and that are no part of the geometry.
 pub(super) fn of_all_copies(superblock: &Superblock) -> (u32, u8) {
     (superblock.sparse_inode_alignment_blocks.get(), superblock.inode_max_percent)
@@ -142,6 +165,12 @@ pub(crate) fn unfit(
     }
     if !are_quota_flags_sound(superblock) {
         return Some("quota flags");
+    }
+    if primary.is_none() && has_quota_without_bit(superblock) {
+        return Some("quota inodes without the feature");
+    }
+    if lacks_sparse_inodes(superblock) {
+        return Some("an alignment of sparse inode chunks without the feature");
     }
     let Some(primary) = primary else {
         return (!are_realtime_inodes_sound(superblock)).then_some("realtime bitmap and summary");
@@ -191,6 +220,15 @@ pub(crate) fn make_neutral(sector: &mut [u8]) {
     }
     if !are_quota_flags_sound(superblock) {
         superblock.quota_flags.set(superblock.quota_flags.get() & !OLD_QUOTA_FLAGS);
+    }
+    if has_quota_without_bit(superblock) {
+        superblock.user_quota_inode.set(0);
+        superblock.group_quota_inode.set(0);
+        superblock.project_quota_inode.set(0);
+        superblock.quota_flags.set(0);
+    }
+    if lacks_sparse_inodes(superblock) {
+        restore_sparse_inodes(superblock);
     }
     superblock.features2.set(FEATURES2.bits());
     superblock.bad_features2.set(FEATURES2.bits());

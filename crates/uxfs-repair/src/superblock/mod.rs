@@ -3,3 +3,4 @@
 pub(crate) mod check;
 pub(crate) mod fields;
 pub(crate) mod vote;
+pub(crate) mod witnesses;

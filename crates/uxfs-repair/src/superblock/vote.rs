@@ -1,4 +1,4 @@
-//! A first superblock that all copies contradict in one voice.
+//! A first superblock that all copies contradict in one voice. Where there is one copy, what is wrong with its word alone decides.
 
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
@@ -10,9 +10,6 @@ use uxfs_format::{
 use uxfs_volume::{tolerant::search::read_group_superblock, volume::Volume};
 
 use super::check::is_other;
-
-/// Fewer copies do not outvote the first superblock.
-const FEWEST_COPIES: usize = 2;
 
 /// The superblock that the copies say the first one should be, where all of them agree, and it does not. What only the first one
 /// keeps up to date is taken from it.
@@ -27,8 +24,7 @@ pub(crate) fn outvoted(volume: &Volume) -> Option<Superblock> {
     let first = *copies.first()?;
     let agreed = Geometry::new(&first);
     let is_one_voice = !copies.iter().any(|copy| is_other(copy, &first, &agreed));
-    let is_outvoted =
-        copies.len() >= FEWEST_COPIES && is_one_voice && is_other(volume.superblock(), &first, &agreed);
+    let is_outvoted = is_one_voice && is_other(volume.superblock(), &first, &agreed);
     is_outvoted.then(|| with_own_fields(first, volume.superblock()))
 }
 

@@ -283,6 +283,14 @@ fn choose_superblock(
                 findings.use_copy(group);
                 superblock
             }
+            Err(error @ Error::Unsupported(Unsupported::OldVersion { .. }))
+                if search::has_checksum(device) =>
+            {
+                let Ok((group, superblock)) = find_superblock(device, None) else { return Err(error) };
+                findings.add(Finding::PrimarySuperblock(error));
+                findings.use_copy(group);
+                superblock
+            }
             Err(error @ Error::Unsupported(Unsupported::UnknownIncompatible { .. })) => {
                 let Some((group, superblock)) = search::without_unknown_features(device) else {
                     return Err(error);

@@ -136,6 +136,15 @@ pub fn find_superblock(device: &dyn BlockDevice, wanted: Option<AgNumber>) -> Re
     Err(Corruption::new(Structure::Superblock, Location::default(), fault).into())
 }
 
+/// Whether the first superblock has a right checksum, which old versions do not have: only its version is wrong then.
+pub(super) fn has_checksum(device: &dyn BlockDevice) -> bool {
+    let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES];
+    let is_read = device.size_bytes() >= bytes.len() as u64 && device.read(0, &mut bytes).is_ok();
+    let size = Superblock::prefix_of(&bytes).map_or(0, |first| usize::from(first.sector_size_bytes.get()));
+    let sector = bytes.get(..size).filter(|_| is_read && size >= Superblock::SIZE_BYTES);
+    sector.is_some_and(|sector| checksum::check(sector, CHECKSUM_OFFSET_BYTES).is_ok())
+}
+
 /// A copy without the unknown features of the first superblock, where all copies agree that there are none, and that all else is as it
 /// says: such features are set in all superblocks. One copy alone does not outvote it.
 pub(super) fn without_unknown_features(device: &dyn BlockDevice) -> Option<(AgNumber, Superblock)> {

@@ -19,7 +19,7 @@ use uxfs_repair::{
     opening::{self, Opened, OpeningOptions},
     pass::Pass,
 };
-use uxfs_volume::inode::scan::ScanOptions;
+use uxfs_volume::{error::Error, inode::scan::ScanOptions};
 
 use self::{
     choice::{Choice, ChoiceArguments},
@@ -84,6 +84,9 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         ..OpeningOptions::default()
     };
     let opened = opening::open(&device, &options).map_err(|error| image.not_opened(error))?;
+    // Of features of the future nothing can be said.
+    let features = opened.volume.superblock().feature_words().judge();
+    features.and_then(|judged| judged.write).map_err(Error::from).about(image.image.display())?;
     let choice = arguments.choice.choice(&opened.volume)?;
     check_opened(opened, arguments, &choice, context)
 }

@@ -63,6 +63,8 @@ impl Action {
             Self::SuperblockInferred { .. }
             | Self::SuperblockFields
             | Self::SuperblockByCopies
+            | Self::SuperblockLog { .. }
+            | Self::SuperblockRoot { .. }
             | Self::Counters
             | Self::LsnCleared { .. }
             | Self::BitFlippedBack { .. }
@@ -120,6 +122,10 @@ impl Action {
             }
             Self::SuperblockByCopies => {
                 "the first superblock is right, and its copies are of an older file system".into()
+            }
+            Self::SuperblockLog { .. } => "the superblock is right, and the reverse map is wrong".into(),
+            Self::SuperblockRoot { .. } => {
+                "the inode that the superblock named was the root, and is lost".into()
             }
             Self::SuperblockFields => "the values are right, and the features are wrong".into(),
             _ => return None,

@@ -150,6 +150,12 @@ impl Action {
             Self::SuperblockByCopies => {
                 of("superblock_by_copies", O::Superblock, W::SuperblockCopies, R::Superblock)
             }
+            Self::SuperblockLog { .. } => {
+                of("superblock_log", O::Superblock, W::ReverseMap, R::SuperblockWitnesses)
+            }
+            Self::SuperblockRoot { .. } => {
+                of("superblock_root", O::Superblock, W::Inode, R::SuperblockWitnesses)
+            }
             Self::SuperblockCopy { .. } => of("superblock_copy", O::Superblock, W::Superblock, R::Superblock),
             Self::Counters => of("counters", O::Superblock, W::GroupHeaders, R::SuperblockCounters),
             Self::LogReplayed { .. } => of("log_replayed", O::Log, W::Log, R::DirtyLog),
@@ -285,6 +291,11 @@ impl Action {
         let mut put = |name, value: Value| fields.push((name, value));
         match self {
             Self::SuperblockCopy { group } => put("group", (*group).into()),
+            Self::SuperblockLog { start, length_blocks } => {
+                put("start_block", start.get().into());
+                put("length_blocks", (*length_blocks).into());
+            }
+            Self::SuperblockRoot { inode } => put("inode", (*inode).into()),
             Self::LogReplayed { transactions } => put("transactions", (*transactions).into()),
             Self::LogReplayedInPart { transactions, intents } => {
                 put("transactions", (*transactions).into());

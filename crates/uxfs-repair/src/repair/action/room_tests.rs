@@ -4,7 +4,7 @@ use uxfs_format::{
     fault::Structure,
     inode::{Fork, InodeFault},
     quota::QuotaKind,
-    units::{AgBlock, AgInode, AgNumber, InodeNumber, Sector},
+    units::{AgBlock, AgInode, AgNumber, FsBlock, InodeNumber, Sector},
 };
 
 use super::super::{Action, InodeSource, MapWitness, PointerCause, RecordSource};
@@ -28,6 +28,8 @@ fn of_file_system() -> Vec<Action> {
         Action::SuperblockInferred { witnesses: Witnesses::default() },
         Action::SuperblockFields,
         Action::SuperblockByCopies,
+        Action::SuperblockLog { start: FsBlock::new(5), length_blocks: 9 },
+        Action::SuperblockRoot { inode: INODE },
         Action::SuperblockCopy { group: GROUP },
         Action::Counters,
         Action::LogReplayed { transactions: 5 },

@@ -36,6 +36,13 @@ impl Action {
             Self::SuperblockByCopies => {
                 f.write_str("write the superblock of group 0 as its copies say, which all agree")
             }
+            Self::SuperblockLog { start, length_blocks } => write!(
+                f,
+                "write the place of the log into the superblock of group 0: {length_blocks} blocks from block {start} on"
+            ),
+            Self::SuperblockRoot { inode } => {
+                write!(f, "write the root directory into the superblock of group 0: inode {inode}")
+            }
             Self::SuperblockCopy { group } => write!(f, "write the copy of the superblock in group {group}"),
             Self::Counters => f.write_str("count inodes and blocks of the superblock anew"),
             Self::LogReplayed { transactions } => write!(f, "replay {transactions} transactions of the log"),

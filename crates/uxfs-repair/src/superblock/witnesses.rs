@@ -1,0 +1,56 @@
+//! What other structures say of two facts that a superblock alone names, and that a repair relies on from the first step on: where
+//! the log lies, and which inode is the root directory.
+
+use uxfs_format::{
+    btree::reverse_map::Owner,
+    superblock::Superblock,
+    units::{AgBlock, AgNumber, FsBlock, InodeNumber},
+};
+use uxfs_volume::{tolerant::search::read_group_superblock, volume::Volume};
+
+use crate::reverse_map::read::visit_group;
+
+/// The superblock in use with the place of the log that the reverse map knows, where that is another one.
+pub(crate) fn log_place(volume: &Volume) -> Option<(Superblock, FsBlock, u32)> {
+    let geometry = volume.geometry();
+    let named = geometry.split_fs_block(geometry.log_start?)?;
+    if !geometry.features.has_reverse_map() {
+        return None;
+    }
+    let of_named = log_in_group(volume, named.0);
+    if of_named == Some((named.1, geometry.log_blocks)) {
+        return None;
+    }
+    let others = geometry.groups().filter(|group| *group != named.0);
+    let found = of_named.map(|found| (named.0, found));
+    let (group, (start, length_blocks)) =
+        found.or_else(|| others.into_iter().find_map(|group| Some((group, log_in_group(volume, group)?))))?;
+    let start = geometry.fs_block(group, start)?;
+    let mut superblock = *volume.superblock();
+    superblock.log_start.set(start.get());
+    superblock.log_blocks.set(length_blocks);
+    Some((superblock, start, length_blocks))
+}
+
+/// Start and length of the one run of a group that the log owns.
+fn log_in_group(volume: &Volume, group: AgNumber) -> Option<(AgBlock, u32)> {
+    let (mut found, mut runs) = (None, 0_u32);
+    visit_group(volume, group, &mut |mapping| {
+        if mapping.owner == Owner::Log {
+            runs = runs.saturating_add(1);
+            found = Some((mapping.start, mapping.length_blocks));
+        }
+    });
+    found.filter(|_| runs == 1)
+}
+
+/// The superblock of group 0 with another root directory, where opening the volume has found that the inode that it names is none.
+pub(crate) fn root_directory(volume: &Volume) -> Option<(Superblock, InodeNumber)> {
+    let root = volume.geometry().root_inode;
+    let mut superblock = read_group_superblock(volume.device().as_ref(), 0).ok()?;
+    if superblock.root_inode.get() == root.get() {
+        return None;
+    }
+    superblock.root_inode.set(root.get());
+    Some((superblock, root))
+}
