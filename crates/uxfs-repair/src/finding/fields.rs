@@ -403,7 +403,7 @@ impl Finding {
         object
     }
 
-    /// Who owns the blocks that it is about.
+    /// The owners of the blocks that it is about.
     fn owners(&self) -> [Option<Owner>; 2] {
         match self {
             Self::FreeBlocksInUse { owner, .. } => [Some(*owner), None],

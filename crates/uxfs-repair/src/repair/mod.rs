@@ -28,6 +28,7 @@
 //! | [`older`] | inodes and blocks that are older than the log says |
 //! | [`lsn`] | log sequence numbers that no log has reached |
 //! | [`progress`] | what it tells while it works |
+//! | [`settle`] | what the first superblock says, before anything relies on it |
 //! | [`signature`] | whether two passes are the same |
 //! | [`space`] | inodes and allocation groups |
 //! | [`superblocks`] | superblocks and their counters |

@@ -46,7 +46,7 @@ impl Volume {
         let buffer = match self.metadata().read(Structure::InodeCluster, cluster.sector, cluster.length_bytes)
         {
             Err(error @ Error::Corrupt(_)) if self.tolerance.is_some() => {
-                return self.inode_beside_damage(number).ok_or(error).map(|inode| (inode, cluster));
+                return inode_beside_damage(self, number).ok_or(error).map(|inode| (inode, cluster));
             }
             buffer => buffer?,
         };
@@ -54,13 +54,6 @@ impl Volume {
         let account = Some(self.cache().memory_account());
         let inode = Inode::decode_counted(bytes, core, self.geometry(), account);
         Ok((inode.ok_or(OperationError::NoSuchInode)?, cluster))
-    }
-
-    /// A sound inode of a cluster of which others are damaged. `None` where it is not in use, or damaged, too.
-    fn inode_beside_damage(&self, number: InodeNumber) -> Option<Inode> {
-        let bytes = self.inode_bytes(number).ok()?;
-        let core = verify_inode(&bytes, number, self.geometry()).ok().filter(|core| !core.is_free())?;
-        Inode::decode_counted(&bytes, core, self.geometry(), Some(self.cache().memory_account()))
     }
 
     /// As [`inode`](Self::inode) for a number from outside (a command line, a file handle): asks the inode index first,
@@ -147,4 +140,11 @@ impl Volume {
         let bytes = bytes.get(..geometry.inode_size()).ok_or(OperationError::NoSuchInode)?;
         if core.is_free() { Err(OperationError::NoSuchInode.into()) } else { Ok((core, bytes)) }
     }
+}
+
+/// A sound inode of a cluster of which others are damaged. `None` where it is not in use, or damaged, too.
+fn inode_beside_damage(volume: &Volume, number: InodeNumber) -> Option<Inode> {
+    let bytes = volume.inode_bytes(number).ok()?;
+    let core = verify_inode(&bytes, number, volume.geometry()).ok().filter(|core| !core.is_free())?;
+    Inode::decode_counted(&bytes, core, volume.geometry(), Some(volume.cache().memory_account()))
 }
