@@ -151,3 +151,37 @@ fn where_nothing_tells_the_map_stays_and_the_report_says_so() {
     let again = repair_image_without_log(&image);
     assert!(again.actions.is_empty(), "{:#?}", again.actions);
 }
+
+#[test]
+fn without_a_reverse_map_one_of_two_files_keeps_the_blocks_and_the_other_the_rest() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::named("no-rmapbt").unwrap().unpack_to(&image).unwrap();
+    let files = mapped_files(&image);
+    let kept = files.iter().find(|file| file.is_plain()).unwrap();
+    let several = |file: &&MappedFile| {
+        file.inode > kept.inode && file.extents.len() > 2 && file.extents[1].length_blocks == 1
+    };
+    let other = files.iter().find(several).unwrap();
+    let first = kept.extents[0].start;
+    plant(
+        &image,
+        &[&format!("inode {}", other.inode), &format!("write -d u3.bmx[1].startblock {}", first.get())],
+    );
+    let staged = repair_image_without_log(&image);
+    assert!(staged.remaining.is_empty(), "{:#?}", staged.remaining);
+    repair_is_silent(&image).unwrap();
+    assert_eq!(extents_of(&image, kept.inode), kept.extents);
+    let mut rest = other.extents.clone();
+    rest.remove(1);
+    assert_eq!(extents_of(&image, other.inode), rest);
+    let given_up = staged.actions.iter().find_map(|action| match action {
+        Action::BlocksGivenUp { inode, kept_by, is_chosen, .. } => Some((*inode, *kept_by, *is_chosen)),
+        _ => None,
+    });
+    assert_eq!(given_up, Some((other.inode, Some(kept.inode), true)));
+    let is_partial =
+        |action: &Action| matches!(action, Action::FilePartial { inode } if *inode == other.inode);
+    assert!(staged.actions.iter().any(is_partial), "{:#?}", staged.actions);
+}

@@ -460,6 +460,8 @@ pub enum Action {
         blocks: u64,
         /// The inode that keeps the first of them; `None` for a structure of the group.
         kept_by: Option<InodeNumber>,
+        /// The reverse map does not tell whose they are.
+        is_chosen: bool,
     },
     /// The block count of an inode.
     InodeBlocks {

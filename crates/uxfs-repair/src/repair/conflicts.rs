@@ -1,8 +1,9 @@
-//! Blocks that two have and may not share: the reverse map tells whose they are.
+//! Blocks that two have and may not share: the reverse map tells whose they are; else their contents, where these name an owner.
 //!
 //! Blocks may be shared by the data forks of regular files whose inodes say so, and by nothing else. Of several forks that have the same
 //! blocks, one loses them if the reverse map names another there, or if a structure of the group lies there. The maps of the losers are
-//! made anew from the reverse map. Where it names none or all of them, the conflict stays a finding.
+//! made anew from the reverse map. Where nothing tells, the fork with the lowest inode number keeps the blocks, the report says that it is
+//! a guess, and the others keep all else of their maps.
 
 use std::{
     cmp::Reverse,
@@ -11,16 +12,22 @@ use std::{
 };
 
 use uxfs_format::{
-    btree::reverse_map::{Mapping, Owner},
+    btree::{
+        extent_map::Extent,
+        reverse_map::{Mapping, Owner},
+    },
+    checksum,
+    geometry::Geometry,
     inode::{FileType, Fork},
-    units::{AgBlock, AgNumber, InodeNumber},
+    seal::{checksum_offset_of, structure_of},
+    units::{AgBlock, AgNumber, FileBlock, FsBlock, InodeNumber},
 };
-use uxfs_volume::{error::Result, volume::Volume};
+use uxfs_volume::{error::Result, inode::Inode, volume::Volume};
 
-use super::{action::Action, stage::Stage};
+use super::{action::Action, log_copies::owner_of, stage::Stage};
 use crate::{
     extent_map::{
-        rebuild::{gather, staged_inode, write_fork},
+        rebuild::{Owned, gather, staged_inode, write_fork},
         spare::SpareBlocks,
     },
     reference_count::rebuild::{Shared, is_shareable},
@@ -31,14 +38,15 @@ use crate::{
 pub(super) type ForkOf = (InodeNumber, bool);
 
 /// Blocks that a fork has and gives up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Contested {
     group: AgNumber,
-    start: AgBlock,
-    /// In all.
-    blocks: u64,
+    /// In order.
+    ranges: Vec<Range<u32>>,
     /// The inode that keeps the first of them.
     kept_by: Option<InodeNumber>,
+    /// The reverse map does not tell of some of them that they are another one's.
+    is_chosen: bool,
 }
 
 /// The conflicts of a group.
@@ -46,7 +54,7 @@ pub(super) struct Contested {
 pub(super) struct Conflicts {
     /// Forks that have blocks of others.
     pub losers: BTreeMap<ForkOf, Contested>,
-    /// There are blocks of which nothing tells whose they are.
+    /// There are blocks that one fork has twice.
     pub is_open: bool,
 }
 
@@ -58,6 +66,7 @@ pub(super) fn find(
     fixed: &[Mapping],
     sharing: &BTreeSet<InodeNumber>,
 ) -> Conflicts {
+    let has_reverse_map = volume.geometry().features.has_reverse_map();
     let has_reflink = volume.geometry().features.has_reflink();
     let may_share = |mapping: &Mapping| {
         let is_said = inode_of(mapping).is_some_and(|inode| sharing.contains(&inode));
@@ -76,21 +85,53 @@ pub(super) fn find(
         let claims = claims.get_mut(number).map(std::mem::take).unwrap_or_default();
         let (backed, others): (Vec<&Mapping>, Vec<&Mapping>) =
             claims.into_iter().partition(|claim| known.backs(claim, range));
-        let has_winner = !backed.is_empty() || fixed.get(number).is_some_and(|fixed| !fixed.is_empty());
-        if !has_winner || others.is_empty() {
-            conflicts.is_open = true;
-            continue;
-        }
-        let kept_by = backed.iter().find_map(|claim| inode_of(claim));
+        let is_fixed = fixed.get(number).is_some_and(|fixed| !fixed.is_empty());
+        let is_told = has_reverse_map && !others.is_empty() && (is_fixed || !backed.is_empty());
+        let (winners, others) = match is_told {
+            true => (backed, others),
+            false => choose(volume, group, range, backed.into_iter().chain(others).collect(), is_fixed),
+        };
+        conflicts.is_open |= others.is_empty();
+        let kept_by = winners.iter().find_map(|claim| inode_of(claim));
         for claim in others {
             let Some(inode) = inode_of(claim) else { continue };
-            let start = AgBlock::new(range.start);
-            let contested = Contested { group, start, blocks: 0, kept_by };
+            let contested = Contested { group, ranges: Vec::new(), kept_by, is_chosen: false };
             let contested = conflicts.losers.entry((inode, claim.is_attribute_fork)).or_insert(contested);
-            contested.blocks = contested.blocks.saturating_add(range.len() as u64);
+            contested.ranges.push(range.clone());
+            contested.is_chosen |= !is_told;
         }
     }
     conflicts
+}
+
+/// Winners and losers among forks of which the reverse map does not tell whose the blocks are.
+fn choose<'m>(
+    volume: &Volume,
+    group: AgNumber,
+    range: &Range<u32>,
+    claims: Vec<&'m Mapping>,
+    is_fixed: bool,
+) -> (Vec<&'m Mapping>, Vec<&'m Mapping>) {
+    if is_fixed {
+        return (Vec::new(), claims);
+    }
+    let fork_of = |claim: &Mapping| (inode_of(claim), claim.is_attribute_fork);
+    let named = owner_of_contents(volume, group, range.start);
+    let of_named = claims.iter().filter(|claim| named.is_some() && inode_of(claim) == named);
+    let lowest = of_named.map(|claim| fork_of(claim)).min();
+    let winner = lowest.or_else(|| claims.iter().map(|claim| fork_of(claim)).min());
+    claims.into_iter().partition(|claim| Some(fork_of(claim)) == winner)
+}
+
+/// The inode that the header of a block names, if it has one with a right checksum.
+fn owner_of_contents(volume: &Volume, group: AgNumber, block: u32) -> Option<InodeNumber> {
+    let geometry = volume.geometry();
+    let sector = geometry.sector_of_group_block(group, AgBlock::new(block))?;
+    let mut bytes = vec![0; geometry.block_size()];
+    volume.device().read(Geometry::byte_of_sector(sector), &mut bytes).ok()?;
+    let structure = structure_of(&bytes, geometry)?;
+    checksum::check(&bytes, checksum_offset_of(structure)?).ok()?;
+    owner_of(structure, &bytes).map(InodeNumber::new)
 }
 
 /// The mappings that have blocks of each range. Between two ranges no block has two mappings: so few have blocks of several.
@@ -155,7 +196,7 @@ impl Known {
     }
 }
 
-/// Makes the maps of the losers anew from the reverse map alone. Gives the regular files of which something is missing.
+/// Makes the maps of the losers anew: from the reverse map alone where it tells, else without the contested blocks. Gives the regular files of which something is missing.
 ///
 /// # Errors
 /// The device.
@@ -172,16 +213,92 @@ pub(super) fn resolve(
     for ((number, is_attribute_fork), contested) in losers {
         let fork = if *is_attribute_fork { Fork::Attribute } else { Fork::Data };
         let Some(inode) = staged_inode(stage, *number)? else { continue };
-        let owned_fork = forks.remove(&(*number, *is_attribute_fork)).unwrap_or_default();
-        let Some(written) = write_fork(&spare, stage, &inode, fork, owned_fork, owned.is_complete)? else {
+        let by_reverse_map = forks.remove(&(*number, *is_attribute_fork)).unwrap_or_default();
+        let (owned_fork, is_complete) = match contested.is_chosen {
+            true => (without(volume, &inode, fork, contested), false),
+            false => (by_reverse_map, owned.is_complete),
+        };
+        let Some(written) = write_fork(&spare, stage, &inode, fork, owned_fork, is_complete)? else {
             continue;
         };
-        let Contested { group, start, blocks, kept_by } = *contested;
-        actions.push(Action::BlocksGivenUp { inode: *number, fork, group, start, blocks, kept_by });
+        let Contested { group, kept_by, is_chosen, ref ranges } = *contested;
+        let start = AgBlock::new(ranges.first().map_or(0, |range| range.start));
+        let blocks = ranges.iter().map(|range| range.len() as u64).sum();
+        actions.push(Action::BlocksGivenUp {
+            inode: *number,
+            fork,
+            group,
+            start,
+            blocks,
+            kept_by,
+            is_chosen,
+        });
         actions.push(Action::ExtentMap { inode: *number, fork, extents: written.extents });
         if fork == Fork::Data && inode.file_type() == Some(FileType::Regular) && !written.is_whole {
             partial.insert(*number);
         }
     }
     Ok(partial)
+}
+
+/// What a fork has, but for the contested blocks. A fork whose map lies in such blocks may have nothing.
+fn without(volume: &Volume, inode: &Inode, fork: Fork, contested: &Contested) -> Owned {
+    let geometry = volume.geometry();
+    let taken: Vec<Range<u64>> = contested
+        .ranges
+        .iter()
+        .filter_map(|range| {
+            let start = geometry.fs_block(contested.group, AgBlock::new(range.start))?.get();
+            Some(start..start.saturating_add(range.len() as u64))
+        })
+        .collect();
+    let mut owned = Owned::default();
+    let Ok(map) = volume.extent_map(inode, fork) else { return owned };
+    map.iter().for_each(|extent| add_without(&extent, &taken, &mut owned.extents));
+    owned
+}
+
+/// The parts of an extent outside of these blocks, which are in order.
+fn add_without(extent: &Extent, taken: &[Range<u64>], parts: &mut Vec<Extent>) {
+    let (first, end) = (extent.start.get(), extent.start.get().saturating_add(extent.length_blocks));
+    let mut add = |start: u64, end: u64| {
+        parts.extend((start < end).then(|| Extent {
+            file_block: FileBlock::new(extent.file_block.get().saturating_add(start - first)),
+            start: FsBlock::new(start),
+            length_blocks: end - start,
+            is_unwritten: extent.is_unwritten,
+        }));
+    };
+    let mut start = first;
+    let next = taken.partition_point(|taken| taken.end <= first);
+    for taken in taken.iter().skip(next).take_while(|taken| taken.start < end) {
+        add(start, taken.start.max(start));
+        start = start.max(taken.end);
+    }
+    add(start.min(end), end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_an_extent() {
+        let extent = Extent {
+            file_block: FileBlock::new(7),
+            start: FsBlock::new(100),
+            length_blocks: 10,
+            is_unwritten: false,
+        };
+        let left = |taken: &[Range<u64>]| {
+            let mut parts = Vec::new();
+            add_without(&extent, taken, &mut parts);
+            let part = |part: &Extent| (part.file_block.get(), part.start.get(), part.length_blocks);
+            parts.iter().map(part).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&[]), [(7, 100, 10)]);
+        assert_eq!(left(&[0..100, 103..105, 109..200]), [(7, 100, 3), (12, 105, 4)]);
+        assert_eq!(left(&[90..101]), [(8, 101, 9)]);
+        assert_eq!(left(&[0..1000]), []);
+    }
 }

@@ -155,7 +155,7 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::BlocksOfTwo,
         "blocks that two have and may not share",
-        "structures of the group; then the fork that the reverse map names; where it names none or all of them, nothing is repaired",
+        "structures of the group; then the fork that the reverse map names; where it names none or all of them, the one that the contents name; else the lowest inode, and the others keep the rest of their maps",
         "the reverse map is a second record of the same fact",
     ),
     row(

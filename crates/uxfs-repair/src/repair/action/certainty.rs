@@ -188,6 +188,9 @@ impl Action {
 
     fn alternative_of_fork(&self) -> Option<String> {
         Some(match self {
+            Self::BlocksGivenUp { inode, kept_by: Some(kept_by), is_chosen: true, .. } => {
+                format!("they are those of inode {inode}, and inode {kept_by} has them wrongly")
+            }
             Self::BlocksGivenUp { inode, group, .. } => format!(
                 "the extent map of inode {inode} is right, and the reverse map of allocation group {group} is wrong"
             ),

@@ -366,7 +366,7 @@ impl Action {
                 put("inode", (*inode).into());
                 put("fork", (*fork).into());
             }
-            Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by } => {
+            Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by, .. } => {
                 put("inode", (*inode).into());
                 put("fork", (*fork).into());
                 put("group", (*group).into());

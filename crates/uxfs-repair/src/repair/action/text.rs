@@ -219,7 +219,7 @@ impl Action {
                 "keep the extent map of the {} fork of inode {inode}, which the reverse map contradicts",
                 name_of(*fork)
             ),
-            Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by } => {
+            Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by, .. } => {
                 let fork = name_of(*fork);
                 write!(
                     f,
