@@ -1,5 +1,7 @@
 //! What a repair could not bring back, and the witness that would have known it.
 
+use std::collections::BTreeSet;
+
 use super::action::{Action, InodeSource, RecordSource};
 
 impl Action {
@@ -46,6 +48,16 @@ impl Action {
             _ => return None,
         })
     }
+}
+
+/// Realtime inodes that were given up, and made again empty as they were, are no loss.
+pub(super) fn forget_made_again(actions: &mut Vec<Action>) {
+    let mut made = BTreeSet::new();
+    actions.retain(|action| match action {
+        Action::RealtimeInode { inode } => made.insert(*inode),
+        _ => true,
+    });
+    actions.retain(|action| !matches!(action, Action::InodeLost { inode, .. } if made.contains(inode)));
 }
 
 #[cfg(test)]

@@ -586,6 +586,7 @@ impl<'r> Repair<'r> {
             let fork = if *is_attribute_fork { Fork::Attribute } else { Fork::Data };
             Action::ExtentMapKept { inode: *inode, fork }
         }));
+        loss::forget_made_again(&mut self.actions);
         let findings = self.findings.unwrap_or(0);
         Staged { overlay: self.overlay, filled: self.filled, actions: self.actions, findings, remaining }
     }

@@ -1,6 +1,9 @@
 //! One repair, from the image to what became of it.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use uxfs_block::device::BlockDevice;
 use uxfs_repair::{
@@ -116,9 +119,12 @@ impl Job<'_> {
         let mut result =
             Result { staged: &staged, done: self.done(&staged), bytes_written: 0, undo_file: None };
         if matches!(result.done, Done::Repaired { .. }) {
+            let undo_file = undo_path.clone();
             let about = undo_path.map(|path| self.about(path, &staged)).transpose()?;
             let written = staged.write(device.as_ref(), about.as_ref());
-            result.bytes_written = written.map_err(not_written).about(image.image.display())?;
+            result.bytes_written = written
+                .map_err(|error| not_written(error, undo_file.as_deref()))
+                .about(image.image.display())?;
             if let Some(about) = about.as_ref().filter(|_| result.bytes_written > 0) {
                 undo_files::give_owner(&about.path, &image.image);
             }
@@ -207,9 +213,16 @@ impl Job<'_> {
     }
 }
 
-/// Why a repair was not written, with a remedy where the undo file is the reason.
-fn not_written(error: CommitError) -> Failure {
+/// Why a repair was not written, with a remedy.
+fn not_written(error: CommitError, undo_file: Option<&Path>) -> Failure {
     match &error {
+        CommitError::Device(_) => {
+            let back = undo_file.map(|path| format!("; uxfs undo --undo {} takes it back", path.display()));
+            failure(error).with_remedy(&format!(
+                "the image may be half written, and is marked then: make room on the host, or mend the device, and repair it again{}",
+                back.unwrap_or_default()
+            ))
+        }
         CommitError::NoRoom { .. } | CommitError::File { .. } => failure(error).with_remedy(
             "nothing was written to the image; uxfs repair --undo FILE puts the file elsewhere, --no-undo keeps none",
         ),
