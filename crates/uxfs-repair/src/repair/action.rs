@@ -6,11 +6,12 @@
 //! | [`room`] | what a change is about: the list of all kinds, by which the others are divided |
 //! | [`text`] | the sentences |
 //! | [`description`] | the same for programs: object, witness, rule, fields |
+//! | [`inode_source`] | from what an inode was made again |
 //! | [`certainty`] | how sure a change is, and what else may be true |
 
 use uxfs_format::{
     fault::Structure,
-    inode::{FileType, Fork, InodeFault},
+    inode::{Fork, InodeFault},
     quota::QuotaKind,
     units::{AgBlock, AgInode, AgNumber, FsBlock, InodeNumber, Sector},
 };
@@ -20,50 +21,13 @@ use crate::{finding::Name, geometry::Witnesses};
 
 pub mod certainty;
 pub mod description;
+pub mod inode_source;
 mod room;
 mod text;
 
 pub use certainty::Certainty;
 pub use description::{Description, ObjectKind, Witness};
-
-/// What was made up for an inode of which nothing is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Inference {
-    /// Its file type.
-    pub file_type: FileType,
-    /// What says which type it has.
-    pub type_from: TypeSource,
-    /// The directory whose owner and times it gets.
-    pub owner_from: Option<InodeNumber>,
-    /// The size that follows from its blocks.
-    pub size_bytes: u64,
-}
-
-/// What says which file type an inode had that is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TypeSource {
-    /// The entry that names it.
-    Entry,
-    /// Parent pointers that name it: it is a directory.
-    ParentPointers,
-    /// The magic number of its first block.
-    FirstBlock,
-    /// It has blocks, and nothing says that it is no regular file.
-    Blocks,
-}
-
-impl TypeSource {
-    /// As a word for programs.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Entry => "entry",
-            Self::ParentPointers => "parent_pointers",
-            Self::FirstBlock => "first_block",
-            Self::Blocks => "blocks",
-        }
-    }
-}
+pub use inode_source::{Inference, InodeSource, TypeSource};
 
 /// What decides between an extent map and the reverse map. Programs may rely on [`name`](Self::name).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,24 +75,6 @@ pub enum PointerCause {
     EntryAlone,
 }
 
-/// From what an inode was made again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InodeSource {
-    /// The newest copy in the log, all of it.
-    Log,
-    /// The newest copy in the log, and the reverse map.
-    LogAndReverseMap,
-    /// The same, and the attributes that lay in the inode are lost.
-    LogWithoutAttributes,
-    /// The place of another inode, where it was written instead of its own.
-    Elsewhere(InodeNumber),
-    /// Its place, which lacks the mode alone. Its type follows from what names it; its permissions are not known.
-    Remains,
-    /// The entry that names it, and the reverse map: owner, permissions, times and attributes are not known.
-    Inferred(Inference),
-}
-
 impl Action {
     /// The place of a block of a file that was put right.
     pub(crate) fn mended_block(&self) -> Option<Sector> {
@@ -137,16 +83,6 @@ impl Action {
             | Self::BlockField { sector, .. }
             | Self::BlockChecksum { sector, .. }
             | Self::BlockFromLog { sector, .. } => Some(*sector),
-            _ => None,
-        }
-    }
-}
-
-impl InodeSource {
-    /// The inode at whose place it lay.
-    pub const fn place(self) -> Option<InodeNumber> {
-        match self {
-            Self::Elsewhere(place) => Some(place),
             _ => None,
         }
     }
