@@ -32,6 +32,7 @@ const LIES: &[Lie] = &[
     lie("default", FIRST, "logstart 1", "as its copies say"),
     lie("default", ALL, "logblocks 10000", "place of the log"),
     lie("default", ALL, "logblocks 2064", "place of the log"),
+    lie("default", ALL, "logblocks 2000", "place of the log"),
     lie("default", ALL, "logstart 1", "place of the log"),
     lie("no-rmapbt", FIRST, "logstart 1", "as its copies say"),
     lie("groups-2", FIRST, "dirblklog 2", "as its copies say"),

@@ -397,7 +397,9 @@ impl<'r> Repair<'r> {
     }
 
     fn pass(&mut self, before: Option<Signature>) -> Result<Pass> {
-        let Checked { volume, findings, work, signature } = self.check()?;
+        let checked = self.check()?;
+        let count = checked.count();
+        let Checked { volume, findings, work, signature } = checked;
         if work.is_empty() && self.partial.is_empty() || work.is_without_geometry || before == Some(signature)
         {
             return Ok(Pass::Done(findings));
@@ -418,7 +420,7 @@ impl<'r> Repair<'r> {
             // What was ahead of the old one is read from now on.
             return Ok(Pass::Changed(signature));
         }
-        if !work.superblock_copies.is_empty() && self.follow_witnesses(&volume, &stage, signature)? {
+        if !work.superblock_copies.is_empty() && self.follow_witnesses(&volume, &stage, count)? {
             return Ok(Pass::Changed(signature));
         }
         superblocks::write(&volume, &stage, &work, &mut self.actions)?;
