@@ -120,6 +120,7 @@ fn check_opened(mut opened: Opened, arguments: &Arguments, choice: &Choice, cont
     let mut failure: Option<Failure> = None;
     let mut take = |finding: Finding| {
         if !choice.takes(&finding) {
+            report.leave_out();
             return ControlFlow::Continue(());
         }
         match report.add(&finding) {

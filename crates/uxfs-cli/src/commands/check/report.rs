@@ -52,6 +52,8 @@ pub struct Report {
     needed_bytes: Option<u64>,
     /// Inodes and blocks of each group that are older than the log says, and those of another file system.
     strange: BTreeMap<AgNumber, Strange>,
+    /// Findings that were not asked for.
+    left_out: u64,
 }
 
 /// What a group has that does not belong to it.
@@ -110,7 +112,13 @@ impl Report {
             counts: BTreeMap::new(),
             needed_bytes: None,
             strange: BTreeMap::new(),
+            left_out: 0,
         }
+    }
+
+    /// Counts a finding that was not asked for.
+    pub fn leave_out(&mut self) {
+        self.left_out += 1;
     }
 
     /// Whether there has been no finding.
@@ -207,6 +215,7 @@ impl Report {
                 "inodes": summary.inodes,
                 "blocks_in_use": summary.blocks_in_use,
                 "log_recovered_in_memory": recovery.is_some(),
+                "left_out": self.left_out,
             });
             self.output.json(&document)?;
         } else {
@@ -243,6 +252,10 @@ impl Report {
                 counted(summary.groups.into(), "allocation group"),
                 in_words(findings, of(Severity::Damaged), of(Severity::Inconsistent), of(Severity::Leftover)),
             )?;
+            if self.left_out > 0 {
+                let others = if self.left_out == 1 { "finding was" } else { "findings were" };
+                writeln!(self.output, "{} other {others} left out", self.left_out)?;
+            }
             if findings > 0 {
                 writeln!(self.output, "uxfs repair -n{} shows what a repair would do", image.arguments())?;
             }
