@@ -81,7 +81,7 @@ fn print_actions<'a>(
         }
         let geometry = geometry.get_or_insert_with(|| geometry_of(Arc::clone(&device)));
         let Some(geometry) = geometry else { continue };
-        for inode in inodes_of(&action.object(geometry)) {
+        for inode in inodes_of(&action.object(geometry)).filter(|_| !is_gone(action)) {
             for path in paths.of(inode) {
                 write!(output, "    inode {inode} is ")?;
                 output.name(&path)?;
@@ -90,6 +90,11 @@ fn print_actions<'a>(
         }
     }
     Ok(())
+}
+
+/// Whether the inode is free after the repair: another one may have its number, and the path of that.
+fn is_gone(action: &Action) -> bool {
+    matches!(action, Action::InodeLost { .. } | Action::SymlinkLost { .. } | Action::UnlinkedFreed { .. })
 }
 
 fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io::Result<()> {
@@ -234,7 +239,8 @@ fn print_json(
     let geometry = geometry_of(device);
     for action in staged.actions.iter().filter(|_| !job.is_quiet) {
         let object = geometry.as_ref().map(|geometry| action.object(geometry)).unwrap_or_default();
-        let inodes: Vec<_> = inodes_of(&object).map(|inode| (inode, paths.of(inode))).collect();
+        let inodes = inodes_of(&object).filter(|_| !is_gone(action));
+        let inodes: Vec<_> = inodes.map(|inode| (inode, paths.of(inode))).collect();
         let description = action.description();
         output.json(&json!({
             "schema_version": SCHEMA_VERSION,
