@@ -29,7 +29,9 @@ impl Action {
             | Self::SizeOfSpecialFile { .. }
             | Self::SuperblockFields => "a copy of a field: it has a neutral value",
             Self::OlderKept { .. } => "what an inode or block lost with a write: the log has overwritten it",
-            Self::InodeLost { .. } => "whatever names an inode and tells its contents: it is lost",
+            Self::InodeLost { .. } => {
+                "an entry, a parent pointer or a record of blocks of an inode: it is lost"
+            }
             Self::SymlinkLost { .. } => "a copy of the target of a symbolic link: it is lost",
             Self::FilePartial { .. } => {
                 "a reverse map record or an extent map for some blocks of a file: it is partial, in lost+found"

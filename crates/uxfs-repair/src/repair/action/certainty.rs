@@ -155,11 +155,11 @@ impl Action {
             }
             Self::InodeRebuilt { source: InodeSource::Inferred(made_up), .. } => {
                 let owner = match made_up.owner_from {
-                    Some(directory) => format!("directory {directory}"),
-                    None => "no directory".into(),
+                    Some(directory) => format!("another owner and other times than directory {directory}"),
+                    None => "an owner and times".into(),
                 };
                 format!(
-                    "it had another owner and other times than {owner}, wider permissions, or another size than {} bytes",
+                    "it had {owner}, wider permissions, or another size than {} bytes",
                     made_up.size_bytes
                 )
             }
