@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use uxfs_format::{directory::is_valid_name, inode::FileType, units::InodeNumber};
 
 use super::{
-    facts::{Facts, InodeFact, Link, Witnesses},
+    facts::{Facts, Link, Witnesses},
     rejection::{Rejection, Strength},
     strays::{self, Stray},
 };
@@ -264,15 +264,21 @@ impl<'f> Decider<'f> {
         if suspects.is_empty() {
             return;
         }
+        // By type, and of directories by the directory above: the only one, or none where there are several.
+        let mut nameless: HashMap<(FileType, Option<InodeNumber>), Option<InodeNumber>> = HashMap::new();
+        let above = |file_type: FileType, directory: Option<InodeNumber>| {
+            directory.filter(|_| file_type == FileType::Directory)
+        };
+        for (inode, fact) in &self.facts.inodes {
+            if *inode != self.facts.root && !fact.is_internal && !named.contains(inode) {
+                let key = (fact.file_type, above(fact.file_type, fact.dot_dot));
+                nameless.entry(key).and_modify(|only| *only = None).or_insert(Some(*inode));
+            }
+        }
         let mut matched = BTreeMap::new();
         for (directory, name, _, file_type) in &suspects {
-            let is_candidate = |(inode, fact): &(&InodeNumber, &InodeFact)| {
-                let is_child = *file_type != FileType::Directory || fact.dot_dot == Some(*directory);
-                let is_nameless = **inode != self.facts.root && !fact.is_internal && !named.contains(*inode);
-                fact.file_type == *file_type && is_child && is_nameless
-            };
-            let mut candidates = self.facts.inodes.iter().filter(is_candidate).map(|(inode, _)| *inode);
-            if let (Some(inode), None) = (candidates.next(), candidates.next()) {
+            let key = (*file_type, above(*file_type, Some(*directory)));
+            if let Some(inode) = nameless.get(&key).copied().flatten() {
                 matched.insert((*directory, name.clone()), inode);
             }
         }

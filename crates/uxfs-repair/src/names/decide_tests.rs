@@ -1,4 +1,5 @@
 use super::*;
+use crate::names::facts::InodeFact;
 
 const ROOT: u64 = 128;
 
