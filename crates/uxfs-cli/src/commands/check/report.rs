@@ -188,6 +188,31 @@ impl Report {
         }
     }
 
+    /// What is to be known beside the findings.
+    fn write_remarks(&mut self, recovery: Option<&RecoveryReport>, image: &ImagePlace) -> io::Result<()> {
+        if let Some(remedy) = self.needed_bytes.and_then(|bytes| image.lengthening(bytes)) {
+            writeln!(self.output, "{remedy}")?;
+        }
+        for (group, strange) in &self.strange {
+            if let Some(words) = strange.words() {
+                writeln!(
+                    self.output,
+                    "allocation group {group} looks like a part {words}; contents of its files may be wrong, whatever a repair brings back"
+                )?;
+            }
+        }
+        if let Some(recovery) = recovery {
+            let transactions = recovery.replay.transactions;
+            let verb = if transactions == 1 { "is" } else { "are" };
+            let transactions = counted(transactions, "transaction");
+            writeln!(
+                self.output,
+                "the log is dirty: checked as it will be after its {transactions} {verb} replayed"
+            )?;
+        }
+        Ok(())
+    }
+
     /// Prints the counts and gives the exit code.
     pub fn finish(
         mut self,
@@ -195,9 +220,10 @@ impl Report {
         recovery: Option<&RecoveryReport>,
         image: &ImagePlace,
     ) -> io::Result<Exit> {
-        let findings: u64 = self.counts.values().sum();
+        let counts = self.counts.clone();
+        let findings: u64 = counts.values().sum();
         let of = |severity| -> u64 {
-            self.counts.iter().filter(|((_, found), _)| *found == severity).map(|(_, count)| count).sum()
+            counts.iter().filter(|((_, found), _)| *found == severity).map(|(_, count)| count).sum()
         };
         if self.is_json {
             let by_number = self.counts.iter().map(|((number, severity), count)| {
@@ -224,26 +250,7 @@ impl Report {
                     writeln!(self.output, "[{number}] {}: {count}", severity.name())?;
                 }
             }
-            if let Some(remedy) = self.needed_bytes.and_then(|bytes| image.lengthening(bytes)) {
-                writeln!(self.output, "{remedy}")?;
-            }
-            for (group, strange) in &self.strange {
-                if let Some(words) = strange.words() {
-                    writeln!(
-                        self.output,
-                        "allocation group {group} looks like a part {words}; contents of its files may be wrong, whatever a repair brings back"
-                    )?;
-                }
-            }
-            if let Some(recovery) = recovery {
-                let transactions = recovery.replay.transactions;
-                let verb = if transactions == 1 { "is" } else { "are" };
-                let transactions = counted(transactions, "transaction");
-                writeln!(
-                    self.output,
-                    "the log is dirty: checked as it will be after its {transactions} {verb} replayed"
-                )?;
-            }
+            self.write_remarks(recovery, image)?;
             writeln!(
                 self.output,
                 "{} and {} in use in {}: {}",
