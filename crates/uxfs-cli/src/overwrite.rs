@@ -59,8 +59,8 @@ pub(crate) fn refuse(output: &Path, inputs: &[Input<'_>]) -> Result<(), Failure>
     }
 }
 
-/// As [`refuse`], for a file that replaces what is there: also refuses one that holds an XFS file system. Two arguments may have been
-/// exchanged.
+/// As [`refuse`], for a file that replaces an existing one. An existing file that begins with a superblock is refused as well: the user
+/// may have exchanged two arguments.
 ///
 /// # Errors
 /// As [`refuse`].

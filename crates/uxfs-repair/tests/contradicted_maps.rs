@@ -3,7 +3,13 @@
 
 mod common;
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tempfile::TempDir;
 
 use uxfs_block::engine::sync::SyncDevice;
 use uxfs_format::{
@@ -32,6 +38,14 @@ struct MappedFile {
     inode: InodeNumber,
     extents: Vec<Extent>,
     end_block: u64,
+}
+
+/// A golden image in a folder of its own, which lives as long as its handle.
+fn unpacked(name: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let image = folder.path().join("image");
+    GoldenImage::named(name).unwrap().unpack_to(&image).unwrap();
+    (folder, image)
 }
 
 fn open(image: &Path) -> Volume {
@@ -107,10 +121,8 @@ const LIES: &[Lie] = &[
 #[test]
 fn the_reverse_map_overrules_what_a_third_contradicts() {
     require!(Judge::XfsDb, Judge::XfsRepair);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let image = folder.path().join("image");
     let golden = GoldenImage::named("default").unwrap();
-    golden.unpack_to(&image).unwrap();
+    let (_folder, image) = unpacked("default");
     let files = mapped_files(&image);
     let file = files.iter().find(|file| file.is_plain()).unwrap();
     for (field, lie, witness) in LIES {
@@ -133,9 +145,7 @@ fn the_reverse_map_overrules_what_a_third_contradicts() {
 #[test]
 fn where_nothing_tells_the_map_stays_and_the_report_says_so() {
     require!(Judge::XfsDb, Judge::XfsRepair);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let image = folder.path().join("image");
-    GoldenImage::named("default").unwrap().unpack_to(&image).unwrap();
+    let (_folder, image) = unpacked("default");
     let files = mapped_files(&image);
     let (file, index) = files.iter().find_map(|file| Some((file, file.after_a_hole()?))).unwrap();
     let mut moved = file.extents.clone();
@@ -155,9 +165,7 @@ fn where_nothing_tells_the_map_stays_and_the_report_says_so() {
 #[test]
 fn without_a_reverse_map_one_of_two_files_keeps_the_blocks_and_the_other_the_rest() {
     require!(Judge::XfsDb, Judge::XfsRepair);
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
-    let image = folder.path().join("image");
-    GoldenImage::named("no-rmapbt").unwrap().unpack_to(&image).unwrap();
+    let (_folder, image) = unpacked("no-rmapbt");
     let files = mapped_files(&image);
     let kept = files.iter().find(|file| file.is_plain()).unwrap();
     let several = |file: &&MappedFile| {

@@ -123,8 +123,8 @@ pub fn examine_area(area: &LogArea<'_>) -> Result<LogState> {
     find_tail(area, head, newest)
 }
 
-/// Where a log ends of which records before the end are damaged, so that it has no state: for those who look for copies in it. `None`
-/// for a log that was never written.
+/// The head of a log, also where damaged records before it leave the log without a state. The search for copies begins there. `None` for a
+/// log that was never written.
 ///
 /// # Errors
 /// As [`examine_area`], but for damaged records from tail to head.
@@ -244,7 +244,7 @@ fn is_unmount(area: &LogArea<'_>, newest: &FoundHeader, head: u32) -> Result<boo
     Ok(OperationFlags::from_bits_retain(flags).contains(OperationFlags::UNMOUNT))
 }
 
-/// Takes torn records off the head, moves the tail over overwritten ones, and counts what is left.
+/// Moves the head back over torn records and the tail forward over overwritten ones, and counts the records between them.
 fn find_tail(area: &LogArea<'_>, head: u32, newest: FoundHeader) -> Result<LogState> {
     let mut tail = tail_of(area, &newest)?;
     if tail.block() == head {

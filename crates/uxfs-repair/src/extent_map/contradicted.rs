@@ -27,6 +27,7 @@ use super::{
     check::{blocks_or_fault, count_blocks},
     rebuild::{Owned, gather, staged_inode, write_fork},
     spare::SpareBlocks,
+    subtract::subtract,
 };
 use crate::repair::{
     action::{Action, MapWitness},
@@ -219,17 +220,9 @@ fn blocks_of(extent: &Extent) -> Range<u64> {
 fn blocks_without(these: &[Extent], others: &[Extent]) -> Vec<Range<u64>> {
     let mut others: Vec<Range<u64>> = others.iter().map(blocks_of).collect();
     others.sort_unstable_by_key(|run| (run.start, run.end));
+    // A fork has no block twice: the others do not overlap.
     let mut left = Vec::new();
-    for run in these.iter().map(blocks_of) {
-        let mut start = run.start;
-        // A fork has no block twice: ends ascend with starts.
-        let first = others.partition_point(|other| other.end <= run.start);
-        for other in others.iter().skip(first).take_while(|other| other.start < run.end) {
-            left.extend((start < other.start).then_some(start..other.start));
-            start = start.max(other.end);
-        }
-        left.extend((start < run.end).then_some(start..run.end));
-    }
+    these.iter().for_each(|extent| subtract(blocks_of(extent), &others, |run| left.push(run)));
     left
 }
 

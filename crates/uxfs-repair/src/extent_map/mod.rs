@@ -6,3 +6,4 @@ pub(crate) mod lengths;
 pub(crate) mod mend;
 pub(crate) mod rebuild;
 pub(crate) mod spare;
+pub(crate) mod subtract;

@@ -30,11 +30,13 @@ pub(super) fn entries(
     inodes: &BTreeSet<InodeNumber>,
 ) -> Vec<SeenEntry> {
     let mut found = Vec::new();
+    let bytes = vec![0; volume.geometry().directory_block_size_bytes as usize];
+    let mut block = Block { volume, directory: InodeNumber::NULL, bytes };
     for ((directory, is_attributes), owned) in &owned.forks {
         if *is_attributes || !inodes.contains(directory) {
             continue;
         }
-        let mut block = Block::new(volume, *directory);
+        block.directory = *directory;
         let mut extents: Vec<&Extent> = owned.extents.iter().collect();
         extents.sort_by_key(|extent| extent.file_block);
         // A file has no such first block: its others are not read.
@@ -53,12 +55,7 @@ struct Block<'v> {
     bytes: Vec<u8>,
 }
 
-impl<'v> Block<'v> {
-    fn new(volume: &'v Volume, directory: InodeNumber) -> Self {
-        let bytes = vec![0; volume.geometry().directory_block_size_bytes as usize];
-        Self { volume, directory, bytes }
-    }
-
+impl Block<'_> {
     /// Reads a block. Gives whether it is a sound one of the directory that holds entries.
     fn read(&mut self, start: FsBlock) -> bool {
         let geometry = self.volume.geometry();

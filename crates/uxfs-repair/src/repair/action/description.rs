@@ -366,13 +366,14 @@ impl Action {
                 put("inode", (*inode).into());
                 put("fork", (*fork).into());
             }
-            Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by, .. } => {
+            Self::BlocksGivenUp { inode, fork, group, start, blocks, kept_by, is_chosen } => {
                 put("inode", (*inode).into());
                 put("fork", (*fork).into());
                 put("group", (*group).into());
                 put("start_block", (*start).into());
                 put("length_blocks", (*blocks).into());
                 put("kept_by", (*kept_by).into());
+                put("is_chosen", (*is_chosen).into());
             }
             _ => return self.fields_of_inode(),
         }
