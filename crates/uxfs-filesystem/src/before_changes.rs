@@ -6,6 +6,7 @@
 //! | features that it knows | [`refuse_unwritable`](uxfs_volume::superblock::refuse_unwritable), by every way to write |
 //! | a log whose head it finds | [`check_before_changes`] |
 //! | a log over no other structure | [`check_log_extent`] |
+//! | a root that is a directory, which Linux wants | the root inode |
 //! | headers of all groups, for the counters | all of them |
 //! | CoW staging records | the end of each group's reference count btree |
 //! | unlinked lists | those that are not empty |
@@ -20,6 +21,8 @@
 use uxfs_format::{
     allocation_group::inode_header::InodeHeaderFault,
     fault::{Corruption, Location, Structure},
+    inode::FileType,
+    superblock::SuperblockFault,
     units::{AgInode, AgNumber, InodeNumber, Lsn},
 };
 use uxfs_journal::{
@@ -32,7 +35,7 @@ use uxfs_journal::{
 };
 
 use uxfs_volume::{
-    error::{Error, Result},
+    error::{Error, OperationError, Result},
     volume::Volume,
 };
 
@@ -50,7 +53,9 @@ pub(crate) fn check_volume(volume: &Volume, state: &LogState) -> Result<()> {
     let device = volume.device().as_ref();
     let area = LogArea::new(device, volume.geometry())?;
     check_before_changes(&area, state)?;
+    // Metadata that is read before this is in the cache, and its numbers are not compared.
     volume.begin_log_at(state.head().unwrap_or(FIRST_LSN))?;
+    check_root(volume)?;
     check_groups(volume)?;
     check_log_extent(volume)?;
     for group in volume.groups().with_headers() {
@@ -62,6 +67,20 @@ pub(crate) fn check_volume(volume: &Volume, state: &LogState) -> Result<()> {
         LogState::Dirty(_) => {}
     }
     finish_change(device, volume.geometry(), volume.superblock())
+}
+
+/// Refuses a superblock that names a file as the root directory, as Linux does. One that cannot be read is told by its first use.
+fn check_root(volume: &Volume) -> Result<()> {
+    let inode = volume.geometry().root_inode;
+    let is_none = match volume.inode(inode) {
+        Ok(root) => root.file_type() != Some(FileType::Directory),
+        Err(error) => matches!(error, Error::Operation(OperationError::NoSuchInode)),
+    };
+    if is_none {
+        let fault = SuperblockFault::RootDirectory { inode: inode.get() };
+        return Err(Corruption::new(Structure::Superblock, Location::default(), fault).into());
+    }
+    Ok(())
 }
 
 /// Reads the headers and CoW staging records of every group.

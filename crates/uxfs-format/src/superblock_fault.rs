@@ -178,6 +178,12 @@ pub enum SuperblockFault {
         /// `rootino`.
         inode: u64,
     },
+    /// The root inode number names an inode that is no directory in use.
+    #[error("root inode number {inode} names no directory")]
+    RootDirectory {
+        /// `rootino`.
+        inode: u64,
+    },
     /// The device is shorter than the file system.
     #[error("the file system needs {needed_bytes} bytes, but the image has only {length_bytes}")]
     DeviceTooShort {

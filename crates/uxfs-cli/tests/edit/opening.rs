@@ -500,3 +500,19 @@ fn damage_of_what_tells_where_the_log_is() {
         subject.is_refused(3, "(sector ");
     }
 }
+
+#[test]
+fn a_superblock_that_names_a_file_as_the_root_directory_is_not_written_to() {
+    require!(Judge::XfsDb);
+    let words = "names no directory";
+    // The inode of a file, and a free one.
+    for inode in [129, 150] {
+        let subject = Subject::new(&[]);
+        subject.db(&["sb 0", &format!("write -d rootino {inode}")]);
+        let before = fs::read(&subject.path).unwrap();
+        for way in ways(subject.name()) {
+            subject.refuses(&way, 3, words, &before);
+        }
+        judged("comparison", &format!("{words}: no byte changed by {} commands", ways("").len()));
+    }
+}
