@@ -220,6 +220,14 @@ impl FeatureWords {
         Ok(Judgement { write })
     }
 
+    /// As [`Self::judge`], for a file system whose log holds nothing: unknown features of the log mean nothing then.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn judge_with_clean_log(&self) -> Result<Judgement, Unsupported> {
+        Self { log_incompatible: self.log_incompatible.intersection(LogIncompatible::KNOWN), ..*self }.judge()
+    }
+
     /// Whether directory entries are looked up without regard to ASCII case.
     pub fn is_ascii_case_insensitive(&self) -> bool {
         self.version_bits.contains(VersionBits::ASCII_CASE_INSENSITIVE)
@@ -291,6 +299,7 @@ mod tests {
         words.log_incompatible = LogIncompatible::from_bits_retain(0x4);
         let reason = Err(Unsupported::UnknownLogIncompatible { bits: 0x4 });
         assert_eq!(words.judge(), Ok(Judgement { write: reason }));
+        assert_eq!(words.judge_with_clean_log(), Ok(Judgement { write: Ok(()) }));
 
         let mut words = defaults();
         words.compatible = 0x8000;

@@ -117,6 +117,7 @@ const KINDS: &[(&str, &[&str])] = &[
         "copies of the superblock",
         &["superblock-copy", "fields-of-copies", "inodes-in-copies", "unused-bytes"],
     ),
+    ("features of the log", &["log-features-of-the-future"]),
     ("quota flags", &["quota-flags", "quota-in-a-copy"]),
 ];
 

@@ -25,8 +25,8 @@ impl Repair<'_> {
             let volume = opening::open(&self.device, &options)?.volume;
             let stage = self.stage(&volume);
             if self.other_words(&volume).is_empty() {
-                // What features of the future have would be destroyed.
-                return Ok(volume.superblock().feature_words().judge()?.write?);
+                // What features of the future have would be destroyed. Recovery has judged a log that holds something.
+                return Ok(volume.superblock().feature_words().judge_with_clean_log()?.write?);
             }
             let before = self.check()?.count();
             if !self.follow_witnesses(&volume, &stage, before)? {

@@ -189,6 +189,7 @@ pub const UNSEEN: &[Damage] = &[
     field("siblings-in-btrees", "default", &["agf 2", "addr rmaproot", "addr ptrs[2]", "write -d rightsib 5", "agf 2", "addr refcntroot", "addr ptrs[2]", "write -d leftsib 5", "agf 0", "addr bnoroot", "write -d leftsib 5"], &[1], "allocation group 2 anew"),
     field("neighbour-of-a-node", "default", &["path /directories/node", "dblock 8388608", "write -d nhdr.info.hdr.back 2"], &[1], "directory"),
     field("log-number-of-the-superblock", "default", &["sb 0", "write -d lsn 0x20000000001"], &[1], "new log"),
+    field("log-features-of-the-future", "default", &["sb 0", "write -d features_log_incompat 0xfffffffe"], &[78], "superblock"),
     field("fields-of-copies", "default", &["sb 1", "write -d uuid 0cd00d0b-6d9a-4a26-b7f7-d7a1e7b0c1e5", "sb 2", "write -d logsunit 65536", "sb 3", "write -d imax_pct 30"], &[10], "superblock in group 3"),
     field("inodes-in-copies", "default", &["sb 1", "write -d rootino 5", "sb 2", "write -d inprogress 2"], &[78], "superblock in group 1"),
 ];

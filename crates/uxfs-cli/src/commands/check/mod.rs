@@ -84,8 +84,8 @@ pub fn run(arguments: &Arguments, context: &Context) -> Outcome {
         ..OpeningOptions::default()
     };
     let opened = opening::open(&device, &options).map_err(|error| image.not_opened(error))?;
-    // Of features of the future nothing can be said.
-    let features = opened.volume.superblock().feature_words().judge();
+    // Of features of the future nothing can be said. Recovery has judged a log that holds something.
+    let features = opened.volume.superblock().feature_words().judge_with_clean_log();
     features.and_then(|judged| judged.write).map_err(Error::from).about(image.image.display())?;
     let choice = arguments.choice.choice(&opened.volume)?;
     check_opened(opened, arguments, &choice, context)
