@@ -132,6 +132,7 @@ impl Evidence {
             // Nothing tells whether there were more of them.
             | Action::Attributes { inode, .. }
             | Action::BlockField { inode, removed: 1.., .. }
+            | Action::BlockField { inode, guessed: 1.., .. }
             | Action::BlocksGivenUp { inode, fork: Fork::Attribute, .. }
             | Action::ExtentMapOverruled { inode, .. }
             | Action::ExtentMapKept { inode, .. }
@@ -224,6 +225,16 @@ impl Evidence {
     }
 }
 
+/// The inode that keeps a name against another one: that the name is its own is a guess.
+fn state_of_kept(because: Option<&Rejection>) -> Option<(InodeNumber, State)> {
+    match because {
+        Some(Rejection::OtherInode { kept, kept_by, .. }) => {
+            (*kept_by != Strength::Both).then_some((*kept, State::Inferred))
+        }
+        _ => None,
+    }
+}
+
 /// An inode of whose name a change makes a guess.
 fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
     match action {
@@ -233,13 +244,9 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         Action::ParentPointerSet { inode, cause, .. } => {
             (*cause != PointerCause::MadeAnew).then_some((*inode, State::Inferred))
         }
-        Action::NameRemoved { because, .. } | Action::ParentPointerRemoved { because, .. } => match because {
-            // That the name is its own is a guess.
-            Some(Rejection::OtherInode { kept, kept_by, .. }) => {
-                (*kept_by != Strength::Both).then_some((*kept, State::Inferred))
-            }
-            _ => None,
-        },
+        Action::NameRemoved { because, .. } | Action::ParentPointerRemoved { because, .. } => {
+            state_of_kept(because.as_ref())
+        }
         // Structures that follow from others, what is gone, links that the manifest does not have, and what `state_after` has.
         Action::PrimarySuperblock
         | Action::SuperblockFromLog
@@ -263,6 +270,7 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | Action::InodeLsn { .. }
         | Action::InodeShares { .. }
         | Action::DirectorySize { .. }
+        | Action::SymlinkSize { .. }
         | Action::QuotaRecord { .. }
         | Action::QuotaCounts { .. }
         | Action::QuotaInodeSize { .. }

@@ -6,8 +6,9 @@ use anyhow::{Context, Result};
 use uxfs_block::device::BlockDevice;
 use uxfs_format::{
     describe::{
-        describe,
+        Place, describe,
         leaves::{Leaf, leaves},
+        value::read_bits,
     },
     fault::Structure,
     field_table::{FieldFormat, OnDisk},
@@ -146,7 +147,9 @@ impl Plan {
         }
         let is_changed = bytes != sound;
         let kind = format!("{}{}", file_type_of(instance, &sound), without_indices(&field.name));
-        let missing_witness = witness::missing(instance.structure, &kind, &self.geometry);
+        let Place { bit_offset, bit_length, .. } = field.place;
+        let change = [&sound, &bytes].map(|bytes| read_bits(bytes, bit_offset, bit_length).unwrap_or(0));
+        let missing_witness = witness::missing_of_change(instance.structure, &kind, &self.geometry, change);
         Ok(Damage { instance, field: field.name, bytes, is_changed, missing_witness })
     }
 }

@@ -3,6 +3,23 @@
 
 use uxfs_format::{fault::Structure, geometry::Geometry};
 
+/// As [`missing`], for a field that had a number and has another now: of a length that is stored rounded up, the last bits are lost.
+pub fn missing_of_change(
+    structure: Structure,
+    field: &str,
+    geometry: &Geometry,
+    [before, after]: [u64; 2],
+) -> Option<&'static str> {
+    let is_within_padding = structure == Structure::AttributeLeaf
+        && field == "nvlist[].valuelen"
+        && before.abs_diff(after) < ATTRIBUTE_ALIGNMENT_BYTES;
+    missing(structure, field, geometry)
+        .or(is_within_padding.then_some("which bytes at the end are padding is stored once"))
+}
+
+/// Names and values in a leaf take multiples of this.
+const ATTRIBUTE_ALIGNMENT_BYTES: u64 = 4;
+
 /// Why the value of a field is lost with it; `None` where something else tells it. `field` is without indices, and of an inode begins
 /// with its file type.
 pub fn missing(structure: Structure, field: &str, geometry: &Geometry) -> Option<&'static str> {
@@ -22,8 +39,10 @@ fn of_inode(name: &str, whole: &str, geometry: &Geometry) -> Option<&'static str
         "core.uid" | "core.gid" | "core.projid_lo" | "core.projid_hi" => Some("owners are stored once"),
         "core.mode" => Some("permissions are stored once"),
         "core.atime" | "core.mtime" | "core.ctime" | "v3.crtime" => Some("times are stored once"),
-        // Whether times are one number, and extents are shared or counted at length, follows from others.
-        "v3.bigtime" | "v3.reflink" | "v3.nrext64" | "v3.metadata" => None,
+        // Read the other way, times are other ones. Only where those cannot be, others tell.
+        "v3.bigtime" => Some("how times are written is stored once"),
+        // Whether extents are shared or counted at length follows from others.
+        "v3.reflink" | "v3.nrext64" | "v3.metadata" => None,
         _ if FLAGS.contains(&name.split_once('.').map_or(name, |(_, flag)| flag)) => {
             Some("flags are stored once")
         }
@@ -34,6 +53,8 @@ fn of_inode(name: &str, whole: &str, geometry: &Geometry) -> Option<&'static str
         "u3.dev" => Some("device numbers are stored once"),
         "u3.symlink" => Some("targets are stored once"),
         _ if is_entry && !geometry.features.has_parent_pointers() => Some("names are stored once"),
+        // The two lengths add up to what the list has, and nothing between them says where the name ends.
+        "a.sfattr.list[].namelen" | "a.sfattr.list[].valuelen" => Some("where a name ends is stored once"),
         _ => name.strip_prefix("a.sfattr.").and_then(of_attribute),
     }
 }

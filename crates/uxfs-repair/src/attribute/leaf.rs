@@ -4,6 +4,8 @@
 //! is not that of its name is wrong where that of the name lies between its neighbours, else the name is. An entry whose name stays
 //! wrong is taken out, and the others are kept.
 
+use std::ops::RangeInclusive;
+
 use uxfs_format::{
     attribute::{
         flags::AttributeFlags,
@@ -13,12 +15,15 @@ use uxfs_format::{
     },
     checksum,
     directory::name_hash::{self, NameRule},
+    field_table::OnDisk,
     geometry::Geometry,
     name_tree::header::CHECKSUM_OFFSET_BYTES,
     units::FileBlock,
     verify::VerifyContext,
 };
 use zerocopy::FromBytes;
+
+use super::{stored_values::StoredValues, value_length};
 
 /// Faults that are mended one after the other.
 const MOST_FAULTS: u32 = 64;
@@ -29,34 +34,65 @@ const VALUE_LENGTH_BYTES: usize = 4;
 /// A name lies at a multiple of this.
 const ALIGNMENT_BYTES: usize = 4;
 
-/// The length of the value that begins at this block, as its blocks tell.
-pub(crate) type LengthOfValue<'v> = dyn Fn(FileBlock) -> Option<u32> + 'v;
+/// What the rest of an attribute fork says of a leaf.
+pub(crate) struct LeafWitnesses<'w> {
+    /// `None` where the extents cannot be read.
+    pub values: Option<&'w StoredValues<'w>>,
+    /// The least and the greatest hash that may be here, between those of the neighbours.
+    pub hashes: RangeInclusive<u32>,
+}
 
-/// Mends a leaf whose header says rightly what it is. Gives how many entries were taken out; `None` where it stays damaged.
+impl<'w> LeafWitnesses<'w> {
+    /// Of the leaf in these bytes.
+    pub fn new(values: Option<&'w StoredValues<'w>>, bytes: &[u8]) -> Self {
+        let header = LeafHeader::prefix_of(bytes).map(|header| &header.info);
+        let neighbour = |block: Option<u32>| {
+            let block = block.filter(|block| *block != 0)?;
+            values?.leaf_at(FileBlock::new(block.into()))
+        };
+        let hash_of = |bytes: Option<Vec<u8>>, is_first: bool| {
+            let bytes = bytes?;
+            let count = usize::from(LeafHeader::prefix_of(&bytes)?.count.get());
+            let index = if is_first { 0 } else { count.checked_sub(1)? };
+            let place = bytes.get(HEADER_BYTES + index * ENTRY_BYTES..)?;
+            Some(LeafEntry::prefix_of(place)?.hash.get())
+        };
+        let least = hash_of(neighbour(header.map(|header| header.backward.get())), false);
+        let greatest = hash_of(neighbour(header.map(|header| header.forward.get())), true);
+        Self { values, hashes: least.unwrap_or(0)..=greatest.unwrap_or(u32::MAX) }
+    }
+}
+
+/// What was done to a leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Done {
+    /// Entries that were taken out.
+    pub removed: u32,
+    /// Values whose length is a guess.
+    pub guessed: u32,
+}
+
+/// Mends a leaf whose header says rightly what it is. `None` where it stays damaged.
 pub(crate) fn mend(
     bytes: &mut [u8],
     context: &VerifyContext<'_>,
-    length_of: &LengthOfValue<'_>,
-) -> Option<u32> {
-    let mut removed = 0;
+    witnesses: &LeafWitnesses<'_>,
+) -> Option<Done> {
+    let mut done = Done::default();
     if count_again(bytes, context) {
-        return Some(removed);
+        return Some(done);
     }
     for _ in 0..MOST_FAULTS {
         let fault = match LeafBlock::verify(bytes, context) {
             Ok(()) => break,
             Err(fault) => fault,
         };
-        let is_long = matches!(fault, AttributeLeafFault::RemoteLength { .. });
-        let (is_mended, is_removed) =
-            match is_long && mend_value_length(bytes, &fault, context.geometry, length_of) {
-                true => (true, false),
-                false => mend_one(bytes, &fault, context.geometry),
-            };
-        if !is_mended {
-            return None;
+        match mend_one(bytes, &fault, context.geometry, witnesses) {
+            Outcome::Mended => {}
+            Outcome::Guessed => done.guessed += 1,
+            Outcome::Removed => done.removed += 1,
+            Outcome::Nothing => return None,
         }
-        removed += u32::from(is_removed);
         checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
     }
     let leaf = LeafBlock::parse(bytes, context.geometry).ok()?;
@@ -72,7 +108,7 @@ pub(crate) fn mend(
     // Without any entry the attributes are gone: others may have what was in it.
     let is_sound = LeafBlock::verify(bytes, context).is_ok();
     let count = LeafBlock::parse(bytes, context.geometry).map_or(0, |leaf| leaf.entries.len());
-    (is_sound && (removed == 0 || count > 0)).then_some(removed)
+    (is_sound && (done.removed == 0 || count > 0)).then_some(done)
 }
 
 /// That no free region of a leaf overlaps entries, names or another region: what is added next would be written there. Linux before 7.0
@@ -99,11 +135,11 @@ pub(crate) fn verify_free_regions(leaf: &LeafBlock<'_>) -> Result<(), AttributeL
     Ok(())
 }
 
-fn header(bytes: &mut [u8]) -> Option<&mut LeafHeader> {
+pub(super) fn header(bytes: &mut [u8]) -> Option<&mut LeafHeader> {
     LeafHeader::mut_from_prefix(bytes).ok().map(|(header, _)| header)
 }
 
-fn entry(bytes: &mut [u8], index: usize) -> Option<&mut LeafEntry> {
+pub(super) fn entry(bytes: &mut [u8], index: usize) -> Option<&mut LeafEntry> {
     let place = bytes.get_mut(HEADER_BYTES.checked_add(index.checked_mul(ENTRY_BYTES)?)?..)?;
     LeafEntry::mut_from_prefix(place).ok().map(|(entry, _)| entry)
 }
@@ -139,16 +175,36 @@ fn is_ordered(bytes: &[u8], geometry: &Geometry) -> bool {
         && leaf.entries.iter().all(|entry| u32::from(entry.name_offset.get()) >= leaf.first_used())
 }
 
-/// Mends what a fault names. Gives whether something was done, and whether an entry was taken out.
-fn mend_one(bytes: &mut [u8], fault: &AttributeLeafFault, geometry: &Geometry) -> (bool, bool) {
+/// What became of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Mended,
+    /// The length of a value is a guess.
+    Guessed,
+    /// An entry was taken out.
+    Removed,
+    Nothing,
+}
+
+fn mended(done: Option<()>) -> Outcome {
+    done.map_or(Outcome::Nothing, |()| Outcome::Mended)
+}
+
+/// Mends what a fault names.
+fn mend_one(
+    bytes: &mut [u8],
+    fault: &AttributeLeafFault,
+    geometry: &Geometry,
+    witnesses: &LeafWitnesses<'_>,
+) -> Outcome {
     use AttributeLeafFault as F;
-    let done = match *fault {
-        F::FirstUsed { .. } => lower_first_used(bytes, geometry),
+    match *fault {
+        F::FirstUsed { .. } => mended(lower_first_used(bytes, geometry)),
         F::UsedBytes { found, .. } => {
-            header(bytes).map(|header| header.used_bytes.set((found & 0xffff) as u16))
+            mended(header(bytes).map(|header| header.used_bytes.set((found & 0xffff) as u16)))
         }
-        F::FreeRegion { .. } => free_nothing(bytes),
-        F::HashOrder { .. } | F::NameHash { .. } => return mend_hashes(bytes, geometry),
+        F::FreeRegion { .. } => mended(free_nothing(bytes)),
+        F::HashOrder { .. } | F::NameHash { .. } => mend_hashes(bytes, geometry, &witnesses.hashes),
         F::NameOffset { index, .. }
         | F::NamePastEnd { index, .. }
         | F::NameLength { index }
@@ -156,16 +212,48 @@ fn mend_one(bytes: &mut [u8], fault: &AttributeLeafFault, geometry: &Geometry) -
         | F::Flags { index, .. }
         | F::Overlap { index }
         | F::RemoteLength { index, .. }
-        | F::RemoteBlock { index } => {
-            let index = index as usize;
-            if find_name(bytes, index, geometry) {
-                return (true, false);
-            }
-            return (remove(bytes, index), true);
-        }
+        | F::RemoteBlock { index } => mend_entry(bytes, index as usize, fault, geometry, witnesses),
+        _ => Outcome::Nothing,
+    }
+}
+
+/// Mends an entry, or takes it out.
+fn mend_entry(
+    bytes: &mut [u8],
+    index: usize,
+    fault: &AttributeLeafFault,
+    geometry: &Geometry,
+    witnesses: &LeafWitnesses<'_>,
+) -> Outcome {
+    use AttributeLeafFault as F;
+    let is_told = match fault {
+        F::RemoteLength { .. } => set_told_length(bytes, index, geometry, witnesses),
+        F::RemoteBlock { .. } => set_told_place(bytes, index, geometry, witnesses),
         _ => None,
     };
-    (done.is_some(), false)
+    if is_told.is_some() {
+        return Outcome::Mended;
+    }
+    // The first one that reaches into another may be any.
+    let index = match fault {
+        F::Overlap { .. } => overlapping(bytes, geometry).unwrap_or(index),
+        _ => index,
+    };
+    if find_name(bytes, index, geometry) {
+        return Outcome::Mended;
+    }
+    match value_length::fit(bytes, index, geometry) {
+        Some(true) => Outcome::Guessed,
+        Some(false) => Outcome::Mended,
+        None if remove(bytes, index) => Outcome::Removed,
+        None => Outcome::Nothing,
+    }
+}
+
+/// An entry whose name or value reaches into another one.
+fn overlapping(bytes: &[u8], geometry: &Geometry) -> Option<usize> {
+    let count = LeafBlock::parse(bytes, geometry).ok()?.entries.len();
+    (0..count).find(|index| !is_apart(bytes, *index, geometry))
 }
 
 fn lower_first_used(bytes: &mut [u8], geometry: &Geometry) -> Option<()> {
@@ -188,24 +276,54 @@ fn free_nothing(bytes: &mut [u8]) -> Option<()> {
 }
 
 /// Sets the length of a value in blocks of its own, as these say.
-fn mend_value_length(
+fn set_told_length(
     bytes: &mut [u8],
-    fault: &AttributeLeafFault,
+    index: usize,
     geometry: &Geometry,
-    length_of: &LengthOfValue<'_>,
-) -> bool {
-    let AttributeLeafFault::RemoteLength { index, .. } = *fault else { return false };
-    let first_block =
-        LeafBlock::parse(bytes, geometry).ok().and_then(|leaf| match leaf.attribute(index)?.value {
-            LeafValue::Remote { first_block, .. } => Some(first_block),
-            LeafValue::Local(_) => None,
-        });
-    let Some(length) = first_block.and_then(length_of) else { return false };
-    let Some(start) = entry(bytes, index as usize).map(|entry| usize::from(entry.name_offset.get())) else {
+    witnesses: &LeafWitnesses<'_>,
+) -> Option<()> {
+    let (first_block, _) = remote_value(bytes, index, geometry)?;
+    let length = witnesses.values?.length_at(first_block)?;
+    let start = usize::from(entry(bytes, index)?.name_offset.get());
+    let place = bytes.get_mut(start + VALUE_LENGTH_BYTES..)?.first_chunk_mut()?;
+    *place = length.to_be_bytes();
+    Some(())
+}
+
+/// Sets the place of a value, where one alone can be meant.
+fn set_told_place(
+    bytes: &mut [u8],
+    index: usize,
+    geometry: &Geometry,
+    witnesses: &LeafWitnesses<'_>,
+) -> Option<()> {
+    let (_, length_bytes) = remote_value(bytes, index, geometry)?;
+    let place = witnesses.values?.lost_value(length_bytes)?;
+    set_value_place(bytes, index, place).then_some(())
+}
+
+/// First block and length of a value in blocks of its own.
+fn remote_value(bytes: &[u8], index: usize, geometry: &Geometry) -> Option<(FileBlock, u32)> {
+    let leaf = LeafBlock::parse(bytes, geometry).ok()?;
+    match leaf.attribute(u32::try_from(index).ok()?)?.value {
+        LeafValue::Remote { first_block, length_bytes } => Some((first_block, length_bytes)),
+        LeafValue::Local(_) => None,
+    }
+}
+
+/// Sets the first block of a value in blocks of its own. Gives whether there is such a field.
+pub(super) fn set_value_place(bytes: &mut [u8], index: usize, first_block: FileBlock) -> bool {
+    let Ok(first_block) = u32::try_from(first_block.get()) else { return false };
+    let Some(start) = entry(bytes, index).map(|entry| usize::from(entry.name_offset.get())) else {
         return false;
     };
-    let place = bytes.get_mut(start + VALUE_LENGTH_BYTES..).and_then(<[u8]>::first_chunk_mut);
-    place.map(|place| *place = length.to_be_bytes()).is_some()
+    let place = bytes.get_mut(start..).and_then(<[u8]>::first_chunk_mut);
+    place.map(|place| *place = first_block.to_be_bytes()).is_some()
+}
+
+/// Takes flags from an entry. Gives whether there is one.
+pub(super) fn clear_flags(bytes: &mut [u8], index: usize, flags: AttributeFlags) -> bool {
+    entry(bytes, index).map(|entry| entry.flags &= !flags.bits()).is_some()
 }
 
 fn hash_of(attribute: &LeafAttribute<'_>, rule: NameRule) -> u32 {
@@ -217,10 +335,11 @@ fn hash_of(attribute: &LeafAttribute<'_>, rule: NameRule) -> u32 {
     }
 }
 
-/// The first entry whose hash is not that of its name.
-fn mend_hashes(bytes: &mut [u8], geometry: &Geometry) -> (bool, bool) {
+/// The first entry whose hash is not that of its name. Its hash is wrong only where that of the name lies between those of its
+/// neighbours, which may be in other leaves.
+fn mend_hashes(bytes: &mut [u8], geometry: &Geometry, may_be: &RangeInclusive<u32>) -> Outcome {
     let rule = NameRule::of(geometry);
-    let Ok(leaf) = LeafBlock::parse(bytes, geometry) else { return (false, false) };
+    let Ok(leaf) = LeafBlock::parse(bytes, geometry) else { return Outcome::Nothing };
     let hashes: Vec<(u32, Option<u32>)> = leaf
         .entries
         .iter()
@@ -230,19 +349,19 @@ fn mend_hashes(bytes: &mut [u8], geometry: &Geometry) -> (bool, bool) {
         })
         .collect();
     let Some(index) = hashes.iter().position(|(found, computed)| Some(*found) != *computed) else {
-        return (false, false);
+        return Outcome::Nothing;
     };
-    let before = index.checked_sub(1).and_then(|index| hashes.get(index)).map_or(0, |(hash, _)| *hash);
-    let after = hashes.get(index + 1).map_or(u32::MAX, |(hash, _)| *hash);
+    let known = |index: Option<usize>| index.and_then(|index| hashes.get(index)).map(|(hash, _)| *hash);
+    let before = known(index.checked_sub(1)).unwrap_or(*may_be.start());
+    let after = known(index.checked_add(1)).unwrap_or(*may_be.end());
     let computed = hashes.get(index).and_then(|(_, computed)| *computed);
     if find_name(bytes, index, geometry) {
-        return (true, false);
+        return Outcome::Mended;
     }
     if let Some(computed) = computed.filter(|computed| (before..=after).contains(computed)) {
-        let is_set = entry(bytes, index).map(|entry| entry.hash.set(computed)).is_some();
-        return (is_set, false);
+        return mended(entry(bytes, index).map(|entry| entry.hash.set(computed)));
     }
-    (remove(bytes, index), true)
+    if remove(bytes, index) { Outcome::Removed } else { Outcome::Nothing }
 }
 
 /// Changes place, flags or length of a name such that its hash is that of the entry.
@@ -294,7 +413,7 @@ fn is_only_one_at(bytes: &mut [u8], index: usize, offset_bytes: u16) -> bool {
 }
 
 /// Whether the name of an entry has its hash.
-fn is_right(bytes: &[u8], index: usize, geometry: &Geometry) -> bool {
+pub(super) fn is_right(bytes: &[u8], index: usize, geometry: &Geometry) -> bool {
     let Ok(leaf) = LeafBlock::parse(bytes, geometry) else { return false };
     let Some(attribute) = u32::try_from(index).ok().and_then(|index| leaf.attribute(index)) else {
         return false;
@@ -307,7 +426,7 @@ fn is_right(bytes: &[u8], index: usize, geometry: &Geometry) -> bool {
 }
 
 /// Whether name and value of an entry end before the next one begins.
-fn is_apart(bytes: &[u8], index: usize, geometry: &Geometry) -> bool {
+pub(super) fn is_apart(bytes: &[u8], index: usize, geometry: &Geometry) -> bool {
     let Ok(leaf) = LeafBlock::parse(bytes, geometry) else { return false };
     let (Some(own), Some(attribute)) =
         (leaf.entries.get(index), u32::try_from(index).ok().and_then(|index| leaf.attribute(index)))

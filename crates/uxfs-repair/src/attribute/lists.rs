@@ -35,7 +35,7 @@ pub(crate) fn mend(stage: &Stage, inodes: &BTreeSet<InodeNumber>, actions: &mut 
         if fork.is_some_and(|fork| shortform::mend(fork, stage.geometry())) {
             put_inode(stage, *inode, &bytes)?;
             let (structure, sector) = (Structure::AttributeShortform, Sector::new(start / SECTOR_SIZE_BYTES));
-            actions.push(Action::BlockField { structure, inode: *inode, sector, removed: 0 });
+            actions.push(Action::BlockField { structure, inode: *inode, sector, removed: 0, guessed: 0 });
         }
     }
     Ok(actions.len() > before)

@@ -1,8 +1,8 @@
 //! Extent maps that are sound, and that the reverse map contradicts: which of the two more of the others agree with.
 //!
 //! In this order, and the first that agrees with one of them alone decides: the copy of the inode in the log, where it is as new as the
-//! inode; the block count of the inode; the free space, which no file may have; the size of a file, below which its blocks should lie. The
-//! extent map is believed where none does.
+//! inode; the block count of the inode; the free space, which no file may have; blocks with headers, which say whose they are; the size of a
+//! file, below which its blocks should lie. The extent map is believed where none does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,7 +56,7 @@ pub(crate) fn follow_reverse_map(
     let free = FreeBlocks::of(volume, &questions);
     for question in questions {
         let copy = copies.inode(question.inode.number);
-        let by = match question.decide(volume, copy, &free) {
+        let by = match question.decide(volume, stage, copy, &free) {
             Some((by, Side::ReverseMap)) => by,
             Some((_, Side::ExtentMap)) => continue,
             None => {
@@ -155,6 +155,7 @@ impl Question {
     fn decide(
         &self,
         volume: &Volume,
+        stage: &Stage,
         copy: Option<&InodeCopy>,
         free: &FreeBlocks,
     ) -> Option<(MapWitness, Side)> {
@@ -164,6 +165,7 @@ impl Question {
         logged
             .or_else(|| is_counted.map(by(MapWitness::BlockCount)))
             .or_else(|| self.decide_by_free_space(free).map(by(MapWitness::FreeSpace)))
+            .or_else(|| contents::decide(self, stage).map(by(MapWitness::Contents)))
             .or_else(|| self.decide_by_size(volume.geometry()).map(by(MapWitness::Size)))
     }
 
@@ -275,6 +277,8 @@ fn merge(runs: &mut Vec<Range<u64>>) {
         is_one
     });
 }
+
+mod contents;
 
 #[cfg(test)]
 mod tests {

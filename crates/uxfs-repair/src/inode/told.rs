@@ -69,10 +69,12 @@ pub(super) fn candidates(
         | F::MetadataDax => vec![with(&|core| {
             core.flags2.set(core.flags2().difference(InodeFlags2::METADATA).bits());
         })],
-        F::UnknownFormat { .. } | F::Format { .. } | F::LocalRegularFile | F::LocalWithExtents { .. } => {
-            formats(bytes)
-        }
-        F::BtreeNotNeeded { .. } => formats(bytes),
+        F::UnknownFormat { .. }
+        | F::Format { .. }
+        | F::LocalRegularFile
+        | F::LocalWithExtents { .. }
+        | F::BtreeNotNeeded { .. }
+        | F::DeviceForkOffset { .. } => formats(bytes),
         _ => Vec::new(),
     }
 }
@@ -159,11 +161,17 @@ fn sound_extents(fork: &[u8], geometry: &Geometry) -> Vec<u64> {
     blocks
 }
 
-/// Other formats of both forks.
+/// Other formats of both forks. Where no extent is counted, what lies in the inode is likelier than nothing.
 fn formats(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let all = [ForkFormat::Extents, ForkFormat::Btree, ForkFormat::Local, ForkFormat::Device];
-    let data = all.iter().map(|format| (Fork::Data, *format));
-    let attributes = all.iter().map(|format| (Fork::Attribute, *format));
+    let Some(core) = InodeCore::prefix_of(bytes) else { return Vec::new() };
+    let of = |fork: Fork| match core.extent_count(fork) {
+        0 => [ForkFormat::Local, ForkFormat::Extents, ForkFormat::Btree, ForkFormat::Device],
+        _ => [ForkFormat::Extents, ForkFormat::Btree, ForkFormat::Local, ForkFormat::Device],
+    };
+    let is_special = core.file_type().is_some_and(FileType::is_special);
+    let data = of(Fork::Data).into_iter().filter(|format| (*format == ForkFormat::Device) == is_special);
+    let data = data.map(|format| (Fork::Data, format));
+    let attributes = of(Fork::Attribute).into_iter().map(|format| (Fork::Attribute, format));
     let changed = data.chain(attributes).filter_map(|(fork, format)| {
         let mut changed = bytes.to_vec();
         let core = InodeCore::prefix_of_mut(&mut changed)?;

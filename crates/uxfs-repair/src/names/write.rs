@@ -10,11 +10,12 @@ use uxfs_engine::{
     attribute::{AttributeName, SetMode},
     directory::NewName,
     engine::{BulkEngine, modes::AnyEngine},
-    inode::{create::feature_flags2, edit::room::default_attribute_offset_bytes},
+    inode::{create::feature_flags2, edit::EditInode, edit::room::default_attribute_offset_bytes},
     options::{Generations, MountOptions},
     transaction::Transaction,
 };
 use uxfs_format::{
+    attribute::flags::Namespace,
     directory::shortform_edit,
     field_table::OnDisk,
     inode::{FileType, Fork, ForkFormat, InodeCore, InodeFlags2, timestamp::DiskTimestamp},
@@ -424,6 +425,7 @@ impl Writer<'_> {
                 let generation = transaction.load_inode(*directory)?.generation();
                 let pointer = ParentPointer { parent: *directory, generation, name };
                 unless_there(transaction.parent_pointers().add_parent_pointer(&mut inode, pointer))?;
+                remove_unmarked(&mut transaction, &mut inode, &pointer)?;
                 let (inode, directory, name) = (*number, *directory, name.clone());
                 self.actions.push(Action::ParentPointerSet { inode, directory, name, cause: *cause });
             }
@@ -432,6 +434,23 @@ impl Writer<'_> {
         }
         Ok(())
     }
+}
+
+/// Removes an attribute that is this parent pointer, and has lost the mark of one.
+fn remove_unmarked(
+    transaction: &mut Transaction<'_>,
+    inode: &mut EditInode,
+    pointer: &ParentPointer<'_>,
+) -> Result<()> {
+    let (parent, generation) = (pointer.parent.get().to_be_bytes(), pointer.generation.to_be_bytes());
+    let value = [&parent[..], &generation[..]].concat();
+    for namespace in [Namespace::User, Namespace::Trusted, Namespace::Security] {
+        let name = AttributeName { namespace, name: pointer.name };
+        if transaction.attributes().attribute(inode, name)?.is_some_and(|found| found == value) {
+            transaction.attributes().remove_attribute(inode, name)?;
+        }
+    }
+    Ok(())
 }
 
 fn unless_gone(result: Result<()>) -> Result<()> {

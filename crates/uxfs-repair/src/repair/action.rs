@@ -41,6 +41,8 @@ pub enum MapWitness {
     FreeSpace,
     /// The size of the file.
     Size,
+    /// The blocks, which say whose they are.
+    Contents,
 }
 
 impl MapWitness {
@@ -51,6 +53,7 @@ impl MapWitness {
             Self::BlockCount => "block_count",
             Self::FreeSpace => "free_space",
             Self::Size => "size",
+            Self::Contents => "contents",
         }
     }
 
@@ -60,6 +63,7 @@ impl MapWitness {
             Self::BlockCount => "the block count of the inode",
             Self::FreeSpace => "the free space",
             Self::Size => "the size of the file",
+            Self::Contents => "the contents of the blocks",
         }
     }
 }
@@ -248,6 +252,8 @@ pub enum Action {
         sector: Sector,
         /// Attributes of it that could not be kept.
         removed: u32,
+        /// Attributes of it whose value may be up to three zero bytes longer.
+        guessed: u32,
     },
     /// The times of an inode are marked as the numbers of 64 bits that they are.
     BigTimes {
@@ -309,6 +315,15 @@ pub enum Action {
     /// The size of a directory is set to the end of its data.
     DirectorySize {
         /// The directory.
+        inode: InodeNumber,
+        /// Before.
+        found: u64,
+        /// Now.
+        expected: u64,
+    },
+    /// The size of a symbolic link is set to the length of its target.
+    SymlinkSize {
+        /// The symbolic link.
         inode: InodeNumber,
         /// Before.
         found: u64,

@@ -15,7 +15,7 @@ use uxfs_format::{
     inode::{Fork, symlink},
     name_tree::node,
     seal::checksum_offset_of,
-    units::{FileBlock, FsBlock, InodeNumber, Sector},
+    units::{InodeNumber, Sector},
     verify::{VerifyContext, verify},
 };
 use uxfs_volume::{
@@ -29,7 +29,10 @@ use super::{
     log_copies::{DamagedBlock, is_in_one_piece, length_bytes},
     stage::Stage,
 };
-use crate::attribute::leaf;
+use crate::attribute::{
+    leaf::{self, Done, LeafWitnesses},
+    stored_values::StoredValues,
+};
 
 /// The longest value of an attribute.
 const MOST_VALUE_BYTES: u32 = 64 << 10;
@@ -91,9 +94,9 @@ pub(super) fn mend(
             .copied()
             .filter(|structure| is_sealed(*structure, &bytes))
             .find_map(|structure| mend_as(stage, &mut values, block, structure, &bytes));
-        let Mended { structure, bytes, removed } = mended?;
+        let Mended { structure, bytes, done: Done { removed, guessed } } = mended?;
         let DamagedBlock { inode, sector, .. } = *block;
-        Some((bytes, Action::BlockField { structure, inode, sector, removed }))
+        Some((bytes, Action::BlockField { structure, inode, sector, removed, guessed }))
     })
 }
 
@@ -199,8 +202,8 @@ fn is_sealed(structure: Structure, bytes: &[u8]) -> bool {
 struct Mended {
     structure: Structure,
     bytes: Vec<u8>,
-    /// Attributes that could not be kept.
-    removed: u32,
+    /// To the attributes of a leaf.
+    done: Done,
 }
 
 /// What a block may be that was looked for as one of these.
@@ -248,12 +251,13 @@ fn mend_as(
     checksum::seal(&mut bytes, checksum_offset);
     let context = VerifyContext::new(geometry, block.sector);
     if structure == Structure::AttributeLeaf {
-        let length_of = |first_block: FileBlock| pieces.length_of_value(stage, block.inode, first_block);
-        let removed = leaf::mend(&mut bytes, &context, &length_of)?;
-        return (bytes != found).then_some(Mended { structure, bytes, removed });
+        let values = StoredValues::new(pieces.volume, stage, block.inode);
+        let witnesses = LeafWitnesses::new(values.as_ref(), &bytes);
+        let done = leaf::mend(&mut bytes, &context, &witnesses)?;
+        return (bytes != found).then_some(Mended { structure, bytes, done });
     }
     let is_sound = verify(structure, &bytes, &context).is_ok();
-    (is_sound && bytes != found).then_some(Mended { structure, bytes, removed: 0 })
+    (is_sound && bytes != found).then_some(Mended { structure, bytes, done: Done::default() })
 }
 
 /// Magic number, both halves of the uuid, owner and place.
@@ -373,37 +377,6 @@ impl<'v> Pieces<'v> {
             _ => return Some([None, None]),
         };
         Some([Some(field(4, 4, start)), Some(field(8, 4, length))])
-    }
-
-    /// The length of a value, as the headers of its blocks tell: each says which part of which inode's value it holds.
-    fn length_of_value(&self, stage: &Stage, inode: InodeNumber, first_block: FileBlock) -> Option<u32> {
-        let geometry = self.volume.geometry();
-        let owner = self.volume.inode(inode).ok()?;
-        let map = self.volume.extent_map(&owner, Fork::Attribute).ok()?;
-        let mut length = 0_u32;
-        let mut bytes = vec![0; geometry.block_size()];
-        for index in 0..u64::from(remote::block_count(geometry, MOST_VALUE_BYTES)) {
-            let file_block = FileBlock::new(first_block.get().checked_add(index)?);
-            let extent =
-                map.iter().find(|extent| extent.file_block <= file_block && file_block < extent.end());
-            let Some(extent) = extent else { break };
-            let skipped = file_block.get().saturating_sub(extent.file_block.get());
-            let start = FsBlock::new(extent.start.get().saturating_add(skipped));
-            let sector = geometry.sector_of_block(start)?;
-            stage.read_at(sector, &mut bytes).ok()?;
-            let is_sound =
-                verify(Structure::AttributeRemoteValue, &bytes, &VerifyContext::new(geometry, sector))
-                    .is_ok();
-            let Some(header) = remote::RemoteHeader::prefix_of(&bytes).filter(|_| is_sound) else { break };
-            if header.owner.get() != inode.get() || header.offset_bytes.get() != length {
-                break;
-            }
-            length = length.checked_add(header.length_bytes.get())?;
-            if header.length_bytes.get() < remote::part_size_bytes(geometry) {
-                break;
-            }
-        }
-        Some(length).filter(|length| *length > 0)
     }
 
     /// The part of a value that a block of an attribute fork holds; `None` where it holds none.

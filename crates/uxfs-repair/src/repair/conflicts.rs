@@ -44,6 +44,8 @@ pub(super) struct Contested {
     group: AgNumber,
     /// In order.
     ranges: Vec<Range<u32>>,
+    /// Those that this fork alone has, and more than once: it keeps them where they come first in the file.
+    repeated: Vec<Range<u32>>,
     /// The inode that keeps the first of them.
     kept_by: Option<InodeNumber>,
     /// The reverse map does not tell of some of them that they are another one's.
@@ -55,7 +57,7 @@ pub(super) struct Contested {
 pub(super) struct Conflicts {
     /// Forks that have blocks of others.
     pub losers: BTreeMap<ForkOf, Contested>,
-    /// There are blocks that one fork has twice.
+    /// There are blocks that no file has, and several structures of the group.
     pub is_open: bool,
 }
 
@@ -92,17 +94,50 @@ pub(super) fn find(
             true => (backed, others),
             false => choose(volume, group, range, backed.into_iter().chain(others).collect(), is_fixed),
         };
-        conflicts.is_open |= others.is_empty();
         let kept_by = winners.iter().find_map(|claim| inode_of(claim));
+        if others.is_empty() {
+            match winners.first().and_then(|claim| conflicts.contested(group, claim, kept_by)) {
+                Some(contested) => contested.add_repeated(range.clone()),
+                None => conflicts.is_open = true,
+            }
+        }
         for claim in others {
-            let Some(inode) = inode_of(claim) else { continue };
-            let contested = Contested { group, ranges: Vec::new(), kept_by, is_chosen: false };
-            let contested = conflicts.losers.entry((inode, claim.is_attribute_fork)).or_insert(contested);
+            let Some(contested) = conflicts.contested(group, claim, kept_by) else { continue };
             contested.ranges.push(range.clone());
             contested.is_chosen |= !is_told;
         }
     }
     conflicts
+}
+
+impl Conflicts {
+    /// What the fork with this mapping loses; `None` where no inode has it.
+    fn contested(
+        &mut self,
+        group: AgNumber,
+        claim: &Mapping,
+        kept_by: Option<InodeNumber>,
+    ) -> Option<&mut Contested> {
+        let (ranges, repeated) = (Vec::new(), Vec::new());
+        let contested = Contested { group, ranges, repeated, kept_by, is_chosen: false };
+        Some(self.losers.entry((inode_of(claim)?, claim.is_attribute_fork)).or_insert(contested))
+    }
+}
+
+impl Contested {
+    fn add_repeated(&mut self, range: Range<u32>) {
+        self.repeated.push(range);
+        self.is_chosen = true;
+    }
+
+    /// These blocks in the whole file system.
+    fn runs(&self, geometry: &Geometry, ranges: &[Range<u32>]) -> Vec<Range<u64>> {
+        let runs = ranges.iter().filter_map(|range| {
+            let start = geometry.fs_block(self.group, AgBlock::new(range.start))?.get();
+            Some(start..start.saturating_add(range.len() as u64))
+        });
+        runs.collect()
+    }
 }
 
 /// Winners and losers among forks of which the reverse map does not tell whose the blocks are.
@@ -222,9 +257,10 @@ pub(super) fn resolve(
         let Some(written) = write_fork(&spare, stage, &inode, fork, owned_fork, is_complete)? else {
             continue;
         };
-        let Contested { group, kept_by, is_chosen, ref ranges } = *contested;
-        let start = AgBlock::new(ranges.first().map_or(0, |range| range.start));
-        let blocks = ranges.iter().map(|range| range.len() as u64).sum();
+        let Contested { group, kept_by, is_chosen, ref ranges, ref repeated } = *contested;
+        let all = || ranges.iter().chain(repeated);
+        let start = AgBlock::new(all().map(|range| range.start).min().unwrap_or(0));
+        let blocks = all().map(|range| range.len() as u64).sum();
         actions.push(Action::BlocksGivenUp {
             inode: *number,
             fork,
@@ -245,18 +281,47 @@ pub(super) fn resolve(
 /// What a fork has, but for the contested blocks. A fork whose map lies in such blocks may have nothing.
 fn without(volume: &Volume, inode: &Inode, fork: Fork, contested: &Contested) -> Owned {
     let geometry = volume.geometry();
-    let taken: Vec<Range<u64>> = contested
-        .ranges
-        .iter()
-        .filter_map(|range| {
-            let start = geometry.fs_block(contested.group, AgBlock::new(range.start))?.get();
-            Some(start..start.saturating_add(range.len() as u64))
-        })
-        .collect();
+    let taken = contested.runs(geometry, &contested.ranges);
+    let mut repeated =
+        Repeated { runs: contested.runs(geometry, &contested.repeated), kept: BTreeMap::new() };
     let mut owned = Owned::default();
     let Ok(map) = volume.extent_map(inode, fork) else { return owned };
-    map.iter().for_each(|extent| add_without(&extent, &taken, &mut owned.extents));
+    let mut parts = Vec::new();
+    for extent in map.iter() {
+        add_without(&extent, &taken, &mut parts);
+        for part in parts.drain(..) {
+            let taken = repeated.take(&part);
+            add_without(&part, &taken, &mut owned.extents);
+        }
+    }
     owned
+}
+
+/// Blocks that one fork has more than once.
+struct Repeated {
+    /// In order.
+    runs: Vec<Range<u64>>,
+    /// Those that it keeps so far: start and end. They do not overlap.
+    kept: BTreeMap<u64, u64>,
+}
+
+impl Repeated {
+    /// What is kept before this extent, and lies in it, in order. The rest of it is kept from now on.
+    fn take(&mut self, extent: &Extent) -> Vec<Range<u64>> {
+        let (start, end) = (extent.start.get(), extent.start.get().saturating_add(extent.length_blocks));
+        let first = self.runs.partition_point(|run| run.end <= start);
+        let (mut taken, mut new) = (Vec::new(), Vec::new());
+        for run in self.runs.iter().skip(first).take_while(|run| run.start < end) {
+            let run = run.start.max(start)..run.end.min(end);
+            let before = taken.len();
+            let reaching = self.kept.range(..run.start).next_back().filter(|(_, end)| **end > run.start);
+            let inside = self.kept.range(run.start..run.end);
+            taken.extend(reaching.into_iter().chain(inside).map(|(start, end)| *start..*end));
+            subtract(run, taken.get(before..).unwrap_or_default(), |part| new.push(part));
+        }
+        self.kept.extend(new.into_iter().map(|run| (run.start, run.end)));
+        taken
+    }
 }
 
 /// The parts of an extent outside of these blocks, which are in order.
@@ -275,6 +340,27 @@ fn add_without(extent: &Extent, taken: &[Range<u64>], parts: &mut Vec<Extent>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repeated_blocks_are_kept_once() {
+        let mut repeated = Repeated { runs: vec![100..104, 110..112], kept: BTreeMap::new() };
+        let mut kept = |file_block, start, length_blocks| {
+            let extent = Extent {
+                file_block: FileBlock::new(file_block),
+                start: FsBlock::new(start),
+                length_blocks,
+                is_unwritten: false,
+            };
+            let mut parts = Vec::new();
+            add_without(&extent, &repeated.take(&extent), &mut parts);
+            let part = |part: &Extent| (part.file_block.get(), part.start.get(), part.length_blocks);
+            parts.iter().map(part).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(0, 102, 5), [(0, 102, 5)]);
+        assert_eq!(kept(10, 98, 5), [(10, 98, 4)]);
+        assert_eq!(kept(20, 100, 12), [(24, 104, 8)]);
+        assert_eq!(kept(40, 111, 1), []);
+    }
 
     #[test]
     fn what_is_left_of_an_extent() {

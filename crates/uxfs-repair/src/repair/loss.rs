@@ -39,9 +39,9 @@ impl Action {
             Self::Directory { removed: 1.., .. } | Self::NameRemoved { .. } => {
                 "the inode that an entry names"
             }
-            Self::Attributes { is_any_lost: true, .. } | Self::AccessList { .. } => {
-                "a copy of attributes that cannot be read"
-            }
+            Self::Attributes { is_any_lost: true, .. }
+            | Self::BlockField { removed: 1.., .. }
+            | Self::AccessList { .. } => "a copy of attributes that cannot be read",
             Self::QuotaRecord { source: RecordSource::Remains | RecordSource::Nothing, .. }
             | Self::QuotaInode { .. } => "a copy of quota limits",
             Self::LostAndFound { .. } => {

@@ -522,6 +522,11 @@ impl<'r> Repair<'r> {
 
     /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
+        if attribute::leaf_entries::mend(volume, stage, &work.attributes, &mut self.actions)?
+            || inode::link_sizes::mend(volume, stage, &work.symlinks, &mut self.actions)?
+        {
+            return Ok(true);
+        }
         let before = self.actions.len();
         let mut blocks = value_blocks::with_whole_values(volume, stage, &work.blocks);
         misplaced::put_home(volume, stage, work, &blocks, &mut self.actions)?;

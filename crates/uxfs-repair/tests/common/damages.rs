@@ -173,6 +173,18 @@ pub const FIELDS: &[Damage] = &[
     field("size-of-the-bitmap", "default", &["inode 129", "write -d core.size 4096"], &[41], "clear the size"),
     field("type-of-parent", "default", &["path /directories/block", "dblock 0", "write -d bu[1].filetype 1"], &[51], "directory"),
     field("shared-without-the-flag", "default", &["path /extents/shared/copy-0", "write -d v3.reflink 0"], &[44], "shares blocks with others"),
+    field("place-of-a-value", "default", &["path /attributes/fragmented", "ablock 0", "write -d nvlist[33].valueblk 33554458"], &[1], "correct a field of the attribute leaf"),
+    field("place-of-a-value-lost", "default", &["path /attributes/fragmented", "ablock 0", "write -d nvlist[33].valueblk 0"], &[1], "correct a field of the attribute leaf"),
+    field("place-of-another-value", "default", &["path /attributes/fragmented", "ablock 0", "write -d nvlist[33].valueblk 3"], &[1], "correct a field of the attribute leaf"),
+    field("mark-of-a-parent", "default", &["path /attributes/node", "ablock 8", "write -d entries[8].parent 1"], &[1], "correct a field of the attribute leaf"),
+    field("mark-of-a-parent-lost", "default", &["path /directories/leaf", "write -d a.sfattr.list[0].parent 0"], &[61], "set the parent pointer"),
+    field("length-of-a-value-in-a-leaf", "default", &["path /attributes/node", "ablock 3", "write -d nvlist[5].valuelen 40000"], &[1], "the length of 1 values is a guess"),
+    field("format-of-attributes", "default", &["path /special/null", "write -d core.aformat 70"], &[1], "neutral values"),
+    field("format-of-a-link", "default", &["path /special/symlinks/of-30-bytes", "write -d core.format 0"], &[1], "neutral values"),
+    field("size-of-a-link", "default", &["path /special/symlinks/of-1023-bytes", "write -d core.size 5000"], &[1], "set the size of symbolic link"),
+    field("block-of-a-link", "default", &["path /special/symlinks/of-1023-bytes", "write -d u3.bmx[0].startblock 15"], &[1, 32, 33, 36, 37], "the contents of the blocks"),
+    field("offset-of-a-link", "default", &["path /special/symlinks/of-336-bytes", "write -d u3.bmx[0].startoff 17"], &[1, 36, 37], "the contents of the blocks"),
+    field("all-features", "default", &["sb 0", "write -d features_incompat 0xffffffff"], &[3, 6], "superblock"),
     field("quota-flags", "default", &["sb 0", "write -d qflags 0x10"], &[78], "superblock"),
 ];
 

@@ -145,14 +145,14 @@ pub(super) fn has_checksum(device: &dyn BlockDevice) -> bool {
     sector.is_some_and(|sector| checksum::check(sector, CHECKSUM_OFFSET_BYTES).is_ok())
 }
 
-/// A copy without the unknown features of the first superblock, where all copies agree that there are none, and that all else is as it
-/// says: such features are set in all superblocks. One copy alone does not outvote it.
+/// The first superblock with the features of its copies, where all copies agree that there are no unknown ones, and that all else is as
+/// it says: such features are set in all superblocks. One copy alone does not outvote it.
 pub(super) fn without_unknown_features(device: &dyn BlockDevice) -> Option<(AgNumber, Superblock)> {
     let mut bytes = vec![0; MAX_SECTOR_SIZE_BYTES.min(usize::try_from(device.size_bytes()).ok()?)];
     device.read(0, &mut bytes).ok()?;
     let first = Superblock::prefix_of(&bytes).copied()?;
     let mut known = passed_over(&first);
-    known.incompatible.set(first.incompatible.get() & Incompatible::KNOWN.bits());
+    known.incompatible = passed_over(&second_of(device, &first)?).incompatible;
     let geometry = Geometry::new(&verified(&known).ok()?);
     let sector = bytes.get(..geometry.sector_size_bytes as usize)?;
     checksum::check(sector, CHECKSUM_OFFSET_BYTES).ok()?;
@@ -171,6 +171,14 @@ pub(super) fn without_unknown_features(device: &dyn BlockDevice) -> Option<(AgNu
     // Its root directory and counters are right.
     known.in_progress = first.in_progress;
     Some((AgNumber::new(1), known))
+}
+
+/// The copy behind the first group, as large as the first superblock says.
+fn second_of(device: &dyn BlockDevice, first: &Superblock) -> Option<Superblock> {
+    let block_bytes = 1_u64.checked_shl(first.block_log.into())?;
+    let offset_bytes =
+        u64::from(first.ag_blocks.get()).checked_mul(block_bytes).filter(|offset| *offset > 0)?;
+    read_group_superblock(device, offset_bytes).ok()
 }
 
 /// The copy of a group, where another copy is known.

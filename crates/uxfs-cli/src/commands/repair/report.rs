@@ -119,6 +119,9 @@ fn print_summary(output: &mut Output, job: &Job<'_>, result: &Result<'_>) -> io:
     if let Some(way) = way_back(job, result) {
         writeln!(output, "  {way}")?;
     }
+    if job.is_dry_run {
+        writeln!(output, "  what is wrong: uxfs check {image}")?;
+    }
     if *done == Done::Left {
         let needed_bytes = staged.remaining.iter().find_map(Finding::needed_bytes);
         if let Some(remedy) = needed_bytes.and_then(|bytes| job.image.place().lengthening(bytes)) {
@@ -139,6 +142,7 @@ fn headline(job: &Job<'_>, result: &Result<'_>) -> String {
         Done::Repaired { .. } => {
             return format!("{findings} {plural}: repaired, {} bytes written", result.bytes_written);
         }
+        Done::Planned if findings == 1 => ": this would repair it",
         Done::Planned => ": all of this would repair them",
         Done::Left if job.is_dry_run => ", of which some would be left",
         Done::Left => ": they could not all be repaired",

@@ -41,6 +41,7 @@ impl Action {
             | Self::SymlinkLost { .. }
             | Self::LostAndFound { .. }
             | Self::AccessList { removed: None, .. }
+            | Self::BlockField { removed: 1.., .. }
             | Self::Attributes { is_any_lost: true, .. }
             | Self::NewLog { is_unread: true, .. }
             | Self::QuotaRecord { source: RecordSource::Nothing, .. }
@@ -76,6 +77,7 @@ impl Action {
             | Self::InodeLsn { .. }
             | Self::InodeShares { .. }
             | Self::DirectorySize { .. }
+            | Self::SymlinkSize { .. }
             | Self::QuotaRecord { .. }
             | Self::QuotaCounts { .. }
             | Self::QuotaInodeSize { .. }
@@ -137,6 +139,7 @@ impl Action {
             Self::BlockChecksum { .. } => {
                 "bytes of it changed after the checksum was made; nothing tells which".into()
             }
+            Self::BlockField { guessed: 1.., .. } => "the values ended with zeros".into(),
             Self::OlderKept { .. } => "what changed since is lost, unless others tell it".into(),
             _ => return None,
         })

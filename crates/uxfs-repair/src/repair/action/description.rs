@@ -214,6 +214,7 @@ impl Action {
             Self::InodeLsn { .. } => of("inode_lsn", O::Inode, W::Log, R::InodeFields),
             Self::InodeShares { .. } => of("inode_shares", O::Inode, W::ReferenceCounts, R::InodeFields),
             Self::DirectorySize { .. } => of("directory_size", O::Inode, W::Extents, R::InodeFields),
+            Self::SymlinkSize { .. } => of("symlink_size", O::Inode, W::Block, R::InodeFields),
             Self::SizeOfSpecialFile { .. } => of("special_file_size", O::Inode, W::Mode, R::InodeFields),
             Self::InodeBlocks { .. } => of("inode_blocks", O::Inode, W::Extents, R::InodeBlocks),
             Self::LinkCount { .. } => of("link_count", O::Inode, W::EntriesAndParentPointers, R::LinkCount),
@@ -336,11 +337,12 @@ impl Action {
                 put("sector", sector.get().into());
                 put("from_sector", from.get().into());
             }
-            Self::BlockField { structure, inode, sector, removed } => {
+            Self::BlockField { structure, inode, sector, removed, guessed } => {
                 put("structure", structure.name().into());
                 put("inode", (*inode).into());
                 put("sector", sector.get().into());
                 put("attributes_removed", (*removed).into());
+                put("lengths_guessed", (*guessed).into());
             }
             _ => return self.fields_of_map(),
         }
@@ -420,7 +422,9 @@ impl Action {
                 put("inode", (*inode).into());
                 put("found", (*found).into());
             }
-            Self::InodeBlocks { inode, found, expected } | Self::DirectorySize { inode, found, expected } => {
+            Self::InodeBlocks { inode, found, expected }
+            | Self::DirectorySize { inode, found, expected }
+            | Self::SymlinkSize { inode, found, expected } => {
                 put("inode", (*inode).into());
                 put("found", (*found).into());
                 put("expected", (*expected).into());

@@ -107,9 +107,12 @@ impl Action {
                     "keep the {structure} of inode {inode} at sector {sector}, which is older than the log says"
                 )
             }
-            Self::BlockField { structure, inode, sector, removed } => {
+            Self::BlockField { structure, inode, sector, removed, guessed } => {
                 let structure = structure.name();
                 write!(f, "correct a field of the {structure} of inode {inode} at sector {sector}")?;
+                if *guessed > 0 {
+                    write!(f, "; the length of {guessed} values is a guess")?;
+                }
                 match removed {
                     0 => Ok(()),
                     removed => write!(f, "; {removed} attributes were removed"),
@@ -186,6 +189,9 @@ impl Action {
             Self::DirectorySize { inode, found, expected } => {
                 write!(f, "set the size of directory {inode} to {expected} bytes; it was {found}")
             }
+            Self::SymlinkSize { inode, found, expected } => {
+                write!(f, "set the size of symbolic link {inode} to {expected} bytes; it was {found}")
+            }
             Self::SizeOfSpecialFile { inode, found } => {
                 write!(f, "clear the size of special or internal file {inode}, which was {found} bytes")
             }
@@ -226,6 +232,7 @@ impl Action {
                     "take {blocks} blocks, from block {start} of allocation group {group} on, from the {fork} fork of inode {inode}, which "
                 )?;
                 match kept_by {
+                    Some(owner) if owner == inode => f.write_str("it has more than once"),
                     Some(owner) => write!(f, "inode {owner} has as well"),
                     None => f.write_str("are those of a structure of the group"),
                 }

@@ -1,0 +1,77 @@
+//! The size of a symbolic link whose target lies in blocks of its own, where the blocks say another one.
+//!
+//! Each extent says which part of the target it holds. The size is wrong where all parts are sound, their text has no zero bytes, and a
+//! zero byte follows it; else a part may be.
+
+use std::collections::BTreeSet;
+
+use uxfs_format::{
+    fault::Structure,
+    field_table::OnDisk,
+    inode::{
+        FileType, Fork, ForkFormat,
+        symlink::{SymlinkHeader, TARGET_END_BYTES},
+    },
+    units::InodeNumber,
+    verify::{VerifyContext, verify},
+};
+use uxfs_volume::{error::Result, inode::Inode, volume::Volume};
+
+use super::gather::change_core;
+use crate::{
+    extent_map::rebuild::staged_inode,
+    repair::{action::Action, log_copies::owner_of, stage::Stage},
+};
+
+/// Blocks of an extent of a target, at most: targets are short.
+const MOST_BLOCKS: u64 = 4;
+
+/// Corrects the sizes of these symbolic links. Gives whether there were any wrong ones.
+///
+/// # Errors
+/// The device.
+pub(crate) fn mend(
+    volume: &Volume,
+    stage: &Stage,
+    inodes: &BTreeSet<InodeNumber>,
+    actions: &mut Vec<Action>,
+) -> Result<bool> {
+    let before = actions.len();
+    for number in inodes {
+        let Some(inode) = staged_inode(stage, *number)? else { continue };
+        let Some(expected) = told_size(volume, stage, &inode) else { continue };
+        let found = inode.size_bytes();
+        if found != expected {
+            change_core(stage, *number, |core, _| core.size_bytes.set(expected))?;
+            actions.push(Action::SymlinkSize { inode: *number, found, expected });
+        }
+    }
+    Ok(actions.len() > before)
+}
+
+/// The length of the target, as its blocks tell.
+fn told_size(volume: &Volume, stage: &Stage, inode: &Inode) -> Option<u64> {
+    let is_remote = inode.file_type() == Some(FileType::SymbolicLink)
+        && inode.fork_format(Fork::Data) == Some(ForkFormat::Extents);
+    let map = volume.extent_map(inode, Fork::Data).ok().filter(|_| is_remote)?;
+    let geometry = stage.geometry();
+    let (mut size_bytes, mut is_ended) = (0_u32, false);
+    for extent in map.iter() {
+        let sector = geometry.sector_of_block(extent.start)?;
+        let blocks = usize::try_from(extent.length_blocks.min(MOST_BLOCKS)).ok()?;
+        let mut bytes = vec![0; geometry.block_size().checked_mul(blocks)?];
+        stage.read_at(sector, &mut bytes).ok()?;
+        let is_own = owner_of(Structure::Symlink, &bytes) == Some(inode.number.get());
+        verify(Structure::Symlink, &bytes, &VerifyContext::new(geometry, sector)).ok().filter(|()| is_own)?;
+        let (header, text) = bytes.split_at_checked(SymlinkHeader::SIZE_BYTES)?;
+        let header = SymlinkHeader::prefix_of(header)?;
+        let (text, rest) = text.split_at_checked(header.length_bytes.get() as usize)?;
+        let is_next = header.offset_bytes.get() == size_bytes && !is_ended;
+        if !is_next || text.contains(&0) || rest.first().is_some_and(|byte| *byte != 0) {
+            return None;
+        }
+        is_ended = !rest.is_empty();
+        size_bytes = size_bytes.checked_add(header.length_bytes.get())?;
+    }
+    (1..TARGET_END_BYTES).contains(&size_bytes).then_some(size_bytes.into())
+}
