@@ -320,10 +320,32 @@ impl Geometry {
         })
     }
 
-    /// Whether `inode` may be the number of an inode in `group`: behind the headers, before the end.
+    /// Whether `inode` may be the number of an inode in `group`: between the first and the last block at which clusters are aligned,
+    /// behind the headers.
+    #[doc(alias = "xfs_verify_agino")]
     #[inline]
     pub fn group_may_hold_inode(&self, group: AgNumber, inode: AgInode) -> bool {
-        self.inode_place(self.inode_number(group, inode)).is_some_and(|place| place.group == group)
+        let align = self.inode_cluster_alignment_blocks();
+        let place = self.inode_place(self.inode_number(group, inode)).filter(|place| place.group == group);
+        let end = self.group_length_blocks(group).map(|blocks| {
+            let behind = blocks.checked_rem(align).unwrap_or(0);
+            blocks.saturating_sub(behind)
+        });
+        let first = self.group_header_blocks().checked_next_multiple_of(align);
+        let is_within = |place: InodeLocation| {
+            first.is_some_and(|first| first <= place.block.get())
+                && end.is_some_and(|end| place.block.get() < end)
+        };
+        place.is_some_and(is_within)
+    }
+
+    /// Blocks at whose multiples inode clusters begin: where chunks are not aligned well enough, at every block.
+    #[doc(alias = "xfs_ialloc_cluster_alignment")]
+    fn inode_cluster_alignment_blocks(&self) -> u32 {
+        match self.inode_alignment_blocks >= self.inode_cluster_blocks() {
+            true => self.inode_alignment_blocks.max(1),
+            false => 1,
+        }
     }
 
     /// Blocks of an inode cluster, the buffer in which Linux reads, writes and logs inodes: 16 inodes of 512 bytes

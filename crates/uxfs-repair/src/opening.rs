@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uxfs_block::{device::BlockDevice, engine::overlay::OverlayDevice};
 use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery::{self, RecoveryReport};
-use uxfs_format::{fault::Structure, units::Lsn};
+use uxfs_format::{fault::Structure, features::Unsupported, units::Lsn};
 use uxfs_journal::recovery::find_head_tail::LogState;
 use uxfs_volume::{
     error::{Error, Result},
@@ -167,6 +167,8 @@ fn recover(device: &Arc<dyn BlockDevice>, options: &OpeningOptions, on_device: O
         Ok(Some(recovered)) => recovered,
         // Another program replayed it meanwhile.
         Ok(None) => return open_volume(Arc::clone(device), options),
+        // Nothing can be said of what such a log holds.
+        Err(error @ Error::Unsupported(Unsupported::UnknownLogIncompatible { .. })) => return Err(error),
         Err(error) => return Ok(on_device.with(Finding::LogNotReplayed { error })),
     };
     let report = recovered.report().clone();

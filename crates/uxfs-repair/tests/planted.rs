@@ -107,6 +107,7 @@ const KINDS: &[(&str, &[&str])] = &[
         &[
             "attributes-twice",
             "value-of-two-attributes",
+            "place-of-another-value",
             "length-of-a-value",
             "length-of-a-remote-value",
             "attribute-half-set",

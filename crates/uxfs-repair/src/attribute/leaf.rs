@@ -31,6 +31,9 @@ const HEADER_BYTES: usize = 80;
 const ENTRY_BYTES: usize = 8;
 /// Where the length of a value in blocks of its own lies in what an entry leads to.
 const VALUE_LENGTH_BYTES: usize = 4;
+/// What the flags of a finished entry may be.
+const FLAGS: [u8; 7] = [0, 1, 2, 3, 4, 5, 9];
+const INCOMPLETE: u8 = AttributeFlags::INCOMPLETE.bits();
 /// A name lies at a multiple of this.
 const ALIGNMENT_BYTES: usize = 4;
 
@@ -109,6 +112,32 @@ pub(crate) fn mend(
     let is_sound = LeafBlock::verify(bytes, context).is_ok();
     let count = LeafBlock::parse(bytes, context.geometry).map_or(0, |leaf| leaf.entries.len());
     (is_sound && (done.removed == 0 || count > 0)).then_some(done)
+}
+
+/// Takes the attributes of the system out of a sound leaf. Gives how many there were; `None` where its free regions are wrong, or nothing
+/// else is left.
+pub(crate) fn keep_those_of_users(bytes: &mut [u8], geometry: &Geometry) -> Option<u32> {
+    let leaf = LeafBlock::parse(bytes, geometry).ok()?;
+    verify_free_regions(&leaf).ok()?;
+    let is_of_system =
+        |entry: &LeafEntry| entry.flags().intersects(AttributeFlags::ROOT | AttributeFlags::SECURE);
+    let of_system = leaf.entries.iter().enumerate().filter(|(_, entry)| is_of_system(entry));
+    let of_system: Vec<usize> = of_system.map(|(index, _)| index).collect();
+    if of_system.len() == leaf.entries.len() {
+        return None;
+    }
+    if of_system.is_empty() {
+        return Some(0);
+    }
+    // Later ones first: the others keep their places.
+    if !of_system.iter().rev().all(|index| remove(bytes, *index)) {
+        return None;
+    }
+    let leaf = LeafBlock::parse(bytes, geometry).ok()?;
+    let used: u32 = leaf.attributes().flatten().map(|attribute| attribute.stored_bytes()).sum();
+    header(bytes)?.used_bytes.set(u16::try_from(used).ok()?);
+    checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
+    u32::try_from(of_system.len()).ok()
 }
 
 /// That no free region of a leaf overlaps entries, names or another region: what is added next would be written there. Linux before 7.0
@@ -200,9 +229,14 @@ fn mend_one(
     use AttributeLeafFault as F;
     match *fault {
         F::FirstUsed { .. } => mended(lower_first_used(bytes, geometry)),
-        F::UsedBytes { found, .. } => {
-            mended(header(bytes).map(|header| header.used_bytes.set((found & 0xffff) as u16)))
-        }
+        F::UsedBytes { found, .. } => match value_length::wrong(bytes, geometry) {
+            Some(index) => match value_length::fit(bytes, index, geometry) {
+                Some(true) => Outcome::Guessed,
+                Some(false) => Outcome::Mended,
+                None => Outcome::Nothing,
+            },
+            None => mended(header(bytes).map(|header| header.used_bytes.set((found & 0xffff) as u16))),
+        },
         F::FreeRegion { .. } => mended(free_nothing(bytes)),
         F::HashOrder { .. } | F::NameHash { .. } => mend_hashes(bytes, geometry, &witnesses.hashes),
         F::NameOffset { index, .. }
@@ -227,6 +261,10 @@ fn mend_entry(
 ) -> Outcome {
     use AttributeLeafFault as F;
     let is_told = match fault {
+        // An aligned name behind the entries: the header is wrong.
+        F::NameOffset { offset_bytes, .. } if offset_bytes & 3 == 0 && is_right(bytes, index, geometry) => {
+            lower_first_used(bytes, geometry)
+        }
         F::RemoteLength { .. } => set_told_length(bytes, index, geometry, witnesses),
         F::RemoteBlock { .. } => set_told_place(bytes, index, geometry, witnesses),
         _ => None,
@@ -252,8 +290,15 @@ fn mend_entry(
 
 /// An entry whose name or value reaches into another one.
 fn overlapping(bytes: &[u8], geometry: &Geometry) -> Option<usize> {
-    let count = LeafBlock::parse(bytes, geometry).ok()?.entries.len();
-    (0..count).find(|index| !is_apart(bytes, *index, geometry))
+    let leaf = LeafBlock::parse(bytes, geometry).ok()?;
+    let mut starts: Vec<u32> = leaf.entries.iter().map(|entry| entry.name_offset.get().into()).collect();
+    starts.sort_unstable();
+    leaf.entries.iter().zip(leaf.attributes()).position(|(entry, attribute)| {
+        let start = u32::from(entry.name_offset.get());
+        let end = attribute.map_or(u32::MAX, |attribute| start.saturating_add(attribute.stored_bytes()));
+        let next = starts.get(starts.partition_point(|other| *other <= start));
+        next.is_some_and(|next| *next < end)
+    })
 }
 
 fn lower_first_used(bytes: &mut [u8], geometry: &Geometry) -> Option<()> {
@@ -284,10 +329,16 @@ fn set_told_length(
 ) -> Option<()> {
     let (first_block, _) = remote_value(bytes, index, geometry)?;
     let length = witnesses.values?.length_at(first_block)?;
-    let start = usize::from(entry(bytes, index)?.name_offset.get());
-    let place = bytes.get_mut(start + VALUE_LENGTH_BYTES..)?.first_chunk_mut()?;
-    *place = length.to_be_bytes();
-    Some(())
+    set_remote_length(bytes, index, length).then_some(())
+}
+
+/// Sets the length of a value in blocks of its own. Gives whether there is such a field.
+pub(super) fn set_remote_length(bytes: &mut [u8], index: usize, length_bytes: u32) -> bool {
+    let Some(start) = entry(bytes, index).map(|entry| usize::from(entry.name_offset.get())) else {
+        return false;
+    };
+    let place = bytes.get_mut(start + VALUE_LENGTH_BYTES..).and_then(<[u8]>::first_chunk_mut);
+    place.map(|place| *place = length_bytes.to_be_bytes()).is_some()
 }
 
 /// Sets the place of a value, where one alone can be meant.
@@ -367,9 +418,15 @@ fn mend_hashes(bytes: &mut [u8], geometry: &Geometry, may_be: &RangeInclusive<u3
 /// Changes place, flags or length of a name such that its hash is that of the entry.
 fn find_name(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool {
     let Some(found) = entry(bytes, index).copied() else { return false };
+    if is_right(bytes, index, geometry) {
+        // Something else is wrong.
+        return false;
+    }
     let sound = bytes.to_vec();
-    let flags = [0, 1, 2, 3, 4, 5, 9].into_iter();
-    for flags in flags.filter(|flags| *flags != found.flags) {
+    // The hash does not depend on the namespace: the fewest bits that have changed.
+    let mut flags: Vec<u8> = FLAGS.iter().map(|flags| flags | found.flags & INCOMPLETE).collect();
+    flags.sort_by_key(|flags| (flags ^ found.flags).count_ones());
+    for flags in flags.into_iter().filter(|flags| *flags != found.flags) {
         let Some(place) = entry(bytes, index) else { return false };
         place.flags = flags;
         if is_right(bytes, index, geometry) {

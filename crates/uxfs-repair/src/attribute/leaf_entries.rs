@@ -3,7 +3,7 @@
 //!
 //! They are corrected where they lie, before blocks are looked at: the block to which a wrong entry leads is not a damaged one.
 
-use std::collections::BTreeSet;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use uxfs_format::{
     attribute::{
@@ -22,7 +22,10 @@ use uxfs_format::{
 };
 use uxfs_volume::{error::Result, volume::Volume};
 
-use super::{leaf, stored_values::StoredValues};
+use super::{
+    leaf,
+    stored_values::{SearchBudget, StoredValues},
+};
 use crate::repair::{action::Action, stage::Stage};
 
 /// Corrects entries of these inodes. Gives whether there were any.
@@ -33,6 +36,7 @@ pub(crate) fn mend(
     volume: &Volume,
     stage: &Stage,
     inodes: &BTreeSet<InodeNumber>,
+    budget: &SearchBudget,
     actions: &mut Vec<Action>,
 ) -> Result<bool> {
     let before = actions.len();
@@ -42,14 +46,14 @@ pub(crate) fn mend(
         if !matches!(format, Some(ForkFormat::Extents | ForkFormat::Btree)) {
             continue;
         }
-        let Some(values) = StoredValues::new(volume, stage, *inode) else { continue };
+        let Some(values) = StoredValues::new(volume, stage, *inode, budget) else { continue };
         for sector in values.leaves() {
             let mut bytes = vec![0; stage.geometry().block_size()];
             stage.read_at(*sector, &mut bytes)?;
-            if mend_leaf(&mut bytes, *sector, &values, stage.geometry()) {
+            if let Some(guessed) = mend_leaf(&mut bytes, *sector, &values, stage.geometry()) {
                 stage.write_at(*sector, &bytes)?;
                 let (structure, inode, sector) = (Structure::AttributeLeaf, *inode, *sector);
-                actions.push(Action::BlockField { structure, inode, sector, removed: 0, guessed: 0 });
+                actions.push(Action::BlockField { structure, inode, sector, removed: 0, guessed });
             }
         }
     }
@@ -57,31 +61,85 @@ pub(crate) fn mend(
 }
 
 /// The right value of a field of an entry.
+#[derive(Clone, Copy)]
 enum Change {
     Place(FileBlock),
+    /// Whether it is a guess.
+    Length(u32, bool),
     NoParent,
 }
 
-fn mend_leaf(bytes: &mut [u8], sector: Sector, values: &StoredValues<'_>, geometry: &Geometry) -> bool {
-    let Ok(sound) = LeafBlock::parse(bytes, geometry) else { return false };
-    if verify(Structure::AttributeLeaf, bytes, &VerifyContext::new(geometry, sector)).is_err() {
-        return false;
-    }
+/// Corrects one entry. Gives how many guesses that was; `None` where nothing was done.
+fn mend_leaf(
+    bytes: &mut [u8],
+    sector: Sector,
+    values: &StoredValues<'_>,
+    geometry: &Geometry,
+) -> Option<u32> {
+    let leaf = LeafBlock::parse(bytes, geometry).ok()?;
+    verify(Structure::AttributeLeaf, bytes, &VerifyContext::new(geometry, sector)).ok()?;
     let wrong =
-        sound.entries.iter().zip(sound.attributes()).enumerate().filter_map(|(index, (entry, attribute))| {
+        leaf.entries.iter().zip(leaf.attributes()).enumerate().filter_map(|(index, (entry, attribute))| {
             Some((index, change_of(entry, &attribute.ok()?, values, geometry)?))
         });
-    let mut wrong = wrong.collect::<Vec<_>>().into_iter();
-    // Two that lack a value may lack that of the other.
-    let (Some((index, change)), None) = (wrong.next(), wrong.next()) else { return false };
+    let wrong: Vec<_> = wrong.collect();
+    let (index, change, guessed) = match wrong[..] {
+        [] => {
+            let (index, first_block) = one_of_two(&leaf, values)?;
+            (index, Change::Place(first_block), 1)
+        }
+        [(index, change)] => (index, change, u32::from(matches!(change, Change::Length(_, true)))),
+        // Two that lack a value may lack that of the other.
+        _ => return None,
+    };
     let is_changed = match change {
         Change::Place(first_block) => leaf::set_value_place(bytes, index, first_block),
+        Change::Length(length_bytes, _) => leaf::set_remote_length(bytes, index, length_bytes),
         Change::NoParent => leaf::clear_flags(bytes, index, AttributeFlags::PARENT),
     };
-    if is_changed {
-        checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
+    checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
+    is_changed.then_some(guessed)
+}
+
+/// Of two entries that lead to one value, where one value is lost: the one to which it belongs, and its place. Names are put into a leaf
+/// from its end on, and values into the fork from its start: the order of the others tells, where nothing was removed.
+fn one_of_two(leaf: &LeafBlock<'_>, values: &StoredValues<'_>) -> Option<(usize, FileBlock)> {
+    let remote =
+        leaf.entries.iter().zip(leaf.attributes()).enumerate().filter_map(|(index, (entry, attribute))| {
+            match attribute.ok()?.value {
+                LeafValue::Remote { first_block, length_bytes } => {
+                    Some((first_block, index, entry.name_offset.get(), length_bytes))
+                }
+                LeafValue::Local(_) => None,
+            }
+        });
+    let mut remote: Vec<_> = remote.collect();
+    remote.sort_unstable();
+    let mut pairs =
+        remote.windows(2).filter(|pair| matches!(pair, [one, other] if (one.0, one.3) == (other.0, other.3)));
+    let [one, other] = *pairs.next()? else { return None };
+    if pairs.next().is_some() {
+        return None;
     }
-    is_changed
+    let lost = values.lost_value_of_two(one.3)?;
+    // How many of the others lie on another side by name than by value.
+    let contradictions = |first: (u16, FileBlock), second: (u16, FileBlock)| {
+        let is_other = |third: &&(FileBlock, usize, u16, u32)| third.1 != one.1 && third.1 != other.1;
+        let is_against = |(offset_bytes, block): (u16, FileBlock), third: &(FileBlock, usize, u16, u32)| {
+            (third.2 > offset_bytes) == (third.0 > block)
+        };
+        let others = remote.iter().filter(is_other);
+        others
+            .map(|third| u32::from(is_against(first, third)) + u32::from(is_against(second, third)))
+            .sum::<u32>()
+    };
+    let first = contradictions((one.2, lost), (other.2, other.0));
+    let second = contradictions((one.2, one.0), (other.2, lost));
+    match first.cmp(&second) {
+        Ordering::Less => Some((one.1, lost)),
+        Ordering::Greater => Some((other.1, lost)),
+        Ordering::Equal => None,
+    }
 }
 
 fn change_of(
@@ -97,12 +155,22 @@ fn change_of(
                 && name_hash::hash(attribute.name) == entry.hash.get();
             is_lie.then_some(Change::NoParent)
         }
-        LeafValue::Remote { first_block, length_bytes } => {
-            let is_complete = !attribute.flags.contains(AttributeFlags::INCOMPLETE);
-            if !is_complete || values.has_value(first_block, length_bytes) {
-                return None;
-            }
-            values.lost_value(length_bytes).map(Change::Place)
-        }
+        LeafValue::Remote { .. } if attribute.flags.contains(AttributeFlags::INCOMPLETE) => None,
+        LeafValue::Remote { first_block, length_bytes } => match values.known_length(first_block) {
+            Some(told) => length_change(values, first_block, [length_bytes, told]),
+            None if values.is_no_start(first_block) => values.lost_value(length_bytes).map(Change::Place),
+            None => None,
+        },
     }
+}
+
+/// Where the blocks of a value say another length than the entry, what lies between the two ends tells: more than zeros are part of the
+/// value. Where the blocks are wrong, they are corrected as blocks.
+fn length_change(values: &StoredValues<'_>, first_block: FileBlock, [own, told]: [u32; 2]) -> Option<Change> {
+    if own == told {
+        return None;
+    }
+    let has_data = values.has_data_between(first_block, [own, told])?;
+    let right = if has_data { own.max(told) } else { own.min(told) };
+    (right == told).then_some(Change::Length(told, !has_data))
 }

@@ -3,18 +3,22 @@
 //! Each block of a value says whose it is and which part it holds. So a value that no entry leads to is found by its length, and so is
 //! the length of a value.
 
-use std::{cell::OnceCell, collections::BTreeSet};
+use std::{
+    cell::{Cell, OnceCell},
+    collections::BTreeMap,
+};
 
 use uxfs_format::{
     attribute::{
         MAX_VALUE_BYTES,
         flags::AttributeFlags,
         leaf::{self, LeafBlock, LeafValue},
-        remote::{RemoteHeader, block_count, part_size_bytes},
+        remote::{HEADER_BYTES, RemoteHeader, block_count, part_size_bytes},
     },
     btree::extent_map::Extent,
     fault::Structure,
     field_table::OnDisk,
+    geometry::Geometry,
     inode::Fork,
     name_tree::header::magic_of,
     units::{FileBlock, FsBlock, InodeNumber, Sector},
@@ -24,14 +28,32 @@ use uxfs_volume::volume::Volume;
 
 use crate::repair::{log_copies::owner_of, stage::Stage};
 
-/// Values, and leaves, of one inode that are looked at. They take 16 MiB.
+/// Values, leaves and entries of one inode that are remembered: some 70 MiB.
 const MOST_PLACES: usize = 1 << 20;
+
+/// Blocks that may still be read in search of values, for all inodes together: extents of a damaged image claim any number.
+#[derive(Debug)]
+pub(crate) struct SearchBudget(Cell<u64>);
+
+impl SearchBudget {
+    pub fn new(geometry: &Geometry) -> Self {
+        // Two steps of a pass may each read all.
+        Self(Cell::new(geometry.data_blocks.saturating_mul(2)))
+    }
+
+    /// Takes so many blocks, if they are left.
+    fn take(&self, blocks: u64) -> bool {
+        let left = self.0.get().checked_sub(blocks);
+        left.map(|left| self.0.set(left)).is_some()
+    }
+}
 
 /// The attribute fork of one inode.
 pub(crate) struct StoredValues<'s> {
     stage: &'s Stage,
     inode: InodeNumber,
     extents: Vec<Extent>,
+    budget: &'s SearchBudget,
     /// `None` where there are too many.
     found: OnceCell<Option<Found>>,
 }
@@ -42,10 +64,12 @@ struct Found {
     /// First block and length of each value, in order.
     values: Vec<(u64, u32)>,
     leaves: Vec<Sector>,
-    /// First blocks of values to which an entry leads that knows the length as well.
-    claimed: BTreeSet<u64>,
-    /// Lengths that the other entries say.
-    lacking: Vec<u32>,
+    /// By length: the first of the values to which no entry leads, and how many there are.
+    lost: BTreeMap<u32, (u64, u64)>,
+    /// By length: how many entries lead to no value of theirs.
+    lacking: BTreeMap<u32, u64>,
+    /// An entry is half made or half removed: its value is no lost one.
+    has_incomplete: bool,
 }
 
 /// A part of a value.
@@ -56,10 +80,15 @@ struct Part {
 
 impl<'s> StoredValues<'s> {
     /// `None` where the extents cannot be read.
-    pub fn new(volume: &Volume, stage: &'s Stage, inode: InodeNumber) -> Option<Self> {
+    pub fn new(
+        volume: &Volume,
+        stage: &'s Stage,
+        inode: InodeNumber,
+        budget: &'s SearchBudget,
+    ) -> Option<Self> {
         let owner = volume.inode(inode).ok()?;
         let extents = volume.extent_map(&owner, Fork::Attribute).ok()?.iter().collect();
-        Some(Self { stage, inode, extents, found: OnceCell::new() })
+        Some(Self { stage, inode, extents, budget, found: OnceCell::new() })
     }
 
     /// The length of the value that begins at this block, as its blocks tell.
@@ -81,20 +110,53 @@ impl<'s> StoredValues<'s> {
         Some(length).filter(|length| *length > 0)
     }
 
-    /// The first block of the only value of this length to which no entry leads, if one entry alone may lack it.
+    /// The first block of the only value of this length to which no entry leads, if one entry alone lacks it.
     pub fn lost_value(&self, length_bytes: u32) -> Option<FileBlock> {
-        let found = self.found()?;
-        let is_lost = |value: &&(u64, u32)| value.1 == length_bytes && !found.claimed.contains(&value.0);
-        let mut lost = found.values.iter().filter(is_lost);
-        let first = lost.next().filter(|_| lost.next().is_none())?;
-        let lacking = found.lacking.iter().filter(|lacking| **lacking == length_bytes).count();
-        (lacking == 1).then_some(FileBlock::new(first.0))
+        self.only_lost_value(length_bytes, 1)
     }
 
-    /// Whether a value of this length begins at this block.
-    pub fn has_value(&self, first_block: FileBlock, length_bytes: u32) -> bool {
-        let Some(found) = self.found() else { return true };
-        found.values.binary_search(&(first_block.get(), length_bytes)).is_ok()
+    /// As [`lost_value`](Self::lost_value), for one of two entries that lead to the same value.
+    pub fn lost_value_of_two(&self, length_bytes: u32) -> Option<FileBlock> {
+        self.only_lost_value(length_bytes, 0)
+    }
+
+    fn only_lost_value(&self, length_bytes: u32, lacking: u64) -> Option<FileBlock> {
+        let found = self.found().filter(|found| !found.has_incomplete)?;
+        let (first_block, count) = *found.lost.get(&length_bytes)?;
+        let is_only = count == 1 && found.lacking.get(&length_bytes).copied().unwrap_or(0) == lacking;
+        is_only.then_some(FileBlock::new(first_block))
+    }
+
+    /// The length of the value that begins at this block of the fork.
+    pub fn known_length(&self, first_block: FileBlock) -> Option<u32> {
+        let values = &self.found()?.values;
+        let index = values.binary_search_by_key(&first_block.get(), |(first_block, _)| *first_block).ok()?;
+        values.get(index).map(|(_, length_bytes)| *length_bytes)
+    }
+
+    /// Whether no value can begin at this block: it is none of the fork, or a sound block of another kind or another part of a value. A
+    /// damaged one may be the right one.
+    pub fn is_no_start(&self, block: FileBlock) -> bool {
+        let Some(sector) = self.sector_of(block) else { return true };
+        let Some(bytes) = self.read(sector) else { return false };
+        let is_index = |structure| self.is_own(structure, &bytes, sector);
+        match self.part_of(&bytes, sector) {
+            Some(part) => part.offset_bytes != 0,
+            None => is_index(Structure::AttributeLeaf) || is_index(Structure::AttributeNode),
+        }
+    }
+
+    /// Whether anything but zeros lies between two ends of a value, which are in its last block; `None` where they are not.
+    pub fn has_data_between(&self, first_block: FileBlock, ends_bytes: [u32; 2]) -> Option<bool> {
+        let geometry = self.stage.geometry();
+        let [blocks, others] = ends_bytes.map(|end| block_count(geometry, end));
+        let last = blocks.checked_sub(1).filter(|_| blocks == others)?;
+        let bytes =
+            self.read(self.sector_of(FileBlock::new(first_block.get().checked_add(last.into())?))?)?;
+        let before = last.checked_mul(part_size_bytes(geometry))?;
+        let [start, end] =
+            ends_bytes.map(|end| end.saturating_sub(before).saturating_add(HEADER_BYTES) as usize);
+        Some(bytes.get(start.min(end)..start.max(end))?.iter().any(|byte| *byte != 0))
     }
 
     /// The sectors of all leaves; of too many, none.
@@ -123,9 +185,8 @@ impl<'s> StoredValues<'s> {
     }
 
     fn is_own(&self, structure: Structure, bytes: &[u8], sector: Sector) -> bool {
-        let geometry = self.stage.geometry();
         owner_of(structure, bytes) == Some(self.inode.get())
-            && verify(structure, bytes, &VerifyContext::new(geometry, sector)).is_ok()
+            && verify(structure, bytes, &VerifyContext::new(self.stage.geometry(), sector)).is_ok()
     }
 
     fn part_at(&self, block: FileBlock) -> Option<Part> {
@@ -146,6 +207,10 @@ impl<'s> StoredValues<'s> {
 
     /// Reads the whole fork in its order: parts of a value follow each other.
     fn look(&self) -> Option<Found> {
+        let blocks = self.extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.length_blocks));
+        if !self.budget.take(blocks) {
+            return None;
+        }
         let mut found = Found::default();
         let mut entries = Vec::new();
         for extent in &self.extents {
@@ -154,36 +219,34 @@ impl<'s> StoredValues<'s> {
                 let Some(bytes) = self.read(sector) else { continue };
                 if let Some(part) = self.part_of(&bytes, sector) {
                     found.add_part(block, &part, self.stage);
-                } else if magic_of(&bytes) == Some(leaf::MAGIC) {
+                } else if magic_of(&bytes) == Some(leaf::MAGIC)
+                    && owner_of(Structure::AttributeLeaf, &bytes) == Some(self.inode.get())
+                {
                     found.leaves.push(sector);
-                    entries.extend(self.entries_of(&bytes));
+                    found.has_incomplete |= self.add_entries(&bytes, &mut entries);
                 }
                 if found.values.len().max(found.leaves.len()).max(entries.len()) > MOST_PLACES {
                     return None;
                 }
             }
         }
-        for (first_block, length_bytes) in entries {
-            match found.values.binary_search(&(first_block, length_bytes)) {
-                Ok(_) => _ = found.claimed.insert(first_block),
-                Err(_) => found.lacking.push(length_bytes),
-            }
-        }
+        found.compare(entries);
         Some(found)
     }
 
-    /// First block and length of the values to which the entries of a leaf lead, also of a damaged one.
-    fn entries_of(&self, bytes: &[u8]) -> Vec<(u64, u32)> {
-        let Ok(leaf) = LeafBlock::parse(bytes, self.stage.geometry()) else { return Vec::new() };
-        let remote = leaf.attributes().flatten().filter_map(|attribute| match attribute.value {
-            LeafValue::Remote { first_block, length_bytes }
-                if !attribute.flags.contains(AttributeFlags::INCOMPLETE) =>
-            {
-                Some((first_block.get(), length_bytes))
+    /// Adds first block and length of the values to which the entries of a leaf lead, also of a damaged one. Gives whether any is half
+    /// made.
+    fn add_entries(&self, bytes: &[u8], entries: &mut Vec<(u64, u32)>) -> bool {
+        let Ok(leaf) = LeafBlock::parse(bytes, self.stage.geometry()) else { return false };
+        let mut has_incomplete = false;
+        for attribute in leaf.attributes().flatten() {
+            if attribute.flags.contains(AttributeFlags::INCOMPLETE) {
+                has_incomplete = true;
+            } else if let LeafValue::Remote { first_block, length_bytes } = attribute.value {
+                entries.push((first_block.get(), length_bytes));
             }
-            _ => None,
-        });
-        remote.collect()
+        }
+        has_incomplete
     }
 }
 
@@ -196,6 +259,17 @@ impl Found {
         let parts = u64::from(block_count(stage.geometry(), *length_bytes));
         if *length_bytes == part.offset_bytes && first_block.saturating_add(parts) == block {
             *length_bytes = length_bytes.saturating_add(part.length_bytes);
+        }
+    }
+
+    /// Which values no entry has, and which entries have none.
+    fn compare(&mut self, mut entries: Vec<(u64, u32)>) {
+        entries.sort_unstable();
+        for (_, length_bytes) in entries.iter().filter(|entry| self.values.binary_search(entry).is_err()) {
+            *self.lacking.entry(*length_bytes).or_default() += 1;
+        }
+        for value in self.values.iter().filter(|value| entries.binary_search(value).is_err()) {
+            self.lost.entry(value.1).or_insert((value.0, 0)).1 += 1;
         }
     }
 }

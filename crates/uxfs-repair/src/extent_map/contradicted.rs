@@ -220,11 +220,14 @@ fn blocks_of(extent: &Extent) -> Range<u64> {
 
 /// Blocks in order that the first extents have, and the others do not.
 fn blocks_without(these: &[Extent], others: &[Extent]) -> Vec<Range<u64>> {
-    let mut others: Vec<Range<u64>> = others.iter().map(blocks_of).collect();
-    others.sort_unstable_by_key(|run| (run.start, run.end));
-    // A fork has no block twice: the others do not overlap.
-    let mut left = Vec::new();
-    these.iter().for_each(|extent| subtract(blocks_of(extent), &others, |run| left.push(run)));
+    // A damaged fork may have blocks several times: what overlaps is one run.
+    let runs_of = |extents: &[Extent]| {
+        let mut runs: Vec<Range<u64>> = extents.iter().map(blocks_of).collect();
+        merge(&mut runs);
+        runs
+    };
+    let (these, others, mut left) = (runs_of(these), runs_of(others), Vec::new());
+    these.into_iter().for_each(|run| subtract(run, &others, |run| left.push(run)));
     left
 }
 

@@ -425,9 +425,10 @@ impl Writer<'_> {
                 let generation = transaction.load_inode(*directory)?.generation();
                 let pointer = ParentPointer { parent: *directory, generation, name };
                 unless_there(transaction.parent_pointers().add_parent_pointer(&mut inode, pointer))?;
-                remove_unmarked(&mut transaction, &mut inode, &pointer)?;
+                let is_unmarked = remove_unmarked(&mut transaction, &mut inode, &pointer)?;
+                let cause = if is_unmarked { PointerCause::Unmarked } else { *cause };
                 let (inode, directory, name) = (*number, *directory, name.clone());
-                self.actions.push(Action::ParentPointerSet { inode, directory, name, cause: *cause });
+                self.actions.push(Action::ParentPointerSet { inode, directory, name, cause });
             }
             transaction.store_inode(&mut inode)?;
             transaction.commit()?;
@@ -436,21 +437,22 @@ impl Writer<'_> {
     }
 }
 
-/// Removes an attribute that is this parent pointer, and has lost the mark of one.
+/// Removes an attribute that is this parent pointer, and has lost the mark of one. Gives whether there was one.
 fn remove_unmarked(
     transaction: &mut Transaction<'_>,
     inode: &mut EditInode,
     pointer: &ParentPointer<'_>,
-) -> Result<()> {
+) -> Result<bool> {
     let (parent, generation) = (pointer.parent.get().to_be_bytes(), pointer.generation.to_be_bytes());
     let value = [&parent[..], &generation[..]].concat();
     for namespace in [Namespace::User, Namespace::Trusted, Namespace::Security] {
         let name = AttributeName { namespace, name: pointer.name };
         if transaction.attributes().attribute(inode, name)?.is_some_and(|found| found == value) {
             transaction.attributes().remove_attribute(inode, name)?;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 fn unless_gone(result: Result<()>) -> Result<()> {

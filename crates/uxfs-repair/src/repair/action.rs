@@ -77,6 +77,8 @@ pub enum PointerCause {
     OtherGeneration,
     /// Only the entry says the name.
     EntryAlone,
+    /// An attribute of the same name and value was there, without the mark of a parent pointer: it is gone.
+    Unmarked,
 }
 
 impl Action {
@@ -252,7 +254,7 @@ pub enum Action {
         sector: Sector,
         /// Attributes of it that could not be kept.
         removed: u32,
-        /// Attributes of it whose value may be up to three zero bytes longer.
+        /// Attributes of it whose value may be up to three zero bytes longer, or that of another.
         guessed: u32,
     },
     /// The times of an inode are marked as the numbers of 64 bits that they are.
@@ -260,7 +262,7 @@ pub enum Action {
         /// The inode.
         inode: InodeNumber,
     },
-    /// A target or a value whose checksum alone is wrong is kept.
+    /// A target, a value or a leaf of attributes whose checksum alone is wrong is kept.
     BlockChecksum {
         /// What it is.
         structure: Structure,
@@ -268,6 +270,8 @@ pub enum Action {
         inode: InodeNumber,
         /// Where it lies.
         sector: Sector,
+        /// Attributes of the system that were in it.
+        removed: u32,
     },
     /// An inode is lost: its place becomes a free inode.
     InodeLost {

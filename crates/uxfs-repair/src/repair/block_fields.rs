@@ -31,7 +31,7 @@ use super::{
 };
 use crate::attribute::{
     leaf::{self, Done, LeafWitnesses},
-    stored_values::StoredValues,
+    stored_values::{SearchBudget, StoredValues},
 };
 
 /// The longest value of an attribute.
@@ -80,9 +80,11 @@ pub(super) fn mend(
     volume: &Volume,
     stage: &Stage,
     blocks: &[DamagedBlock],
+    budget: &SearchBudget,
     actions: &mut Vec<Action>,
 ) -> Result<bool> {
     let mut values = Pieces::new(volume);
+    let mut stored = LastStored { volume, stage, budget, last: None };
     write_each(stage, blocks, actions, |block| {
         let length = length_of(volume, stage, block);
         if length > stage.geometry().block_size() && !is_in_one_piece(volume, block, length) {
@@ -93,15 +95,15 @@ pub(super) fn mend(
         let mended = candidates
             .copied()
             .filter(|structure| is_sealed(*structure, &bytes))
-            .find_map(|structure| mend_as(stage, &mut values, block, structure, &bytes));
+            .find_map(|structure| mend_as(stage, &mut values, &mut stored, block, structure, &bytes));
         let Mended { structure, bytes, done: Done { removed, guessed } } = mended?;
         let DamagedBlock { inode, sector, .. } = *block;
         Some((bytes, Action::BlockField { structure, inode, sector, removed, guessed }))
     })
 }
 
-/// Targets of symbolic links and values of attributes whose checksum alone is wrong: they are kept, with a right one. Nothing repeats them,
-/// and what is given up is lost for sure. Attributes of the system are not kept: they may give access away.
+/// Targets of symbolic links, values of attributes and leaves of attributes whose checksum alone is wrong: they are kept, with a right
+/// one. Nothing repeats them, and what is given up is lost for sure. Attributes of the system are not kept: they may give access away.
 ///
 /// # Errors
 /// The device.
@@ -118,19 +120,31 @@ pub(super) fn seal_again(
             Structure::AttributeRemoteValue => {
                 values.of_value(block).is_some_and(|piece| piece.namespace == Namespace::User)
             }
+            Structure::AttributeLeaf | Structure::AttributeAnyIndex => true,
             _ => false,
         };
         if !is_kept {
             return None;
         }
         let mut bytes = bytes_of(stage, block, length_of(volume, stage, block))?;
-        if is_sealed(block.structure, &bytes) {
+        let structure = match block.structure {
+            Structure::AttributeAnyIndex => Structure::AttributeLeaf,
+            structure => structure,
+        };
+        if is_sealed(structure, &bytes) {
             return None;
         }
-        checksum::seal(&mut bytes, checksum_offset_of(block.structure)?);
-        let DamagedBlock { inode, sector, structure } = *block;
-        let is_whole = is_whole(stage, &mut values, block, &bytes);
-        is_whole.then_some((bytes, Action::BlockChecksum { structure, inode, sector }))
+        checksum::seal(&mut bytes, checksum_offset_of(structure)?);
+        let block = DamagedBlock { structure, ..*block };
+        if !is_whole(stage, &mut values, &block, &bytes) {
+            return None;
+        }
+        let removed = match structure {
+            Structure::AttributeLeaf => leaf::keep_those_of_users(&mut bytes, stage.geometry())?,
+            _ => 0,
+        };
+        let DamagedBlock { inode, sector, .. } = block;
+        Some((bytes, Action::BlockChecksum { structure, inode, sector, removed }))
     })
 }
 
@@ -199,6 +213,23 @@ fn is_sealed(structure: Structure, bytes: &[u8]) -> bool {
     checksum_offset_of(structure).is_some_and(|offset_bytes| checksum::check(bytes, offset_bytes).is_ok())
 }
 
+/// What the attribute fork holds of the inode that was asked for last.
+struct LastStored<'s> {
+    volume: &'s Volume,
+    stage: &'s Stage,
+    budget: &'s SearchBudget,
+    last: Option<(InodeNumber, Option<StoredValues<'s>>)>,
+}
+
+impl<'s> LastStored<'s> {
+    fn of(&mut self, inode: InodeNumber) -> Option<&StoredValues<'s>> {
+        if self.last.as_ref().is_none_or(|(last, _)| *last != inode) {
+            self.last = Some((inode, StoredValues::new(self.volume, self.stage, inode, self.budget)));
+        }
+        self.last.as_ref().and_then(|(_, values)| values.as_ref())
+    }
+}
+
 struct Mended {
     structure: Structure,
     bytes: Vec<u8>,
@@ -226,6 +257,7 @@ fn structures_of(structure: Structure) -> &'static [Structure] {
 fn mend_as(
     stage: &Stage,
     pieces: &mut Pieces<'_>,
+    stored: &mut LastStored<'_>,
     block: &DamagedBlock,
     structure: Structure,
     found: &[u8],
@@ -251,8 +283,7 @@ fn mend_as(
     checksum::seal(&mut bytes, checksum_offset);
     let context = VerifyContext::new(geometry, block.sector);
     if structure == Structure::AttributeLeaf {
-        let values = StoredValues::new(pieces.volume, stage, block.inode);
-        let witnesses = LeafWitnesses::new(values.as_ref(), &bytes);
+        let witnesses = LeafWitnesses::new(stored.of(block.inode), &bytes);
         let done = leaf::mend(&mut bytes, &context, &witnesses)?;
         return (bytes != found).then_some(Mended { structure, bytes, done });
     }

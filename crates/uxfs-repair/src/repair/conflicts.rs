@@ -46,6 +46,8 @@ pub(super) struct Contested {
     ranges: Vec<Range<u32>>,
     /// Those that this fork alone has, and more than once: it keeps them where they come first in the file.
     repeated: Vec<Range<u32>>,
+    /// Those of `ranges` that the fork has at another place in the file as well, where the reverse map has them.
+    own: Vec<Range<u32>>,
     /// The inode that keeps the first of them.
     kept_by: Option<InodeNumber>,
     /// The reverse map does not tell of some of them that they are another one's.
@@ -102,8 +104,10 @@ pub(super) fn find(
             }
         }
         for claim in others {
+            let is_own = winners.iter().any(|winner| fork_of(winner) == fork_of(claim));
             let Some(contested) = conflicts.contested(group, claim, kept_by) else { continue };
-            contested.ranges.push(range.clone());
+            let ranges = if is_own { &mut contested.own } else { &mut contested.ranges };
+            ranges.push(range.clone());
             contested.is_chosen |= !is_told;
         }
     }
@@ -118,8 +122,8 @@ impl Conflicts {
         claim: &Mapping,
         kept_by: Option<InodeNumber>,
     ) -> Option<&mut Contested> {
-        let (ranges, repeated) = (Vec::new(), Vec::new());
-        let contested = Contested { group, ranges, repeated, kept_by, is_chosen: false };
+        let (ranges, repeated, own) = (Vec::new(), Vec::new(), Vec::new());
+        let contested = Contested { group, ranges, repeated, own, kept_by, is_chosen: false };
         Some(self.losers.entry((inode_of(claim)?, claim.is_attribute_fork)).or_insert(contested))
     }
 }
@@ -151,7 +155,6 @@ fn choose<'m>(
     if is_fixed {
         return (Vec::new(), claims);
     }
-    let fork_of = |claim: &Mapping| (inode_of(claim), claim.is_attribute_fork);
     let named = owner_of_contents(volume, group, range.start);
     let of_named = claims.iter().filter(|claim| named.is_some() && inode_of(claim) == named);
     let lowest = of_named.map(|claim| fork_of(claim)).min();
@@ -180,6 +183,10 @@ fn in_ranges<'m>(mappings: &'m [Mapping], ranges: &[Range<u32>]) -> Vec<Vec<&'m 
         found.iter_mut().skip(first).take(count).for_each(|of_range| of_range.push(mapping));
     }
     found
+}
+
+fn fork_of(mapping: &Mapping) -> (Option<InodeNumber>, bool) {
+    (inode_of(mapping), mapping.is_attribute_fork)
 }
 
 fn inode_of(mapping: &Mapping) -> Option<InodeNumber> {
@@ -239,7 +246,7 @@ impl Known {
 pub(super) fn resolve(
     volume: &Volume,
     stage: &Stage,
-    losers: &BTreeMap<ForkOf, Contested>,
+    losers: &BTreeMap<ForkOf, Vec<Contested>>,
     actions: &mut Vec<Action>,
 ) -> Result<BTreeSet<InodeNumber>> {
     let inodes: BTreeSet<InodeNumber> = losers.keys().map(|(inode, _)| *inode).collect();
@@ -250,26 +257,21 @@ pub(super) fn resolve(
         let fork = if *is_attribute_fork { Fork::Attribute } else { Fork::Data };
         let Some(inode) = staged_inode(stage, *number)? else { continue };
         let by_reverse_map = forks.remove(&(*number, *is_attribute_fork)).unwrap_or_default();
-        let (owned_fork, is_complete) = match contested.is_chosen {
+        let is_chosen = contested.iter().any(|contested| contested.is_chosen);
+        let (owned_fork, is_complete) = match is_chosen {
             true => (without(volume, &inode, fork, contested), false),
             false => (by_reverse_map, owned.is_complete),
         };
         let Some(written) = write_fork(&spare, stage, &inode, fork, owned_fork, is_complete)? else {
             continue;
         };
-        let Contested { group, kept_by, is_chosen, ref ranges, ref repeated } = *contested;
-        let all = || ranges.iter().chain(repeated);
-        let start = AgBlock::new(all().map(|range| range.start).min().unwrap_or(0));
-        let blocks = all().map(|range| range.len() as u64).sum();
-        actions.push(Action::BlocksGivenUp {
-            inode: *number,
-            fork,
-            group,
-            start,
-            blocks,
-            kept_by,
-            is_chosen,
-        });
+        for Contested { group, kept_by, ranges, repeated, own, .. } in contested {
+            let all = || ranges.iter().chain(repeated).chain(own);
+            let start = AgBlock::new(all().map(|range| range.start).min().unwrap_or(0));
+            let blocks = all().map(|range| range.len() as u64).sum();
+            let (inode, group, kept_by) = (*number, *group, *kept_by);
+            actions.push(Action::BlocksGivenUp { inode, fork, group, start, blocks, kept_by, is_chosen });
+        }
         actions.push(Action::ExtentMap { inode: *number, fork, extents: written.extents });
         if fork == Fork::Data && inode.file_type() == Some(FileType::Regular) && !written.is_whole {
             partial.insert(*number);
@@ -279,11 +281,18 @@ pub(super) fn resolve(
 }
 
 /// What a fork has, but for the contested blocks. A fork whose map lies in such blocks may have nothing.
-fn without(volume: &Volume, inode: &Inode, fork: Fork, contested: &Contested) -> Owned {
+fn without(volume: &Volume, inode: &Inode, fork: Fork, contested: &[Contested]) -> Owned {
     let geometry = volume.geometry();
-    let taken = contested.runs(geometry, &contested.ranges);
-    let mut repeated =
-        Repeated { runs: contested.runs(geometry, &contested.repeated), kept: BTreeMap::new() };
+    // By group, and so in order.
+    let taken: Vec<_> =
+        contested.iter().flat_map(|of_group| of_group.runs(geometry, &of_group.ranges)).collect();
+    let runs = contested.iter().flat_map(|of_group| {
+        let mut runs = of_group.runs(geometry, &of_group.repeated);
+        runs.extend(of_group.runs(geometry, &of_group.own));
+        runs.sort_unstable_by_key(|run| run.start);
+        runs
+    });
+    let mut repeated = Repeated { runs: runs.collect(), kept: BTreeMap::new() };
     let mut owned = Owned::default();
     let Ok(map) = volume.extent_map(inode, fork) else { return owned };
     let mut parts = Vec::new();
@@ -310,16 +319,23 @@ impl Repeated {
     fn take(&mut self, extent: &Extent) -> Vec<Range<u64>> {
         let (start, end) = (extent.start.get(), extent.start.get().saturating_add(extent.length_blocks));
         let first = self.runs.partition_point(|run| run.end <= start);
-        let (mut taken, mut new) = (Vec::new(), Vec::new());
+        let mut taken = Vec::new();
         for run in self.runs.iter().skip(first).take_while(|run| run.start < end) {
             let run = run.start.max(start)..run.end.min(end);
-            let before = taken.len();
-            let reaching = self.kept.range(..run.start).next_back().filter(|(_, end)| **end > run.start);
-            let inside = self.kept.range(run.start..run.end);
-            taken.extend(reaching.into_iter().chain(inside).map(|(start, end)| *start..*end));
-            subtract(run, taken.get(before..).unwrap_or_default(), |part| new.push(part));
+            let mut kept = run.clone();
+            // From the end on: those that reach into the run, and then one that meets it from before.
+            while let Some((&from, &to)) = self.kept.range(..=kept.end).next_back()
+                && to >= run.start
+            {
+                self.kept.remove(&from);
+                kept = kept.start.min(from)..kept.end.max(to);
+                if from < run.end && run.start < to {
+                    taken.push(from.max(run.start)..to.min(run.end));
+                }
+            }
+            self.kept.insert(kept.start, kept.end);
         }
-        self.kept.extend(new.into_iter().map(|run| (run.start, run.end)));
+        taken.sort_unstable_by_key(|run: &Range<u64>| run.start);
         taken
     }
 }

@@ -8,13 +8,18 @@ use uxfs_engine::options::MountOptions;
 use uxfs_filesystem::recovery;
 use uxfs_format::{
     fault::Structure,
+    features::Unsupported,
     field_table::OnDisk,
     geometry::Geometry,
     inode::InodeCore,
     units::{AgNumber, Lsn, Sector},
 };
 use uxfs_journal::{LogState, area::LogArea, recovery::replay::replay};
-use uxfs_volume::{allocation_group::damage_limit::DamageLimit, error::Result, volume::Volume};
+use uxfs_volume::{
+    allocation_group::damage_limit::DamageLimit,
+    error::{Error, Result},
+    volume::Volume,
+};
 
 use super::{action::Action, stage::Stage};
 use crate::{geometry::survey::survey, inode::gather::byte_of, new_log::NewLog};
@@ -29,11 +34,16 @@ pub(super) fn replay_dirty(stage: &Stage, options: &MountOptions, actions: &mut 
     let Ok(LogState::Dirty(log)) = uxfs_journal::examine(device.as_ref(), stage.geometry()) else {
         return Ok(false);
     };
-    if let Ok(Some(recovered)) = recovery::recover(&device, options, &mut ())
-        && let Ok(report) = recovered.write()
-    {
-        actions.push(Action::LogReplayed { transactions: report.replay.transactions });
-        return Ok(false);
+    match recovery::recover(&device, options, &mut ()) {
+        // Items that no program knows would be taken for others.
+        Err(error @ Error::Unsupported(Unsupported::UnknownLogIncompatible { .. })) => return Err(error),
+        Ok(Some(recovered)) => {
+            if let Ok(report) = recovered.write() {
+                actions.push(Action::LogReplayed { transactions: report.replay.transactions });
+                return Ok(false);
+            }
+        }
+        _ => {}
     }
     let area = LogArea::new(device.as_ref(), stage.geometry())?;
     // A log that cannot be replayed stays, and so does its finding.

@@ -59,7 +59,7 @@ use uxfs_volume::{
 };
 
 use crate::{
-    attribute,
+    attribute::{self, stored_values::SearchBudget},
     check::{CheckOptions, check_with_progress},
     commit::{self, About, CommitError},
     extent_map::{
@@ -522,7 +522,8 @@ impl<'r> Repair<'r> {
 
     /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
-        if attribute::leaf_entries::mend(volume, stage, &work.attributes, &mut self.actions)?
+        let budget = SearchBudget::new(stage.geometry());
+        if attribute::leaf_entries::mend(volume, stage, &work.attributes, &budget, &mut self.actions)?
             || inode::link_sizes::mend(volume, stage, &work.symlinks, &mut self.actions)?
         {
             return Ok(true);
@@ -531,7 +532,7 @@ impl<'r> Repair<'r> {
         let mut blocks = value_blocks::with_whole_values(volume, stage, &work.blocks);
         misplaced::put_home(volume, stage, work, &blocks, &mut self.actions)?;
         self.leave_out_mended(before, &mut blocks);
-        block_fields::mend(volume, stage, &blocks, &mut self.actions)?;
+        block_fields::mend(volume, stage, &blocks, &budget, &mut self.actions)?;
         self.leave_out_mended(before, &mut blocks);
         if !blocks.is_empty() && !self.options.ignore_log_copies {
             log_copies::restore(volume, stage, self.original, &blocks, &mut self.actions)?;
@@ -542,10 +543,9 @@ impl<'r> Repair<'r> {
         if block_fields::seal_again(volume, stage, &blocks, &mut self.actions)? {
             return Ok(true);
         }
-        if extent_map::lengths::mend(volume, stage, &work.extent_maps, &mut self.actions)? {
-            return Ok(true);
-        }
-        if attribute::lists::mend(stage, &work.attributes, &mut self.actions)? {
+        if extent_map::lengths::mend(volume, stage, &work.extent_maps, &mut self.actions)?
+            || attribute::lists::mend(stage, &work.attributes, &mut self.actions)?
+        {
             return Ok(true);
         }
         let log = self.log();

@@ -230,7 +230,9 @@ impl Gathering<'_> {
             if self.groups.contains(&group) {
                 let fixed = fixed_mappings(geometry, group, chunks);
                 let found = conflicts::find(self.volume, group, files, &fixed, &self.contents.sharing);
-                losers.extend(found.losers);
+                for (fork, contested) in found.losers {
+                    losers.entry(fork).or_insert_with(Vec::new).push(contested);
+                }
                 open.extend(Some(group).filter(|_| found.is_open));
             }
         }

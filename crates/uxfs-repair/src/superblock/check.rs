@@ -10,7 +10,7 @@ use uxfs_format::{
     superblock::Superblock,
     units::{AgNumber, InodeNumber},
 };
-use uxfs_volume::tolerant::search::read_group_superblock;
+use uxfs_volume::{error::Error, tolerant::search::read_group_superblock};
 
 use super::fields;
 use crate::{check::Context, finding::Finding};
@@ -21,6 +21,11 @@ pub(crate) fn check(context: &Context<'_>, group: AgNumber) {
     let Some(sector) = volume.geometry().sector_of_group_header(group, 0) else { return };
     let device: &dyn BlockDevice = volume.device().as_ref();
     let copy = read_group_superblock(device, Geometry::byte_of_sector(sector));
+    // Features are set in all superblocks: those that one copy has alone are damage of it.
+    if group.get() != 0 && matches!(copy, Err(Error::Unsupported(_))) {
+        context.sink.add(Finding::SuperblockCopy { group });
+        return;
+    }
     let Some(copy) = context.read(copy) else { return };
     check_fields(context, group, &copy, Geometry::byte_of_sector(sector));
     if is_other(&copy, volume.superblock(), volume.geometry()) {

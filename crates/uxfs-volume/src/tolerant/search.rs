@@ -152,7 +152,13 @@ pub(super) fn without_unknown_features(device: &dyn BlockDevice) -> Option<(AgNu
     device.read(0, &mut bytes).ok()?;
     let first = Superblock::prefix_of(&bytes).copied()?;
     let mut known = passed_over(&first);
-    known.incompatible = passed_over(&second_of(device, &first)?).incompatible;
+    // While features are being added, the first superblock alone has them. Of a word with all bits set none is believed.
+    let is_changing = first.incompatible.get() & Incompatible::NEEDS_REPAIR.bits() != 0;
+    if is_changing && first.incompatible.get() != u32::MAX {
+        known.incompatible.set(known.incompatible.get() & Incompatible::KNOWN.bits());
+    } else {
+        known.incompatible = passed_over(&second_of(device, &first)?).incompatible;
+    }
     let geometry = Geometry::new(&verified(&known).ok()?);
     let sector = bytes.get(..geometry.sector_size_bytes as usize)?;
     checksum::check(sector, CHECKSUM_OFFSET_BYTES).ok()?;

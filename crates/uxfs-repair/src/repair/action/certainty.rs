@@ -42,6 +42,7 @@ impl Action {
             | Self::LostAndFound { .. }
             | Self::AccessList { removed: None, .. }
             | Self::BlockField { removed: 1.., .. }
+            | Self::BlockChecksum { removed: 1.., .. }
             | Self::Attributes { is_any_lost: true, .. }
             | Self::NewLog { is_unread: true, .. }
             | Self::QuotaRecord { source: RecordSource::Nothing, .. }
@@ -139,7 +140,9 @@ impl Action {
             Self::BlockChecksum { .. } => {
                 "bytes of it changed after the checksum was made; nothing tells which".into()
             }
-            Self::BlockField { guessed: 1.., .. } => "the values ended with zeros".into(),
+            Self::BlockField { guessed: 1.., .. } => {
+                "a value ended with zeros, or is that of the other name that led to it".into()
+            }
             Self::OlderKept { .. } => "what changed since is lost, unless others tell it".into(),
             _ => return None,
         })
@@ -235,6 +238,9 @@ impl Action {
             Self::ParentPointerSet { directory, cause: PointerCause::EntryAlone, .. } => Some(format!(
                 "the name was removed, and the entry in directory {directory} is left over or names the wrong inode"
             )),
+            Self::ParentPointerSet { cause: PointerCause::Unmarked, .. } => {
+                Some("the attribute of this name was one of the user's".into())
+            }
             Self::NameRemoved { inode, because: Some(because), .. }
             | Self::ParentPointerRemoved { inode, because: Some(because), .. } => {
                 because.alternative(inode.get())

@@ -255,7 +255,7 @@ impl Action {
                 let rule = match cause {
                     PointerCause::MadeAnew => R::Attributes,
                     PointerCause::OtherGeneration => R::PointerGeneration,
-                    PointerCause::EntryAlone => R::EntryAlone,
+                    PointerCause::EntryAlone | PointerCause::Unmarked => R::EntryAlone,
                 };
                 of("parent_pointer_set", O::ParentPointer, W::Entry, rule)
             }
@@ -325,11 +325,14 @@ impl Action {
                 put("first_inode_of_group", (*first).into());
             }
             Self::BlockFromLog { structure, inode, sector }
-            | Self::BlockChecksum { structure, inode, sector }
+            | Self::BlockChecksum { structure, inode, sector, .. }
             | Self::OlderKept { structure, inode, sector } => {
                 put("structure", structure.name().into());
                 put("inode", (*inode).into());
                 put("sector", sector.get().into());
+                if let Self::BlockChecksum { removed, .. } = self {
+                    put("attributes_removed", (*removed).into());
+                }
             }
             Self::BlockMoved { structure, inode, sector, from } => {
                 put("structure", structure.name().into());
@@ -342,7 +345,7 @@ impl Action {
                 put("inode", (*inode).into());
                 put("sector", sector.get().into());
                 put("attributes_removed", (*removed).into());
-                put("lengths_guessed", (*guessed).into());
+                put("values_guessed", (*guessed).into());
             }
             _ => return self.fields_of_map(),
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uxfs_format::{fault::Structure, inode::Fork};
 
-use super::{Action, InodeSource, RecordSource, room::Room};
+use super::{Action, InodeSource, PointerCause, RecordSource, room::Room};
 use crate::finding::Name;
 
 impl fmt::Display for Action {
@@ -111,18 +111,24 @@ impl Action {
                 let structure = structure.name();
                 write!(f, "correct a field of the {structure} of inode {inode} at sector {sector}")?;
                 if *guessed > 0 {
-                    write!(f, "; the length of {guessed} values is a guess")?;
+                    write!(f, "; length or place of {guessed} values is a guess")?;
                 }
                 match removed {
                     0 => Ok(()),
                     removed => write!(f, "; {removed} attributes were removed"),
                 }
             }
-            Self::BlockChecksum { structure, inode, sector } => write!(
-                f,
-                "keep the {} of inode {inode} at sector {sector}, whose checksum alone is wrong",
-                structure.name()
-            ),
+            Self::BlockChecksum { structure, inode, sector, removed } => {
+                let structure = structure.name();
+                write!(
+                    f,
+                    "keep the {structure} of inode {inode} at sector {sector}, whose checksum alone is wrong"
+                )?;
+                match removed {
+                    0 => Ok(()),
+                    removed => write!(f, "; {removed} attributes of the system were removed"),
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -279,12 +285,13 @@ impl Action {
             Self::LostAndFound { inode, folder, name } => {
                 write!(f, "name inode {inode} {} in {}", quoted(name), folder.escape_ascii())
             }
-            Self::ParentPointerSet { inode, directory, name, .. } => {
-                write!(
-                    f,
-                    "set the parent pointer of inode {inode} for {} in directory {directory}",
-                    quoted(name)
-                )
+            Self::ParentPointerSet { inode, directory, name, cause } => {
+                let name = quoted(name);
+                write!(f, "set the parent pointer of inode {inode} for {name} in directory {directory}")?;
+                match cause {
+                    PointerCause::Unmarked => f.write_str(", from an attribute that has lost its mark"),
+                    _ => Ok(()),
+                }
             }
             Self::ParentPointerRemoved { inode, directory, name, .. } => write!(
                 f,
