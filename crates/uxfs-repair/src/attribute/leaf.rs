@@ -11,7 +11,7 @@ use uxfs_format::{
         flags::AttributeFlags,
         is_valid_name,
         leaf::{AttributeLeafFault, FreeRegion, LeafAttribute, LeafBlock, LeafEntry, LeafHeader, LeafValue},
-        parent_pointer,
+        parent_pointer::{self, ParentRecord},
     },
     checksum,
     directory::name_hash::{self, NameRule},
@@ -130,12 +130,9 @@ pub(crate) fn keep_those_of_users(bytes: &mut [u8], geometry: &Geometry) -> Opti
         return Some(0);
     }
     // Later ones first: the others keep their places.
-    if !of_system.iter().rev().all(|index| remove(bytes, *index)) {
+    if !of_system.iter().rev().all(|index| remove(bytes, *index, geometry)) {
         return None;
     }
-    let leaf = LeafBlock::parse(bytes, geometry).ok()?;
-    let used: u32 = leaf.attributes().flatten().map(|attribute| attribute.stored_bytes()).sum();
-    header(bytes)?.used_bytes.set(u16::try_from(used).ok()?);
     checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
     u32::try_from(of_system.len()).ok()
 }
@@ -280,11 +277,14 @@ fn mend_entry(
     if find_name(bytes, index, geometry) {
         return Outcome::Mended;
     }
+    let is_parent = entry(bytes, index).is_some_and(|entry| entry.flags().contains(AttributeFlags::PARENT));
     match value_length::fit(bytes, index, geometry) {
         Some(true) => Outcome::Guessed,
         Some(false) => Outcome::Mended,
-        None if remove(bytes, index) => Outcome::Removed,
-        None => Outcome::Nothing,
+        None if !remove(bytes, index, geometry) => Outcome::Nothing,
+        // Parent pointers come back from entries.
+        None if is_parent => Outcome::Mended,
+        None => Outcome::Removed,
     }
 }
 
@@ -406,13 +406,17 @@ fn mend_hashes(bytes: &mut [u8], geometry: &Geometry, may_be: &RangeInclusive<u3
     let before = known(index.checked_sub(1)).unwrap_or(*may_be.start());
     let after = known(index.checked_add(1)).unwrap_or(*may_be.end());
     let computed = hashes.get(index).and_then(|(_, computed)| *computed);
+    if is_parent_pointer(bytes, index, geometry) {
+        // Its value may be wrong as well, and it comes back from the entry.
+        return if remove(bytes, index, geometry) { Outcome::Mended } else { Outcome::Nothing };
+    }
     if find_name(bytes, index, geometry) {
         return Outcome::Mended;
     }
     if let Some(computed) = computed.filter(|computed| (before..=after).contains(computed)) {
         return mended(entry(bytes, index).map(|entry| entry.hash.set(computed)));
     }
-    if remove(bytes, index) { Outcome::Removed } else { Outcome::Nothing }
+    if remove(bytes, index, geometry) { Outcome::Removed } else { Outcome::Nothing }
 }
 
 /// Changes place, flags or length of a name such that its hash is that of the entry.
@@ -424,8 +428,9 @@ fn find_name(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool {
     }
     let sound = bytes.to_vec();
     // The hash does not depend on the namespace: the fewest bits that have changed.
-    let mut flags: Vec<u8> = FLAGS.iter().map(|flags| flags | found.flags & INCOMPLETE).collect();
-    flags.sort_by_key(|flags| (flags ^ found.flags).count_ones());
+    let base = likely_flags(found.flags());
+    let mut flags: Vec<u8> = FLAGS.iter().map(|flags| flags | base & INCOMPLETE).collect();
+    flags.sort_by_key(|flags| (flags ^ base).count_ones());
     for flags in flags.into_iter().filter(|flags| *flags != found.flags) {
         let Some(place) = entry(bytes, index) else { return false };
         place.flags = flags;
@@ -462,6 +467,28 @@ fn find_name(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool {
     false
 }
 
+/// Whether an entry has the form of a parent pointer.
+fn is_parent_pointer(bytes: &[u8], index: usize, geometry: &Geometry) -> bool {
+    let leaf = LeafBlock::parse(bytes, geometry).ok();
+    let attribute = leaf.and_then(|leaf| leaf.attribute(u32::try_from(index).ok()?));
+    attribute.is_some_and(|attribute| {
+        attribute.flags.contains(AttributeFlags::PARENT)
+            && is_valid_name(attribute.flags, attribute.name)
+            && matches!(attribute.value, LeafValue::Local(value) if value.len() == size_of::<ParentRecord>())
+    })
+}
+
+/// What is left of flags of which some mean nothing: none of the others can be relied on, and an attribute of a user gives no access.
+fn likely_flags(found: AttributeFlags) -> u8 {
+    let is_known = AttributeFlags::KNOWN.contains(found);
+    let mut flags =
+        if is_known { found } else { found.intersection(AttributeFlags::KNOWN) - AttributeFlags::INCOMPLETE };
+    if flags.contains(AttributeFlags::NAMESPACES) {
+        flags -= AttributeFlags::NAMESPACES;
+    }
+    flags.bits()
+}
+
 /// Whether no other entry has the name at this place.
 fn is_only_one_at(bytes: &mut [u8], index: usize, offset_bytes: u16) -> bool {
     let count = header(bytes).map_or(0, |header| usize::from(header.count.get()));
@@ -477,6 +504,7 @@ pub(super) fn is_right(bytes: &[u8], index: usize, geometry: &Geometry) -> bool 
     };
     // Zero bytes have a hash of 0.
     let is_known = attribute.flags.namespace().is_some()
+        && AttributeFlags::KNOWN.contains(attribute.flags)
         && !attribute.name.is_empty()
         && is_valid_name(attribute.flags, attribute.name);
     is_known && hash_of(&attribute, NameRule::of(geometry)) == attribute.hash
@@ -497,7 +525,7 @@ pub(super) fn is_apart(bytes: &[u8], index: usize, geometry: &Geometry) -> bool 
 }
 
 /// Takes an entry out. Its name stays as a hole.
-fn remove(bytes: &mut [u8], index: usize) -> bool {
+fn remove(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool {
     let Some(count) = header(bytes).map(|header| usize::from(header.count.get())) else { return false };
     if index >= count {
         return false;
@@ -513,5 +541,20 @@ fn remove(bytes: &mut [u8], index: usize) -> bool {
     let Some(header) = header(bytes) else { return false };
     header.count.set((count - 1) as u16);
     header.has_holes = 1;
+    // What it took is no part of another value.
+    if let Some(used) = used_bytes(bytes, geometry)
+        && let Some(header) = self::header(bytes)
+    {
+        header.used_bytes.set(used);
+    }
     true
+}
+
+/// Bytes that names and values take; `None` where an entry cannot be read.
+fn used_bytes(bytes: &[u8], geometry: &Geometry) -> Option<u16> {
+    let leaf = LeafBlock::parse(bytes, geometry).ok()?;
+    let mut lengths =
+        leaf.attributes().map(|attribute| attribute.ok().map(|attribute| attribute.stored_bytes()));
+    let used = lengths.try_fold(0_u32, |sum, length| sum.checked_add(length?))?;
+    u16::try_from(used).ok()
 }

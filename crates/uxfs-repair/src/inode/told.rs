@@ -51,9 +51,12 @@ pub(super) fn candidates(
             all
         }
         F::AttributeFormatWithoutFork { .. } | F::ForkOffset { .. } => fork_offsets(bytes, geometry),
-        F::MoreExtentsThanBlocks { .. } | F::BlocksWithoutExtents { .. } | F::TooManyExtents { .. } => {
-            counts(bytes, geometry)
+        F::MoreExtentsThanBlocks { .. } => {
+            let counted = blocks_of_counted(bytes, geometry).into_iter();
+            let counted = counted.map(|blocks| with(&|core| core.blocks.set(blocks)));
+            counted.chain(counts(bytes, geometry)).collect()
         }
+        F::BlocksWithoutExtents { .. } | F::TooManyExtents { .. } => counts(bytes, geometry),
         F::TooManyInlineExtents { .. } | F::DirectoryExtents { .. } => {
             let mut all = counts(bytes, geometry);
             all.extend(fork_offsets(bytes, geometry));
@@ -74,6 +77,9 @@ pub(super) fn candidates(
         | F::LocalRegularFile
         | F::LocalWithExtents { .. }
         | F::BtreeNotNeeded { .. }
+        | F::MetadataBtreeForkOffset { .. }
+        | F::MetadataBtreeWithoutFeature { .. }
+        | F::MetadataBtreeFlag { .. }
         | F::DeviceForkOffset { .. } => formats(bytes),
         _ => Vec::new(),
     }
@@ -113,6 +119,23 @@ fn sizes(bytes: &[u8], geometry: &Geometry) -> Vec<u64> {
         }
         _ => Vec::new(),
     }
+}
+
+/// The blocks of all extents that an inode counts, where so many sound ones lie in it.
+fn blocks_of_counted(bytes: &[u8], geometry: &Geometry) -> Option<u64> {
+    let core = InodeCore::prefix_of(bytes)?;
+    let room = usize::from(core.fork_offset).saturating_mul(FORK_UNIT_BYTES);
+    let forks = forks(bytes);
+    let (data, attributes) = if room == 0 { (forks, &[][..]) } else { forks.split_at_checked(room)? };
+    let blocks_of = |fork: Fork, bytes: &[u8]| match core.fork_format(fork) {
+        Some(ForkFormat::Extents) => {
+            let count = usize::try_from(core.extent_count(fork)).ok()?;
+            sound_extents(bytes, geometry).get(count).copied()
+        }
+        Some(ForkFormat::Local | ForkFormat::Device) | None => Some(0),
+        _ => None,
+    };
+    blocks_of(Fork::Data, data)?.checked_add(blocks_of(Fork::Attribute, attributes)?)
 }
 
 /// Other numbers of extents: as many as lie in the fork, one behind the other in the file, and are as many blocks as the inode counts.

@@ -21,12 +21,13 @@ use uxfs_format::{
 use uxfs_volume::{
     attribute::{AttributeValue, Namespace},
     error::Result,
+    inode::Inode,
     volume::Volume,
 };
 
 use super::{
     action::Action,
-    log_copies::{DamagedBlock, is_in_one_piece, length_bytes},
+    log_copies::{DamagedBlock, is_in_one_piece, length_bytes, owner_of},
     stage::Stage,
 };
 use crate::attribute::{
@@ -269,7 +270,11 @@ fn mend_as(
     let claimed = own_place(&bytes, &place);
     let wrong_uuid = uuid_high.put(&mut bytes) | uuid_low.put(&mut bytes);
     let wrong_place = place.put(&mut bytes);
-    let wrong = [magic.put(&mut bytes), wrong_uuid, owner.put(&mut bytes), wrong_place];
+    let wrong_owner = owner.put(&mut bytes);
+    if wrong_owner && is_of_other(pieces.volume, structure, found, block.sector) {
+        return None;
+    }
+    let wrong = [magic.put(&mut bytes), wrong_uuid, wrong_owner, wrong_place];
     let mut wrong = wrong.iter().filter(|is_wrong| **is_wrong).count();
     if wrong_place && is_elsewhere(stage, found, &place, claimed?, block.sector) {
         return None;
@@ -322,6 +327,24 @@ fn identity(structure: Structure, block: &DamagedBlock, geometry: &Geometry) -> 
 fn own_place(bytes: &[u8], place: &Field) -> Option<Sector> {
     let found = bytes.get(place.offset_bytes..)?.first_chunk::<8>()?;
     Some(Sector::new(u64::from_be_bytes(*found)))
+}
+
+/// Whether the inode that a block names has it as well: then the map that leads here is wrong, not the block.
+fn is_of_other(volume: &Volume, structure: Structure, bytes: &[u8], sector: Sector) -> bool {
+    let geometry = volume.geometry();
+    let owner = owner_of(structure, bytes).and_then(|owner| volume.inode(InodeNumber::new(owner)).ok());
+    let has_block = |inode: &Inode, fork: Fork| {
+        let map = volume.extent_map(inode, fork).ok();
+        map.is_some_and(|map| {
+            map.iter().any(|extent| {
+                let first = geometry.sector_of_block(extent.start);
+                let skipped = first.and_then(|first| sector.get().checked_sub(first.get()));
+                let sectors = extent.length_blocks.saturating_mul(geometry.sectors_per_block().into());
+                skipped.is_some_and(|skipped| skipped < sectors)
+            })
+        })
+    };
+    owner.is_some_and(|inode| has_block(&inode, Fork::Data) || has_block(&inode, Fork::Attribute))
 }
 
 /// Whether the place that a block claims holds the same block, or one that claims the place of this one.

@@ -35,6 +35,7 @@
 //! | [`told_by_log`] | facts that nothing but the log repeats |
 //! | [`value_blocks`] | which blocks of a damaged value are damaged |
 //! | [`stage`] | where changes are kept until all of them have been checked |
+//! | [`staged`] | a repair that waits to be written |
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -49,19 +50,18 @@ use uxfs_block::{
 use uxfs_engine::options::MountOptions;
 use uxfs_format::{
     inode::Fork,
-    units::{InodeNumber, Lsn, Sector, Uuid},
+    units::{InodeNumber, Lsn, Sector},
 };
 use uxfs_volume::{
     error::Result,
     inode::scan::ScanOptions,
     tolerant::{SuperblockChoice, TolerantOptions},
-    volume::{Volume, VolumeOptions},
+    volume::Volume,
 };
 
 use crate::{
     attribute::{self, stored_values::SearchBudget},
     check::{CheckOptions, check_with_progress},
-    commit::{self, About, CommitError},
     extent_map::{
         self,
         contradicted::{self, Undecided},
@@ -89,6 +89,7 @@ mod settle;
 mod signature;
 mod space;
 pub(crate) mod stage;
+mod staged;
 mod superblocks;
 mod told_by_log;
 mod value_blocks;
@@ -101,6 +102,7 @@ use progress::{Event, Phase, ShowRepair};
 use signature::{Signature, sum_of};
 use space::Sources;
 use stage::{Stage, StagedTrees};
+pub use staged::Staged;
 use work::Work;
 
 /// How to repair.
@@ -117,69 +119,6 @@ pub struct RepairOptions {
     /// Leaves regular files of which blocks are missing at their paths. The missing blocks read as zeros: callers must tell such files
     /// from whole ones by [`Action::FilePartial`].
     pub keeps_partial_names: bool,
-}
-
-/// A repair that waits to be written.
-#[derive(Debug)]
-pub struct Staged {
-    /// The device as it will be. Sectors that cannot be read hold a text until [`show_errors`](Self::show_errors) is called.
-    pub overlay: Arc<OverlayDevice>,
-    /// Below the overlay.
-    filled: Arc<FilledDevice>,
-    /// What was done, in order.
-    pub actions: Vec<Action>,
-    /// How many findings there were at first.
-    pub findings: u64,
-    /// Findings that are left, the first of them. Where there are any, the stage must not be written.
-    pub remaining: Vec<Finding>,
-}
-
-impl Staged {
-    /// Sectors of the device that could not be read. Those that hold metadata are written anew.
-    pub fn unreadable_sectors(&self) -> u64 {
-        self.filled.bad_sectors()
-    }
-
-    /// For readers: from now on what cannot be read is an error again.
-    pub fn show_errors(&self) {
-        self.filled.show_errors();
-    }
-
-    /// Whether the device is sound as it is.
-    pub fn is_clean(&self) -> bool {
-        self.actions.is_empty() && self.remaining.is_empty()
-    }
-
-    /// Carries the repair to the device, which is the one that it was made from, from an undo file that is made at `path` first; directly
-    /// where there is none. Gives how many bytes were changed.
-    ///
-    /// # Errors
-    /// The undo file cannot be made: then nothing was written. The device: the image is marked as needing repair then.
-    pub fn write(
-        &self,
-        device: &dyn BlockDevice,
-        undo_file: Option<&About>,
-    ) -> std::result::Result<u64, CommitError> {
-        let ranges = self.overlay.runs(0).into_iter().map(|(start, length)| start..start + length);
-        let ranges: Vec<_> = ranges.collect();
-        let Some(about) = undo_file else {
-            return commit::apply_without_file(device, self.overlay.as_ref(), &ranges, device);
-        };
-        let Some(file) = commit::prepare(device, self.overlay.as_ref(), &ranges, about)? else {
-            return Ok(0);
-        };
-        commit::apply(&file, device)?;
-        Ok(file.facts().changed_bytes)
-    }
-
-    /// The uuid of the repaired file system.
-    ///
-    /// # Errors
-    /// It has no sound superblock.
-    pub fn uuid(&self) -> Result<Uuid> {
-        let staged: Arc<dyn BlockDevice> = Arc::<OverlayDevice>::clone(&self.overlay);
-        Ok(Volume::open(staged, &VolumeOptions::default())?.geometry().uuid)
-    }
 }
 
 /// What the table of last changes takes at most.
@@ -522,6 +461,20 @@ impl<'r> Repair<'r> {
 
     /// Blocks of files and inodes that need not be made anew: wrong fields, blocks that the log has. Gives whether there were any.
     fn mend(&mut self, volume: &Volume, stage: &Stage, work: &Work) -> Result<bool> {
+        // What a wrong map leads to is no damaged block. A reverse map that is older than the log is no witness.
+        let log = self.log();
+        if work.older_groups.is_empty()
+            && contradicted::follow_reverse_map(
+                volume,
+                stage,
+                log,
+                &work.contradicted_maps,
+                &mut self.actions,
+                &mut self.undecided_maps,
+            )?
+        {
+            return Ok(true);
+        }
         let budget = SearchBudget::new(stage.geometry());
         if attribute::leaf_entries::mend(volume, stage, &work.attributes, &budget, &mut self.actions)?
             || inode::link_sizes::mend(volume, stage, &work.symlinks, &mut self.actions)?
@@ -545,23 +498,11 @@ impl<'r> Repair<'r> {
         }
         if extent_map::lengths::mend(volume, stage, &work.extent_maps, &mut self.actions)?
             || attribute::lists::mend(stage, &work.attributes, &mut self.actions)?
+            || attribute::lists::find_hidden(stage, &work.without_pointers, &mut self.actions)?
         {
             return Ok(true);
         }
         let log = self.log();
-        // A reverse map that is older than the log is no witness.
-        if work.older_groups.is_empty()
-            && contradicted::follow_reverse_map(
-                volume,
-                stage,
-                log,
-                &work.contradicted_maps,
-                &mut self.actions,
-                &mut self.undecided_maps,
-            )?
-        {
-            return Ok(true);
-        }
         inode::mend::mend(volume, stage, work, log, &mut self.actions)
     }
 

@@ -59,6 +59,8 @@ pub(crate) struct Work {
     pub contradicted: BTreeSet<InodeNumber>,
     /// Inodes whose extent maps the reverse map contradicts.
     pub contradicted_maps: BTreeSet<InodeNumber>,
+    /// Inodes that lack a parent pointer.
+    pub without_pointers: BTreeSet<InodeNumber>,
     /// Symbolic links whose targets are lost.
     pub symlinks: BTreeSet<InodeNumber>,
     /// Some inodes are damaged, or free against the index.
@@ -287,9 +289,13 @@ impl Work {
             | Finding::AttributeValueShared { inode, .. } => {
                 self.attributes.insert(*inode);
             }
+            Finding::ParentPointerMissing { inode, .. } => {
+                self.names = true;
+                // Without any attribute the format of the fork may be wrong.
+                self.without_pointers.insert(*inode);
+            }
             Finding::DotDot { .. }
             | Finding::EntryOfFreeInode { .. }
-            | Finding::ParentPointerMissing { .. }
             | Finding::ParentPointerWithoutEntry { .. }
             | Finding::LinkCount { .. }
             | Finding::DirectoryNamedTwice { .. }
