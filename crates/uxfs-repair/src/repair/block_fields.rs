@@ -21,13 +21,13 @@ use uxfs_format::{
 use uxfs_volume::{
     attribute::{AttributeValue, Namespace},
     error::Result,
-    inode::Inode,
     volume::Volume,
 };
 
 use super::{
     action::Action,
     log_copies::{DamagedBlock, is_in_one_piece, length_bytes, owner_of},
+    owned_blocks::OwnedBlocks,
     stage::Stage,
 };
 use crate::attribute::{
@@ -85,7 +85,7 @@ pub(super) fn mend(
     actions: &mut Vec<Action>,
 ) -> Result<bool> {
     let mut values = Pieces::new(volume);
-    let mut stored = LastStored { volume, stage, budget, last: None };
+    let mut stored = LastStored { volume, stage, budget, last: None, owners: OwnedBlocks::new(volume) };
     write_each(stage, blocks, actions, |block| {
         let length = length_of(volume, stage, block);
         if length > stage.geometry().block_size() && !is_in_one_piece(volume, block, length) {
@@ -220,6 +220,7 @@ struct LastStored<'s> {
     stage: &'s Stage,
     budget: &'s SearchBudget,
     last: Option<(InodeNumber, Option<StoredValues<'s>>)>,
+    owners: OwnedBlocks<'s>,
 }
 
 impl<'s> LastStored<'s> {
@@ -228,6 +229,12 @@ impl<'s> LastStored<'s> {
             self.last = Some((inode, StoredValues::new(self.volume, self.stage, inode, self.budget)));
         }
         self.last.as_ref().and_then(|(_, values)| values.as_ref())
+    }
+
+    /// Whether the inode that a block names has it as well: then the map that leads here is wrong, not the block.
+    fn is_of_other(&mut self, structure: Structure, bytes: &[u8], sector: Sector) -> bool {
+        let owner = owner_of(structure, bytes).map(InodeNumber::new);
+        owner.is_some_and(|owner| self.owners.has(owner, sector))
     }
 }
 
@@ -271,7 +278,7 @@ fn mend_as(
     let wrong_uuid = uuid_high.put(&mut bytes) | uuid_low.put(&mut bytes);
     let wrong_place = place.put(&mut bytes);
     let wrong_owner = owner.put(&mut bytes);
-    if wrong_owner && is_of_other(pieces.volume, structure, found, block.sector) {
+    if wrong_owner && stored.is_of_other(structure, found, block.sector) {
         return None;
     }
     let wrong = [magic.put(&mut bytes), wrong_uuid, wrong_owner, wrong_place];
@@ -327,24 +334,6 @@ fn identity(structure: Structure, block: &DamagedBlock, geometry: &Geometry) -> 
 fn own_place(bytes: &[u8], place: &Field) -> Option<Sector> {
     let found = bytes.get(place.offset_bytes..)?.first_chunk::<8>()?;
     Some(Sector::new(u64::from_be_bytes(*found)))
-}
-
-/// Whether the inode that a block names has it as well: then the map that leads here is wrong, not the block.
-fn is_of_other(volume: &Volume, structure: Structure, bytes: &[u8], sector: Sector) -> bool {
-    let geometry = volume.geometry();
-    let owner = owner_of(structure, bytes).and_then(|owner| volume.inode(InodeNumber::new(owner)).ok());
-    let has_block = |inode: &Inode, fork: Fork| {
-        let map = volume.extent_map(inode, fork).ok();
-        map.is_some_and(|map| {
-            map.iter().any(|extent| {
-                let first = geometry.sector_of_block(extent.start);
-                let skipped = first.and_then(|first| sector.get().checked_sub(first.get()));
-                let sectors = extent.length_blocks.saturating_mul(geometry.sectors_per_block().into());
-                skipped.is_some_and(|skipped| skipped < sectors)
-            })
-        })
-    };
-    owner.is_some_and(|inode| has_block(&inode, Fork::Data) || has_block(&inode, Fork::Attribute))
 }
 
 /// Whether the place that a block claims holds the same block, or one that claims the place of this one.

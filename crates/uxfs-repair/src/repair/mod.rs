@@ -26,6 +26,7 @@
 //! | [`misplaced`] | inodes and blocks at the place of another |
 //! | [`naming`] | the tree of names |
 //! | [`older`] | inodes and blocks that are older than the log says |
+//! | [`owned_blocks`] | whether the inode that a block names has it |
 //! | [`lsn`] | log sequence numbers that no log has reached |
 //! | [`progress`] | what it tells while it works |
 //! | [`settle`] | what the first superblock says, before anything relies on it |
@@ -84,6 +85,7 @@ pub(crate) mod lsn;
 pub(crate) mod misplaced;
 mod naming;
 mod older;
+mod owned_blocks;
 pub mod progress;
 mod settle;
 mod signature;
