@@ -38,3 +38,22 @@ fn nothing_is_called_whole_that_is_not() {
         }
     }
 }
+
+/// Cases that `cargo xtask rescue-fuzz` has found. A lost inode's number was that of `lost+found` afterwards, so that its name was not
+/// told; and names were lost with a directory block and the parent pointers of a file with hundreds of links.
+const FOUND: &[(&str, Kind, u64)] =
+    &[("default", Kind::Structures, 20_261_213), ("no-rmapbt", Kind::Unread, 20_261_213)];
+
+#[test]
+fn no_directory_is_called_whole_that_lacks_names() {
+    for (name, kind, seed) in FOUND {
+        let golden = GoldenImage::named(name).unwrap();
+        let image = SparseImage::load(&golden.unpacked().unwrap()).unwrap();
+        let truth = Truth::of(&golden, &image).unwrap();
+        let case = Case::new(&Fixture::of(image).unwrap(), *kind, &mut Random::new(*seed)).unwrap();
+        let counts = truth.judge(case.device, &case.known).unwrap();
+        assert!(counts.untold > 0, "{name}: the case is no longer one");
+        assert_eq!(counts.untold_in_whole, Vec::<String>::new(), "{name}");
+        assert_eq!(counts.wrong, Vec::<String>::new(), "{name}");
+    }
+}

@@ -3,8 +3,9 @@
 //! | a repair | makes of the inode |
 //! |---|---|
 //! | took its core from the log alone; made an extent map, a group, a directory or names anew from a second witness | nothing: that witness said all of it |
-//! | made a directory anew in which names were missing | inferred: names of files that are lost, too, are not known |
+//! | made a directory anew in which names were missing, or of which entries could not be read | inferred: names of files that are lost, too, are not known |
 //! | guessed any of it, kept it with a wrong checksum, gave it neutral values, or made attributes anew from those that could be read | inferred |
+//! | removed a name of an inode that is still there | inferred, the directory: the name may have been right |
 //! | found fewer blocks than the inode counts; made a directory anew without parent pointers | partial |
 //! | had blocks of other files, although its flag says that it has none | inferred |
 //! | without a reverse map: counted the blocks of an inode anew, had blocks that others had or that were free | inferred |
@@ -35,6 +36,8 @@ pub struct Evidence {
     by_inode: BTreeMap<InodeNumber, Verdict>,
     /// Files of which blocks are missing without a trace of where: any hole of them may have held bytes.
     without_blocks: BTreeSet<InodeNumber>,
+    /// Inodes that a repair gave up. Their numbers may be those of other inodes afterwards.
+    given_up: BTreeSet<InodeNumber>,
     /// Inodes that the log had in full.
     from_log: BTreeSet<InodeNumber>,
     /// Bytes of the device that several things claim.
@@ -56,6 +59,11 @@ impl Evidence {
     /// Whether holes of the file may have held bytes.
     pub fn is_without_blocks(&self, inode: InodeNumber) -> bool {
         self.without_blocks.contains(&inode)
+    }
+
+    /// Whether a repair gave up the inode that had this number. Another one may have it now.
+    pub fn is_given_up(&self, inode: InodeNumber) -> bool {
+        self.given_up.contains(&inode)
     }
 
     /// Whether the inode is as the log had it.
@@ -95,6 +103,13 @@ impl Evidence {
             }
             Action::InodeRebuilt { inode, source: InodeSource::Log, .. } => {
                 self.from_log.insert(*inode);
+            }
+            Action::InodeLost { inode, .. } | Action::SymlinkLost { inode, .. } => {
+                self.given_up.insert(*inode);
+            }
+            // Its name may have been the right one. That of an inode that was given up is told as lost.
+            Action::NameRemoved { directory, inode, .. } if !self.given_up.contains(inode) => {
+                self.doubt(*directory, State::Inferred, format!("repair: {action}"));
             }
             Action::BlocksGivenUp { inode, fork: Fork::Data, .. } | Action::FilePartial { inode } => {
                 self.without_blocks.insert(*inode);
@@ -145,7 +160,8 @@ impl Evidence {
             // Entries that no parent pointer repeats may be gone.
             Action::Directory { inode, .. } if !features.has_parent_pointers() => (inode, State::Partial),
             // So may those of files that are lost, too.
-            Action::Directory { inode, from_parent_pointers: 1.., .. } => (inode, State::Inferred),
+            Action::Directory { inode, from_parent_pointers: 1.., .. }
+            | Action::Directory { inode, is_any_unread: true, .. } => (inode, State::Inferred),
             Action::Directory { inode, .. } => (inode, State::Whole),
             // Nothing but the count tells that the extents are wrong.
             Action::InodeBlocks { inode, found, expected } if !features.has_reverse_map() => {

@@ -399,7 +399,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
     fn take_file(&mut self, inode: &Arc<Inode>, rank: Rank) -> Step {
         let number = inode.number;
         if self.settled_now.contains(number) {
-            return self.take_further_name(inode);
+            return self.take_further_name(inode, self.judge.judge(inode));
         }
         if self.settled.contains(number) {
             return Ok(());
@@ -426,7 +426,7 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
         self.tell(record)
     }
 
-    fn take_further_name(&mut self, inode: &Inode) -> Step {
+    fn take_further_name(&mut self, inode: &Inode, judgement: Judgement) -> Step {
         let mut first = Vec::new();
         let key = (inode.number.get(), 0);
         let is_known = inode.link_count() > 1
@@ -439,7 +439,6 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
             return self.tell(record);
         }
         self.enter()?;
-        let judgement = self.judge.judge(inode);
         let names = self.names_here();
         let record = self.deliverer.hard_link(&names, &first, inode, judgement)?;
         self.tell(record)
@@ -466,7 +465,8 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
         let mut name = Vec::new();
         while let Some(entry) = listing.next(&mut name) {
             let Ok(number) = entry else { continue };
-            if self.has(number) || self.view.inode(number).is_ok() || !is_safe_component(&name) {
+            let is_here = self.has(number) || self.view.inode(number).is_ok();
+            if is_here && !self.judge.evidence.is_given_up(number) || !is_safe_component(&name) {
                 continue;
             }
             let above_bytes = path::push(&mut self.path, &name);
@@ -485,7 +485,10 @@ impl<'a, 't, T: Target> Walker<'a, 't, T> {
                 let judge = Judge { volume: before, evidence: &evidence, device, before: None };
                 let mut judgement = judge.judge(&inode);
                 judgement.verdict.add(State::Inferred, "a repair would give it up");
-                self.deliver(&inode, judgement, judge)
+                match self.settled_now.contains(number) {
+                    true => self.take_further_name(&inode, judgement),
+                    false => self.deliver(&inode, judgement, judge),
+                }
             }
             Ok(_) => self.lose(name, number, "a directory that contradicts everything else"),
             Err(error) => self.lose(name, number, &error.to_string()),

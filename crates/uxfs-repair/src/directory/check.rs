@@ -11,7 +11,7 @@ use uxfs_volume::{
     tolerant::passed_over_by_this_thread,
 };
 
-use super::{free_index, index};
+use super::{MOST_FAULTS, free_index, index};
 use crate::{
     check::Context,
     finding::Finding,
@@ -20,9 +20,6 @@ use crate::{
     parent_pointer::{Link, ParentSums},
     sum::Sum,
 };
-
-/// Damaged blocks of a directory after which it is given up.
-const MOST_FAULTS: u32 = 1000;
 
 /// Result of walking a directory's entries.
 pub(super) struct EntriesFound {

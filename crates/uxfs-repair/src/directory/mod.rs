@@ -9,3 +9,6 @@
 pub(crate) mod check;
 mod free_index;
 mod index;
+
+/// Damaged blocks of a directory after which no further entries are read.
+pub(crate) const MOST_FAULTS: u32 = 1000;

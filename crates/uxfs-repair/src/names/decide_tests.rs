@@ -30,6 +30,7 @@ impl Case {
             generation: inode as u32,
             link_count: 1,
             dot_dot: dot_dot.map(number),
+            has_unread_entries: false,
             is_internal: false,
         };
         self.facts.inodes.insert(number(inode), fact);

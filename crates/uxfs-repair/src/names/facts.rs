@@ -19,6 +19,8 @@ pub(crate) struct InodeFact {
     pub link_count: u32,
     /// Of a directory: the inode that `..` names.
     pub dot_dot: Option<InodeNumber>,
+    /// Of a directory: entries of it could not be read.
+    pub has_unread_entries: bool,
     /// The superblock names it, or it belongs to the metadata directory: it needs no name.
     pub is_internal: bool,
 }

@@ -22,6 +22,7 @@ use uxfs_volume::{
 use super::facts::{Facts, InodeFact, Link, Witnesses};
 use crate::{
     attribute::access_list::{self, Mended},
+    directory::MOST_FAULTS,
     repair::{action::Action, work::Work},
 };
 
@@ -100,10 +101,11 @@ impl Part {
             generation: inode.generation(),
             link_count: inode.link_count(),
             dot_dot: None,
+            has_unread_entries: false,
             is_internal: is_internal || inode.flags2().contains(InodeFlags2::METADATA),
         };
         if file_type == FileType::Directory {
-            fact.dot_dot = self.add_entries(volume, inode);
+            (fact.dot_dot, fact.has_unread_entries) = self.add_entries(volume, inode);
         }
         self.inodes.push((inode.number, fact));
         if work.attributes.contains(&inode.number) {
@@ -118,13 +120,14 @@ impl Part {
         self.add_pointers(volume, inode);
     }
 
-    /// Gives what `..` names.
-    fn add_entries(&mut self, volume: &Volume, directory: &Inode) -> Option<InodeNumber> {
+    /// Gives what `..` names, and whether any entry could not be read.
+    fn add_entries(&mut self, volume: &Volume, directory: &Inode) -> (Option<InodeNumber>, bool) {
         let mut dot_dot = None;
-        let Ok(mut reader) = volume.open_directory(directory, 0) else { return None };
+        let passed_over_before = passed_over_by_this_thread();
+        let Ok(mut reader) = volume.open_directory(directory, 0) else { return (None, true) };
         // Blocks that cannot be read: the walk has moved ahead of each.
-        let mut faults = 0_u32;
-        loop {
+        let mut faults = 0;
+        while faults < MOST_FAULTS {
             match reader.next_entry() {
                 Ok(Some(entry)) if entry.name == b".." => dot_dot = Some(entry.inode),
                 Ok(Some(entry)) if entry.name == b"." => {}
@@ -135,11 +138,12 @@ impl Part {
                     self.links
                         .push((link, Witnesses { has_entry: true, entry_type, ..Witnesses::default() }));
                 }
-                Ok(None) => return dot_dot,
-                Err(_) if faults >= 1000 => return dot_dot,
+                Ok(None) => break,
                 Err(_) => faults += 1,
             }
         }
+        let is_map_whole = volume.lost_extents(directory, Fork::Data).is_none();
+        (dot_dot, faults > 0 || !is_map_whole || passed_over_by_this_thread() != passed_over_before)
     }
 
     fn add_pointers(&mut self, volume: &Volume, inode: &Inode) {

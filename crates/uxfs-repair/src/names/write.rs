@@ -378,8 +378,10 @@ impl Writer<'_> {
             let (name, inode) = (link.name.clone(), link.inode);
             self.actions.push(Action::NameAdded { directory, name, inode });
         }
+        let fact = facts.directory(directory);
         self.actions.push(Action::Directory {
             inode: directory,
+            is_any_unread: fact.is_none_or(|fact| fact.has_unread_entries),
             names: names.len() as u64,
             from_parent_pointers,
             removed,

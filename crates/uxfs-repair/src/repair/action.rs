@@ -446,6 +446,8 @@ pub enum Action {
         from_parent_pointers: u64,
         /// Names that it had, of inodes that are gone or have another name.
         removed: u64,
+        /// Entries of it could not be read: names that no parent pointer tells are lost.
+        is_any_unread: bool,
     },
     /// The attribute fork of an inode is made anew.
     Attributes {

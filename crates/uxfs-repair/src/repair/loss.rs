@@ -90,7 +90,13 @@ mod tests {
         );
         let group = Action::Group { group: AgNumber::new(1), chunks_without_index: 0 };
         assert_eq!(group.missing_witness(), None);
-        let directory = |removed| Action::Directory { inode, names: 3, from_parent_pointers: 3, removed };
+        let directory = |removed| Action::Directory {
+            inode,
+            names: 3,
+            from_parent_pointers: 3,
+            removed,
+            is_any_unread: true,
+        };
         assert_eq!(directory(0).missing_witness(), None);
         assert!(directory(1).missing_witness().is_some());
     }

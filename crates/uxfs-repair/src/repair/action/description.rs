@@ -455,11 +455,12 @@ impl Action {
         let mut fields = Fields::new();
         let mut put = |name, value: Value| fields.push((name, value));
         match self {
-            Self::Directory { inode, names, from_parent_pointers, removed } => {
+            Self::Directory { inode, names, from_parent_pointers, removed, is_any_unread } => {
                 put("inode", (*inode).into());
                 put("names", (*names).into());
                 put("from_parent_pointers", (*from_parent_pointers).into());
                 put("removed", (*removed).into());
+                put("is_any_unread", (*is_any_unread).into());
             }
             Self::NameRemoved { directory, name, inode, .. }
             | Self::NameAdded { directory, name, inode }

@@ -97,7 +97,7 @@ fn of_inodes() -> Vec<Action> {
 fn of_names_and_quotas() -> Vec<Action> {
     let (directory, inode, quota) = (DIRECTORY, INODE, QuotaKind::Group);
     vec![
-        Action::Directory { inode, names: 3, from_parent_pointers: 1, removed: 1 },
+        Action::Directory { inode, names: 3, from_parent_pointers: 1, removed: 1, is_any_unread: true },
         Action::NameRemoved { directory, name: name(), inode, because: None },
         Action::NameAdded { directory, name: name(), inode },
         Action::NameFromBlock { inode, directory, name: name() },

@@ -266,7 +266,7 @@ impl Action {
     fn write_of_name(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |name: &Name| format!("\"{}\"", name.escape_ascii());
         match self {
-            Self::Directory { inode, names, from_parent_pointers, removed } => write!(
+            Self::Directory { inode, names, from_parent_pointers, removed, .. } => write!(
                 f,
                 "make directory {inode} anew with {names} names, {from_parent_pointers} of them known by parent pointers only; \
                  {removed} names were removed"
