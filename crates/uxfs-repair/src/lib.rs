@@ -42,6 +42,7 @@
 //! | `names` | the tree of names, from directory entries and parent pointers |
 //! | `directory` | entries, their index, their free index |
 //! | `attribute` | extended attributes |
+//! | `symlink` | targets of symbolic links in blocks of their own |
 //! | `parent_pointer` | parent pointers beside directory entries |
 //! | `links` | link counts, and directories that the root does not lead to |
 //! | `counters` | the counters of the superblock |
@@ -94,6 +95,7 @@ mod reverse_map;
 pub mod sink;
 mod sum;
 mod superblock;
+mod symlink;
 mod unlinked;
 
 pub use check::{CheckOptions, CheckSummary, Watch, check, check_watched, check_with_progress};

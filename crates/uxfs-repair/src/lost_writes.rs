@@ -24,7 +24,7 @@ use uxfs_format::{
 use uxfs_journal::copies::{LastLogged, LoggedInode, OwnFacts};
 use uxfs_volume::metadata::{CompareMetadata, ContradictedInode, MetadataOwner, OlderMetadata};
 
-use crate::repair::log_copies::owner_of;
+use crate::repair::identity::owner_of;
 
 /// What the log says about last changes, and what was found to be older.
 #[derive(Debug, Default)]

@@ -3,9 +3,7 @@
 pub(crate) mod access_list;
 pub(crate) mod check;
 pub(crate) mod leaf;
-pub(crate) mod leaf_entries;
 pub(crate) mod lists;
 pub(crate) mod shortform;
 pub(crate) mod stored_values;
 mod twice;
-mod value_length;

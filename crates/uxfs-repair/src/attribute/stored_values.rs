@@ -22,11 +22,13 @@ use uxfs_format::{
     inode::Fork,
     name_tree::header::magic_of,
     units::{FileBlock, FsBlock, InodeNumber, Sector},
-    verify::{VerifyContext, verify},
 };
 use uxfs_volume::volume::Volume;
 
-use crate::repair::{log_copies::owner_of, stage::Stage};
+use crate::repair::{
+    identity::{is_sound_block_of, owner_of},
+    stage::Stage,
+};
 
 /// Values, leaves and entries of one inode that are remembered: some 70 MiB.
 const MOST_PLACES: usize = 1 << 20;
@@ -172,9 +174,13 @@ impl<'s> StoredValues<'s> {
     }
 
     fn read(&self, sector: Sector) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; self.stage.geometry().block_size()];
+        let mut bytes = self.block_buffer();
         self.stage.read_at(sector, &mut bytes).ok()?;
         Some(bytes)
+    }
+
+    fn block_buffer(&self) -> Vec<u8> {
+        vec![0; self.stage.geometry().block_size()]
     }
 
     fn sector_of(&self, block: FileBlock) -> Option<Sector> {
@@ -185,8 +191,7 @@ impl<'s> StoredValues<'s> {
     }
 
     fn is_own(&self, structure: Structure, bytes: &[u8], sector: Sector) -> bool {
-        owner_of(structure, bytes) == Some(self.inode.get())
-            && verify(structure, bytes, &VerifyContext::new(self.stage.geometry(), sector)).is_ok()
+        is_sound_block_of(self.inode, structure, bytes, sector, self.stage.geometry())
     }
 
     fn part_at(&self, block: FileBlock) -> Option<Part> {
@@ -212,11 +217,13 @@ impl<'s> StoredValues<'s> {
             return None;
         }
         let mut found = Found::default();
-        let mut entries = Vec::new();
+        let (mut entries, mut bytes) = (Vec::new(), self.block_buffer());
         for extent in &self.extents {
             for block in extent.file_block.get()..extent.end().get() {
                 let sector = self.sector_of(FileBlock::new(block))?;
-                let Some(bytes) = self.read(sector) else { continue };
+                if self.stage.read_at(sector, &mut bytes).is_err() {
+                    continue;
+                }
                 if let Some(part) = self.part_of(&bytes, sector) {
                     found.add_part(block, &part, self.stage);
                 } else if magic_of(&bytes) == Some(leaf::MAGIC)

@@ -4,7 +4,6 @@ pub(crate) mod check;
 pub(crate) mod fields;
 pub(crate) mod free;
 pub(crate) mod gather;
-pub(crate) mod link_sizes;
 mod lost_directories;
 pub(crate) mod mend;
 mod neutral;

@@ -20,7 +20,8 @@ use uxfs_volume::{error::Result, volume::Volume};
 
 use super::{
     action::Action,
-    log_copies::{DamagedBlock, is_in_one_piece, is_of_directory, owner_of},
+    identity::owner_of,
+    log_copies::{DamagedBlock, is_in_one_piece, is_of_directory},
     stage::Stage,
 };
 use crate::inode::gather::{put_inode, read_inode};

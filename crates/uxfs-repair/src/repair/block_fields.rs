@@ -26,13 +26,17 @@ use uxfs_volume::{
 
 use super::{
     action::Action,
-    log_copies::{DamagedBlock, is_in_one_piece, length_bytes, owner_of},
+    identity::owner_of,
+    log_copies::{DamagedBlock, is_in_one_piece, length_bytes},
     owned_blocks::OwnedBlocks,
     stage::Stage,
 };
-use crate::attribute::{
-    leaf::{self, Done, LeafWitnesses},
-    stored_values::{SearchBudget, StoredValues},
+use crate::{
+    attribute::{
+        leaf::{self, Done, LeafWitnesses},
+        stored_values::{SearchBudget, StoredValues},
+    },
+    symlink::extent as symlink_extent,
 };
 
 /// The longest value of an attribute.
@@ -373,8 +377,7 @@ fn symlink_length(volume: &Volume, block: &DamagedBlock) -> Option<usize> {
     let map = volume.extent_map(&inode, Fork::Data).ok()?;
     let mut extents = map.iter();
     let extent = extents.find(|extent| geometry.sector_of_block(extent.start) == Some(block.sector))?;
-    // Targets are short.
-    usize::try_from(extent.length_blocks.min(4)).ok()?.checked_mul(geometry.block_size())
+    symlink_extent::length_bytes(extent.length_blocks, geometry)
 }
 
 /// The part of a value that a block of an attribute fork holds.

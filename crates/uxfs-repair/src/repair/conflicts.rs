@@ -24,7 +24,7 @@ use uxfs_format::{
 };
 use uxfs_volume::{error::Result, inode::Inode, volume::Volume};
 
-use super::{action::Action, log_copies::owner_of, stage::Stage};
+use super::{action::Action, identity::owner_of, stage::Stage};
 use crate::{
     extent_map::{
         rebuild::{Owned, gather, staged_inode, write_fork},
@@ -42,11 +42,11 @@ pub(super) type ForkOf = (InodeNumber, bool);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Contested {
     group: AgNumber,
-    /// In order.
+    /// Those that the fork gives up, in order.
     ranges: Vec<Range<u32>>,
     /// Those that this fork alone has, and more than once: it keeps them where they come first in the file.
     repeated: Vec<Range<u32>>,
-    /// Those of `ranges` that the fork has at another place in the file as well, where the reverse map has them.
+    /// Those that the fork keeps at the place in the file where the reverse map has them, and gives up at another.
     own: Vec<Range<u32>>,
     /// The inode that keeps the first of them.
     kept_by: Option<InodeNumber>,

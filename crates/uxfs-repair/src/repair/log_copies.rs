@@ -17,7 +17,7 @@ use uxfs_format::{
 use uxfs_journal::copies::{CHUNK_BYTES, LogCopies, Wanted};
 use uxfs_volume::{error::Result, volume::Volume};
 
-use super::{action::Action, stage::Stage};
+use super::{action::Action, identity::owner_of, stage::Stage};
 
 const SYMLINK_HEADER_BYTES: usize = 56;
 /// Of an attribute leaf: header, place of the number of entries and of the first byte that names or values take, an entry.
@@ -168,19 +168,4 @@ pub(super) fn is_in_one_piece(volume: &Volume, block: &DamagedBlock, length_byte
         let skipped = skipped.map(|sectors| sectors / u64::from(geometry.sectors_per_block()));
         skipped.is_some_and(|skipped| skipped.saturating_add(blocks) <= extent.length_blocks)
     })
-}
-
-/// The inode that the header of a block names.
-pub(crate) fn owner_of(structure: Structure, bytes: &[u8]) -> Option<u64> {
-    use Structure as S;
-    let offset = match structure {
-        S::ExtentMap => 56,
-        S::DirectoryBlock | S::DirectoryData | S::DirectoryFreeIndex => 40,
-        S::DirectoryLeaf | S::DirectoryLeafNode | S::DirectoryNode | S::AttributeLeaf | S::AttributeNode => {
-            48
-        }
-        S::Symlink | S::AttributeRemoteValue => 32,
-        _ => return None,
-    };
-    bytes.get(offset..)?.first_chunk().map(|owner| u64::from_be_bytes(*owner))
 }

@@ -20,7 +20,8 @@ use uxfs_volume::{error::Result, volume::Volume};
 
 use super::{
     action::{Action, InodeSource},
-    log_copies::{DamagedBlock, is_in_one_piece, length_bytes, owner_of},
+    identity::owner_of,
+    log_copies::{DamagedBlock, is_in_one_piece, length_bytes},
     stage::Stage,
     work::Work,
 };

@@ -20,6 +20,7 @@
 //! | [`bit_flips`] | structures of which one bit has changed |
 //! | [`block_fields`] | single wrong fields of blocks of files |
 //! | [`conflicts`] | blocks that two have |
+//! | [`identity`] | whose a block of a file is |
 //! | [`log`] | replaying a dirty log; a new one |
 //! | [`log_copies`] | blocks that the log still has |
 //! | [`loss`] | witnesses that were missing |
@@ -71,13 +72,14 @@ use crate::{
     inode,
     lost_writes::LostWrites,
     opening::{self, FoundSuperblock, LogComparison, OpeningOptions},
-    quota,
+    quota, symlink,
 };
 
 pub mod action;
 mod bit_flips;
 mod block_fields;
 mod conflicts;
+pub(crate) mod identity;
 mod log;
 pub(crate) mod log_copies;
 mod loss;
@@ -478,8 +480,8 @@ impl<'r> Repair<'r> {
             return Ok(true);
         }
         let budget = SearchBudget::new(stage.geometry());
-        if attribute::leaf_entries::mend(volume, stage, &work.attributes, &budget, &mut self.actions)?
-            || inode::link_sizes::mend(volume, stage, &work.symlinks, &mut self.actions)?
+        if attribute::leaf::contradicted::mend(volume, stage, &work.attributes, &budget, &mut self.actions)?
+            || symlink::size::mend(volume, stage, &work.symlinks, &mut self.actions)?
         {
             return Ok(true);
         }

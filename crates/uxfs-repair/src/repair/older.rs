@@ -15,7 +15,6 @@ use uxfs_format::{
     inode::{Fork, InodeCore, core, verify_inode},
     seal::{seal, structure_of},
     units::{AgInode, AgNumber, InodeNumber, Lsn, Sector},
-    verify::{VerifyContext, verify},
 };
 use uxfs_journal::copies::{LogCopies, Wanted};
 use uxfs_volume::{
@@ -26,7 +25,8 @@ use uxfs_volume::{
 
 use super::{
     action::{Action, InodeSource},
-    log_copies::{length_bytes, owner_of},
+    identity::is_sound_block_of,
+    log_copies::length_bytes,
     stage::Stage,
 };
 use crate::inode::gather::{change_core, put_inode, read_inode};
@@ -175,10 +175,8 @@ fn bring_block(
 }
 
 fn is_whole(bytes: &[u8], inode: InodeNumber, sector: Sector, geometry: &Geometry) -> bool {
-    structure_of(bytes, geometry).is_some_and(|structure| {
-        let is_of_owner = owner_of(structure, bytes) == Some(inode.get());
-        is_of_owner && verify(structure, bytes, &VerifyContext::new(geometry, sector)).is_ok()
-    })
+    structure_of(bytes, geometry)
+        .is_some_and(|structure| is_sound_block_of(inode, structure, bytes, sector, geometry))
 }
 
 /// Where a block of a file lies that begins at a sector: blocks of directories may lie in several extents. A block of which a part is

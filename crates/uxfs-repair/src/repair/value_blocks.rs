@@ -4,15 +4,10 @@ use uxfs_format::{
     attribute::{MAX_VALUE_BYTES, remote::block_count},
     fault::Structure,
     units::Sector,
-    verify::{VerifyContext, verify},
 };
 use uxfs_volume::volume::Volume;
 
-use super::{
-    block_fields::Pieces,
-    log_copies::{DamagedBlock, owner_of},
-    stage::Stage,
-};
+use super::{block_fields::Pieces, identity::is_sound_block_of, log_copies::DamagedBlock, stage::Stage};
 
 /// The damaged blocks, with those that lie behind the first block of a damaged value and are damaged as well.
 pub(super) fn with_whole_values(
@@ -46,6 +41,5 @@ fn rest_of<'b>(
 fn is_sound(stage: &Stage, block: &DamagedBlock, sector: Sector) -> bool {
     let mut bytes = vec![0; stage.geometry().block_size()];
     stage.read_at(sector, &mut bytes).is_ok()
-        && verify(block.structure, &bytes, &VerifyContext::new(stage.geometry(), sector)).is_ok()
-        && owner_of(block.structure, &bytes) == Some(block.inode.get())
+        && is_sound_block_of(block.inode, block.structure, &bytes, sector, stage.geometry())
 }

@@ -8,14 +8,14 @@ use uxfs_format::{
     fault::Structure,
     inode::{FileType, Fork},
     units::FsBlock,
-    verify::{VerifyContext, verify},
 };
 
 use super::{Question, Side, blocks_without, only_one};
-use crate::repair::{log_copies::owner_of, stage::Stage};
+use crate::{
+    repair::{identity::is_sound_block_of, stage::Stage},
+    symlink,
+};
 
-/// Blocks of an extent of a target, at most: targets are short.
-const MOST_BLOCKS: u64 = 4;
 const OF_ATTRIBUTES: &[Structure] =
     &[Structure::AttributeLeaf, Structure::AttributeNode, Structure::AttributeRemoteValue];
 const OF_DIRECTORIES: &[Structure] = &[
@@ -47,16 +47,14 @@ pub(super) fn decide(question: &Question, stage: &Stage) -> Option<Side> {
 fn is_own(question: &Question, stage: &Stage, structures: &[Structure], run: &Range<u64>) -> bool {
     let geometry = stage.geometry();
     let Some(sector) = geometry.sector_of_block(FsBlock::new(run.start)) else { return false };
-    let blocks = match structures {
-        OF_ATTRIBUTES => 1,
-        OF_DIRECTORIES => geometry.blocks_per_directory_block().into(),
-        // The whole extent has one header.
-        _ => run.end.saturating_sub(run.start).min(MOST_BLOCKS),
+    let length_bytes = match structures {
+        OF_ATTRIBUTES => Some(geometry.block_size()),
+        OF_DIRECTORIES => geometry.block_size().checked_mul(geometry.blocks_per_directory_block() as usize),
+        _ => symlink::extent::length_bytes(run.end.saturating_sub(run.start), geometry),
     };
-    let mut bytes = vec![0; geometry.block_size().saturating_mul(blocks as usize)];
+    let Some(mut bytes) = length_bytes.map(|length_bytes| vec![0; length_bytes]) else { return false };
     stage.read_at(sector, &mut bytes).is_ok()
-        && structures.iter().any(|structure| {
-            owner_of(*structure, &bytes) == Some(question.inode.number.get())
-                && verify(*structure, &bytes, &VerifyContext::new(geometry, sector)).is_ok()
-        })
+        && structures
+            .iter()
+            .any(|structure| is_sound_block_of(question.inode.number, *structure, &bytes, sector, geometry))
 }

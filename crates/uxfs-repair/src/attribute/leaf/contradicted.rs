@@ -22,11 +22,11 @@ use uxfs_format::{
 };
 use uxfs_volume::{error::Result, volume::Volume};
 
-use super::{
-    leaf,
-    stored_values::{SearchBudget, StoredValues},
+use super::entry::{clear_flags, set_remote_length, set_value_place};
+use crate::{
+    attribute::stored_values::{SearchBudget, StoredValues},
+    repair::{action::Action, stage::Stage},
 };
-use crate::repair::{action::Action, stage::Stage};
 
 /// Corrects entries of these inodes. Gives whether there were any.
 ///
@@ -93,9 +93,9 @@ fn mend_leaf(
         _ => return None,
     };
     let is_changed = match change {
-        Change::Place(first_block) => leaf::set_value_place(bytes, index, first_block),
-        Change::Length(length_bytes, _) => leaf::set_remote_length(bytes, index, length_bytes),
-        Change::NoParent => leaf::clear_flags(bytes, index, AttributeFlags::PARENT),
+        Change::Place(first_block) => set_value_place(bytes, index, first_block),
+        Change::Length(length_bytes, _) => set_remote_length(bytes, index, length_bytes),
+        Change::NoParent => clear_flags(bytes, index, AttributeFlags::PARENT),
     };
     checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
     is_changed.then_some(guessed)
@@ -104,42 +104,63 @@ fn mend_leaf(
 /// Of two entries that lead to one value, where one value is lost: the one to which it belongs, and its place. Names are put into a leaf
 /// from its end on, and values into the fork from its start: the order of the others tells, where nothing was removed.
 fn one_of_two(leaf: &LeafBlock<'_>, values: &StoredValues<'_>) -> Option<(usize, FileBlock)> {
-    let remote =
-        leaf.entries.iter().zip(leaf.attributes()).enumerate().filter_map(|(index, (entry, attribute))| {
-            match attribute.ok()?.value {
-                LeafValue::Remote { first_block, length_bytes } => {
-                    Some((first_block, index, entry.name_offset.get(), length_bytes))
-                }
-                LeafValue::Local(_) => None,
-            }
-        });
-    let mut remote: Vec<_> = remote.collect();
+    let mut remote = remote_entries(leaf);
     remote.sort_unstable();
-    let mut pairs =
-        remote.windows(2).filter(|pair| matches!(pair, [one, other] if (one.0, one.3) == (other.0, other.3)));
-    let [one, other] = *pairs.next()? else { return None };
+    let mut pairs = remote.windows(2).filter_map(|pair| match pair {
+        [one, other] if one.value() == other.value() => Some((*one, *other)),
+        _ => None,
+    });
+    let (one, other) = pairs.next()?;
     if pairs.next().is_some() {
         return None;
     }
-    let lost = values.lost_value_of_two(one.3)?;
+    let lost = values.lost_value_of_two(one.length_bytes)?;
     // How many of the others lie on another side by name than by value.
-    let contradictions = |first: (u16, FileBlock), second: (u16, FileBlock)| {
-        let is_other = |third: &&(FileBlock, usize, u16, u32)| third.1 != one.1 && third.1 != other.1;
-        let is_against = |(offset_bytes, block): (u16, FileBlock), third: &(FileBlock, usize, u16, u32)| {
-            (third.2 > offset_bytes) == (third.0 > block)
-        };
-        let others = remote.iter().filter(is_other);
-        others
-            .map(|third| u32::from(is_against(first, third)) + u32::from(is_against(second, third)))
-            .sum::<u32>()
+    let contradictions = |pair: [RemoteEntry; 2]| {
+        let others = remote.iter().filter(|third| pair.iter().all(|one| one.index != third.index));
+        others.map(|third| pair.iter().filter(|one| one.contradicts(third)).count()).sum::<usize>()
     };
-    let first = contradictions((one.2, lost), (other.2, other.0));
-    let second = contradictions((one.2, one.0), (other.2, lost));
-    match first.cmp(&second) {
-        Ordering::Less => Some((one.1, lost)),
-        Ordering::Greater => Some((other.1, lost)),
+    let of_one = contradictions([RemoteEntry { first_block: lost, ..one }, other]);
+    let of_other = contradictions([one, RemoteEntry { first_block: lost, ..other }]);
+    match of_one.cmp(&of_other) {
+        Ordering::Less => Some((one.index, lost)),
+        Ordering::Greater => Some((other.index, lost)),
         Ordering::Equal => None,
     }
+}
+
+/// An entry whose value lies in blocks of its own, in the order of values.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RemoteEntry {
+    first_block: FileBlock,
+    /// Among the entries of the leaf.
+    index: usize,
+    /// Where the name lies in the leaf.
+    name_offset_bytes: u16,
+    length_bytes: u32,
+}
+
+impl RemoteEntry {
+    fn value(&self) -> (FileBlock, u32) {
+        (self.first_block, self.length_bytes)
+    }
+
+    /// Whether the order of names in the leaf is not the reverse of that of values in the fork.
+    fn contradicts(&self, other: &Self) -> bool {
+        (other.name_offset_bytes > self.name_offset_bytes) == (other.first_block > self.first_block)
+    }
+}
+
+fn remote_entries(leaf: &LeafBlock<'_>) -> Vec<RemoteEntry> {
+    let entries = leaf.entries.iter().zip(leaf.attributes()).enumerate();
+    let remote = entries.filter_map(|(index, (entry, attribute))| match attribute.ok()?.value {
+        LeafValue::Remote { first_block, length_bytes } => {
+            let name_offset_bytes = entry.name_offset.get();
+            Some(RemoteEntry { first_block, index, name_offset_bytes, length_bytes })
+        }
+        LeafValue::Local(_) => None,
+    });
+    remote.collect()
 }
 
 fn change_of(

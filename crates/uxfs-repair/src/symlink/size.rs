@@ -13,18 +13,15 @@ use uxfs_format::{
         symlink::{SymlinkHeader, TARGET_END_BYTES},
     },
     units::InodeNumber,
-    verify::{VerifyContext, verify},
 };
 use uxfs_volume::{error::Result, inode::Inode, volume::Volume};
 
-use super::gather::change_core;
+use super::extent::read;
 use crate::{
     extent_map::rebuild::staged_inode,
-    repair::{action::Action, log_copies::owner_of, stage::Stage},
+    inode::gather::change_core,
+    repair::{action::Action, identity::is_sound_block_of, stage::Stage},
 };
-
-/// Blocks of an extent of a target, at most: targets are short.
-const MOST_BLOCKS: u64 = 4;
 
 /// Corrects the sizes of these symbolic links. Gives whether there were any wrong ones.
 ///
@@ -58,11 +55,10 @@ fn told_size(volume: &Volume, stage: &Stage, inode: &Inode) -> Option<u64> {
     let (mut size_bytes, mut is_ended) = (0_u32, false);
     for extent in map.iter() {
         let sector = geometry.sector_of_block(extent.start)?;
-        let blocks = usize::try_from(extent.length_blocks.min(MOST_BLOCKS)).ok()?;
-        let mut bytes = vec![0; geometry.block_size().checked_mul(blocks)?];
-        stage.read_at(sector, &mut bytes).ok()?;
-        let is_own = owner_of(Structure::Symlink, &bytes) == Some(inode.number.get());
-        verify(Structure::Symlink, &bytes, &VerifyContext::new(geometry, sector)).ok().filter(|()| is_own)?;
+        let bytes = read(&extent, stage)?;
+        if !is_sound_block_of(inode.number, Structure::Symlink, &bytes, sector, geometry) {
+            return None;
+        }
         let (header, text) = bytes.split_at_checked(SymlinkHeader::SIZE_BYTES)?;
         let header = SymlinkHeader::prefix_of(header)?;
         let (text, rest) = text.split_at_checked(header.length_bytes.get() as usize)?;

@@ -8,8 +8,8 @@ use uxfs_format::{
     geometry::Geometry,
 };
 
-use super::access_list::is_list;
-use super::leaf::{entry, header, is_apart, is_right};
+use super::entry::{entry, header, is_apart, is_right};
+use crate::attribute::access_list::is_list;
 
 /// Lengths of value and name before a name.
 const HEAD_BYTES: usize = 3;
