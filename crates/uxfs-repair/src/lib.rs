@@ -42,7 +42,7 @@
 //! | `names` | the tree of names, from directory entries and parent pointers |
 //! | `directory` | entries, their index, their free index |
 //! | `attribute` | extended attributes |
-//! | `symlink` | targets of symbolic links in blocks of their own |
+//! | `symlink` | targets of symbolic links |
 //! | `parent_pointer` | parent pointers beside directory entries |
 //! | `links` | link counts, and directories that the root does not lead to |
 //! | `counters` | the counters of the superblock |

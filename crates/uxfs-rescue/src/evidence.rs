@@ -156,6 +156,7 @@ impl Evidence {
             Action::BlocksGivenUp { inode, .. } | Action::FilePartial { inode } => (inode, State::Partial),
             Action::ExtentMap { inode, .. }
             | Action::ExtentsWritten { inode }
+            | Action::ExtentsUnwritten { inode }
             | Action::SymlinkBlocks { inode } => (inode, State::Whole),
             // Entries that no parent pointer repeats may be gone.
             Action::Directory { inode, .. } if !features.has_parent_pointers() => (inode, State::Partial),
@@ -304,6 +305,7 @@ fn state_of_name(action: &Action) -> Option<(InodeNumber, State)> {
         | Action::SizeOfSpecialFile { .. }
         | Action::SymlinkBlocks { .. }
         | Action::ExtentsWritten { .. }
+        | Action::ExtentsUnwritten { .. }
         | Action::SymlinkLost { .. }
         | Action::InodeChunk { .. }
         | Action::RealtimeInode { .. }

@@ -1,4 +1,5 @@
-//! Extents that are marked as never written although their blocks must have been: the mark goes.
+//! Extents that are marked as never written although their blocks must have been, or that lack the mark: the reverse map has it as well,
+//! and what the blocks hold decides.
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -41,18 +42,20 @@ pub(crate) fn mark_what_must_be(
     actions: &mut Vec<Action>,
 ) -> Result<()> {
     let Some(staged) = staged_inode(stage, inode)? else { return Ok(()) };
-    if mark(volume, stage, inode, &|extent| !fields::may_be_unwritten(volume, &staged.core, extent))? {
+    let must_be_written =
+        |extent: &Extent| extent.is_unwritten && !fields::may_be_unwritten(volume, &staged.core, extent);
+    if change_marks(volume, stage, inode, &must_be_written)? {
         actions.push(Action::ExtentsWritten { inode });
     }
     Ok(())
 }
 
-/// Takes the mark from extents that the reverse map knows as written, and whose blocks hold something. Where they hold zeros, both read
-/// the same.
+/// Where the reverse map contradicts the mark of an extent: takes it if the blocks hold something, and sets it if they hold zeros, which
+/// read the same.
 ///
 /// # Errors
 /// The device.
-pub(crate) fn mark_what_holds_data(
+pub(crate) fn mark_by_contents(
     volume: &Volume,
     stage: &Stage,
     inodes: &BTreeSet<InodeNumber>,
@@ -64,48 +67,75 @@ pub(crate) fn mark_what_holds_data(
     let OwnedByInode { forks, .. } = gather(volume, inodes);
     for inode in inodes {
         let Some(owned) = forks.get(&(*inode, false)) else { continue };
-        let is_written = |extent: &Extent| {
+        let is_contradicted = |extent: &Extent| {
             owned.extents.iter().any(|known| {
                 let skipped = extent.file_block.get().checked_sub(known.file_block.get());
                 let is_within = skipped.is_some_and(|skipped| {
                     known.start.get().checked_add(skipped) == Some(extent.start.get())
                         && skipped.saturating_add(extent.length_blocks) <= known.length_blocks
                 });
-                is_within && !known.is_unwritten
+                is_within && known.is_unwritten != extent.is_unwritten
             })
         };
-        if mark(volume, stage, *inode, &|extent| is_written(extent) && holds_data(volume, extent))? {
+        let is_written = |extent: &Extent| {
+            extent.is_unwritten
+                && is_contradicted(extent)
+                && contents_of(volume, extent) == Some(Contents::Data)
+        };
+        let is_unwritten = |extent: &Extent| {
+            !extent.is_unwritten
+                && is_contradicted(extent)
+                && contents_of(volume, extent) == Some(Contents::Zeros)
+        };
+        if change_marks(volume, stage, *inode, &is_written)? {
             actions.push(Action::ExtentsWritten { inode: *inode });
+        }
+        if change_marks(volume, stage, *inode, &is_unwritten)? {
+            actions.push(Action::ExtentsUnwritten { inode: *inode });
         }
     }
     Ok(())
 }
 
-/// Whether any of the first blocks of an extent holds something else than zeros.
-fn holds_data(volume: &Volume, extent: &Extent) -> bool {
-    let geometry = volume.geometry();
-    let Some(sector) = geometry.sector_of_block(extent.start) else { return false };
-    let start = Geometry::byte_of_sector(sector);
-    let mut block = vec![0; geometry.block_size()];
-    (0..extent.length_blocks.min(MOST_READ_BLOCKS)).any(|index| {
-        let offset_bytes = start.saturating_add(index.saturating_mul(block.len() as u64));
-        volume.device().read(offset_bytes, &mut block).is_ok() && block.iter().any(|byte| *byte != 0)
-    })
+/// What the blocks of an extent hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    /// Something else than zeros.
+    Data,
+    /// All of them nothing but zeros.
+    Zeros,
 }
 
-/// Takes the mark from all extents of the data fork that `must_be_written` names. Gives whether there were any.
-fn mark(
+/// `None` where the first blocks do not tell, or cannot be read.
+fn contents_of(volume: &Volume, extent: &Extent) -> Option<Contents> {
+    let geometry = volume.geometry();
+    let start = Geometry::byte_of_sector(geometry.sector_of_block(extent.start)?);
+    let mut block = vec![0; geometry.block_size()];
+    let mut is_read = true;
+    for index in 0..extent.length_blocks.min(MOST_READ_BLOCKS) {
+        let offset_bytes = start.saturating_add(index.saturating_mul(block.len() as u64));
+        match volume.device().read(offset_bytes, &mut block) {
+            Ok(()) if block.iter().any(|byte| *byte != 0) => return Some(Contents::Data),
+            Ok(()) => {}
+            Err(_) => is_read = false,
+        }
+    }
+    (is_read && extent.length_blocks <= MOST_READ_BLOCKS).then_some(Contents::Zeros)
+}
+
+/// Changes the mark of all extents of the data fork that `is_wrong` names. Gives whether there were any.
+fn change_marks(
     volume: &Volume,
     stage: &Stage,
     number: InodeNumber,
-    must_be_written: &dyn Fn(&Extent) -> bool,
+    is_wrong: &dyn Fn(&Extent) -> bool,
 ) -> Result<bool> {
     let Some(inode) = staged_inode(stage, number)? else { return Ok(false) };
     let mut is_changed = false;
     match inode.fork_format(Fork::Data) {
         Some(ForkFormat::Extents) => {
             let count = usize::try_from(inode.extent_count(Fork::Data)).unwrap_or(usize::MAX);
-            change_core(stage, number, |_, forks| is_changed = mark_records(forks, count, must_be_written))?;
+            change_core(stage, number, |_, forks| is_changed = change_records(forks, count, is_wrong))?;
         }
         Some(ForkFormat::Btree) => {
             let Ok(root) = ExtentMapRoot::parse(inode.extent_root_bytes(Fork::Data)) else {
@@ -114,7 +144,7 @@ fn mark(
             let mut leaves = Vec::new();
             let _ = Tree::of_inode(volume, number, &root).visit_blocks(&mut |event| {
                 if let BlockEvent::Block { address, view, .. } = event
-                    && view.records().iter().any(|record| is_wrong(&record.get(), must_be_written))
+                    && view.records().iter().any(|record| is_wrong(&record.get()))
                 {
                     leaves.push((address, view.records().len()));
                 }
@@ -125,7 +155,7 @@ fn mark(
                 let mut bytes = vec![0; stage.geometry().block_size()];
                 stage.read_at(sector, &mut bytes)?;
                 let records = bytes.get_mut(LEAF_HEADER_BYTES..).unwrap_or_default();
-                is_changed |= mark_records(records, count, must_be_written);
+                is_changed |= change_records(records, count, is_wrong);
                 checksum::seal(&mut bytes, LEAF_CHECKSUM_OFFSET_BYTES);
                 stage.write_at(sector, &bytes)?;
             }
@@ -135,19 +165,16 @@ fn mark(
     Ok(is_changed)
 }
 
-fn is_wrong(extent: &Extent, must_be_written: &dyn Fn(&Extent) -> bool) -> bool {
-    extent.is_unwritten && must_be_written(extent)
-}
-
-fn mark_records(bytes: &mut [u8], count: usize, must_be_written: &dyn Fn(&Extent) -> bool) -> bool {
+fn change_records(bytes: &mut [u8], count: usize, is_wrong: &dyn Fn(&Extent) -> bool) -> bool {
     let mut is_changed = false;
     for record in bytes.chunks_exact_mut(EXTENT_BYTES).take(count).filter_map(ExtentRecord::prefix_of_mut) {
         let extent = record.get();
-        if !is_wrong(&extent, must_be_written) {
+        if !is_wrong(&extent) {
             continue;
         }
-        if let Some(written) = ExtentRecord::new(&Extent { is_unwritten: false, ..extent }) {
-            *record = written;
+        let changed = Extent { is_unwritten: !extent.is_unwritten, ..extent };
+        if let Some(changed) = ExtentRecord::new(&changed) {
+            *record = changed;
             is_changed = true;
         }
     }

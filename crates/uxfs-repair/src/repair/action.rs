@@ -351,6 +351,11 @@ pub enum Action {
         /// The inode.
         inode: InodeNumber,
     },
+    /// Extents of zeros are marked as never written, as the reverse map has them.
+    ExtentsUnwritten {
+        /// The inode.
+        inode: InodeNumber,
+    },
     /// A symbolic link is given up, because its target cannot be read.
     SymlinkLost {
         /// The inode.

@@ -481,6 +481,7 @@ impl<'r> Repair<'r> {
         }
         let budget = SearchBudget::new(stage.geometry());
         if attribute::leaf::contradicted::mend(volume, stage, &work.attributes, &budget, &mut self.actions)?
+            || symlink::format::mend(stage, &work.symlinks, &mut self.actions)?
             || symlink::size::mend(volume, stage, &work.symlinks, &mut self.actions)?
         {
             return Ok(true);

@@ -184,14 +184,9 @@ impl Work {
                 if mapping.owner == Owner::InodeChunks {
                     self.inode_indexes.insert(*group);
                 }
-                self.add_contradicted_map(*group, mapping.owner);
+                self.add_contradicted_map(*group, mapping);
             }
-            Finding::MappingMissing { group, mapping } => {
-                if let Mapping { owner: Owner::Inode(inode), is_unwritten: true, .. } = mapping {
-                    self.unwritten.insert(*inode);
-                }
-                self.add_contradicted_map(*group, mapping.owner);
-            }
+            Finding::MappingMissing { group, mapping } => self.add_contradicted_map(*group, mapping),
             Finding::GroupCount { .. }
             | Finding::FreeExtent { .. }
             | Finding::BlocksUnused { .. }
@@ -207,9 +202,10 @@ impl Work {
         }
     }
 
-    fn add_contradicted_map(&mut self, group: AgNumber, owner: Owner) {
-        if let Owner::Inode(inode) = owner {
+    fn add_contradicted_map(&mut self, group: AgNumber, mapping: &Mapping) {
+        if let Owner::Inode(inode) = mapping.owner {
             self.contradicted_maps.insert(inode);
+            self.unwritten.extend(mapping.is_unwritten.then_some(inode));
         }
         self.groups.insert(group);
     }

@@ -177,6 +177,10 @@ fn change_of(
             is_lie.then_some(Change::NoParent)
         }
         LeafValue::Remote { .. } if attribute.flags.contains(AttributeFlags::INCOMPLETE) => None,
+        // Parent pointers lie in leaves.
+        LeafValue::Remote { .. } if attribute.flags.contains(AttributeFlags::PARENT) => {
+            (name_hash::hash(attribute.name) == entry.hash.get()).then_some(Change::NoParent)
+        }
         LeafValue::Remote { first_block, length_bytes } => match values.known_length(first_block) {
             Some(told) => length_change(values, first_block, [length_bytes, told]),
             None if values.is_no_start(first_block) => values.lost_value(length_bytes).map(Change::Place),

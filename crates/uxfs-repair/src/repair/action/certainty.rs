@@ -91,6 +91,7 @@ impl Action {
             | Self::SizeOfSpecialFile { .. }
             | Self::SymlinkBlocks { .. }
             | Self::ExtentsWritten { .. }
+            | Self::ExtentsUnwritten { .. }
             | Self::RealtimeInode { .. }
             | Self::UnlinkedFreed { .. }
             | Self::BlocksGivenUp { .. }
@@ -208,6 +209,7 @@ impl Action {
             }
             Self::SymlinkBlocks { .. } => "the blocks are right, and the target is longer".into(),
             Self::ExtentsWritten { .. } => "the blocks were never written".into(),
+            Self::ExtentsUnwritten { .. } => "zeros were written".into(),
             Self::AccessList { removed: Some(removed @ 1..), .. } => format!(
                 "the {removed} removed entries granted or denied something that cannot be read any more"
             ),

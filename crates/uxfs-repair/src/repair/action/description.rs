@@ -233,6 +233,9 @@ impl Action {
             Self::BlocksGivenUp { .. } => of("blocks_given_up", O::ExtentMap, W::ReverseMap, R::BlocksOfTwo),
             Self::SymlinkBlocks { .. } => of("symlink_blocks", O::ExtentMap, W::Inode, R::InodeFields),
             Self::ExtentsWritten { .. } => of("extents_written", O::ExtentMap, W::Mode, R::InodeFields),
+            Self::ExtentsUnwritten { .. } => {
+                of("extents_unwritten", O::ExtentMap, W::ReverseMap, R::ContradictedMap)
+            }
             Self::Attributes { .. } => of("attributes_rebuilt", O::Attributes, W::Inode, R::Attributes),
             Self::AccessList { .. } => of("access_list", O::Attributes, W::Mode, R::AccessList),
             _ => UNKNOWN,
@@ -398,6 +401,7 @@ impl Action {
             | Self::InodeShares { inode }
             | Self::SymlinkBlocks { inode }
             | Self::ExtentsWritten { inode }
+            | Self::ExtentsUnwritten { inode }
             | Self::SymlinkLost { inode }
             | Self::RealtimeInode { inode }
             | Self::UnlinkedFreed { inode } => put("inode", (*inode).into()),

@@ -40,7 +40,7 @@ rooms! {
     InodeField: InodeMended, InodeFlags, InodeTimes, BigTimes, InodeLsn, InodeShares, DirectorySize, SymlinkSize, SizeOfSpecialFile, InodeBlocks,
         LinkCount;
     /// Extent maps and attributes.
-    Fork: ExtentMap, ExtentMapOverruled, ExtentMapKept, BlocksGivenUp, SymlinkBlocks, ExtentsWritten, Attributes, AccessList;
+    Fork: ExtentMap, ExtentMapOverruled, ExtentMapKept, BlocksGivenUp, SymlinkBlocks, ExtentsWritten, ExtentsUnwritten, Attributes, AccessList;
     /// Directories, names, parent pointers.
     Name: Directory, NameRemoved, NameAdded, NameFromBlock, LostAndFound, ParentPointerSet, ParentPointerRemoved;
     /// Quotas.

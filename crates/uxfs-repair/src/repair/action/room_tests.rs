@@ -64,6 +64,7 @@ fn of_blocks_and_forks() -> Vec<Action> {
         },
         Action::SymlinkBlocks { inode },
         Action::ExtentsWritten { inode },
+        Action::ExtentsUnwritten { inode },
         Action::Attributes { inode, attributes: 3, is_any_lost: true },
         Action::AccessList { inode, removed: Some(2) },
     ]

@@ -249,6 +249,12 @@ impl Action {
             Self::ExtentsWritten { inode } => {
                 write!(f, "mark the extents of inode {inode} as written, which their blocks must be")
             }
+            Self::ExtentsUnwritten { inode } => {
+                write!(
+                    f,
+                    "mark extents of inode {inode} as never written, as the reverse map has them: their blocks hold zeros"
+                )
+            }
             Self::Attributes { inode, attributes, is_any_lost } => {
                 write!(f, "make the attributes of inode {inode} anew; {attributes} could be read")?;
                 if *is_any_lost { f.write_str(", others could not") } else { Ok(()) }
