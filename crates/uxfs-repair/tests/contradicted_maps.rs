@@ -61,14 +61,19 @@ fn extents_of(image: &Path, inode: InodeNumber) -> Vec<Extent> {
 
 /// Regular files whose extents lie in the inode, and that share none.
 fn mapped_files(image: &Path) -> Vec<MappedFile> {
+    regular_files(image, InodeFlags2::empty(), ForkFormat::Extents)
+}
+
+/// Regular files with this format that share blocks, or do not.
+fn regular_files(image: &Path, shares: InodeFlags2, format: ForkFormat) -> Vec<MappedFile> {
     let volume = open(image);
     let geometry = volume.geometry();
     let visit = |found: &mut Vec<MappedFile>, event: ScanEvent<'_>| {
         if let ScanEvent::Inode(ScannedInode { bytes, core: Ok(core), number, .. }) = event
             && core.file_type() == Some(FileType::Regular)
-            && !core.flags2().intersects(InodeFlags2::REFLINK | InodeFlags2::METADATA)
+            && core.flags2().intersection(InodeFlags2::REFLINK | InodeFlags2::METADATA) == shares
             && let Some(inode) = Inode::decode(bytes, core, geometry)
-            && inode.fork_format(Fork::Data) == Some(ForkFormat::Extents)
+            && inode.fork_format(Fork::Data) == Some(format)
         {
             let extents = volume.extent_map(&inode, Fork::Data).unwrap().iter().collect();
             let end_block = inode.size_bytes().div_ceil(geometry.block_size() as u64);
@@ -140,6 +145,24 @@ fn the_reverse_map_overrules_what_a_third_contradicts() {
             repair_is_silent(&image).unwrap();
         }
     }
+}
+
+#[test]
+fn owners_tell_where_blocks_of_a_file_that_shares_lie() {
+    require!(Judge::XfsDb, Judge::XfsRepair);
+    let (_folder, image) = unpacked("default");
+    let files = regular_files(&image, InodeFlags2::REFLINK, ForkFormat::Btree);
+    let file = files.first().unwrap();
+    let lie = file.extents[4].start.get() - 1;
+    let change = format!("write -d recs[5].startblock {lie}");
+    plant(&image, &[&format!("inode {}", file.inode), "addr u3.bmbt.ptrs[1]", &change]);
+    assert_eq!(extents_of(&image, file.inode)[4].start.get(), lie);
+    let staged = repair_image_without_log(&image);
+    let actions = &staged.actions;
+    assert_eq!(overruled_by(&staged, file.inode), Some(MapWitness::BlockOwners), "{actions:#?}");
+    assert_eq!(extents_of(&image, file.inode), file.extents, "{actions:#?}");
+    assert!(staged.remaining.is_empty(), "{:#?}", staged.remaining);
+    repair_is_silent(&image).unwrap();
 }
 
 #[test]

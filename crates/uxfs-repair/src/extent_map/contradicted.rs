@@ -1,8 +1,9 @@
 //! Extent maps that are sound, and that the reverse map contradicts: which of the two more of the others agree with.
 //!
 //! In this order, and the first that agrees with one of them alone decides: the copy of the inode in the log, where it is as new as the
-//! inode; the block count of the inode; the free space, which no file may have; blocks with headers, which say whose they are; the size of a
-//! file, below which its blocks should lie. The extent map is believed where none does.
+//! inode; the block count of the inode; the free space, which no file may have; blocks with headers, which say whose they are; how many
+//! owners the free space and the reference counts give to blocks; the size of a file, below which its blocks should lie. The extent map is
+//! believed where none does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,6 +24,7 @@ use uxfs_volume::{
     volume::Volume,
 };
 
+use self::block_counts::BlockCounts;
 use super::{
     check::{blocks_or_fault, count_blocks},
     rebuild::{Owned, gather, staged_inode, write_fork},
@@ -54,9 +56,10 @@ pub(crate) fn follow_reverse_map(
     let questions = find_questions(volume, stage, inodes)?;
     let copies = find_copies(&questions, log, volume.geometry());
     let free = FreeBlocks::of(volume, &questions);
+    let counts = BlockCounts::of(volume, &questions);
     for question in questions {
         let copy = copies.inode(question.inode.number);
-        let by = match question.decide(volume, stage, copy, &free) {
+        let by = match question.decide(volume, stage, copy, (&free, &counts)) {
             Some((by, Side::ReverseMap)) => by,
             Some((_, Side::ExtentMap)) => continue,
             None => {
@@ -157,7 +160,7 @@ impl Question {
         volume: &Volume,
         stage: &Stage,
         copy: Option<&InodeCopy>,
-        free: &FreeBlocks,
+        (free, counts): (&FreeBlocks, &BlockCounts),
     ) -> Option<(MapWitness, Side)> {
         let is_counted = only_one(self.mapped_blocks == self.counted_blocks, self.is_told_whole());
         let by = |witness: MapWitness| move |side: Side| (witness, side);
@@ -166,6 +169,7 @@ impl Question {
             .or_else(|| is_counted.map(by(MapWitness::BlockCount)))
             .or_else(|| self.decide_by_free_space(free).map(by(MapWitness::FreeSpace)))
             .or_else(|| contents::decide(self, stage).map(by(MapWitness::Contents)))
+            .or_else(|| counts.decide(self, volume.geometry()).map(by(MapWitness::BlockOwners)))
             .or_else(|| self.decide_by_size(volume.geometry()).map(by(MapWitness::Size)))
     }
 
@@ -281,6 +285,7 @@ fn merge(runs: &mut Vec<Range<u64>>) {
     });
 }
 
+mod block_counts;
 mod contents;
 
 #[cfg(test)]

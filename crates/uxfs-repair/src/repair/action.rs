@@ -39,6 +39,8 @@ pub enum MapWitness {
     BlockCount,
     /// The free space btree.
     FreeSpace,
+    /// The free space and the reference counts: how many owners blocks have.
+    BlockOwners,
     /// The size of the file.
     Size,
     /// The blocks, which say whose they are.
@@ -52,6 +54,7 @@ impl MapWitness {
             Self::Log => "log",
             Self::BlockCount => "block_count",
             Self::FreeSpace => "free_space",
+            Self::BlockOwners => "block_owners",
             Self::Size => "size",
             Self::Contents => "contents",
         }
@@ -62,6 +65,9 @@ impl MapWitness {
             Self::Log => "the copy of the inode in the log",
             Self::BlockCount => "the block count of the inode",
             Self::FreeSpace => "the free space",
+            Self::BlockOwners => {
+                "the number of owners that the free space and the reference counts give to the blocks"
+            }
             Self::Size => "the size of the file",
             Self::Contents => "the contents of the blocks",
         }
@@ -270,8 +276,6 @@ pub enum Action {
         inode: InodeNumber,
         /// Where it lies.
         sector: Sector,
-        /// Attributes of the system that were in it.
-        removed: u32,
     },
     /// An inode is lost: its place becomes a free inode.
     InodeLost {

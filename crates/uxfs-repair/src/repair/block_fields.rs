@@ -6,7 +6,7 @@
 //! whose place alone is wrong may have been swapped with another one of its file: it is left alone where the other place says so.
 
 use uxfs_format::{
-    attribute::{self, remote},
+    attribute::{self, leaf::LeafBlock, remote},
     btree::{self, extent_map::Extent},
     checksum, directory,
     fault::Structure,
@@ -18,11 +18,7 @@ use uxfs_format::{
     units::{InodeNumber, Sector},
     verify::{VerifyContext, verify},
 };
-use uxfs_volume::{
-    attribute::{AttributeValue, Namespace},
-    error::Result,
-    volume::Volume,
-};
+use uxfs_volume::{attribute::AttributeValue, error::Result, volume::Volume};
 
 use super::{
     action::Action,
@@ -108,7 +104,7 @@ pub(super) fn mend(
 }
 
 /// Targets of symbolic links, values of attributes and leaves of attributes whose checksum alone is wrong: they are kept, with a right
-/// one. Nothing repeats them, and what is given up is lost for sure. Attributes of the system are not kept: they may give access away.
+/// one. Nothing repeats them, and what is given up is lost for sure. An access control list that is gone gives its mask to the group.
 ///
 /// # Errors
 /// The device.
@@ -122,9 +118,7 @@ pub(super) fn seal_again(
     write_each(stage, blocks, actions, |block| {
         let is_kept = match block.structure {
             Structure::Symlink => true,
-            Structure::AttributeRemoteValue => {
-                values.of_value(block).is_some_and(|piece| piece.namespace == Namespace::User)
-            }
+            Structure::AttributeRemoteValue => values.of_value(block).is_some(),
             Structure::AttributeLeaf | Structure::AttributeAnyIndex => true,
             _ => false,
         };
@@ -144,12 +138,12 @@ pub(super) fn seal_again(
         if !is_whole(stage, &mut values, &block, &bytes) {
             return None;
         }
-        let removed = match structure {
-            Structure::AttributeLeaf => leaf::keep_those_of_users(&mut bytes, stage.geometry())?,
-            _ => 0,
-        };
+        if structure == Structure::AttributeLeaf {
+            let leaf = LeafBlock::parse(&bytes, stage.geometry()).ok()?;
+            leaf::verify_free_regions(&leaf).ok()?;
+        }
         let DamagedBlock { inode, sector, .. } = block;
-        Some((bytes, Action::BlockChecksum { structure, inode, sector, removed }))
+        Some((bytes, Action::BlockChecksum { structure, inode, sector }))
     })
 }
 
@@ -383,7 +377,6 @@ fn symlink_length(volume: &Volume, block: &DamagedBlock) -> Option<usize> {
 /// The part of a value that a block of an attribute fork holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ValuePiece {
-    namespace: Namespace,
     /// First byte.
     start: u64,
     /// Bytes.
@@ -394,7 +387,6 @@ pub(super) struct ValuePiece {
 #[derive(Debug, Clone, Copy)]
 struct Value {
     first_block: u64,
-    namespace: Namespace,
     length_bytes: u32,
 }
 
@@ -417,7 +409,7 @@ impl<'v> Pieces<'v> {
         let (start, length) = match structure {
             Structure::Symlink => symlink_piece(self.volume, block)?,
             Structure::AttributeRemoteValue => {
-                let ValuePiece { start, length, .. } = self.of_value(block)?;
+                let ValuePiece { start, length } = self.of_value(block)?;
                 (start, length)
             }
             _ => return Some([None, None]),
@@ -447,7 +439,7 @@ impl<'v> Pieces<'v> {
         let part = u64::from(remote::part_size_bytes(geometry));
         let start = skipped.saturating_mul(part);
         let length = part.min(u64::from(value.length_bytes).saturating_sub(start));
-        Some(ValuePiece { namespace: value.namespace, start, length })
+        Some(ValuePiece { start, length })
     }
 }
 
@@ -459,8 +451,7 @@ fn values_of(volume: &Volume, inode: InodeNumber) -> Option<(Vec<Extent>, Vec<Va
     let reader = volume.attributes(&inode).ok()?;
     let _ = reader.visit(|attribute| {
         if let AttributeValue::Remote { first_block, length_bytes } = attribute.value {
-            let (first_block, namespace) = (first_block.get(), attribute.namespace);
-            values.push(Value { first_block, namespace, length_bytes });
+            values.push(Value { first_block: first_block.get(), length_bytes });
         }
         Ok(std::ops::ControlFlow::Continue(()))
     });

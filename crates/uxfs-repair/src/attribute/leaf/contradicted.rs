@@ -115,10 +115,12 @@ fn one_of_two(leaf: &LeafBlock<'_>, values: &StoredValues<'_>) -> Option<(usize,
         return None;
     }
     let lost = values.lost_value_of_two(one.length_bytes)?;
-    // How many of the others lie on another side by name than by value.
+    // How many pairs lie in another order by name than by value.
     let contradictions = |pair: [RemoteEntry; 2]| {
         let others = remote.iter().filter(|third| pair.iter().all(|one| one.index != third.index));
-        others.map(|third| pair.iter().filter(|one| one.contradicts(third)).count()).sum::<usize>()
+        let of_others = others.map(|third| pair.iter().filter(|one| one.contradicts(third)).count());
+        let [first, second] = &pair;
+        of_others.sum::<usize>() + usize::from(first.contradicts(second))
     };
     let of_one = contradictions([RemoteEntry { first_block: lost, ..one }, other]);
     let of_other = contradictions([one, RemoteEntry { first_block: lost, ..other }]);

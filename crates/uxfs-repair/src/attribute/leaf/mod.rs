@@ -111,29 +111,6 @@ pub(crate) fn mend(
     (is_sound && (done.removed == 0 || count > 0)).then_some(done)
 }
 
-/// Takes the attributes of the system out of a sound leaf. Gives how many there were; `None` where its free regions are wrong, or nothing
-/// else is left.
-pub(crate) fn keep_those_of_users(bytes: &mut [u8], geometry: &Geometry) -> Option<u32> {
-    let leaf = LeafBlock::parse(bytes, geometry).ok()?;
-    verify_free_regions(&leaf).ok()?;
-    let is_of_system =
-        |entry: &LeafEntry| entry.flags().intersects(AttributeFlags::ROOT | AttributeFlags::SECURE);
-    let of_system = leaf.entries.iter().enumerate().filter(|(_, entry)| is_of_system(entry));
-    let of_system: Vec<usize> = of_system.map(|(index, _)| index).collect();
-    if of_system.len() == leaf.entries.len() {
-        return None;
-    }
-    if of_system.is_empty() {
-        return Some(0);
-    }
-    // Later ones first: the others keep their places.
-    if !of_system.iter().rev().all(|index| remove(bytes, *index, geometry)) {
-        return None;
-    }
-    checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
-    u32::try_from(of_system.len()).ok()
-}
-
 /// That no free region of a leaf overlaps entries, names or another region: what is added next would be written there. Linux before 7.0
 /// does not look at it when it reads a leaf.
 pub(crate) fn verify_free_regions(leaf: &LeafBlock<'_>) -> Result<(), AttributeLeafFault> {

@@ -42,7 +42,6 @@ impl Action {
             | Self::LostAndFound { .. }
             | Self::AccessList { removed: None, .. }
             | Self::BlockField { removed: 1.., .. }
-            | Self::BlockChecksum { removed: 1.., .. }
             | Self::Attributes { is_any_lost: true, .. }
             | Self::NewLog { is_unread: true, .. }
             | Self::QuotaRecord { source: RecordSource::Nothing, .. }

@@ -328,14 +328,11 @@ impl Action {
                 put("first_inode_of_group", (*first).into());
             }
             Self::BlockFromLog { structure, inode, sector }
-            | Self::BlockChecksum { structure, inode, sector, .. }
+            | Self::BlockChecksum { structure, inode, sector }
             | Self::OlderKept { structure, inode, sector } => {
                 put("structure", structure.name().into());
                 put("inode", (*inode).into());
                 put("sector", sector.get().into());
-                if let Self::BlockChecksum { removed, .. } = self {
-                    put("attributes_removed", (*removed).into());
-                }
             }
             Self::BlockMoved { structure, inode, sector, from } => {
                 put("structure", structure.name().into());

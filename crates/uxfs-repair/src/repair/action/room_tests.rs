@@ -49,7 +49,7 @@ fn of_blocks_and_forks() -> Vec<Action> {
         Action::BlockMoved { structure, inode, sector, from: Sector::new(99) },
         Action::OlderKept { structure, inode, sector },
         Action::BlockField { structure, inode, sector, removed: 1, guessed: 0 },
-        Action::BlockChecksum { structure, inode, sector, removed: 0 },
+        Action::BlockChecksum { structure, inode, sector },
         Action::ExtentMap { inode, fork, extents: 4 },
         Action::ExtentMapOverruled { inode, fork, extents: 4, by: MapWitness::Size },
         Action::ExtentMapKept { inode, fork },

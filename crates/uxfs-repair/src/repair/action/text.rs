@@ -118,16 +118,12 @@ impl Action {
                     removed => write!(f, "; {removed} attributes were removed"),
                 }
             }
-            Self::BlockChecksum { structure, inode, sector, removed } => {
+            Self::BlockChecksum { structure, inode, sector } => {
                 let structure = structure.name();
                 write!(
                     f,
                     "keep the {structure} of inode {inode} at sector {sector}, whose checksum alone is wrong"
-                )?;
-                match removed {
-                    0 => Ok(()),
-                    removed => write!(f, "; {removed} attributes of the system were removed"),
-                }
+                )
             }
             _ => Ok(()),
         }
