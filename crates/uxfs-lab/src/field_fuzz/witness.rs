@@ -26,12 +26,17 @@ pub fn missing_of_change(
 /// Names and values in a leaf take multiples of this.
 const ATTRIBUTE_ALIGNMENT_BYTES: u64 = 4;
 
+/// Extent map and reverse map have it.
+const PLACE_IN_FILE: &str =
+    "where blocks lie in a file is stored twice, and nothing else tells which of two is right";
+
 /// Why the value of a field is lost with it; `None` where something else tells it. `field` is without indices, and of an inode begins
 /// with its file type.
 pub fn missing(structure: Structure, field: &str, geometry: &Geometry) -> Option<&'static str> {
     use Structure as S;
     match structure {
         S::Inode => of_inode(field.split_once(' ').map_or(field, |(_, name)| name), field, geometry),
+        S::ExtentMap if field == "recs[].startoff" => Some(PLACE_IN_FILE),
         S::Symlink if field == "data" => Some("targets are stored once"),
         S::AttributeRemoteValue if field == "data" => Some("values are stored once"),
         S::AttributeLeaf => of_attribute(field),
@@ -55,6 +60,7 @@ fn of_inode(name: &str, whole: &str, geometry: &Geometry) -> Option<&'static str
         "core.size" if whole.starts_with("regular") => {
             Some("where a file ends within its extents is stored once")
         }
+        "u3.bmx[].startoff" => Some(PLACE_IN_FILE),
         "core.extsize" | "v3.cowextsize" => Some("hints are stored once"),
         "u3.dev" => Some("device numbers are stored once"),
         "u3.symlink" => Some("targets are stored once"),
