@@ -108,6 +108,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "attributes-twice",
             "value-of-two-attributes",
             "place-of-another-value",
+            "attribute-first-name-nowhere",
             "place-of-the-next-value",
             "length-of-a-value",
             "length-of-a-remote-value",

@@ -388,7 +388,8 @@ impl<'a> LeafBlock<'a> {
         Ok(())
     }
 
-    /// That the first name of a leaf without holes lies exactly where the header says. Linux does not look at it when it reads a leaf.
+    /// That the first name of a leaf without holes lies exactly where the header says, and that of one with holes at a place for a name.
+    /// Linux does not look at it when it reads a leaf.
     ///
     /// # Errors
     /// It lies elsewhere.
@@ -396,7 +397,11 @@ impl<'a> LeafBlock<'a> {
         let names = self.entries.iter().map(|entry| entry.name_offset.get().into());
         let (first_used, found) = (self.first_used(), names.min().unwrap_or_else(|| self.size_bytes()));
         let fault = AttributeLeafFault::FirstName { first_used, found };
-        if first_used == found || self.header.has_holes != 0 { Ok(()) } else { Err(fault) }
+        if first_used == found || self.header.has_holes != 0 && first_used & 3 == 0 {
+            Ok(())
+        } else {
+            Err(fault)
+        }
     }
 
     fn verify_entries(&self, rule: NameRule) -> Result<(), AttributeLeafFault> {

@@ -19,12 +19,13 @@ use uxfs_format::{
     fault::Structure,
     field_table::OnDisk,
     geometry::Geometry,
-    inode::Fork,
+    inode::{FileType, Fork},
     name_tree::header::magic_of,
     units::{FileBlock, FsBlock, InodeNumber, Sector},
 };
 use uxfs_volume::volume::Volume;
 
+use super::leaf::sound_parents;
 use crate::repair::{
     identity::{is_sound_block_of, owner_of},
     stage::Stage,
@@ -54,6 +55,8 @@ impl SearchBudget {
 pub(crate) struct StoredValues<'s> {
     stage: &'s Stage,
     inode: InodeNumber,
+    /// Names of the inode, as its link count says.
+    names: u64,
     extents: Vec<Extent>,
     budget: &'s SearchBudget,
     /// `None` where there are too many.
@@ -70,6 +73,8 @@ struct Found {
     lost: BTreeMap<u32, (u64, u64)>,
     /// By length: how many entries lead to no value of theirs.
     lacking: BTreeMap<u32, u64>,
+    /// Sound parent pointers in all leaves.
+    parents: u64,
     /// An entry is half made or half removed: its value is no lost one.
     has_incomplete: bool,
 }
@@ -90,7 +95,9 @@ impl<'s> StoredValues<'s> {
     ) -> Option<Self> {
         let owner = volume.inode(inode).ok()?;
         let extents = volume.extent_map(&owner, Fork::Attribute).ok()?.iter().collect();
-        Some(Self { stage, inode, extents, budget, found: OnceCell::new() })
+        let is_directory = owner.file_type() == Some(FileType::Directory);
+        let names = if is_directory { 1 } else { owner.link_count().into() };
+        Some(Self { stage, inode, names, extents, budget, found: OnceCell::new() })
     }
 
     /// The length of the value that begins at this block, as its blocks tell.
@@ -159,6 +166,12 @@ impl<'s> StoredValues<'s> {
         let [start, end] =
             ends_bytes.map(|end| end.saturating_sub(before).saturating_add(HEADER_BYTES) as usize);
         Some(bytes.get(start.min(end)..start.max(end))?.iter().any(|byte| *byte != 0))
+    }
+
+    /// Parent pointers that the inode should have, less the sound ones in its leaves. `of_leaf`: those in a leaf that is looked at.
+    pub fn missing_parents(&self, of_leaf: u64) -> u64 {
+        let known = self.found().map_or(of_leaf, |found| found.parents);
+        self.names.saturating_sub(known)
     }
 
     /// The sectors of all leaves; of too many, none.
@@ -231,6 +244,7 @@ impl<'s> StoredValues<'s> {
                 {
                     found.leaves.push(sector);
                     found.has_incomplete |= self.add_entries(&bytes, &mut entries);
+                    found.parents += sound_parents(&bytes, self.stage.geometry());
                 }
                 if found.values.len().max(found.leaves.len()).max(entries.len()) > MOST_PLACES {
                     return None;

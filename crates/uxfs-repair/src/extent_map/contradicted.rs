@@ -174,14 +174,7 @@ impl Question {
     }
 
     fn decide_by_copy(&self, volume: &Volume, copy: &InodeCopy) -> Option<Side> {
-        let has_fork = if self.fork == Fork::Data { copy.has_data_fork } else { copy.has_attribute_fork };
-        let core = copy.core().filter(|_| has_fork && copy.lsn == Lsn::new(self.inode.core.lsn.get()))?;
-        let logged = Inode::decode(&copy.bytes, core, volume.geometry())?;
-        if logged.fork_format(self.fork) != Some(ForkFormat::Extents) {
-            return None;
-        }
-        let extents: Vec<Extent> = volume.extent_map(&logged, self.fork).ok()?.iter().collect();
-        let logged = in_order(&extents)?;
+        let logged = in_order(&extents_of_copy(volume, &self.inode, self.fork, copy)?)?;
         only_one(logged == self.mapped, logged == self.told)
     }
 
@@ -207,6 +200,22 @@ impl Question {
         let (mapped, told) = (below(&self.mapped), below(&self.told));
         only_one(mapped > told, told > mapped)
     }
+}
+
+/// The extents of a fork that the log's copy of an inode has in the inode, where it is as new as the inode.
+pub(super) fn extents_of_copy(
+    volume: &Volume,
+    inode: &Inode,
+    fork: Fork,
+    copy: &InodeCopy,
+) -> Option<Vec<Extent>> {
+    let has_fork = if fork == Fork::Data { copy.has_data_fork } else { copy.has_attribute_fork };
+    let core = copy.core().filter(|_| has_fork && copy.lsn == Lsn::new(inode.core.lsn.get()))?;
+    let logged = Inode::decode(&copy.bytes, core, volume.geometry())?;
+    if logged.fork_format(fork) != Some(ForkFormat::Extents) {
+        return None;
+    }
+    Some(volume.extent_map(&logged, fork).ok()?.iter().collect())
 }
 
 /// The extents by their place in the file, adjoining ones as one, without regard to what was written. `None` where two contradict each

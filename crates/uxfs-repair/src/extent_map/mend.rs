@@ -1,13 +1,11 @@
-//! Extents that are marked as never written although their blocks must have been, or that lack the mark: the reverse map has it as well,
-//! and what the blocks hold decides.
+//! Extents that are marked as never written although their blocks must have been: the mark goes.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use uxfs_format::{
     btree::extent_map::{Extent, ExtentMapRoot, ExtentRecord},
     checksum,
     field_table::OnDisk,
-    geometry::Geometry,
     inode::{Fork, ForkFormat},
     units::InodeNumber,
 };
@@ -17,7 +15,7 @@ use uxfs_volume::{
     volume::Volume,
 };
 
-use super::rebuild::{OwnedByInode, gather, staged_inode};
+use super::rebuild::staged_inode;
 use crate::{
     inode::{fields, gather::change_core},
     repair::{action::Action, stage::Stage},
@@ -28,8 +26,6 @@ const EXTENT_BYTES: usize = 16;
 /// Of a leaf: where records begin, and the checksum.
 const LEAF_HEADER_BYTES: usize = 72;
 const LEAF_CHECKSUM_OFFSET_BYTES: u32 = 64;
-/// Blocks that are looked at for what was written into them.
-const MOST_READ_BLOCKS: u64 = 256;
 
 /// Takes the mark from extents that may not have it: of directories, of symbolic links, of shared blocks.
 ///
@@ -50,81 +46,8 @@ pub(crate) fn mark_what_must_be(
     Ok(())
 }
 
-/// Where the reverse map contradicts the mark of an extent: takes it if the blocks hold something, and sets it if they hold zeros, which
-/// read the same.
-///
-/// # Errors
-/// The device.
-pub(crate) fn mark_by_contents(
-    volume: &Volume,
-    stage: &Stage,
-    inodes: &BTreeSet<InodeNumber>,
-    actions: &mut Vec<Action>,
-) -> Result<()> {
-    if inodes.is_empty() {
-        return Ok(());
-    }
-    let OwnedByInode { forks, .. } = gather(volume, inodes);
-    for inode in inodes {
-        let Some(owned) = forks.get(&(*inode, false)) else { continue };
-        let is_contradicted = |extent: &Extent| {
-            owned.extents.iter().any(|known| {
-                let skipped = extent.file_block.get().checked_sub(known.file_block.get());
-                let is_within = skipped.is_some_and(|skipped| {
-                    known.start.get().checked_add(skipped) == Some(extent.start.get())
-                        && skipped.saturating_add(extent.length_blocks) <= known.length_blocks
-                });
-                is_within && known.is_unwritten != extent.is_unwritten
-            })
-        };
-        let is_written = |extent: &Extent| {
-            extent.is_unwritten
-                && is_contradicted(extent)
-                && contents_of(volume, extent) == Some(Contents::Data)
-        };
-        let is_unwritten = |extent: &Extent| {
-            !extent.is_unwritten
-                && is_contradicted(extent)
-                && contents_of(volume, extent) == Some(Contents::Zeros)
-        };
-        if change_marks(volume, stage, *inode, &is_written)? {
-            actions.push(Action::ExtentsWritten { inode: *inode });
-        }
-        if change_marks(volume, stage, *inode, &is_unwritten)? {
-            actions.push(Action::ExtentsUnwritten { inode: *inode });
-        }
-    }
-    Ok(())
-}
-
-/// What the blocks of an extent hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Contents {
-    /// Something else than zeros.
-    Data,
-    /// All of them nothing but zeros.
-    Zeros,
-}
-
-/// `None` where the first blocks do not tell, or cannot be read.
-fn contents_of(volume: &Volume, extent: &Extent) -> Option<Contents> {
-    let geometry = volume.geometry();
-    let start = Geometry::byte_of_sector(geometry.sector_of_block(extent.start)?);
-    let mut block = vec![0; geometry.block_size()];
-    let mut is_read = true;
-    for index in 0..extent.length_blocks.min(MOST_READ_BLOCKS) {
-        let offset_bytes = start.saturating_add(index.saturating_mul(block.len() as u64));
-        match volume.device().read(offset_bytes, &mut block) {
-            Ok(()) if block.iter().any(|byte| *byte != 0) => return Some(Contents::Data),
-            Ok(()) => {}
-            Err(_) => is_read = false,
-        }
-    }
-    (is_read && extent.length_blocks <= MOST_READ_BLOCKS).then_some(Contents::Zeros)
-}
-
 /// Changes the mark of all extents of the data fork that `is_wrong` names. Gives whether there were any.
-fn change_marks(
+pub(super) fn change_marks(
     volume: &Volume,
     stage: &Stage,
     number: InodeNumber,

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod contradicted;
 pub(crate) mod lengths;
+pub(crate) mod marks;
 pub(crate) mod mend;
 pub(crate) mod rebuild;
 pub(crate) mod spare;

@@ -51,7 +51,7 @@ pub(crate) fn mend(
         actions.extend(done);
         extent_map::mend::mark_what_must_be(volume, stage, *inode, actions)?;
     }
-    extent_map::mend::mark_by_contents(volume, stage, &work.unwritten, actions)?;
+    extent_map::marks::mend(volume, stage, &work.unwritten, log, actions)?;
     let copies = log.map(|log| copies_of(volume, log, &work.damaged_inodes, &[])).unwrap_or_default();
     let is_logged = |inode: &InodeNumber| {
         let copy = copies.inode(*inode);

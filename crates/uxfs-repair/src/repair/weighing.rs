@@ -211,7 +211,7 @@ pub const TABLE: [Weighing; 42] = [
     row(
         Rule::FileBlock,
         "a damaged block of a directory, an attribute fork, an extent map or a symbolic link",
-        "the log, where it has all bytes in use, or bytes that give the checksum on disk; a target, a user's value or a leaf of attributes whose checksum alone is wrong, as it is; else the object is made anew",
+        "the log, where it has all bytes in use, or bytes that give the checksum on disk; a target, a value or a leaf of attributes whose checksum alone is wrong, as it is; else the object is made anew",
         "the checksum proves that the bytes are the old ones",
     ),
     row(
@@ -224,7 +224,8 @@ pub const TABLE: [Weighing; 42] = [
         Rule::ContradictedMap,
         "an extent map and a reverse map that contradict each other, both sound",
         "the one that agrees with the log; else with the block count of the inode; else with the free space; else with the blocks, \
-         where their headers say whose they are; else with the size of the file; else the extent map",
+         where their headers say whose they are; else with how many owners the free space and the reference counts give to the blocks; \
+         else with the size of the file; else the extent map",
         "the third witness decides; a changed record in either looks the same",
     ),
     row(

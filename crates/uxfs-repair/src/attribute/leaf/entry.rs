@@ -46,6 +46,17 @@ pub(super) fn set_value_place(bytes: &mut [u8], index: usize, first_block: FileB
     place.map(|place| *place = first_block.to_be_bytes()).is_some()
 }
 
+/// Whether the hash of an entry that is marked as a parent pointer is that of the name alone: it is another attribute.
+pub(super) fn is_marked_wrongly(bytes: &[u8], index: usize, geometry: &Geometry) -> bool {
+    let leaf = LeafBlock::parse(bytes, geometry).ok();
+    let attribute = leaf.and_then(|leaf| leaf.attribute(u32::try_from(index).ok()?));
+    attribute.is_some_and(|attribute| {
+        attribute.flags.contains(AttributeFlags::PARENT)
+            && !attribute.name.is_empty()
+            && name_hash::hash(attribute.name) == attribute.hash
+    })
+}
+
 /// Takes flags from an entry. Gives whether there is one.
 pub(super) fn clear_flags(bytes: &mut [u8], index: usize, flags: AttributeFlags) -> bool {
     entry(bytes, index).map(|entry| entry.flags &= !flags.bits()).is_some()

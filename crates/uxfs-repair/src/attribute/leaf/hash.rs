@@ -2,11 +2,15 @@
 
 use std::ops::RangeInclusive;
 
-use uxfs_format::{attribute::leaf::LeafBlock, directory::name_hash::NameRule, geometry::Geometry};
+use uxfs_format::{
+    attribute::{flags::AttributeFlags, leaf::LeafBlock},
+    directory::name_hash::NameRule,
+    geometry::Geometry,
+};
 
 use super::{
     Outcome,
-    entry::{entry, hash_of, is_parent_pointer, remove},
+    entry::{clear_flags, entry, hash_of, is_marked_wrongly, is_parent_pointer, remove},
     mended, name,
 };
 
@@ -30,12 +34,15 @@ pub(super) fn mend(bytes: &mut [u8], geometry: &Geometry, may_be: &RangeInclusiv
     let before = known(index.checked_sub(1)).unwrap_or(*may_be.start());
     let after = known(index.checked_add(1)).unwrap_or(*may_be.end());
     let computed = hashes.get(index).and_then(|(_, computed)| *computed);
+    if is_marked_wrongly(bytes, index, geometry) && clear_flags(bytes, index, AttributeFlags::PARENT) {
+        return Outcome::Mended;
+    }
     if is_parent_pointer(bytes, index, geometry) {
         // Its value may be wrong as well, and it comes back from the entry.
-        return if remove(bytes, index, geometry) { Outcome::Mended } else { Outcome::Nothing };
+        return if remove(bytes, index, geometry) { Outcome::ParentRemoved } else { Outcome::Nothing };
     }
-    if name::find(bytes, index, geometry) {
-        return Outcome::Mended;
+    if let Some(is_guess) = name::find(bytes, index, geometry) {
+        return Outcome::of(is_guess);
     }
     if let Some(computed) = computed.filter(|computed| (before..=after).contains(computed)) {
         return mended(entry(bytes, index).map(|entry| entry.hash.set(computed)));

@@ -63,12 +63,29 @@ impl<'w> LeafWitnesses<'w> {
     }
 }
 
+impl LeafWitnesses<'_> {
+    /// Parent pointers that the inode should have, less the sound ones that it has, those in this leaf included.
+    fn missing_parents(&self, bytes: &[u8], geometry: &Geometry) -> u64 {
+        let of_leaf = sound_parents(bytes, geometry);
+        self.values.map_or(u64::MAX, |values| values.missing_parents(of_leaf))
+    }
+}
+
+/// The sound parent pointers of a leaf, whose other entries may be damaged.
+pub(super) fn sound_parents(bytes: &[u8], geometry: &Geometry) -> u64 {
+    let Ok(leaf) = LeafBlock::parse(bytes, geometry) else { return 0 };
+    let is_sound = |index: &usize| {
+        entry::is_parent_pointer(bytes, *index, geometry) && is_right(bytes, *index, geometry)
+    };
+    (0..leaf.entries.len()).filter(is_sound).count() as u64
+}
+
 /// What was done to a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Done {
     /// Entries that were taken out.
     pub removed: u32,
-    /// Values whose length is a guess.
+    /// Values whose length is a guess, and names whose namespace is one.
     pub guessed: u32,
 }
 
@@ -82,6 +99,7 @@ pub(crate) fn mend(
     if count_again(bytes, context) {
         return Some(done);
     }
+    let mut parents_left = witnesses.missing_parents(bytes, context.geometry);
     for _ in 0..MOST_FAULTS {
         let fault = match LeafBlock::verify(bytes, context) {
             Ok(()) => break,
@@ -91,6 +109,9 @@ pub(crate) fn mend(
             Outcome::Mended => {}
             Outcome::Guessed => done.guessed += 1,
             Outcome::Removed => done.removed += 1,
+            // It comes back from the entry of a directory, if it was one.
+            Outcome::ParentRemoved if parents_left > 0 => parents_left -= 1,
+            Outcome::ParentRemoved => done.removed += 1,
             Outcome::Nothing => return None,
         }
         checksum::seal(bytes, CHECKSUM_OFFSET_BYTES);
@@ -170,11 +191,19 @@ fn is_ordered(bytes: &[u8], geometry: &Geometry) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Mended,
-    /// The length of a value is a guess.
+    /// The length of a value, or the namespace of a name, is a guess.
     Guessed,
     /// An entry was taken out.
     Removed,
+    /// An entry was taken out that was marked as a parent pointer.
+    ParentRemoved,
     Nothing,
+}
+
+impl Outcome {
+    fn of(is_guess: bool) -> Self {
+        if is_guess { Self::Guessed } else { Self::Mended }
+    }
 }
 
 fn mended(done: Option<()>) -> Outcome {
@@ -193,8 +222,7 @@ fn mend_one(
         F::FirstUsed { .. } => mended(lower_first_used(bytes, geometry)),
         F::UsedBytes { found, .. } => match value_length::wrong(bytes, geometry) {
             Some(index) => match value_length::fit(bytes, index, geometry) {
-                Some(true) => Outcome::Guessed,
-                Some(false) => Outcome::Mended,
+                Some(is_guess) => Outcome::of(is_guess),
                 None => Outcome::Nothing,
             },
             None => mended(header(bytes).map(|header| header.used_bytes.set((found & 0xffff) as u16))),
@@ -239,16 +267,14 @@ fn mend_entry(
         F::Overlap { .. } => overlapping(bytes, geometry).unwrap_or(index),
         _ => index,
     };
-    if name::find(bytes, index, geometry) {
-        return Outcome::Mended;
+    if let Some(is_guess) = name::find(bytes, index, geometry) {
+        return Outcome::of(is_guess);
     }
     let is_parent = entry(bytes, index).is_some_and(|entry| entry.flags().contains(AttributeFlags::PARENT));
     match value_length::fit(bytes, index, geometry) {
-        Some(true) => Outcome::Guessed,
-        Some(false) => Outcome::Mended,
+        Some(is_guess) => Outcome::of(is_guess),
         None if !remove(bytes, index, geometry) => Outcome::Nothing,
-        // Parent pointers come back from entries.
-        None if is_parent => Outcome::Mended,
+        None if is_parent => Outcome::ParentRemoved,
         None => Outcome::Removed,
     }
 }

@@ -10,12 +10,13 @@ const INCOMPLETE: u8 = AttributeFlags::INCOMPLETE.bits();
 /// A name lies at a multiple of this.
 const ALIGNMENT_BYTES: usize = 4;
 
-/// Changes place, flags or length of a name such that its hash is that of the entry.
-pub(super) fn find(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool {
-    let Some(found) = entry(bytes, index).copied() else { return false };
+/// Changes place, flags or length of a name such that its hash is that of the entry. Gives whether it is a guess; `None` where there is no
+/// such change.
+pub(super) fn find(bytes: &mut [u8], index: usize, geometry: &Geometry) -> Option<bool> {
+    let found = entry(bytes, index).copied()?;
     if is_right(bytes, index, geometry) {
         // Something else is wrong.
-        return false;
+        return None;
     }
     let sound = bytes.to_vec();
     // The hash does not depend on the namespace: the fewest bits that have changed.
@@ -23,10 +24,11 @@ pub(super) fn find(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool 
     let mut flags: Vec<u8> = FLAGS.iter().map(|flags| flags | base & INCOMPLETE).collect();
     flags.sort_by_key(|flags| (flags ^ base).count_ones());
     for flags in flags.into_iter().filter(|flags| *flags != found.flags) {
-        let Some(place) = entry(bytes, index) else { return false };
-        place.flags = flags;
+        entry(bytes, index)?.flags = flags;
         if is_right(bytes, index, geometry) {
-            return true;
+            // Nothing repeats the namespace.
+            let namespaces = AttributeFlags::from_bits_retain(flags) | found.flags();
+            return Some(namespaces.intersects(AttributeFlags::ROOT | AttributeFlags::SECURE));
         }
     }
     bytes.copy_from_slice(&sound);
@@ -34,12 +36,10 @@ pub(super) fn find(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool 
     for offset_bytes in
         (HEADER_BYTES..bytes.len()).step_by(ALIGNMENT_BYTES).filter(|offset_bytes| *offset_bytes != own)
     {
-        let (Some(place), Ok(offset)) = (entry(bytes, index), u16::try_from(offset_bytes)) else {
-            return false;
-        };
-        place.name_offset.set(offset);
+        let offset = u16::try_from(offset_bytes).ok()?;
+        entry(bytes, index)?.name_offset.set(offset);
         if is_right(bytes, index, geometry) && is_only_one_at(bytes, index, offset) {
-            return true;
+            return Some(false);
         }
     }
     bytes.copy_from_slice(&sound);
@@ -48,14 +48,13 @@ pub(super) fn find(bytes: &mut [u8], index: usize, geometry: &Geometry) -> bool 
     let length_at = usize::from(found.name_offset.get()) + if is_local { 2 } else { 8 };
     let own = bytes.get(length_at).copied();
     for length in (1..=u8::MAX).filter(|length| Some(*length) != own) {
-        let Some(place) = bytes.get_mut(length_at) else { return false };
-        *place = length;
+        *bytes.get_mut(length_at)? = length;
         if is_right(bytes, index, geometry) && is_apart(bytes, index, geometry) {
-            return true;
+            return Some(false);
         }
     }
     bytes.copy_from_slice(&sound);
-    false
+    None
 }
 
 /// Flags without the bits that mean nothing. Where there are such bits, the mark of a half made attribute is not relied on either: it

@@ -141,7 +141,7 @@ impl Action {
                 "bytes of it changed after the checksum was made; nothing tells which".into()
             }
             Self::BlockField { guessed: 1.., .. } => {
-                "a value ended with zeros, or is that of the other name that led to it".into()
+                "a value ended with zeros, is that of the other name that led to it, or an attribute is of another namespace".into()
             }
             Self::OlderKept { .. } => "what changed since is lost, unless others tell it".into(),
             _ => return None,

@@ -111,7 +111,7 @@ impl Action {
                 let structure = structure.name();
                 write!(f, "correct a field of the {structure} of inode {inode} at sector {sector}")?;
                 if *guessed > 0 {
-                    write!(f, "; length or place of {guessed} values is a guess")?;
+                    write!(f, "; {guessed} lengths or places of values or namespaces of names are guesses")?;
                 }
                 match removed {
                     0 => Ok(()),
