@@ -388,20 +388,17 @@ impl<'a> LeafBlock<'a> {
         Ok(())
     }
 
-    /// That the first name of a leaf without holes lies exactly where the header says, and that of one with holes at a place for a name.
-    /// Linux does not look at it when it reads a leaf.
+    /// That the first name of a leaf without holes lies where the header says, and that of one with holes at a place for a name. Linux does
+    /// not look at it when it reads a leaf.
     ///
     /// # Errors
     /// It lies elsewhere.
     pub fn verify_first_name(&self) -> Result<(), AttributeLeafFault> {
         let names = self.entries.iter().map(|entry| entry.name_offset.get().into());
         let (first_used, found) = (self.first_used(), names.min().unwrap_or_else(|| self.size_bytes()));
+        let may_differ = self.header.has_holes != 0 && first_used & 3 == 0;
         let fault = AttributeLeafFault::FirstName { first_used, found };
-        if first_used == found || self.header.has_holes != 0 && first_used & 3 == 0 {
-            Ok(())
-        } else {
-            Err(fault)
-        }
+        (may_differ || first_used == found).then_some(()).ok_or(fault)
     }
 
     fn verify_entries(&self, rule: NameRule) -> Result<(), AttributeLeafFault> {
